@@ -1,0 +1,265 @@
+/* graph.h: the IR between text and kernels, and the model that the elaborator hands to the compiler.
+ *
+ * A Graph is a list of Nodes in topological order. Shapes are those of ONE SAMPLE; `sharded` says that a node has a
+ * value for every sample (an implicit leading axis, split over devices), else it is the same for all samples.
+ * A node that is not sharded although an input is, sums over the samples (SUM, EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD):
+ * the stage `distribute` types its value Partial.
+ *
+ * Conventions
+ *   - element-wise operations: all inputs have the node's shape exactly (BROADCAST is explicit) and one dtype
+ *     (CAST is explicit), except the condition of WHERE (bool); an input may be the same for all samples.
+ *   - reductions drop their axes (keep = true is a RESHAPE behind them).
+ *   - F32 in a graph means "the model's float"; the stage `precision` rewrites it.
+ *   - `weak` marks numbers computed of literals and run scalars (step, progress, rates): rank 0, F64 until they meet a
+ *     tensor, whose dtype they take (graph_binary does this).
+ */
+#ifndef MGPU_GRAPH_H
+#define MGPU_GRAPH_H
+
+#include "dsl/base.h"
+
+enum { MAX_RANK = 8 };
+
+typedef enum Dtype { BOOL, U8, I8, U16, I16, U32, I32, I64, F16, BF16, F32, F64, DTYPES } Dtype;
+const char *dtype_name(Dtype);          /* "f32" */
+int dtype_bytes(Dtype);
+bool dtype_is_float(Dtype);
+bool dtype_by_name(const char *, Dtype *);
+Dtype dtype_promote(Dtype, Dtype);      /* language reference, section 6 */
+
+typedef struct Shape { int rank; int64_t extent[MAX_RANK]; } Shape;
+int64_t shape_count(const Shape *);     /* elements; 1 for rank 0; checked against overflow where shapes are made */
+bool shape_equal(const Shape *, const Shape *);
+const char *shape_text(const Shape *);  /* "[28, 28]" */
+Shape shape_of(int rank, const int64_t *extents);
+#define SHAPE(...) shape_of(COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]){__VA_ARGS__})
+#define SCALAR shape_of(0, NULL)
+
+typedef enum OpClass { LEAF, ELEMENTWISE, REDUCTION, CONTRACTION, WINDOW, VIEW, INDEXING, MARK, REGION } OpClass;
+typedef enum Op {
+#define OP(name, ...) OP_##name,
+#include "compiler/ops.def"
+    OPS
+} Op;
+
+/* Sharded: by sample. Replicated: the same on every device. Partial: a sum over devices still owed.
+ * Split (by element range) and Local are for later stages. */
+typedef enum Distribution { UNTYPED, REPLICATED, SHARDED, PARTIAL, SPLIT, LOCAL } Distribution;
+
+typedef struct Graph Graph;
+typedef struct Model Model;
+typedef struct Node Node;
+struct Node {
+    Op op;
+    int id;                 /* place in graph->nodes */
+    Dtype dtype;
+    bool sharded, weak;
+    Distribution distribution; /* filled by `distribute` */
+    Shape shape;            /* of one sample */
+    int inputs;
+    Node **in;
+    int64_t *ints;          /* attributes; their meaning is said in the op's row of ops.def */
+    int int_count;
+    double *data;           /* CONSTANT: row-major elements, or one for all; PAD: the value */
+    int64_t data_count;
+    const char *text;       /* EINSUM: "ab,bc->ac"; RANDOM: the operation's path; COMPOSITE: the layer's name */
+    Graph *body;            /* COMPOSITE, SCAN */
+    const char *name;       /* the variable of the program that it was assigned to, or NULL; for readers */
+    const char *path;       /* the instance it belongs to: "layer1.0.conv1"; "" at the top */
+    const Place *at;        /* the line that made it; kept to the end */
+    bool backward;          /* made by differentiate */
+    Graph *graph;
+    Node *twin;             /* scratch of graph_copy and of passes: what this node became */
+};
+
+/* What a graph is for. Roles of its results: */
+typedef enum Role {
+    ROLE_LOSS,    /* value, weight (NULL: 1 each): one term; name */
+    ROLE_METRIC,  /* value, weight; value may contain TOTAL */
+    ROLE_OUTPUT,  /* value: a column of predict */
+    ROLE_UPDATE,  /* index = variable: its value after the step */
+    ROLE_INIT,    /* index = variable: its initial value (in model->init only) */
+    ROLE_REPORT,  /* name: a scalar for the host after the step: loss, loss.NAME, lr, grad_norm, metric names */
+    ROLE_GRADIENT,/* index = variable: after differentiate; dropped by update */
+    ROLE_RESULT,  /* results of a region (COMPOSITE, SCAN bodies), in order */
+    ROLES
+} Role;
+typedef struct Result {
+    Role role;
+    const char *name;
+    int index;
+    Node *value, *weight;
+    const Place *at;
+} Result;
+
+struct Graph {
+    Model *model;
+    Graph *parent;          /* a region's enclosing graph; NULL at the top */
+    const char *name;       /* "train" */
+    Node **nodes;
+    int node_count;
+    Result *results;
+    int result_count;
+    Node **captured;        /* region: the parent's nodes that ARG 0, 1, ... stand for */
+    int captured_count;
+    /* what new nodes get */
+    const Place *at;
+    const char *path;
+    bool backward;
+    Map *known;             /* structural hash -> Node, for sharing; owned by graph.c */
+};
+
+/* ---- leaves that read the step block */
+typedef enum RunScalar {
+    RUN_STEP,         /* applied steps + 1: 1, 2, ... */
+    RUN_EPOCH,        /* fractional */
+    RUN_PROGRESS,     /* 0 .. 1 */
+    RUN_TOTAL_STEPS,
+    RUN_TOTAL_EPOCHS,
+    RUN_SAMPLES,      /* real samples of the whole step, all devices and micro-batches */
+    RUN_MICRO,        /* number of the micro-batch in the step: 0, 1, ... */
+    RUN_SETTING,      /* ints[1]: index in model->settings; NaN where the user gave none */
+    RUN_SCALARS
+} RunScalar;
+
+/* ---- the model */
+typedef struct Input {
+    const char *name;
+    Dtype dtype;                 /* as it lies in memory: u8, f32 ...; class(n): the smallest of u8 u16 i32 that holds n and ignore */
+    Shape shape;
+    int64_t classes;             /* class(n): n, else 0 */
+    int64_t ignore, other;       /* class(..., ignore =, other =); -1: none */
+    const Place *at;
+} Input;
+
+typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR } VariableKind;
+typedef struct Variable {
+    const char *name;            /* "layer1.0.conv1.weight"; unique; the name in safetensors */
+    VariableKind kind;
+    Dtype dtype;
+    Shape shape;                 /* as declared, as saved */
+    int order[MAX_RANK];         /* order of the axes in memory, outermost first; identity unless `layout` changes it */
+    bool trained;                /* gets a gradient */
+    bool partial;                /* ACCUMULATOR: each device holds a part of the sum */
+    int owner;                   /* OPTIMIZER_STATE: the weight; else -1 */
+    const Place *at;
+} Variable;
+
+typedef struct SourceColumn { int input; const char *path; const Place *at; } SourceColumn;
+typedef struct DataSet {
+    const char *name;            /* train, valid, test */
+    const char *reader;          /* "idx"; NULL: none given */
+    SourceColumn *columns;
+    int column_count;
+    const Place *at;
+} DataSet;
+
+typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given; } Setting;
+
+struct Model {
+    const char *name, *file;
+    Source *source;
+    Input *inputs;        int input_count;
+    Variable *variables;  int variable_count;
+    DataSet *sets;        int set_count;
+    Setting *settings;    int setting_count;   /* those a program takes at run time: lr, decay, ...: RUN_SETTING's index */
+    Graph *init;          /* ROLE_INIT for every WEIGHT, STATE and OPTIMIZER_STATE */
+    Graph *train;         /* LOSS, METRIC, UPDATE of states; UPDATE of weights and optimizer states in terms of GRADIENT
+                             leaves; REPORT "lr" */
+    Graph *eval;          /* LOSS (reported like metrics), METRIC, OUTPUT; `training` was false */
+    int64_t batch, accumulate, epochs, steps; /* steps 0: epochs decide */
+    int64_t group;        /* least common multiple of all batchnorm groups; shards begin at multiples of it; 1 if none */
+    enum { CLIP_NONE, CLIP_GLOBAL_NORM, CLIP_NORM, CLIP_VALUE } clip_kind;
+    double clip;
+    uint64_t seed;
+    Dtype precision;      /* F32, F64; others later */
+    bool shard_statistics;/* a batchnorm with stats = "shard": results depend on the devices */
+    /* the layer table of `mgpuc check`: instances in order of their calls */
+    struct LayerRow { const char *name; const Place *at; Shape shape; int64_t parameters; double flops; } *layers;
+    int layer_count;
+    int not_yet;          /* how many located "not yet" warnings elaboration gave; mgpuc refuses to compile if any */
+};
+
+/* ---- ops.def as a table */
+typedef struct OpInfo {
+    const char *name;        /* "einsum": in dumps */
+    OpClass op_class;
+    int inputs;              /* -1: any number */
+    bool linear;             /* passes Partial: f(sum x) = sum f(x), in any one input with the others replicated */
+    const char *meaning;     /* ELEMENTWISE: a C expression of a, b, c; else NULL */
+    double flops;            /* ELEMENTWISE: per element */
+    const char *signature, *equation; /* for docs/language.md; signature NULL: internal */
+} OpInfo;
+extern const OpInfo OP_INFO[OPS];
+
+/* ---- building. Every builder checks shapes with the op's rule (a user's mistake: error_at(graph->at, ...)), computes
+ * dtype, shape and sharded, shares equal nodes, and captures inputs that belong to an enclosing graph (ARG). */
+Graph *graph_new(Model *, const char *name, Graph *parent);
+Node *graph_node(Graph *, Op, Node **in, int inputs, const int64_t *ints, int int_count, const char *text);
+#define NODE(graph, op, ints, count, text, ...)                                                                       \
+    graph_node(graph, op, (Node *[]){__VA_ARGS__}, COUNT(((Node *[]){__VA_ARGS__})), ints, count, text)
+Result *graph_result(Graph *, Role, const char *name, int index, Node *value, Node *weight);
+Result *graph_find_result(Graph *, Role, int index);
+
+/* leaves */
+Node *graph_input(Graph *, int input);
+Node *graph_variable(Graph *, int variable);
+Node *graph_gradient(Graph *, int variable);               /* a placeholder that `update` replaces */
+Node *graph_number(Graph *, double value, Dtype);          /* rank 0 */
+Node *graph_weak(Graph *, double value);                   /* rank 0, F64, weak: takes the dtype it meets */
+Node *graph_constant(Graph *, const double *data, Shape, Dtype);
+Node *graph_fill(Graph *, double value, Shape, Dtype);     /* one value for all elements */
+Node *graph_run(Graph *, RunScalar, int setting);          /* rank 0, F64, weak */
+Node *graph_alive(Graph *);                                /* bool [], sharded: false for the missing samples of a ragged step */
+Node *graph_random(Graph *, Shape, const char *path, bool sharded); /* F32, uniform [0, 1) */
+Node *graph_arange(Graph *, int64_t n);                    /* i32 [n] */
+
+/* with NumPy broadcasting and dtype promotion; for the elaborator and for gradient rules */
+Node *graph_unary(Graph *, Op, Node *a);                   /* whole numbers become F32 where the op needs a float */
+Node *graph_binary(Graph *, Op, Node *a, Node *b);
+Node *graph_where(Graph *, Node *condition, Node *a, Node *b);
+Node *graph_negate(Graph *, Node *);
+Node *graph_cast(Graph *, Node *, Dtype);                  /* the node itself if it has the dtype */
+Node *graph_strong(Graph *, Node *, Dtype);                /* a weak node as an ordinary one of that dtype */
+/* views and reductions; axes are non-negative and in range */
+Node *graph_reshape(Graph *, Node *, Shape);
+Node *graph_broadcast(Graph *, Node *, Shape);             /* aligned at the right */
+Node *graph_transpose(Graph *, Node *, const int *order);
+Node *graph_slice(Graph *, Node *, const int64_t *start, const int64_t *count, const int64_t *step);
+Node *graph_sum(Graph *, Node *, const int *axes, int axis_count);            /* within a sample */
+Node *graph_max(Graph *, Node *, const int *axes, int axis_count);
+Node *graph_sum_samples(Graph *, Node *, const int *axes, int axis_count);    /* over axes and all samples */
+Node *graph_einsum(Graph *, const char *spec, Node **in, int inputs, bool over_samples);
+Node *graph_group_sum(Graph *, Node *, int64_t group);     /* y[i] = sum over the samples of i's group; 0: the shard */
+Node *graph_concat(Graph *, Node **in, int inputs, int axis);
+Node *graph_reduce(Graph *, Node *partial);                /* an explicit all-reduce */
+
+/* a composite: open a region, build the body in it, close it with its results; the elaborator's way */
+Graph *graph_open_region(Graph *parent, const char *name);
+/* -> RESULT nodes in `parent`, one per result of the body; ints: attributes of the composite */
+void graph_close_region(Graph *region, Op, const char *name, const int64_t *ints, int int_count, const double *numbers,
+                        int number_count, Node **results, int result_count, Node **out);
+
+/* passes rebuild graphs: for each node in order, new = graph_copy_node(target, node) after setting twins; inputs are
+ * taken from their twins, attributes are copied, at / path / name / backward kept. */
+Node *graph_copy_node(Graph *target, Node *);
+void graph_copy_results(Graph *target, const Graph *source); /* through twins; drops results whose value has no twin */
+
+/* `--emit`: one line per node; the syntax is documented in docs/design.md. Deterministic. */
+void graph_print(const Graph *, Text *);
+double node_flops(const Node *);  /* of one sample if sharded */
+double node_bytes(const Node *);  /* of one sample if sharded */
+
+/* interpret.c: the slow, clear meaning of every operation, in double; the reference of tests.
+ * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. */
+typedef struct Interpretation {
+    int64_t samples;
+    int64_t first_sample, step;
+    uint64_t seed;
+    double **values;
+    /* fills out[count]; called for INPUT, VARIABLE, GRADIENT, RUN, ALIVE, ARG (and RANDOM if it returns true for it) */
+    bool (*leaf)(void *context, const Node *, double *out, int64_t count);
+    void *context;
+} Interpretation;
+void interpret(const Graph *, Interpretation *);
+#endif

@@ -1,0 +1,324 @@
+/* base.c: memory, text, places and the two ways to stop; see base.h. */
+#include "dsl/base.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory */
+
+enum { CHUNK = 1 << 20 };
+
+void *allocate(size_t bytes)
+{
+    static char *at;
+    static size_t left;
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (bytes == 0)
+        bytes = 16;
+    if (bytes > CHUNK / 4) {
+        void *own = calloc(1, bytes);
+        if (!own)
+            fail(3, "out of memory (%zu bytes more were needed)", bytes);
+        return own;
+    }
+    if (bytes > left) {
+        at = calloc(1, CHUNK);
+        if (!at)
+            fail(3, "out of memory (%d bytes more were needed)", CHUNK);
+        left = CHUNK;
+    }
+    void *result = at;
+    at += bytes;
+    left -= bytes;
+    return result;
+}
+
+void *grow(void *old, size_t old_bytes, size_t new_bytes)
+{
+    void *block = allocate(new_bytes);
+    if (old_bytes)
+        memcpy(block, old, old_bytes);
+    return block;
+}
+
+/* ---- text */
+
+const char *copy_text(const char *text, size_t length)
+{
+    char *copy = allocate(length + 1);
+    memcpy(copy, text, length);
+    return copy;
+}
+
+static const char *vformat(const char *pattern, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, pattern, again);
+    va_end(again);
+    if (length < 0)
+        die("a format cannot be printed: %s", pattern);
+    char *text = allocate((size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, pattern, arguments);
+    return text;
+}
+
+const char *format(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    const char *text = vformat(pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+void text_bytes(Text *t, const void *bytes, size_t length)
+{
+    if (t->length + length + 1 > t->room) {
+        size_t room = t->room ? t->room : 256;
+        while (room < t->length + length + 1)
+            room *= 2;
+        char *data = realloc(t->data, room); /* long texts would waste the arena */
+        if (!data)
+            fail(3, "out of memory (%zu bytes more were needed)", room);
+        t->data = data;
+        t->room = room;
+    }
+    memcpy(t->data + t->length, bytes, length);
+    t->length += length;
+    t->data[t->length] = 0;
+}
+
+void text_add(Text *t, const char *pattern, ...)
+{
+    char small[512];
+    va_list arguments, again;
+    va_start(arguments, pattern);
+    va_copy(again, arguments);
+    int length = vsnprintf(small, sizeof small, pattern, arguments);
+    va_end(arguments);
+    if (length < 0)
+        die("a format cannot be printed: %s", pattern);
+    if ((size_t)length < sizeof small) {
+        text_bytes(t, small, (size_t)length);
+    } else {
+        const char *large = vformat(pattern, again);
+        text_bytes(t, large, (size_t)length);
+    }
+    va_end(again);
+}
+
+const char *text_of(const Text *t) { return t->data ? t->data : ""; }
+
+uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
+{
+    const unsigned char *p = bytes;
+    uint64_t h = 14695981039346656037ull ^ seed;
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ p[i]) * 1099511628211ull;
+    h ^= h >> 33; /* the finaliser of MurmurHash3 */
+    h *= 0xff51afd7ed558ccdull;
+    h ^= h >> 33;
+    h *= 0xc4ceb9fe1a85ec53ull;
+    return h ^ h >> 33;
+}
+
+int edit_distance(const char *a, const char *b)
+{
+    int m = (int)strlen(a), n = (int)strlen(b);
+    if (m > 64 || n > 64)
+        return 64;
+    int row[65];
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (int i = 1; i <= m; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+const char *did_you_mean(const char *word, const char *const *names, int count)
+{
+    const char *best = NULL;
+    int limit = (int)strlen(word) / 3 + 1, least = limit + 1;
+    for (int i = 0; i < count; i++) {
+        int d = edit_distance(word, names[i]);
+        if (d < least && d < (int)strlen(names[i]))
+            least = d, best = names[i];
+    }
+    return best ? format("; did you mean '%s'?", best) : "";
+}
+
+static int map_slot(const Map *m, const char *key)
+{
+    uint64_t h = hash_bytes(0, key, strlen(key));
+    int at = (int)(h & (uint64_t)(m->slot_count - 1));
+    while (m->slots[at] && strcmp(m->keys[m->slots[at] - 1], key) != 0)
+        at = (at + 1) & (m->slot_count - 1);
+    return at;
+}
+
+void *map_get(const Map *m, const char *key)
+{
+    if (!m->slot_count)
+        return NULL;
+    int at = m->slots[map_slot(m, key)];
+    return at ? m->values[at - 1] : NULL;
+}
+
+void map_set(Map *m, const char *key, void *value)
+{
+    if (2 * (m->count + 1) > m->slot_count) {
+        m->slot_count = m->slot_count ? 2 * m->slot_count : 16;
+        m->slots = NEW_ARRAY(int, m->slot_count);
+        for (int i = 0; i < m->count; i++)
+            m->slots[map_slot(m, m->keys[i])] = i + 1;
+    }
+    int at = map_slot(m, key);
+    if (m->slots[at]) {
+        m->values[m->slots[at] - 1] = value;
+        return;
+    }
+    int count = m->count;
+    APPEND(m->keys, m->count, key);
+    APPEND(m->values, count, value);
+    m->slots[at] = m->count;
+}
+
+/* ---- places and errors */
+
+static int warnings;
+
+static void show_line(const Place *at)
+{
+    const char *line = at->source->text, *end = at->source->text + at->source->length;
+    for (int n = 1; n < at->line && line < end; n++) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        line = next ? next + 1 : end;
+    }
+    const char *stop = memchr(line, '\n', (size_t)(end - line));
+    int length = (int)((stop ? stop : end) - line), from = 0, width = 120;
+    if (at->column - 1 > width - 20) /* a long line: a window around the place */
+        from = at->column - 1 - width / 2;
+    if (from > length)
+        from = length;
+    int shown = length - from < width ? length - from : width;
+    fputs("    ", stderr);
+    for (int i = 0; i < shown; i++) { /* control characters would break the terminal */
+        unsigned char c = (unsigned char)line[from + i];
+        fputc(c == '\t' ? ' ' : c < 32 || c == 127 ? '?' : c, stderr);
+    }
+    fprintf(stderr, "\n    %*s^\n", at->column - 1 - from > 0 ? at->column - 1 - from : 0, "");
+}
+
+static void report(const Place *at, const char *kind, const char *message)
+{
+    fflush(stdout);
+    if (!at || !at->source) {
+        fprintf(stderr, "mgpuc: %s: %s\n", kind, message);
+        return;
+    }
+    /* the innermost call in the user's own files is where the mistake is most likely to be mended */
+    const Place *user = at;
+    while (user->source->library && user->caller)
+        user = user->caller;
+    fprintf(stderr, "%s:%d:%d: %s: %s\n", user->source->file, user->line, user->column, kind, message);
+    show_line(user);
+    const Place *chain[16];
+    int depth = 0, skipped = 0;
+    for (const Place *p = at; p != user; p = p->caller) {
+        if (depth < COUNT(chain))
+            chain[depth++] = p;
+        else
+            skipped++;
+    }
+    if (skipped)
+        fprintf(stderr, "  (%d calls are not shown)\n", skipped);
+    for (int i = depth - 1; i >= 0; i--) {
+        fprintf(stderr, "  in '%s' at %s:%d:%d\n", chain[i]->layer ? chain[i]->layer : "?", chain[i]->source->file,
+                chain[i]->line, chain[i]->column);
+        if (i == 0)
+            show_line(chain[i]);
+    }
+}
+
+void verror_at(const Place *at, const char *pattern, va_list arguments)
+{
+    report(at, "error", vformat(pattern, arguments));
+    exit(1);
+}
+
+void error_at(const Place *at, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    verror_at(at, pattern, arguments);
+}
+
+void warning_at(const Place *at, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    report(at, "warning", vformat(pattern, arguments));
+    va_end(arguments);
+    warnings++;
+}
+
+int warning_count(void) { return warnings; }
+
+void fail(int status, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    fflush(stdout);
+    fputs("mgpuc: error: ", stderr);
+    vfprintf(stderr, pattern, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(status);
+}
+
+void die_at(const char *file, int line, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    fflush(stdout);
+    fprintf(stderr, "mgpuc: internal error at %s:%d: ", file, line);
+    vfprintf(stderr, pattern, arguments);
+    fputs("\nThis is a mistake in mgpuc; please report it with the model.\n", stderr);
+    va_end(arguments);
+    abort();
+}
+
+char *read_file(const char *path, size_t *length)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    Text t = {0};
+    char block[1 << 14];
+    size_t got;
+    while ((got = fread(block, 1, sizeof block, f)) > 0)
+        text_bytes(&t, block, got);
+    int error = ferror(f) ? errno ? errno : EIO : 0;
+    fclose(f);
+    if (error) {
+        errno = error;
+        return NULL;
+    }
+    text_bytes(&t, "", 0);
+    if (length)
+        *length = t.length;
+    return t.data;
+}

@@ -1,0 +1,126 @@
+/* mgpu.h: the interface between a generated program and the runtime. A generated program includes this header and
+ * nothing else: it consists of kernels (C functions) and constant tables that describe them; main() calls mgpu_main.
+ *
+ * Everything whose size is in bytes says so; offsets are bytes from the start of a device's arena. */
+#ifndef MGPU_H
+#define MGPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MGPU_INTERFACE 1  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_VERSION "0.1.0"
+
+enum { MGPU_BOOL, MGPU_U8, MGPU_I8, MGPU_U16, MGPU_I16, MGPU_U32, MGPU_I32, MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64 };
+enum { MGPU_MAX_RANK = 8, MGPU_MAX_SETTINGS = 32 };
+
+/* The step block: all that changes from step to step. It is uploaded with the batch; kernels read it. */
+typedef struct mgpu_step {
+    int64_t step;         /* applied steps + 1 */
+    int64_t sample;       /* place of this device's first sample in the epoch's permutation */
+    int64_t alive;        /* real samples on this device in this micro-batch: samples [0, alive) */
+    int64_t samples;      /* real samples of the whole step: all devices, all micro-batches */
+    int64_t micro;        /* number of the micro-batch in the step */
+    int64_t total_steps;  /* of the run */
+    double epoch, progress, total_epochs;
+    uint64_t seed;
+    double setting[MGPU_MAX_SETTINGS]; /* by the program's table of settings; NaN: not given */
+} mgpu_step;
+
+/* A kernel: arguments are the tensors that it reads, those that it writes, then its workspace; n = samples at full
+ * shape (the device's capacity). */
+typedef void mgpu_kernel_function(void *const *argument, const mgpu_step *step, int64_t n);
+typedef struct mgpu_kernel { const char *name; mgpu_kernel_function *run; int line; } mgpu_kernel;
+
+enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_HOST, MGPU_LANES };
+enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_REDUCE, MGPU_REPORT, MGPU_FETCH };
+enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, MGPU_OUTPUT, MGPU_TEMPORARY, MGPU_BUCKET, MGPU_WORKSPACE };
+
+typedef struct mgpu_buffer {
+    const char *name;
+    uint8_t kind;
+    int64_t offset, bytes, slot_bytes; /* slot_bytes: bytes rounded up to the alignment */
+    int slots, index;                  /* index: of the input, variable or output; -1 */
+} mgpu_buffer;
+/* byte `begin` of slot (step + slot) mod slots of a buffer; `end` is for checks and messages */
+typedef struct mgpu_access { int buffer, slot; int64_t begin, end; } mgpu_access;
+typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in this phase; `back` steps ago */
+
+typedef struct mgpu_op {
+    const char *id;
+    uint8_t lane, verb;
+    int target;                        /* kernel, collective or output */
+    int read_count, write_count, wait_count;
+    const mgpu_access *access;         /* reads, then writes */
+    const mgpu_wait *waits;
+    int line;                          /* in the model */
+} mgpu_op;
+
+typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; } mgpu_collective;
+
+typedef struct mgpu_device_phase {
+    const mgpu_buffer *buffers; int buffer_count;
+    const mgpu_op *ops; int op_count;  /* order within a lane is the order in this list */
+} mgpu_device_phase;
+
+enum { MGPU_PHASE_INIT, MGPU_PHASE_PROLOGUE, MGPU_PHASE_ACCUMULATE, MGPU_PHASE_TRAIN, MGPU_PHASE_EVAL, MGPU_PHASE_PREDICT,
+       MGPU_PHASE_REPORT_TRAIN, MGPU_PHASE_REPORT_EVAL };
+typedef struct mgpu_phase {
+    const char *name;
+    uint8_t kind;
+    bool ragged;
+    const mgpu_device_phase *devices;
+    const mgpu_collective *collectives; int collective_count;
+    const char *const *reports; int report_count; /* names of the doubles in the report buffer */
+} mgpu_phase;
+
+typedef struct mgpu_shard { int64_t first, share, capacity; } mgpu_shard; /* samples of a micro-batch */
+typedef struct mgpu_device {
+    mgpu_shard shard;
+    int64_t arena_bytes, staging_bytes;
+    const int64_t *variable_offset;    /* of every variable, in the arena */
+} mgpu_device;
+
+typedef struct mgpu_plan {
+    const char *kind;                  /* "host" */
+    int devices;
+    int64_t micro;                     /* samples of a full micro-batch */
+    bool always_ragged;
+    const mgpu_device *device;
+    const mgpu_phase *phases; int phase_count;
+    const char *schedule;              /* the text that `schedule` prints */
+} mgpu_plan;
+
+enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR };
+typedef struct mgpu_tensor { const char *name; uint8_t dtype; int rank; int64_t extent[MGPU_MAX_RANK]; } mgpu_tensor;
+typedef struct mgpu_variable {
+    mgpu_tensor tensor;                /* shape as saved */
+    int order[MGPU_MAX_RANK];          /* order of its axes in memory */
+    uint8_t kind;
+} mgpu_variable;
+typedef struct mgpu_input { mgpu_tensor tensor; int64_t classes, ignore, other; } mgpu_input; /* classes 0: not a class */
+typedef struct mgpu_column { int input; const char *path; int line; } mgpu_column;
+typedef struct mgpu_set { const char *name, *reader; const mgpu_column *columns; int column_count; } mgpu_set;
+typedef struct mgpu_setting { const char *name; double value; } mgpu_setting; /* value: in the model, NaN if computed */
+typedef struct mgpu_layer { const char *name; mgpu_tensor shape; int64_t parameters; int line; } mgpu_layer;
+
+typedef struct mgpu_program {
+    int interface;                     /* MGPU_INTERFACE */
+    const char *name, *model_file, *command, *precision;
+    int64_t parameters, batch, accumulate, epochs, steps, group;
+    uint64_t seed;
+    const mgpu_kernel *kernels;     int kernel_count;
+    const mgpu_variable *variables; int variable_count;
+    const mgpu_input *inputs;       int input_count;
+    const mgpu_tensor *outputs;     int output_count;
+    const mgpu_set *sets;           int set_count;
+    const mgpu_setting *settings;   int setting_count; /* those that --set takes at run time */
+    const char *const *fixed_settings; int fixed_setting_count; /* params and settings fixed by mgpuc, for its message */
+    const mgpu_layer *layers;       int layer_count;
+    const mgpu_plan *plans;         int plan_count;
+    int default_plan;
+} mgpu_program;
+
+int mgpu_main(const mgpu_program *, int argc, char **argv);
+#endif
