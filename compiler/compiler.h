@@ -68,8 +68,10 @@ typedef struct Plan {
     Schedule *schedule;
 } Plan;
 
+typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY } Command;
 typedef struct Options {
-    const char *file, *output, *emit, *devices, *cc;
+    Command command;
+    const char *file, *output, *emit, *devices, *cc, *bucket, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
@@ -181,5 +183,5 @@ const char *verify(const Schedule *);
 void emit_kernels(const Program *, Text *);
 void emit_program(const Program *, Text *);
 /* link.c           runs the C compiler without a shell; exit 3 if it is missing or fails */
-void link_program(const Program *, const char *program_c, const char *kernels_c);
+void link_program(const Options *, const char *program_c, const char *kernels_c, const char *output);
 #endif

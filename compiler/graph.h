@@ -163,6 +163,7 @@ struct Model {
     Variable *variables;  int variable_count;
     DataSet *sets;        int set_count;
     Setting *settings;    int setting_count;   /* those a program takes at run time: lr, decay, ...: RUN_SETTING's index */
+    const char **fixed;   int fixed_count;     /* params and settings that only mgpuc --set reaches */
     Graph *init;          /* ROLE_INIT for every WEIGHT, STATE and OPTIMIZER_STATE */
     Graph *train;         /* LOSS, METRIC, UPDATE of states; UPDATE of weights and optimizer states in terms of GRADIENT
                              leaves; REPORT "lr" */
@@ -234,6 +235,13 @@ Node *graph_group_sum(Graph *, Node *, int64_t group);     /* y[i] = sum over th
 Node *graph_concat(Graph *, Node **in, int inputs, int axis);
 Node *graph_reduce(Graph *, Node *partial);                /* an explicit all-reduce */
 
+/* x with constants around it; before, after >= 0 */
+Node *graph_pad(Graph *, Node *, const int64_t *before, const int64_t *after, double value);
+/* x[i] += v along `axis`. over_samples: v of all samples goes into the one table x; else each sample has its own. */
+Node *graph_scatter_add(Graph *, Node *x, Node *i, Node *v, int axis, bool over_samples);
+/* the weight gradient of CONVOLVE; ints: CONVOLVE's, then the kernel sizes */
+Node *graph_convolve_weight(Graph *, Node *x, Node *g, const int64_t *ints, int int_count, bool over_samples);
+
 /* a composite: open a region, build the body in it, close it with its results; the elaborator's way */
 Graph *graph_open_region(Graph *parent, const char *name);
 /* -> RESULT nodes in `parent`, one per result of the body; ints: attributes of the composite */
@@ -244,6 +252,17 @@ void graph_close_region(Graph *region, Op, const char *name, const int64_t *ints
  * taken from their twins, attributes are copied, at / path / name / backward kept. */
 Node *graph_copy_node(Graph *target, Node *);
 void graph_copy_results(Graph *target, const Graph *source); /* through twins; drops results whose value has no twin */
+
+/* a node like `like` (op, attributes; a leaf's dtype, shape and sharded), with other inputs: at, path, name and backward
+ * are the target's own. What summed over samples still does: an input gets where(alive, x, 0) if none is sharded now. */
+Node *graph_rebuild(Graph *target, const Node *like, Node **in);
+/* the body of a COMPOSITE as ordinary nodes of target: inputs stand for its ARGs; results: one per ROLE_RESULT */
+void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results);
+bool node_sums_samples(const Node *); /* not sharded although an input is */
+uint64_t node_random_hash(const Node *); /* RANDOM: the hash of its path that mgpu_random_key takes */
+bool node_is_constant(const Node *, double *value); /* CONSTANT with one value for all elements */
+/* the shape rule of the node's row: fills dtype, shape, sharded and weak of a node that has op, inputs and attributes */
+void node_infer(Node *, bool over_samples);
 
 /* `--emit`: one line per node; the syntax is documented in docs/design.md. Deterministic. */
 void graph_print(const Graph *, Text *);

@@ -98,6 +98,7 @@ typedef struct mgpu_variable {
     mgpu_tensor tensor;                /* shape as saved */
     int order[MGPU_MAX_RANK];          /* order of its axes in memory */
     uint8_t kind;
+    bool replicated;                   /* ACCUMULATOR: the same on every device; false: each device holds a part of the sum */
 } mgpu_variable;
 typedef struct mgpu_input { mgpu_tensor tensor; int64_t classes, ignore, other; } mgpu_input; /* classes 0: not a class */
 typedef struct mgpu_column { int input; const char *path; int line; } mgpu_column;

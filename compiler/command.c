@@ -1,0 +1,236 @@
+/* command.c: mgpuc's command line. One table says every option; --help, the parser and the near misses read it. */
+#include "compiler/command.h"
+#include "runtime/mgpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum OptionKind { FLAG, VALUE, REPEATED, END } OptionKind;
+static const struct OptionRow {
+    const char *name, *letter; /* long and short spelling */
+    OptionKind kind;
+    size_t at;                 /* of the member of Options */
+    const char *argument, *help;
+} OPTIONS[] = {
+    {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net)"},
+    {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3 (default: one host device)"},
+    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8"},
+    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c, OUT.sched"},
+    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage"},
+    {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify grad update dist precision\n"
+                                                             "                       layout phases fused split memory schedule kernels"},
+    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON"},
+    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)"},
+    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)"},
+    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)"},
+    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)"},
+};
+
+static void print_help(void)
+{
+    puts("mgpuc: compiles a network into a program that trains it\n"
+         "\n"
+         "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help\n"
+         "  mgpuc check MODEL.net        diagnose only: layers, shapes, parameters, FLOPs, bytes per device\n"
+         "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
+         "\n"
+         "Options");
+    for (int i = 0; i < COUNT(OPTIONS); i++) {
+        const struct OptionRow *o = &OPTIONS[i];
+        const char *spelling = format("%s%s%s%s%s", o->letter ? o->letter : "", o->letter && o->name ? ", " : "",
+                                      o->name ? o->name : "", o->argument ? " " : "", o->argument ? o->argument : "");
+        printf("  %-20s %s\n", spelling, o->help);
+    }
+    puts("  -h, --help           this text\n"
+         "  --version            the version\n"
+         "\n"
+         "Environment: CC, the C compiler to run (default cc); MGPU_HOME, the folder that holds the runtime library\n"
+         "and its headers (default: ../lib/mgpuc beside mgpuc).\n"
+         "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no C compiler, disk, memory).\n"
+         "The language: docs/language.md. First steps: README.md.");
+}
+
+static const struct OptionRow *find_option(const char *word, size_t length)
+{
+    for (int i = 0; i < COUNT(OPTIONS); i++) {
+        const char *spellings[] = {OPTIONS[i].name, OPTIONS[i].letter};
+        for (int k = 0; k < 2; k++)
+            if (spellings[k] && strlen(spellings[k]) == length && strncmp(spellings[k], word, length) == 0)
+                return &OPTIONS[i];
+    }
+    const char *names[COUNT(OPTIONS)];
+    int count = 0;
+    for (int i = 0; i < COUNT(OPTIONS); i++)
+        if (OPTIONS[i].name)
+            names[count++] = OPTIONS[i].name;
+    const char *given = copy_text(word, length);
+    fail(2, "unknown option %s%s; see mgpuc --help", given, did_you_mean(given, names, count));
+}
+
+static void add_setting(Options *o, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        fail(2, "--set %s: write --set KEY=VALUE", text);
+    int count = o->set_count;
+    APPEND(o->set_keys, o->set_count, copy_text(text, (size_t)(equals - text)));
+    APPEND(o->set_values, count, copy_text(equals + 1, strlen(equals + 1)));
+}
+
+static const char *default_output(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    size_t length = strlen(base);
+    if (length > 4 && strcmp(base + length - 4, ".net") == 0)
+        return copy_text(base, length - 4);
+    return format("%s.out", base);
+}
+
+Options parse_command(int argc, char **argv)
+{
+    Options o = {.bucket_bytes = 1 << 20};
+    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}};
+    bool named = false;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            print_help();
+            exit(0);
+        }
+        if (strcmp(word, "--version") == 0) {
+            puts("mgpuc " MGPU_VERSION);
+            exit(0);
+        }
+        if (word[0] != '-' || !word[1]) {
+            int command = -1;
+            for (int k = 0; k < COUNT(COMMANDS) && !named && !o.file; k++)
+                if (strcmp(COMMANDS[k].name, word) == 0)
+                    command = k;
+            if (command >= 0) {
+                o.command = COMMANDS[command].command;
+                named = true;
+            } else if (o.file) {
+                fail(2, "one model at a time: %s and %s were given", o.file, word);
+            } else {
+                o.file = word;
+            }
+            continue;
+        }
+        const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+        size_t length = equals ? (size_t)(equals - word) : strlen(word);
+        const struct OptionRow *row = find_option(word, length);
+        if (row->kind == FLAG) {
+            if (equals)
+                fail(2, "%s takes no value", row->name ? row->name : row->letter);
+            *(bool *)((char *)&o + row->at) = true;
+            continue;
+        }
+        const char *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
+        if (!value)
+            fail(2, "%s needs a value: %s %s", word, word, row->argument);
+        if (row->kind == REPEATED)
+            add_setting(&o, value);
+        else
+            *(const char **)((char *)&o + row->at) = value;
+    }
+    if (!o.file) {
+        if (argc == 1) {
+            print_help();
+            exit(2);
+        }
+        fail(2, "no model was given: mgpuc MODEL.net -o PROGRAM");
+    }
+    Text line = {0};
+    text_add(&line, "mgpuc");
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "-S") != 0 && strcmp(argv[i], "-v") != 0)
+            text_add(&line, " %s", argv[i]);
+    o.command_line = text_of(&line);
+    if (o.bucket) {
+        char *end;
+        errno = 0;
+        o.bucket_bytes = strtoll(o.bucket, &end, 10);
+        if (*end || errno || o.bucket_bytes < 1)
+            fail(2, "--bucket %s: a positive number of bytes is expected", o.bucket);
+    }
+    if (!o.output)
+        o.output = default_output(o.file);
+    o.cc = getenv("CC");
+    if (!o.cc || !*o.cc)
+        o.cc = "cc";
+    if (o.devices) { /* refused before anything is compiled */
+        Plan *plans;
+        int count;
+        parse_devices(o.devices, &plans, &count);
+    }
+    return o;
+}
+
+/* ---- devices */
+
+enum { MOST_DEVICES = 1024 };
+
+static int device_number(const char **at, const char *list)
+{
+    char *end;
+    long n = strtol(*at, &end, 10);
+    if (end == *at || n < 1 || n > MOST_DEVICES)
+        fail(2, "--devices %s: a count between 1 and %d is expected at '%s'", list, MOST_DEVICES, *at);
+    *at = end;
+    return (int)n;
+}
+
+void parse_devices(const char *list, Plan **plans, int *count)
+{
+    bool wanted[MOST_DEVICES + 1] = {false};
+    const char *at = list ? list : "1";
+    for (bool more = true; more;) {
+        if (strncmp(at, "cuda", 4) == 0)
+            fail(2, "--devices %s: this version compiles for host devices only; write --devices host:%s", list,
+                 at[4] == ':' && at[5] ? at + 5 : "1");
+        bool host = strncmp(at, "host", 4) == 0;
+        int from = 1, to = 1;
+        if (host && (at[4] == 0 || at[4] == ',')) {
+            at += 4;
+        } else {
+            if (host) {
+                if (at[4] != ':')
+                    fail(2, "--devices %s: write host:3 for three host devices", list);
+                at += 5;
+            }
+            from = to = device_number(&at, list);
+            if (*at == '-') {
+                at++;
+                to = device_number(&at, list);
+                if (to < from)
+                    fail(2, "--devices %s: the range %d-%d is empty", list, from, to);
+            }
+        }
+        for (int n = from; n <= to; n++)
+            wanted[n] = true;
+        more = *at == ',';
+        if (more)
+            at++;
+        else if (*at)
+            fail(2, "--devices %s: '%s' is not understood; write 4   1,2,4   1-8   host:3", list, at);
+    }
+    *plans = NULL;
+    *count = 0;
+    for (int n = 1; n <= MOST_DEVICES; n++)
+        if (wanted[n]) {
+            Plan p = {.devices = n, .kind = "host"};
+            APPEND(*plans, *count, p);
+        }
+}
+
+Source *source_read(const char *file)
+{
+    Source *s = NEW(Source);
+    s->file = file;
+    char *text = read_file(file, &s->length);
+    if (!text)
+        fail(1, "%s: %s", file, strerror(errno));
+    s->text = text;
+    return s;
+}

@@ -1,0 +1,16 @@
+/* command.h: mgpuc's command line, what `check` prints, and where what it makes is written. */
+#ifndef MGPU_COMMAND_H
+#define MGPU_COMMAND_H
+
+#include "compiler/compiler.h"
+
+Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
+/* "1,2,4"  "1-8"  "host:3": a plan per device count, ascending, each once; NULL: one host device */
+void parse_devices(const char *list, Plan **plans, int *count);
+Source *source_read(const char *file);                /* exit 1 if it cannot be read */
+void check_print(const Model *, const Program *, bool json, Text *);
+void phase_print(const Phase *, Text *);              /* --emit fused */
+void memory_print(const Schedule *, Text *);          /* --emit memory */
+/* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
+void write_program(const Program *);
+#endif

@@ -1,0 +1,31 @@
+/* contraction.h: EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT as blocked matrix products on the host.
+ *
+ *   plan       node, tensors -> Contraction: C[batch, M, N] = sum_K A[batch, M, K] B[batch, K, N], every one of the four
+ *              a list of axes with any strides; windows of a convolution are axes whose positions are checked.
+ *   print      Contraction -> one C function that hands a constant table to the product in runtime/mgpu_gemm.h.
+ *
+ * Tensors may lie in any order (Variable.order); a, b and result have the node's dtype, F32 or F64. The printed function
+ * has the arguments a, b, result, workspace in this order (a and b are two arguments even if they are one tensor), writes
+ * every element of result, adds in a fixed order, and needs "runtime/mgpu_gemm.h" included before it. */
+#ifndef MGPU_CONTRACTION_H
+#define MGPU_CONTRACTION_H
+
+#include "compiler/compiler.h"
+
+typedef struct Contraction Contraction;
+
+/* node: EINSUM with two inputs, CONVOLVE or CONVOLVE_WEIGHT; a and b hold node->in[0] and node->in[1] */
+Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result);
+
+/* a head comment (equation, line, shapes, M x N x K), then static void kernel_name(argument, step, n) */
+void contraction_print(const Contraction *, const char *kernel_name, Text *);
+
+/* the function without its name and comment: two contractions with equal keys may share one kernel */
+const char *contraction_key(const Contraction *);
+
+/* bytes of workspace of one call, and what each sample adds to that (always 0: panels are packed block by block) */
+int64_t contraction_workspace(const Contraction *, int64_t *per_sample);
+
+/* work of one call, in the terms of Task: a constant part, and a part for every sample */
+void contraction_cost(const Contraction *, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample);
+#endif

@@ -1,0 +1,297 @@
+/* emit_program.c: Program -> the C text of the program's tables (runtime/mgpu.h says what each means).
+ *
+ * Tables and verbs, no logic: the schedule object is written out row by row, one table for each list, the inner lists
+ * (accesses, waits) as compound literals in the row that owns them. Same input, same bytes. */
+#include "compiler/command.h"
+
+#include <math.h>
+#include <string.h>
+
+static void quote(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            text_add(t, "\\%c", *s);
+        else if (*s == '\n')
+            text_add(t, "\\n");
+        else if ((unsigned char)*s < 32 || *s == '?')
+            text_add(t, "\\%03o", (unsigned char)*s); /* '?' might begin a trigraph */
+        else
+            text_add(t, "%c", *s);
+    }
+    text_add(t, "\"");
+}
+
+static void number(Text *t, double v)
+{
+    if (isnan(v))
+        text_add(t, "MGPU_NAN");
+    else
+        text_add(t, "%.17g", v);
+}
+
+static const char *dtype_macro(Dtype d)
+{
+    static const char *const NAMES[DTYPES] = {"MGPU_BOOL", "MGPU_U8",  "MGPU_I8",  "MGPU_U16",  "MGPU_I16", "MGPU_U32",
+                                              "MGPU_I32",  "MGPU_I64", "MGPU_F16", "MGPU_BF16", "MGPU_F32", "MGPU_F64"};
+    return NAMES[d];
+}
+
+static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
+{
+    text_add(t, "{");
+    quote(t, name);
+    text_add(t, ", %s, %d, {", dtype_macro(dtype), s->rank);
+    for (int i = 0; i < s->rank; i++)
+        text_add(t, "%s%lld", i ? ", " : "", (long long)s->extent[i]);
+    text_add(t, "%s}}", s->rank ? "" : "0");
+}
+
+static void emit_model(const Model *m, Text *t)
+{
+    text_add(t, "static const mgpu_variable variables[] = {\n");
+    for (int i = 0; i < m->variable_count; i++) {
+        static const char *const KIND[] = {"MGPU_WEIGHT", "MGPU_STATE", "MGPU_OPTIMIZER_STATE", "MGPU_ACCUMULATOR"};
+        const Variable *v = &m->variables[i];
+        text_add(t, "    {");
+        tensor(t, v->name, v->dtype, &v->shape);
+        text_add(t, ", {");
+        for (int k = 0; k < v->shape.rank; k++)
+            text_add(t, "%s%d", k ? ", " : "", v->order[k]);
+        text_add(t, "%s}, %s}, /* line %d */\n", v->shape.rank ? "" : "0", KIND[v->kind], v->at ? v->at->line : 0);
+    }
+    if (!m->variable_count)
+        text_add(t, "    {{0}, {0}, 0}\n");
+    text_add(t, "};\n\nstatic const mgpu_input inputs[] = {\n");
+    for (int i = 0; i < m->input_count; i++) {
+        const Input *in = &m->inputs[i];
+        text_add(t, "    {");
+        tensor(t, in->name, in->dtype, &in->shape);
+        text_add(t, ", %lld, %lld, %lld},\n", (long long)in->classes, (long long)in->ignore, (long long)in->other);
+    }
+    if (!m->input_count)
+        text_add(t, "    {{0}, 0, 0, 0}\n");
+    text_add(t, "};\n\nstatic const mgpu_tensor outputs[] = {\n");
+    int outputs = 0;
+    for (int i = 0; i < m->eval->result_count; i++) {
+        const Result *r = &m->eval->results[i];
+        if (r->role != ROLE_OUTPUT)
+            continue;
+        Dtype dtype = r->value->dtype == F32 && m->precision == F64 ? F64 : r->value->dtype;
+        text_add(t, "    ");
+        tensor(t, r->name, dtype, &r->value->shape);
+        text_add(t, ",\n");
+        outputs++;
+    }
+    if (!outputs)
+        text_add(t, "    {0}\n");
+    text_add(t, "};\nenum { OUTPUTS = %d };\n\n", outputs);
+    for (int i = 0; i < m->set_count; i++) {
+        const DataSet *s = &m->sets[i];
+        text_add(t, "static const mgpu_column columns_%s[] = {\n", s->name);
+        for (int k = 0; k < s->column_count; k++) {
+            text_add(t, "    {%d, ", s->columns[k].input);
+            quote(t, s->columns[k].path);
+            text_add(t, ", %d},\n", s->columns[k].at ? s->columns[k].at->line : 0);
+        }
+        if (!s->column_count)
+            text_add(t, "    {0}\n");
+        text_add(t, "};\n");
+    }
+    text_add(t, "static const mgpu_set sets[] = {\n");
+    for (int i = 0; i < m->set_count; i++) {
+        const DataSet *s = &m->sets[i];
+        text_add(t, "    {\"%s\", ", s->name);
+        if (s->reader)
+            quote(t, s->reader);
+        else
+            text_add(t, "NULL");
+        text_add(t, ", columns_%s, %d},\n", s->name, s->column_count);
+    }
+    if (!m->set_count)
+        text_add(t, "    {0}\n");
+    text_add(t, "};\n\nstatic const mgpu_setting settings[] = {\n");
+    for (int i = 0; i < m->setting_count; i++) {
+        text_add(t, "    {");
+        quote(t, m->settings[i].name);
+        text_add(t, ", ");
+        number(t, m->settings[i].value);
+        text_add(t, "},\n");
+    }
+    if (!m->setting_count)
+        text_add(t, "    {0}\n");
+    text_add(t, "};\n\nstatic const char *const fixed_settings[] = {\n");
+    for (int i = 0; i < m->fixed_count; i++) {
+        text_add(t, "    ");
+        quote(t, m->fixed[i]);
+        text_add(t, ",\n");
+    }
+    text_add(t, "    NULL\n};\n\nstatic const mgpu_layer layers[] = {\n");
+    for (int i = 0; i < m->layer_count; i++) {
+        text_add(t, "    {");
+        quote(t, m->layers[i].name);
+        text_add(t, ", ");
+        tensor(t, "", F32, &m->layers[i].shape);
+        text_add(t, ", %lld, %d},\n", (long long)m->layers[i].parameters, m->layers[i].at ? m->layers[i].at->line : 0);
+    }
+    if (!m->layer_count)
+        text_add(t, "    {0}\n");
+    text_add(t, "};\n\n");
+}
+
+static void emit_op(const ScheduledOp *op, Text *t)
+{
+    static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_HOST"};
+    static const char *const VERB[VERBS] = {"MGPU_CALL", "MGPU_READ", "MGPU_UPLOAD", "MGPU_REDUCE", "MGPU_REPORT", "MGPU_FETCH"};
+    text_add(t, "    {\"%s\", %s, %s, %d, %d, %d, %d, ", op->id, LANE[op->lane], VERB[op->verb], op->target, op->read_count,
+             op->write_count, op->wait_count);
+    if (op->read_count + op->write_count) {
+        text_add(t, "(const mgpu_access[]){");
+        for (int i = 0; i < op->read_count + op->write_count; i++) {
+            const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+            text_add(t, "%s{%d, %d, %lld, %lld}", i ? ", " : "", a->buffer, a->slot, (long long)a->begin, (long long)a->end);
+        }
+        text_add(t, "}, ");
+    } else {
+        text_add(t, "NULL, ");
+    }
+    if (op->wait_count) {
+        text_add(t, "(const mgpu_wait[]){");
+        for (int i = 0; i < op->wait_count; i++)
+            text_add(t, "%s{%d, %d}", i ? ", " : "", op->waits[i].op, op->waits[i].back);
+        text_add(t, "}, ");
+    } else {
+        text_add(t, "NULL, ");
+    }
+    text_add(t, "%d}, /* %s */\n", op->line, op->label);
+}
+
+static void emit_device(const DeviceSchedule *d, const char *prefix, Text *t)
+{
+    static const char *const KIND[BUFFER_KINDS] = {"MGPU_STAGING", "MGPU_STEP",      "MGPU_INPUT",  "MGPU_VARIABLE", "MGPU_REPORT_BUFFER",
+                                                   "MGPU_OUTPUT",  "MGPU_TEMPORARY", "MGPU_BUCKET", "MGPU_WORKSPACE"};
+    text_add(t, "static const mgpu_buffer %s_buffers[] = {\n", prefix);
+    for (int i = 0; i < d->buffer_count; i++) {
+        const Buffer *b = &d->buffers[i];
+        text_add(t, "    {\"%s\", %s, %lld, %lld, %lld, %d, %d},\n", b->name, KIND[b->kind], (long long)b->offset,
+                 (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index);
+    }
+    text_add(t, "    {0}\n};\nstatic const mgpu_op %s_ops[] = {\n", prefix);
+    for (int i = 0; i < d->op_count; i++)
+        emit_op(&d->ops[i], t);
+    text_add(t, "    {0}\n};\n");
+}
+
+static void emit_plan(const Program *p, const Plan *plan, Text *t)
+{
+    const Schedule *s = plan->schedule;
+    const Model *m = p->model;
+    const char *name = format("%s%d", plan->kind, plan->devices);
+    for (int i = 0; i < s->phase_count; i++) {
+        const PhaseSchedule *ph = &s->phases[i];
+        text_add(t, "\n/* ---- %s, %d device%s: %s */\n", plan->kind, plan->devices, plan->devices == 1 ? "" : "s", ph->name);
+        for (int d = 0; d < plan->devices; d++)
+            emit_device(&ph->devices[d], format("%s_p%d_d%d", name, i, d), t);
+        text_add(t, "static const mgpu_device_phase %s_p%d_devices[] = {\n", name, i);
+        for (int d = 0; d < plan->devices; d++)
+            text_add(t, "    {%s_p%d_d%d_buffers, %d, %s_p%d_d%d_ops, %d},\n", name, i, d, ph->devices[d].buffer_count, name, i,
+                     d, ph->devices[d].op_count);
+        text_add(t, "};\nstatic const mgpu_collective %s_p%d_collectives[] = {\n", name, i);
+        for (int k = 0; k < ph->collective_count; k++)
+            text_add(t, "    {\"%s\", %lld, %s},\n", ph->collectives[k].name, (long long)ph->collectives[k].count,
+                     dtype_macro(ph->collectives[k].dtype));
+        text_add(t, "    {0}\n};\nstatic const char *const %s_p%d_reports[] = {", name, i);
+        for (int k = 0; k < p->phases[i]->report_count; k++) {
+            quote(t, p->phases[i]->reports[k]);
+            text_add(t, ", ");
+        }
+        text_add(t, "NULL};\n");
+    }
+    text_add(t, "\nstatic const mgpu_phase %s_phases[] = {\n", name);
+    for (int i = 0; i < s->phase_count; i++)
+        text_add(t, "    {\"%s\", %d, %s, %s_p%d_devices, %s_p%d_collectives, %d, %s_p%d_reports, %d},\n", s->phases[i].name,
+                 (int)p->phases[i]->kind, p->phases[i]->ragged ? "true" : "false", name, i, name, i,
+                 s->phases[i].collective_count, name, i, p->phases[i]->report_count);
+    text_add(t, "};\n");
+    for (int d = 0; d < plan->devices; d++) {
+        int64_t *offsets = NEW_ARRAY(int64_t, m->variable_count);
+        for (int i = 0; i < s->phase_count; i++)
+            for (int b = 0; b < s->phases[i].devices[d].buffer_count; b++) {
+                const Buffer *buffer = &s->phases[i].devices[d].buffers[b];
+                if (buffer->kind == BUFFER_VARIABLE)
+                    offsets[buffer->index] = buffer->offset;
+            }
+        text_add(t, "static const int64_t %s_d%d_variables[] = {", name, d);
+        for (int v = 0; v < m->variable_count; v++)
+            text_add(t, "%s%lld", v % 12 ? ", " : v ? ",\n    " : "\n    ", (long long)offsets[v]);
+        text_add(t, "%s};\n", m->variable_count ? "\n" : "0");
+    }
+    text_add(t, "static const mgpu_device %s_devices[] = {\n", name);
+    for (int d = 0; d < plan->devices; d++) {
+        int64_t arena = 0, staging = 0;
+        for (int i = 0; i < s->phase_count; i++) {
+            const DeviceSchedule *ds = &s->phases[i].devices[d];
+            arena = ds->arena_bytes > arena ? ds->arena_bytes : arena;
+            staging = ds->staging_bytes > staging ? ds->staging_bytes : staging;
+        }
+        text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %s_d%d_variables},\n", (long long)plan->shards[d].first,
+                 (long long)plan->shards[d].share, (long long)plan->shards[d].capacity, (long long)arena, (long long)staging,
+                 name, d);
+    }
+    Text text = {0};
+    schedule_write(s, &text);
+    text_add(t, "};\nstatic const char %s_schedule[] =\n", name);
+    for (const char *line = text_of(&text); *line;) {
+        const char *end = strchr(line, '\n');
+        end = end ? end + 1 : line + strlen(line);
+        text_add(t, "    ");
+        quote(t, copy_text(line, (size_t)(end - line)));
+        text_add(t, "\n");
+        line = end;
+    }
+    text_add(t, "    \"\";\n");
+}
+
+void emit_program(const Program *p, Text *t)
+{
+    const Model *m = p->model;
+    int64_t parameters = 0;
+    for (int i = 0; i < m->variable_count; i++)
+        if (m->variables[i].kind == WEIGHT)
+            parameters += shape_count(&m->variables[i].shape);
+    text_add(t, "/* %s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means. */\n", m->name, m->file);
+    text_add(t, "#include \"mgpu.h\"\n\n#define MGPU_NAN __builtin_nan(\"\")\n\nextern const mgpu_kernel mgpu_kernels[];\n\n");
+    emit_model(m, t);
+    for (int i = 0; i < p->plan_count; i++)
+        emit_plan(p, &p->plans[i], t);
+    text_add(t, "\nstatic const mgpu_plan plans[] = {\n");
+    for (int i = 0; i < p->plan_count; i++) {
+        const Plan *plan = &p->plans[i];
+        const char *name = format("%s%d", plan->kind, plan->devices);
+        text_add(t, "    {\"%s\", %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule},\n", plan->kind, plan->devices,
+                 (long long)plan->micro, plan->always_ragged ? "true" : "false", name, name, plan->schedule->phase_count, name);
+    }
+    text_add(t, "};\n\nint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n");
+    text_add(t, "        .interface = MGPU_INTERFACE,\n        .name = ");
+    quote(t, m->name);
+    text_add(t, ",\n        .model_file = ");
+    quote(t, m->file);
+    text_add(t, ",\n        .command = ");
+    quote(t, p->options->command_line);
+    text_add(t, ",\n        .precision = \"%s\",\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
+             dtype_name(m->precision), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
+    text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
+             (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
+    text_add(t, "        .kernels = mgpu_kernels,\n        .kernel_count = %d,\n", p->kernel_count);
+    text_add(t, "        .variables = variables,\n        .variable_count = %d,\n", m->variable_count);
+    text_add(t, "        .inputs = inputs,\n        .input_count = %d,\n", m->input_count);
+    text_add(t, "        .outputs = outputs,\n        .output_count = OUTPUTS,\n");
+    text_add(t, "        .sets = sets,\n        .set_count = %d,\n", m->set_count);
+    text_add(t, "        .settings = settings,\n        .setting_count = %d,\n", m->setting_count);
+    text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);
+    text_add(t, "        .layers = layers,\n        .layer_count = %d,\n", m->layer_count);
+    text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n    };\n", p->plan_count,
+             p->plan_count - 1);
+    text_add(t, "    return mgpu_main(&program, argc, argv);\n}\n");
+}

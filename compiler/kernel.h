@@ -1,0 +1,186 @@
+/* kernel.h: kernels: loop nests with stages over an expression graph. Host C and, later, CUDA are printed from them.
+ *
+ *   evaluate.c      (node, index of an element) -> Expr: views are index maps, element-wise operations are trees
+ *   expr.c          Exprs: hash-consed; whole-number index arithmetic in canonical form
+ *   fuse.c          which values are stored, which kernels are merged, in which order they run
+ *   nest.c          a merged kernel's loops: unrolled, split, joined and ordered; which passes it needs
+ *   emit_kernels.c  a kernel as host C
+ *
+ * A Nest loops over the points of its axes. Some axes are reduced. Its stages are
+ *   reductions   of a value at every point, over the reduced axes: one result per point of the kept axes
+ *   stores       of a value at every point (FULL), or at every point of the kept axes (OUTER)
+ * in passes over the reduced axes: what needs the result of a reduction of pass p is computed in pass p + 1 (softmax:
+ * maximum; sum of exponentials; quotient). Without reduced axes a nest is element-wise and has one pass.
+ * If the innermost axis is reduced the nest prints as rows (an accumulator per reduction); if it is kept it prints as
+ * columns (accumulators for a tile of the innermost axis, the reduced loops around it). */
+#ifndef MGPU_KERNEL_H
+#define MGPU_KERNEL_H
+
+#include "compiler/compiler.h"
+#include "compiler/contraction.h"
+
+enum { MAX_AXES = 24, MOST_RANDOM = 8 };
+
+typedef enum AxisKind {
+    AXIS_PLAIN,
+    AXIS_GROUPS,   /* groups of `group` consecutive samples: ceil(n / group) of them */
+    AXIS_IN_GROUP, /* the samples of the group of the AXIS_GROUPS before it; its value is the sample */
+} AxisKind;
+typedef struct Axis {
+    AxisKind kind;
+    int64_t extent;    /* times n, the samples of the device, if `samples` */
+    bool samples, reduced;
+    int64_t group;
+} Axis;
+
+typedef enum ExprKind {
+    /* whole numbers of 64 bits: indices */
+    X_SUM,      /* constant + sum of factor[i] * in[i]; the operands are no sums, ascending by id */
+    X_AXIS,     /* the loop variable of axis `constant` */
+    X_DIV,      /* in[0] / constant, rounded down; in[0] is never negative */
+    X_MOD,      /* in[0] mod constant, likewise */
+    X_INDEX_OF, /* the value in[0] as an index */
+    /* bool, of indices */
+    X_RANGE,    /* other <= in[0] < constant */
+    X_BOTH,     /* in[0] and in[1] */
+    X_ALIVE,    /* sample in[0] is real */
+    /* values */
+    X_NUMBER,   /* number */
+    X_VALUE_OF, /* the index in[0] as a value */
+    X_LOAD,     /* element in[0] of `tensor`; `number` where in[1], if there is one, is false */
+    X_TABLE,    /* element in[0] of the constant `node`; likewise */
+    X_RESULT,   /* of the reduction `constant` */
+    X_RUN,      /* RunScalar `constant`, setting `other` */
+    X_RANDOM,   /* of path hash `hash`: element in[0], sample in[1] (one operand: the same for all samples) */
+    X_OP,       /* `op` of the operands */
+} ExprKind;
+
+typedef struct Expr Expr;
+struct Expr {
+    ExprKind kind;
+    Dtype dtype;            /* I64 for indices */
+    Op op;                  /* X_OP */
+    int id;                 /* order of creation: operands come before their users */
+    uint32_t axes;          /* the axes that it changes with: a bit each */
+    int pass;               /* passes that must be over before it can be computed */
+    int count;
+    Expr **in;
+    int64_t *factor;        /* X_SUM */
+    int64_t constant, other;
+    int64_t low, high;      /* indices: the values it can have; an X_INDEX_OF is only used where it lies in its range */
+    double number;
+    uint64_t hash;          /* X_RANDOM: of the path */
+    bool initial;           /* X_RANDOM: step and sample are 0: phase init */
+    const Tensor *tensor;
+    const Node *node;       /* X_TABLE; else a hint for names, not part of the identity */
+};
+
+/* the expressions of one nest */
+typedef struct Exprs {
+    Expr **all;
+    int count;
+    int *slots, slot_count;
+    Axis axis[MAX_AXES];
+    int axis_count;
+} Exprs;
+
+/* ---- expr.c */
+Expr *expr_index(Exprs *, int64_t);
+Expr *expr_axis(Exprs *, int axis);              /* 0 for an axis of extent 1 */
+Expr *expr_add(Exprs *, Expr *, Expr *);
+Expr *expr_scale(Exprs *, Expr *, int64_t factor);
+Expr *expr_plus(Exprs *, Expr *, int64_t);
+Expr *expr_div(Exprs *, Expr *, int64_t divisor); /* rounds down; divisor > 0 */
+Expr *expr_mod(Exprs *, Expr *, int64_t divisor); /* 0 .. divisor - 1 */
+/* extent > 0: it is only used under a guard that it lies in 0 .. extent - 1; 0: anywhere */
+Expr *expr_index_of(Exprs *, Expr *value, int64_t extent);
+Expr *expr_range(Exprs *, Expr *index, int64_t low, int64_t high); /* NULL: always true */
+Expr *expr_both(Exprs *, Expr *, Expr *);        /* NULL: true */
+Expr *expr_alive(Exprs *, Expr *sample);
+Expr *expr_number(Exprs *, double, Dtype);
+Expr *expr_value_of(Exprs *, Expr *index, Dtype);
+Expr *expr_load(Exprs *, const Tensor *, Expr *offset, Expr *guard, double otherwise);
+Expr *expr_table(Exprs *, const Node *, Expr *offset, Expr *guard, double otherwise);
+Expr *expr_select(Exprs *, Expr *condition, Expr *value, double otherwise); /* condition NULL: value */
+Expr *expr_result(Exprs *, int reduction, Dtype, uint32_t axes, int pass, const Node *hint);
+Expr *expr_run(Exprs *, int64_t scalar, int64_t setting);
+Expr *expr_random(Exprs *, uint64_t path_hash, Expr *element, Expr *sample, bool initial, Dtype);
+Expr *expr_op(Exprs *, Op, Dtype, Expr **in, int count, const Node *hint);
+bool expr_is_number(const Expr *, double *value);
+bool expr_is_index(const Expr *);
+int64_t expr_factor(const Expr *index, int axis); /* of the axis alone; 0 if absent */
+/* e in another set: axis k becomes axes[k]; memo[e->id] remembers */
+Expr *expr_rewrite(Exprs *to, Expr *e, Expr *const *axes, Expr **memo);
+/* the index of an element as one number, and back; strides are row-major */
+Expr *expr_flatten(Exprs *, const Shape *, Expr *const *index);
+void expr_unflatten(Exprs *, const Shape *, Expr *flat, Expr **index);
+
+/* ---- evaluate.c: node -> Expr */
+typedef struct Evaluation Evaluation;
+struct Evaluation {
+    Exprs *exprs;
+    bool initial;           /* phase init */
+    /* what a stored element is (X_LOAD, X_RESULT, or what this nest makes of it); NULL: compute it from its inputs */
+    Expr *(*stored)(void *context, Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
+    void *context;
+    struct Known *known;    /* (node, sample, index, guard) -> Expr */
+    int known_count, *known_slots, known_slot_count;
+};
+/* sample: NULL for nodes that are the same for all samples; guard: the element exists where it is true; NULL: always */
+Expr *evaluate(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
+Expr *evaluate_own(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard); /* `stored` is not asked */
+enum { MOST_UNROLLED = 32 };
+bool window_is_unrolled(const Node *);          /* small windows are element-wise expressions */
+bool node_is_loop_reduction(const Node *);      /* sums over axes of a nest: all others are element-wise */
+/* the axes of the nest that makes the node: samples first, then for a reduction what it runs over, else its shape. The
+ * axes that are not reduced are in the order of the node's own. */
+int node_axes(const Node *, Axis *axes);
+/* the value at one point of these axes; index[k] belongs to axes[k] */
+Expr *evaluate_point(Evaluation *, const Node *, Expr *const *index);
+
+/* ---- nests */
+typedef enum ReductionKind { REDUCE_SUM, REDUCE_MAX, REDUCE_ARGMAX } ReductionKind;
+typedef struct Reduction {
+    ReductionKind kind;
+    Expr *value;            /* at every point */
+    Expr *place;            /* ARGMAX: what the result is at that point */
+    Dtype dtype;            /* of the result */
+    bool wide;              /* a long sum of F32 is accumulated in double */
+    const Node *node;
+} Reduction;
+
+typedef struct Store {
+    const Tensor *tensor;
+    Expr *offset, *value, *guard;
+    bool outer;             /* at the kept axes only, behind all passes */
+    bool add;               /* += ; one point after the other */
+    const Node *node;
+} Store;
+
+typedef struct Nest {
+    Exprs *exprs;           /* axes: outermost first */
+    Reduction *reductions; int reduction_count;
+    Store *stores;         int store_count;
+    int passes;
+    bool columns;           /* the innermost axis is kept, others are reduced */
+    bool serial;            /* stores may meet: no vector loop over the innermost axis */
+} Nest;
+
+struct Kernel {
+    int number;
+    const char *name;       /* "k12" */
+    const char *title;      /* "relu(conv_1 + bias)" */
+    const char *text;       /* the function behind its name; equal for kernels that are shared */
+    const Place *at;
+    Nest *nests; int nest_count;
+    Contraction *contraction;
+    const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
+    const Tensor **writes; int write_count;
+};
+
+/* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
+void nest_finish(Nest *);
+/* emit_kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
+void kernel_print(const Kernel *, Text *);
+const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
+#endif

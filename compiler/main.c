@@ -1,0 +1,363 @@
+/* main.c: mgpuc, the driver. The table PASSES is the compiler on one screen: text to tree to graphs to tasks to
+ * schedules to C to a program. Only the driver looks at options, takes times, verifies and dumps. */
+#include "compiler/compiler.h"
+#include "compiler/command.h"
+#include "dsl/dsl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- what the passes work on */
+typedef struct Compilation {
+    const Options *options;
+    Source *source;
+    Tree *tree;
+    Program *program;
+    Graph *graphs[PHASE_KINDS];         /* NULL: the program has no such phase */
+    Graph *variants[PHASE_KINDS][2];    /* [ragged]: specialised */
+} Compilation;
+
+typedef Graph *GraphPass(Graph *);
+
+static void each_graph(Compilation *c, GraphPass *pass)
+{
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k])
+            c->graphs[k] = pass(c->graphs[k]);
+}
+
+static void each_variant(Compilation *c, GraphPass *pass)
+{
+    for (int k = 0; k < PHASE_KINDS; k++)
+        for (int r = 0; r < 2; r++)
+            if (c->variants[k][r])
+                c->variants[k][r] = pass(c->variants[k][r]);
+}
+
+static void run_parse(Compilation *c) { c->tree = parse(c->source); }
+
+static void run_elaborate(Compilation *c)
+{
+    Model *m = elaborate(c->tree, c->options->set_keys, c->options->set_values, c->options->set_count);
+    c->program->model = m;
+    c->graphs[PHASE_INIT] = m->init;
+    c->graphs[PHASE_TRAIN] = m->train;
+    c->graphs[PHASE_EVAL] = m->eval;
+}
+
+static void run_simplify(Compilation *c)
+{
+    if (c->options->exact_bodies)
+        each_graph(c, inline_bodies);
+    each_graph(c, simplify);
+}
+
+static void run_differentiate(Compilation *c)
+{
+    c->graphs[PHASE_TRAIN] = simplify(differentiate(c->graphs[PHASE_TRAIN]));
+}
+
+/* evaluation splits: predict has the outputs, eval all else; what a graph does not need, simplify drops */
+static Graph *part_of(Graph *eval, const char *name, bool outputs)
+{
+    Graph *g = graph_new(eval->model, name, NULL);
+    for (int i = 0; i < eval->node_count; i++)
+        eval->nodes[i]->twin = graph_copy_node(g, eval->nodes[i]);
+    graph_copy_results(g, eval);
+    int kept = 0;
+    for (int i = 0; i < g->result_count; i++)
+        if ((g->results[i].role == ROLE_OUTPUT) == outputs)
+            g->results[kept++] = g->results[i];
+    g->result_count = kept;
+    return g;
+}
+
+static void run_update(Compilation *c)
+{
+    Graph *predict = part_of(c->graphs[PHASE_EVAL], "predict", true);
+    c->graphs[PHASE_EVAL] = part_of(c->graphs[PHASE_EVAL], "eval", false);
+    if (predict->result_count)
+        c->graphs[PHASE_PREDICT] = predict;
+    make_reports(c->program->model, &c->graphs[PHASE_TRAIN], &c->graphs[PHASE_EVAL], &c->graphs[PHASE_REPORT_TRAIN],
+                 &c->graphs[PHASE_REPORT_EVAL]);
+    c->graphs[PHASE_TRAIN] = update(c->graphs[PHASE_TRAIN]);
+    each_graph(c, simplify);
+}
+
+static void run_distribute(Compilation *c)
+{
+    each_graph(c, distribute);
+    if (c->program->model->accumulate > 1)
+        split_micro_batches(c->program->model, c->graphs[PHASE_TRAIN], &c->graphs[PHASE_TRAIN],
+                            &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
+}
+
+static void run_precision(Compilation *c) { each_graph(c, choose_precision); }
+
+static void run_layout(Compilation *c)
+{
+    Graph *all[PHASE_KINDS];
+    int count = 0;
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k])
+            all[count++] = c->graphs[k];
+    choose_layout(c->program->model, all, count);
+}
+
+static bool has_samples(PhaseKind kind) { return kind >= PHASE_PROLOGUE && kind <= PHASE_PREDICT; }
+
+static void run_specialise(Compilation *c)
+{
+    for (int k = 0; k < PHASE_KINDS; k++) {
+        if (!c->graphs[k])
+            continue;
+        c->variants[k][0] = specialise(c->graphs[k], false);
+        if (has_samples((PhaseKind)k))
+            c->variants[k][1] = specialise(c->graphs[k], true);
+    }
+    each_variant(c, distribute);
+}
+
+static void run_fuse(Compilation *c)
+{
+    Program *p = c->program;
+    for (int k = 0; k < PHASE_KINDS; k++)
+        for (int r = 0; r < 2; r++)
+            if (c->variants[k][r]) {
+                Phase *phase = fuse(p, c->variants[k][r], (PhaseKind)k, r == 1);
+                APPEND(p->phases, p->phase_count, phase);
+            }
+}
+
+static void run_split(Compilation *c)
+{
+    Program *p = c->program;
+    parse_devices(c->options->devices, &p->plans, &p->plan_count);
+    for (int i = 0; i < p->plan_count; i++)
+        split(p, &p->plans[i]);
+}
+
+static void run_schedule(Compilation *c)
+{
+    for (int i = 0; i < c->program->plan_count; i++)
+        c->program->plans[i].schedule = schedule(c->program, &c->program->plans[i]);
+}
+
+static void run_verify(Compilation *c)
+{
+    for (int i = 0; i < c->program->plan_count; i++) {
+        const char *wrong = verify(c->program->plans[i].schedule);
+        if (wrong)
+            die("the schedule for %d devices is wrong: %s", c->program->plans[i].devices, wrong);
+    }
+}
+
+/* ---- dumps */
+static void dump_tree(const Compilation *c, Text *t) { tree_print(c->tree, t); }
+
+static void dump_graphs(const Compilation *c, Text *t)
+{
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k])
+            graph_print(c->graphs[k], t);
+}
+
+static void dump_variants(const Compilation *c, Text *t)
+{
+    for (int k = 0; k < PHASE_KINDS; k++)
+        for (int r = 0; r < 2; r++)
+            if (c->variants[k][r]) {
+                text_add(t, "# %s\n", phase_name((PhaseKind)k, r == 1));
+                graph_print(c->variants[k][r], t);
+            }
+}
+
+static void dump_phases(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->phase_count; i++)
+        phase_print(c->program->phases[i], t);
+}
+
+static void dump_split(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->plan_count; i++) {
+        const Plan *p = &c->program->plans[i];
+        text_add(t, "plan %s:%d micro %lld%s\n", p->kind, p->devices, (long long)p->micro,
+                 p->always_ragged ? " always ragged" : "");
+        for (int d = 0; d < p->devices; d++)
+            text_add(t, "  device %d samples %lld..%lld capacity %lld\n", d, (long long)p->shards[d].first,
+                     (long long)(p->shards[d].first + p->shards[d].share), (long long)p->shards[d].capacity);
+    }
+}
+
+static void dump_memory(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->plan_count; i++)
+        memory_print(c->program->plans[i].schedule, t);
+}
+
+static void dump_schedules(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->plan_count; i++)
+        schedule_write(c->program->plans[i].schedule, t);
+}
+
+static void dump_kernels(const Compilation *c, Text *t) { emit_kernels(c->program, t); }
+
+/* ---- the compiler. A pass needs what those above it made. */
+static const struct Pass {
+    const char *name; /* of --emit */
+    void (*run)(Compilation *);
+    void (*dump)(const Compilation *, Text *);
+    const char *why;
+} PASSES[] = {
+    {"ast", run_parse, dump_tree, "text to tree: knows no layer, no primitive"},
+    {"graph", run_elaborate, dump_graphs, "names, shapes and weights are settled; nothing below sees the language"},
+    {"simplify", run_simplify, dump_graphs, "before differentiation, so that rules meet few forms"},
+    {"grad", run_differentiate, dump_graphs, "composites still stand, and bring gradients of their own"},
+    {"update", run_update, dump_graphs, "gradients exist; metrics become sums over a report"},
+    {"dist", run_distribute, dump_graphs, "the whole step is there: reductions stand where Partial must end"},
+    {"precision", run_precision, dump_graphs, "after distribution: what is summed over devices is known"},
+    {"layout", run_layout, dump_graphs, "all uses of a weight in all phases are known"},
+    {"phases", run_specialise, dump_variants, "full and ragged steps part: one assumes every sample, one selects"},
+    {"fused", run_fuse, dump_phases, "graphs to kernels, the same for every device count"},
+    {"split", run_split, dump_split, "samples per device; from here on once per plan"},
+    {"schedule", run_schedule, dump_schedules, "buckets, offsets, lanes, order and waits"},
+    {"verify", run_verify, dump_schedules, "by a prover that shares no code with the scheduler"},
+};
+/* dumps that show an other side of a pass's result */
+static const struct View { const char *name, *after; void (*dump)(const Compilation *, Text *); } VIEWS[] = {
+    {"memory", "schedule", dump_memory},
+    {"kernels", "schedule", dump_kernels},
+};
+
+static const char *last_pass(const char *emit, void (**dump)(const Compilation *, Text *))
+{
+    const char *names[COUNT(PASSES) + COUNT(VIEWS)];
+    int count = 0;
+    for (int i = 0; i < COUNT(PASSES); i++) {
+        names[count++] = PASSES[i].name;
+        if (strcmp(PASSES[i].name, emit) == 0) {
+            *dump = PASSES[i].dump;
+            return PASSES[i].name;
+        }
+    }
+    for (int i = 0; i < COUNT(VIEWS); i++) {
+        names[count++] = VIEWS[i].name;
+        if (strcmp(VIEWS[i].name, emit) == 0) {
+            *dump = VIEWS[i].dump;
+            return VIEWS[i].after;
+        }
+    }
+    Text list = {0};
+    for (int i = 0; i < count; i++)
+        text_add(&list, "%s%s", i ? " " : "", names[i]);
+    fail(2, "no stage is called '%s'%s; there are: %s", emit, did_you_mean(emit, names, count), text_of(&list));
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Runs the passes up to and including `last` (NULL: all). */
+static void run_passes(Compilation *c, const char *last)
+{
+    for (int i = 0; i < COUNT(PASSES); i++) {
+        double begin = now_ms();
+        PASSES[i].run(c);
+        if (c->options->verbose)
+            fprintf(stderr, "%-10s %9.1f ms  %s\n", PASSES[i].name, now_ms() - begin, PASSES[i].why);
+        if (last && strcmp(last, PASSES[i].name) == 0)
+            return;
+        if (strcmp(PASSES[i].name, "graph") == 0 && c->program->model->not_yet && c->options->command != COMMAND_CHECK)
+            fail(1, "%s uses %s that this version does not compile yet (see the warning%s above); 'mgpuc check' accepts it",
+                 c->options->file, c->program->model->not_yet == 1 ? "something" : "things",
+                 c->program->model->not_yet == 1 ? "" : "s");
+    }
+}
+
+static Compilation begin(const Options *options)
+{
+    Compilation c = {.options = options, .program = NEW(Program)};
+    c.program->options = options;
+    c.source = source_read(options->file);
+    return c;
+}
+
+static int command_compile(const Options *options)
+{
+    Compilation c = begin(options);
+    if (options->emit) {
+        void (*dump)(const Compilation *, Text *) = NULL;
+        const char *last = last_pass(options->emit, &dump);
+        run_passes(&c, last);
+        Text text = {0};
+        dump(&c, &text);
+        fwrite(text_of(&text), 1, text.length, stdout);
+        return 0;
+    }
+    run_passes(&c, NULL);
+    double start = now_ms();
+    write_program(c.program);
+    if (options->verbose)
+        fprintf(stderr, "%-10s %9.1f ms  %s\n", "link", now_ms() - start, "the C compiler");
+    return 0;
+}
+
+/* Everything up to the split is tried, so that what passes here compiles. */
+static int command_check(const Options *options)
+{
+    Compilation c = begin(options);
+    run_passes(&c, "graph");
+    Model *m = c.program->model;
+    if (!m->not_yet) {
+        Compilation whole = c;
+        for (int i = 2; i < COUNT(PASSES) && strcmp(PASSES[i - 1].name, "verify") != 0; i++)
+            PASSES[i].run(&whole);
+    }
+    Text text = {0};
+    check_print(m, c.program, options->json, &text);
+    fwrite(text_of(&text), 1, text.length, stdout);
+    return 0;
+}
+
+static int command_verify(const Options *options)
+{
+    size_t length;
+    char *text = read_file(options->file, &length);
+    if (!text)
+        fail(1, "%s cannot be read: %m", options->file);
+    /* one file may hold the schedules of several plans, one behind the other */
+    int count = 0;
+    for (char *at = text; at;) {
+        char *next = strstr(at + 1, "\nmgpu-schedule ");
+        if (next)
+            *next++ = 0;
+        Schedule *s = schedule_read(options->file, at);
+        const char *wrong = verify(s);
+        if (wrong) {
+            fprintf(stderr, "%s: error: %d device%s: %s\n", options->file, s->devices, s->devices == 1 ? "" : "s", wrong);
+            return 1;
+        }
+        count++;
+        printf("%s: proved for %d device%s: no race, no deadlock, every sample once\n", options->file, s->devices,
+               s->devices == 1 ? "" : "s");
+        at = next;
+    }
+    return count ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    Options options = parse_command(argc, argv);
+    switch (options.command) {
+    case COMMAND_CHECK: return command_check(&options);
+    case COMMAND_VERIFY: return command_verify(&options);
+    case COMMAND_COMPILE: return command_compile(&options);
+    }
+    return 2;
+}

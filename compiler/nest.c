@@ -1,0 +1,263 @@
+/* nest.c: the loops of a nest.
+ *
+ * In: reductions and stores over axes in the order of the nodes' shapes. Out: the same values over axes that make good
+ * loops:
+ *   split   an axis that is only used as a / k and a mod k becomes two, so that loops count and do not divide
+ *   join    two neighbouring axes that every index uses as a * extent + b become one, so that inner loops are long
+ *   order   the axis along which most tensors are contiguous becomes the innermost
+ * Each step rewrites the expressions into a fresh set over the new axes. */
+#include "compiler/kernel.h"
+
+static void visit_all(const Nest *nest, bool (*visit)(void *, const Expr *), void *context, bool *fine)
+{
+    const Exprs *x = nest->exprs;
+    for (int i = 0; i < x->count && *fine; i++)
+        *fine = visit(context, x->all[i]);
+}
+
+static Expr *rewritten(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
+{
+    return e ? expr_rewrite(to, e, axes, memo) : NULL;
+}
+
+static bool always(const Expr *e)
+{
+    double value;
+    return expr_is_number(e, &value) && value != 0;
+}
+
+/* moves all values into `to`; only what they need is carried over */
+static void move_to(Nest *nest, Exprs *to, Expr *const *axes)
+{
+    Expr **memo = NEW_ARRAY(Expr *, nest->exprs->count);
+    for (int i = 0; i < nest->reduction_count; i++) {
+        Reduction *r = &nest->reductions[i];
+        r->value = rewritten(to, r->value, axes, memo);
+        r->place = rewritten(to, r->place, axes, memo);
+    }
+    for (int i = 0; i < nest->store_count; i++) {
+        Store *s = &nest->stores[i];
+        s->offset = rewritten(to, s->offset, axes, memo);
+        s->value = rewritten(to, s->value, axes, memo);
+        s->guard = rewritten(to, s->guard, axes, memo);
+        if (s->guard && always(s->guard))
+            s->guard = NULL;
+    }
+    nest->exprs = to;
+}
+
+/* ---- split */
+
+typedef struct Split { const Exprs *x; int axis; int64_t by; } Split;
+
+static bool find_split(void *context, const Expr *e)
+{
+    Split *s = context;
+    if ((e->kind == X_DIV || e->kind == X_MOD) && e->in[0]->kind == X_AXIS) {
+        int axis = (int)e->in[0]->constant;
+        const Axis *a = &s->x->axis[axis];
+        if (a->kind == AXIS_PLAIN && !a->samples && a->extent % e->constant == 0 && (s->axis < 0 || s->axis == axis) &&
+            (!s->by || e->constant < s->by)) {
+            s->axis = axis;
+            s->by = e->constant;
+        }
+    }
+    return true;
+}
+
+static bool split_one(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    Split s = {.x = x, .axis = -1};
+    bool fine = true;
+    visit_all(nest, find_split, &s, &fine);
+    if (s.axis < 0 || x->axis_count == MAX_AXES)
+        return false;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    to->axis_count = x->axis_count + 1;
+    for (int i = 0, k = 0; i < x->axis_count; i++, k++) {
+        to->axis[k] = x->axis[i];
+        if (i == s.axis) {
+            to->axis[k].extent = x->axis[i].extent / s.by;
+            to->axis[++k] = x->axis[i];
+            to->axis[k].extent = s.by;
+        }
+    }
+    for (int i = 0; i < x->axis_count; i++) {
+        int k = i + (i > s.axis);
+        axes[i] = i == s.axis ? expr_add(to, expr_scale(to, expr_axis(to, i), s.by), expr_axis(to, i + 1)) : expr_axis(to, k);
+    }
+    move_to(nest, to, axes);
+    return true;
+}
+
+/* ---- join */
+
+typedef struct Pair { int outer, inner; int64_t extent; } Pair;
+
+static bool pair_fits(const Pair *p, const Expr *index)
+{
+    int64_t outer = expr_factor(index, p->outer), inner = expr_factor(index, p->inner);
+    return outer == inner * p->extent;
+}
+
+/* every index that has one of the axes has both, as outer * extent + inner */
+static bool may_join(void *context, const Expr *e)
+{
+    const Pair *p = context;
+    if (e->kind == X_SUM)
+        return pair_fits(p, e);
+    for (int i = 0; i < e->count; i++)
+        if (e->in[i]->kind == X_AXIS && !pair_fits(p, e->in[i]))
+            return false;
+    return true;
+}
+
+static bool roots_fit(const Nest *nest, const Pair *p)
+{
+    for (int i = 0; i < nest->store_count; i++)
+        if (nest->stores[i].offset->kind == X_AXIS && !pair_fits(p, nest->stores[i].offset))
+            return false;
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Expr *place = nest->reductions[i].place;
+        if (place && place->kind == X_VALUE_OF && place->in[0]->kind == X_AXIS && !pair_fits(p, place->in[0]))
+            return false;
+    }
+    return true;
+}
+
+/* the live axis before `axis` of the same kind; -1: none */
+static int before(const Exprs *x, int axis)
+{
+    for (int i = axis - 1; i >= 0; i--)
+        if (x->axis[i].samples || x->axis[i].extent != 1 || x->axis[i].kind != AXIS_PLAIN)
+            return x->axis[i].reduced == x->axis[axis].reduced ? i : -1;
+    return -1;
+}
+
+static bool join_pair(Nest *nest, int outer, int inner)
+{
+    const Exprs *x = nest->exprs;
+    Pair p = {outer, inner, x->axis[inner].extent};
+    bool fine = roots_fit(nest, &p);
+    visit_all(nest, may_join, &p, &fine);
+    if (!fine)
+        return false;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    to->axis_count = x->axis_count;
+    for (int i = 0; i < x->axis_count; i++)
+        to->axis[i] = x->axis[i];
+    to->axis[inner].extent *= x->axis[outer].extent;
+    to->axis[inner].samples = x->axis[outer].samples;
+    to->axis[outer].extent = 1;
+    to->axis[outer].samples = false;
+    for (int i = 0; i < x->axis_count; i++)
+        axes[i] = expr_axis(to, i);
+    move_to(nest, to, axes);
+    return true;
+}
+
+static void join_axes(Nest *nest)
+{
+    for (int inner = nest->exprs->axis_count - 1; inner > 0; inner--) {
+        for (;;) {
+            const Axis *b = &nest->exprs->axis[inner];
+            int outer = before(nest->exprs, inner);
+            if (outer < 0 || b->samples || b->kind != AXIS_PLAIN || nest->exprs->axis[outer].kind != AXIS_PLAIN ||
+                !join_pair(nest, outer, inner))
+                break;
+        }
+    }
+}
+
+/* ---- order */
+
+static void score(const Expr *offset, double weight, double *scores, int axes)
+{
+    for (int k = 0; k < axes; k++) {
+        if (!(offset->axes >> k & 1))
+            continue;
+        int64_t f = expr_factor(offset, k);
+        scores[k] += f == 1 || f == -1 ? weight : -weight;
+    }
+}
+
+static bool has_argmax(const Nest *nest)
+{
+    for (int i = 0; i < nest->reduction_count; i++)
+        if (nest->reductions[i].kind == REDUCE_ARGMAX)
+            return true;
+    return false;
+}
+
+static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
+
+/* drops axes of extent 1 and makes the best axis the innermost one */
+static void order_axes(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    double scores[MAX_AXES] = {0};
+    for (int i = 0; i < x->count; i++)
+        if (x->all[i]->kind == X_LOAD || x->all[i]->kind == X_TABLE)
+            score(x->all[i]->in[0], 1, scores, x->axis_count);
+    for (int i = 0; i < nest->store_count; i++)
+        score(nest->stores[i].offset, 2, scores, x->axis_count);
+    int best = -1, reduced = 0;
+    for (int i = x->axis_count - 1; i >= 0; i--) {
+        const Axis *a = &x->axis[i];
+        if (!live(a))
+            continue;
+        reduced += a->reduced;
+        if (a->kind == AXIS_PLAIN && (best < 0 || scores[i] > scores[best]))
+            best = i;
+    }
+    if (best >= 0 && x->axis[best].reduced && reduced > 1 && has_argmax(nest)) /* the first maximum: their order counts */
+        best = -1;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    int place[MAX_AXES];
+    for (int i = 0; i < x->axis_count; i++)
+        if (live(&x->axis[i]) && i != best) {
+            place[i] = to->axis_count;
+            to->axis[to->axis_count++] = x->axis[i];
+        }
+    if (best >= 0) {
+        place[best] = to->axis_count;
+        to->axis[to->axis_count++] = x->axis[best];
+    }
+    for (int i = 0; i < x->axis_count; i++)
+        axes[i] = live(&x->axis[i]) ? expr_axis(to, place[i]) : expr_index(to, 0);
+    move_to(nest, to, axes);
+}
+
+enum { LONG_SUM = 1024 };
+
+void nest_finish(Nest *nest)
+{
+    while (split_one(nest))
+        ;
+    join_axes(nest);
+    order_axes(nest);
+    const Exprs *x = nest->exprs;
+    bool any = false, samples = false;
+    double count = 1;
+    for (int i = 0; i < x->axis_count; i++)
+        if (x->axis[i].reduced) {
+            any = true;
+            samples = samples || x->axis[i].samples || x->axis[i].kind == AXIS_IN_GROUP;
+            count *= (double)x->axis[i].extent;
+        }
+    nest->columns = any && !x->axis[x->axis_count - 1].reduced;
+    nest->passes = 1;
+    for (int i = 0; i < nest->reduction_count; i++) {
+        Reduction *r = &nest->reductions[i];
+        r->wide = r->kind == REDUCE_SUM && r->dtype == F32 && (samples || count > LONG_SUM);
+        if (r->value->pass + 1 > nest->passes)
+            nest->passes = r->value->pass + 1;
+    }
+    for (int i = 0; i < nest->store_count; i++)
+        if (!nest->stores[i].outer && nest->stores[i].value->pass + 1 > nest->passes)
+            nest->passes = nest->stores[i].value->pass + 1;
+}

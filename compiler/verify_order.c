@@ -1,0 +1,223 @@
+/* verify_order.c: what the lanes and the waits of one step order.
+ *
+ * In: one phase on one device. Out: a StepGraph: the operations as Events in an order in which they may run, each with
+ * the last event of every lane that is over before it begins. A lane runs its operations one after the other, so this one
+ * number per lane says everything (a vector clock). Waits for earlier steps stay as they are: what they order depends on
+ * the phase of those steps and is worked out by the walk (verify_memory.c).
+ *
+ * Operations that do not matter may be left out of the graph; what they order among the others is kept. */
+#include "compiler/verify.h"
+
+#include <string.h>
+
+int64_t slot_stride(const Buffer *b)
+{
+    return (b->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+int slot_of(const Buffer *b, int64_t step, int slot)
+{
+    int64_t s = (step + slot) % b->slots;
+    return (int)(s < 0 ? s + b->slots : s);
+}
+
+int slot_back(const Buffer *b, int slot)
+{
+    int s = slot_of(b, 0, slot);
+    return s == 0 ? 0 : s - b->slots;
+}
+
+bool buffer_is_persistent(const Buffer *b)
+{
+    return b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE;
+}
+
+bool buffer_is_slotted_kind(const Buffer *b)
+{
+    return buffer_is_persistent(b) && b->kind != BUFFER_VARIABLE;
+}
+
+/* ---- an order */
+
+typedef struct Lanes {          /* the operations of each lane, in order */
+    int *ops[LANES], count[LANES];
+    int *place;                 /* of an operation in its lane */
+} Lanes;
+
+static Lanes lanes_of(const DeviceSchedule *d)
+{
+    Lanes l = {.place = NEW_ARRAY(int, d->op_count)};
+    for (int o = 0; o < d->op_count; o++)
+        l.count[d->ops[o].lane]++;
+    for (int lane = 0; lane < LANES; lane++) {
+        l.ops[lane] = NEW_ARRAY(int, l.count[lane]);
+        l.count[lane] = 0;
+    }
+    for (int o = 0; o < d->op_count; o++) {
+        Lane lane = d->ops[o].lane;
+        l.place[o] = l.count[lane];
+        l.ops[lane][l.count[lane]++] = o;
+    }
+    return l;
+}
+
+/* All lanes are stuck: from a waiting operation to the one that holds up what it waits for, until one repeats. */
+static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const int *head, const int *waiting)
+{
+    const DeviceSchedule *d = &p->devices[device];
+    bool seen[LANES] = {false};
+    int lane = 0;
+    while (head[lane] == lanes->count[lane])
+        lane++;
+    while (!seen[lane]) {
+        seen[lane] = true;
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][head[lane]]];
+        lane = (int)d->ops[op->waits[waiting[lane]].op].lane;
+    }
+    Text t = {0};
+    int first = lane;
+    text_add(&t, "phase %s: a cycle:", p->name);
+    do {
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][head[lane]]];
+        const ScheduledOp *other = &d->ops[op->waits[waiting[lane]].op];
+        int next = (int)other->lane;
+        const ScheduledOp *stuck = &d->ops[lanes->ops[next][head[next]]];
+        text_add(&t, " d%d.%s waits for d%d.%s", device, op->id, device, other->id);
+        if (other != stuck)
+            text_add(&t, ", which comes after d%d.%s in lane %s", device, stuck->id, LANE_NAME[next]);
+        lane = next;
+        text_add(&t, lane == first ? "" : ";");
+    } while (lane != first);
+    return text_of(&t);
+}
+
+int *order_operations(const PhaseSchedule *p, int device, const char **why)
+{
+    const DeviceSchedule *d = &p->devices[device];
+    Lanes lanes = lanes_of(d);
+    int *order = NEW_ARRAY(int, d->op_count), head[LANES] = {0}, waiting[LANES] = {0};
+    for (int n = 0; n < d->op_count; n++) {
+        int next = -1;
+        for (int lane = 0; lane < LANES; lane++) {
+            if (head[lane] == lanes.count[lane])
+                continue;
+            int o = lanes.ops[lane][head[lane]];
+            const ScheduledOp *op = &d->ops[o];
+            while (waiting[lane] < op->wait_count) {
+                Wait w = op->waits[waiting[lane]];
+                if (w.back == 0 && lanes.place[w.op] >= head[d->ops[w.op].lane])
+                    break;
+                waiting[lane]++;
+            }
+            if (waiting[lane] == op->wait_count && (next < 0 || o < next))
+                next = o;
+        }
+        if (next < 0) {
+            *why = cycle_message(p, device, &lanes, head, waiting);
+            return NULL;
+        }
+        order[n] = next;
+        head[d->ops[next].lane]++;
+        waiting[d->ops[next].lane] = 0;
+    }
+    return order;
+}
+
+/* ---- the graph */
+
+typedef struct Clock { int last[LANES]; } Clock;
+
+static void join(Clock *a, const Clock *b)
+{
+    for (int lane = 0; lane < LANES; lane++)
+        if (b->last[lane] > a->last[lane])
+            a->last[lane] = b->last[lane];
+}
+
+static Event *add_event(StepGraph *g, int op, Lane lane, const Clock *before)
+{
+    Event *e = &g->events[g->event_count];
+    *e = (Event){.op = op, .lane = lane, .position = g->length[lane]};
+    memcpy(e->before, before->last, sizeof e->before);
+    g->at[lane][g->length[lane]++] = g->event_count++;
+    return e;
+}
+
+static void add_touches(StepGraph *g, const Access *accesses, int count, bool write, const bool *wanted)
+{
+    for (int i = 0; i < count; i++) {
+        const Access *a = &accesses[i];
+        if (a->begin == a->end || (wanted && !wanted[a->buffer]))
+            continue;
+        g->touches[g->touch_count++] = (Touch){.buffer = &g->device->buffers[a->buffer], .write = write, .slot = a->slot,
+                                               .begin = a->begin, .end = a->end};
+    }
+}
+
+static bool is_owed(const ScheduledOp *op)
+{
+    return (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count > 0 && op->reads[0].slot < 0;
+}
+
+StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order, const bool *kept, const bool *wanted)
+{
+    const DeviceSchedule *d = &s->phases[phase].devices[device];
+    StepGraph *g = NEW(StepGraph);
+    g->phase = phase;
+    g->device = d;
+    int ops = 0, waits = 0, touches = 0;
+    for (int o = 0; o < d->op_count; o++)
+        if (!kept || kept[o]) {
+            ops++;
+            waits += d->ops[o].wait_count;
+            touches += d->ops[o].read_count + d->ops[o].write_count;
+        }
+    g->events = NEW_ARRAY(Event, ops + 2 * LANES);
+    g->waits = NEW_ARRAY(BackWait, waits);
+    g->touches = NEW_ARRAY(Touch, touches);
+    for (int lane = 0; lane < LANES; lane++)
+        g->at[lane] = NEW_ARRAY(int, ops + 2);
+
+    Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what is over when an operation is */
+    int *event_of = NEW_ARRAY(int, d->op_count);
+    for (int lane = 0; lane < LANES; lane++) {
+        Clock none = {{-1, -1, -1, -1}};
+        add_event(g, -1, (Lane)lane, &none);
+        lane_now[lane] = none;
+        lane_now[lane].last[lane] = 0;
+    }
+    for (int n = 0; n < d->op_count; n++) {
+        int o = order[n];
+        const ScheduledOp *op = &d->ops[o];
+        Clock before = lane_now[op->lane];
+        for (int i = 0; i < op->wait_count; i++)
+            if (op->waits[i].back == 0)
+                join(&before, &done[op->waits[i].op]);
+        if (!kept || kept[o]) {
+            Event *e = add_event(g, o, op->lane, &before);
+            event_of[o] = g->event_count - 1;
+            e->owed = is_owed(op);
+            e->first_touch = g->touch_count;
+            add_touches(g, op->reads, op->read_count, false, wanted);
+            add_touches(g, op->writes, op->write_count, true, wanted);
+            e->touch_count = g->touch_count - e->first_touch;
+            before.last[op->lane] = e->position;
+        }
+        done[o] = lane_now[op->lane] = before;
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        add_event(g, -1, (Lane)lane, &lane_now[lane]);
+
+    for (int i = 0; i < g->event_count; i++) {
+        Event *e = &g->events[i];
+        if (e->op < 0)
+            continue;
+        const ScheduledOp *op = &d->ops[e->op];
+        e->first_wait = g->wait_count;
+        for (int w = 0; w < op->wait_count; w++)
+            if (op->waits[w].back > 0 && op->waits[w].back <= BACK_LIMIT)
+                g->waits[g->wait_count++] = (BackWait){event_of[op->waits[w].op], op->waits[w].back};
+        e->wait_count = g->wait_count - e->first_wait;
+    }
+    return g;
+}

@@ -1,0 +1,40 @@
+/* dsl.h: the front end: text -> syntax tree -> Model (compiler/graph.h).
+ *
+ * A user's mistake ends the run through error_at (base.h): one located error, exit 1. What a later version will do
+ * is a located "not yet" warning, counted in model->not_yet; the rest of the model is checked all the same.
+ *
+ * Composites. A call of a library layer that the compiler knows as a whole (composite_known) becomes a COMPOSITE
+ * node where `training` is true:
+ *   body     the layer's text, elaborated in a region; weights, states and tensors of the outside are captured, so
+ *            that every ARG stands for a VARIABLE (told apart by the end of its name: ".weight", ".running_mean") or
+ *            for an argument of the call; RUN, ALIVE, CONSTANT and RANDOM leaves are the body's own;
+ *   results  what the layer returns, then the values of its `update` statements in the order of the text
+ *            (batchnorm: y, running_mean, running_var);
+ *   numbers  its parameters in order of declaration, except those whose argument is a tensor, a layer or a list: a
+ *            number is itself, true 1, false 0, "batch" 0, "shard" -1, none and other strings NaN
+ *            (batchnorm: momentum, eps, samples of a group with 0: the whole batch, -1: the shard). */
+#ifndef MGPU_DSL_H
+#define MGPU_DSL_H
+
+#include "compiler/graph.h"
+#include "dsl/tree.h"
+
+/* ---- tree.c */
+Source *read_source(const char *path); /* exit 1 if it cannot be read */
+Tree *parse(const Source *);
+Tree *parse_expression(const Source *); /* a text that is one expression: the value of --set */
+void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */
+
+/* ---- elaborate.c */
+typedef struct Settings { /* what the command line says */
+    const char *const *keys, *const *values; /* --set KEY=VALUE */
+    int count;
+    const char *model; /* --model NAME; NULL: the only one */
+} Settings;
+Model *elaborate(const Tree *file, const Settings *);
+
+/* ---- layers.c: the table of `mgpuc check` */
+int64_t model_parameters(const Model *); /* elements of all weights */
+void layers_print(const Model *, Text *);
+void layers_print_json(const Model *, Text *); /* "parameters":N,"layers":[...], without braces around it */
+#endif

@@ -1,0 +1,248 @@
+/* elaborate.h: what the files of the elaborator share. Nothing outside dsl/ includes it.
+ *
+ * The elaborator runs the program text: numbers, lists, choices and loops are computed here and now, what is computed
+ * for each sample becomes nodes of a graph. A Frame is one call of a layer (or the model, data or train block) with
+ * its scope; an Instance is one call's identity, which names weights and is found again in the evaluation pass. */
+#ifndef MGPU_ELABORATE_H
+#define MGPU_ELABORATE_H
+
+#include "compiler/graph.h"
+#include "dsl/dsl.h"
+#include "dsl/tree.h"
+
+typedef struct Value Value;
+typedef struct Layer Layer;
+typedef struct Frame Frame;
+typedef struct Instance Instance;
+typedef struct Elaborator Elaborator;
+
+/* ---- values */
+typedef enum ValueKind {
+    VALUE_NUMBER,   /* whole: i; else d */
+    VALUE_BOOL,     /* i */
+    VALUE_NONE,
+    VALUE_STRING,   /* text */
+    VALUE_LIST,     /* items */
+    VALUE_TYPE,     /* i = Dtype; text = name */
+    VALUE_QUANTITY, /* d of a unit; text = the unit's name */
+    VALUE_LAYER,    /* layer */
+    VALUE_TENSOR,   /* node */
+    VALUE_WEIGHTED, /* node, weight: of the same shape; weight is a float */
+    VALUE_RESULTS,  /* items: of a call with several results; the first is taken where one is wanted */
+    VALUE_SOURCE,   /* source: of a data block */
+} ValueKind;
+struct Value {
+    ValueKind kind;
+    bool whole;
+    int64_t i;
+    double d;
+    const char *text;
+    Value **items;
+    int count;
+    Layer *layer;
+    Node *node, *weight;
+    DataSet *source;
+};
+
+Value *value_whole(int64_t);
+Value *value_number(double);         /* whole if it is a whole number that fits */
+Value *value_double(double);
+Value *value_bool(bool);
+Value *value_none(void);
+Value *value_text(const char *);
+Value *value_list(Value **items, int count);
+Value *value_tensor(Node *);
+Value *value_of_shape(const Shape *);
+double number_of(const Value *);     /* of a VALUE_NUMBER */
+bool value_equal(const Value *, const Value *); /* compile time; tensors never come here */
+bool has_tensor(const Value *);      /* in the value or, if it is a list, anywhere below */
+const char *value_describe(const Value *); /* "the number 3", "a list", "a tensor [3, 4]": for messages */
+const char *value_print(const Value *);    /* as joined to a string and shown in messages: 3, 0.5, abc, [1, 2] */
+Value *first_of(Value *);            /* one value of several results */
+
+/* arithmetic of numbers, strings, lists, quantities; NULL where a tensor takes part or no rule fits */
+Value *compute_binary(Elaborator *, const Place *, const char *op, Value *a, Value *b);
+
+/* ---- layers as values */
+typedef enum LayerKind {
+    LAYER_TEXT,     /* written in the language */
+    LAYER_BUILTIN,  /* a primitive or compile-time function */
+    LAYER_TYPE,     /* a cast */
+    LAYER_PIPELINE, /* steps whose arguments are evaluated */
+    LAYER_SHARED,   /* one instance */
+    LAYER_READER,   /* a reader or stage of data */
+} LayerKind;
+typedef struct Argument { const char *name; Value *value; const Place *at; } Argument;
+typedef struct Arguments { Argument *list; int count; } Arguments;
+typedef struct Step { Layer *layer; Arguments arguments; const Place *at; } Step;
+typedef struct Builtin Builtin;
+struct Layer {
+    LayerKind kind;
+    const char *name;
+    const Tree *tree;       /* TEXT: the layer's */
+    const Builtin *builtin;
+    Dtype dtype;            /* TYPE */
+    Step *steps;            /* PIPELINE */
+    int step_count;
+    Layer *inner;           /* SHARED */
+    Instance *instance;
+};
+
+/* a builtin's parameters: text such as "x, axes = none, keep = false"; `result` gets one Value per parameter */
+struct Builtin {
+    const char *name, *parameters;
+    Value *(*run)(Elaborator *, const Place *, Value **arguments);
+};
+extern const Builtin BUILTINS[];
+extern const int BUILTIN_COUNT;
+
+/* ---- instances: names of weights */
+struct Instance {
+    const char *path;        /* "layer1.0.conv1"; "" at the top */
+    const Place *at;
+    Instance *names;         /* whose path and numbers are used: itself, or an outer one after name = none */
+    Map children;            /* place of a call -> Instance */
+    Map numbers;             /* names only: layer -> (intptr) how many calls */
+    Map variables;           /* declared name and loop -> (intptr) index + 1 of the model's variable */
+    int row;                 /* in the layer table; -1: none */
+    bool owns;               /* declares a weight or state */
+};
+
+/* ---- frames */
+typedef enum FrameKind { FRAME_LAYER, FRAME_MODEL, FRAME_DATA, FRAME_TRAIN, FRAME_RULE, FRAME_PARAM } FrameKind;
+struct Frame {
+    FrameKind kind;
+    const Tree *block;       /* its text */
+    const Layer *layer;      /* FRAME_LAYER */
+    const Place *call;       /* the call that led here */
+    bool library;            /* its text is in the library */
+    bool training;
+    Map locals;              /* name -> Value */
+    Map declared;            /* names declared by weight, state, input -> Tree */
+    Instance *instance;
+    const char *loops;       /* "" or the iteration of each enclosing for: ".0.3" */
+    bool returned;
+    Value *result;           /* once returned */
+    Frame *outer;            /* FRAME_RULE: the train block; else NULL */
+};
+
+typedef struct Param { const char *name; const Tree *tree; const char *set; Value *value; int state; } Param;
+typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an update inside a region */
+typedef struct BatchSum { Node *node; const Place *at; } BatchSum;
+typedef struct Rule { const Tree *tree; Value *lr, *decay; bool matched; } Rule;
+typedef struct TrainSetting { const char *name; Value *value; const Place *at; } TrainSetting;
+
+struct Elaborator {
+    Model *model;
+    const Settings *settings;
+    bool *set_used;          /* per --set: it was found */
+    Map params;              /* name -> Param */
+    Map layers, library;     /* name -> Layer */
+    Map builtins;            /* name -> Layer */
+    Map readers;             /* name -> Layer */
+    const Tree *model_tree, *data_tree, *train_tree;
+
+    Graph *graph;            /* where nodes go: the pass's, a region of it, or init */
+    Graph *top;              /* the pass's graph */
+    bool training_pass;      /* first pass: names are given */
+    bool in_init;            /* an initialiser runs */
+    bool in_optimizer;       /* an optimizer's layer runs for variable `owner` */
+    int owner;
+    bool quiet;              /* no warnings: a trial run of the train block */
+    Frame *frame;
+    int calls, depth;        /* of layers; of eval */
+    const char *key;         /* of the call of the builtin that runs */
+    const char *shared_name; /* the variable to which a shared(...) is being assigned */
+    int statement;           /* inside a loss, metric or output statement: no rows in the layer table */
+
+    Instance *root;
+    Map variable_names;      /* name -> Tree, for uniqueness */
+    Map random_paths;        /* of this pass: path -> (intptr) uses */
+    const char *init_name;   /* the variable whose initialiser runs */
+    Map result_names;        /* of this pass: "loss name" -> Tree */
+    Deferred *deferred;      /* updates of the region being built */
+    int deferred_count;
+    BatchSum *batch_sums;    /* over the whole batch, in the training pass */
+    int batch_sum_count;
+    bool has_total;
+    Instance **rows;         /* instance of each row of the layer table */
+
+    Map train_settings;      /* name -> TrainSetting, of the train block */
+    Rule *rules;
+    int rule_count;
+    int64_t batch;           /* 0: not known yet */
+};
+
+/* ---- places and messages (expression.c) */
+const Place *place_of(const Elaborator *, const Tree *);
+void at_tree(Elaborator *, const Tree *); /* what new nodes get */
+_Noreturn void error_tree(const Elaborator *, const Tree *, const char *pattern, ...) PRINTF(3, 4);
+void not_yet(Elaborator *, const Place *, const char *what);
+
+/* ---- expression.c */
+Value *eval(Elaborator *, const Tree *);         /* one value */
+Value *eval_results(Elaborator *, const Tree *); /* may be VALUE_RESULTS */
+Value *eval_applied(Elaborator *, const Tree *, Value *to); /* an initialiser, or the optimizer: applied to `to` */
+bool eval_condition(Elaborator *, const Tree *, const char *what);
+Value *eval_binary(Elaborator *, const Place *, const char *op, Value *a, Value *b);
+bool is_section(const Tree *);
+
+/* ---- value.c: numbers for sizes */
+int64_t whole_of(const Place *, const Value *, const char *what);           /* error unless it is a whole number */
+Shape shape_from(const Place *, Value *const *dims, int count);
+Shape shape_from_value(const Place *, const Value *, const char *what);     /* a list of whole numbers */
+
+/* ---- tensor.c: values as nodes */
+Node *node_of(Elaborator *, const Place *, const Value *, const char *what); /* numbers, bools, lists become constants */
+Node *float_node(Elaborator *, Node *);                                       /* whole numbers and bool as f32 */
+Node *full_rank(Elaborator *, Node *, const Shape *);
+const Input *class_input(const Elaborator *, const Node *);                   /* the class input that it is a view of, or NULL */
+Shape broadcast_shapes(const Place *, const Shape *a, const Shape *b, const char *what);
+Value *apply_unary(Elaborator *, const Place *, Op, double (*fold)(double), const Value *);
+Value *apply_binary(Elaborator *, const Place *, Op, bool swap, bool negate, Value *a, Value *b, const char *shown);
+Value *matmul(Elaborator *, const Place *, Value *a, Value *b);
+Value *cast_value(Elaborator *, const Place *, Dtype, Value *);
+Value *sharded_value(Elaborator *, Node *); /* x, with a value for every sample: 0 for missing ones */
+Node *living(Elaborator *, Node *);         /* where(alive, x, 0) */
+bool depends_on_sample(const Node *);
+
+/* ---- subscript.c */
+Value *subscript(Elaborator *, const Tree *index, Value *of);
+Value *field(Elaborator *, const Tree *, Value *of);
+Value *take(Elaborator *, const Place *, Node *, int axis, int64_t at); /* x[at] along an axis, which goes */
+void unpack(Elaborator *, const Tree *names, Value *value);
+
+/* ---- call.c */
+Layer *find_layer(Elaborator *, const char *name);     /* user's layers, library, builtins, types; or NULL */
+Value *find_name(Elaborator *, const char *name);      /* any name, or NULL */
+Value *eval_callee(Elaborator *, const Tree *);        /* what stands before '(' or after |> */
+Arguments eval_arguments(Elaborator *, const Tree *args);
+/* a call; `key` is the place of the call in the instance: tree id and loops; may return VALUE_RESULTS */
+Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *piped, const char *key);
+const char *call_key(const Elaborator *, const Tree *);
+_Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool callable);
+/* arguments to parameters; names are parameter names; result[i] is NULL where none was given */
+void bind_arguments(Elaborator *, const char *layer, const char *const *names, int count, Arguments, Value *piped,
+                    const Place *at, Value **result, const Place **places);
+
+/* ---- instance.c */
+Instance *child_instance(Elaborator *, const char *key, const char *layer, const Argument *name, const Place *at);
+const char *random_path(Elaborator *, const char *key);
+int declare_variable(Elaborator *, const Tree *, VariableKind, Dtype, Shape);
+int find_variable(Elaborator *, const Tree *);
+
+/* ---- statement.c */
+void run_block(Elaborator *, const Tree *block);
+Shape eval_type(Elaborator *, const Tree *type, Dtype *, Input *as_input);
+
+/* ---- train.c, data.c, check.c */
+void run_train(Elaborator *, bool trial);
+void build_updates(Elaborator *);
+void run_data(Elaborator *);
+void load_library(Elaborator *);
+extern const Builtin READERS[];
+extern const int READER_COUNT;
+
+Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
+void pop_frame(Elaborator *, Frame *before);
+#endif

@@ -1,0 +1,313 @@
+/* expression.c: the value of an expression. Operators work at compile time where no tensor takes part (value.c), else
+ * they make nodes (tensor.c). */
+#include "dsl/elaborate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 12000 }; /* of eval: 200 calls of layers with deep texts must not overflow the stack */
+
+const Place *place_of(const Elaborator *e, const Tree *t)
+{
+    Place *p = NEW(Place);
+    *p = (Place){.source = t->source, .line = t->line, .column = t->column};
+    if (e->frame) {
+        p->caller = e->frame->call;
+        p->layer = e->frame->layer ? e->frame->layer->name : NULL;
+    }
+    return p;
+}
+
+_Noreturn void error_tree(const Elaborator *e, const Tree *t, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    verror_at(place_of(e, t), pattern, arguments);
+}
+
+void not_yet(Elaborator *e, const Place *at, const char *what)
+{
+    if (e->quiet)
+        return;
+    warning_at(at, "%s: not yet; mgpuc checks the model but does not compile it", what);
+    e->model->not_yet++;
+}
+
+/* ---- literals */
+
+static Value *number_literal(const Elaborator *e, const Tree *t)
+{
+    char *digits = allocate(strlen(t->text) + 1);
+    int n = 0;
+    for (const char *c = t->text; *c; c++)
+        if (*c != '_')
+            digits[n++] = *c;
+    errno = 0;
+    if (strpbrk(digits, ".eE")) {
+        double d = strtod(digits, NULL);
+        if (isinf(d))
+            error_tree(e, t, "%s does not fit a double", digits);
+        return value_double(d);
+    }
+    long long i = strtoll(digits, NULL, 10);
+    if (errno == ERANGE)
+        error_tree(e, t, "%s does not fit 64 bits; %s.0 is a double", digits, digits);
+    return value_whole(i);
+}
+
+static const struct { const char *text, *unit; double factor; } UNITS[] = {
+    {"steps", "steps", 1}, {"step", "steps", 1}, {"epochs", "epochs", 1}, {"epoch", "epochs", 1},
+    {"samples", "samples", 1}, {"sample", "samples", 1},
+    {"s", "s", 1}, {"min", "s", 60}, {"h", "s", 3600},
+    {"B", "B", 1}, {"kB", "B", 1e3}, {"MB", "B", 1e6}, {"GB", "B", 1e9},
+    {"KiB", "B", 1024.0}, {"MiB", "B", 1048576.0}, {"GiB", "B", 1073741824.0},
+};
+
+static Value *quantity_literal(const Elaborator *e, const Tree *t)
+{
+    char *digits = allocate(strlen(t->text) + 1);
+    int n = 0;
+    const char *c = t->text;
+    while ((*c >= '0' && *c <= '9') || *c == '.' || *c == '_' ||
+           ((*c == 'e' || *c == 'E') && (c[1] == '+' || c[1] == '-' || (c[1] >= '0' && c[1] <= '9'))) ||
+           ((*c == '+' || *c == '-') && n && (c[-1] == 'e' || c[-1] == 'E'))) {
+        if (*c != '_')
+            digits[n++] = *c;
+        c++;
+    }
+    const char *names[COUNT(UNITS)];
+    for (int k = 0; k < COUNT(UNITS); k++) {
+        names[k] = UNITS[k].text;
+        if (strcmp(UNITS[k].text, c) == 0) {
+            Value *v = NEW(Value);
+            *v = (Value){.kind = VALUE_QUANTITY, .d = strtod(digits, NULL) * UNITS[k].factor, .text = UNITS[k].unit};
+            return v;
+        }
+    }
+    error_tree(e, t, "unknown unit '%s'%s (units: steps epochs samples, s min h, B kB MB GB KiB MiB GiB)", c,
+               did_you_mean(c, names, COUNT(UNITS)));
+}
+
+/* ---- operators */
+
+static const struct { const char *text; Op op; bool swap, negate; } OPERATORS[] = {
+    {"+", OP_ADD, false, false}, {"-", OP_SUB, false, false}, {"*", OP_MUL, false, false}, {"/", OP_DIV, false, false},
+    {"//", OP_DIV, false, false}, {"%", OP_MOD, false, false}, {"**", OP_POW, false, false},
+    {"==", OP_EQ, false, false}, {"!=", OP_EQ, false, true}, {"<", OP_LT, false, false}, {">", OP_LT, true, false},
+    {"<=", OP_LE, false, false}, {">=", OP_LE, true, false}, {"and", OP_AND, false, false}, {"or", OP_OR, false, false},
+};
+
+static bool is_tensor(const Value *v) { return v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED; }
+static bool can_be_tensor(const Value *v)
+{
+    return is_tensor(v) || v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL || v->kind == VALUE_LIST;
+}
+
+Value *eval_binary(Elaborator *e, const Place *at, const char *op, Value *a, Value *b)
+{
+    Value *v = compute_binary(e, at, op, a, b);
+    if (v)
+        return v;
+    bool tensors = is_tensor(a) || is_tensor(b);
+    if (!tensors || !can_be_tensor(a) || !can_be_tensor(b)) {
+        const Value *list = a->kind == VALUE_LIST ? a : b->kind == VALUE_LIST ? b : NULL;
+        const Value *layer = a->kind == VALUE_LAYER ? a : b->kind == VALUE_LAYER ? b : NULL;
+        error_at(at, "'%s' does not work on %s and %s%s%s", op, value_describe(a), value_describe(b),
+                 list ? "; tensor(list) makes a tensor of a list" : "",
+                 layer ? "; is a call '(...)' missing?" : "");
+    }
+    if (strcmp(op, "@") == 0)
+        return matmul(e, at, a, b);
+    for (int k = 0; k < COUNT(OPERATORS); k++)
+        if (strcmp(OPERATORS[k].text, op) == 0)
+            return apply_binary(e, at, OPERATORS[k].op, OPERATORS[k].swap, OPERATORS[k].negate, a, b, op);
+    die("no operator %s", op);
+}
+
+static Value *eval_logic(Elaborator *e, const Tree *t)
+{
+    bool is_and = strcmp(t->text, "and") == 0;
+    Value *a = eval(e, t->first);
+    if (a->kind == VALUE_BOOL && (a->i != 0) != is_and)
+        return a; /* false and ..., true or ... */
+    if (a->kind != VALUE_BOOL && !is_tensor(a))
+        error_tree(e, t->first, "'%s' is for true, false and bool tensors, not for %s", t->text, value_describe(a));
+    Value *b = eval(e, t->first->next);
+    if (b->kind != VALUE_BOOL && !is_tensor(b))
+        error_tree(e, t->first->next, "'%s' is for true, false and bool tensors, not for %s", t->text, value_describe(b));
+    if (a->kind == VALUE_BOOL)
+        return b;
+    if (b->kind == VALUE_BOOL && (b->i != 0) == is_and)
+        return a;
+    return eval_binary(e, place_of(e, t), t->text, a, b);
+}
+
+static Value *eval_unary(Elaborator *e, const Tree *t)
+{
+    Value *v = eval(e, t->first);
+    const Place *at = place_of(e, t);
+    if (strcmp(t->text, "not") == 0) {
+        if (v->kind != VALUE_BOOL && !is_tensor(v))
+            error_at(at, "'not' is for true, false and bool tensors, not for %s", value_describe(v));
+        return apply_unary(e, at, OP_NOT, NULL, v);
+    }
+    if (v->kind == VALUE_NUMBER) {
+        if (v->whole && v->i == INT64_MIN)
+            error_at(at, "-(%s) does not fit 64 bits", value_print(v));
+        return v->whole ? value_whole(-v->i) : value_double(-v->d);
+    }
+    if (!is_tensor(v))
+        error_at(at, "'-' does not work on %s%s", value_describe(v),
+                 v->kind == VALUE_LIST ? "; tensor(list) makes a tensor of a list" : "");
+    return apply_binary(e, at, OP_SUB, false, false, value_whole(0), v, "-");
+}
+
+/* ---- conditions */
+
+bool eval_condition(Elaborator *e, const Tree *t, const char *what)
+{
+    Value *v = eval(e, t);
+    if (v->kind == VALUE_BOOL)
+        return v->i != 0;
+    if (is_tensor(v))
+        error_tree(e, t, "'%s' decides at compile time and %s has another value in each sample; where(condition, a, b) "
+                         "chooses for each element",
+                   what, value_describe(v));
+    error_tree(e, t, "'%s' needs true or false, not %s", what, value_describe(v));
+}
+
+/* ---- pipelines */
+
+bool is_section(const Tree *t)
+{
+    while (t->kind == TREE_PIPE)
+        t = t->first;
+    return t->kind == TREE_SECTION;
+}
+
+static Value *apply_step(Elaborator *e, const Tree *step, Value *to)
+{
+    bool call = step->kind == TREE_CALL;
+    Value *callee = eval_callee(e, call ? step->first : step);
+    Arguments arguments = {0};
+    if (call)
+        arguments = eval_arguments(e, step->first->next);
+    return call_layer(e, callee->layer, place_of(e, step), arguments, to, call_key(e, step));
+}
+
+static Value *eval_section(Elaborator *e, const Tree *t)
+{
+    Layer *pipeline = NULL;
+    const Tree *step = t->first;
+    if (t->kind == TREE_PIPE) {
+        Value *before = eval_section(e, t->first);
+        pipeline = NEW(Layer);
+        *pipeline = *before->layer;
+        pipeline->steps = NULL;
+        int n = 0;
+        for (int k = 0; k < before->layer->step_count; k++)
+            APPEND(pipeline->steps, n, before->layer->steps[k]);
+        step = t->first->next;
+    } else {
+        pipeline = NEW(Layer);
+        *pipeline = (Layer){.kind = LAYER_PIPELINE, .name = "pipeline"};
+    }
+    bool call = step->kind == TREE_CALL;
+    Step s = {.layer = eval_callee(e, call ? step->first : step)->layer, .at = place_of(e, step)};
+    if (call)
+        s.arguments = eval_arguments(e, step->first->next);
+    APPEND(pipeline->steps, pipeline->step_count, s);
+    if (pipeline->step_count == 1)
+        pipeline->name = s.layer->name;
+    else
+        pipeline->name = "pipeline";
+    Value *v = NEW(Value);
+    *v = (Value){.kind = VALUE_LAYER, .layer = pipeline};
+    return v;
+}
+
+Value *eval_applied(Elaborator *e, const Tree *t, Value *to)
+{
+    if (t->kind == TREE_CALL)
+        return first_of(apply_step(e, t, to));
+    if (t->kind == TREE_PIPE && !is_section(t))
+        return first_of(apply_step(e, t->first->next, eval_applied(e, t->first, to)));
+    if (t->kind == TREE_CHOICE)
+        return eval_applied(e, eval_condition(e, t->first, "if") ? t->first->next : t->first->next->next, to);
+    Value *v = eval(e, t);
+    if (v->kind != VALUE_LAYER)
+        return v;
+    return first_of(call_layer(e, v->layer, place_of(e, t), (Arguments){0}, to, call_key(e, t)));
+}
+
+/* ---- all expressions */
+
+static Value *eval_list(Elaborator *e, const Tree *t)
+{
+    int count = 0, k = 0;
+    for (const Tree *c = t->first; c; c = c->next)
+        count++;
+    Value **items = NEW_ARRAY(Value *, count);
+    for (const Tree *c = t->first; c; c = c->next)
+        items[k++] = eval(e, c);
+    return value_list(items, count);
+}
+
+static Value *eval_name(Elaborator *e, const Tree *t)
+{
+    Value *v = find_name(e, t->text);
+    if (!v)
+        unknown_name(e, t, t->text, false);
+    return v;
+}
+
+static Value *eval_call(Elaborator *e, const Tree *t)
+{
+    Value *callee = eval_callee(e, t->first);
+    return call_layer(e, callee->layer, place_of(e, t), eval_arguments(e, t->first->next), NULL, call_key(e, t));
+}
+
+static Value *eval_kind(Elaborator *e, const Tree *t)
+{
+    switch (t->kind) {
+    case TREE_NUMBER: return number_literal(e, t);
+    case TREE_QUANTITY: return quantity_literal(e, t);
+    case TREE_STRING: return value_text(t->text);
+    case TREE_BOOL: return value_bool(t->text[0] == 't');
+    case TREE_NONE: return value_none();
+    case TREE_NAME: return eval_name(e, t);
+    case TREE_LIST: return eval_list(e, t);
+    case TREE_CALL: return eval_call(e, t);
+    case TREE_FIELD: return field(e, t, eval(e, t->first));
+    case TREE_INDEX: return subscript(e, t, eval(e, t->first));
+    case TREE_UNARY: return eval_unary(e, t);
+    case TREE_BINARY: {
+        if (strcmp(t->text, "and") == 0 || strcmp(t->text, "or") == 0)
+            return eval_logic(e, t);
+        Value *a = eval(e, t->first), *b = eval(e, t->first->next);
+        return eval_binary(e, place_of(e, t), t->text, a, b);
+    }
+    case TREE_CHOICE:
+        return eval_results(e, eval_condition(e, t->first, "if") ? t->first->next : t->first->next->next);
+    case TREE_SECTION: return eval_section(e, t);
+    case TREE_PIPE:
+        if (is_section(t))
+            return eval_section(e, t);
+        return apply_step(e, t->first->next, eval(e, t->first));
+    default: die("a tree of kind %s is no expression", tree_kind_name(t->kind));
+    }
+}
+
+Value *eval_results(Elaborator *e, const Tree *t)
+{
+    if (++e->depth > MAX_DEPTH)
+        error_tree(e, t, "calls and expressions are nested too deep");
+    Value *v = eval_kind(e, t);
+    e->depth--;
+    return v;
+}
+
+Value *eval(Elaborator *e, const Tree *t) { return first_of(eval_results(e, t)); }

@@ -1,0 +1,338 @@
+/* parse.y: the grammar. Builds a tree and nothing else: it knows no layer, primitive, setting or type.
+ *
+ * Newlines mean nothing. That works because
+ *   - a statement begins with a word, a name or (rules) a string, and nothing that can continue an expression does;
+ *   - there is no expression statement, no juxtaposition and no brace in an expression.
+ * The statement words (input, loss, weight, train ...) are ordinary names everywhere but at the start of a statement.
+ */
+%code requires {
+#include "dsl/tree.h"
+}
+%define api.pure full
+%define api.location.type {struct YYLTYPE}
+%code requires {
+struct YYLTYPE { int first_line, first_column, last_line, last_column; };
+typedef struct YYLTYPE YYLTYPE;
+#define YYLTYPE_IS_DECLARED 1
+#define YYLTYPE_IS_TRIVIAL 1
+}
+%locations
+%define parse.error custom
+%define parse.lac full
+%param {void *scanner}
+%parse-param {Parse *p}
+%expect 0
+%initial-action { @$ = (YYLTYPE){1, 1, 1, 1}; }
+
+%union { const char *text; Tree *node; }
+
+%token <text> IDENT "a name" NUMBER "a number" QUANTITY "a quantity" STRING "a string"
+%token <text> ASSERT "assert" DATA "data" IMPORT "import" INPUT "input" LAYER "layer" LOSS "loss" METRIC "metric"
+%token <text> MODEL "model" OUTPUT "output" PARAM "param" SCAN "scan" STATE "state" TRAIN "train" UPDATE "update"
+%token <text> WEIGHT "weight"
+%token AND "and" ELSE "else" FALSE "false" FOR "for" IF "if" IN "in" NONE "none" NOT "not" OR "or" RETURN "return"
+%token THEN "then" TRUE "true" EXPRESSION "an expression"
+%token PIPE "|>" POWER "**" FLOOR "//" EQ "==" NE "!=" LE "<=" GE ">=" DOTS "..."
+%token END 0 "the end of the file"
+
+%left OR
+%left AND
+%precedence NOT
+%nonassoc EQ NE '<' '>' LE GE
+%left '+' '-'
+%left '*' '/' FLOOR '%' '@'
+%precedence NEGATE
+%right POWER
+
+%type <text> name
+%type <node> file item block stmts stmt targets binding message otherwise patterns
+%type <node> params param_list param type dims dim_list dim
+%type <node> expr value chain pipeline exprs args arg_list arg subs sub bound
+
+%code {
+#include <string.h>
+
+int yylex(YYSTYPE *value, YYLTYPE *at, void *scanner);
+static void yyerror(YYLTYPE *at, void *scanner, Parse *p, const char *message);
+int parse_tokens(void *scanner, Parse *p);
+
+#define YYMAXDEPTH 8000
+
+#define LEAF(at, kind, text) tree_leaf(p->source, TREE_##kind, text, (at).first_line, (at).first_column)
+#define N(at, kind, text, ...) tree(LEAF(at, kind, text), (Tree *[]){__VA_ARGS__, NULL})
+static Tree *tree(Tree *n, Tree **child)
+{
+    for (; *child; child++)
+        tree_add(n, *child);
+    return n;
+}
+
+static _Noreturn void say(const Parse *p, const YYLTYPE *at, const char *message)
+{
+    Place place = {.source = p->source, .line = at->first_line, .column = at->first_column};
+    error_at(&place, "%s", message);
+}
+
+/* Later stages recurse over the tree; a left-deep chain costs the parser nothing, so its height is limited here. */
+#define CHECK(n, at) if ((n)->height > MAX_HEIGHT) say(p, &(at), "nested more than 1000 deep; give parts of it names")
+}
+
+%%
+
+start:
+    file                                        { p->tree = $1; }
+  | EXPRESSION expr                             { p->tree = $2; }
+
+file:
+    %empty                                      { $$ = LEAF(@$, FILE, NULL); }
+  | file item                                   { $$ = tree_add($1, $2); }
+
+item:
+    IMPORT STRING                               { $$ = LEAF(@2, IMPORT, $2); }
+  | PARAM name '=' expr                         { $$ = N(@2, PARAM, $2, $4); }
+  | LAYER name '(' params ')' block             { $$ = N(@2, LAYER, $2, $4, $6); }
+  | MODEL name block                            { $$ = N(@2, MODEL, $2, $3); }
+  | DATA block                                  { $$ = N(@1, DATA, NULL, $2); }
+  | TRAIN block                                 { $$ = N(@1, TRAIN, NULL, $2); }
+
+block: '{' stmts '}'                            { $$ = $2; CHECK($$, @1); }
+
+stmts:
+    %empty                                      { $$ = LEAF(@$, BLOCK, NULL); }
+  | stmts stmt                                  { $$ = tree_add($1, $2); }
+
+stmt:
+    targets '=' expr                            { $$ = N(@1, ASSIGN, NULL, $1, $3); }
+  | INPUT name ':' type                         { $$ = N(@2, INPUT, $2, $4); }
+  | WEIGHT name ':' type '=' expr               { $$ = N(@2, WEIGHT, $2, $4, $6); }
+  | STATE name ':' type '=' expr                { $$ = N(@2, STATE, $2, $4, $6); }
+  | UPDATE name '=' expr                        { $$ = N(@2, UPDATE, $2, $4); }
+  | LOSS binding                                { $$ = N(@1, LOSS, NULL, $2); }
+  | METRIC binding                              { $$ = N(@1, METRIC, NULL, $2); }
+  | OUTPUT binding                              { $$ = N(@1, OUTPUT, NULL, $2); }
+  | ASSERT expr message                         { $$ = N(@1, ASSERT, NULL, $2, $3); }
+  | RETURN exprs                                { $$ = N(@1, RETURN, NULL, $2); }
+  | IF expr block otherwise                     { $$ = N(@1, IF, NULL, $2, $3, $4); CHECK($$, @1); }
+  | FOR targets IN expr block                   { $$ = N(@1, FOR, NULL, $2, $4, $5); }
+  | SCAN targets IN exprs block                 { $$ = N(@1, SCAN, NULL, $2, $4, $5); }
+  | patterns block                              { $$ = N(@1, RULE, NULL, $1, $2); }
+
+targets:
+    name                                        { $$ = N(@1, NAMES, NULL, LEAF(@1, NAME, $1)); }
+  | targets ',' name                            { $$ = tree_add($1, LEAF(@3, NAME, $3)); }
+
+binding:
+    expr                                        { $$ = N(@1, UNNAMED, NULL, $1); }
+  | name '=' expr                               { $$ = N(@1, NAMED, $1, $3); }
+
+message:
+    %empty                                      { $$ = NULL; }
+  | ',' expr                                    { $$ = $2; }
+
+otherwise:
+    %empty                                      { $$ = NULL; }
+  | ELSE block                                  { $$ = $2; }
+  | ELSE IF expr block otherwise                { $$ = N(@2, IF, NULL, $3, $4, $5); CHECK($$, @1); }
+
+patterns:
+    STRING                                      { $$ = N(@1, PATTERNS, NULL, LEAF(@1, STRING, $1)); }
+  | patterns ',' STRING                         { $$ = tree_add($1, LEAF(@3, STRING, $3)); }
+
+/* ---- parameters and types */
+
+params:
+    %empty                                      { $$ = LEAF(@$, PARAMS, NULL); }
+  | param_list
+  | param_list ','
+
+param_list:
+    param                                       { $$ = N(@1, PARAMS, NULL, $1); }
+  | param_list ',' param                        { $$ = tree_add($1, $3); }
+
+param:
+    name                                        { $$ = LEAF(@1, REQUIRED, $1); }
+  | name ':' type                               { $$ = N(@1, REQUIRED, $1, $3); }
+  | name '=' expr                               { $$ = N(@1, OPTIONAL, $1, $3); }
+  | name ':' type '=' expr                      { $$ = N(@1, OPTIONAL, $1, $3, $5); }
+
+type:
+    '[' dims ']'                                { $$ = N(@1, TYPE, NULL, $2); }
+  | IDENT                                       { $$ = LEAF(@1, TYPE, $1); }
+  | IDENT '[' dims ']'                          { $$ = N(@1, TYPE, $1, $3); }
+  | IDENT '(' args ')'                          { $$ = N(@1, TYPE, $1, $3); }
+  | IDENT '(' args ')' '[' dims ']'             { $$ = N(@1, TYPE, $1, $3, $6); }
+
+dims:
+    %empty                                      { $$ = LEAF(@$, DIMS, NULL); }
+  | dim_list
+  | dim_list ','
+
+dim_list:
+    dim                                         { $$ = N(@1, DIMS, NULL, $1); }
+  | dim_list ',' dim                            { $$ = tree_add($1, $3); }
+
+dim:
+    expr
+  | DOTS                                        { $$ = LEAF(@1, DOTS, NULL); }
+
+/* ---- expressions: choice and pipeline bind loosest and do not mix with operators without parentheses */
+
+expr:
+    value                                       { $$ = $1; CHECK($$, @1); }
+  | pipeline                                    { $$ = $1; CHECK($$, @1); }
+  | IF expr THEN expr ELSE expr                 { $$ = N(@1, CHOICE, NULL, $2, $4, $6); CHECK($$, @1); }
+
+pipeline:
+    PIPE chain                                  { $$ = N(@1, SECTION, NULL, $2); }
+  | value PIPE chain                            { $$ = N(@2, PIPE, NULL, $1, $3); }
+  | pipeline PIPE chain                         { $$ = N(@2, PIPE, NULL, $1, $3); }
+
+value:
+    chain
+  | value OR value                              { $$ = N(@2, BINARY, "or", $1, $3); }
+  | value AND value                             { $$ = N(@2, BINARY, "and", $1, $3); }
+  | NOT value                                   { $$ = N(@1, UNARY, "not", $2); }
+  | value EQ value                              { $$ = N(@2, BINARY, "==", $1, $3); }
+  | value NE value                              { $$ = N(@2, BINARY, "!=", $1, $3); }
+  | value '<' value                             { $$ = N(@2, BINARY, "<", $1, $3); }
+  | value '>' value                             { $$ = N(@2, BINARY, ">", $1, $3); }
+  | value LE value                              { $$ = N(@2, BINARY, "<=", $1, $3); }
+  | value GE value                              { $$ = N(@2, BINARY, ">=", $1, $3); }
+  | value '+' value                             { $$ = N(@2, BINARY, "+", $1, $3); }
+  | value '-' value                             { $$ = N(@2, BINARY, "-", $1, $3); }
+  | value '*' value                             { $$ = N(@2, BINARY, "*", $1, $3); }
+  | value '/' value                             { $$ = N(@2, BINARY, "/", $1, $3); }
+  | value FLOOR value                           { $$ = N(@2, BINARY, "//", $1, $3); }
+  | value '%' value                             { $$ = N(@2, BINARY, "%", $1, $3); }
+  | value '@' value                             { $$ = N(@2, BINARY, "@", $1, $3); }
+  | value POWER value                           { $$ = N(@2, BINARY, "**", $1, $3); }
+  | '-' value %prec NEGATE                      { $$ = N(@1, UNARY, "-", $2); }
+
+chain:
+    name                                        { $$ = LEAF(@1, NAME, $1); }
+  | NUMBER                                      { $$ = LEAF(@1, NUMBER, $1); }
+  | QUANTITY                                    { $$ = LEAF(@1, QUANTITY, $1); }
+  | STRING                                      { $$ = LEAF(@1, STRING, $1); }
+  | TRUE                                        { $$ = LEAF(@1, BOOL, "true"); }
+  | FALSE                                       { $$ = LEAF(@1, BOOL, "false"); }
+  | NONE                                        { $$ = LEAF(@1, NONE, NULL); }
+  | '(' expr ')'                                { $$ = $2; }
+  | '[' ']'                                     { $$ = LEAF(@1, LIST, NULL); }
+  | '[' exprs ']'                               { $$ = $2; $$->kind = TREE_LIST; }
+  | '[' exprs ',' ']'                           { $$ = $2; $$->kind = TREE_LIST; }
+  | chain '.' name                              { $$ = N(@3, FIELD, $3, $1); }
+  | chain '(' args ')'                          { $$ = N(@1, CALL, NULL, $1, $3); }
+  | chain '[' subs ']'                          { $$ = N(@2, INDEX, NULL, $1, $3); }
+
+exprs:
+    expr                                        { $$ = N(@1, EXPRS, NULL, $1); }
+  | exprs ',' expr                              { $$ = tree_add($1, $3); }
+
+args:
+    %empty                                      { $$ = LEAF(@$, ARGS, NULL); }
+  | arg_list
+  | arg_list ','
+
+arg_list:
+    arg                                         { $$ = N(@1, ARGS, NULL, $1); }
+  | arg_list ',' arg                            { $$ = tree_add($1, $3); }
+
+arg:
+    expr
+  | name '=' expr                               { $$ = N(@1, NAMED, $1, $3); }
+
+subs:
+    sub                                         { $$ = N(@1, SUBS, NULL, $1); }
+  | subs ',' sub                                { $$ = tree_add($1, $3); }
+
+sub:
+    expr
+  | DOTS                                        { $$ = LEAF(@1, DOTS, NULL); }
+  | bound ':' bound                             { $$ = N(@2, SLICE, NULL, $1, $3); }
+  | bound ':' bound ':' bound                   { $$ = N(@2, SLICE, NULL, $1, $3, $5); }
+
+bound:
+    %empty                                      { $$ = LEAF(@$, NONE, NULL); }
+  | expr
+
+/* a statement word is a name wherever a statement does not begin with it */
+name:
+    IDENT | ASSERT | DATA | IMPORT | INPUT | LAYER | LOSS | METRIC | MODEL | OUTPUT | PARAM | SCAN | STATE | TRAIN
+  | UPDATE | WEIGHT
+
+%%
+
+int parse_tokens(void *scanner, Parse *p) { return yyparse(scanner, p); }
+
+/* only for what the parser cannot hold: syntax errors go to yyreport_syntax_error */
+static void yyerror(YYLTYPE *at, void *scanner, Parse *p, const char *message)
+{
+    (void)scanner;
+    say(p, at, strcmp(message, "memory exhausted") == 0 ? "nested more than 1000 deep; give parts of it names"
+                                                        : message);
+}
+
+static bool reserved(yysymbol_kind_t k)
+{
+    return k == YYSYMBOL_AND || k == YYSYMBOL_ELSE || k == YYSYMBOL_FALSE || k == YYSYMBOL_FOR || k == YYSYMBOL_IF ||
+           k == YYSYMBOL_IN || k == YYSYMBOL_NONE || k == YYSYMBOL_NOT || k == YYSYMBOL_OR || k == YYSYMBOL_RETURN ||
+           k == YYSYMBOL_THEN || k == YYSYMBOL_TRUE;
+}
+
+typedef struct Expected { bool pipe, block, name, number, plus, comma, equals, item; int count; } Expected;
+
+static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *g)
+{
+    bool compares = got == YYSYMBOL_EQ || got == YYSYMBOL_NE || got == YYSYMBOL_LE || got == YYSYMBOL_GE ||
+                    strcmp(g, "'<'") == 0 || strcmp(g, "'>'") == 0;
+    bool operates = compares || got == YYSYMBOL_POWER || got == YYSYMBOL_FLOOR || got == YYSYMBOL_AND ||
+                    got == YYSYMBOL_OR || (g[0] == '\'' && strchr("+-*/%@", g[1]));
+    if (e->pipe && compares && e->plus)
+        return "; comparisons do not chain: join them with 'and'";
+    if (e->pipe && operates && !e->plus)
+        return "; an operator cannot follow a pipeline: put the pipeline in parentheses";
+    if (got == YYSYMBOL_IF && e->number)
+        return "; inside an operation a choice needs parentheses";
+    if (e->name && !e->number && reserved(got))
+        return "; it is a reserved word";
+    if (e->block && got == YYSYMBOL_YYEOF)
+        return "; a '{' is not closed";
+    if (e->comma && e->equals && e->count == 2 && strcmp(g, "'('") == 0)
+        return "; a call is no statement: write 'name = call(...)', or 'loss', 'metric', 'output' before it";
+    if (e->block && (g[1] == '(' || g[1] == '['))
+        return "; a statement cannot begin with it";
+    if (e->item)
+        return "; expected 'import', 'param', 'layer', 'model', 'data' or 'train'";
+    return NULL;
+}
+
+static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
+{
+    (void)scanner;
+    enum { MOST = 80 };
+    yysymbol_kind_t want[MOST], got = yypcontext_token(c);
+    int n = yypcontext_expected_tokens(c, want, MOST);
+    const char *few = "";
+    Expected e = {0};
+    for (int i = 0; i < n; i++) {
+        const char *name = yysymbol_name(want[i]);
+        e.pipe |= want[i] == YYSYMBOL_PIPE;
+        e.block |= want[i] == YYSYMBOL_RETURN;
+        e.name |= want[i] == YYSYMBOL_IDENT;
+        e.number |= want[i] == YYSYMBOL_NUMBER;
+        e.plus |= strcmp(name, "'+'") == 0;
+        e.comma |= strcmp(name, "','") == 0;
+        e.equals |= strcmp(name, "'='") == 0;
+        e.item |= want[i] == YYSYMBOL_PARAM && !e.name;
+        if (want[i] == YYSYMBOL_EXPRESSION)
+            continue;
+        if (e.count < 6)
+            few = format("%s%s%s", few, e.count ? ", " : "", name);
+        e.count++;
+    }
+    e.item = e.item && !e.name && !e.block;
+    const char *g = yysymbol_name(got), *hint = hint_for(&e, got, g);
+    bool name_all = !hint && e.count > 0 && e.count <= 5;
+    say(p, yypcontext_location(c),
+        format("unexpected %s%s%s%s", g, name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
+}

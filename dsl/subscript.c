@@ -1,0 +1,276 @@
+/* subscript.c: x[...] of lists, strings and tensors; fields; taking a value apart into several names. */
+#include "dsl/elaborate.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static Graph *graph_at(Elaborator *e, const Place *at)
+{
+    e->graph->at = at;
+    e->graph->path = e->frame->instance ? e->frame->instance->names->path : "";
+    return e->graph;
+}
+
+typedef struct Range { int64_t start, count, step; } Range;
+
+/* Python's rules for start:end:step of an axis of n elements */
+static Range range_of(const Place *at, const Value *start, const Value *end, const Value *step, int64_t n)
+{
+    int64_t c = step->kind == VALUE_NONE ? 1 : whole_of(at, step, "a step");
+    if (c == 0)
+        error_at(at, "a step of 0");
+    int64_t a = c > 0 ? 0 : n - 1, b = c > 0 ? n : -1;
+    if (start->kind != VALUE_NONE) {
+        a = whole_of(at, start, "the start of a slice");
+        a = a < 0 ? a + n : a;
+        a = c > 0 ? (a < 0 ? 0 : a > n ? n : a) : (a < 0 ? -1 : a >= n ? n - 1 : a);
+    }
+    if (end->kind != VALUE_NONE) {
+        b = whole_of(at, end, "the end of a slice");
+        b = b < 0 ? b + n : b;
+        b = c > 0 ? (b < 0 ? 0 : b > n ? n : b) : (b < 0 ? -1 : b >= n ? n - 1 : b);
+    }
+    int64_t span = c > 0 ? b - a : a - b, size = c > 0 ? c : c == INT64_MIN ? INT64_MAX : -c;
+    int64_t count = span <= 0 ? 0 : (span - 1) / size + 1;
+    return (Range){count ? a : 0, count, count > 1 ? c : 1};
+}
+
+static Value *list_subscript(Elaborator *e, const Tree *index, Value *of)
+{
+    const Tree *subs = index->first->next, *sub = subs->first;
+    const Place *at = place_of(e, sub);
+    if (sub->next)
+        error_at(at, "a list has one axis; write xs[i][j]");
+    if (sub->kind == TREE_DOTS)
+        error_at(at, "'...' is for tensors; %s is a list", value_print(of));
+    if (sub->kind == TREE_SLICE) {
+        Value *a = eval(e, sub->first), *b = eval(e, sub->first->next);
+        Value *c = sub->first->next->next ? eval(e, sub->first->next->next) : value_none();
+        Range r = range_of(at, a, b, c, of->count);
+        Value **items = NEW_ARRAY(Value *, r.count);
+        for (int64_t k = 0; k < r.count; k++)
+            items[k] = of->items[r.start + k * r.step];
+        return value_list(items, (int)r.count);
+    }
+    Value *v = eval(e, sub);
+    if (has_tensor(v))
+        return NULL; /* the list becomes a tensor */
+    int64_t i = whole_of(at, v, "an index");
+    if (i < -of->count || i >= of->count)
+        error_at(at, "index %" PRId64 " of a list of %d", i, of->count);
+    return of->items[i < 0 ? i + of->count : i];
+}
+
+Value *take(Elaborator *e, const Place *at, Node *x, int axis, int64_t i)
+{
+    Graph *g = graph_at(e, at);
+    int64_t start[MAX_RANK] = {0}, count[MAX_RANK], step[MAX_RANK];
+    Shape dropped = {0};
+    for (int k = 0; k < x->shape.rank; k++) {
+        start[k] = k == axis ? i : 0;
+        count[k] = k == axis ? 1 : x->shape.extent[k];
+        step[k] = 1;
+        if (k != axis)
+            dropped.extent[dropped.rank++] = x->shape.extent[k];
+    }
+    return value_tensor(graph_reshape(g, graph_slice(g, x, start, count, step), dropped));
+}
+
+/* What the subscripts say, axis by axis of x: a slice of each, which axes go, where new ones stand. */
+typedef struct Plan {
+    int64_t start[MAX_RANK], count[MAX_RANK], step[MAX_RANK];
+    bool drop[MAX_RANK];
+    int added[MAX_RANK + 1]; /* axes of 1 that stand before axis k of x */
+    Node *index;             /* at most one tensor of whole numbers ... */
+    int index_axis;          /* ... for this axis of x */
+} Plan;
+
+static void plan_index(Elaborator *e, const Tree *sub, Node *x, int axis, Plan *plan)
+{
+    const Place *at = place_of(e, sub);
+    int64_t n = x->shape.extent[axis];
+    Value *v = eval(e, sub);
+    if (v->kind == VALUE_TENSOR || v->kind == VALUE_LIST || v->kind == VALUE_WEIGHTED) {
+        Node *i = node_of(e, at, v, "an index");
+        if (i->dtype == BOOL)
+            error_at(at, "an index must be whole numbers, not true and false; where(mask, x, 0) keeps the shape");
+        if (dtype_is_float(i->dtype) && !i->weak)
+            error_at(at, "an index must be whole numbers, not %s; i32(...) makes them", dtype_name(i->dtype));
+        if (i->weak)
+            i = graph_strong(graph_at(e, at), i, I32);
+        if (plan->index)
+            error_at(at, "at most one subscript can be a tensor; write x[i][:, j]");
+        plan->index = i;
+        plan->index_axis = axis;
+        return;
+    }
+    int64_t i = whole_of(at, v, "an index");
+    if (i < -n || i >= n)
+        error_at(at, "index %" PRId64 " of axis %d, which has %" PRId64 " elements", i, axis, n);
+    plan->start[axis] = i < 0 ? i + n : i;
+    plan->count[axis] = 1;
+    plan->drop[axis] = true;
+}
+
+static void plan_subscripts(Elaborator *e, const Tree *subs, Node *x, Plan *plan)
+{
+    int rank = x->shape.rank, used = 0, dots = 0, axis = 0;
+    for (const Tree *s = subs->first; s; s = s->next) {
+        used += s->kind != TREE_DOTS && s->kind != TREE_NONE;
+        dots += s->kind == TREE_DOTS;
+    }
+    const Place *at = place_of(e, subs);
+    if (dots > 1)
+        error_at(at, "'...' can stand once");
+    if (used > rank)
+        error_at(at, "%d subscripts for a tensor %s of %d ax%s", used, shape_text(&x->shape), rank,
+                 rank == 1 ? "is" : "es");
+    for (int k = 0; k < rank; k++)
+        plan->count[k] = x->shape.extent[k], plan->step[k] = 1;
+    for (const Tree *s = subs->first; s; s = s->next) {
+        if (s->kind == TREE_DOTS) {
+            axis += rank - used;
+        } else if (s->kind == TREE_NONE) {
+            plan->added[axis]++;
+        } else if (s->kind == TREE_SLICE) {
+            Value *a = eval(e, s->first), *b = eval(e, s->first->next);
+            Value *c = s->first->next->next ? eval(e, s->first->next->next) : value_none();
+            Range r = range_of(place_of(e, s), a, b, c, x->shape.extent[axis]);
+            plan->start[axis] = r.start;
+            plan->count[axis] = r.count;
+            plan->step[axis] = r.step;
+            axis++;
+        } else {
+            plan_index(e, s, x, axis++, plan);
+        }
+    }
+}
+
+static Value *tensor_subscript(Elaborator *e, const Tree *index, Node *x)
+{
+    Plan plan = {0};
+    const Tree *subs = index->first->next;
+    plan_subscripts(e, subs, x, &plan);
+    const Place *at = place_of(e, index);
+    Graph *g = graph_at(e, at);
+    int rank = x->shape.rank;
+    bool sliced = false;
+    for (int k = 0; k < rank; k++)
+        sliced |= plan.start[k] != 0 || plan.step[k] != 1 || plan.count[k] != x->shape.extent[k];
+    Node *y = sliced ? graph_slice(g, x, plan.start, plan.count, plan.step) : x;
+    if (plan.index)
+        y = graph_node(g, OP_GATHER, (Node *[]){y, plan.index}, 2, (int64_t[]){plan.index_axis}, 1, NULL);
+    Shape shape = {0};
+    for (int k = 0; k <= rank; k++) {
+        for (int n = 0; n < plan.added[k]; n++) {
+            if (shape.rank == MAX_RANK)
+                error_at(at, "a tensor of more than %d axes", MAX_RANK);
+            shape.extent[shape.rank++] = 1;
+        }
+        int axes = k == rank || plan.drop[k] ? 0 : plan.index && plan.index_axis == k ? plan.index->shape.rank : 1;
+        for (int n = 0; n < axes; n++) {
+            if (shape.rank == MAX_RANK)
+                error_at(at, "a tensor of more than %d axes", MAX_RANK);
+            shape.extent[shape.rank++] = plan.index && plan.index_axis == k ? plan.index->shape.extent[n] : plan.count[k];
+        }
+    }
+    return value_tensor(shape_equal(&shape, &y->shape) ? y : graph_reshape(graph_at(e, at), y, shape));
+}
+
+Value *subscript(Elaborator *e, const Tree *index, Value *of)
+{
+    of = first_of(of);
+    if (of->kind == VALUE_LIST) {
+        Value *v = list_subscript(e, index, of);
+        if (v)
+            return v;
+    }
+    const Place *at = place_of(e, index);
+    if (of->kind != VALUE_TENSOR && of->kind != VALUE_LIST)
+        error_at(at, "%s has no elements", value_describe(of));
+    return tensor_subscript(e, index, node_of(e, at, of, "what is indexed"));
+}
+
+/* ---- fields */
+
+static const char *const FIELDS[] = {"shape", "rank", "channels", "type", "classes", "ignore", "value", "weight"};
+
+Value *field(Elaborator *e, const Tree *t, Value *of)
+{
+    of = first_of(of);
+    const Place *at = place_of(e, t);
+    const char *name = t->text;
+    bool number = of->kind == VALUE_NUMBER || of->kind == VALUE_BOOL;
+    bool known = false;
+    for (int k = 0; k < COUNT(FIELDS); k++)
+        known |= strcmp(FIELDS[k], name) == 0;
+    if (!known)
+        error_at(at, "%s has no field '%s'%s", value_describe(of), name, did_you_mean(name, FIELDS, COUNT(FIELDS)));
+    if (strcmp(name, "value") == 0 && (number || of->kind == VALUE_TENSOR))
+        return of;
+    if (strcmp(name, "weight") == 0 && (number || of->kind == VALUE_TENSOR)) {
+        if (number)
+            return value_whole(1);
+        return value_tensor(graph_fill(graph_at(e, at), 1, of->node->shape, F32));
+    }
+    if (of->kind == VALUE_WEIGHTED && strcmp(name, "value") == 0)
+        return value_tensor(of->node);
+    if (of->kind == VALUE_WEIGHTED && strcmp(name, "weight") == 0)
+        return value_tensor(of->weight);
+    if (number && strcmp(name, "rank") == 0)
+        return value_whole(0);
+    if (number && strcmp(name, "shape") == 0)
+        return value_list(NULL, 0);
+    if (number && (strcmp(name, "classes") == 0 || strcmp(name, "ignore") == 0))
+        return value_none();
+    if (of->kind == VALUE_LIST && strcmp(name, "classes") != 0 && strcmp(name, "ignore") != 0)
+        of = value_tensor(node_of(e, at, of, "the list"));
+    if (of->kind != VALUE_TENSOR && of->kind != VALUE_WEIGHTED)
+        error_at(at, "%s has no field '%s'; tensors have", value_describe(of), name);
+    const Node *n = of->node;
+    if (strcmp(name, "shape") == 0)
+        return value_of_shape(&n->shape);
+    if (strcmp(name, "rank") == 0)
+        return value_whole(n->shape.rank);
+    if (strcmp(name, "channels") == 0) {
+        if (n->shape.rank == 0)
+            error_at(at, "a scalar has no channels");
+        return value_whole(n->shape.extent[n->shape.rank - 1]);
+    }
+    if (strcmp(name, "type") == 0) {
+        Value *v = NEW(Value);
+        *v = (Value){.kind = VALUE_TYPE, .i = n->weak ? F32 : n->dtype, .text = dtype_name(n->weak ? F32 : n->dtype)};
+        return v;
+    }
+    const Input *input = of->kind == VALUE_TENSOR ? class_input(e, n) : NULL;
+    if (strcmp(name, "ignore") == 0)
+        return input && input->ignore >= 0 ? value_whole(input->ignore) : value_none();
+    if (!input)
+        error_at(at, "%s has no classes: only an input of type class(n) has; give the number by hand",
+                 value_describe(of));
+    return value_whole(input->classes);
+}
+
+/* ---- several names */
+
+void unpack(Elaborator *e, const Tree *names, Value *v)
+{
+    int count = 0, k = 0;
+    for (const Tree *n = names->first; n; n = n->next)
+        count++;
+    const Place *at = place_of(e, names);
+    if (v->kind == VALUE_RESULTS || v->kind == VALUE_LIST) {
+        if (v->kind == VALUE_RESULTS ? count > v->count : count != v->count)
+            error_at(at, "%d names for %d values", count, v->count);
+        for (const Tree *n = names->first; n; n = n->next)
+            map_set(&e->frame->locals, n->text, v->items[k++]);
+        return;
+    }
+    if (v->kind != VALUE_TENSOR)
+        error_at(at, "%d names for %s", count, value_describe(v));
+    Node *x = node_of(e, at, v, "the right side");
+    if (x->shape.rank == 0 || x->shape.extent[0] != count)
+        error_at(at, "%d names for a tensor %s: axis 0 must have %d elements", count, shape_text(&x->shape), count);
+    for (const Tree *n = names->first; n; n = n->next)
+        map_set(&e->frame->locals, n->text, take(e, at, x, 0, k++));
+}

@@ -1,0 +1,91 @@
+/* tree.h: the syntax tree. One node type, children in a list; everything lives until exit.
+ *
+ * Text in: parse() scans from memory and builds the tree, or ends with one located error. The tree is syntax alone:
+ * it knows no layer, primitive, setting or type. Each kind's children are said in its row. */
+#ifndef MGPU_TREE_H
+#define MGPU_TREE_H
+
+#include "dsl/base.h"
+
+enum { MAX_HEIGHT = 1000 }; /* later stages recurse over the tree */
+
+#define TREE_KINDS(KIND)                                                                                              \
+    KIND(FILE, "file")         /* items */                                                                            \
+    KIND(IMPORT, "import")     /* text = path */                                                                      \
+    KIND(PARAM, "param")       /* text = name; value */                                                               \
+    KIND(LAYER, "layer")       /* text = name; params, block */                                                       \
+    KIND(MODEL, "model")       /* text = name; block */                                                               \
+    KIND(DATA, "data")         /* block */                                                                            \
+    KIND(TRAIN, "train")       /* block */                                                                            \
+    KIND(BLOCK, "block")       /* statements */                                                                       \
+    KIND(ASSIGN, "assign")     /* names, value */                                                                     \
+    KIND(INPUT, "input")       /* text = name; type */                                                                \
+    KIND(WEIGHT, "weight")     /* text = name; type, value */                                                         \
+    KIND(STATE, "state")       /* text = name; type, value */                                                         \
+    KIND(UPDATE, "update")     /* text = name; value */                                                               \
+    KIND(LOSS, "loss")         /* named or unnamed */                                                                 \
+    KIND(METRIC, "metric")     /* named or unnamed */                                                                 \
+    KIND(OUTPUT, "output")     /* named or unnamed */                                                                 \
+    KIND(ASSERT, "assert")     /* condition, [message] */                                                             \
+    KIND(RETURN, "return")     /* exprs */                                                                            \
+    KIND(IF, "if")             /* condition, block, [block or if] */                                                  \
+    KIND(FOR, "for")           /* names, list, block */                                                               \
+    KIND(SCAN, "scan")         /* names, exprs, block */                                                              \
+    KIND(RULE, "rule")         /* patterns, block */                                                                  \
+    KIND(NAMES, "names")       /* name ... */                                                                         \
+    KIND(PATTERNS, "patterns") /* string ... */                                                                       \
+    KIND(PARAMS, "params")     /* required or optional ... */                                                         \
+    KIND(REQUIRED, "required") /* text = name; [type] */                                                              \
+    KIND(OPTIONAL, "optional") /* text = name; [type], value */                                                       \
+    KIND(TYPE, "type")         /* text = its name or NULL; [args], [dims] */                                          \
+    KIND(DIMS, "dims")         /* value or dots ... */                                                                \
+    KIND(DOTS, "dots")                                                                                                \
+    KIND(NAMED, "named")       /* text = name; value */                                                               \
+    KIND(UNNAMED, "unnamed")   /* value */                                                                            \
+    KIND(CHOICE, "choice")     /* condition, value, value */                                                          \
+    KIND(SECTION, "section")   /* a step of a pipeline without a beginning */                                         \
+    KIND(PIPE, "pipe")         /* value, step */                                                                      \
+    KIND(BINARY, "binary")     /* text = operator; value, value */                                                    \
+    KIND(UNARY, "unary")       /* text = operator; value */                                                           \
+    KIND(NAME, "name")         /* text */                                                                             \
+    KIND(NUMBER, "number")     /* text */                                                                             \
+    KIND(QUANTITY, "quantity") /* text */                                                                             \
+    KIND(STRING, "string")     /* text, unescaped */                                                                  \
+    KIND(BOOL, "bool")         /* text = true or false */                                                             \
+    KIND(NONE, "none")                                                                                                \
+    KIND(LIST, "list")         /* values */                                                                           \
+    KIND(FIELD, "field")       /* text = name; value */                                                               \
+    KIND(CALL, "call")         /* callee, args */                                                                     \
+    KIND(INDEX, "index")       /* value, subs */                                                                      \
+    KIND(ARGS, "args")         /* value or named ... */                                                               \
+    KIND(SUBS, "subs")         /* value, dots or slice ... */                                                         \
+    KIND(SLICE, "slice")       /* start, end, [step]; each a value or none */                                         \
+    KIND(EXPRS, "exprs")       /* values */
+
+typedef enum TreeKind {
+#define KIND(name, text) TREE_##name,
+    TREE_KINDS(KIND)
+#undef KIND
+} TreeKind;
+
+typedef struct Tree Tree;
+struct Tree {
+    TreeKind kind;
+    int line, column, height; /* height: of the tree below */
+    int id;                   /* unique; part of an instance's place */
+    const Source *source;
+    const char *text;         /* name, literal or operator; NULL if none */
+    Tree *first, *last, *next;
+};
+
+const char *tree_kind_name(TreeKind);
+Tree *tree_leaf(const Source *, TreeKind, const char *text, int line, int column);
+Tree *tree_add(Tree *parent, Tree *child); /* child may be NULL */
+
+/* what the scanner and the parser share */
+typedef struct Parse {
+    const Source *source;
+    Tree *tree;
+    bool expression; /* the text is one expression; told to the parser by a first token of its own */
+} Parse;
+#endif

@@ -1,0 +1,53 @@
+/* counter.c: a number that only grows, on which threads wait.
+ *
+ * Who raises it stores the value and then looks for sleepers; who waits announces itself and then looks at the value
+ * once more. Both in sequentially consistent order, so that one of them sees the other: no wake-up is lost, and a raise
+ * without sleepers costs two memory accesses. The spin is short: two cores may carry seven devices. */
+#include "runtime/internal.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SPINS = 100 };
+
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value)
+{
+    syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+}
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+void mgpu_counter_set(Counter *c, int64_t value)
+{
+    atomic_store(&c->value, value);
+    if (atomic_load(&c->sleepers)) {
+        atomic_fetch_add(&c->word, 1);
+        futex(&c->word, FUTEX_WAKE_PRIVATE, INT_MAX);
+    }
+}
+
+void mgpu_counter_wait(Counter *c, int64_t at_least)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load(&c->value) >= at_least)
+            return;
+        pause_briefly();
+    }
+    atomic_fetch_add(&c->sleepers, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&c->word);
+        if (atomic_load(&c->value) >= at_least)
+            break;
+        futex(&c->word, FUTEX_WAIT_PRIVATE, seen);
+    }
+    atomic_fetch_sub(&c->sleepers, 1);
+}

@@ -1,0 +1,146 @@
+/* help.c: what `--help` says, and `info`. */
+#include "runtime/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char USAGE[] =
+    "Usage: %1$s [train] [OPTION ...]        train the model on all devices of the plan\n"
+    "       %1$s eval [SET ...]              loss and metrics of saved weights on the data sets valid and test\n"
+    "       %1$s predict IN ... -o OUT       what the model puts out for new samples\n"
+    "       %1$s bench                       time of a step, on random data\n"
+    "       %1$s info                        what this program holds: weights, inputs, plans, settings\n"
+    "       %1$s schedule                    every instruction of the plan, as text\n";
+
+static const char OPTIONS[] =
+    "\n"
+    "Training\n"
+    "  --data DIR         folder of the data files; default: the current one. A file and its .gz are the same.\n"
+    "  --epochs N         passes over the training data, counted from the beginning of the run\n"
+    "  --steps N          steps instead of epochs, likewise\n"
+    "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2)\n"
+    "  --seed N           of the initial weights, the order of samples and all random numbers\n"
+    "  --set NAME=VALUE   a setting of the train block, such as lr=0.05; `info` lists them\n"
+    "  --init FILE        begin with the weights of a safetensors file\n"
+    "  --resume DIR       go on with a saved run; the device count may be another\n"
+    "  --save DIR         where to save: weights.safetensors, optimizer.safetensors, run.json; after every epoch, at the\n"
+    "                     end and when interrupted. Default: the folder of --resume, else ./NAME.save\n"
+    "  --no-save          save nothing\n"
+    "  --no-shuffle       samples in the order of the files\n"
+    "  --no-eval          no loss and metrics of the data set valid after an epoch\n"
+    "  --log FILE         one JSON object per line: start, step, epoch, eval, checkpoint, warning, end\n"
+    "\n"
+    "Evaluation and prediction use the weights of --init FILE, or of --resume DIR or --save DIR (default: ./NAME.save).\n"
+    "  IN                 a file for each of the model's inputs, in their order or as NAME=FILE: IDX (also gzipped) or .npy,\n"
+    "                     many samples or one\n"
+    "  -o, --output OUT   .npy or .csv; of several outputs each gets a file with its name before the suffix\n"
+    "\n"
+    "Bench\n"
+    "  --steps N          steps that are timed (20)\n"
+    "  --warmup N         steps before them (3)\n"
+    "  --json             one line of JSON\n"
+    "\n"
+    "  --version, --help\n"
+    "\n"
+    "Interrupting (Ctrl-C or SIGTERM) finishes the step, saves and ends with status 130 or 143; a second time ends at once.\n"
+    "Exit status: 0 done; 1 the input is wrong (data, weights, checkpoint); 2 wrong usage; 3 the machine failed (memory,\n"
+    "disk, device); 130, 143 interrupted and saved.\n";
+
+static void print_plans(const mgpu_program *p, FILE *f)
+{
+    for (int i = 0; i < p->plan_count; i++)
+        fprintf(f, "%s%s:%d%s", i ? ", " : "", p->plans[i].kind, p->plans[i].devices,
+                i == p->default_plan && p->plan_count > 1 ? " (default)" : "");
+}
+
+void mgpu_print_help(const mgpu_program *p, const char *name, FILE *f)
+{
+    fprintf(f, "%s trains the model %s of %s (%lld parameters, %s). Compiled by mgpuc %s for ", name, p->name, p->model_file,
+            (long long)p->parameters, p->precision, MGPU_VERSION);
+    print_plans(p, f);
+    fputs(".\n\n", f);
+    fprintf(f, USAGE, name);
+    fputs(OPTIONS, f);
+}
+
+static void print_tensor(FILE *f, const mgpu_tensor *t)
+{
+    char shape[200];
+    fprintf(f, "%s%s", mgpu_dtype_name(t->dtype), t->rank ? mgpu_shape_text(t->rank, t->extent, shape) : "");
+}
+
+static void print_layers(const mgpu_program *p)
+{
+    int width = 5;
+    for (int i = 0; i < p->layer_count; i++)
+        width = (int)strlen(p->layers[i].name) > width ? (int)strlen(p->layers[i].name) : width;
+    printf("\n%-*s  %6s  %14s  %s\n", width, "layer", "line", "parameters", "shape");
+    for (int i = 0; i < p->layer_count; i++) {
+        char shape[200];
+        printf("%-*s  %6d  %14lld  %s\n", width, p->layers[i].name, p->layers[i].line, (long long)p->layers[i].parameters,
+               mgpu_shape_text(p->layers[i].shape.rank, p->layers[i].shape.extent, shape));
+    }
+}
+
+static void print_memory(const mgpu_program *p)
+{
+    puts("\nplans");
+    for (int i = 0; i < p->plan_count; i++) {
+        const mgpu_plan *plan = &p->plans[i];
+        printf("  %s:%d%s\n", plan->kind, plan->devices, i == p->default_plan ? " (default)" : "");
+        for (int d = 0; d < plan->devices; d++)
+            printf("    device %d: samples %lld..%lld of a micro-batch of %lld, arena %lld bytes\n", d,
+                   (long long)plan->device[d].shard.first, (long long)(plan->device[d].shard.first + plan->device[d].shard.share),
+                   (long long)plan->micro, (long long)plan->device[d].arena_bytes);
+    }
+}
+
+int mgpu_info(const mgpu_program *p, const Options *o)
+{
+    (void)o;
+    printf("model       %s (%s)\n", p->name, p->model_file);
+    printf("compiled    by mgpuc %s, interface %d%s%s\n", MGPU_VERSION, p->interface, p->command && *p->command ? ": " : "",
+           p->command ? p->command : "");
+    printf("precision   %s\nparameters  %lld\n", p->precision, (long long)p->parameters);
+    printf("batch       %lld%s", (long long)p->batch, p->accumulate > 1 ? "" : "\n");
+    if (p->accumulate > 1)
+        printf(" in %lld micro-batches\n", (long long)p->accumulate);
+    if (p->steps > 0)
+        printf("steps       %lld\n", (long long)p->steps);
+    else
+        printf("epochs      %lld\n", (long long)p->epochs);
+    printf("seed        %llu\n", (unsigned long long)p->seed);
+    puts("\ninputs");
+    for (int i = 0; i < p->input_count; i++) {
+        printf("  %s: ", p->inputs[i].tensor.name);
+        print_tensor(stdout, &p->inputs[i].tensor);
+        if (p->inputs[i].classes)
+            printf(", one of %lld classes", (long long)p->inputs[i].classes);
+        putchar('\n');
+    }
+    if (p->output_count)
+        puts("\noutputs");
+    for (int i = 0; i < p->output_count; i++) {
+        printf("  %s: ", p->outputs[i].name);
+        print_tensor(stdout, &p->outputs[i]);
+        putchar('\n');
+    }
+    if (p->set_count)
+        puts("\ndata");
+    for (int i = 0; i < p->set_count; i++)
+        for (int c = 0; c < p->sets[i].column_count; c++)
+            printf("  %s: %s from %s\n", p->sets[i].name, p->inputs[p->sets[i].columns[c].input].tensor.name,
+                   p->sets[i].columns[c].path);
+    puts("\nsettings at run time (--set)");
+    for (int i = 0; i < p->setting_count; i++) {
+        if (isnan(p->settings[i].value))
+            printf("  %s (computed)\n", p->settings[i].name);
+        else
+            printf("  %s = %.9g\n", p->settings[i].name, p->settings[i].value);
+    }
+    puts("  epochs, steps, seed");
+    print_memory(p);
+    if (p->layer_count)
+        print_layers(p);
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* idx.c: IDX files, plain or gzipped -> Array.
+ *
+ * The format (Y. LeCun, The MNIST database): two zero bytes, a type, the number of axes; the axes as 32-bit big-endian
+ * numbers, the first counts the samples; then the elements, big-endian, row-major, and nothing behind them. zlib reads
+ * plain files as they are. Memory grows with what is read, so a header that lies costs nothing. */
+#include "runtime/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+typedef struct Source { gzFile file; const char *path, *where; } Source;
+
+static const char *read_error(const Source *s)
+{
+    int code;
+    const char *message = gzerror(s->file, &code);
+    return code == Z_ERRNO ? strerror(errno) : code == Z_OK || code == Z_BUF_ERROR ? "the file is truncated" : message;
+}
+
+/* bytes read: fewer than asked at the end of the file or where its compression is broken (*error) */
+static int64_t read_bytes(const Source *s, uint8_t *to, int64_t bytes, const char **error)
+{
+    int64_t done = 0;
+    *error = NULL;
+    while (done < bytes) {
+        unsigned part = bytes - done < 1 << 24 ? (unsigned)(bytes - done) : 1u << 24;
+        int n = gzread(s->file, to + done, part);
+        if (n < 0 || (n == 0 && !gzeof(s->file)))
+            *error = read_error(s);
+        if (n <= 0)
+            break;
+        done += n;
+    }
+    int code;
+    if (done < bytes && !*error && (gzerror(s->file, &code), code == Z_BUF_ERROR))
+        *error = "the file is truncated";
+    return done;
+}
+
+static int dtype_of(uint8_t code)
+{
+    switch (code) {
+    case 0x08: return MGPU_U8;
+    case 0x09: return MGPU_I8;
+    case 0x0B: return MGPU_I16;
+    case 0x0C: return MGPU_I32;
+    case 0x0D: return MGPU_F32;
+    case 0x0E: return MGPU_F64;
+    default: return -1;
+    }
+}
+
+void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes)
+{
+    uint8_t *p = data;
+    for (int64_t i = 0; bytes > 1 && i < count; i++, p += bytes)
+        for (int64_t low = 0, high = bytes - 1; low < high; low++, high--) {
+            uint8_t b = p[low];
+            p[low] = p[high];
+            p[high] = b;
+        }
+}
+
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void read_header(const Source *s, Array *a)
+{
+    uint8_t head[4] = {0}, axes[4 * 256];
+    const char *error;
+    int64_t n = read_bytes(s, head, 4, &error);
+    if (n == 0 && !error)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is empty", s->where, s->path);
+    int dtype = dtype_of(head[2]);
+    if (error || n < 4 || head[0] || head[1] || dtype < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: not an IDX file: %s%s(it begins with the bytes %02x %02x %02x %02x; IDX begins with 00 00, a type "
+                  "of 08 09 0b 0c 0d 0e and the number of axes)", s->where, s->path, error ? error : "", error ? " " : "", head[0],
+                  head[1], head[2], head[3]);
+    int rank = head[3];
+    if (rank < 1 || rank > MGPU_MAX_RANK + 1)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d axes; 1 to %d are possible", s->where, s->path, rank, MGPU_MAX_RANK + 1);
+    if (read_bytes(s, axes, 4 * rank, &error) < 4 * rank)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header is cut off: %s", s->where, s->path, error ? error : "the file is truncated");
+    a->dtype = (uint8_t)dtype;
+    a->rank = rank - 1;
+    a->samples = big_endian(axes);
+    a->sample_bytes = mgpu_dtype_bytes(a->dtype);
+    for (int i = 0; i < a->rank; i++) {
+        a->extent[i] = big_endian(axes + 4 * (i + 1));
+        if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes) || a->sample_bytes > INT64_MAX / 2)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header's axes make more than 2^62 bytes", s->where, s->path);
+    }
+}
+
+static void read_elements(const Source *s, Array *a)
+{
+    int64_t bytes, done = 0, room = 0;
+    if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header's axes make more than 2^63 bytes", s->where, s->path);
+    const char *error = NULL;
+    do {
+        room = room ? room + room / 2 : 1 << 26;
+        room = room < bytes ? room : bytes;
+        a->data = mgpu_resize(a->data, (size_t)room);
+        done += read_bytes(s, a->data + done, room - done, &error);
+    } while (done == room && room < bytes);
+    if (done < bytes)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is truncated: its header promises %lld samples (%lld bytes), %lld bytes are there%s%s",
+                  s->where, s->path, (long long)a->samples, (long long)bytes, (long long)done, error ? ": " : "", error ? error : "");
+    uint8_t more;
+    if (read_bytes(s, &more, 1, &error) || error)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "there are bytes behind the last sample");
+    mgpu_swap_bytes(a->data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
+}
+
+void mgpu_read_idx(Array *a, const char *path, const char *where)
+{
+    Source s = {gzopen(path, "rb"), path, where};
+    if (!s.file)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno ? errno : ENOMEM));
+    gzbuffer(s.file, 1 << 18);
+    *a = (Array){0};
+    read_header(&s, a);
+    if (a->samples == 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no samples", where, path);
+    read_elements(&s, a);
+    gzclose(s.file);
+}

@@ -1,0 +1,256 @@
+/* internal.h: what the files of the runtime share, grouped by file. Nothing here is seen by a generated program.
+ *
+ * No globals: a Run (loop.c) owns an Engine, which owns the devices. Everything that is exported begins with mgpu_. */
+#ifndef MGPU_INTERNAL_H
+#define MGPU_INTERNAL_H
+
+#include "runtime/mgpu.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define MGPU_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#define MGPU_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- support.c: errors, memory, names, time */
+enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
+/* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks */
+_Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
+void *mgpu_allocate(size_t count, size_t bytes);    /* zeroed; fails with status 3 */
+void *mgpu_resize(void *old, size_t bytes);
+char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2); /* the caller frees */
+/* "; did you mean 'lr'?" into `text`, or "" */
+const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128]);
+double mgpu_seconds(void);                          /* a clock that never goes back */
+double mgpu_seconds_since_start(double main_began); /* of this process */
+
+/* ---- dtype.c */
+int64_t mgpu_dtype_bytes(uint8_t dtype);
+const char *mgpu_dtype_name(uint8_t dtype);         /* "f32" */
+bool mgpu_dtype_is_float(uint8_t dtype);
+double mgpu_to_double(const void *data, uint8_t dtype, int64_t index);
+void mgpu_from_double(void *data, uint8_t dtype, int64_t index, double value);
+void mgpu_convert(void *to, uint8_t to_dtype, const void *from, uint8_t from_dtype, int64_t count);
+/* whether every value is a value of the other type too; *bad: the first that is not */
+bool mgpu_values_fit(const void *data, uint8_t dtype, int64_t count, uint8_t other, int64_t *bad);
+int64_t mgpu_elements(const mgpu_tensor *);
+int64_t mgpu_tensor_bytes(const mgpu_tensor *);
+const char *mgpu_shape_text(int rank, const int64_t *extent, char text[200]); /* "[28, 28]" */
+
+/* ---- counter.c: a number that only grows; others wait until it is large enough: a short spin, then sleep */
+typedef struct Counter {
+    _Alignas(64) _Atomic int64_t value;
+    _Atomic uint32_t word, sleepers;
+} Counter;
+void mgpu_counter_set(Counter *, int64_t value);
+void mgpu_counter_wait(Counter *, int64_t at_least);
+
+/* ---- crash.c: if the calling thread crashes before guard_end, `say` is called, which ends the program */
+typedef struct CrashGuard CrashGuard;
+CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context);
+void mgpu_guard_end(CrashGuard *);
+
+/* ---- json.c: a small strict reader, and the way that we write text and numbers */
+typedef enum JsonKind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_TEXT, JSON_LIST, JSON_OBJECT } JsonKind;
+typedef struct Json Json;
+struct Json {
+    JsonKind kind;
+    const char *key;          /* member of an object */
+    const char *text;         /* TEXT: its characters; NUMBER: as written */
+    double number;
+    Json *first, *next;       /* LIST, OBJECT: members in order */
+};
+/* NULL and *error for what is not JSON. The result is one block: free(it). */
+Json *mgpu_json_read(const char *text, size_t length, const char **error);
+const Json *mgpu_json_member(const Json *object, const char *key); /* NULL if there is none */
+bool mgpu_json_whole(const Json *, int64_t *value);                /* an exact whole number */
+void mgpu_json_write_text(FILE *, const char *text);               /* quoted */
+void mgpu_json_write_number(FILE *, double);                       /* %.9g; null if it is not finite */
+
+/* ---- options.c */
+typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH } CommandKind;
+typedef struct Options {
+    CommandKind command;
+    const char *program;                     /* as it was called, without folders */
+    const char *data, *init, *save, *resume, *log, *output, *devices;
+    int64_t epochs, steps, warmup;           /* -1: not given */
+    uint64_t seed;
+    bool seed_given, shuffle, evaluate, write, json;
+    double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
+    const char **operands; int operand_count;/* after the command */
+    double began;                            /* when main began */
+} Options;
+void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); /* ends the program for --help, --version */
+const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const Options *);
+void mgpu_print_help(const mgpu_program *, const char *name, FILE *);           /* help.c */
+
+/* ---- input.c, idx.c, npy.c */
+typedef struct Array {         /* what a file holds: samples of one shape, elements in this machine's byte order */
+    uint8_t dtype;
+    int rank;                  /* of one sample */
+    int64_t extent[MGPU_MAX_RANK];
+    int64_t samples, sample_bytes;
+    uint8_t *data;
+} Array;
+/* Errors end the program with status 1: path: what is wrong. `where` is put in front ("model.net:12: "). */
+void mgpu_read_idx(Array *, const char *path, const char *where);
+void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank);
+void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes); /* each element's bytes in reverse */
+void mgpu_write_npy(FILE *, uint8_t dtype, int rank, const int64_t *extent, const void *data);
+
+typedef struct Dataset {
+    const char *name;
+    int64_t samples;
+    Array *columns;            /* by input; data NULL: not read */
+} Dataset;
+/* the columns of the inputs that `wanted` names */
+void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder);
+void mgpu_close_set(Dataset *, const mgpu_program *);
+/* one file for one input (predict) */
+void mgpu_open_file(Array *, const mgpu_program *, int input, const char *path);
+const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name);
+/* n samples of a column into `to` as the input's elements; `index` as places in the set */
+void mgpu_gather(void *to, const mgpu_input *, const Array *, const int64_t *index, int64_t n);
+void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, bool shuffle);
+void mgpu_fill_random(void *to, const mgpu_input *, int64_t samples, uint64_t seed); /* bench */
+
+/* ---- reduce.c: sums over the devices in the order of the devices: the same bits on every device */
+typedef struct Reduction Reduction;
+Reduction *mgpu_reduction_open(int members);
+void mgpu_reduction_close(Reduction *);
+/* Every member calls it with its own data and the same count, dtype and tag; returns when all have their sums.
+ * false: the members disagree about what they reduce. */
+bool mgpu_reduce(Reduction *, int member, void *data, int64_t count, uint8_t dtype, int64_t tag);
+
+/* ---- engine.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
+enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
+typedef struct Work {                   /* one step of the run: one phase on all devices */
+    int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
+    const mgpu_phase *phase;            /* NULL: no operations, only what is owed of the step before */
+    const Dataset *set;                 /* NULL: staging is left as it is (bench) */
+    int64_t *index;                     /* places in the set of the micro-batch's samples; at least one, for the dead to copy */
+    int64_t sample_count;               /* the living */
+    mgpu_step *block;                   /* by device */
+    uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
+    int64_t applied, epoch;             /* for who collects it */
+    bool last_of_epoch;
+    double *report;                     /* phase->report_count numbers, once reported */
+    _Atomic bool reported;
+    _Atomic int unfinished;             /* lanes comp and comm that still work on it */
+    _Atomic int64_t input_wait_ns;      /* the longest that a device's comp lane waited for its input */
+    _Atomic double finished_at;         /* mgpu_seconds, once unfinished is 0 */
+} Work;
+typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */
+
+typedef struct Engine Engine;
+Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, Collect *, void *context);
+void mgpu_engine_close(Engine *);
+const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
+Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
+void mgpu_engine_post(Engine *);
+void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
+void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
+int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
+/* of a drained engine: a variable as it lies in memory; random inputs in all slots (bench) */
+void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
+void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
+void mgpu_engine_fill_staging(Engine *, uint64_t seed);
+void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
+
+/* ---- safetensors.c, checkpoint.c */
+typedef struct SavedTensor {           /* one tensor of a file: row-major, axes as declared */
+    mgpu_tensor tensor;
+    const uint8_t *data;               /* of a file that is read: at any alignment */
+} SavedTensor;
+typedef struct TensorFile {
+    const char *path;
+    SavedTensor *tensors; int count;   /* by name */
+    int64_t step;                      /* of __metadata__; -1: none */
+    Json *header;                      /* owns the names */
+    void *map; size_t map_bytes;
+} TensorFile;
+/* `fill` writes the elements of tensors[i]; they are asked for one by one */
+typedef void FillTensor(void *context, int i, void *to);
+void mgpu_write_safetensors(FILE *, const SavedTensor *, int count, int64_t step, FillTensor *fill, void *context);
+void mgpu_read_safetensors(TensorFile *, const char *path);
+SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
+void mgpu_close_safetensors(TensorFile *);
+
+typedef struct Progress {              /* where a run stands; run.json */
+    int64_t step;                      /* applied */
+    int64_t epoch, position;           /* samples of the epoch that are done */
+    uint64_t seed;
+    int64_t batch;
+    double loss_sum, loss_samples;     /* of the epoch, for its row in the table */
+} Progress;
+/* all of them of a drained engine */
+void mgpu_make_folder(const char *folder);
+void mgpu_save_checkpoint(const mgpu_program *, int devices, const Engine *, const Progress *, const char *folder);
+void mgpu_read_progress(Progress *, const mgpu_program *, const char *folder); /* finishes an interrupted save first */
+void mgpu_load_checkpoint(const mgpu_program *, int devices, Engine *, const Progress *, const char *folder);
+void mgpu_load_weights(const mgpu_program *, int devices, Engine *, const char *path); /* weights and states */
+
+/* ---- report.c: what the user sees of a run, and its log */
+typedef struct Reporter Reporter;
+typedef struct Evaluation { const char *split; int64_t samples; const char *const *names; const double *values; int count; } Evaluation;
+Reporter *mgpu_reporter_open(const char *log_path, bool append);
+void mgpu_reporter_close(Reporter *);
+typedef struct StartReport {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Engine *engine;
+    int64_t train_samples, valid_samples, step, epoch, total_steps;
+    uint64_t seed;
+} StartReport;
+void mgpu_report_start(Reporter *, const StartReport *);
+typedef struct StepReport {
+    int64_t step, epoch, samples, total_steps, steps_per_epoch, batch;
+    double loss, lr, grad_norm;        /* NaN: there is none */
+    bool has_grad_norm;
+    const char *const *names; const double *values; int count; /* all of the phase's reports */
+    double finished_at, input_wait_ms;
+} StepReport;
+void mgpu_report_step(Reporter *, const StepReport *);
+typedef struct EpochReport {
+    int64_t epoch, step, samples;
+    double loss, lr;
+    Evaluation train, valid;           /* names NULL: none */
+} EpochReport;
+void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step);
+void mgpu_report_epoch(Reporter *, const EpochReport *);
+void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch);
+void mgpu_report_pause(Reporter *);    /* time until the next step is not the step's */
+void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
+void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status);
+void mgpu_print_evaluation(const Evaluation *, FILE *);
+
+/* ---- the commands: loop.c, evaluate.c, predict.c, info.c, bench.c. They return the exit status. */
+int mgpu_train(const mgpu_program *, const Options *);
+int mgpu_evaluate(const mgpu_program *, const Options *);
+int mgpu_predict(const mgpu_program *, const Options *);
+int mgpu_info(const mgpu_program *, const Options *);
+int mgpu_bench(const mgpu_program *, const Options *);
+
+/* ---- steps.c: posting one step, for all commands */
+typedef struct Feed {                  /* what steps are made of */
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Options *options;
+    Engine *engine;
+    uint64_t seed;
+    double total_steps, steps_per_epoch;
+} Feed;
+/* Posts one micro-batch of phase `kind`: samples order[place ..] of the set, `samples` in the whole step. */
+typedef struct Batch {
+    const Dataset *set;
+    const int64_t *order;              /* NULL: as they lie */
+    int64_t place, samples;            /* first sample of the step in the epoch, and how many in the whole step */
+    int64_t applied, epoch;
+    uint8_t **fetch;
+} Batch;
+void mgpu_post(const Feed *, int kind, const Batch *, int64_t micro);
+void mgpu_post_step(const Feed *, const Batch *);                 /* train: prologues, accumulating, train */
+void mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /* init and reports: no samples */
+void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, const int *kinds, int kind_count, bool *wanted);
+void mgpu_initialise(const Feed *);                               /* phase init */
+#endif

@@ -1,0 +1,147 @@
+/* npy.c: NumPy's .npy files (format 1.0 to 3.0): arrays in C order, read and written.
+ *
+ * A header is the text of a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
+#include "runtime/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREFIX = 10 };
+static const char MAGIC[] = "\x93NUMPY";
+
+typedef struct TypeCode { const char *code; uint8_t dtype; } TypeCode;
+static const TypeCode CODES[] = {{"b1", MGPU_BOOL}, {"u1", MGPU_U8}, {"i1", MGPU_I8}, {"u2", MGPU_U16}, {"i2", MGPU_I16}, {"u4", MGPU_U32},
+                                 {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32}, {"f8", MGPU_F64}};
+
+typedef struct Source { FILE *file; const char *path, *where; } Source;
+
+static _Noreturn void broken(const Source *s, const char *what)
+{
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, what);
+}
+
+/* -> the text of the header, NUL-terminated */
+static char *read_header(const Source *s)
+{
+    uint8_t prefix[PREFIX + 2];
+    if (fread(prefix, 1, PREFIX, s->file) < PREFIX || memcmp(prefix, MAGIC, 6) != 0)
+        broken(s, "not a .npy file: its magic is wrong");
+    size_t length = prefix[8] | (size_t)prefix[9] << 8;
+    if (prefix[6] >= 2) {
+        if (fread(prefix + PREFIX, 1, 2, s->file) < 2)
+            broken(s, "the header is cut off");
+        length |= (size_t)prefix[10] << 16 | (size_t)prefix[11] << 24;
+    }
+    if (length > 1 << 20)
+        broken(s, "the header makes no sense");
+    char *text = mgpu_allocate(length + 1, 1);
+    if (fread(text, 1, length, s->file) < length)
+        broken(s, "the header is cut off");
+    return text;
+}
+
+static const char *value_of(const Source *s, const char *header, const char *key)
+{
+    const char *at = strstr(header, key);
+    at = at ? strchr(at, ':') : NULL;
+    if (!at)
+        broken(s, "the header lacks descr, fortran_order or shape");
+    return at + 1 + strspn(at + 1, " ");
+}
+
+/* -> whether the bytes are those of a big-endian machine */
+static bool read_type(const Source *s, const char *header, Array *a)
+{
+    const char *descr = value_of(s, header, "'descr'");
+    if (descr[0] == '\'' && descr[1] && strchr("<>|=", descr[1]))
+        for (int i = 0; i < MGPU_COUNT(CODES); i++)
+            if (strncmp(descr + 2, CODES[i].code, 2) == 0 && descr[4] == '\'') {
+                a->dtype = CODES[i].dtype;
+                return descr[1] == '>';
+            }
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s: elements of the type %.8s cannot be read; write b1, u1 .. u4, i1 .. i8 or f2 .. f8", s->where, s->path, descr);
+}
+
+static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_MAX_RANK + 1])
+{
+    const char *at = value_of(s, header, "'shape'");
+    int rank = 0;
+    if (*at++ != '(')
+        broken(s, "the header's shape makes no sense");
+    while (at += strspn(at, " ,"), *at && *at != ')') {
+        char *end;
+        if (rank > MGPU_MAX_RANK)
+            broken(s, "the array has too many axes");
+        extent[rank++] = strtoll(at, &end, 10);
+        if (end == at || extent[rank - 1] < 0)
+            broken(s, "the header's shape makes no sense");
+        at = end;
+    }
+    return rank;
+}
+
+void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank)
+{
+    Source s = {fopen(path, "rb"), path, where};
+    if (!s.file)
+        broken(&s, strerror(errno));
+    *a = (Array){0};
+    char *header = read_header(&s);
+    bool swapped = read_type(&s, header, a);
+    if (strncmp(value_of(&s, header, "'fortran_order'"), "False", 5) != 0)
+        broken(&s, "the array is in Fortran order; save numpy.ascontiguousarray(x)");
+    int64_t extent[MGPU_MAX_RANK + 1];
+    int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* without an axis of samples it is one sample */
+    free(header);
+    if (rank - first > MGPU_MAX_RANK)
+        broken(&s, "the array has too many axes");
+    a->samples = first ? extent[0] : 1;
+    a->rank = rank - first;
+    int64_t bytes = a->sample_bytes = mgpu_dtype_bytes(a->dtype);
+    for (int i = 0; i < a->rank; i++) {
+        a->extent[i] = extent[i + first];
+        if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes))
+            broken(&s, "the array has more than 2^63 bytes");
+    }
+    if (a->samples == 0)
+        broken(&s, "the file holds no samples");
+    if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
+        broken(&s, "the array has more than 2^63 bytes");
+    long here = ftell(s.file);
+    if (here < 0 || fseek(s.file, 0, SEEK_END) != 0 || ftell(s.file) - here != bytes || fseek(s.file, here, SEEK_SET) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header promises %lld bytes of elements, %ld are there", where, path, (long long)bytes,
+                  ftell(s.file) - here);
+    a->data = mgpu_allocate((size_t)bytes, 1);
+    if (fread(a->data, 1, (size_t)bytes, s.file) < (size_t)bytes)
+        broken(&s, strerror(errno));
+    if (swapped)
+        mgpu_swap_bytes(a->data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
+    fclose(s.file);
+}
+
+/* bf16, which NumPy does not know, must have been converted */
+void mgpu_write_npy(FILE *f, uint8_t dtype, int rank, const int64_t *extent, const void *data)
+{
+    char header[512];
+    const char *code = "f4";
+    for (int i = 0; i < MGPU_COUNT(CODES); i++)
+        if (CODES[i].dtype == dtype)
+            code = CODES[i].code;
+    int64_t elements = 1;
+    int length = snprintf(header, sizeof header, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                          mgpu_dtype_bytes(dtype) > 1 ? '<' : '|', code);
+    for (int i = 0; i < rank; i++) {
+        length += snprintf(header + length, sizeof header - (size_t)length, "%lld%s", (long long)extent[i],
+                           i + 1 < rank ? ", " : rank == 1 ? "," : "");
+        elements *= extent[i];
+    }
+    length += snprintf(header + length, sizeof header - (size_t)length, "), }");
+    while ((PREFIX + length + 1) % 64)
+        header[length++] = ' ';
+    header[length++] = '\n';
+    fwrite(MAGIC, 1, 6, f);
+    fwrite((char[]){1, 0, (char)(length & 255), (char)(length >> 8)}, 1, 4, f);
+    fwrite(header, 1, (size_t)length, f);
+    fwrite(data, (size_t)mgpu_dtype_bytes(dtype), (size_t)elements, f);
+}

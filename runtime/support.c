@@ -1,0 +1,123 @@
+/* support.c: errors, memory, near misses and time. */
+#include "runtime/internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+_Noreturn void mgpu_fail(int status, const char *pattern, ...)
+{
+    flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
+    fflush(stdout);
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr); /* over the live line */
+    fprintf(stderr, "%s: error: ", program_invocation_short_name);
+    va_list arguments;
+    va_start(arguments, pattern);
+    vfprintf(stderr, pattern, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    fflush(stderr);
+    _exit(status); /* other threads may still run: no handlers, no destructors */
+}
+
+void *mgpu_allocate(size_t count, size_t bytes)
+{
+    void *p = calloc(count ? count : 1, bytes ? bytes : 1);
+    if (!p)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu x %zu bytes", count, bytes);
+    return p;
+}
+
+void *mgpu_resize(void *old, size_t bytes)
+{
+    void *p = realloc(old, bytes ? bytes : 1);
+    if (!p)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu bytes", bytes);
+    return p;
+}
+
+char *mgpu_format(const char *pattern, ...)
+{
+    char *text;
+    va_list arguments;
+    va_start(arguments, pattern);
+    int length = vasprintf(&text, pattern, arguments);
+    va_end(arguments);
+    if (length < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a message");
+    return text;
+}
+
+static int edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 64 };
+    size_t m = strlen(a), n = strlen(b);
+    if (m > LONGEST || n > LONGEST)
+        return LONGEST;
+    int row[LONGEST + 1];
+    for (size_t j = 0; j <= n; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= m; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= n; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])
+{
+    int best = (int)strlen(word) / 3 + 1;
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        int distance = edit_distance(word, names[i]);
+        if (distance < best) {
+            best = distance;
+            snprintf(text, 128, "; did you mean '%s'?", names[i]);
+        }
+    }
+    return text;
+}
+
+static double read_clock(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double mgpu_seconds(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+/* Field 22 of /proc/self/stat is the start in clock ticks since boot: coarse, but it counts loading the program too.
+ * Where it makes no sense (containers with a clock of their own) the time since main began stands in. */
+double mgpu_seconds_since_start(double main_began)
+{
+    double since_main = mgpu_seconds() - main_began;
+    char text[1024];
+    FILE *f = fopen("/proc/self/stat", "r");
+    if (!f)
+        return since_main;
+    size_t length = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[length] = 0;
+    const char *at = strrchr(text, ')'); /* the program's name may hold blanks */
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return since_main;
+    double since_start = read_clock(CLOCK_BOOTTIME) - strtod(at, NULL) / (double)sysconf(_SC_CLK_TCK);
+    return since_start >= since_main && since_start < since_main + 10 ? since_start : since_main;
+}

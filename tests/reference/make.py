@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""Ten losses of every example in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
+
+    python3 tests/reference/make.py            needs torch and numpy; the tests themselves need neither
+
+Weights and data are those of tests/tools/formula.c. Dropout masks come from our generator, Philox4x32-10 as
+docs/design.md says, written out here once more in numpy. Nothing is shuffled; steps take consecutive samples.
+"""
+import math
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+HERE = pathlib.Path(__file__).parent
+STEPS, SEED = 10, 5
+
+
+# ---- data and weights by formula
+def weight(name, *shape):
+    count = math.prod(shape)
+    a = 1 / math.sqrt(math.prod(shape[1:])) if len(shape) >= 2 else 0.1
+    base = 1 if len(shape) == 1 and name.endswith("weight") else 0
+    shift = sum(0.1 * b for b in name.encode())
+    return torch.tensor(base + a * np.sin(0.37 * np.arange(count) + shift)).reshape(shape).requires_grad_()
+
+
+def idx(modulus, *shape):
+    i = np.arange(math.prod(shape), dtype=np.uint64)
+    return torch.tensor((((i * 2654435761) % 2**32 >> 13) % modulus).astype(np.int64)).reshape(shape)
+
+
+# ---- random numbers by sample
+def hash_bytes(seed, data):
+    mask = 2**64 - 1
+    h = 14695981039346656037 ^ seed
+    for b in data:
+        h = ((h ^ b) * 1099511628211) & mask
+    h ^= h >> 33
+    h = (h * 0xFF51AFD7ED558CCD) & mask
+    h ^= h >> 33
+    h = (h * 0xC4CEB9FE1A85EC53) & mask
+    return h ^ (h >> 33)
+
+
+def random_key(seed, path):
+    """runtime/mgpu_random.h: mgpu_random_key(seed, hash of the path)"""
+    mask = 2**64 - 1
+    z = (((seed + 0x9E3779B97F4A7C15) * 0xD1342543DE82EF95) & mask) ^ hash_bytes(0, path.encode())
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+def philox(key, counter):
+    """counter: four uint64 arrays holding 32-bit words -> four words"""
+    c = [x.astype(np.uint64) for x in counter]
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        low = np.uint64(0xFFFFFFFF)
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(k0), p1 & low, (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(k1), p0 & low]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c
+
+
+def uniform(path, first, samples, step, *shape):
+    """[samples, shape...]: what random(shape) draws in step `step` for samples first, first + 1, ..."""
+    count = math.prod(shape)
+    e = np.arange(count, dtype=np.uint64)[None, :]
+    s = (first + np.arange(samples, dtype=np.uint64))[:, None]
+    e, s = np.broadcast_arrays(e, s)
+    words = philox(random_key(SEED, path), counter_words(e // 4, s, step))
+    u = np.choose((e % 4).astype(np.int64), words)
+    return torch.tensor((u >> np.uint64(8)).astype(np.float64) * 2.0**-24).reshape(samples, *shape)
+
+
+def counter_words(quad, sample, step):
+    """element / 4: 32 bits, sample: 48, step: 48"""
+    low = np.uint64(0xFFFFFFFF)
+    step = np.uint64(step)
+    mixed = ((sample >> np.uint64(32)) & np.uint64(0xFFFF)) | ((step << np.uint64(16)) & low)
+    return [quad & low, sample & low, mixed, np.broadcast_to(step >> np.uint64(16), quad.shape)]
+
+
+def dropout(x, rate, path, first, step):
+    """x [n, ...] with channels last, as our elements are counted"""
+    u = uniform(path, first, x.shape[0], step, *x.shape[1:])
+    return torch.where(u < rate, 0.0, x / (1 - rate))
+
+
+# ---- layers on channels-last samples
+def conv(w, x, name, stride=1, padding=0, bias=True):
+    y = F.conv2d(x.permute(0, 3, 1, 2), w[name + ".weight"], w[name + ".bias"] if bias else None, stride, padding)
+    return y.permute(0, 2, 3, 1)
+
+
+def pool(x, size, padding=0):
+    return F.max_pool2d(x.permute(0, 3, 1, 2), size, padding=padding).permute(0, 2, 3, 1)
+
+
+def batchnorm(w, x, name):
+    y = F.batch_norm(x.permute(0, 3, 1, 2), None, None, w[name + ".weight"], w[name + ".bias"], training=True)
+    return y.permute(0, 2, 3, 1)
+
+
+def dense(w, x, name):
+    return F.linear(x, w[name + ".weight"], w[name + ".bias"])
+
+
+def make(shapes):
+    return {name: weight(name, *shape) for name, shape in shapes.items()}
+
+
+def linear_shapes(sizes):
+    out = {}
+    for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
+        out[f"dense_{i + 1}.weight"], out[f"dense_{i + 1}.bias"] = (b, a), (b,)
+    return out
+
+
+# ---- the examples: (weights, image shape, batch, loss(w, x, label, first, step), optimizer)
+def sgd(w, lr=0.01, decay=1e-4, nesterov=False):
+    return lambda step: torch.optim.SGD(w.values(), lr=lr, momentum=0.9, weight_decay=decay, nesterov=nesterov)
+
+
+def mlp():
+    w = make(linear_shapes([784, 512, 512, 10]))
+
+    def loss(x, label, first, step):
+        x = F.relu(dense(w, x.flatten(1) / 255, "dense_1"))
+        return F.cross_entropy(dense(w, F.relu(dense(w, x, "dense_2")), "dense_3"), label)
+
+    return w, (28, 28), 8, loss, torch.optim.SGD(w.values(), lr=0.01, momentum=0.9, weight_decay=1e-4), None
+
+
+def lenet5():
+    w = make({"conv_1.weight": (6, 1, 5, 5), "conv_1.bias": (6,), "conv_2.weight": (16, 6, 5, 5), "conv_2.bias": (16,),
+              **linear_shapes([400, 120, 84, 10])})
+
+    def loss(x, label, first, step):
+        x = pool(F.relu(conv(w, x / 255, "conv_1", padding=2)), 2)
+        x = pool(F.relu(conv(w, x, "conv_2")), 2).flatten(1)
+        x = F.relu(dense(w, F.relu(dense(w, x, "dense_1")), "dense_2"))
+        return F.cross_entropy(dense(w, x, "dense_3"), label)
+
+    return w, (28, 28, 1), 8, loss, torch.optim.SGD(w.values(), lr=0.01, momentum=0.9, weight_decay=1e-4), None
+
+
+def mnist_cnn():
+    w = make({"conv_1.weight": (32, 1, 3, 3), "conv_1.bias": (32,), "conv_2.weight": (64, 32, 3, 3), "conv_2.bias": (64,),
+              **linear_shapes([9216, 128, 10])})
+
+    def loss(x, label, first, step):
+        x = F.relu(conv(w, F.relu(conv(w, x / 255, "conv_1")), "conv_2"))
+        x = dropout(pool(x, 2), 0.25, "dropout_1.random_1", first, step).flatten(1)
+        x = dropout(F.relu(dense(w, x, "dense_1")), 0.5, "dropout_2.random_1", first, step)
+        return F.cross_entropy(dense(w, x, "dense_2"), label)
+
+    return w, (28, 28, 1), 8, loss, torch.optim.SGD(w.values(), lr=0.01, momentum=0.9, weight_decay=1e-4), None
+
+
+def cnn7():
+    shapes, channels = {}, 3
+    for i, width in enumerate((32, 32, 64, 64, 128)):
+        shapes[f"conv_{i + 1}.weight"], shapes[f"conv_{i + 1}.bias"] = (width, channels, 3, 3), (width,)
+        channels = width
+    w = make({**shapes, **linear_shapes([2048, 128, 10])})
+
+    def loss(x, label, first, step):
+        x = x / 255
+        for i in range(5):
+            x = pool(F.relu(conv(w, x, f"conv_{i + 1}", padding=1)), 2)
+        x = dropout(F.relu(dense(w, x.flatten(1), "dense_1")), 0.5, "dropout_1.random_1", first, step)
+        return F.cross_entropy(dense(w, x, "dense_2"), label)
+
+    return w, (128, 128, 3), 4, loss, torch.optim.SGD(w.values(), lr=0.01, momentum=0.9, weight_decay=1e-4), None
+
+
+def digits():
+    w = make({"conv_1.weight": (16, 1, 5, 5), "batchnorm_1.weight": (16,), "batchnorm_1.bias": (16,),
+              "conv_2.weight": (32, 16, 3, 3), "batchnorm_2.weight": (32,), "batchnorm_2.bias": (32,),
+              "conv_3.weight": (64, 32, 3, 3), "batchnorm_3.weight": (64,), "batchnorm_3.bias": (64,),
+              **linear_shapes([1024, 10])})
+
+    def loss(x, label, first, step):
+        x = F.relu(batchnorm(w, conv(w, x / 127.5 - 1, "conv_1", 2, 2, bias=False), "batchnorm_1"))
+        x = pool(F.relu(batchnorm(w, conv(w, x, "conv_2", 1, 1, bias=False), "batchnorm_2")), 2)
+        x = pool(F.relu(batchnorm(w, conv(w, x, "conv_3", 1, 1, bias=False), "batchnorm_3")), 2, 1)
+        x = dropout(x.flatten(1), 0.2, "dropout_1.random_1", first, step)
+        return F.cross_entropy(dense(w, x, "dense_1"), label)
+
+    def rate(progress):  # one_cycle(4e-3): Smith & Topin, the library's defaults
+        peak, start, end, rise = 4e-3, 0.04, 1e-4, 0.3
+        up, down = progress / rise, min(max((progress - rise) / (1 - rise), 0), 1)
+        if up < 1:
+            return peak * (1 + (start - 1) * 0.5 * (1 + math.cos(math.pi * min(up, 1))))
+        return peak * (end + (1 - end) * 0.5 * (1 + math.cos(math.pi * down)))
+
+    return w, (28, 28, 1), 8, loss, torch.optim.Adam(w.values(), lr=1, eps=1e-8), rate
+
+
+def bn_cnn():
+    w = make({"conv_1.weight": (16, 1, 3, 3), "batchnorm_1.weight": (16,), "batchnorm_1.bias": (16,), "dense_1.weight": (10, 64),
+              "dense_1.bias": (10,)})
+    c = 16
+    blocks = [("residual_1", 16, 1), ("residual_2", 32, 2), ("residual_3", 64, 2)]
+    for name, width, stride in blocks:
+        shapes = {"conv_1.weight": (width, c, 3, 3), "conv_2.weight": (width, width, 3, 3)}
+        for i in (1, 2, 3):
+            shapes[f"batchnorm_{i}.weight"], shapes[f"batchnorm_{i}.bias"] = (width,), (width,)
+        shapes["conv_3.weight"] = (width, c, 1, 1)
+        if stride == 1 and c == width:
+            for key in ("conv_3.weight", "batchnorm_3.weight", "batchnorm_3.bias"):
+                del shapes[key]
+        w.update(make({f"{name}.{key}": s for key, s in shapes.items()}))
+        c = width
+
+    def loss(x, label, first, step):
+        x = F.relu(batchnorm(w, conv(w, x / 255, "conv_1", 1, 1, bias=False), "batchnorm_1"))
+        for name, width, stride in blocks:
+            p = name + "."
+            y = F.relu(batchnorm(w, conv(w, x, p + "conv_1", stride, 1, bias=False), p + "batchnorm_1"))
+            y = batchnorm(w, conv(w, y, p + "conv_2", 1, 1, bias=False), p + "batchnorm_2")
+            if p + "conv_3.weight" in w:
+                x = batchnorm(w, conv(w, x, p + "conv_3", stride, 0, bias=False), p + "batchnorm_3")
+            x = F.relu(x + y)
+        return F.cross_entropy(dense(w, x.mean((1, 2)), "dense_1"), label)
+
+    def rate(progress):  # cosine(0.1, warmup = 1epochs) of 5 epochs of 2 steps
+        p = 0.2
+        t = min(max((progress - p) / (1 - p), 0), 1)
+        return 0.1 * progress / p if progress < p else 0.1 * 0.5 * (1 + math.cos(math.pi * (t - math.floor(min(t, 1 - 1e-6)))))
+
+    plain = [v for k, v in w.items() if k.endswith(".bias") or "batchnorm" in k]
+    decayed = [v for k, v in w.items() if not (k.endswith(".bias") or "batchnorm" in k)]
+    groups = [{"params": decayed, "weight_decay": 5e-4}, {"params": plain, "weight_decay": 0}]
+    return w, (28, 28, 1), 8, loss, torch.optim.SGD(groups, lr=1, momentum=0.9, nesterov=True), rate
+
+
+def custom_layer():
+    w = make({"gated_dense_1.weight": (512, 784), "gated_dense_1.bias": (512,), "gated_dense_2.weight": (512, 256),
+              "gated_dense_2.bias": (512,), "dense_1.weight": (10, 256), "dense_1.bias": (10,)})
+
+    def gated(x, name):
+        a, b = dense(w, x, name).chunk(2, 1)
+        return a * torch.sigmoid(b)
+
+    def loss(x, label, first, step):
+        x = gated(gated(x.flatten(1) / 255, "gated_dense_1"), "gated_dense_2")
+        z = dense(w, x, "dense_1")
+        logp = F.log_softmax(z, 1).gather(1, label[:, None])[:, 0]
+        weights = (1.05 - logp.exp()).detach()
+        return (weights * -logp).sum() / weights.sum() + (1e-5 * (z**2).sum(1)).mean()
+
+    def rate(progress):  # linear(2e-3, end = 1e-4, warmup = 200steps) of 10 steps: still rising
+        return 2e-3 * progress / 20
+
+    return w, (28, 28), 8, loss, torch.optim.AdamW(w.values(), lr=1, weight_decay=0.01), rate
+
+
+def main():
+    for example in (mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
+        w, shape, batch, loss, optimizer, rate = example()
+        count = 2 * batch  # two steps an epoch, five epochs
+        images, labels = idx(256, count, *shape), idx(10, count)
+        losses = []
+        for step in range(STEPS):
+            first = step % 2 * batch
+            x, label = images[first : first + batch].double(), labels[first : first + batch]
+            optimizer.zero_grad()
+            value = loss(x, label, first, step + 1)
+            value.backward()
+            if rate:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate(progress_of(step))
+            if example is custom_layer:
+                torch.nn.utils.clip_grad_norm_(w.values(), 1.0)
+            optimizer.step()
+            losses.append(value.item())
+        text = "".join(f"{v:.17g}\n" for v in losses)
+        (HERE / f"{example.__name__}.losses").write_text(text)
+        print(example.__name__, losses[0], losses[-1])
+
+
+def progress_of(step):
+    """what `progress` is in update number step + 1"""
+    return step / STEPS
+
+
+if __name__ == "__main__":
+    main()
