@@ -20,6 +20,7 @@ static const struct OptionRow {
     {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage"},
     {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify grad update dist precision\n"
                                                              "                       layout phases fused split memory schedule kernels"},
+    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several"},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON"},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)"},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)"},
@@ -222,15 +223,4 @@ void parse_devices(const char *list, Plan **plans, int *count)
             Plan p = {.devices = n, .kind = "host"};
             APPEND(*plans, *count, p);
         }
-}
-
-Source *source_read(const char *file)
-{
-    Source *s = NEW(Source);
-    s->file = file;
-    char *text = read_file(file, &s->length);
-    if (!text)
-        fail(1, "%s: %s", file, strerror(errno));
-    s->text = text;
-    return s;
 }

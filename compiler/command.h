@@ -7,7 +7,6 @@
 Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
 /* "1,2,4"  "1-8"  "host:3": a plan per device count, ascending, each once; NULL: one host device */
 void parse_devices(const char *list, Plan **plans, int *count);
-Source *source_read(const char *file);                /* exit 1 if it cannot be read */
 void check_print(const Model *, const Program *, bool json, Text *);
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */

@@ -71,7 +71,7 @@ typedef struct Plan {
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY } Command;
 typedef struct Options {
     Command command;
-    const char *file, *output, *emit, *devices, *cc, *bucket, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char *file, *output, *emit, *devices, *cc, *bucket, *model, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
@@ -82,6 +82,7 @@ typedef struct Program {
     const Options *options;
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each text once */
+    Map kernel_texts;       /* text -> Kernel: fuse.c */
     Plan *plans; int plan_count;
 } Program;
 

@@ -98,11 +98,13 @@ static Term unweighted_term(Graph *g, Node *e)
         Node *elements = graph_binary(g, OP_MUL, graph_weak(g, count), graph_run(g, RUN_SAMPLES, 0));
         Node *scale = graph_binary(g, OP_DIV, graph_weak(g, 1), elements);
         t.value = graph_binary(g, OP_MUL, graph_sum_samples(g, sum, NULL, 0), scale);
+        g->backward = true;
         t.seed = select_alive(g, graph_broadcast(g, graph_strong(g, scale, e->dtype), e->shape));
     } else {
         t.value = graph_binary(g, OP_MUL, sum_in_double(g, e, false), graph_weak(g, 1 / count));
         t.seed = fill_like(g, e, 1 / count);
     }
+    g->backward = false;
     return t;
 }
 

@@ -49,21 +49,15 @@ void sweep_contribute(Sweep *s, Node *n, Node *gradient)
     APPEND(s->parts[n->id], s->part_count[n->id], gradient);
 }
 
-/* fills s->owed up to the node: a sum over samples, or linear in one */
+/* a sum over samples, or linear in one; s->owed is filled as far as the graph has grown */
 static bool is_owed(Sweep *s, const Node *n)
 {
-    int room = s->owed_count ? 2 * s->owed_count : s->g->node_count + 64;
-    if (n->id >= s->owed_count) {
-        room = room > s->g->node_count ? room : 2 * s->g->node_count;
-        bool *owed = grow(s->owed, (size_t)s->owed_count, (size_t)room);
-        for (int i = s->owed_count; i < s->g->node_count; i++) {
-            const Node *m = s->g->nodes[i];
-            owed[i] = node_sums_samples(m);
-            for (int k = 0; k < m->inputs && !m->sharded && OP_INFO[m->op].linear; k++)
-                owed[i] = owed[i] || owed[m->in[k]->id];
-        }
-        s->owed = owed;
-        s->owed_count = s->g->node_count;
+    while (s->owed_count <= n->id) {
+        const Node *m = s->g->nodes[s->owed_count];
+        bool owed = node_sums_samples(m);
+        for (int k = 0; k < m->inputs && !m->sharded && OP_INFO[m->op].linear; k++)
+            owed = owed || s->owed[m->in[k]->id];
+        APPEND(s->owed, s->owed_count, owed);
     }
     return s->owed[n->id];
 }
@@ -136,17 +130,15 @@ static Node *times(Graph *g, Node *a, Node *b)
     return graph_binary(g, OP_MUL, a, b);
 }
 
-static Node *scaled(Graph *g, Node *a, double factor) { return factor == -1 ? graph_negate(g, a) : times(g, a, number_like(g, a, factor)); }
-static Node *plus(Graph *g, Node *a, double number) { return number == 0 ? a : graph_binary(g, OP_ADD, a, number_like(g, a, number)); }
+static Node *scaled(Graph *g, Node *a, double factor) { return times(g, a, number_like(g, a, factor)); }
 static Node *equals(Graph *g, Node *a, double number) { return graph_binary(g, OP_EQ, a, number_like(g, a, number)); }
-static Node *select(Graph *g, Node *condition, Node *a, Node *b) { return graph_where(g, condition, a, b); }
 
 /* where(gradient == 0, 0, product), product = gradient x a derivative that may be infinite */
 static Node *unless_zero(Graph *g, Node *gradient, Node *product)
 {
     if (gradient->op == OP_CONSTANT)
         return is_zero(gradient) ? gradient : product;
-    return select(g, equals(g, gradient, 0), number_like(g, gradient, 0), product);
+    return graph_where(g, equals(g, gradient, 0), number_like(g, gradient, 0), product);
 }
 
 static Node *times_safe(Graph *g, Node *gradient, Node *derivative)
@@ -215,12 +207,12 @@ static void gradient_pow(Sweep *s, Node *n, Node *g)
         else if (c != 0)
             give(s, n, 0, times_safe(to, g, scaled(to, graph_binary(to, OP_POW, a, number_like(to, a, c - 1)), c)));
     } else if (wants(s, n, 0)) {
-        Node *power = times(to, b, graph_binary(to, OP_POW, a, plus(to, b, -1)));
-        give(s, n, 0, times_safe(to, g, select(to, equals(to, b, 0), number_like(to, b, 0), power)));
+        Node *power = times(to, b, graph_binary(to, OP_POW, a, graph_binary(to, OP_SUB, b, number_like(to, b, 1))));
+        give(s, n, 0, times_safe(to, g, graph_where(to, equals(to, b, 0), number_like(to, b, 0), power)));
     }
     if (wants(s, n, 1)) { /* log(a) is real for a > 0 alone */
         Node *zero = number_like(to, a, 0), *log = graph_unary(to, OP_LOG, a);
-        Node *slope = select(to, graph_binary(to, OP_LE, a, zero), zero, times(to, n, log));
+        Node *slope = graph_where(to, graph_binary(to, OP_LE, a, zero), zero, times(to, n, log));
         give(s, n, 1, times_safe(to, g, slope));
     }
 }
@@ -243,8 +235,8 @@ static void to_the_chosen(Sweep *s, Node *n, Node *g, bool smaller)
         if (wants(s, n, k)) {
             Node *mine = n->in[k], *other = n->in[1 - k];
             Node *chosen = graph_binary(to, OP_LT, smaller ? mine : other, smaller ? other : mine);
-            Node *tie = select(to, graph_binary(to, OP_EQ, mine, other), scaled(to, g, 0.5), number_like(to, g, 0));
-            give(s, n, k, select(to, chosen, g, tie));
+            Node *tie = graph_where(to, graph_binary(to, OP_EQ, mine, other), scaled(to, g, 0.5), number_like(to, g, 0));
+            give(s, n, k, graph_where(to, chosen, g, tie));
         }
 }
 
@@ -255,9 +247,9 @@ static void gradient_where(Sweep *s, Node *n, Node *g)
 {
     Node *zero = number_like(s->g, g, 0);
     if (wants(s, n, 1))
-        give(s, n, 1, select(s->g, n->in[0], g, zero));
+        give(s, n, 1, graph_where(s->g, n->in[0], g, zero));
     if (wants(s, n, 2))
-        give(s, n, 2, select(s->g, n->in[0], zero, g));
+        give(s, n, 2, graph_where(s->g, n->in[0], zero, g));
 }
 
 static void gradient_cast(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_cast(s->g, g, n->in[0]->dtype)); }
@@ -265,8 +257,8 @@ static void gradient_cast(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_cast
 static void gradient_abs(Sweep *s, Node *n, Node *g)
 {
     Node *x = n->in[0], *zero = number_like(s->g, g, 0);
-    Node *rising = select(s->g, equals(s->g, x, 0), zero, g);
-    give(s, n, 0, select(s->g, graph_binary(s->g, OP_LT, x, zero), graph_negate(s->g, g), rising));
+    Node *rising = graph_where(s->g, equals(s->g, x, 0), zero, g);
+    give(s, n, 0, graph_where(s->g, graph_binary(s->g, OP_LT, x, zero), graph_negate(s->g, g), rising));
 }
 
 static void gradient_sqrt(Sweep *s, Node *n, Node *g)
@@ -317,7 +309,7 @@ static void gradient_max(Sweep *s, Node *n, Node *g)
     Node *top = graph_binary(to, OP_EQ, x, stretch(to, n, &x->shape, n->ints, n->int_count));
     Node *count = graph_sum(to, graph_cast(to, top, x->dtype), axes, n->int_count);
     Node *part = stretch(to, graph_binary(to, OP_DIV, g, count), &x->shape, n->ints, n->int_count);
-    give(s, n, 0, select(to, top, part, number_like(to, x, 0)));
+    give(s, n, 0, graph_where(to, top, part, number_like(to, x, 0)));
 }
 
 /* ---- contractions */

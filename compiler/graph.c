@@ -523,6 +523,41 @@ Node *graph_max(Graph *graph, Node *a, const int *axes, int axis_count)
     return n ? NODE(graph, OP_MAX, ints, n, NULL, a) : a;
 }
 
+/* every letter is in the result, and none is twice in an operand */
+static bool sums_nothing(const char *text, const char *arrow)
+{
+    const char *operand = text;
+    for (const char *p = text; p < arrow; p++) {
+        if (*p == ',')
+            operand = p + 1;
+        else if (!strchr(arrow + 2, *p) || memchr(operand, *p, (size_t)(p - operand)))
+            return false;
+    }
+    return true;
+}
+
+/* such an einsum is element-wise: each operand with its axes in the result's order and 1 for those it lacks */
+static Node *einsum_product(Graph *graph, const char *text, const char *result, Node **in, int inputs)
+{
+    Node check = {.op = OP_EINSUM, .in = in, .inputs = inputs, .text = text, .at = graph->at};
+    node_infer(&check, false);
+    Node *product = NULL;
+    for (int i = 0; i < inputs; i++, text++) {
+        int order[MAX_RANK], count = 0, rank = in[i]->shape.rank;
+        Shape spread = {.rank = (int)strlen(result)};
+        for (int k = 0; k < spread.rank; k++) {
+            const char *at = memchr(text, result[k], (size_t)rank);
+            spread.extent[k] = at ? in[i]->shape.extent[at - text] : 1;
+            if (at)
+                order[count++] = (int)(at - text);
+        }
+        Node *operand = graph_reshape(graph, graph_transpose(graph, in[i], order), spread);
+        product = product ? graph_binary(graph, OP_MUL, product, operand) : operand;
+        text += rank;
+    }
+    return product;
+}
+
 Node *graph_einsum(Graph *graph, const char *spec, Node **in, int inputs, bool over_samples)
 {
     char *text = allocate(strlen(spec) + 1), *q = text;
@@ -534,7 +569,9 @@ Node *graph_einsum(Graph *graph, const char *spec, Node **in, int inputs, bool o
     for (char *p = text; plain && p < arrow; p++)
         plain = !memchr(text, *p, (size_t)(p - text));
     if (!plain)
-        return make_promoted(graph, OP_EINSUM, in, inputs, NULL, 0, text, over_samples);
+        return !over_samples && inputs > 1 && arrow && sums_nothing(text, arrow)
+                   ? einsum_product(graph, text, arrow + 2, in, inputs)
+                   : make_promoted(graph, OP_EINSUM, in, inputs, NULL, 0, text, over_samples);
     /* the rule's checks */
     Node check = {.op = OP_EINSUM, .in = in, .inputs = 1, .text = text, .at = graph->at};
     node_infer(&check, over_samples);

@@ -182,5 +182,6 @@ struct Kernel {
 void nest_finish(Nest *);
 /* emit_kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
 void kernel_print(const Kernel *, Text *);
+void kernel_print_canonical(const Kernel *, Text *); /* all names by number: equal texts, equal kernels */
 const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
 #endif

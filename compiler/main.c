@@ -39,7 +39,8 @@ static void run_parse(Compilation *c) { c->tree = parse(c->source); }
 
 static void run_elaborate(Compilation *c)
 {
-    Model *m = elaborate(c->tree, c->options->set_keys, c->options->set_values, c->options->set_count);
+    Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model};
+    Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
     c->graphs[PHASE_INIT] = m->init;
     c->graphs[PHASE_TRAIN] = m->train;
@@ -284,7 +285,7 @@ static Compilation begin(const Options *options)
 {
     Compilation c = {.options = options, .program = NEW(Program)};
     c.program->options = options;
-    c.source = source_read(options->file);
+    c.source = read_source(options->file);
     return c;
 }
 

@@ -8,11 +8,32 @@
  * Each step rewrites the expressions into a fresh set over the new axes. */
 #include "compiler/kernel.h"
 
-static void visit_all(const Nest *nest, bool (*visit)(void *, const Expr *), void *context, bool *fine)
+static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
+
+static void want(bool *wanted, const Expr *e)
+{
+    if (e)
+        wanted[e->id] = true;
+}
+
+/* which expressions the nest still needs; rewriting leaves others behind */
+static bool *wanted_expressions(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    for (int i = 0; i < x->count && *fine; i++)
-        *fine = visit(context, x->all[i]);
+    bool *wanted = NEW_ARRAY(bool, x->count);
+    for (int i = 0; i < nest->reduction_count; i++) {
+        want(wanted, nest->reductions[i].value);
+        want(wanted, nest->reductions[i].place);
+    }
+    for (int i = 0; i < nest->store_count; i++) {
+        want(wanted, nest->stores[i].offset);
+        want(wanted, nest->stores[i].value);
+        want(wanted, nest->stores[i].guard);
+    }
+    for (int i = x->count - 1; i >= 0; i--)
+        for (int k = 0; wanted[i] && k < x->all[i]->count; k++)
+            want(wanted, x->all[i]->in[k]);
+    return wanted;
 }
 
 static Expr *rewritten(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
@@ -50,27 +71,27 @@ static void move_to(Nest *nest, Exprs *to, Expr *const *axes)
 
 typedef struct Split { const Exprs *x; int axis; int64_t by; } Split;
 
-static bool find_split(void *context, const Expr *e)
+static void find_split(Split *s, const Expr *e)
 {
-    Split *s = context;
-    if ((e->kind == X_DIV || e->kind == X_MOD) && e->in[0]->kind == X_AXIS) {
-        int axis = (int)e->in[0]->constant;
-        const Axis *a = &s->x->axis[axis];
-        if (a->kind == AXIS_PLAIN && !a->samples && a->extent % e->constant == 0 && (s->axis < 0 || s->axis == axis) &&
-            (!s->by || e->constant < s->by)) {
-            s->axis = axis;
-            s->by = e->constant;
-        }
+    if ((e->kind != X_DIV && e->kind != X_MOD) || e->in[0]->kind != X_AXIS)
+        return;
+    int axis = (int)e->in[0]->constant;
+    const Axis *a = &s->x->axis[axis];
+    if (a->kind == AXIS_PLAIN && !a->samples && a->extent % e->constant == 0 && (s->axis < 0 || s->axis == axis) &&
+        (!s->by || e->constant < s->by)) {
+        s->axis = axis;
+        s->by = e->constant;
     }
-    return true;
 }
 
 static bool split_one(Nest *nest)
 {
     const Exprs *x = nest->exprs;
     Split s = {.x = x, .axis = -1};
-    bool fine = true;
-    visit_all(nest, find_split, &s, &fine);
+    const bool *wanted = wanted_expressions(nest);
+    for (int i = 0; i < x->count; i++)
+        if (wanted[i])
+            find_split(&s, x->all[i]);
     if (s.axis < 0 || x->axis_count == MAX_AXES)
         return false;
     Exprs *to = NEW(Exprs);
@@ -103,9 +124,8 @@ static bool pair_fits(const Pair *p, const Expr *index)
 }
 
 /* every index that has one of the axes has both, as outer * extent + inner */
-static bool may_join(void *context, const Expr *e)
+static bool may_join(const Pair *p, const Expr *e)
 {
-    const Pair *p = context;
     if (e->kind == X_SUM)
         return pair_fits(p, e);
     for (int i = 0; i < e->count; i++)
@@ -114,16 +134,14 @@ static bool may_join(void *context, const Expr *e)
     return true;
 }
 
-static bool roots_fit(const Nest *nest, const Pair *p)
+static bool all_may_join(const Nest *nest, const Pair *p, const bool *wanted)
 {
     for (int i = 0; i < nest->store_count; i++)
         if (nest->stores[i].offset->kind == X_AXIS && !pair_fits(p, nest->stores[i].offset))
             return false;
-    for (int i = 0; i < nest->reduction_count; i++) {
-        const Expr *place = nest->reductions[i].place;
-        if (place && place->kind == X_VALUE_OF && place->in[0]->kind == X_AXIS && !pair_fits(p, place->in[0]))
+    for (int i = 0; i < nest->exprs->count; i++)
+        if (wanted[i] && !may_join(p, nest->exprs->all[i]))
             return false;
-    }
     return true;
 }
 
@@ -131,7 +149,7 @@ static bool roots_fit(const Nest *nest, const Pair *p)
 static int before(const Exprs *x, int axis)
 {
     for (int i = axis - 1; i >= 0; i--)
-        if (x->axis[i].samples || x->axis[i].extent != 1 || x->axis[i].kind != AXIS_PLAIN)
+        if (live(&x->axis[i]))
             return x->axis[i].reduced == x->axis[axis].reduced ? i : -1;
     return -1;
 }
@@ -140,9 +158,7 @@ static bool join_pair(Nest *nest, int outer, int inner)
 {
     const Exprs *x = nest->exprs;
     Pair p = {outer, inner, x->axis[inner].extent};
-    bool fine = roots_fit(nest, &p);
-    visit_all(nest, may_join, &p, &fine);
-    if (!fine)
+    if (!all_may_join(nest, &p, wanted_expressions(nest)))
         return false;
     Exprs *to = NEW(Exprs);
     Expr *axes[MAX_AXES];
@@ -192,15 +208,14 @@ static bool has_argmax(const Nest *nest)
     return false;
 }
 
-static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
-
 /* drops axes of extent 1 and makes the best axis the innermost one */
 static void order_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
     double scores[MAX_AXES] = {0};
+    const bool *wanted = wanted_expressions(nest);
     for (int i = 0; i < x->count; i++)
-        if (x->all[i]->kind == X_LOAD || x->all[i]->kind == X_TABLE)
+        if (wanted[i] && (x->all[i]->kind == X_LOAD || x->all[i]->kind == X_TABLE))
             score(x->all[i]->in[0], 1, scores, x->axis_count);
     for (int i = 0; i < nest->store_count; i++)
         score(nest->stores[i].offset, 2, scores, x->axis_count);

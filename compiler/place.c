@@ -19,10 +19,15 @@
 
 static const int64_t MOST_BYTES = (int64_t)1 << 62;
 
+_Noreturn static void too_large(void)
+{
+    fail(1, "a device would need more than 2^62 bytes; a smaller batch or more devices may help");
+}
+
 int64_t add_bytes(int64_t a, int64_t b)
 {
     if (a > MOST_BYTES - b)
-        fail(1, "a device would need more than 2^62 bytes");
+        too_large();
     return a + b;
 }
 
@@ -71,17 +76,22 @@ static void cut(Hole *h, int64_t at, Hole **before, Hole **behind) /* holes that
     }
 }
 
-static int64_t take(Hole *h, int64_t bytes) /* of the first hole that is large enough */
+static int64_t take(Hole **root, int64_t bytes) /* of the first hole that is large enough */
 {
+    Hole *h = *root;
     int64_t begin;
     if (h->left && h->left->largest >= bytes) {
-        begin = take(h->left, bytes);
+        begin = take(&h->left, bytes);
     } else if (h->size >= bytes) {
         begin = h->begin;
         h->begin += bytes;
         h->size -= bytes;
+        if (h->size == 0) {
+            *root = merge(h->left, h->right);
+            return begin;
+        }
     } else {
-        begin = take(h->right, bytes);
+        begin = take(&h->right, bytes);
     }
     with_largest(h);
     return begin;
@@ -156,9 +166,9 @@ static int64_t sweep(Block *blocks, int count, int64_t *bound)
         }
         if (b->bytes == 0)
             continue;
-        if (holes->largest < b->bytes)
-            add_bytes(MOST_BYTES, 1);
-        b->offset = take(holes, b->bytes);
+        if (!holes || holes->largest < b->bytes)
+            too_large();
+        b->offset = take(&holes, b->bytes);
         alive += b->bytes;
         *bound = alive > *bound ? alive : *bound;
         used = b->offset + b->bytes > used ? b->offset + b->bytes : used;
@@ -396,7 +406,7 @@ static void touch_calls(Placing *s)
             touch(s, task->writes[i], c);
         int64_t bytes;
         if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->capacity, &bytes))
-            bytes = MOST_BYTES;
+            too_large();
         bytes = add_bytes(bytes, task->workspace_bytes);
         s->layout->work[c].buffer = -1;
         if (bytes > 0) {

@@ -1,4 +1,5 @@
-/* print.c: what people read besides the graph and the schedule: the table of `mgpuc check`, --emit fused, --emit memory. */
+/* print.c: what people read besides the graph and the schedule: the table of `mgpuc check`, --emit fused, --emit memory,
+ * and the names of phases. */
 #include "compiler/command.h"
 #include "compiler/kernel.h"
 
@@ -26,6 +27,7 @@ static const char *magnitude(double n) /* 3209216 -> "3.21 M" */
     return u ? format("%.3g%s", n, UNIT[u]) : format("%.0f", n);
 }
 
+/* of matrix products and convolutions, as the literature counts: 2 x multiply-adds */
 static double step_flops(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++) {
@@ -34,7 +36,8 @@ static double step_flops(const Program *p)
             continue;
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
-            flops += phase->tasks[k]->flops_per_sample;
+            if (phase->tasks[k]->kernel && phase->tasks[k]->kernel->contraction)
+                flops += phase->tasks[k]->flops_per_sample;
         return flops;
     }
     return 0;
@@ -130,7 +133,7 @@ void phase_print(const Phase *p, Text *t)
     }
     for (int i = 0; i < p->task_count; i++) {
         const Task *k = p->tasks[i];
-        text_add(t, "  %s", k->kind == TASK_REDUCE ? "reduce" : kernel_name(k->kernel));
+        text_add(t, "  %s", k->kind == TASK_REDUCE ? "reduce" : k->kernel->name);
         for (int r = 0; r < k->read_count; r++)
             text_add(t, "%s%s", r ? ", " : " ", k->reads[r]->name);
         text_add(t, " ->");
@@ -153,4 +156,19 @@ void memory_print(const Schedule *s, Text *t)
                          x->slots > 1 ? format(" x %d", x->slots) : "    ", BUFFER_KIND_NAME[x->kind], x->name);
             }
         }
+}
+
+const char *phase_name(PhaseKind kind, bool ragged)
+{
+    static const char *const NAMES[PHASE_KINDS][2] = {
+        [PHASE_INIT] = {"init", "init"},
+        [PHASE_PROLOGUE] = {"prologue.full", "prologue.ragged"},
+        [PHASE_ACCUMULATE] = {"accumulate.full", "accumulate.ragged"},
+        [PHASE_TRAIN] = {"train.full", "train.ragged"},
+        [PHASE_EVAL] = {"eval.full", "eval.ragged"},
+        [PHASE_PREDICT] = {"predict.full", "predict.ragged"},
+        [PHASE_REPORT_TRAIN] = {"report.train", "report.train"},
+        [PHASE_REPORT_EVAL] = {"report.eval", "report.eval"},
+    };
+    return NAMES[kind][ragged];
 }

@@ -228,7 +228,8 @@ static void find_bounds(Waiting *w)
                 APPEND(w->bounds, count, end);
             }
     }
-    qsort(w->bounds, (size_t)count, sizeof *w->bounds, compare_bounds);
+    if (count)
+        qsort(w->bounds, (size_t)count, sizeof *w->bounds, compare_bounds);
     for (int i = 0; i < count; i++)
         if (i == 0 || w->bounds[i] != w->bounds[w->bound_count - 1])
             w->bounds[w->bound_count++] = w->bounds[i];

@@ -12,6 +12,8 @@
  * stays a sum (graph_rebuild selects the living), so do its uses in results of single samples. */
 #include "compiler/simplify.h"
 
+#include <stdlib.h>
+
 enum { ROUNDS = 6, RULES_PER_NODE = 64 };
 
 int node_uses(const Simplifier *s, const Node *n) { return n->id < s->room ? s->uses[n->id] : 0; }
@@ -59,7 +61,10 @@ Node *fold_by_interpreter(Simplifier *s, Node *n)
     Node *copy = graph_rebuild(g, n, in);
     Interpretation run = {.samples = 1, .leaf = no_leaf, .values = NEW_ARRAY(double *, g->node_count)};
     interpret(g, &run);
-    return graph_constant(s->target, run.values[copy->id], n->shape, n->dtype);
+    Node *folded = graph_constant(s->target, run.values[copy->id], n->shape, n->dtype);
+    for (int i = 0; i < g->node_count; i++)
+        free(run.values[i]);
+    return folded;
 }
 
 static Node *apply_rules(Simplifier *s, Node *n)

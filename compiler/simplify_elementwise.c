@@ -10,6 +10,12 @@
 
 static double round_to_zero(double v) { return v < 0 ? ceil(v) : floor(v); }
 
+static double modulo(double a, double b)
+{
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
 /* the operation on numbers; false: not here */
 static bool compute(const Node *n, double a, double b, double c, double *y)
 {
@@ -19,7 +25,7 @@ static bool compute(const Node *n, double a, double b, double c, double *y)
     case OP_MUL: *y = a * b; break;
     case OP_DIV: *y = a / b; break;
     case OP_POW: *y = pow(a, b); break;
-    case OP_MOD: *y = a - b * floor(a / b); break;
+    case OP_MOD: *y = modulo(a, b); break;
     case OP_MINIMUM: *y = a < b ? a : b; break;
     case OP_MAXIMUM: *y = a > b ? a : b; break;
     case OP_EQ: *y = a == b; break;

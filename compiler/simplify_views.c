@@ -319,7 +319,8 @@ static Node *sum_without_ones(Simplifier *s, Node *n, const bool *summed, bool o
             axes[count++] = rank;
         extent[rank++] = a->shape.extent[i];
     }
-    if (!ones)
+    bool whole = n->shape.rank == 0 && (over || count); /* a sum of all elements sees no shape */
+    if (!ones || whole)
         return NULL;
     Node *x = simplify_node(s, graph_reshape(s->target, n->in[0], shape_of(rank, extent)));
     return sum_of(s, x, axes, count, over);

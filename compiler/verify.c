@@ -39,7 +39,7 @@ static const char *bad(const At *at, const char *pattern, ...)
 
 #define KIND(k) (1u << BUFFER_##k)
 static const struct VerbRule { Lane lane; unsigned reads, writes; } VERB_RULES[VERBS] = {
-    [VERB_CALL] = {LANE_COMP, ~KIND(STAGING), ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT))},
+    [VERB_CALL] = {LANE_COMP, ~(KIND(STAGING) | KIND(WORKSPACE)), ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT))},
     [VERB_READ] = {LANE_HOST, 0, KIND(STAGING)},
     [VERB_UPLOAD] = {LANE_COPY, KIND(STAGING), KIND(STEP) | KIND(INPUT)},
     [VERB_REDUCE] = {LANE_COMM, ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE)),
@@ -394,8 +394,8 @@ static const char *check_collectives(const Schedule *s, int p)
             if (d == 0)
                 first[first_count++] = op->target;
             else if (count >= first_count || first[count] != op->target)
-                return bad(&at, "d%d.%s is the collective number %d on device %d and reduces in %s, on device 0 that is %s: "
-                                "the devices would wait for each other", d, op->id, count + 1, d, c->name,
+                return bad(&at, "collective number %d is %s on device %d (d%d.%s), but %s on device 0: the devices would wait for "
+                                "each other", count + 1, c->name, d, d, op->id,
                            count < first_count ? phase->collectives[first[count]].name : "none");
             else if (strcmp(zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name,
                             at.device->buffers[op->reads[0].buffer].name) != 0)

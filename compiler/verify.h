@@ -15,7 +15,7 @@ enum {
 
 int64_t slot_stride(const Buffer *);               /* bytes from one slot to the next */
 int slot_of(const Buffer *, int64_t step, int slot);
-/* which step's data a read of `slot` can mean: 0 (this one), -1, ... -(slots - 1) */
+/* which step's data a read of a slot can mean: 0 (this one), -1, ... -(slots - 1) */
 int slot_back(const Buffer *, int slot);
 bool buffer_is_persistent(const Buffer *);         /* same place in all phases */
 bool buffer_is_slotted_kind(const Buffer *);

@@ -99,12 +99,13 @@ static const ScheduledOp *mark_op(const Walk *w, const Mark *m)
     return &w->schedule->phases[m->phase].devices[w->device].ops[m->op];
 }
 
-/* [1024, 2048) of a run's bytes, counted from the begin of the accessed slot */
+/* "t12 [1024, 2048)": the bytes of a run, counted from the begin of the accessed slot */
 static const char *bytes_text(const Walk *w, const Touch *t, int begin_place, int run)
 {
     int64_t base = w->addresses[begin_place] - t->begin;
     int64_t begin = w->addresses[run] - base, end = w->addresses[w->runs[run].end] - base;
-    return format("%s [%lld, %lld)", t->buffer->name, (long long)begin, (long long)(end < t->end ? end : t->end));
+    return format("%s%s [%lld, %lld)", t->buffer->name, t->slot ? format("@%+d", t->slot) : "", (long long)begin,
+                  (long long)(end < t->end ? end : t->end));
 }
 
 static const char *where(const Walk *w, const Mark *now, const Mark *then)
@@ -161,7 +162,7 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
     }
     int step = now->step;
     if (kind == BUFFER_REPORT || kind == BUFFER_OUTPUT) {
-        step += slot_back(t->buffer, t->slot);
+        step += t->slot == -1 ? -1 : slot_back(t->buffer, t->slot);
         if (step < 1 || now->step - step >= w->ring || w->phase_of[step % w->ring] != now->phase)
             return NULL;
     } else if (w->mixed && !buffer_is_persistent(t->buffer)) {
@@ -170,9 +171,9 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
     bool written = writer && write->step == step && strcmp(write->buffer->name, t->buffer->name) == 0;
     if ((written && !write->hollow) || (reader->verb == VERB_REDUCE && kind == BUFFER_BUCKET))
         return NULL;
-    if (kind == BUFFER_WORKSPACE)
-        return format("%s: d%d.%s reads %s: nothing may be kept in a workspace", where(w, now, NULL), d, reader->id, bytes);
-    const char *which = step == now->step ? "this step" : format("the step %d before", now->step - step);
+    const char *which = step == now->step       ? "this step"
+                        : step == now->step - 1 ? "the step before"
+                                                : format("the step %d steps before", now->step - step);
     if (!writer || written)
         return format("%s: d%d.%s reads %s, which nothing has written in %s", where(w, now, NULL), d, reader->id, bytes, which);
     if (write->step != now->step)
@@ -309,7 +310,8 @@ static const char *run_event(Walk *w, const StepGraph *g, const Event *e, Clock 
     return NULL;
 }
 
-/* REPORT and FETCH of the step before, when its phase was another one: run by the host lane at the end of this step */
+/* REPORT and FETCH of the step before, when its phase was another one: run by the host lane where this step's own would
+ * stand, else at its end */
 static const char *run_owed(Walk *w, const StepGraph *before, Clock *now)
 {
     for (int i = 0; i < before->event_count; i++) {
@@ -336,6 +338,7 @@ static const char *walk_step(Walk *w, int phase)
         join(&w->lane_now[LANE_COMP], &w->lane_now[LANE_COMM]);
         w->lane_now[LANE_COMM] = w->lane_now[LANE_COMP];
     }
+    bool owes = change && last >= 0;
     for (int i = 0; i < g->event_count; i++) {
         const Event *e = &g->events[i];
         Clock start = {{0}};
@@ -344,19 +347,20 @@ static const char *walk_step(Walk *w, int phase)
         for (int lane = 0; lane < LANES; lane++)
             if (e->before[lane] >= 0)
                 join(&start, &ends[g->at[lane][e->before[lane]]]);
-        if (change && e->owed) { /* there is no step before of this phase */
-            ends[i] = start;
-            continue;
-        }
-        join_waits(w, g, e, &start);
         const char *why = NULL;
-        bool lane_is_over = e->op < 0 && e->position > 0;
-        if (lane_is_over && e->lane == LANE_HOST && change && last >= 0)
+        bool lane_is_over = e->op < 0 && e->position > 0, skipped = change && e->owed; /* no step before of this phase */
+        if (!skipped)
+            join_waits(w, g, e, &start);
+        if (owes && (skipped || (lane_is_over && e->lane == LANE_HOST))) {
             why = run_owed(w, w->graphs[last], &start);
-        if (!why)
+            owes = false;
+        }
+        if (!why && !skipped)
             why = run_event(w, g, e, &start, &ends[i]);
         if (why)
             return why;
+        if (skipped)
+            ends[i] = start;
         if (lane_is_over)
             w->lane_now[e->lane] = ends[i];
     }
@@ -529,25 +533,43 @@ static bool is_exposed(const Extent *exposed, int count, Extent e)
     return low < count && exposed[low].begin < e.end;
 }
 
-/* the graph of a phase for mixed walks: what touches exposed memory, and what waits for other steps */
+static bool reads_whole(const DeviceSchedule *d, const Access *a)
+{
+    return a->slot == 0 && a->begin == 0 && a->end == d->buffers[a->buffer].bytes;
+}
+
+/* the graph of a phase for mixed walks: what touches exposed memory, and what waits for other steps. Of the operations of
+ * a lane that read a whole buffer the first and the last will do: a write that is ordered with both is ordered with those
+ * between them, or it stands between the two, and then the last one does not find its step's data. */
 static StepGraph *exposed_graph(const Walk *w, int phase, const int *order, const Extent *exposed, int exposed_count)
 {
     const DeviceSchedule *d = &w->schedule->phases[phase].devices[w->device];
     bool *kept = NEW_ARRAY(bool, d->op_count), *wanted = NEW_ARRAY(bool, d->buffer_count);
+    int(*last)[LANES] = allocate(sizeof *last * (size_t)(d->buffer_count + 1)); /* reader of the whole buffer, + 1 */
     for (int b = 0; b < d->buffer_count; b++)
         wanted[b] = is_exposed(exposed, exposed_count, buffer_extent(w, &d->buffers[b]));
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
-        if (op->lane == LANE_COPY || op->lane == LANE_HOST)
-            kept[o] = true;
-        for (int i = 0; i < op->read_count && !kept[o]; i++)
-            kept[o] = wanted[op->reads[i].buffer];
-        for (int i = 0; i < op->write_count && !kept[o]; i++)
-            kept[o] = wanted[op->writes[i].buffer];
+        kept[o] |= op->lane == LANE_COPY || op->lane == LANE_HOST;
+        for (int i = 0; i < op->read_count; i++) {
+            const Access *a = &op->reads[i];
+            int *reader = &last[a->buffer][op->lane];
+            if (!wanted[a->buffer])
+                continue;
+            kept[o] |= !reads_whole(d, a) || !*reader;
+            if (reads_whole(d, a))
+                *reader = o + 1;
+        }
+        for (int i = 0; i < op->write_count; i++)
+            kept[o] |= wanted[op->writes[i].buffer];
         for (int i = 0; i < op->wait_count; i++)
             if (op->waits[i].back > 0)
                 kept[o] = kept[op->waits[i].op] = true;
     }
+    for (int b = 0; b < d->buffer_count; b++)
+        for (int lane = 0; lane < LANES; lane++)
+            if (last[b][lane])
+                kept[last[b][lane] - 1] = true;
     return step_graph(w->schedule, phase, w->device, order, kept, wanted);
 }
 

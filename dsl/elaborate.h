@@ -15,6 +15,7 @@ typedef struct Layer Layer;
 typedef struct Frame Frame;
 typedef struct Instance Instance;
 typedef struct Elaborator Elaborator;
+typedef struct Samples Samples; /* data.c: a reader, its columns, what follows it */
 
 /* ---- values */
 typedef enum ValueKind {
@@ -29,7 +30,7 @@ typedef enum ValueKind {
     VALUE_TENSOR,   /* node */
     VALUE_WEIGHTED, /* node, weight: of the same shape; weight is a float */
     VALUE_RESULTS,  /* items: of a call with several results; the first is taken where one is wanted */
-    VALUE_SOURCE,   /* source: of a data block */
+    VALUE_SOURCE,   /* samples: of a data block */
 } ValueKind;
 struct Value {
     ValueKind kind;
@@ -41,7 +42,7 @@ struct Value {
     int count;
     Layer *layer;
     Node *node, *weight;
-    DataSet *source;
+    Samples *samples;
 };
 
 Value *value_whole(int64_t);
@@ -93,8 +94,7 @@ struct Builtin {
     const char *name, *parameters;
     Value *(*run)(Elaborator *, const Place *, Value **arguments);
 };
-extern const Builtin BUILTINS[];
-extern const int BUILTIN_COUNT;
+extern const Builtin COMPILE_TIME[], PRIMITIVES[]; /* function.c, primitive.c; each ends with a row of NULL */
 
 /* ---- instances: names of weights */
 struct Instance {
@@ -106,6 +106,7 @@ struct Instance {
     Map variables;           /* declared name and loop -> (intptr) index + 1 of the model's variable */
     int row;                 /* in the layer table; -1: none */
     bool owns;               /* declares a weight or state */
+    bool shown;              /* called in the model's own text: a row even without weights */
 };
 
 /* ---- frames */
@@ -129,8 +130,10 @@ struct Frame {
 typedef struct Param { const char *name; const Tree *tree; const char *set; Value *value; int state; } Param;
 typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an update inside a region */
 typedef struct BatchSum { Node *node; const Place *at; } BatchSum;
-typedef struct Rule { const Tree *tree; Value *lr, *decay; bool matched; } Rule;
+typedef struct Rule { const Tree *tree; Node *lr, *decay; bool *matched; } Rule; /* matched: per pattern */
 typedef struct TrainSetting { const char *name; Value *value; const Place *at; } TrainSetting;
+typedef struct LibraryFile { const char *name, *text; } LibraryFile;
+extern const LibraryFile LIBRARY_FILES[]; /* written by embed.sh; ends with a row of NULL */
 
 struct Elaborator {
     Model *model;
@@ -145,10 +148,12 @@ struct Elaborator {
     Graph *graph;            /* where nodes go: the pass's, a region of it, or init */
     Graph *top;              /* the pass's graph */
     bool training_pass;      /* first pass: names are given */
+    bool in_model;           /* the model block runs */
     bool in_init;            /* an initialiser runs */
     bool in_optimizer;       /* an optimizer's layer runs for variable `owner` */
     int owner;
     bool quiet;              /* no warnings: a trial run of the train block */
+    Map warned;              /* what was said not to be there yet: once for each place */
     Frame *frame;
     int calls, depth;        /* of layers; of eval */
     const char *key;         /* of the call of the builtin that runs */
@@ -159,7 +164,7 @@ struct Elaborator {
     Map variable_names;      /* name -> Tree, for uniqueness */
     Map random_paths;        /* of this pass: path -> (intptr) uses */
     const char *init_name;   /* the variable whose initialiser runs */
-    Map result_names;        /* of this pass: "loss name" -> Tree */
+    Map result_names;        /* of this pass: "loss name" -> Tree, and numbers of those in loops */
     Deferred *deferred;      /* updates of the region being built */
     int deferred_count;
     BatchSum *batch_sums;    /* over the whole batch, in the training pass */
@@ -175,7 +180,6 @@ struct Elaborator {
 
 /* ---- places and messages (expression.c) */
 const Place *place_of(const Elaborator *, const Tree *);
-void at_tree(Elaborator *, const Tree *); /* what new nodes get */
 _Noreturn void error_tree(const Elaborator *, const Tree *, const char *pattern, ...) PRINTF(3, 4);
 void not_yet(Elaborator *, const Place *, const char *what);
 
@@ -193,26 +197,27 @@ Shape shape_from(const Place *, Value *const *dims, int count);
 Shape shape_from_value(const Place *, const Value *, const char *what);     /* a list of whole numbers */
 
 /* ---- tensor.c: values as nodes */
+Graph *graph_at(Elaborator *, const Place *); /* the graph, told where the next nodes come from */
+Value *weighted_value(Elaborator *, const Place *, Node *value, Node *weight); /* the weight is broadcast to the value */
 Node *node_of(Elaborator *, const Place *, const Value *, const char *what); /* numbers, bools, lists become constants */
 Node *float_node(Elaborator *, Node *);                                       /* whole numbers and bool as f32 */
-Node *full_rank(Elaborator *, Node *, const Shape *);
 const Input *class_input(const Elaborator *, const Node *);                   /* the class input that it is a view of, or NULL */
 Shape broadcast_shapes(const Place *, const Shape *a, const Shape *b, const char *what);
 Value *apply_unary(Elaborator *, const Place *, Op, double (*fold)(double), const Value *);
 Value *apply_binary(Elaborator *, const Place *, Op, bool swap, bool negate, Value *a, Value *b, const char *shown);
 Value *matmul(Elaborator *, const Place *, Value *a, Value *b);
 Value *cast_value(Elaborator *, const Place *, Dtype, Value *);
-Value *sharded_value(Elaborator *, Node *); /* x, with a value for every sample: 0 for missing ones */
 Node *living(Elaborator *, Node *);         /* where(alive, x, 0) */
-bool depends_on_sample(const Node *);
 
 /* ---- subscript.c */
 Value *subscript(Elaborator *, const Tree *index, Value *of);
 Value *field(Elaborator *, const Tree *, Value *of);
+Value *slice_axis(Elaborator *, const Place *, Node *, int axis, const Value *start, const Value *end, const Value *step);
 Value *take(Elaborator *, const Place *, Node *, int axis, int64_t at); /* x[at] along an axis, which goes */
 void unpack(Elaborator *, const Tree *names, Value *value);
 
-/* ---- call.c */
+/* ---- lookup.c, call.c, elaborate.c */
+Value *param_value(Elaborator *, Param *);
 Layer *find_layer(Elaborator *, const char *name);     /* user's layers, library, builtins, types; or NULL */
 Value *find_name(Elaborator *, const char *name);      /* any name, or NULL */
 Value *eval_callee(Elaborator *, const Tree *);        /* what stands before '(' or after |> */
@@ -231,17 +236,24 @@ const char *random_path(Elaborator *, const char *key);
 int declare_variable(Elaborator *, const Tree *, VariableKind, Dtype, Shape);
 int find_variable(Elaborator *, const Tree *);
 
-/* ---- statement.c */
+/* ---- statement.c, declare.c */
 void run_block(Elaborator *, const Tree *block);
-Shape eval_type(Elaborator *, const Tree *type, Dtype *, Input *as_input);
+void declare_input(Elaborator *, const Tree *);
+void declare_weight(Elaborator *, const Tree *);
+void run_update(Elaborator *, const Tree *);
+void run_result(Elaborator *, const Tree *);   /* loss, metric, output */
 
 /* ---- train.c, data.c, check.c */
+Value *set_value(Elaborator *, const char *key, const char *text); /* of --set KEY=TEXT */
 void run_train(Elaborator *, bool trial);
+void train_assign(Elaborator *, const Tree *);
+void train_rule(Elaborator *, const Tree *);
 void build_updates(Elaborator *);
 void run_data(Elaborator *);
-void load_library(Elaborator *);
-extern const Builtin READERS[];
-extern const int READER_COUNT;
+Value *call_reader(Elaborator *, const Layer *, const Place *at, Arguments, Value *piped);
+void finish_layers(Elaborator *);
+void load_readers(Elaborator *);
+void load_files(Elaborator *, const Tree *file); /* load.c: library, builtins, the file and its imports */
 
 Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
 void pop_frame(Elaborator *, Frame *before);

@@ -30,8 +30,10 @@ _Noreturn void error_tree(const Elaborator *e, const Tree *t, const char *patter
 
 void not_yet(Elaborator *e, const Place *at, const char *what)
 {
-    if (e->quiet)
+    const char *key = format("%s %s:%d:%d", what, at->source->file, at->line, at->column);
+    if (e->quiet || map_get(&e->warned, key))
         return;
+    map_set(&e->warned, key, (void *)(uintptr_t)at);
     warning_at(at, "%s: not yet; mgpuc checks the model but does not compile it", what);
     e->model->not_yet++;
 }

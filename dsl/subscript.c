@@ -4,13 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static Graph *graph_at(Elaborator *e, const Place *at)
-{
-    e->graph->at = at;
-    e->graph->path = e->frame->instance ? e->frame->instance->names->path : "";
-    return e->graph;
-}
-
 typedef struct Range { int64_t start, count, step; } Range;
 
 /* Python's rules for start:end:step of an axis of n elements */
@@ -74,6 +67,21 @@ Value *take(Elaborator *e, const Place *at, Node *x, int axis, int64_t i)
             dropped.extent[dropped.rank++] = x->shape.extent[k];
     }
     return value_tensor(graph_reshape(g, graph_slice(g, x, start, count, step), dropped));
+}
+
+Value *slice_axis(Elaborator *e, const Place *at, Node *x, int axis, const Value *start, const Value *end,
+                  const Value *step)
+{
+    int64_t first[MAX_RANK] = {0}, count[MAX_RANK], by[MAX_RANK];
+    for (int k = 0; k < x->shape.rank; k++)
+        count[k] = x->shape.extent[k], by[k] = 1;
+    Range r = range_of(at, start, end, step, x->shape.extent[axis]);
+    if (r.start == 0 && r.step == 1 && r.count == x->shape.extent[axis])
+        return value_tensor(x);
+    first[axis] = r.start;
+    count[axis] = r.count;
+    by[axis] = r.step;
+    return value_tensor(graph_slice(graph_at(e, at), x, first, count, by));
 }
 
 /* What the subscripts say, axis by axis of x: a slice of each, which axes go, where new ones stand. */

@@ -5,15 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-/* the graph, told where the next nodes come from */
-static Graph *graph_at(Elaborator *e, const Place *at)
+Graph *graph_at(Elaborator *e, const Place *at)
 {
     e->graph->at = at;
     e->graph->path = e->frame->instance ? e->frame->instance->names->path : "";
     return e->graph;
 }
-
-bool depends_on_sample(const Node *n) { return n->sharded; }
 
 /* ---- numbers and lists as constants */
 
@@ -167,7 +164,7 @@ Node *living(Elaborator *e, Node *x)
 
 /* ---- element-wise */
 
-static Value *weighted_result(Elaborator *e, const Place *at, Node *value, Node *weight)
+Value *weighted_value(Elaborator *e, const Place *at, Node *value, Node *weight)
 {
     Value *v = NEW(Value);
     v->kind = VALUE_WEIGHTED;
@@ -190,7 +187,7 @@ Value *apply_unary(Elaborator *e, const Place *at, Op op, double (*fold)(double)
         return value_bool(!v->i);
     if (v->kind == VALUE_WEIGHTED) {
         check_graph(e, at, v->node);
-        return weighted_result(e, at, graph_unary(graph_at(e, at), op, v->node), v->weight);
+        return weighted_value(e, at, graph_unary(graph_at(e, at), op, v->node), v->weight);
     }
     Node *x = node_of(e, at, v, "the argument");
     if (op == OP_NOT && x->dtype != BOOL)
@@ -246,7 +243,7 @@ Value *apply_binary(Elaborator *e, const Place *at, Op op, bool swap, bool negat
     if (negate)
         r = graph_unary(g, OP_NOT, r);
     const Value *w = a->kind == VALUE_WEIGHTED ? a : b->kind == VALUE_WEIGHTED ? b : NULL;
-    return w ? weighted_result(e, at, r, w->weight) : value_tensor(r);
+    return w ? weighted_value(e, at, r, w->weight) : value_tensor(r);
 }
 
 Value *cast_value(Elaborator *e, const Place *at, Dtype dtype, Value *v)
@@ -260,7 +257,7 @@ Value *cast_value(Elaborator *e, const Place *at, Dtype dtype, Value *v)
         return v->kind == VALUE_NUMBER && v->whole ? value_whole(v->i) : value_number(trunc(d));
     }
     if (v->kind == VALUE_WEIGHTED)
-        return weighted_result(e, at, graph_cast(graph_at(e, at), v->node, dtype), v->weight);
+        return weighted_value(e, at, graph_cast(graph_at(e, at), v->node, dtype), v->weight);
     Node *n = node_of(e, at, v, "what is cast");
     Graph *g = graph_at(e, at);
     return value_tensor(n->weak ? graph_strong(g, n, dtype) : graph_cast(g, n, dtype));

@@ -23,7 +23,8 @@ static void handle(int number)
     const CrashGuard *guard = (const void *)(here & ~(uintptr_t)(STACK_BYTES - 1));
     if (guard->magic == MAGIC)
         guard->say(guard->context, number);
-    raise(number); /* SA_RESETHAND: the default action */
+    signal(number, SIG_DFL);
+    raise(number);
 }
 
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context)
@@ -35,7 +36,7 @@ CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *conte
     stack_t stack = {.ss_sp = guard + 1, .ss_size = STACK_BYTES - sizeof *guard};
     sigaltstack(&stack, &guard->before);
     for (int i = 0; i < MGPU_COUNT(SIGNALS); i++) {
-        struct sigaction action = {.sa_flags = (int)(SA_ONSTACK | SA_RESETHAND)};
+        struct sigaction action = {.sa_flags = SA_ONSTACK};
         action.sa_handler = handle;
         sigaction(SIGNALS[i], &action, NULL);
     }

@@ -512,8 +512,7 @@ Work *mgpu_engine_next(Engine *e)
     work->phase = NULL;
     work->set = NULL;
     work->sample_count = 0;
-    work->applied = work->epoch = 0;
-    work->last_of_epoch = false;
+    work->applied = work->epoch = work->samples = 0;
     memset(work->fetch, 0, (size_t)e->program->output_count * sizeof *work->fetch);
     atomic_store(&work->reported, false);
     atomic_store(&work->input_wait_ns, 0);
@@ -557,19 +556,18 @@ void mgpu_engine_write_variable(Engine *e, int device, int variable, const void 
                      mgpu_tensor_bytes(&e->program->variables[variable].tensor));
 }
 
+/* all phases have the same staging buffers at the same offsets */
 void mgpu_engine_fill_staging(Engine *e, uint64_t seed)
 {
-    for (int k = 0; k < e->plan->phase_count; k++)
-        for (int d = 0; d < e->plan->devices; d++) {
-            const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
-            for (int b = 0; b < p->buffer_count; b++) {
-                const mgpu_buffer *buffer = &p->buffers[b];
-                if (buffer->kind != MGPU_STAGING || buffer->index < 0)
-                    continue;
-                for (int slot = 0; slot < buffer->slots; slot++)
-                    mgpu_fill_random(e->kind->staging(e->devices[d]) + buffer->offset + slot * buffer->slot_bytes,
-                                     &e->program->inputs[buffer->index], e->plan->device[d].shard.capacity,
-                                     seed + (uint64_t)(d * 16 + slot));
-            }
+    const mgpu_phase *phase = mgpu_engine_phase(e, MGPU_PHASE_TRAIN, false);
+    for (int d = 0; phase && d < e->plan->devices; d++)
+        for (int b = 0; b < phase->devices[d].buffer_count; b++) {
+            const mgpu_buffer *buffer = &phase->devices[d].buffers[b];
+            if (buffer->kind != MGPU_STAGING || buffer->index < 0)
+                continue;
+            for (int slot = 0; slot < buffer->slots; slot++)
+                mgpu_fill_random(e->kind->staging(e->devices[d]) + buffer->offset + slot * buffer->slot_bytes,
+                                 &e->program->inputs[buffer->index], e->plan->device[d].shard.capacity,
+                                 seed + (uint64_t)(d * 16 + slot));
         }
 }

@@ -18,6 +18,7 @@ static const char OPTIONS[] =
     "  --data DIR         folder of the data files; default: the current one. A file and its .gz are the same.\n"
     "  --epochs N         passes over the training data, counted from the beginning of the run\n"
     "  --steps N          steps instead of epochs, likewise\n"
+    "  --stop-after N     save and end when N steps are done, to go on later with --resume\n"
     "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2)\n"
     "  --seed N           of the initial weights, the order of samples and all random numbers\n"
     "  --set NAME=VALUE   a setting of the train block, such as lr=0.05; `info` lists them\n"
@@ -55,8 +56,9 @@ static void print_plans(const mgpu_program *p, FILE *f)
 
 void mgpu_print_help(const mgpu_program *p, const char *name, FILE *f)
 {
-    fprintf(f, "%s trains the model %s of %s (%lld parameters, %s). Compiled by mgpuc %s for ", name, p->name, p->model_file,
-            (long long)p->parameters, p->precision, MGPU_VERSION);
+    char text[32];
+    fprintf(f, "%s trains the model %s of %s (%s parameters, %s). Compiled by mgpuc %s for ", name, p->name, p->model_file,
+            mgpu_grouped(p->parameters, text), p->precision, MGPU_VERSION);
     print_plans(p, f);
     fputs(".\n\n", f);
     fprintf(f, USAGE, name);
@@ -76,8 +78,8 @@ static void print_layers(const mgpu_program *p)
         width = (int)strlen(p->layers[i].name) > width ? (int)strlen(p->layers[i].name) : width;
     printf("\n%-*s  %6s  %14s  %s\n", width, "layer", "line", "parameters", "shape");
     for (int i = 0; i < p->layer_count; i++) {
-        char shape[200];
-        printf("%-*s  %6d  %14lld  %s\n", width, p->layers[i].name, p->layers[i].line, (long long)p->layers[i].parameters,
+        char shape[200], text[32];
+        printf("%-*s  %6d  %14s  %s\n", width, p->layers[i].name, p->layers[i].line, mgpu_grouped(p->layers[i].parameters, text),
                mgpu_shape_text(p->layers[i].shape.rank, p->layers[i].shape.extent, shape));
     }
 }
@@ -87,11 +89,12 @@ static void print_memory(const mgpu_program *p)
     puts("\nplans");
     for (int i = 0; i < p->plan_count; i++) {
         const mgpu_plan *plan = &p->plans[i];
+        char text[32];
         printf("  %s:%d%s\n", plan->kind, plan->devices, i == p->default_plan ? " (default)" : "");
         for (int d = 0; d < plan->devices; d++)
-            printf("    device %d: samples %lld..%lld of a micro-batch of %lld, arena %lld bytes\n", d,
-                   (long long)plan->device[d].shard.first, (long long)(plan->device[d].shard.first + plan->device[d].shard.share),
-                   (long long)plan->micro, (long long)plan->device[d].arena_bytes);
+            printf("    device %d: samples %lld..%lld of %lld, arena %s bytes\n", d, (long long)plan->device[d].shard.first,
+                   (long long)(plan->device[d].shard.first + plan->device[d].shard.share), (long long)plan->micro,
+                   mgpu_grouped(plan->device[d].arena_bytes, text));
     }
 }
 
@@ -101,7 +104,8 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     printf("model       %s (%s)\n", p->name, p->model_file);
     printf("compiled    by mgpuc %s, interface %d%s%s\n", MGPU_VERSION, p->interface, p->command && *p->command ? ": " : "",
            p->command ? p->command : "");
-    printf("precision   %s\nparameters  %lld\n", p->precision, (long long)p->parameters);
+    char text[32];
+    printf("precision   %s\nparameters  %s\n", p->precision, mgpu_grouped(p->parameters, text));
     printf("batch       %lld%s", (long long)p->batch, p->accumulate > 1 ? "" : "\n");
     if (p->accumulate > 1)
         printf(" in %lld micro-batches\n", (long long)p->accumulate);

@@ -195,8 +195,11 @@ void mgpu_fill_random(void *to, const mgpu_input *in, int64_t samples, uint64_t 
     uint64_t key = mgpu_random_key(seed, hash_text(in->tensor.name));
     int64_t count = samples * mgpu_elements(&in->tensor);
     double whole = in->classes ? (double)in->classes : in->tensor.dtype == MGPU_BOOL ? 2 : in->tensor.dtype == MGPU_U8 ? 256 : 100;
+    uint32_t words[4] = {0};
     for (int64_t i = 0; i < count; i++) {
-        double u = mgpu_uniform(key, (uint64_t)i, 0, 0);
+        if (i % 4 == 0)
+            mgpu_random_words(key, (uint32_t)(i / 4), 0, (uint64_t)i >> 34, words);
+        double u = (double)(words[i % 4] >> 8) * 0x1p-24;
         double v = mgpu_dtype_is_float(in->tensor.dtype) ? (u - 0.5) * sqrt(12) : floor(u * whole); /* deviation 1 */
         mgpu_from_double(to, in->tensor.dtype, i, v);
     }

@@ -65,7 +65,7 @@ Json *mgpu_json_read(const char *text, size_t length, const char **error);
 const Json *mgpu_json_member(const Json *object, const char *key); /* NULL if there is none */
 bool mgpu_json_whole(const Json *, int64_t *value);                /* an exact whole number */
 void mgpu_json_write_text(FILE *, const char *text);               /* quoted */
-void mgpu_json_write_number(FILE *, double);                       /* %.9g; null if it is not finite */
+void mgpu_json_write_number(FILE *, double, int digits);           /* null if it is not finite */
 
 /* ---- options.c */
 typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH } CommandKind;
@@ -73,7 +73,7 @@ typedef struct Options {
     CommandKind command;
     const char *program;                     /* as it was called, without folders */
     const char *data, *init, *save, *resume, *log, *output, *devices;
-    int64_t epochs, steps, warmup;           /* -1: not given */
+    int64_t epochs, steps, warmup, stop_after; /* -1: not given */
     uint64_t seed;
     bool seed_given, shuffle, evaluate, write, json;
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
@@ -132,8 +132,7 @@ typedef struct Work {                   /* one step of the run: one phase on all
     int64_t sample_count;               /* the living */
     mgpu_step *block;                   /* by device */
     uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
-    int64_t applied, epoch;             /* for who collects it */
-    bool last_of_epoch;
+    int64_t applied, epoch, samples;    /* for who collects it */
     double *report;                     /* phase->report_count numbers, once reported */
     _Atomic bool reported;
     _Atomic int unfinished;             /* lanes comp and comm that still work on it */
@@ -192,9 +191,11 @@ void mgpu_load_weights(const mgpu_program *, int devices, Engine *, const char *
 
 /* ---- report.c: what the user sees of a run, and its log */
 typedef struct Reporter Reporter;
-typedef struct Evaluation { const char *split; int64_t samples; const char *const *names; const double *values; int count; } Evaluation;
-Reporter *mgpu_reporter_open(const char *log_path, bool append);
-void mgpu_reporter_close(Reporter *);
+typedef struct Evaluation {            /* numbers of one report: "loss", "loss.NAME" and metrics */
+    const char *split;                 /* "train", "valid" */
+    int64_t samples;
+    const char *const *names; const double *values; int count;
+} Evaluation;
 typedef struct StartReport {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -202,55 +203,59 @@ typedef struct StartReport {
     int64_t train_samples, valid_samples, step, epoch, total_steps;
     uint64_t seed;
 } StartReport;
-void mgpu_report_start(Reporter *, const StartReport *);
 typedef struct StepReport {
-    int64_t step, epoch, samples, total_steps, steps_per_epoch, batch;
-    double loss, lr, grad_norm;        /* NaN: there is none */
-    bool has_grad_norm;
+    int64_t step, epoch, samples, total_steps, steps_per_epoch;
     const char *const *names; const double *values; int count; /* all of the phase's reports */
     double finished_at, input_wait_ms;
 } StepReport;
-void mgpu_report_step(Reporter *, const StepReport *);
 typedef struct EpochReport {
-    int64_t epoch, step, samples;
+    int64_t epoch, step;
     double loss, lr;
-    Evaluation train, valid;           /* names NULL: none */
+    Evaluation train, valid;           /* split NULL: none */
 } EpochReport;
+Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool append);
+void mgpu_reporter_close(Reporter *);
+void mgpu_report_start(Reporter *, const StartReport *);
+void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */
+void mgpu_report_step(Reporter *, const StepReport *);
 void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step);
 void mgpu_report_epoch(Reporter *, const EpochReport *);
 void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch);
-void mgpu_report_pause(Reporter *);    /* time until the next step is not the step's */
 void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
 void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status);
-void mgpu_print_evaluation(const Evaluation *, FILE *);
+double mgpu_report_value(const char *const *names, const double *values, int count, const char *name); /* NaN: not there */
+const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
 
-/* ---- the commands: loop.c, evaluate.c, predict.c, info.c, bench.c. They return the exit status. */
+/* ---- steps.c: posting steps, for all commands */
+typedef struct Feed {                  /* what steps are made of */
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const double *setting;             /* of Options */
+    Engine *engine;
+    uint64_t seed;
+    double total_steps, steps_per_epoch;
+} Feed;
+typedef struct Batch {                 /* samples [place, place + samples) of the order: a whole step */
+    const Dataset *set;                /* NULL: staging stays as it is */
+    const int64_t *order;              /* NULL: as they lie */
+    int64_t place, samples;
+    int64_t applied, epoch;
+    uint8_t **fetch;                   /* by output: where the step's first sample goes; NULL: nowhere */
+} Batch;
+bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* one micro-batch; false: the plan has no such phase */
+void mgpu_post_step(const Feed *, const Batch *);                     /* prologues, accumulating, train */
+bool mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /* init and reports: no samples */
+/* all of a set through phase `kind`, a micro-batch a step, until *stop is not 0 (NULL: never) */
+void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop);
+void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: bits 1 << kind */
+
+/* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, help.c, bench.c */
 int mgpu_train(const mgpu_program *, const Options *);
 int mgpu_evaluate(const mgpu_program *, const Options *);
 int mgpu_predict(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
-
-/* ---- steps.c: posting one step, for all commands */
-typedef struct Feed {                  /* what steps are made of */
-    const mgpu_program *program;
-    const mgpu_plan *plan;
-    const Options *options;
-    Engine *engine;
-    uint64_t seed;
-    double total_steps, steps_per_epoch;
-} Feed;
-/* Posts one micro-batch of phase `kind`: samples order[place ..] of the set, `samples` in the whole step. */
-typedef struct Batch {
-    const Dataset *set;
-    const int64_t *order;              /* NULL: as they lie */
-    int64_t place, samples;            /* first sample of the step in the epoch, and how many in the whole step */
-    int64_t applied, epoch;
-    uint8_t **fetch;
-} Batch;
-void mgpu_post(const Feed *, int kind, const Batch *, int64_t micro);
-void mgpu_post_step(const Feed *, const Batch *);                 /* train: prologues, accumulating, train */
-void mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /* init and reports: no samples */
-void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, const int *kinds, int kind_count, bool *wanted);
-void mgpu_initialise(const Feed *);                               /* phase init */
+/* evaluate.c: an engine with the weights that the options name, for who does not train; initialises `feed` */
+Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Collect *, void *context);
+char *mgpu_save_folder(const Options *); /* the caller frees */
 #endif

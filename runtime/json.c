@@ -292,10 +292,10 @@ void mgpu_json_write_text(FILE *f, const char *text)
     fputc('"', f);
 }
 
-void mgpu_json_write_number(FILE *f, double v)
+void mgpu_json_write_number(FILE *f, double v, int digits)
 {
     if (isfinite(v))
-        fprintf(f, "%.9g", v);
+        fprintf(f, "%.*g", digits, v);
     else
         fputs("null", f);
 }

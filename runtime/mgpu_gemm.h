@@ -57,11 +57,14 @@ typedef struct mgpu_contraction {
 } mgpu_contraction;
 
 #if defined(__AVX512F__)
-enum { MGPU_VECTOR_BYTES = 64, MGPU_TILE_ROWS = 14, MGPU_TILE_ROWS_NARROW = 14 };
+#define MGPU_VECTOR_BYTES 64
+enum { MGPU_TILE_ROWS = 14, MGPU_TILE_ROWS_NARROW = 14 }; /* with two vectors of columns, with one */
 #elif defined(__AVX__)
-enum { MGPU_VECTOR_BYTES = 32, MGPU_TILE_ROWS = 6, MGPU_TILE_ROWS_NARROW = 12 };
+#define MGPU_VECTOR_BYTES 32
+enum { MGPU_TILE_ROWS = 6, MGPU_TILE_ROWS_NARROW = 10 };
 #else
-enum { MGPU_VECTOR_BYTES = 16, MGPU_TILE_ROWS = 4, MGPU_TILE_ROWS_NARROW = 8 };
+#define MGPU_VECTOR_BYTES 16
+enum { MGPU_TILE_ROWS = 4, MGPU_TILE_ROWS_NARROW = 6 };
 #endif
 
 #define MGPU_UNUSED __attribute__((unused))
@@ -73,18 +76,22 @@ MGPU_INLINE int64_t mgpu_most(int64_t a, int64_t b) { return a > b ? a : b; }
 MGPU_INLINE int64_t mgpu_quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 MGPU_INLINE int64_t mgpu_round_up(int64_t a, int64_t b) { return mgpu_quotient_up(a, b) * b; }
 
+/* rows of the tiles that there are, and the number of the smallest that holds so many */
+static MGPU_UNUSED const int MGPU_TILE_SIZES[] = {2, 4, 6, 10, 14};
+MGPU_INLINE int mgpu_tile_size(int64_t rows) { return rows <= 6 ? (int)(rows - 1) / 2 : rows <= 10 ? 3 : 4; }
+
 /* ---- a list of axes as one operand sees it */
 typedef struct mgpu_index {
-    int axes;             /* those of extent 1 left out, nested ones joined */
+    int axes;             /* those of extents 1 and 0 left out, nested ones joined */
     int64_t count;
     int64_t extent[MGPU_AXES], stride[MGPU_AXES], step[MGPU_AXES];
     int window[MGPU_AXES];/* from 0; -1: none */
 } mgpu_index;
 
-MGPU_UNUSED static void mgpu_index_add(mgpu_index *list, int64_t extent, int64_t stride, int window, int64_t step)
+MGPU_NOINLINE void mgpu_index_add(mgpu_index *list, int64_t extent, int64_t stride, int window, int64_t step)
 {
     list->count *= extent;
-    if (extent == 1)
+    if (extent <= 1)
         return;
     int last = list->axes - 1;
     if (last >= 0 && window < 0 && list->window[last] < 0 && list->stride[last] == extent * stride) {
@@ -102,7 +109,7 @@ typedef struct mgpu_walk { /* a place in such a list: the element's offset, and 
     int64_t at[MGPU_AXES], offset, position[MGPU_WINDOWS];
 } mgpu_walk;
 
-MGPU_UNUSED static void mgpu_walk_start(mgpu_walk *walk, const mgpu_index *list, int64_t place)
+MGPU_NOINLINE void mgpu_walk_start(mgpu_walk *walk, const mgpu_index *list, int64_t place)
 {
     memset(walk, 0, sizeof *walk);
     for (int i = list->axes - 1; i >= 0; i--) {
@@ -130,7 +137,9 @@ MGPU_INLINE void mgpu_walk_next(mgpu_walk *walk, const mgpu_index *list)
     }
 }
 
-MGPU_UNUSED static void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t end, int64_t *offset)
+MGPU_NOINLINE void mgpu_walk_step(mgpu_walk *walk, const mgpu_index *list) { mgpu_walk_next(walk, list); }
+
+MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t end, int64_t *offset)
 {
     mgpu_walk walk;
     mgpu_walk_start(&walk, list, begin);
@@ -156,7 +165,7 @@ typedef struct mgpu_runs {
 } mgpu_runs;
 
 /* extents: of the windows, NULL where the operand has none */
-MGPU_UNUSED static void mgpu_runs_of(mgpu_runs *runs, const mgpu_index *list, int64_t begin, int64_t end, int windows,
+MGPU_NOINLINE void mgpu_runs_of(mgpu_runs *runs, const mgpu_index *list, int64_t begin, int64_t end, int windows,
                                      const mgpu_window *extents)
 {
     mgpu_index outer = *list;
@@ -255,13 +264,15 @@ MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
 
 /* Results at places phase + phases q see only the terms first + every t of the sum: the others meet zeros. The window's
  * two axes, `place` of the result and `term` of the sum, become those of q and t, and the window loses its spread. */
-MGPU_UNUSED static void mgpu_take_phase(mgpu_product *product, mgpu_window *window, mgpu_axis *place, mgpu_axis *term,
+MGPU_NOINLINE void mgpu_take_phase(mgpu_product *product, mgpu_window *window, mgpu_axis *place, mgpu_axis *term,
                                         int64_t phases, int64_t phase)
 {
     int64_t spread = window->spread, every = spread / mgpu_common_divisor(spread, term->step), first = 0;
     int64_t position = window->first + phase * place->step;
     while (first < every && (position + first * term->step) % spread != 0)
         first++;
+    window->first = (position + first * term->step) / spread;
+    window->spread = 1;
     mgpu_axis *axis[] = {place, term};
     int64_t from[] = {phase, first}, factor[] = {phases, every};
     for (int i = 0; i < 2; i++) {
@@ -274,14 +285,12 @@ MGPU_UNUSED static void mgpu_take_phase(mgpu_product *product, mgpu_window *wind
         axis[i]->c *= factor[i];
         axis[i]->step = axis[i]->step * factor[i] / spread;
     }
-    window->first = (position + first * term->step) / spread;
-    window->spread = 1;
     if (first == every) /* no term hits an element */
         term->extent = 0;
 }
 
 /* Sets up phase `phase` of all; returns the number of phases. The sum over all of them is the contraction. */
-MGPU_UNUSED static int64_t mgpu_product_of(mgpu_product *product, const mgpu_contraction *table, int64_t samples,
+MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contraction *table, int64_t samples,
                                            int64_t phase)
 {
     mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *term[MGPU_WINDOWS] = {0};
@@ -333,14 +342,25 @@ MGPU_UNUSED static int64_t mgpu_product_of(mgpu_product *product, const mgpu_con
     return phases;
 }
 
+/* The vectors are written out: more than -O2 only makes the other loops longer. These are short, calls of memset and
+ * memcpy in their place are not wanted. Multiply-adds are, under -std=c11, too. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2", "fp-contract=fast", "no-tree-loop-distribute-patterns", "no-tree-vectorize")
+#else
+#pragma STDC FP_CONTRACT ON
+#endif
 #define MGPU_REAL double
 #define MGPU_NAME(name) mgpu_##name##_f64
-#include "runtime/mgpu_gemm_real.h"
+#include "mgpu_gemm_real.h"
 #undef MGPU_REAL
 #undef MGPU_NAME
 #define MGPU_REAL float
 #define MGPU_NAME(name) mgpu_##name##_f32
-#include "runtime/mgpu_gemm_real.h"
+#include "mgpu_gemm_real.h"
 #undef MGPU_REAL
 #undef MGPU_NAME
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 #endif

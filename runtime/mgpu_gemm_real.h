@@ -16,26 +16,27 @@ typedef MGPU_REAL MGPU_NAME(half) __attribute__((vector_size(MGPU_VECTOR_BYTES /
 
 MGPU_INLINE void MGPU_NAME(copy)(MGPU_REAL *to, const MGPU_REAL *from, int64_t count)
 {
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        STORE(to + i) = LOAD(from + i);
-    if (i == count)
-        return;
     if (count >= LANES) { /* the last vector overlaps the one before */
-        STORE(to + count - LANES) = LOAD(from + count - LANES);
+        VECTOR last = LOAD(from + count - LANES);
+        for (int64_t i = 0; i < count - LANES; i += LANES)
+            STORE(to + i) = LOAD(from + i);
+        STORE(to + count - LANES) = last;
     } else if (LANES > 2 && count >= LANES / 2) {
         HALF first = *(const HALF *)from, last = *(const HALF *)(from + count - LANES / 2);
         *(HALF *)to = first;
         *(HALF *)(to + count - LANES / 2) = last;
     } else {
-        for (; i < count; i++)
+        for (int64_t i = 0; i < count; i++)
             to[i] = from[i];
     }
 }
 
 MGPU_INLINE void MGPU_NAME(clear)(MGPU_REAL *to, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        STORE(to + i) = (VECTOR){0};
+    for (; i < count; i++)
         to[i] = 0;
 }
 
@@ -89,31 +90,42 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t row, const MGPU_REAL *
         MGPU_NAME(fill_row)(to + o * row, x, runs, &place);
 }
 
-/* A as panels of `rows` rows: element (m, k) of a panel at (k / CHUNK * rows + m) * CHUNK + k % CHUNK; missing rows are 0 */
+/* A as panels of `rows` rows: element (m, k) of a panel at (k / CHUNK * rows + m) * CHUNK + k % CHUNK; missing rows are 0.
+ * Short rows are gathered some at a time, because reading at once across what was just written in pieces is slow. */
 MGPU_NOINLINE void MGPU_NAME(pack_rows)(MGPU_REAL *to, int rows, const MGPU_REAL *x, const mgpu_index *outer, int64_t begin,
                                         int64_t end, const mgpu_runs *runs, int64_t terms)
 {
     MGPU_REAL buffer[MGPU_BLOCK_K];
+    const MGPU_REAL *row[16];
     mgpu_walk place;
     mgpu_walk_start(&place, outer, begin);
     bool whole = runs->pieces == 1 && runs->stride == 1;
-    for (int64_t m = begin; m < end; to += rows * mgpu_round_up(terms, CHUNK))
-        for (int r = 0; r < rows; r++, m++) {
-            const MGPU_REAL *row = buffer;
-            if (m >= end)
-                MGPU_NAME(clear)(buffer, terms);
-            else if (whole && mgpu_runs_inside(runs, place.position))
-                row = x + (place.offset + runs->piece[0].offset + runs->piece[0].skip);
-            else
-                MGPU_NAME(fill_row)(buffer, x, runs, &place);
-            MGPU_REAL *chunk = to + r * CHUNK;
-            int64_t k = 0;
-            for (; k + CHUNK <= terms; k += CHUNK, chunk += rows * CHUNK)
-                memcpy(chunk, row + k, CHUNK * sizeof *chunk);
-            for (; k < terms; k++)
-                *chunk++ = row[k];
-            if (m < end)
+    int64_t group = mgpu_least(16, MGPU_BLOCK_K / terms);
+    for (int64_t m = begin; m < end; m += rows, to += rows * mgpu_round_up(terms, CHUNK))
+        for (int64_t first = 0, last; first < rows; first = last) {
+            last = mgpu_least(rows, first + group);
+            for (int64_t r = first; r < last; r++) {
+                MGPU_REAL *own = buffer + (r - first) * terms;
+                row[r - first] = own;
+                if (m + r >= end) {
+                    MGPU_NAME(clear)(own, terms);
+                    continue;
+                }
+                if (whole && mgpu_runs_inside(runs, place.position))
+                    row[r - first] = x + (place.offset + runs->piece[0].offset + runs->piece[0].skip);
+                else
+                    MGPU_NAME(fill_row)(own, x, runs, &place);
                 mgpu_walk_next(&place, outer);
+            }
+            for (int64_t r = first; r < last; r++) {
+                const MGPU_REAL *from = row[r - first];
+                MGPU_REAL *chunk = to + r * CHUNK;
+                int64_t k = 0;
+                for (; k + CHUNK <= terms; k += CHUNK, chunk += rows * CHUNK)
+                    memcpy(chunk, from + k, CHUNK * sizeof *chunk);
+                for (; k < terms; k++)
+                    *chunk++ = from[k];
+            }
         }
 }
 
@@ -150,8 +162,9 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, int64_t along, i
             if (r >= used)                                                                                              \
                 return;                                                                                                 \
             MGPU_REAL *to = c + offset[r];                                                                              \
-            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)                                                   \
-                STORE(to + v * LANES) = add ? LOAD(to + v * LANES) + sum[r][v] : sum[r][v];                             \
+            if (add)                                                                                                    \
+                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] += LOAD(to + v * LANES);            \
+            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) STORE(to + v * LANES) = sum[r][v];                \
         }                                                                                                               \
     }
 #define MGPU_TILES(rows)                                                                                                \
@@ -163,49 +176,39 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, int64_t along, i
 MGPU_TILES(2)
 MGPU_TILES(4)
 MGPU_TILES(6)
-MGPU_TILES(8)
 MGPU_TILES_WIDE(2)
 MGPU_TILES_WIDE(4)
-#if defined(__AVX__)
+#if MGPU_VECTOR_BYTES >= 32
 MGPU_TILES(10)
-MGPU_TILES(12)
 MGPU_TILES_WIDE(6)
 #endif
-#if defined(__AVX512F__)
+#if MGPU_VECTOR_BYTES >= 64
 MGPU_TILES(14)
-MGPU_TILES_WIDE(8)
 MGPU_TILES_WIDE(10)
-MGPU_TILES_WIDE(12)
 MGPU_TILES_WIDE(14)
 #endif
 #undef MGPU_TILE
 #undef MGPU_TILES
 #undef MGPU_TILES_WIDE
 
-#define MGPU_PAIR(rows, vectors) {MGPU_NAME(tile_##rows##_##vectors##_columns), MGPU_NAME(tile_##rows##_##vectors##_rows)}
-MGPU_INLINE MGPU_NAME(tile) *MGPU_NAME(choose_tile)(int rows, int vectors, bool by_rows)
-{
-    static MGPU_NAME(tile) *const narrow[][2] = {
-        MGPU_PAIR(2, 1), MGPU_PAIR(4, 1), MGPU_PAIR(6, 1), MGPU_PAIR(8, 1),
-#if defined(__AVX__)
-        MGPU_PAIR(10, 1), MGPU_PAIR(12, 1),
+/* by mgpu_tile_size, vectors, form of A */
+#define MGPU_FORMS(rows, vectors) {MGPU_NAME(tile_##rows##_##vectors##_columns), MGPU_NAME(tile_##rows##_##vectors##_rows)}
+static MGPU_UNUSED MGPU_NAME(tile) *const MGPU_NAME(tiles)[][2][2] = {
+    {MGPU_FORMS(2, 1), MGPU_FORMS(2, 2)},
+    {MGPU_FORMS(4, 1), MGPU_FORMS(4, 2)},
+#if MGPU_VECTOR_BYTES == 16
+    {MGPU_FORMS(6, 1)},
+#else
+    {MGPU_FORMS(6, 1), MGPU_FORMS(6, 2)},
 #endif
-#if defined(__AVX512F__)
-        MGPU_PAIR(14, 1),
+#if MGPU_VECTOR_BYTES == 32
+    {MGPU_FORMS(10, 1)},
+#elif MGPU_VECTOR_BYTES == 64
+    {MGPU_FORMS(10, 1), MGPU_FORMS(10, 2)},
+    {MGPU_FORMS(14, 1), MGPU_FORMS(14, 2)},
 #endif
-    };
-    static MGPU_NAME(tile) *const wide[][2] = {
-        MGPU_PAIR(2, 2), MGPU_PAIR(4, 2),
-#if defined(__AVX__)
-        MGPU_PAIR(6, 2),
-#endif
-#if defined(__AVX512F__)
-        MGPU_PAIR(8, 2), MGPU_PAIR(10, 2), MGPU_PAIR(12, 2), MGPU_PAIR(14, 2),
-#endif
-    };
-    return (vectors == 2 ? wide : narrow)[rows / 2 - 1][by_rows];
-}
-#undef MGPU_PAIR
+};
+#undef MGPU_FORMS
 
 /* ---- blocks */
 
@@ -315,7 +318,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(MGPU_NAME(block) *block)
                 along = used == rows ? product->ak.stride[0] : rows;
                 a = used == rows ? block->a + (block->k_begin * along + block->m_begin + i) : block->packed_a;
             }
-            MGPU_NAME(tile) *tile = MGPU_NAME(choose_tile)((used + 1) / 2, vectors, product->rows);
+            MGPU_NAME(tile) *tile = MGPU_NAME(tiles)[mgpu_tile_size(used)][vectors - 1][product->rows];
             if (straight) {
                 tile(terms, a, along, chunk, jump, b, ldb, block->c + block->column_offset[j], block->row_offset + i, used, add);
             } else {
@@ -409,34 +412,29 @@ MGPU_NOINLINE void MGPU_NAME(sum_terms)(const MGPU_REAL *a, const int64_t *a_pla
 }
 
 /* one product, or `lanes` of them next to each other in A and C, b_stride apart in B */
-MGPU_NOINLINE void MGPU_NAME(multiply_small)(const mgpu_product *product, const MGPU_REAL *a, int64_t a_offset,
-                                             const MGPU_REAL *b, int64_t b_offset, int64_t b_stride, MGPU_REAL *c,
-                                             int64_t lanes)
+MGPU_NOINLINE void MGPU_NAME(multiply_small)(const mgpu_product *product, const MGPU_REAL *a, const MGPU_REAL *b, int64_t b_stride,
+                                             MGPU_REAL *c, int64_t lanes, bool dots)
 {
     enum { TERMS = 256 };
-    int64_t a_place[TERMS], b_place[TERMS], k = product->ak.count;
-    bool contiguous = lanes == 1 && product->windows_a + product->windows_b == 0 && product->ak.axes == 1 &&
-                      product->ak.stride[0] == 1 && product->bk.axes == 1 && product->bk.stride[0] == 1;
-    mgpu_walk am, bn, cm, cn, ak, bk;
-    mgpu_walk_start(&am, &product->am, 0);
-    mgpu_walk_start(&cm, &product->cm, 0);
-    for (int64_t m = 0; m < product->am.count; m++, mgpu_walk_next(&am, &product->am), mgpu_walk_next(&cm, &product->cm)) {
-        mgpu_walk_start(&bn, &product->bn, 0);
-        mgpu_walk_start(&cn, &product->cn, 0);
-        for (int64_t n = 0; n < product->bn.count;
-             n++, mgpu_walk_next(&bn, &product->bn), mgpu_walk_next(&cn, &product->cn)) {
-            MGPU_REAL *to = c + (cm.offset + cn.offset);
-            int64_t a_from = a_offset + am.offset, b_from = b_offset + bn.offset;
-            if (contiguous) {
-                *to = MGPU_NAME(dot)(a + a_from, b + b_from, k);
-                continue;
-            }
-            mgpu_walk_start(&ak, &product->ak, 0);
-            mgpu_walk_start(&bk, &product->bk, 0);
-            for (int64_t done = 0; done < k || done == 0;) {
-                int64_t end = mgpu_least(k, done + TERMS), terms = 0;
-                bool add = done > 0;
-                for (; done < end; done++, mgpu_walk_next(&ak, &product->ak), mgpu_walk_next(&bk, &product->bk)) {
+    int64_t a_place[TERMS], b_place[TERMS], k = product->ak.count, end;
+    for (int64_t begin = 0; begin < k; begin = end) {
+        end = dots ? k : mgpu_least(k, begin + TERMS);
+        mgpu_walk am, bn, cm, cn, ak, bk;
+        mgpu_walk_start(&am, &product->am, 0);
+        mgpu_walk_start(&cm, &product->cm, 0);
+        for (int64_t m = 0; m < product->am.count; m++, mgpu_walk_step(&am, &product->am), mgpu_walk_step(&cm, &product->cm)) {
+            mgpu_walk_start(&bn, &product->bn, 0);
+            mgpu_walk_start(&cn, &product->cn, 0);
+            for (int64_t n = 0; n < product->bn.count; n++, mgpu_walk_step(&bn, &product->bn), mgpu_walk_step(&cn, &product->cn)) {
+                MGPU_REAL *to = c + (cm.offset + cn.offset);
+                if (dots) {
+                    *to = MGPU_NAME(dot)(a + am.offset, b + bn.offset, k);
+                    continue;
+                }
+                int64_t terms = 0;
+                mgpu_walk_start(&ak, &product->ak, begin);
+                mgpu_walk_start(&bk, &product->bk, begin);
+                for (int64_t i = begin; i < end; i++, mgpu_walk_next(&ak, &product->ak), mgpu_walk_next(&bk, &product->bk)) {
                     bool inside = true;
                     for (int w = 0; w < product->windows_a + product->windows_b; w++) {
                         const mgpu_window *window = &product->window[w];
@@ -444,16 +442,30 @@ MGPU_NOINLINE void MGPU_NAME(multiply_small)(const mgpu_product *product, const 
                                                                                    : bn.position[w] + bk.position[w]);
                         inside = inside && position >= 0 && position < window->extent;
                     }
-                    if (!inside)
-                        continue;
-                    a_place[terms] = a_from + ak.offset;
-                    b_place[terms++] = b_from + bk.offset;
+                    a_place[terms] = am.offset + ak.offset;
+                    b_place[terms] = bn.offset + bk.offset;
+                    terms += inside;
                 }
-                MGPU_NAME(sum_terms)(a, a_place, b, b_place, b_stride, terms, to, lanes, add);
-                if (k == 0)
-                    break;
+                MGPU_NAME(sum_terms)(a, a_place, b, b_place, b_stride, terms, to, lanes, begin > 0);
             }
         }
+    }
+}
+
+/* a sum of nothing */
+MGPU_NOINLINE void MGPU_NAME(clear_result)(const mgpu_product *product, MGPU_REAL *c)
+{
+    mgpu_walk cm, cn;
+    mgpu_walk_start(&cm, &product->cm, 0);
+    bool beside = product->cn.axes == 0 || (product->cn.axes == 1 && product->cn.stride[0] == 1);
+    for (int64_t m = 0; m < product->cm.count; m++, mgpu_walk_step(&cm, &product->cm)) {
+        if (beside) {
+            memset(c + cm.offset, 0, (size_t)product->cn.count * sizeof *c);
+            continue;
+        }
+        mgpu_walk_start(&cn, &product->cn, 0);
+        for (int64_t n = 0; n < product->cn.count; n++, mgpu_walk_step(&cn, &product->cn))
+            c[cm.offset + cn.offset] = 0;
     }
 }
 
@@ -477,15 +489,19 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(const mgpu_product *product, const 
     bool together = lanes >= LANES && stride[0] == 1 && stride[2] == 1 && (thin || (m * n <= 2048 && m * n * k <= 2048));
     bool dots = thin && product->windows_a + product->windows_b == 0 && product->ak.axes == 1 && product->bk.axes == 1 &&
                 product->ak.stride[0] == 1 && product->bk.stride[0] == 1;
-    if (!together)
+    if (!together || k == 0)
         lanes = 1;
     if (together || small || dots || k == 0) {
         for (int64_t i = 0; i < members; i += lanes) {
             mgpu_walk at[3];
             for (int j = 0; j < 3; j++)
                 mgpu_walk_start(&at[j], batch[j], i);
-            MGPU_NAME(multiply_small)(product, a, product->a + at[0].offset, b, product->b + at[1].offset, stride[1],
-                                      c + (product->c + at[2].offset), lanes);
+            MGPU_REAL *to = c + (product->c + at[2].offset);
+            if (k == 0)
+                MGPU_NAME(clear_result)(product, to);
+            else
+                MGPU_NAME(multiply_small)(product, a + (product->a + at[0].offset), b + (product->b + at[1].offset), stride[1],
+                                          to, lanes, dots && lanes == 1);
         }
         return;
     }
@@ -494,7 +510,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(const mgpu_product *product, const 
     block.packed_a = workspace;
     block.packed_b = workspace + MGPU_BLOCK_A_BYTES / sizeof(MGPU_REAL);
     int64_t most = n > LANES ? MGPU_TILE_ROWS : MGPU_TILE_ROWS_NARROW;
-    block.rows = (int)mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, most)), 2);
+    block.rows = MGPU_TILE_SIZES[mgpu_tile_size(mgpu_quotient_up(m, mgpu_quotient_up(m, most)))];
     block.beside = product->cn.axes == 0 || (product->cn.axes == 1 && product->cn.stride[0] == 1);
     block.direct_a = !product->rows && product->windows_a == 0 && product->am.axes == 1 && product->am.stride[0] == 1 &&
                      product->ak.axes == 1 && n <= 4 * LANES;

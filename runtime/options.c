@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef enum OptionId {
-    OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_DEVICES, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
+    OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
     OPTION_RESUME, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_WARMUP, OPTION_JSON, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
@@ -20,6 +20,7 @@ static const OptionInfo OPTIONS[] = {
     {"--data", OPTION_DATA, true, TRAIN | EVAL},
     {"--epochs", OPTION_EPOCHS, true, TRAIN},
     {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
+    {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},
     {"--devices", OPTION_DEVICES, true, ANY},
     {"--seed", OPTION_SEED, true, TRAIN | BENCH | EVAL | PREDICT},
     {"--set", OPTION_SET, true, TRAIN | EVAL | PREDICT | BENCH},
@@ -146,6 +147,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_DATA: o->data = value; break;
     case OPTION_EPOCHS: o->epochs = whole_number(option->name, value, 1); break;
     case OPTION_STEPS: o->steps = whole_number(option->name, value, 1); break;
+    case OPTION_STOP_AFTER: o->stop_after = whole_number(option->name, value, 1); break;
     case OPTION_DEVICES: o->devices = value; break;
     case OPTION_SEED:
         o->seed = read_seed(option->name, value);
@@ -206,7 +208,8 @@ static void check_together(const Options *o)
 
 void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
-    *o = (Options){.command = COMMAND_TRAIN, .program = program_invocation_short_name, .epochs = -1, .steps = -1, .warmup = 3,
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+    *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1, .warmup = 3, .stop_after = -1,
                    .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

@@ -1,0 +1,205 @@
+/* fuse.c: Graph -> Phase: tensors, kernels and tasks.
+ *
+ * In: a graph of one phase, distributed and specialised. Out: its tasks in a legal order of execution, the tensors that
+ * pass between them, and kernels, which are shared with everything compiled before if their text is the same. The stages
+ * are listed in fuse.h. */
+#include "compiler/fuse.h"
+
+#include <string.h>
+
+/* ---- tensors */
+
+Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index, Dtype dtype, const Shape *shape, bool sharded,
+                        Node *node)
+{
+    Tensor *t = NEW(Tensor);
+    *t = (Tensor){.id = f->tensor_count, .kind = kind, .name = name, .index = index, .dtype = dtype, .shape = *shape,
+                  .sharded = sharded, .node = node};
+    APPEND(f->tensors, f->tensor_count, t);
+    return t;
+}
+
+int64_t tensor_bytes(const Tensor *t, int64_t samples)
+{
+    return shape_count(&t->shape) * dtype_bytes(t->dtype) * (t->sharded ? samples : 1);
+}
+
+static void add_leaves(Fusion *f)
+{
+    const Model *m = f->graph->model;
+    Node **input = NEW_ARRAY(Node *, m->input_count), **variable = NEW_ARRAY(Node *, m->variable_count);
+    for (int i = 0; i < f->graph->node_count; i++) {
+        Node *n = f->graph->nodes[i];
+        if (n->op == OP_INPUT)
+            input[n->ints[0]] = n;
+        if (n->op == OP_VARIABLE)
+            variable[n->ints[0]] = n;
+    }
+    f->inputs = NEW_ARRAY(Tensor *, m->input_count);
+    f->variables = NEW_ARRAY(Tensor *, m->variable_count);
+    for (int i = 0; i < m->input_count; i++)
+        f->inputs[i] = fuse_add_tensor(f, TENSOR_INPUT, format("in.%s", m->inputs[i].name), i, m->inputs[i].dtype,
+                                       &m->inputs[i].shape, true, input[i]);
+    for (int i = 0; i < m->variable_count; i++) {
+        const Variable *v = &m->variables[i];
+        Shape shape = v->shape;
+        for (int k = 0; k < shape.rank; k++)
+            shape.extent[k] = v->shape.extent[v->order[k]];
+        f->variables[i] = fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, false, variable[i]);
+    }
+    Phase *phase = f->phase;
+    for (int i = 0; i < f->graph->result_count; i++)
+        if (f->graph->results[i].role == ROLE_REPORT)
+            APPEND(phase->reports, phase->report_count, f->graph->results[i].name);
+    if (phase->report_count) {
+        Shape slots = SHAPE(phase->report_count);
+        f->report = fuse_add_tensor(f, TENSOR_REPORT, "report", 0, F64, &slots, false, NULL);
+    }
+}
+
+/* ---- kernels */
+
+static const char *canonical_text(const Kernel *k)
+{
+    Text t = {0};
+    if (k->contraction) {
+        text_add(&t, "contraction %s", contraction_key(k->contraction));
+    } else {
+        kernel_print_canonical(k, &t);
+    }
+    return copy_text(text_of(&t), t.length);
+}
+
+/* the kernel of the program with this text */
+static Kernel *share(Program *p, Kernel *k)
+{
+    const char *key = canonical_text(k);
+    Kernel *known = map_get(&p->kernel_texts, key);
+    if (known)
+        return known;
+    map_set(&p->kernel_texts, key, k);
+    k->number = p->kernel_count;
+    k->name = format("k%d", k->number);
+    if (!k->contraction) {
+        Text t = {0};
+        kernel_print(k, &t);
+        k->text = copy_text(text_of(&t), t.length);
+    }
+    APPEND(p->kernels, p->kernel_count, k);
+    return k;
+}
+
+/* ---- tasks */
+
+static void add_cost(Task *t, double flops, double bytes, bool samples)
+{
+    if (samples) {
+        t->flops_per_sample += flops;
+        t->bytes_per_sample += bytes;
+    } else {
+        t->flops += flops;
+        t->bytes += bytes;
+    }
+}
+
+static void nest_cost(Task *t, const Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    double points[2] = {1, 1}, flops[2] = {0, 0}; /* at all axes; at kept ones */
+    bool samples = false;
+    for (int i = 0; i < x->axis_count; i++) {
+        const Axis *a = &x->axis[i];
+        double extent = a->kind == AXIS_PLAIN ? (double)a->extent : 1;
+        points[0] *= extent;
+        points[1] *= a->reduced ? 1 : extent;
+        samples = samples || a->samples || a->kind != AXIS_PLAIN;
+    }
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        bool full = false;
+        for (int k = 0; k < x->axis_count; k++)
+            full = full || (x->axis[k].reduced && e->axes >> k & 1);
+        if (e->kind == X_OP && e->axes)
+            flops[!full] += e->op == OP_MAX || e->op == OP_WINDOW_MAX ? 1 : OP_INFO[e->op].flops;
+        if (e->kind == X_RANDOM)
+            flops[!full] += 20;
+    }
+    flops[0] += nest->reduction_count;
+    add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);
+}
+
+static void make_task(Fusion *f, Group *g)
+{
+    Task *t = NEW(Task);
+    const Root *first = g->members[0];
+    t->at = first->at;
+    t->update = g->update;
+    for (int i = 0; i < g->count; i++)
+        t->backward = t->backward || g->members[i]->backward;
+    t->backward = t->backward && !t->update;
+    if (first->kind == ROOT_REDUCE) {
+        t->kind = TASK_REDUCE;
+        t->backward = first->node->backward;
+        APPEND(t->reads, t->read_count, f->info[first->node->id].tensor);
+        APPEND(t->writes, t->write_count, f->info[first->node->id].tensor);
+    } else {
+        Kernel *k = g->kernel;
+        t->kernel = share(f->program, k);
+        for (int i = 0; i < k->read_count; i++)
+            APPEND(t->reads, t->read_count, (Tensor *)(uintptr_t)k->reads[i]);
+        for (int i = 0; i < k->write_count; i++)
+            APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
+        if (k->contraction) {
+            t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
+            contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
+        }
+        for (int i = 0; i < k->nest_count; i++)
+            nest_cost(t, &k->nests[i]);
+        for (int i = 0; i < k->read_count && !k->contraction; i++)
+            add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
+        for (int i = 0; i < k->write_count && !k->contraction; i++)
+            add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
+    }
+    APPEND(f->phase->tasks, f->phase->task_count, t);
+}
+
+static void mark_used(bool *used, Tensor *const *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        used[list[i]->id] = true;
+}
+
+static void number_tensors(Fusion *f)
+{
+    Phase *p = f->phase;
+    bool *used = NEW_ARRAY(bool, f->tensor_count);
+    for (int i = 0; i < p->task_count; i++) {
+        mark_used(used, p->tasks[i]->reads, p->tasks[i]->read_count);
+        mark_used(used, p->tasks[i]->writes, p->tasks[i]->write_count);
+    }
+    for (int i = 0; i < f->tensor_count; i++) {
+        Tensor *t = f->tensors[i];
+        if (!used[i])
+            continue;
+        t->id = p->tensor_count;
+        APPEND(p->tensors, p->tensor_count, t);
+    }
+}
+
+Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
+{
+    Phase *phase = NEW(Phase);
+    *phase = (Phase){.kind = kind, .ragged = ragged, .graph = graph};
+    Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
+                .info = NEW_ARRAY(Info, graph->node_count)};
+    add_leaves(&f);
+    fuse_find_roots(&f);
+    for (int i = 0; i < f.root_count; i++)
+        fuse_evaluate_alone(&f, f.roots[i]);
+    fuse_merge(&f);
+    fuse_order(&f);
+    for (int i = 0; i < f.group_count; i++)
+        make_task(&f, f.groups[i]);
+    number_tensors(&f);
+    return phase;
+}

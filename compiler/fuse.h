@@ -1,0 +1,101 @@
+/* fuse.h: what the files of the fuser share. fuse.c calls them in this order:
+ *
+ *   fuse_roots.c   which values get kernels of their own (roots) and which are computed where they are used
+ *   fuse_merge.c   groups of roots that become one kernel
+ *   fuse_order.c   in which order the groups run; which updates may happen in place
+ *   fuse_build.c   a group as a Kernel
+ */
+#ifndef MGPU_FUSE_H
+#define MGPU_FUSE_H
+
+#include "compiler/kernel.h"
+
+typedef struct Group Group;
+typedef struct Root Root;
+
+typedef struct Read {       /* of a stored node, at a place in the reader's own axes */
+    const Node *node;
+    Expr *offset;
+    Root *copy;             /* not of the node's own tensor, but of what this sink makes of it */
+} Read;
+
+typedef enum RootKind { ROOT_LOOPS, ROOT_CONTRACTION, ROOT_REDUCE, ROOT_SCATTER } RootKind;
+struct Root {
+    RootKind kind;
+    int order;              /* place in fusion->roots; operands before users */
+    const Node *node;       /* what is made; of a sink, what is written elsewhere */
+    Tensor *target;         /* of a sink: where to; else NULL */
+    int slot;               /* sinks of the report: which element */
+    const Place *at;
+    bool early, update, backward;
+    Axis axes[MAX_AXES];    /* of its loops */
+    int axis_count;
+    bool reduces, reduces_samples, samples /* the loops run over samples */, grouped /* GROUP_SUM: never merged */;
+    bool kept_samples;
+    int64_t full, kept;     /* points of one sample: of all axes, of those that are not reduced */
+    Root *copy;             /* ROOT_REDUCE: the sink that copies a value which others read too; NULL: in place */
+    Root *copy_reader;      /* of such a sink */
+    Root *copied;           /* of the sink that copies a new value into its variable: who made it */
+    Exprs *exprs;           /* evaluated alone */
+    Read *reads; int read_count;
+    int weight;             /* expressions */
+    Group *group;
+    /* within its kernel */
+    bool outer;
+    Expr *sample, *index[MAX_RANK], *value;
+    int reduction;
+};
+
+struct Group {
+    Root **members; int count;
+    Group *into;            /* merged into that one */
+    Root *shape;            /* the member whose axes the kernel has */
+    int level, stamp, order, weight;
+    bool early, update, queued;
+    /* order */
+    Group **after; int after_count; /* those that must run later */
+    int waiting;
+    Kernel *kernel;
+};
+
+typedef struct Info {       /* of a node */
+    bool needed, root, store; /* store: others need it in memory */
+    int uses;
+    bool expanded;          /* an element is used for more than one element of its users */
+    int weight;
+    double flops, bytes;    /* of computing one element where it is used: estimates */
+    Root *maker;
+    Tensor *tensor;
+    Root **readers; int reader_count;
+} Info;
+
+typedef struct Fusion {
+    Program *program;
+    Phase *phase;
+    const Graph *graph;
+    bool separate;          /* every node its own kernel */
+    Info *info;
+    Root **roots; int root_count;
+    Group **groups; int group_count;
+    Tensor **inputs, **variables, *report; /* by index */
+    Tensor **tensors; int tensor_count;    /* all that were made; phase->tensors are those that tasks use */
+    Root **writer;          /* of every variable; NULL: none */
+    Group **queue;          /* room for every group */
+} Fusion;
+
+bool fuse_contracts(const Node *);                 /* it becomes a Contraction */
+/* the stored node behind reshapes (and the transposes of an EINSUM's operand) that a contraction can read */
+const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);
+void fuse_find_roots(Fusion *);
+void fuse_merge(Fusion *);
+Group *fuse_group(const Root *);                   /* that it is in */
+Root *fuse_maker(const Fusion *, const Read *);    /* NULL: an input or a variable */
+Group *fuse_new_group(Fusion *, Root *);
+void fuse_order(Fusion *);                         /* fusion->groups in order */
+
+/* the value of a root as an expression of its own axes; fills exprs and reads */
+void fuse_evaluate_alone(Fusion *, Root *);
+void fuse_build(Fusion *, Group *);
+Root *fuse_add_root(Fusion *, const Node *, Tensor *target);
+Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);
+#endif

@@ -1,0 +1,428 @@
+/* fuse_build.c: a group of roots as a Kernel.
+ *
+ * In: a group (fuse_merge.c). Out: its nests: what each member stores, the reductions among them, and the tensors that
+ * are read and written. Members use each other's values as expressions, and results of reductions by name, where the
+ * merger has proved that they stand at the same point; everything else is loaded.
+ *
+ * The same evaluation, of one root alone, tells the merger what a root reads and where. */
+#include "compiler/fuse.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Context { Fusion *f; Root *alone; Group *group; } Context;
+
+static const Tensor *tensor_of(const Fusion *f, const Node *n)
+{
+    if (n->op == OP_INPUT)
+        return f->inputs[n->ints[0]];
+    if (n->op == OP_VARIABLE)
+        return f->variables[n->ints[0]];
+    const Tensor *tensor = f->info[n->id].tensor;
+    if (!tensor)
+        die("node %d (%s) is not stored", n->id, OP_INFO[n->op].name);
+    return tensor;
+}
+
+/* element of a node in its tensor; axes of variables lie in their own order */
+static Expr *offset_of(const Fusion *f, Exprs *x, const Tensor *tensor, const Node *n, Expr *sample, Expr *const *index)
+{
+    Expr *at[MAX_RANK], *const *order = index;
+    if (tensor->kind == TENSOR_VARIABLE) {
+        const Variable *v = &f->graph->model->variables[tensor->index];
+        for (int i = 0; i < n->shape.rank; i++)
+            at[i] = index[v->order[i]];
+        order = at;
+    }
+    Expr *flat = expr_flatten(x, &tensor->shape, order);
+    return sample ? expr_add(x, flat, expr_scale(x, sample, shape_count(&tensor->shape))) : flat;
+}
+
+static bool same_index(const Root *r, const Node *n, const Expr *sample, Expr *const *index)
+{
+    if (r->sample != sample)
+        return false;
+    for (int i = 0; i < n->shape.rank; i++)
+        if (r->index[i] != index[i])
+            return false;
+    return true;
+}
+
+static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
+{
+    const Context *c = context;
+    Exprs *x = e->exprs;
+    bool leaf = n->op == OP_INPUT || n->op == OP_VARIABLE;
+    Root *maker = c->f->info[n->id].maker;
+    if (!leaf && !maker)
+        return NULL;
+    if (c->group && maker && !leaf && fuse_group(maker) == c->group) {
+        if (maker->value && same_index(maker, n, sample, index))
+            return maker->value;
+        die("node %d (%s) is used at another place of its own kernel", n->id, OP_INFO[n->op].name);
+    }
+    const Tensor *tensor = tensor_of(c->f, n);
+    Expr *offset = offset_of(c->f, x, tensor, n, sample, index);
+    if (c->alone)
+        APPEND(c->alone->reads, c->alone->read_count, ((Read){n, offset, NULL}));
+    Expr *value = expr_load(x, tensor, offset, guard, 0);
+    return expr_op(x, OP_CAST, n->dtype, &value, 1, NULL);
+}
+
+static void own_axes(Exprs *x, const Root *r, Expr **axes)
+{
+    x->axis_count = r->axis_count;
+    memcpy(x->axis, r->axes, sizeof *r->axes * (size_t)r->axis_count);
+    for (int i = 0; i < r->axis_count; i++)
+        axes[i] = expr_axis(x, i);
+}
+
+static Expr *value_at_point(Evaluation *e, const Root *r, Expr **axes)
+{
+    if (!r->target)
+        return evaluate_point(e, r->node, axes);
+    return evaluate(e, r->node, r->samples ? axes[0] : NULL, axes + r->samples, NULL);
+}
+
+/* the axes over which SCATTER_ADD adds: samples and the values' own */
+static int scatter_axes(const Node *n, Axis *axes, bool *samples)
+{
+    int count = 0;
+    *samples = n->sharded || n->in[1]->sharded || n->in[2]->sharded;
+    if (*samples)
+        axes[count++] = (Axis){.extent = 1, .samples = true};
+    for (int i = 0; i < n->in[2]->shape.rank; i++)
+        axes[count++] = (Axis){.extent = n->in[2]->shape.extent[i]};
+    return count;
+}
+
+void fuse_evaluate_alone(Fusion *f, Root *r)
+{
+    Exprs *x = r->exprs = NEW(Exprs);
+    Context c = {.f = f, .alone = r};
+    Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
+    Expr *axes[MAX_AXES];
+    const Node *n = r->node;
+    if (r->kind == ROOT_CONTRACTION || r->kind == ROOT_REDUCE) {
+        for (int k = 0; k < n->inputs; k++) {
+            const Node *from = r->kind == ROOT_CONTRACTION ? fuse_operand(f, n, k) : n->in[k];
+            APPEND(r->reads, r->read_count, ((Read){from, NULL, r->copy}));
+        }
+        return;
+    }
+    if (r->kind == ROOT_SCATTER) {
+        bool samples;
+        own_axes(x, r, axes);
+        evaluate(&e, n->in[0], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
+        Exprs *y = NEW(Exprs);
+        Evaluation add = {.exprs = y, .initial = e.initial, .stored = stored, .context = &c};
+        y->axis_count = scatter_axes(n, y->axis, &samples);
+        for (int i = 0; i < y->axis_count; i++)
+            axes[i] = expr_axis(y, i);
+        Expr *sample = samples ? axes[0] : NULL;
+        evaluate(&add, n->in[1], sample, axes + samples + n->ints[0], NULL);
+        evaluate(&add, n->in[2], sample, axes + samples, NULL);
+        return;
+    }
+    own_axes(x, r, axes);
+    value_at_point(&e, r, axes);
+}
+
+/* ---- building */
+
+static void add_store(Nest *nest, const Tensor *tensor, Expr *offset, Expr *value, bool outer, const Node *node)
+{
+    if (value->dtype != tensor->dtype)
+        value = expr_op(nest->exprs, OP_CAST, tensor->dtype, &value, 1, NULL);
+    Store s = {.tensor = tensor, .offset = offset, .value = value, .outer = outer, .node = node};
+    APPEND(nest->stores, nest->store_count, s);
+}
+
+static bool read_outside(const Fusion *f, const Root *r)
+{
+    const Info *info = &f->info[r->node->id];
+    for (int i = 0; i < info->reader_count; i++)
+        if (fuse_group(info->readers[i]) != fuse_group(r))
+            return true;
+    return false;
+}
+
+/* where a member stands in the group's nest: at all points, or at the kept ones */
+static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
+{
+    if (r == shape || (r->reduces && r->axis_count == shape->axis_count)) { /* its axes are the nest's */
+        Expr *kept[MAX_AXES];
+        int count = 0;
+        for (int i = 0; i < shape->axis_count; i++)
+            if (!shape->axes[i].reduced)
+                kept[count++] = axes[i];
+        bool samples = r->node->sharded;
+        r->sample = samples ? kept[0] : NULL;
+        for (int i = 0; i < r->node->shape.rank; i++)
+            r->index[i] = kept[i + samples];
+        return;
+    }
+    /* the same number of points in another shape: through the number of the point */
+    Shape from = {0};
+    int first = r->samples;
+    Expr *index[MAX_AXES], *flat = expr_index(x, 0);
+    int64_t stride = 1;
+    for (int i = shape->axis_count - 1; i >= 0; i--) {
+        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduced))
+            continue;
+        flat = expr_add(x, flat, expr_scale(x, axes[i], stride));
+        stride *= shape->axes[i].extent;
+    }
+    from = r->node->shape;
+    expr_unflatten(x, &from, flat, index);
+    r->sample = NULL;
+    for (int i = 0; i < shape->axis_count && first; i++)
+        if (shape->axes[i].samples)
+            r->sample = axes[i];
+    for (int i = 0; i < from.rank; i++)
+        r->index[i] = index[i];
+}
+
+static ReductionKind kind_of(const Node *n)
+{
+    switch (n->op) {
+    case OP_MAX:
+    case OP_WINDOW_MAX:
+        return REDUCE_MAX;
+    case OP_ARGMAX:
+    case OP_WINDOW_ARGMAX:
+        return REDUCE_ARGMAX;
+    default:
+        return REDUCE_SUM;
+    }
+}
+
+static uint32_t kept_mask(const Exprs *x)
+{
+    uint32_t mask = 0;
+    for (int i = 0; i < x->axis_count; i++)
+        mask |= x->axis[i].reduced ? 0 : 1u << i;
+    return mask;
+}
+
+/* adds the reduction; its result is the member's value */
+static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
+{
+    Exprs *x = nest->exprs;
+    const Node *n = r->node;
+    Reduction red = {.kind = kind_of(n), .value = value, .dtype = n->dtype, .node = n};
+    if (red.kind == REDUCE_ARGMAX) {
+        Expr *flat = expr_index(x, 0);
+        for (int i = 0; i < x->axis_count; i++)
+            if (x->axis[i].reduced)
+                flat = expr_add(x, expr_scale(x, flat, x->axis[i].extent), axes[i]);
+        red.place = expr_value_of(x, flat, n->dtype);
+    }
+    Expr *result = expr_result(x, nest->reduction_count, n->dtype, kept_mask(x), value->pass + 1, n);
+    APPEND(nest->reductions, nest->reduction_count, red);
+    return result;
+}
+
+static void build_loops(Fusion *f, Group *g, Kernel *k)
+{
+    Context c = {.f = f, .group = g};
+    Nest *nest = NEW(Nest);
+    Exprs *x = nest->exprs = NEW(Exprs);
+    Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
+    Expr *axes[MAX_AXES];
+    own_axes(x, g->shape, axes);
+    for (int i = 0; i < g->count; i++) {
+        Root *r = g->members[i];
+        const Node *n = r->node;
+        r->value = NULL;
+        place_member(x, g->shape, axes, r);
+        if (r->target) {
+            Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(f, x, r->copied->target, n, r->sample, r->index), NULL, 0)
+                                    : evaluate(&e, n, r->sample, r->index, NULL);
+            Expr *offset = r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot)
+                                                           : offset_of(f, x, r->target, n, r->sample, r->index);
+            add_store(nest, r->target, offset, value, r->outer, n);
+            continue;
+        }
+        if (r->reduces) {
+            r->value = add_reduction(nest, r, evaluate_point(&e, n, axes), axes);
+        } else {
+            r->value = evaluate_own(&e, n, r->sample, r->index, NULL);
+        }
+        if (r->grouped) { /* the group's sum, for each of its samples */
+            int in_group = r->axes[0].kind == AXIS_GROUPS ? 1 : 0;
+            add_store(nest, f->info[n->id].tensor, offset_of(f, x, f->info[n->id].tensor, n, axes[in_group], axes + in_group + 1),
+                      r->value, false, n);
+        } else if (read_outside(f, r)) {
+            const Tensor *tensor = f->info[n->id].tensor;
+            add_store(nest, tensor, offset_of(f, x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n);
+        }
+    }
+    nest_finish(nest);
+    k->nests = nest;
+    k->nest_count = 1;
+}
+
+static void build_scatter(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *n = g->members[0]->node;
+    Context c = {.f = f, .group = g};
+    Nest *nests = NEW_ARRAY(Nest, 2);
+    Expr *axes[MAX_AXES];
+    const Tensor *tensor = f->info[n->id].tensor;
+    Exprs *x = nests[0].exprs = NEW(Exprs);
+    Evaluation copy = {.exprs = x, .stored = stored, .context = &c};
+    own_axes(x, g->members[0], axes);
+    Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
+    add_store(&nests[0], tensor, offset_of(f, x, tensor, n, sample, index), evaluate(&copy, n->in[0], sample, index, NULL),
+              false, n);
+    nest_finish(&nests[0]);
+
+    bool samples;
+    x = nests[1].exprs = NEW(Exprs);
+    Evaluation add = {.exprs = x, .stored = stored, .context = &c};
+    x->axis_count = scatter_axes(n, x->axis, &samples);
+    for (int i = 0; i < x->axis_count; i++)
+        axes[i] = expr_axis(x, i);
+    sample = samples ? axes[0] : NULL;
+    index = axes + samples;
+    int axis = (int)n->ints[0], more = n->in[1]->shape.rank;
+    int64_t extent = n->shape.extent[axis];
+    Expr *number = evaluate(&add, n->in[1], sample, index + axis, NULL), *at[MAX_RANK];
+    for (int i = 0; i < n->shape.rank; i++)
+        at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
+    add_store(&nests[1], tensor, offset_of(f, x, tensor, n, n->sharded ? sample : NULL, at),
+              evaluate(&add, n->in[2], sample, index, NULL), false, n);
+    nests[1].stores[0].add = true;
+    nests[1].stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
+    nest_finish(&nests[1]);
+    /* two points may meet in one element if the index moves with the innermost axis */
+    x = nests[1].exprs;
+    const Expr *offset = nests[1].stores[0].offset;
+    int inner = x->axis_count - 1;
+    nests[1].serial = inner < 0 || expr_factor(offset, inner) == 0;
+    for (int i = 0; i < offset->count && !nests[1].serial; i++)
+        nests[1].serial = offset->in[i]->kind != X_AXIS && offset->in[i]->axes >> inner & 1;
+    k->nests = nests;
+    k->nest_count = 2;
+}
+
+/* ---- contractions */
+
+/* an EINSUM's letters for an operand that is read in front of its transposes */
+static void through_transposes(const Node *from, const Node *to, char *letters)
+{
+    while (from != to && from->op == OP_TRANSPOSE) {
+        char old[MAX_RANK];
+        memcpy(old, letters, (size_t)from->shape.rank);
+        for (int i = 0; i < from->shape.rank; i++)
+            letters[from->ints[i]] = old[i];
+        from = from->in[0];
+    }
+}
+
+/* `behind`: the operand behind its transposes; a reshape of what lies in memory is the same memory */
+static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, const Node *behind)
+{
+    if (stored_node == behind)
+        return tensor;
+    Tensor *copy = NEW(Tensor);
+    *copy = *tensor;
+    copy->shape = behind->shape;
+    copy->kind = TENSOR_TEMPORARY; /* row-major */
+    return copy;
+}
+
+static void build_contraction(Fusion *f, Group *g, Kernel *k)
+{
+    Node *n = NEW(Node);
+    *n = *g->members[0]->node;
+    const Node *in[2], *base[2];
+    char *text = n->text ? (char *)(uintptr_t)copy_text(n->text, strlen(n->text)) : NULL;
+    char *letters = text;
+    for (int i = 0; i < 2; i++) {
+        base[i] = fuse_operand(f, n, i);
+        in[i] = n->in[i];
+        if (text) {
+            while (in[i]->op == OP_TRANSPOSE && in[i] != base[i])
+                in[i] = in[i]->in[0];
+            through_transposes(n->in[i], in[i], letters);
+            letters += n->in[i]->shape.rank + 1;
+        }
+    }
+    n->in = NEW_ARRAY(Node *, 2);
+    n->in[0] = (Node *)(uintptr_t)in[0];
+    n->in[1] = (Node *)(uintptr_t)in[1];
+    n->text = text;
+    const Tensor *a = tensor_of(f, base[0]), *b = tensor_of(f, base[1]), *result = f->info[n->id].tensor;
+    k->contraction = contraction_plan(n, as_shape(a, base[0], in[0]), as_shape(b, base[1], in[1]), result);
+    APPEND(k->reads, k->read_count, a);
+    APPEND(k->reads, k->read_count, b);
+    APPEND(k->writes, k->write_count, result);
+}
+
+/* ---- arguments, titles */
+
+static void add_argument(const Tensor ***list, int *count, const Tensor *tensor)
+{
+    for (int i = 0; i < *count; i++)
+        if ((*list)[i] == tensor)
+            return;
+    APPEND(*list, *count, tensor);
+}
+
+static void find_arguments(Kernel *k)
+{
+    for (int i = 0; i < k->nest_count; i++) {
+        const Nest *nest = &k->nests[i];
+        for (int j = 0; j < nest->exprs->count; j++)
+            if (nest->exprs->all[j]->kind == X_LOAD)
+                add_argument(&k->reads, &k->read_count, nest->exprs->all[j]->tensor);
+        for (int j = 0; j < nest->store_count; j++)
+            add_argument(&k->writes, &k->write_count, nest->stores[j].tensor);
+    }
+}
+
+/* "layer1.bn: running_mean, add, where [n, 14, 14, 64] f32" */
+static const char *title_of(const Group *g)
+{
+    Text t = {0};
+    const Node *first = g->members[0]->node;
+    if (first->path && *first->path)
+        text_add(&t, "%s: ", first->path);
+    const char *last = "";
+    int shown = 0, left = 0;
+    for (int i = 0; i < g->count; i++) {
+        const Root *r = g->members[i];
+        const char *name = r->target ? r->target->name : r->node->name ? r->node->name : OP_INFO[r->node->op].name;
+        if (strcmp(name, last) == 0)
+            continue;
+        last = name;
+        if (shown < 6)
+            text_add(&t, "%s%s", shown++ ? ", " : "", name);
+        else
+            left++;
+    }
+    if (left)
+        text_add(&t, " and %d more", left);
+    const Node *shape = g->shape->node;
+    const Shape *s = g->shape->reduces && shape->op != OP_EINSUM ? &shape->in[0]->shape : &shape->shape;
+    text_add(&t, "  %s%s %s", g->shape->samples ? s->rank ? "[n, " : "[n" : "[", shape_text(s) + 1, dtype_name(shape->dtype));
+    return copy_text(text_of(&t), t.length);
+}
+
+void fuse_build(Fusion *f, Group *g)
+{
+    Kernel *k = g->kernel = NEW(Kernel);
+    const Root *first = g->members[0];
+    if (first->kind == ROOT_CONTRACTION)
+        build_contraction(f, g, k);
+    else if (first->kind == ROOT_SCATTER)
+        build_scatter(f, g, k);
+    else
+        build_loops(f, g, k);
+    if (!k->contraction)
+        find_arguments(k);
+    k->at = first->at;
+    k->title = title_of(g);
+}

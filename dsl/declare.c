@@ -1,0 +1,294 @@
+/* declare.c: inputs, weights, states and their initial values, updates; losses, metrics and outputs. */
+#include "dsl/elaborate.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- types */
+
+static const char *const TYPE_NAMES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16",
+                                         "i8",  "i16",  "u32", "bool", "class"};
+
+static Shape type_shape(Elaborator *e, const Tree *type)
+{
+    const Tree *dims = NULL;
+    for (const Tree *c = type->first; c; c = c->next)
+        if (c->kind == TREE_DIMS)
+            dims = c;
+    if (!dims)
+        return SCALAR;
+    Value **values = NULL;
+    int count = 0;
+    for (const Tree *d = dims->first; d; d = d->next) {
+        if (d->kind == TREE_DOTS)
+            error_tree(e, d, "'...' stands in the patterns of parameters only");
+        Value *v = eval(e, d);
+        if (v->kind == VALUE_LIST && !dims->first->next)
+            return shape_from(place_of(e, d), v->items, v->count);
+        APPEND(values, count, v);
+    }
+    return shape_from(place_of(e, dims), values, count);
+}
+
+static Dtype plain_type(Elaborator *e, const Tree *type)
+{
+    Dtype dtype = F32;
+    if (!type->text)
+        return F32;
+    if (strcmp(type->text, "class") == 0)
+        error_tree(e, type, "class(n) is a type of inputs");
+    if (!dtype_by_name(type->text, &dtype))
+        error_tree(e, type, "unknown type '%s'%s", type->text, did_you_mean(type->text, TYPE_NAMES, COUNT(TYPE_NAMES)));
+    if (type->first && type->first->kind == TREE_ARGS)
+        error_tree(e, type, "the type %s takes no arguments", type->text);
+    return dtype;
+}
+
+static void class_type(Elaborator *e, const Tree *type, Input *input)
+{
+    static const char *const NAMES[] = {"n", "ignore", "other"};
+    const Place *at = place_of(e, type), *places[3];
+    Value *values[3] = {0};
+    Arguments a = {0};
+    if (type->first && type->first->kind == TREE_ARGS)
+        a = eval_arguments(e, type->first);
+    bind_arguments(e, "class", NAMES, 3, a, NULL, at, values, places);
+    if (!values[0])
+        error_at(at, "class needs the number of classes: class(10)");
+    input->classes = whole_of(at, values[0], "the number of classes");
+    if (input->classes < 1 || input->classes > INT32_MAX)
+        error_at(at, "class(%" PRId64 "): a number from 1 to %d is needed", input->classes, INT32_MAX);
+    int64_t most = input->classes - 1;
+    for (int k = 1; k < 3; k++) {
+        int64_t label = values[k] && values[k]->kind != VALUE_NONE ? whole_of(at, values[k], NAMES[k]) : -1;
+        if (label < -1 || label > INT32_MAX || (values[k] && values[k]->kind != VALUE_NONE && label < 0))
+            error_at(at, "class: %s = %" PRId64 " is no label", NAMES[k], label);
+        if (k == 2 && label >= input->classes)
+            error_at(at, "class: other = %" PRId64 " is not below %" PRId64, label, input->classes);
+        *(k == 1 ? &input->ignore : &input->other) = label;
+        most = label > most ? label : most;
+    }
+    input->dtype = most <= 255 ? U8 : most <= 65535 ? U16 : I32;
+}
+
+void declare_input(Elaborator *e, const Tree *t)
+{
+    const Tree *type = t->first;
+    Model *m = e->model;
+    if (map_get(&e->frame->declared, t->text))
+        error_tree(e, t, "'%s' is declared twice in one scope", t->text);
+    map_set(&e->frame->declared, t->text, (void *)(uintptr_t)t);
+    int index = -1;
+    for (int k = 0; k < m->input_count; k++)
+        if (strcmp(m->inputs[k].name, t->text) == 0)
+            index = k;
+    if (index < 0) {
+        Input input = {.name = t->text, .ignore = -1, .other = -1, .at = place_of(e, t)};
+        if (!type->text)
+            error_tree(e, type, "an input needs a type: f32[3], u8[28, 28], class(10)");
+        if (strcmp(type->text, "class") == 0)
+            class_type(e, type, &input);
+        else
+            input.dtype = plain_type(e, type);
+        input.shape = type_shape(e, type);
+        index = m->input_count;
+        APPEND(m->inputs, m->input_count, input);
+    }
+    graph_at(e, place_of(e, t));
+    map_set(&e->frame->locals, t->text, value_tensor(graph_input(e->top, index)));
+}
+
+/* ---- weights and states */
+
+static void initial_value(Elaborator *e, const Tree *t, int variable)
+{
+    Graph *before = e->graph;
+    bool in_init = e->in_init;
+    const Variable v = e->model->variables[variable];
+    e->graph = e->model->init;
+    e->in_init = true;
+    e->init_name = v.name;
+    const Tree *initial = t->first->next;
+    Value *value = eval_applied(e, initial, value_of_shape(&v.shape));
+    const Place *at = place_of(e, initial);
+    Node *n = node_of(e, at, value, "the initial value");
+    Graph *g = graph_at(e, at);
+    n = n->weak ? graph_strong(g, n, v.dtype) : graph_cast(g, n, v.dtype);
+    if (!shape_equal(&n->shape, &v.shape)) {
+        Shape both = broadcast_shapes(at, &n->shape, &v.shape, "the initial value");
+        if (!shape_equal(&both, &v.shape))
+            error_at(at, "the initial value is %s, the %s %s", shape_text(&n->shape), tree_kind_name(t->kind),
+                     shape_text(&v.shape));
+        n = graph_broadcast(g, n, v.shape);
+    }
+    Result *r = graph_result(g, ROLE_INIT, v.name, variable, n, NULL);
+    r->at = v.at;
+    e->graph = before;
+    e->in_init = in_init;
+}
+
+void declare_weight(Elaborator *e, const Tree *t)
+{
+    bool weight = t->kind == TREE_WEIGHT;
+    if (e->in_init || (!e->in_model && !e->in_optimizer))
+        error_tree(e, t, "a %s cannot be declared %s", tree_kind_name(t->kind), e->in_init ? "in an initial value" : "here");
+    if (e->in_optimizer && weight)
+        error_tree(e, t, "an optimizer may have states, not weights");
+    Dtype dtype = plain_type(e, t->first);
+    if (weight && !dtype_is_float(dtype))
+        error_tree(e, t->first, "a weight must be of a float type, not %s; a 'state' is not trained", t->first->text);
+    Shape shape = type_shape(e, t->first);
+    int before = e->model->variable_count;
+    int index = declare_variable(e, t, e->in_optimizer ? OPTIMIZER_STATE : weight ? WEIGHT : STATE, dtype, shape);
+    if (e->model->variable_count > before)
+        initial_value(e, t, index);
+    e->top->at = graph_at(e, place_of(e, t))->at;
+    e->top->path = e->graph->path;
+    map_set(&e->frame->locals, t->text, value_tensor(graph_variable(e->top, index)));
+}
+
+void run_update(Elaborator *e, const Tree *t)
+{
+    if (!e->frame->training)
+        return;
+    int index = find_variable(e, t);
+    const Variable *v = &e->model->variables[index];
+    if (v->kind == WEIGHT)
+        error_tree(e, t, "'%s' is a weight: the optimizer sets it; 'update' is for states", t->text);
+    const Place *at = place_of(e, t->first);
+    Node *n = node_of(e, at, eval(e, t->first), "what a state becomes");
+    if (n->sharded)
+        error_at(at, "the update of '%s' depends on one sample; batch_sum(...) makes one value of all samples", t->text);
+    Graph *g = graph_at(e, place_of(e, t));
+    n = n->weak ? graph_strong(g, n, v->dtype) : graph_cast(g, n, v->dtype);
+    if (!shape_equal(&n->shape, &v->shape)) {
+        Shape both = broadcast_shapes(at, &n->shape, &v->shape, "update");
+        if (!shape_equal(&both, &v->shape))
+            error_at(at, "the state '%s' is %s, its update %s", t->text, shape_text(&v->shape), shape_text(&n->shape));
+        n = graph_broadcast(g, n, v->shape);
+    }
+    if (e->graph != e->top) { /* in a region: it becomes a result of the composite */
+        Deferred d = {.variable = index, .value = n, .at = at};
+        APPEND(e->deferred, e->deferred_count, d);
+        return;
+    }
+    Result *r = graph_find_result(e->top, ROLE_UPDATE, index); /* a shared layer: the last call's holds */
+    if (r)
+        r->value = n;
+    else
+        r = graph_result(e->top, ROLE_UPDATE, v->name, index, n, NULL);
+    r->at = at;
+}
+
+/* ---- losses, metrics, outputs */
+
+/* of an unnamed one: the variable's or the layer's */
+static const char *derived_name(const Tree *t, const char *kind)
+{
+    for (;;) {
+        if (t->kind == TREE_NAME)
+            return t->text;
+        if (t->kind == TREE_CALL)
+            t = t->first;
+        else if (t->kind == TREE_PIPE)
+            t = t->first->next;
+        else if (t->kind == TREE_FIELD)
+            return t->text;
+        else
+            return kind;
+    }
+}
+
+static const char *result_name(Elaborator *e, const Tree *t)
+{
+    const char *kind = tree_kind_name(t->kind);
+    const Tree *binding = t->first;
+    const char *name = binding->kind == TREE_NAMED ? binding->text : derived_name(binding->first, kind);
+    const char *path = e->frame->instance->names->path;
+    if (path[0])
+        name = format("%s.%s", path, name);
+    if (e->frame->loops[0]) {
+        const char *counter = format("number of %s %s", kind, name);
+        intptr_t n = (intptr_t)map_get(&e->result_names, counter) + 1;
+        map_set(&e->result_names, counter, (void *)n);
+        name = format("%s_%d", name, (int)n);
+    }
+    const char *key = format("%s %s", kind, name);
+    const Tree *other = map_get(&e->result_names, key);
+    if (other)
+        error_tree(e, t, "two %s are called '%s' (the other one: line %d); name one of them: %s NAME = ...",
+                   t->kind == TREE_LOSS ? "losses" : t->kind == TREE_METRIC ? "metrics" : "outputs", name, other->line, kind);
+    map_set(&e->result_names, key, (void *)(uintptr_t)t);
+    return name;
+}
+
+/* does n depend on a TOTAL? */
+static bool reaches_total(const Elaborator *e, const Node *n)
+{
+    if (!e->has_total || !n)
+        return false;
+    bool *seen = NEW_ARRAY(bool, e->top->node_count);
+    const Node **stack = NEW_ARRAY(const Node *, e->top->node_count);
+    int count = 0;
+    stack[count++] = n;
+    seen[n->id] = true;
+    while (count > 0) {
+        const Node *at = stack[--count];
+        if (at->op == OP_TOTAL)
+            return true;
+        for (int k = 0; k < at->inputs; k++)
+            if (!seen[at->in[k]->id]) {
+                seen[at->in[k]->id] = true;
+                stack[count++] = at->in[k];
+            }
+    }
+    return false;
+}
+
+static void add_output(Elaborator *e, const Place *at, const Value *v, const char *name)
+{
+    if (v->kind == VALUE_WEIGHTED)
+        error_at(at, "a weighted value cannot be put out; .value is its plain value");
+    Node *n = node_of(e, at, v, "an output");
+    if (n->weak)
+        n = graph_strong(graph_at(e, at), n, F32);
+    if (reaches_total(e, n))
+        error_at(at, "total belongs in metrics, not in an output");
+    if (!n->sharded)
+        error_at(at, "this value is the same for all samples: it is no column of predict");
+    if (e->training_pass)
+        return;
+    int index = 0;
+    for (int k = 0; k < e->top->result_count; k++)
+        index += e->top->results[k].role == ROLE_OUTPUT;
+    Result *r = graph_result(e->top, ROLE_OUTPUT, name, index, n, NULL);
+    r->at = at;
+}
+
+void run_result(Elaborator *e, const Tree *t)
+{
+    if (e->in_init || !e->in_model)
+        error_tree(e, t, "'%s' belongs in a model or a layer of it", tree_kind_name(t->kind));
+    const char *name = result_name(e, t);
+    const Tree *expression = t->first->first;
+    e->statement++;
+    Value *v = eval(e, expression);
+    e->statement--;
+    const Place *at = place_of(e, expression);
+    if (e->graph != e->top)
+        error_at(at, "'%s' cannot stand in a layer that the compiler keeps whole", tree_kind_name(t->kind));
+    if (t->kind == TREE_OUTPUT) {
+        add_output(e, at, v, name);
+        return;
+    }
+    Node *value = v->kind == VALUE_WEIGHTED ? v->node : node_of(e, at, v, format("a %s", tree_kind_name(t->kind)));
+    value = float_node(e, value);
+    Node *weight = v->kind == VALUE_WEIGHTED ? v->weight : NULL;
+    bool total = reaches_total(e, value) || reaches_total(e, weight);
+    if (t->kind == TREE_LOSS && total)
+        error_at(at, "total belongs in metrics: a loss is a mean already, and has a gradient");
+    if (total && (value->sharded || weight))
+        error_at(at, "a metric with total is computed from totals alone; this one also depends on one sample");
+    Result *r = graph_result(e->top, t->kind == TREE_LOSS ? ROLE_LOSS : ROLE_METRIC, name, 0, value, weight);
+    r->at = at;
+}

@@ -1,0 +1,218 @@
+/* elaborate.c: syntax tree -> Model. The order:
+ *
+ *   files      library, the user's file, imports: layers and params (params are computed when asked for)
+ *   train      once for its numbers, once for good: settings, rates (nodes of the train graph), rules
+ *   model      with `training` true: inputs, variables and their initial values, losses, metrics, updates
+ *   optimizer  for every weight: its value after the step, in terms of GRADIENT leaves
+ *   model      with `training` false: instances are found by their place; outputs
+ *   data       columns to inputs
+ *   checks     of what only the whole program shows */
+#include "dsl/elaborate.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- params */
+
+Value *param_value(Elaborator *e, Param *p)
+{
+    enum { NEW_PARAM, RUNNING, DONE };
+    if (p->state == DONE)
+        return p->value;
+    if (p->state == RUNNING)
+        error_tree(e, p->tree, "the param '%s' depends on itself", p->name);
+    p->state = RUNNING;
+    Frame *before = push_frame(e, FRAME_PARAM, NULL);
+    e->frame->training = true;
+    e->frame->instance = NEW(Instance);
+    *e->frame->instance = (Instance){.path = "", .names = e->frame->instance, .row = -1};
+    Graph *graph = e->graph, *top = e->top;
+    bool in_model = e->in_model;
+    e->graph = e->top = graph_new(e->model, "param", NULL);
+    e->in_model = false;
+    const char *given = NULL;
+    for (int k = 0; k < e->settings->count; k++)
+        if (strcmp(e->settings->keys[k], p->name) == 0) {
+            given = e->settings->values[k];
+            e->set_used[k] = true;
+        }
+    p->value = given ? set_value(e, p->name, given) : eval(e, p->tree->first);
+    if (has_tensor(p->value))
+        error_tree(e, p->tree, "a param is known at compile time, not %s; a list becomes a tensor where it meets one",
+                   value_describe(p->value));
+    e->graph = graph;
+    e->top = top;
+    e->in_model = in_model;
+    pop_frame(e, before);
+    p->state = DONE;
+    return p->value;
+}
+
+/* ---- the model, with `training` true or false */
+
+static void run_model(Elaborator *e, bool training)
+{
+    Model *m = e->model;
+    e->training_pass = training;
+    e->in_model = true;
+    e->graph = e->top = training ? m->train : m->eval;
+    e->random_paths = (Map){0};
+    e->result_names = (Map){0};
+    e->has_total = false;
+    const Tree *block = e->model_tree->first;
+    Frame *before = push_frame(e, FRAME_MODEL, block);
+    e->frame->training = training;
+    e->frame->instance = e->root;
+    run_block(e, block);
+    pop_frame(e, before);
+    e->in_model = false;
+}
+
+static const Tree *assigned(const Tree *block, const char *name)
+{
+    for (const Tree *t = block->first; t; t = t->next) {
+        if (t->kind == TREE_ASSIGN)
+            for (const Tree *n = t->first->first; n; n = n->next)
+                if (strcmp(n->text, name) == 0)
+                    return n;
+        for (const Tree *c = t->first; c && (t->kind == TREE_IF || t->kind == TREE_FOR); c = c->next) {
+            const Tree *found = c->kind == TREE_BLOCK ? assigned(c, name) : NULL;
+            if (found)
+                return found;
+        }
+    }
+    return NULL;
+}
+
+static void check_loss(Elaborator *e)
+{
+    for (int k = 0; k < e->model->train->result_count; k++)
+        if (e->model->train->results[k].role == ROLE_LOSS)
+            return;
+    const Tree *t = assigned(e->model_tree->first, "loss");
+    if (t)
+        error_tree(e, t, "the model has no loss (line %d assigns to a variable called loss: drop the '=')", t->line);
+    error_tree(e, e->model_tree, "the model has no loss: write loss cross_entropy(logits, label) or the like");
+}
+
+/* ---- accumulate > 1: a sum over the whole batch may reach updates and metrics only */
+
+typedef struct Reach { bool **seen; const Graph **graphs; int graph_count; } Reach;
+
+static bool *seen_of(Reach *r, const Graph *g)
+{
+    for (int k = 0; k < r->graph_count; k++)
+        if (r->graphs[k] == g)
+            return r->seen[k];
+    int count = r->graph_count;
+    bool *seen = NEW_ARRAY(bool, g->node_count);
+    APPEND(r->graphs, count, g);
+    APPEND(r->seen, r->graph_count, seen);
+    return seen;
+}
+
+static void reach_from(Reach *r, const Node *from)
+{
+    const Graph *g = from->graph;
+    bool *seen = seen_of(r, g);
+    const Node **stack = NEW_ARRAY(const Node *, g->node_count);
+    int count = 0;
+    if (seen[from->id])
+        return;
+    seen[from->id] = true;
+    stack[count++] = from;
+    while (count > 0) {
+        const Node *n = stack[--count];
+        if (n->op == OP_RESULT && n->in[0]->body) { /* that result of the region's body alone */
+            const Graph *body = n->in[0]->body;
+            for (int k = 0, result = 0; k < body->result_count; k++)
+                if (body->results[k].role == ROLE_RESULT && result++ == n->ints[0])
+                    reach_from(r, body->results[k].value);
+        }
+        for (int k = 0; k < n->inputs; k++)
+            if (!seen[n->in[k]->id]) {
+                seen[n->in[k]->id] = true;
+                stack[count++] = n->in[k];
+            }
+    }
+}
+
+static void check_batch_sums(Elaborator *e)
+{
+    if (e->model->accumulate <= 1 || e->batch_sum_count == 0)
+        return;
+    Reach r = {0};
+    for (int k = 0; k < e->model->train->result_count; k++) {
+        const Result *result = &e->model->train->results[k];
+        if (result->role != ROLE_LOSS)
+            continue;
+        reach_from(&r, result->value);
+        if (result->weight)
+            reach_from(&r, result->weight);
+    }
+    for (int k = 0; k < e->batch_sum_count; k++) {
+        const BatchSum *s = &e->batch_sums[k];
+        for (int g = 0; g < r.graph_count; g++)
+            if (r.graphs[g] == s->node->graph && r.seen[g][s->node->id])
+                error_at(s->at, "a sum over the whole batch with accumulate = %" PRId64 ": the other micro-batches do not "
+                                "exist yet; sum over groups of N samples (stats = N, group = N)",
+                         e->model->accumulate);
+    }
+}
+
+/* ---- */
+
+static void check_set_keys(const Elaborator *e)
+{
+    for (int k = 0; k < e->settings->count; k++) {
+        const char *key = e->settings->keys[k];
+        if (e->set_used[k])
+            continue;
+        if (map_get(&e->params, key)) /* a param that nobody asked for */
+            continue;
+        static const char *const SETTINGS[] = {"batch", "epochs", "steps", "lr", "decay", "optimizer", "precision",
+                                               "accumulate", "clip", "seed"};
+        const char **names = NULL;
+        int count = 0;
+        for (int n = 0; n < e->params.count; n++)
+            APPEND(names, count, e->params.keys[n]);
+        for (int n = 0; n < COUNT(SETTINGS); n++)
+            APPEND(names, count, SETTINGS[n]);
+        fail(2, "--set %s: there is no param and no setting '%s'%s", key, key, did_you_mean(key, names, count));
+    }
+}
+
+Model *elaborate(const Tree *file, const Settings *settings)
+{
+    Elaborator *e = NEW(Elaborator);
+    Model *m = NEW(Model);
+    e->settings = settings;
+    e->set_used = NEW_ARRAY(bool, settings->count);
+    e->model = m;
+    m->source = (Source *)(uintptr_t)file->source;
+    m->file = file->source->file;
+    m->group = 1;
+    m->init = graph_new(m, "init", NULL);
+    m->train = graph_new(m, "train", NULL);
+    m->eval = graph_new(m, "eval", NULL);
+    e->root = NEW(Instance);
+    *e->root = (Instance){.path = "", .names = e->root, .row = -1};
+    load_files(e, file);
+    m->name = e->model_tree->text;
+    e->graph = e->top = graph_new(m, "trial", NULL);
+    run_train(e, true);
+    e->graph = e->top = m->train;
+    run_train(e, false);
+    run_model(e, true);
+    check_loss(e);
+    e->graph = e->top = m->train;
+    build_updates(e);
+    check_batch_sums(e);
+    run_model(e, false);
+    run_data(e);
+    for (int k = 0; k < e->params.count; k++) /* errors also in those that nobody asked for */
+        param_value(e, e->params.values[k]);
+    check_set_keys(e);
+    finish_layers(e);
+    return m;
+}

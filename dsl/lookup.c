@@ -1,0 +1,188 @@
+/* lookup.c: names. Local, then param, then the user's layers, then the library, then primitives and what is known
+ * everywhere; before '(' only what can be called counts. The library sees nothing of the user's. */
+#include "dsl/elaborate.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const TYPES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16", "i8", "i16", "u32", "bool"};
+
+static Value *layer_value(Layer *layer)
+{
+    Value *v = NEW(Value);
+    *v = (Value){.kind = VALUE_LAYER, .layer = layer};
+    return v;
+}
+
+static Value *user_param(Elaborator *e, const char *name)
+{
+    if (e->frame && e->frame->library)
+        return NULL;
+    Param *p = map_get(&e->params, name);
+    return p ? param_value(e, p) : NULL;
+}
+
+static Value *known_everywhere(Elaborator *e, const char *name)
+{
+    Dtype dtype;
+    if (dtype_by_name(name, &dtype)) {
+        Value *v = NEW(Value);
+        *v = (Value){.kind = VALUE_TYPE, .i = dtype, .text = name};
+        return v;
+    }
+    if (strcmp(name, "pi") == 0)
+        return value_double(3.14159265358979323846);
+    if (strcmp(name, "inf") == 0)
+        return value_double(INFINITY);
+    if (!e->frame || e->frame->kind == FRAME_PARAM)
+        return NULL;
+    if (strcmp(name, "training") == 0)
+        return value_bool(e->frame->training);
+    if (strcmp(name, "step") == 0)
+        return value_tensor(graph_run(e->graph, RUN_STEP, 0));
+    if (strcmp(name, "epoch") == 0)
+        return value_tensor(graph_run(e->graph, RUN_EPOCH, 0));
+    if (strcmp(name, "progress") == 0)
+        return value_tensor(graph_run(e->graph, RUN_PROGRESS, 0));
+    return NULL;
+}
+
+Layer *find_layer(Elaborator *e, const char *name)
+{
+    bool library = e->frame && e->frame->library;
+    Layer *l = library ? NULL : map_get(&e->layers, name);
+    if (!l)
+        l = map_get(&e->library, name);
+    return l ? l : map_get(&e->builtins, name);
+}
+
+static Value *find_local(Elaborator *e, const char *name)
+{
+    for (const Frame *f = e->frame; f; f = f->outer) {
+        Value *v = map_get(&f->locals, name);
+        if (v)
+            return v;
+    }
+    return NULL;
+}
+
+Value *find_name(Elaborator *e, const char *name)
+{
+    Value *v = find_local(e, name);
+    if (!v)
+        v = user_param(e, name);
+    if (v)
+        return v;
+    Layer *l = find_layer(e, name);
+    if (!l && e->frame && e->frame->kind == FRAME_DATA)
+        l = map_get(&e->readers, name);
+    return l ? layer_value(l) : known_everywhere(e, name);
+}
+
+static Value *callable(Value *v)
+{
+    if (!v || v->kind == VALUE_LAYER)
+        return v;
+    if (v->kind != VALUE_TYPE)
+        return NULL;
+    Layer *l = NEW(Layer);
+    *l = (Layer){.kind = LAYER_TYPE, .name = v->text, .dtype = (Dtype)v->i};
+    return layer_value(l);
+}
+
+Value *eval_callee(Elaborator *e, const Tree *t)
+{
+    if (t->kind != TREE_NAME) {
+        Value *v = eval(e, t), *c = callable(v);
+        if (!c)
+            error_tree(e, t, "%s cannot be called", value_describe(v));
+        return c;
+    }
+    Value *v = callable(find_local(e, t->text));
+    if (!v)
+        v = callable(user_param(e, t->text));
+    if (v)
+        return v;
+    Layer *l = e->frame && e->frame->kind == FRAME_DATA ? map_get(&e->readers, t->text) : NULL;
+    if (!l)
+        l = find_layer(e, t->text);
+    v = l ? layer_value(l) : callable(known_everywhere(e, t->text));
+    if (!v)
+        unknown_name(e, t, t->text, true);
+    return v;
+}
+
+/* ---- names that are not there */
+
+/* the statement of the block that would have made the name */
+static const Tree *maker(const Tree *block, const char *name)
+{
+    for (const Tree *s = block ? block->first : NULL; s; s = s->next) {
+        const Tree *found = NULL;
+        switch (s->kind) {
+        case TREE_ASSIGN:
+        case TREE_FOR:
+        case TREE_SCAN:
+            for (const Tree *n = s->first->first; n; n = n->next)
+                if (strcmp(n->text, name) == 0)
+                    return n;
+            if (s->kind != TREE_ASSIGN)
+                found = maker(s->last, name);
+            break;
+        case TREE_INPUT:
+        case TREE_WEIGHT:
+        case TREE_STATE:
+            if (strcmp(s->text, name) == 0)
+                return s;
+            break;
+        case TREE_IF:
+            for (const Tree *c = s->first->next; c && !found; c = c->next)
+                found = c->kind == TREE_BLOCK ? maker(c, name) : maker(&(Tree){.first = (Tree *)(uintptr_t)c, .kind = TREE_BLOCK}, name);
+            break;
+        default: break;
+        }
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static void add_names(const Map *m, const char ***names, int *count)
+{
+    for (int k = 0; k < m->count; k++)
+        APPEND(*names, *count, m->keys[k]);
+}
+
+_Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)
+{
+    const char **names = NULL;
+    int count = 0;
+    Value *local = e->frame ? find_local(e, name) : NULL;
+    if (call && local)
+        error_tree(e, t, "'%s' is %s here and cannot be called", name, value_describe(local));
+    const Tree *made = e->frame ? maker(e->frame->block, name) : NULL;
+    if (made && made->line > t->line)
+        error_tree(e, t, "unknown name '%s': it is assigned only later, in line %d", name, made->line);
+    if (made)
+        error_tree(e, t, "unknown name '%s': line %d would have assigned it, but that was not executed", name, made->line);
+    if (call && e->model_tree && strcmp(e->model_tree->text, name) == 0)
+        error_tree(e, t, "the model '%s' cannot be called; what is to be reused is written as a layer", name);
+    if (e->frame)
+        for (const Frame *f = e->frame; f; f = f->outer)
+            add_names(&f->locals, &names, &count);
+    if (!e->frame || !e->frame->library) {
+        add_names(&e->params, &names, &count);
+        add_names(&e->layers, &names, &count);
+    }
+    if (e->frame && e->frame->kind == FRAME_DATA)
+        add_names(&e->readers, &names, &count);
+    add_names(&e->library, &names, &count);
+    add_names(&e->builtins, &names, &count);
+    static const char *const KNOWN[] = {"training", "step", "epoch", "progress", "pi", "inf"};
+    for (int k = 0; k < COUNT(KNOWN); k++)
+        APPEND(names, count, KNOWN[k]);
+    for (int k = 0; k < COUNT(TYPES); k++)
+        APPEND(names, count, TYPES[k]);
+    const char *hint = did_you_mean(name, names, count);
+    error_tree(e, t, call ? "unknown layer or function '%s'%s" : "unknown name '%s'%s", name, hint);
+}

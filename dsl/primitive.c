@@ -1,0 +1,555 @@
+/* primitive.c: the primitives that are called by name: arguments to nodes. Their shape rules are those of the graph
+ * (compiler/ops.c); what is said here are defaults, negative axes, lists and what numbers do. */
+#include "dsl/elaborate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- arguments */
+
+static Node *tensor(Elaborator *e, const Place *at, const Value *v, const char *what)
+{
+    Node *n = node_of(e, at, v, what);
+    return n->weak ? graph_strong(graph_at(e, at), n, F32) : n;
+}
+
+static int axis_of(const Place *at, const Value *v, int rank, const char *function)
+{
+    int64_t axis = whole_of(at, v, "an axis");
+    if (axis < -rank || axis >= rank)
+        error_at(at, "%s: axis %" PRId64 " of a tensor of %d ax%s", function, axis, rank, rank == 1 ? "is" : "es");
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* none: all; a number; a list: ascending, without doubles */
+static int axes_of(const Place *at, const Value *v, int rank, const char *function, int *axes)
+{
+    bool chosen[MAX_RANK] = {false};
+    if (v->kind == VALUE_NONE) {
+        for (int k = 0; k < rank; k++)
+            chosen[k] = true;
+    } else if (v->kind == VALUE_LIST) {
+        for (int k = 0; k < v->count; k++) {
+            int axis = axis_of(at, v->items[k], rank, function);
+            if (chosen[axis])
+                error_at(at, "%s: axis %d is given twice", function, axis);
+            chosen[axis] = true;
+        }
+    } else {
+        chosen[axis_of(at, v, rank, function)] = true;
+    }
+    int count = 0;
+    for (int k = 0; k < rank; k++)
+        if (chosen[k])
+            axes[count++] = k;
+    return count;
+}
+
+static void no_weights(const Place *at, const Value *v, const char *function)
+{
+    if (v->kind == VALUE_WEIGHTED)
+        error_at(at, "%s of a weighted value: its mean is taken by 'loss' and 'metric'; .value and .weight take it apart",
+                 function);
+}
+
+/* a number for every one of n axes, or a list of n */
+static void each_of(const Place *at, const Value *v, int n, const char *what, int64_t least, int64_t *out)
+{
+    if (v->kind == VALUE_LIST && v->count != n)
+        error_at(at, "%s: %d numbers for %d ax%s", what, v->count, n, n == 1 ? "is" : "es");
+    for (int k = 0; k < n; k++) {
+        out[k] = whole_of(at, v->kind == VALUE_LIST ? v->items[k] : v, what);
+        if (out[k] < least || out[k] > INT32_MAX)
+            error_at(at, "%s of %" PRId64, what, out[k]);
+    }
+}
+
+/* 1, [1, 2] or [[0, 1], [1, 2]] -> before and after for every axis */
+static void pads_of(const Place *at, const Value *v, int n, int64_t *before, int64_t *after)
+{
+    if (v->kind == VALUE_LIST && v->count != n)
+        error_at(at, "padding: %d entries for %d ax%s", v->count, n, n == 1 ? "is" : "es");
+    for (int k = 0; k < n; k++) {
+        const Value *p = v->kind == VALUE_LIST ? v->items[k] : v;
+        if (p->kind == VALUE_LIST && p->count != 2)
+            error_at(at, "padding: [before, after] expected, not %s", value_describe(p));
+        before[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[0] : p, "padding");
+        after[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[1] : p, "padding");
+        if (before[k] > INT32_MAX || after[k] > INT32_MAX || before[k] < INT32_MIN || after[k] < INT32_MIN)
+            error_at(at, "padding of %s", value_print(p));
+    }
+}
+
+/* ---- element-wise */
+
+#define UNARY(name, op, function)                                                                                     \
+    static Value *run_##name(Elaborator *e, const Place *at, Value **a) { return apply_unary(e, at, op, function, a[0]); }
+UNARY(abs, OP_ABS, fabs)
+UNARY(floor, OP_FLOOR, floor)
+UNARY(sqrt, OP_SQRT, sqrt)
+UNARY(exp, OP_EXP, exp)
+UNARY(log, OP_LOG, log)
+UNARY(sin, OP_SIN, sin)
+UNARY(cos, OP_COS, cos)
+UNARY(tanh, OP_TANH, tanh)
+UNARY(erf, OP_ERF, erf)
+
+static Value *extremum(Elaborator *e, const Place *at, Value **a, bool least)
+{
+    const char *name = least ? "minimum" : "maximum";
+    if (a[0]->kind == VALUE_NUMBER && a[1]->kind == VALUE_NUMBER)
+        return (compute_binary(e, at, "<", a[0], a[1])->i != 0) == least ? a[0] : a[1];
+    return apply_binary(e, at, least ? OP_MINIMUM : OP_MAXIMUM, false, false, a[0], a[1], name);
+}
+static Value *run_minimum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, true); }
+static Value *run_maximum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, false); }
+
+static Value *run_where(Elaborator *e, const Place *at, Value **a)
+{
+    if (a[0]->kind == VALUE_BOOL && !has_tensor(a[1]) && !has_tensor(a[2]))
+        return a[0]->i ? a[1] : a[2];
+    const Value *weighted = NULL;
+    Node *in[3];
+    static const char *const WHAT[] = {"the condition", "the first choice", "the second choice"};
+    for (int k = 0; k < 3; k++) {
+        if (a[k]->kind == VALUE_WEIGHTED) {
+            if (weighted)
+                error_at(at, "'where' of two weighted values: their weights differ");
+            weighted = a[k];
+            in[k] = a[k]->node;
+        } else {
+            in[k] = node_of(e, at, a[k], WHAT[k]);
+        }
+    }
+    if (in[0]->dtype != BOOL)
+        error_at(at, "'where' needs a bool condition, not %s; compare it with something", value_describe(a[0]));
+    Graph *g = graph_at(e, at);
+    if (in[1]->weak && in[2]->weak && (in[0]->sharded || in[0]->shape.rank > 0))
+        in[1] = graph_strong(g, in[1], F32);
+    Node *y = graph_where(g, in[0], in[1], in[2]);
+    return weighted ? weighted_value(e, at, y, weighted->weight) : value_tensor(y);
+}
+
+/* ---- reductions */
+
+static Value *keep_axes(Elaborator *e, const Place *at, Node *y, const Shape *of, const int *axes, int count)
+{
+    Shape s = *of;
+    for (int k = 0; k < count; k++)
+        s.extent[axes[k]] = 1;
+    return value_tensor(graph_reshape(graph_at(e, at), y, s));
+}
+
+static bool truth(const Place *at, const Value *v, const char *what)
+{
+    if (v->kind != VALUE_BOOL)
+        error_at(at, "%s must be true or false, not %s", what, value_describe(v));
+    return v->i != 0;
+}
+
+static Value *reduce(Elaborator *e, const Place *at, Value **a, bool sum)
+{
+    const char *name = sum ? "sum" : "max";
+    no_weights(at, a[0], name);
+    if (a[0]->kind == VALUE_NUMBER && a[1]->kind == VALUE_NONE)
+        return a[0];
+    Node *x = tensor(e, at, a[0], format("the argument of %s", name)), *y;
+    int axes[MAX_RANK], count = axes_of(at, a[1], x->shape.rank, name, axes);
+    bool keep = truth(at, a[2], "keep");
+    Graph *g = graph_at(e, at);
+    if (count == 0)
+        y = sum && x->dtype == BOOL ? graph_cast(g, x, I32) : x;
+    else
+        y = sum ? graph_sum(g, x, axes, count) : graph_max(g, x, axes, count);
+    return keep && count ? keep_axes(e, at, y, &x->shape, axes, count) : value_tensor(y);
+}
+static Value *run_sum(Elaborator *e, const Place *at, Value **a) { return reduce(e, at, a, true); }
+static Value *run_max(Elaborator *e, const Place *at, Value **a) { return reduce(e, at, a, false); }
+
+static Value *run_argmax(Elaborator *e, const Place *at, Value **a)
+{
+    no_weights(at, a[0], "argmax");
+    Node *x = tensor(e, at, a[0], "the argument of argmax");
+    int64_t axis = axis_of(at, a[1], x->shape.rank, "argmax");
+    return value_tensor(graph_node(graph_at(e, at), OP_ARGMAX, &x, 1, &axis, 1, NULL));
+}
+
+static Value *run_cumsum(Elaborator *e, const Place *at, Value **a)
+{
+    Node *x = tensor(e, at, a[0], "the argument of cumsum");
+    axis_of(at, a[1], x->shape.rank, "cumsum");
+    not_yet(e, at, "cumsum");
+    return value_tensor(x);
+}
+
+static Value *run_top_k(Elaborator *e, const Place *at, Value **a)
+{
+    Node *x = tensor(e, at, a[0], "the argument of top_k");
+    int axis = axis_of(at, a[2], x->shape.rank, "top_k");
+    int64_t k = whole_of(at, a[1], "top_k's k");
+    if (k < 1 || k > x->shape.extent[axis])
+        error_at(at, "top_k: %" PRId64 " of an axis of %" PRId64, k, x->shape.extent[axis]);
+    not_yet(e, at, "top_k");
+    Value **results = NEW_ARRAY(Value *, 2);
+    results[0] = slice_axis(e, at, x, axis, value_whole(0), value_whole(k), value_whole(1));
+    results[1] = value_tensor(graph_cast(graph_at(e, at), results[0]->node, I32));
+    Value *v = value_list(results, 2);
+    v->kind = VALUE_RESULTS;
+    return v;
+}
+
+/* ---- contractions and windows */
+
+static Value *run_einsum(Elaborator *e, const Place *at, Value **a)
+{
+    enum { MOST = 6 };
+    if (a[0]->kind != VALUE_STRING)
+        error_at(at, "einsum begins with a string such as \"ab,bc->ac\"");
+    char *spec = allocate(strlen(a[0]->text) + 1);
+    int length = 0;
+    for (const char *c = a[0]->text; *c; c++)
+        if (*c != ' ')
+            spec[length++] = *c;
+    const char *arrow = strstr(spec, "->"), *p = spec;
+    if (!arrow)
+        error_at(at, "einsum: \"%s\" has no '->'", a[0]->text);
+    Node *in[MOST];
+    int count = 0;
+    Dtype dtype = BOOL;
+    for (int k = 0; k < MOST && a[k + 1]->kind != VALUE_NONE; k++) {
+        no_weights(at, a[k + 1], "einsum");
+        in[count] = tensor(e, at, a[k + 1], "an operand of einsum");
+        dtype = dtype_promote(dtype, in[count++]->dtype);
+    }
+    if (!dtype_is_float(dtype) && dtype != I64)
+        dtype = I32;
+    Text out = {0};
+    for (int k = 0; k < count; k++) {
+        size_t letters = strcspn(p, ",-");
+        if (p > arrow)
+            error_at(at, "einsum: \"%s\" names fewer operands than the %d given", a[0]->text, count);
+        if ((int)letters != in[k]->shape.rank)
+            error_at(at, "einsum: \"%.*s\" for operand %d, which is %s", (int)letters, p, k + 1, shape_text(&in[k]->shape));
+        char names[MAX_RANK + 1] = {0};
+        memcpy(names, p, letters);
+        p += letters + 1;
+        in[k] = graph_cast(graph_at(e, at), in[k], dtype);
+        while (in[k]->op == OP_TRANSPOSE) { /* read it as it lies */
+            char straight[MAX_RANK + 1] = {0};
+            for (int n = 0; n < in[k]->shape.rank; n++)
+                straight[in[k]->ints[n]] = names[n];
+            memcpy(names, straight, sizeof names);
+            in[k] = in[k]->in[0];
+        }
+        text_add(&out, "%s%s", k ? "," : "", names);
+    }
+    if (p != arrow + 1)
+        error_at(at, "einsum: \"%s\" names more operands than the %d given", a[0]->text, count);
+    text_add(&out, "%s", arrow);
+    return value_tensor(graph_einsum(graph_at(e, at), copy_text(text_of(&out), out.length), in, count, false));
+}
+
+static Value *run_convolve(Elaborator *e, const Place *at, Value **a)
+{
+    no_weights(at, a[0], "convolve");
+    Node *x = float_node(e, node_of(e, at, a[0], "the input of convolve"));
+    Node *w = float_node(e, node_of(e, at, a[1], "the weight of convolve"));
+    int n = x->shape.rank - 1;
+    if (n < 1)
+        error_at(at, "convolve needs at least one spatial axis and channels, not %s", shape_text(&x->shape));
+    int64_t ints[5 * MAX_RANK + 2] = {n}, *of = ints + 1;
+    each_of(at, a[2], n, "stride", 1, of);
+    pads_of(at, a[3], n, of + n, of + 2 * n);
+    each_of(at, a[4], n, "dilation", 1, of + 3 * n);
+    each_of(at, a[5], n, "spread", 1, of + 4 * n);
+    of[5 * n] = whole_of(at, a[6], "groups");
+    if (of[5 * n] < 1)
+        error_at(at, "convolve: %" PRId64 " groups", of[5 * n]);
+    Dtype dtype = dtype_promote(x->dtype, w->dtype);
+    Graph *g = graph_at(e, at);
+    Node *in[2] = {graph_cast(g, x, dtype), graph_cast(g, w, dtype)};
+    return value_tensor(graph_node(g, OP_CONVOLVE, in, 2, ints, 5 * n + 2, NULL));
+}
+
+static Value *window(Elaborator *e, const Place *at, Value **a, Op op, const char *name)
+{
+    no_weights(at, a[0], name);
+    Node *x = tensor(e, at, a[0], "what windows are taken of");
+    int r = x->shape.rank;
+    int64_t ints[4 * MAX_RANK];
+    each_of(at, a[1], r, "a window's size", 1, ints);
+    each_of(at, a[2]->kind == VALUE_NONE ? a[1] : a[2], r, "stride", 1, ints + r);
+    pads_of(at, a[3], r, ints + 2 * r, ints + 3 * r);
+    if (x->dtype == BOOL || (op == OP_WINDOW_SUM && !dtype_is_float(x->dtype)))
+        x = graph_cast(graph_at(e, at), x, F32);
+    return value_tensor(graph_node(graph_at(e, at), op, &x, 1, ints, 4 * r, NULL));
+}
+static Value *run_window_max(Elaborator *e, const Place *at, Value **a) { return window(e, at, a, OP_WINDOW_MAX, "window_max"); }
+static Value *run_window_sum(Elaborator *e, const Place *at, Value **a) { return window(e, at, a, OP_WINDOW_SUM, "window_sum"); }
+
+/* ---- views */
+
+static Value *run_reshape(Elaborator *e, const Place *at, Value **a)
+{
+    no_weights(at, a[0], "reshape");
+    Node *x = tensor(e, at, a[0], "what is reshaped");
+    if (a[1]->kind != VALUE_LIST)
+        error_at(at, "reshape needs a list of extents, not %s", value_describe(a[1]));
+    int free_axis = -1;
+    Value **dims = NEW_ARRAY(Value *, a[1]->count);
+    for (int k = 0; k < a[1]->count; k++) {
+        dims[k] = a[1]->items[k];
+        if (dims[k]->kind == VALUE_NUMBER && number_of(dims[k]) == -1) {
+            if (free_axis >= 0)
+                error_at(at, "reshape: only one extent can be -1");
+            free_axis = k;
+            dims[k] = value_whole(1);
+        }
+    }
+    Shape s = shape_from(at, dims, a[1]->count);
+    int64_t have = shape_count(&x->shape), want = shape_count(&s);
+    if (free_axis >= 0 && want > 0 && have % want == 0) {
+        s.extent[free_axis] = have / want;
+        want = have;
+    }
+    if (have != want)
+        error_at(at, "reshape: %s has %" PRId64 " elements, which do not make %s", shape_text(&x->shape), have,
+                 value_print(a[1]));
+    return value_tensor(graph_reshape(graph_at(e, at), x, s));
+}
+
+static Value *run_transpose(Elaborator *e, const Place *at, Value **a)
+{
+    no_weights(at, a[0], "transpose");
+    Node *x = tensor(e, at, a[0], "what is transposed");
+    int rank = x->shape.rank, order[MAX_RANK];
+    bool seen[MAX_RANK] = {false};
+    for (int k = 0; k < rank; k++)
+        order[k] = k;
+    if (a[1]->kind == VALUE_NONE) {
+        if (rank < 2)
+            error_at(at, "transpose needs two axes to swap; the tensor is %s", shape_text(&x->shape));
+        order[rank - 2] = rank - 1;
+        order[rank - 1] = rank - 2;
+    } else {
+        if (a[1]->kind != VALUE_LIST || a[1]->count != rank)
+            error_at(at, "transpose needs an order of all %d axes, not %s", rank, value_describe(a[1]));
+        for (int k = 0; k < rank; k++) {
+            order[k] = axis_of(at, a[1]->items[k], rank, "transpose");
+            if (seen[order[k]])
+                error_at(at, "transpose: axis %d is given twice", order[k]);
+            seen[order[k]] = true;
+        }
+    }
+    return value_tensor(graph_transpose(graph_at(e, at), x, order));
+}
+
+static Value *run_slice(Elaborator *e, const Place *at, Value **a)
+{
+    no_weights(at, a[0], "slice");
+    Node *x = tensor(e, at, a[0], "what is sliced");
+    return slice_axis(e, at, x, axis_of(at, a[3], x->shape.rank, "slice"), a[1], a[2], a[4]);
+}
+
+static Value *run_concat(Elaborator *e, const Place *at, Value **a)
+{
+    if (a[0]->kind != VALUE_LIST || a[0]->count == 0)
+        error_at(at, "concat needs a list of at least one tensor, not %s", value_describe(a[0]));
+    int count = a[0]->count;
+    Node **in = NEW_ARRAY(Node *, count);
+    Dtype dtype = BOOL;
+    for (int k = 0; k < count; k++) {
+        no_weights(at, a[0]->items[k], "concat");
+        in[k] = tensor(e, at, a[0]->items[k], format("element %d of concat's list", k));
+        dtype = dtype_promote(dtype, in[k]->dtype);
+    }
+    int axis = axis_of(at, a[1], in[0]->shape.rank, "concat");
+    for (int k = 0; k < count; k++) {
+        const Shape *s = &in[k]->shape, *first = &in[0]->shape;
+        bool fits = s->rank == first->rank;
+        for (int n = 0; fits && n < s->rank; n++)
+            fits = n == axis || s->extent[n] == first->extent[n];
+        if (!fits)
+            error_at(at, "concat along axis %d: %s does not fit to %s", axis, shape_text(s), shape_text(first));
+    }
+    for (int k = 0; k < count; k++)
+        in[k] = graph_cast(graph_at(e, at), in[k], dtype);
+    return count == 1 ? value_tensor(in[0]) : value_tensor(graph_concat(graph_at(e, at), in, count, axis));
+}
+
+static Value *run_pad(Elaborator *e, const Place *at, Value **a)
+{
+    no_weights(at, a[0], "pad");
+    Node *x = tensor(e, at, a[0], "what is padded");
+    int64_t ints[2 * MAX_RANK];
+    pads_of(at, a[1], x->shape.rank, ints, ints + x->shape.rank);
+    if (a[2]->kind != VALUE_NUMBER && a[2]->kind != VALUE_BOOL)
+        error_at(at, "pad: the value must be a number, not %s", value_describe(a[2]));
+    Node *y = graph_pad(graph_at(e, at), x, ints, ints + x->shape.rank, a[2]->kind == VALUE_BOOL ? (double)a[2]->i : number_of(a[2]));
+    return value_tensor(y);
+}
+
+static Value *run_broadcast(Elaborator *e, const Place *at, Value **a)
+{
+    Shape s = shape_from_value(at, a[1], "what broadcast makes");
+    if (a[0]->kind == VALUE_NUMBER)
+        return value_tensor(graph_fill(graph_at(e, at), number_of(a[0]), s, F32));
+    no_weights(at, a[0], "broadcast");
+    Node *x = tensor(e, at, a[0], "what is broadcast");
+    Shape both = broadcast_shapes(at, &x->shape, &s, "broadcast");
+    if (!shape_equal(&both, &s))
+        error_at(at, "broadcast: %s does not become %s", shape_text(&x->shape), shape_text(&s));
+    return value_tensor(graph_broadcast(graph_at(e, at), x, s));
+}
+
+static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
+{
+    Node *x = tensor(e, at, a[0], "what is added to");
+    Node *i = tensor(e, at, a[1], "the index"), *v = tensor(e, at, a[2], "what is added");
+    if (dtype_is_float(i->dtype) || i->dtype == BOOL)
+        error_at(at, "scatter_add: the index must be whole numbers, not %s", dtype_name(i->dtype));
+    Dtype dtype = dtype_promote(x->dtype, v->dtype);
+    Graph *g = graph_at(e, at);
+    Node *in[3] = {graph_cast(g, x, dtype), i, graph_cast(g, v, dtype)};
+    int64_t axis = 0;
+    return value_tensor(graph_node(g, OP_SCATTER_ADD, in, 3, &axis, 1, NULL));
+}
+
+/* ---- makers */
+
+static Value *run_random(Elaborator *e, const Place *at, Value **a)
+{
+    Shape s = shape_from_value(at, a[0], "what random makes");
+    const char *path = random_path(e, e->key);
+    return value_tensor(graph_random(graph_at(e, at), s, path, e->in_model && !e->in_init));
+}
+
+static Value *run_arange(Elaborator *e, const Place *at, Value **a)
+{
+    int64_t n = whole_of(at, a[0], "arange's length");
+    if (n < 0 || n > INT32_MAX)
+        error_at(at, "arange of %" PRId64 " elements", n);
+    return value_tensor(graph_arange(graph_at(e, at), n));
+}
+
+static Value *run_tensor(Elaborator *e, const Place *at, Value **a)
+{
+    no_weights(at, a[0], "tensor");
+    Node *n = node_of(e, at, a[0], "the argument of tensor");
+    return value_tensor(a[0]->kind == VALUE_NUMBER ? graph_strong(graph_at(e, at), n, F32) : n);
+}
+
+static Value *run_stop_gradient(Elaborator *e, const Place *at, Value **a)
+{
+    if (a[0]->kind == VALUE_NUMBER || a[0]->kind == VALUE_BOOL)
+        return a[0];
+    if (a[0]->kind == VALUE_WEIGHTED) {
+        Node *value = graph_node(graph_at(e, at), OP_STOP_GRADIENT, &a[0]->node, 1, NULL, 0, NULL);
+        return weighted_value(e, at, value, a[0]->weight);
+    }
+    Node *x = node_of(e, at, a[0], "the argument of stop_gradient");
+    if (x->weak)
+        return a[0];
+    return value_tensor(graph_node(graph_at(e, at), OP_STOP_GRADIENT, &x, 1, NULL, 0, NULL));
+}
+
+/* ---- across samples */
+
+static Node *summable(Elaborator *e, const Place *at, const Value *v, const char *function)
+{
+    no_weights(at, v, function);
+    Node *x = tensor(e, at, v, format("the argument of %s", function));
+    bool small = x->dtype == BOOL || x->dtype == U8 || x->dtype == I8 || x->dtype == U16 || x->dtype == I16;
+    return small ? graph_cast(graph_at(e, at), x, I32) : x;
+}
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+static void use_group(Elaborator *e, const Place *at, int64_t n)
+{
+    int64_t least = e->model->group / gcd(e->model->group, n);
+    if (__builtin_mul_overflow(least, n, &e->model->group) || e->model->group > INT32_MAX)
+        error_at(at, "groups of %" PRId64 " samples do not go with the other groups: shards would have to begin at "
+                     "multiples of too large a number",
+                 n);
+}
+
+static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
+{
+    if (!e->in_model || e->in_init)
+        error_at(at, "batch_sum belongs in a model or a layer of it: there are no samples here");
+    if (!e->frame->training)
+        error_at(at, "batch_sum where 'training' is false: a prediction would depend on its neighbours; keep a state in "
+                     "training and read it here");
+    Node *x = summable(e, at, a[0], "batch_sum");
+    Graph *g = graph_at(e, at);
+    const Value *group = a[1];
+    if (group->kind == VALUE_STRING && strcmp(group->text, "batch") == 0) {
+        if (!x->sharded)
+            return value_tensor(graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)));
+        Node *y = graph_sum_samples(g, living(e, x), NULL, 0);
+        BatchSum s = {.node = y, .at = at};
+        APPEND(e->batch_sums, e->batch_sum_count, s);
+        return value_tensor(y);
+    }
+    if (group->kind == VALUE_STRING && strcmp(group->text, "shard") == 0) {
+        e->model->shard_statistics = true;
+        return value_tensor(graph_group_sum(g, living(e, x), 0));
+    }
+    if (group->kind == VALUE_STRING)
+        error_at(at, "samples are grouped by \"batch\", \"shard\" or a number, not by \"%s\"", group->text);
+    int64_t n = whole_of(at, group, "the number of samples in a group");
+    if (n < 1 || n > INT32_MAX)
+        error_at(at, "groups of %" PRId64 " samples", n);
+    use_group(e, at, n);
+    return value_tensor(graph_group_sum(g, living(e, x), n));
+}
+
+static Value *run_total(Elaborator *e, const Place *at, Value **a)
+{
+    if (!e->in_model || e->in_init)
+        error_at(at, "total belongs in a metric");
+    Node *x = summable(e, at, a[0], "total");
+    e->has_total = true;
+    x = living(e, x);
+    return value_tensor(graph_node(graph_at(e, at), OP_TOTAL, &x, 1, NULL, 0, NULL));
+}
+
+const Builtin PRIMITIVES[] = {
+    {"abs", "x", run_abs},
+    {"floor", "x", run_floor},
+    {"sqrt", "x", run_sqrt},
+    {"exp", "x", run_exp},
+    {"log", "x", run_log},
+    {"sin", "x", run_sin},
+    {"cos", "x", run_cos},
+    {"tanh", "x", run_tanh},
+    {"erf", "x", run_erf},
+    {"minimum", "a, b", run_minimum},
+    {"maximum", "a, b", run_maximum},
+    {"where", "condition, a, b", run_where},
+    {"sum", "x, axes = none, keep = false", run_sum},
+    {"max", "x, axes = none, keep = false", run_max},
+    {"argmax", "x, axis = -1", run_argmax},
+    {"cumsum", "x, axis = 0", run_cumsum},
+    {"top_k", "x, k, axis = -1", run_top_k},
+    {"einsum", "spec, a, b = none, c = none, d = none, e = none, f = none", run_einsum},
+    {"convolve", "x, w, stride = 1, padding = 0, dilation = 1, spread = 1, groups = 1", run_convolve},
+    {"window_max", "x, size, stride = none, padding = 0", run_window_max},
+    {"window_sum", "x, size, stride = none, padding = 0", run_window_sum},
+    {"reshape", "x, shape", run_reshape},
+    {"transpose", "x, order = none", run_transpose},
+    {"slice", "x, start, end, axis = 0, step = 1", run_slice},
+    {"concat", "list, axis = -1", run_concat},
+    {"pad", "x, padding, value = 0", run_pad},
+    {"broadcast", "x, shape", run_broadcast},
+    {"scatter_add", "x, i, v", run_scatter_add},
+    {"random", "shape", run_random},
+    {"arange", "n", run_arange},
+    {"tensor", "list", run_tensor},
+    {"stop_gradient", "x", run_stop_gradient},
+    {"batch_sum", "x, group = \"batch\"", run_batch_sum},
+    {"total", "x", run_total},
+    {NULL, NULL, NULL},
+};

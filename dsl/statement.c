@@ -1,0 +1,183 @@
+/* statement.c: blocks. `if` and `for` run here and now, in the scope of the call that they stand in. */
+#include "dsl/elaborate.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void assign(Elaborator *e, const Tree *t)
+{
+    const Tree *names = t->first, *value = names->next;
+    if (names->first->next) {
+        unpack(e, names, eval_results(e, value));
+        return;
+    }
+    const char *name = names->first->text;
+    e->shared_name = value->kind == TREE_CALL && value->first->kind == TREE_NAME && strcmp(value->first->text, "shared") == 0
+                         ? name
+                         : NULL;
+    Value *v = eval(e, value);
+    e->shared_name = NULL;
+    map_set(&e->frame->locals, name, v);
+    if (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) { /* readers want the user's names, not the library's */
+        Node *n = v->node;
+        if (!n->name || (!e->frame->library && n->at && n->at->source && n->at->source->library))
+            n->name = name;
+    }
+}
+
+static void run_assert(Elaborator *e, const Tree *t)
+{
+    if (eval_condition(e, t->first, "assert"))
+        return;
+    if (!t->first->next)
+        error_tree(e, t, "the assertion does not hold");
+    Value *message = eval(e, t->first->next);
+    error_tree(e, t, "%s", value_print(message));
+}
+
+static void run_return(Elaborator *e, const Tree *t)
+{
+    const Tree *first = t->first->first;
+    Frame *f = e->frame;
+    if (!first->next) {
+        f->result = eval_results(e, first);
+    } else {
+        Value **items = NULL;
+        int count = 0;
+        for (const Tree *v = first; v; v = v->next)
+            APPEND(items, count, eval(e, v));
+        f->result = value_list(items, count);
+        f->result->kind = VALUE_RESULTS;
+    }
+    f->returned = true;
+}
+
+static void run_for(Elaborator *e, const Tree *t)
+{
+    const Tree *names = t->first, *list = names->next, *body = list->next;
+    Value *v = eval(e, list);
+    if (v->kind == VALUE_TENSOR)
+        error_tree(e, list, "'for' runs at compile time and cannot go over %s; 'scan' is the loop along axis 0",
+                   value_describe(v));
+    if (v->kind != VALUE_LIST)
+        error_tree(e, list, "'for' needs a list, not %s%s", value_describe(v),
+                   v->kind == VALUE_NUMBER ? "; range(n) is the list 0, 1, ..." : "");
+    Frame *f = e->frame;
+    const char *before = f->loops;
+    for (int k = 0; k < v->count && !f->returned; k++) {
+        f->loops = format("%s.%d", before, k);
+        if (names->first->next)
+            unpack(e, names, v->items[k]);
+        else
+            map_set(&f->locals, names->first->text, v->items[k]);
+        run_block(e, body);
+    }
+    f->loops = before;
+}
+
+/* ---- scan: its body is checked once, with the first element; the stacked values have the right shapes */
+
+static Node *stacked(Elaborator *e, const Place *at, Node *n, int64_t steps)
+{
+    Shape s = {.rank = n->shape.rank + 1, .extent = {steps}};
+    if (n->shape.rank == MAX_RANK)
+        error_at(at, "a tensor of more than %d axes", MAX_RANK);
+    for (int k = 0; k < n->shape.rank; k++)
+        s.extent[k + 1] = n->shape.extent[k];
+    return graph_broadcast(graph_at(e, at), n->weak ? graph_strong(e->graph, n, F32) : n, s);
+}
+
+static void run_scan(Elaborator *e, const Tree *t)
+{
+    const Tree *names = t->first, *sources = names->next, *body = sources->next;
+    const Place *at = place_of(e, t);
+    not_yet(e, at, "scan");
+    Frame *f = e->frame;
+    Map before = {0};
+    for (int k = 0; k < f->locals.count; k++)
+        map_set(&before, f->locals.keys[k], f->locals.values[k]);
+    int64_t steps = -1;
+    const Tree *name = names->first, *source = sources->first;
+    for (; name && source; name = name->next, source = source->next) {
+        Node *x = node_of(e, place_of(e, source), eval(e, source), "what scan goes over");
+        if (x->shape.rank == 0)
+            error_tree(e, source, "scan goes along axis 0; this tensor has no axes");
+        if (steps >= 0 && x->shape.extent[0] != steps)
+            error_tree(e, source, "scan over axes of different lengths: %" PRId64 " and %" PRId64, steps, x->shape.extent[0]);
+        steps = x->shape.extent[0];
+        if (steps == 0)
+            error_tree(e, source, "scan over an axis of no elements");
+        map_set(&f->locals, name->text, take(e, at, x, 0, 0));
+        map_set(&before, name->text, map_get(&f->locals, name->text));
+    }
+    if (name || source)
+        error_at(at, "scan needs as many names as tensors");
+    const char *loops = f->loops;
+    f->loops = format("%s.s", loops);
+    run_block(e, body);
+    f->loops = loops;
+    for (int k = 0; k < f->locals.count; k++) {
+        const Value *now = f->locals.values[k], *old = map_get(&before, f->locals.keys[k]);
+        if (now == old || now->kind != VALUE_TENSOR)
+            continue;
+        if (!old) {
+            f->locals.values[k] = value_tensor(stacked(e, at, now->node, steps));
+        } else if (has_tensor(old) || old->kind == VALUE_NUMBER) {
+            Shape was = old->node ? old->node->shape : SCALAR;
+            if (!shape_equal(&was, &now->node->shape))
+                error_at(at, "'%s' is carried from step to step and must keep its shape: %s before, %s after the first step",
+                         f->locals.keys[k], shape_text(&was), shape_text(&now->node->shape));
+        }
+    }
+}
+
+/* ---- what stands where */
+
+static void must_be(const Elaborator *e, const Tree *t, bool here, const char *where)
+{
+    if (!here)
+        error_tree(e, t, "'%s' belongs in %s", tree_kind_name(t->kind), where);
+}
+
+static void run_statement(Elaborator *e, const Tree *t)
+{
+    FrameKind kind = e->frame->kind;
+    bool model = kind == FRAME_MODEL, layer = kind == FRAME_LAYER;
+    switch (t->kind) {
+    case TREE_ASSIGN:
+        if (kind == FRAME_TRAIN || kind == FRAME_RULE)
+            train_assign(e, t);
+        else
+            assign(e, t);
+        return;
+    case TREE_ASSERT: run_assert(e, t); return;
+    case TREE_IF: {
+        const Tree *block = t->first->next;
+        if (eval_condition(e, t->first, "if"))
+            run_block(e, block);
+        else if (block->next && block->next->kind == TREE_IF)
+            run_statement(e, block->next);
+        else if (block->next)
+            run_block(e, block->next);
+        return;
+    }
+    case TREE_FOR: run_for(e, t); return;
+    case TREE_INPUT: must_be(e, t, model, "a model"); declare_input(e, t); return;
+    case TREE_OUTPUT: must_be(e, t, model, "a model"); run_result(e, t); return;
+    case TREE_LOSS:
+    case TREE_METRIC: must_be(e, t, model || layer, "a model or a layer"); run_result(e, t); return;
+    case TREE_WEIGHT:
+    case TREE_STATE: must_be(e, t, model || layer, "a model or a layer"); declare_weight(e, t); return;
+    case TREE_UPDATE: must_be(e, t, model || layer, "a model or a layer"); run_update(e, t); return;
+    case TREE_SCAN: must_be(e, t, model || layer, "a model or a layer"); run_scan(e, t); return;
+    case TREE_RETURN: must_be(e, t, layer, "a layer"); run_return(e, t); return;
+    case TREE_RULE: must_be(e, t, kind == FRAME_TRAIN, "the train block"); train_rule(e, t); return;
+    default: die("a tree of kind %s is no statement", tree_kind_name(t->kind));
+    }
+}
+
+void run_block(Elaborator *e, const Tree *block)
+{
+    for (const Tree *t = block->first; t && !e->frame->returned; t = t->next)
+        run_statement(e, t);
+}

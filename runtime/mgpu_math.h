@@ -1,0 +1,279 @@
+/* mgpu_math.h: the functions of ops.def in emitted kernels, for every element type, by _Generic.
+ *
+ * double is libm. float has its own versions: without branches and tables, so that loops over them become vector code
+ * with gcc and clang at -O3 (no -ffast-math), within 2 ulp over the whole range, with the right values at
+ * infinities, NaNs, zeros and denormals. Polynomials are minimax fits; the reductions are those of Cody and Waite,
+ * "Software Manual for the Elementary Functions" (1980). */
+#ifndef MGPU_MATH_H
+#define MGPU_MATH_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- float: bits */
+
+static inline float mgpu_float_of(uint32_t bits)
+{
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline uint32_t mgpu_bits_of(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+/* to the nearest whole number, |v| < 2^22 */
+static inline float mgpu_round(float v) { return (v + 12582912.0f) - 12582912.0f; }
+
+/* 2^k, -126 <= k <= 127 */
+static inline float mgpu_power_of_two(int32_t k) { return mgpu_float_of((uint32_t)(k + 127) << 23); }
+
+/* ---- float: exponential and logarithm */
+
+/* 0 below -104, inf above 89 */
+static inline float mgpu_expf(float v)
+{
+    float x = v < -104.0f ? -104.0f : v > 89.0f ? 89.0f : v;
+    float k = mgpu_round(x * 1.44269504f);
+    float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = (p * r) * r + r + 1.0f;
+    int32_t whole = (int32_t)k, half = whole >> 1; /* in two steps: denormal results, and 2^128 */
+    float y = p * mgpu_power_of_two(half) * mgpu_power_of_two(whole - half);
+    return v != v ? v : y;
+}
+
+/* log(x) = k log 2 + log(m), sqrt(1/2) <= m < sqrt(2) */
+static inline float mgpu_logf(float x)
+{
+    bool tiny = x < 1.17549435e-38f;
+    float scaled = tiny ? x * 8388608.0f : x;
+    uint32_t bits = mgpu_bits_of(scaled) - 0x3f3504f3u;
+    float k = (float)((int32_t)bits >> 23) - (tiny ? 23.0f : 0.0f);
+    float f = mgpu_float_of((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+    float z = f * f;
+    float p = 7.0376836292e-2f;
+    p = p * f - 1.1514610310e-1f;
+    p = p * f + 1.1676998740e-1f;
+    p = p * f - 1.2420140846e-1f;
+    p = p * f + 1.4249322787e-1f;
+    p = p * f - 1.6668057665e-1f;
+    p = p * f + 2.0000714765e-1f;
+    p = p * f - 2.4999993993e-1f;
+    p = p * f + 3.3333331174e-1f;
+    float y = p * f * z + k * -2.12194440e-4f - 0.5f * z;
+    y = (f + y) + k * 0.693359375f;
+    y = x == INFINITY ? x : y;
+    y = x == 0.0f ? -INFINITY : y;
+    return x < 0.0f ? NAN : x != x ? x : y;
+}
+
+/* ---- float: circular and hyperbolic functions */
+
+/* x - k pi / 2 for |x| < 10^9, in double: pi / 2 in parts of 24 bits, so that products with k are exact */
+static inline float mgpu_quarter(float x, int32_t *quarter)
+{
+    double k = ((double)x * 0.63661977236758134308 + 6755399441055744.0) - 6755399441055744.0;
+    double r = (((double)x - k * 1.570796251296997) - k * 7.549789415861596e-08) - k * 5.390302858158119e-15;
+    *quarter = (int32_t)k & 3;
+    return (float)r;
+}
+
+static inline float mgpu_sine_of(float r, int32_t quarter)
+{
+    float z = r * r;
+    float s = -1.9515295891e-4f;
+    s = s * z + 8.3321608736e-3f;
+    s = s * z - 1.6666654611e-1f;
+    s = s * z * r + r;
+    float c = 2.443315711809948e-5f;
+    c = c * z - 1.388731625493765e-3f;
+    c = c * z + 4.166664568298827e-2f;
+    c = c * z * z - 0.5f * z + 1.0f;
+    float y = quarter & 1 ? c : s;
+    return quarter & 2 ? -y : y;
+}
+
+/* Beyond 10^9 floats are 64 apart, and sin is 0, cos is 1; NaN for infinities. */
+static inline float mgpu_sinf(float x)
+{
+    int32_t quarter;
+    bool known = x > -1e9f && x < 1e9f;
+    float r = mgpu_quarter(known ? x : 0.0f, &quarter);
+    float y = mgpu_sine_of(r, quarter);
+    return known ? (x == 0.0f ? x : y) : x - x;
+}
+
+static inline float mgpu_cosf(float x)
+{
+    int32_t quarter;
+    bool known = x > -1e9f && x < 1e9f;
+    float r = mgpu_quarter(known ? x : 0.0f, &quarter);
+    float y = mgpu_sine_of(r, quarter + 1);
+    return known ? y : x - x + 1.0f;
+}
+
+static inline float mgpu_tanhf(float x)
+{
+    float a = x < 0.0f ? -x : x;
+    float z = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    float small = p * z * x + x;
+    float large = 1.0f - 2.0f / (mgpu_expf(2.0f * (a > 10.0f ? 10.0f : a)) + 1.0f);
+    float y = a < 0.625f ? small : x < 0.0f ? -large : large;
+    return x != x ? x : y;
+}
+
+/* erf(x) = x P(x^2) near 0, 1 - e^(Q(|x|)) elsewhere */
+static inline float mgpu_erff(float x)
+{
+    float a = x < 0.0f ? -x : x;
+    float z = x * x;
+    float p = -5.96761703e-4f;
+    p = p * z + 4.99119423e-3f;
+    p = p * z - 2.67681349e-2f;
+    p = p * z + 1.12819925e-1f;
+    p = p * z - 3.76125336e-1f;
+    p = p * z + 1.28379166e-1f;
+    float small = p * x + x;
+    float b = a > 4.0f ? 4.0f : a;
+    float q = -1.72853470e-5f;
+    q = q * b + 3.83197126e-4f;
+    q = q * b - 3.88396438e-3f;
+    q = q * b + 2.42546219e-2f;
+    q = q * b - 1.06777877e-1f;
+    q = q * b - 6.34846687e-1f;
+    q = q * b - 1.28717512e-1f;
+    float large = 1.0f - mgpu_expf(q * b - b);
+    float y = a < 0.921875f ? small : x < 0.0f ? -large : large;
+    return x != x ? x : y;
+}
+
+/* ---- float: powers, by the exponential and logarithm of double, which are exact enough for any exponent */
+
+static inline double mgpu_log2_wide(float x)
+{
+    bool tiny = x < 1.17549435e-38f;
+    uint32_t bits = mgpu_bits_of(tiny ? x * 8388608.0f : x) - 0x3f3504f3u;
+    double k = (double)((int32_t)bits >> 23) - (tiny ? 23.0 : 0.0);
+    double m = (double)mgpu_float_of((bits & 0x007fffffu) + 0x3f3504f3u);
+    double s = (m - 1.0) / (m + 1.0), z = s * s; /* log m = 2 atanh s, |s| < 0.1716 */
+    double p = 1.0 / 13.0;
+    p = p * z + 1.0 / 11.0;
+    p = p * z + 1.0 / 9.0;
+    p = p * z + 1.0 / 7.0;
+    p = p * z + 1.0 / 5.0;
+    p = p * z + 1.0 / 3.0;
+    p = p * z + 1.0;
+    return k + p * s * 2.8853900817779268147;
+}
+
+static inline float mgpu_exp2_wide(double x)
+{
+    x = x < -160.0 ? -160.0 : x > 130.0 ? 130.0 : x;
+    double k = (x + 6755399441055744.0) - 6755399441055744.0, r = (x - k) * 0.69314718055994530942;
+    double p = 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    uint64_t bits = (uint64_t)((int64_t)(int32_t)k + 1023) << 52;
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return (float)(p * scale);
+}
+
+static inline float mgpu_powf(float x, float y)
+{
+    float a = x < 0.0f ? -x : x, b = y < 0.0f ? -y : y;
+    bool whole = b >= 8388608.0f || b == mgpu_round(b);
+    float halved = b * 0.5f;
+    bool odd = whole && b < 16777216.0f && !(halved >= 8388608.0f || halved == mgpu_round(halved));
+    bool plain = a > 0.0f && a < INFINITY && b < INFINITY;
+    float safe_y = y > 1e30f ? 1e30f : y < -1e30f ? -1e30f : y;
+    float r = mgpu_exp2_wide((double)(plain ? safe_y : 0.0f) * mgpu_log2_wide(plain ? a : 1.0f));
+    float at_end = (a == 0.0f) == (y < 0.0f) ? INFINITY : 0.0f; /* 0 or inf, to a power that is not 0 */
+    float far = a == 1.0f ? 1.0f : (a > 1.0f) == (y > 0.0f) ? INFINITY : 0.0f; /* to a power of +-inf */
+    r = a == 0.0f || a == INFINITY ? at_end : r;
+    r = b == INFINITY ? far : r;
+    bool negative = mgpu_bits_of(x) >> 31;
+    r = negative && odd ? -r : r;
+    r = x < 0.0f && !whole && a < INFINITY ? NAN : r;
+    r = x != x || y != y ? x + y : r;
+    return y == 0.0f || x == 1.0f ? 1.0f : r;
+}
+
+/* ---- the rest */
+
+static inline float mgpu_modf(float a, float b)
+{
+    float r = fmodf(a, b);
+    return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
+}
+
+static inline double mgpu_mod_double(double a, double b)
+{
+    double r = fmod(a, b);
+    return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
+}
+
+static inline int64_t mgpu_mod_whole(int64_t a, int64_t b)
+{
+    int64_t r = b == 0 || b == -1 ? 0 : a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+#define MGPU_TO_WHOLE(name, type, least, most)                                                                            \
+    static inline type mgpu_to_##name(double v) /* towards zero; what does not fit becomes the limit, NaN 0 */            \
+    {                                                                                                                     \
+        return v != v ? 0 : v <= (double)(least) ? (least) : v >= (double)(most) ? (most) : (type)v;                      \
+    }
+MGPU_TO_WHOLE(u8, uint8_t, 0, UINT8_MAX)
+MGPU_TO_WHOLE(i8, int8_t, INT8_MIN, INT8_MAX)
+MGPU_TO_WHOLE(u16, uint16_t, 0, UINT16_MAX)
+MGPU_TO_WHOLE(i16, int16_t, INT16_MIN, INT16_MAX)
+MGPU_TO_WHOLE(u32, uint32_t, 0, UINT32_MAX)
+MGPU_TO_WHOLE(i32, int32_t, INT32_MIN, INT32_MAX)
+MGPU_TO_WHOLE(i64, int64_t, INT64_MIN, INT64_MAX)
+#undef MGPU_TO_WHOLE
+
+#define mgpu_pow(a, b) _Generic((a), float: mgpu_powf(a, b), default: pow((double)(a), (double)(b)))
+#define mgpu_mod(a, b)                                                                                                    \
+    _Generic((a), float: mgpu_modf((float)(a), (float)(b)), double: mgpu_mod_double((double)(a), (double)(b)),            \
+             default: mgpu_mod_whole((int64_t)(a), (int64_t)(b)))
+#define mgpu_minimum(a, b) ((a) < (b) ? (a) : (b))
+#define mgpu_maximum(a, b) ((a) > (b) ? (a) : (b))
+#define mgpu_abs(a) _Generic((a), float: fabsf((float)(a)), double: fabs((double)(a)), default: (a) < 0 ? -(a) : (a))
+#define mgpu_floor(a) _Generic((a), float: floorf((float)(a)), default: floor((double)(a)))
+#define mgpu_sqrt(a) _Generic((a), float: sqrtf((float)(a)), default: sqrt((double)(a)))
+#define mgpu_exp(a) _Generic((a), float: mgpu_expf((float)(a)), default: exp((double)(a)))
+#define mgpu_log(a) _Generic((a), float: mgpu_logf((float)(a)), default: log((double)(a)))
+#define mgpu_sin(a) _Generic((a), float: mgpu_sinf((float)(a)), default: sin((double)(a)))
+#define mgpu_cos(a) _Generic((a), float: mgpu_cosf((float)(a)), default: cos((double)(a)))
+#define mgpu_tanh(a) _Generic((a), float: mgpu_tanhf((float)(a)), default: tanh((double)(a)))
+#define mgpu_erf(a) _Generic((a), float: mgpu_erff((float)(a)), default: erf((double)(a)))
+
+/* maxima: the first NaN is the largest of all */
+#define mgpu_beats(a, best) ((a) > (best) || ((a) != (a) && (best) == (best)))
+#define mgpu_larger(best, a) (mgpu_beats(a, best) ? (a) : (best))
+#pragma omp declare reduction(mgpu_larger : float, double, int32_t, int64_t, uint8_t, int8_t, uint16_t, int16_t, uint32_t    \
+                              : omp_out = mgpu_larger(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#endif

@@ -1,0 +1,150 @@
+/* predict.c: `predict`: files for the model's inputs -> its outputs, as .npy or .csv. */
+#include "runtime/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void nothing_to_collect(void *context, const Work *work)
+{
+    (void)context;
+    (void)work;
+}
+
+/* ---- IN: files in the order of the inputs, or NAME=FILE */
+static int named_input(const mgpu_program *p, const char *operand)
+{
+    const char *equals = strchr(operand, '=');
+    for (int i = 0; equals && i < p->input_count; i++)
+        if (strlen(p->inputs[i].tensor.name) == (size_t)(equals - operand) &&
+            memcmp(p->inputs[i].tensor.name, operand, (size_t)(equals - operand)) == 0)
+            return i;
+    return -1;
+}
+
+static void open_input(Dataset *d, const mgpu_program *p, int input, const char *path)
+{
+    Array *a = &d->columns[input];
+    if (a->data)
+        mgpu_fail(MGPU_BAD_USAGE, "there are two files for the input '%s'", p->inputs[input].tensor.name);
+    mgpu_open_file(a, p, input, path);
+    if (!d->samples)
+        d->samples = a->samples;
+    if (d->samples != a->samples)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %lld samples, the files before have %lld", path, (long long)a->samples, (long long)d->samples);
+}
+
+static void open_inputs(Dataset *d, const mgpu_program *p, const mgpu_plan *plan, const Options *o)
+{
+    bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(p, plan, 1u << MGPU_PHASE_PREDICT, wanted);
+    *d = (Dataset){.name = "predict", .columns = mgpu_allocate((size_t)p->input_count, sizeof(Array))};
+    for (int i = 0; i < o->operand_count; i++) {
+        int input = named_input(p, o->operands[i]);
+        if (input >= 0 && !wanted[input])
+            mgpu_fail(MGPU_BAD_USAGE, "%s: no output depends on the input '%s'", o->operands[i], p->inputs[input].tensor.name);
+        if (input >= 0)
+            open_input(d, p, input, strchr(o->operands[i], '=') + 1);
+    }
+    int next = 0;
+    for (int i = 0; i < o->operand_count; i++) {
+        if (named_input(p, o->operands[i]) >= 0)
+            continue;
+        while (next < p->input_count && (!wanted[next] || d->columns[next].data))
+            next++;
+        if (next == p->input_count)
+            mgpu_fail(MGPU_BAD_USAGE, "%s: the outputs depend on no further input", o->operands[i]);
+        open_input(d, p, next, o->operands[i]);
+    }
+    for (int i = 0; i < p->input_count; i++)
+        if (wanted[i] && !d->columns[i].data)
+            mgpu_fail(MGPU_BAD_USAGE, "there is no file for the input '%s'; usage: %s predict IN ... -o OUT", p->inputs[i].tensor.name, o->program);
+    free(wanted);
+}
+
+/* ---- OUT */
+static void write_csv(FILE *f, const mgpu_tensor *t, int64_t samples, const uint8_t *data)
+{
+    int64_t elements = mgpu_elements(t);
+    for (int64_t i = 0; i < elements; i++) {
+        if (t->rank)
+            fprintf(f, "%s%s_%lld", i ? "," : "", t->name, (long long)i);
+        else
+            fputs(t->name, f);
+    }
+    fputc('\n', f);
+    for (int64_t s = 0; s < samples; s++) {
+        for (int64_t i = 0; i < elements; i++)
+            fprintf(f, t->dtype == MGPU_F64 ? "%s%.17g" : "%s%.9g", i ? "," : "", mgpu_to_double(data, t->dtype, s * elements + i));
+        fputc('\n', f);
+    }
+}
+
+static void write_array(FILE *f, const mgpu_tensor *t, int64_t samples, const uint8_t *data)
+{
+    int64_t extent[MGPU_MAX_RANK + 1] = {samples};
+    memcpy(extent + 1, t->extent, (size_t)t->rank * sizeof *extent);
+    if (t->dtype != MGPU_BF16) {
+        mgpu_write_npy(f, t->dtype, t->rank + 1, extent, data);
+        return;
+    }
+    int64_t count = samples * mgpu_elements(t);
+    float *converted = mgpu_allocate((size_t)count, sizeof *converted);
+    mgpu_convert(converted, MGPU_F32, data, MGPU_BF16, count);
+    mgpu_write_npy(f, MGPU_F32, t->rank + 1, extent, converted);
+    free(converted);
+}
+
+static void write_output(const mgpu_program *p, const char *output, int number, int64_t samples, const uint8_t *data)
+{
+    const mgpu_tensor *t = &p->outputs[number];
+    const char *suffix = strrchr(output, '.');
+    char *path = p->output_count == 1 ? mgpu_format("%s", output)
+                                      : mgpu_format("%.*s-%s%s", (int)(suffix - output), output, t->name, suffix);
+    FILE *f = fopen(path, "wbe");
+    if (!f)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    if (strcmp(suffix, ".csv") == 0)
+        write_csv(f, t, samples, data);
+    else
+        write_array(f, t, samples, data);
+    if (fflush(f) != 0 || ferror(f) || fclose(f) != 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    char shape[200];
+    printf("%s: %lld x %s%s\n", path, (long long)samples, mgpu_dtype_name(t->dtype),
+           t->rank ? mgpu_shape_text(t->rank, t->extent, shape) : "");
+    free(path);
+}
+
+static void check_arguments(const mgpu_program *p, const Options *o)
+{
+    const char *suffix = o->output ? strrchr(o->output, '.') : NULL;
+    if (!o->output)
+        mgpu_fail(MGPU_BAD_USAGE, "predict needs a file to write: %s predict IN ... -o OUT.npy", o->program);
+    if (!suffix || (strcmp(suffix, ".npy") != 0 && strcmp(suffix, ".csv") != 0))
+        mgpu_fail(MGPU_BAD_USAGE, "-o %s: the name has to end in .npy or .csv", o->output);
+    if (!p->output_count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s has no outputs: write `output e` in the model", p->model_file);
+}
+
+int mgpu_predict(const mgpu_program *program, const Options *o)
+{
+    check_arguments(program, o);
+    Dataset data;
+    open_inputs(&data, program, mgpu_choose_plan(program, o), o);
+    Feed feed;
+    Engine *engine = mgpu_open_trained(program, o, &feed, nothing_to_collect, NULL);
+    uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
+    for (int i = 0; i < program->output_count; i++)
+        result[i] = mgpu_allocate((size_t)data.samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
+    mgpu_post_set(&feed, MGPU_PHASE_PREDICT, &data, 0, 0, result, NULL);
+    mgpu_engine_drain(engine);
+    for (int i = 0; i < program->output_count; i++) {
+        write_output(program, o->output, i, data.samples, result[i]);
+        free(result[i]);
+    }
+    free(result);
+    mgpu_engine_close(engine);
+    mgpu_close_set(&data, program);
+    return 0;
+}

@@ -1,0 +1,399 @@
+/* report.c: what the user sees of a run: the lines at its start, progress (one live line on a terminal, else a line now
+ * and then), a table with a row per epoch; and the log, one JSON object per line. Numbers of the log
+ * have the digits that give the program's precision back (%.9g, in f64 %.17g; null where they are not finite); in the
+ * table they are rounded. */
+#include "runtime/internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
+
+struct Reporter {
+    FILE *log;                 /* NULL: none */
+    const char *log_path;
+    int digits;                /* in the log */
+    bool terminal, live;       /* live: there is a line to be overwritten */
+    double began, printed_at;  /* of the run; of the last progress */
+    double last_finish;        /* of the step before */
+    double epoch_seconds; int64_t epoch_samples; /* in steps since the last row */
+    double rate;               /* samples/s, smoothed */
+    char *header;              /* of the table, as last printed */
+};
+
+const char *mgpu_grouped(int64_t n, char text[32])
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)n), out = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && digits[i - 1] != '-' && (length - i) % 3 == 0)
+            text[out++] = ',';
+        text[out++] = digits[i];
+    }
+    text[out] = 0;
+    return text;
+}
+
+double mgpu_report_value(const char *const *names, const double *values, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return values[i];
+    return NAN;
+}
+
+static bool is_loss(const char *name)
+{
+    return strncmp(name, "loss", 4) == 0 && (!name[4] || name[4] == '.');
+}
+
+Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path, bool append)
+{
+    Reporter *r = mgpu_allocate(1, sizeof *r);
+    r->digits = strcmp(program->precision, "f64") == 0 ? 17 : 9;
+    r->terminal = isatty(STDOUT_FILENO);
+    r->began = r->printed_at = r->last_finish = mgpu_seconds();
+    r->log_path = log_path;
+    if (log_path) {
+        r->log = fopen(log_path, append ? "ae" : "we");
+        if (!r->log)
+            mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", log_path, strerror(errno));
+    }
+    return r;
+}
+
+void mgpu_reporter_close(Reporter *r)
+{
+    if (r->log && (ferror(r->log) | fclose(r->log)))
+        mgpu_fail(MGPU_MACHINE_FAILED, "the log %s could not be written", r->log_path);
+    free(r->header);
+    free(r);
+}
+
+/* ---- the log */
+static bool begin_event(Reporter *r, const char *event)
+{
+    if (r->log)
+        fprintf(r->log, "{\"event\":\"%s\"", event);
+    return r->log != NULL;
+}
+
+static void log_whole(Reporter *r, const char *key, int64_t value)
+{
+    fprintf(r->log, ",\"%s\":%lld", key, (long long)value);
+}
+
+static void log_number(Reporter *r, const char *key, double value)
+{
+    fprintf(r->log, ",\"%s\":", key);
+    mgpu_json_write_number(r->log, value, r->digits);
+}
+
+static void log_text(Reporter *r, const char *key, const char *value)
+{
+    fprintf(r->log, ",\"%s\":", key);
+    mgpu_json_write_text(r->log, value);
+}
+
+/* the numbers that are losses of one term ("losses"), or those that are none ("metrics") */
+static void log_values(Reporter *r, const char *key, const Evaluation *e, bool losses)
+{
+    int written = 0;
+    fprintf(r->log, ",\"%s\":{", key);
+    for (int i = 0; i < e->count; i++) {
+        if (is_loss(e->names[i]) != losses || strcmp(e->names[i], "loss") == 0)
+            continue;
+        if (written++)
+            fputc(',', r->log);
+        mgpu_json_write_text(r->log, losses ? e->names[i] + 5 : e->names[i]);
+        fputc(':', r->log);
+        mgpu_json_write_number(r->log, e->values[i], r->digits);
+    }
+    fputc('}', r->log);
+}
+
+static bool has_terms(const Evaluation *e)
+{
+    for (int i = 0; i < e->count; i++)
+        if (is_loss(e->names[i]) && e->names[i][4])
+            return true;
+    return false;
+}
+
+static void end_event(Reporter *r)
+{
+    fputs("}\n", r->log);
+    fflush(r->log);
+}
+
+/* ---- the screen */
+static void clear_live(Reporter *r)
+{
+    if (r->live)
+        fputs("\r\033[K", stdout);
+    r->live = false;
+}
+
+static void print_arenas(const StartReport *s)
+{
+    char text[32];
+    int64_t first = mgpu_engine_arena_bytes(s->engine, 0);
+    bool same = true;
+    for (int d = 1; d < s->plan->devices; d++)
+        same = same && mgpu_engine_arena_bytes(s->engine, d) == first;
+    if (same) {
+        printf("arena %s bytes on %s, predicted = allocated\n", mgpu_grouped(first, text), s->plan->devices == 1 ? "the device" : "each device");
+        return;
+    }
+    fputs("arenas", stdout);
+    for (int d = 0; d < s->plan->devices; d++)
+        printf("%s %s", d ? "," : "", mgpu_grouped(mgpu_engine_arena_bytes(s->engine, d), text));
+    puts(" bytes, predicted = allocated");
+}
+
+static void print_start(const StartReport *s)
+{
+    char a[32], b[32];
+    const mgpu_program *p = s->program;
+    printf("%s (%s): %s parameters, %s\n", p->name, p->model_file, mgpu_grouped(p->parameters, a), p->precision);
+    printf("%s training samples", mgpu_grouped(s->train_samples, a));
+    if (s->valid_samples)
+        printf(", %s for validation", mgpu_grouped(s->valid_samples, a));
+    printf("; %s steps%s", mgpu_grouped(s->total_steps, a), s->step ? ", going on behind step " : "");
+    printf("%s\n", s->step ? mgpu_grouped(s->step, b) : "");
+    printf("global batch %lld", (long long)p->batch);
+    if (p->accumulate > 1)
+        printf(" in %lld micro-batches of %lld", (long long)p->accumulate, (long long)s->plan->micro);
+    printf("; %d %s device%s with ", s->plan->devices, s->plan->kind, s->plan->devices == 1 ? "" : "s");
+    for (int d = 0; d < s->plan->devices; d++)
+        printf("%s%lld", d ? " + " : "", (long long)s->plan->device[d].shard.share);
+    puts(p->accumulate > 1 ? " samples of each" : " samples");
+    print_arenas(s);
+    fflush(stdout);
+}
+
+void mgpu_report_start(Reporter *r, const StartReport *s)
+{
+    print_start(s);
+    if (!begin_event(r, "start"))
+        return;
+    log_text(r, "model", s->program->name);
+    log_text(r, "version", MGPU_VERSION);
+    log_text(r, "precision", s->program->precision);
+    log_whole(r, "parameters", s->program->parameters);
+    log_whole(r, "batch", s->program->batch);
+    log_whole(r, "accumulate", s->program->accumulate > 1 ? s->program->accumulate : 1);
+    log_text(r, "kind", s->plan->kind);
+    log_whole(r, "devices", s->plan->devices);
+    fputs(",\"batch_per_device\":[", r->log);
+    for (int d = 0; d < s->plan->devices; d++)
+        fprintf(r->log, "%s%lld", d ? "," : "", (long long)s->plan->device[d].shard.share);
+    fputs("],\"arena_bytes\":[", r->log);
+    for (int d = 0; d < s->plan->devices; d++)
+        fprintf(r->log, "%s%lld", d ? "," : "", (long long)mgpu_engine_arena_bytes(s->engine, d));
+    fprintf(r->log, "],\"seed\":%llu", (unsigned long long)s->seed);
+    log_whole(r, "train_samples", s->train_samples);
+    log_whole(r, "valid_samples", s->valid_samples);
+    log_whole(r, "step", s->step);
+    log_whole(r, "epoch", s->epoch);
+    log_whole(r, "total_steps", s->total_steps);
+    end_event(r);
+}
+
+void mgpu_report_resume(Reporter *r)
+{
+    r->last_finish = mgpu_seconds();
+}
+
+static const char *duration(double seconds, char text[32])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(text, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, 32, "%lld:%02lld", s / 60, s % 60);
+    return text;
+}
+
+static void print_progress(Reporter *r, const StepReport *s, double loss, double lr)
+{
+    double now = mgpu_seconds();
+    if (now - r->printed_at < (r->terminal ? LIVE_EVERY_S : LINE_EVERY_S))
+        return;
+    r->printed_at = now;
+    clear_live(r);
+    char rate[32], left[32];
+    int64_t epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch;
+    printf("epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)s->epoch + 1, (long long)epochs,
+           (long long)((s->step - 1) % s->steps_per_epoch + 1), (long long)s->steps_per_epoch, loss);
+    if (!isnan(lr))
+        printf("  lr %.4g", lr);
+    printf("  %s samples/s", mgpu_grouped((int64_t)r->rate, rate));
+    double seconds = (now - r->began) / (double)s->step * (double)(s->total_steps - s->step);
+    if (r->rate > 0 && s->step)
+        seconds = (double)(s->total_steps - s->step) * (double)s->samples / r->rate;
+    printf("  %s left", duration(seconds, left));
+    if (!r->terminal)
+        putchar('\n');
+    r->live = r->terminal;
+    fflush(stdout);
+}
+
+void mgpu_report_step(Reporter *r, const StepReport *s)
+{
+    double seconds = s->finished_at - r->last_finish;
+    r->last_finish = s->finished_at;
+    double rate = seconds > 0 ? (double)s->samples / seconds : 0;
+    r->rate = r->rate > 0 ? 0.9 * r->rate + 0.1 * rate : rate;
+    r->epoch_seconds += seconds;
+    r->epoch_samples += s->samples;
+    double loss = mgpu_report_value(s->names, s->values, s->count, "loss");
+    double lr = mgpu_report_value(s->names, s->values, s->count, "lr");
+    print_progress(r, s, loss, lr);
+    if (!begin_event(r, "step"))
+        return;
+    Evaluation e = {.names = s->names, .values = s->values, .count = s->count};
+    log_whole(r, "step", s->step);
+    log_whole(r, "epoch", s->epoch);
+    log_whole(r, "samples", s->samples);
+    log_number(r, "loss", loss);
+    log_number(r, "lr", lr);
+    log_number(r, "grad_norm", mgpu_report_value(s->names, s->values, s->count, "grad_norm"));
+    fputs(",\"loss_scale\":null,\"skipped\":false", r->log);
+    log_number(r, "samples_per_s", rate);
+    log_number(r, "input_wait_ms", s->input_wait_ms);
+    if (has_terms(&e))
+        log_values(r, "losses", &e, true);
+    end_event(r);
+}
+
+void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t step)
+{
+    if (!begin_event(r, "eval"))
+        return;
+    log_text(r, "split", e->split);
+    log_whole(r, "epoch", epoch);
+    log_whole(r, "step", step);
+    log_whole(r, "samples", e->samples);
+    log_number(r, "loss", mgpu_report_value(e->names, e->values, e->count, "loss"));
+    if (has_terms(e))
+        log_values(r, "losses", e, true);
+    log_values(r, "metrics", e, false);
+    end_event(r);
+}
+
+/* ---- the table: header and row are made by the same walk, so that their columns agree */
+typedef struct Table { FILE *header, *row; } Table;
+
+static void column(Table *t, const char *prefix, const char *name, const char *value)
+{
+    char title[100];
+    snprintf(title, sizeof title, "%s%s", prefix, name);
+    int width = (int)strlen(title) > 9 ? (int)strlen(title) : 9;
+    fprintf(t->header, "  %*s", width, title);
+    fprintf(t->row, "  %*s", width, value);
+}
+
+static void number_column(Table *t, const char *prefix, const char *name, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, fabs(value) < 1e-3 || fabs(value) >= 1e5 ? "%.3g" : "%.5g", value);
+    column(t, prefix, name, value == 0 ? "0" : text);
+}
+
+static void evaluation_columns(Table *t, const char *prefix, const Evaluation *e, double loss)
+{
+    number_column(t, prefix, "loss", loss);
+    for (int i = 0; i < e->count; i++)
+        if (strcmp(e->names[i], "loss") != 0)
+            number_column(t, prefix, e->names[i], e->values[i]);
+}
+
+void mgpu_report_epoch(Reporter *r, const EpochReport *e)
+{
+    char *header = NULL, *row = NULL, text[32];
+    size_t length;
+    Table t = {open_memstream(&header, &length), open_memstream(&row, &length)};
+    if (!t.header || !t.row)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a line");
+    double rate = r->epoch_seconds > 0 ? (double)r->epoch_samples / r->epoch_seconds : 0;
+    snprintf(text, sizeof text, "%lld", (long long)e->epoch + 1);
+    fprintf(t.header, "%5s", "epoch");
+    fprintf(t.row, "%5s", text);
+    evaluation_columns(&t, "", &e->train, e->loss);
+    if (e->valid.split)
+        evaluation_columns(&t, "valid ", &e->valid, mgpu_report_value(e->valid.names, e->valid.values, e->valid.count, "loss"));
+    if (!isnan(e->lr))
+        number_column(&t, "", "lr", e->lr);
+    column(&t, "", "samples/s", mgpu_grouped((int64_t)rate, text));
+    column(&t, "", "time", duration(mgpu_seconds() - r->began, text));
+    fclose(t.header);
+    fclose(t.row);
+    clear_live(r);
+    if (!r->header || strcmp(r->header, header) != 0)
+        printf("%s\n", header);
+    printf("%s\n", row);
+    fflush(stdout);
+    free(row);
+    free(r->header);
+    r->header = header;
+    if (begin_event(r, "epoch")) {
+        log_whole(r, "epoch", e->epoch);
+        log_whole(r, "step", e->step);
+        log_whole(r, "samples", e->train.samples);
+        log_number(r, "loss", e->loss);
+        log_values(r, "metrics", &e->train, false);
+        log_number(r, "lr", e->lr);
+        log_number(r, "samples_per_s", rate);
+        log_number(r, "seconds", mgpu_seconds() - r->began);
+        end_event(r);
+    }
+    r->epoch_seconds = 0;
+    r->epoch_samples = 0;
+}
+
+void mgpu_report_checkpoint(Reporter *r, const char *folder, int64_t step, int64_t epoch)
+{
+    if (!begin_event(r, "checkpoint"))
+        return;
+    log_whole(r, "step", step);
+    log_whole(r, "epoch", epoch);
+    log_text(r, "path", folder);
+    end_event(r);
+}
+
+void mgpu_report_warning(Reporter *r, const char *pattern, ...)
+{
+    char *text;
+    va_list arguments;
+    va_start(arguments, pattern);
+    int length = vasprintf(&text, pattern, arguments);
+    va_end(arguments);
+    if (length < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a message");
+    clear_live(r);
+    fflush(stdout);
+    fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, text);
+    if (begin_event(r, "warning")) {
+        log_text(r, "message", text);
+        end_event(r);
+    }
+    free(text);
+}
+
+void mgpu_report_end(Reporter *r, int64_t step, int64_t epoch, int status)
+{
+    clear_live(r);
+    fflush(stdout);
+    if (!begin_event(r, "end"))
+        return;
+    log_whole(r, "step", step);
+    log_whole(r, "epoch", epoch);
+    log_number(r, "seconds", mgpu_seconds() - r->began);
+    log_whole(r, "status", status);
+    end_event(r);
+}

@@ -1,0 +1,364 @@
+/* mutate.c: one small change to a schedule.
+ *
+ * A mutant is a copy as deep as the change: the changed phase of the changed device (or of all phases, where the change
+ * is to what persists). A try that finds nothing to change returns NULL. */
+#include "tests/mutation/mutation.h"
+
+#include <string.h>
+
+const char *const MUTATION_NAME[MUTATIONS] = {"drop_wait",      "swap_neighbours",   "shift_buffer", "shrink_buffer",
+                                              "change_samples", "change_collective", "wrong_slot",   "wrong_step"};
+
+/* ---- copies */
+
+static void *copy_array(const void *from, size_t bytes)
+{
+    void *copy = allocate(bytes);
+    if (bytes)
+        memcpy(copy, from, bytes);
+    return copy;
+}
+
+#define COPY(array, count) ((array) = copy_array((array), sizeof *(array) * (size_t)(count)))
+
+static Schedule *copy_schedule(const Schedule *s)
+{
+    Schedule *copy = NEW(Schedule);
+    *copy = *s;
+    COPY(copy->phases, s->phase_count);
+    return copy;
+}
+
+static DeviceSchedule *own_device(Schedule *s, int phase, int device)
+{
+    PhaseSchedule *p = &s->phases[phase];
+    COPY(p->devices, s->devices);
+    COPY(p->collectives, p->collective_count);
+    for (int c = 0; c < p->collective_count; c++)
+        COPY(p->collectives[c].ops, s->devices);
+    DeviceSchedule *d = &p->devices[device];
+    COPY(d->buffers, d->buffer_count);
+    COPY(d->ops, d->op_count);
+    for (int o = 0; o < d->op_count; o++) {
+        COPY(d->ops[o].reads, d->ops[o].read_count);
+        COPY(d->ops[o].writes, d->ops[o].write_count);
+        COPY(d->ops[o].waits, d->ops[o].wait_count);
+    }
+    return d;
+}
+
+/* ---- kinds. Each gets its own copy of one device of one phase. */
+
+typedef struct Change {
+    Schedule *s;
+    int phase, device;
+    DeviceSchedule *d;
+    Random *random;
+    const char *what;
+} Change;
+
+static bool pick_op(const Change *c, bool (*fits)(const Change *, const ScheduledOp *), int *op)
+{
+    int count = 0;
+    for (int o = 0; o < c->d->op_count; o++)
+        count += fits(c, &c->d->ops[o]);
+    if (!count)
+        return false;
+    int pick = random_below(c->random, count);
+    for (*op = 0; !fits(c, &c->d->ops[*op]) || pick-- > 0; ++*op)
+        ;
+    return true;
+}
+
+static bool waits_for_something(const Change *c, const ScheduledOp *op)
+{
+    (void)c;
+    return op->wait_count > 0;
+}
+
+static bool reduces(const Change *c, const ScheduledOp *op)
+{
+    (void)c;
+    return op->verb == VERB_REDUCE;
+}
+
+static bool has_slots(const Change *c, const Access *a)
+{
+    return c->d->buffers[a->buffer].slots > 1;
+}
+
+static bool uses_slots(const Change *c, const ScheduledOp *op)
+{
+    for (int i = 0; i < op->read_count; i++)
+        if (has_slots(c, &op->reads[i]))
+            return true;
+    for (int i = 0; i < op->write_count; i++)
+        if (has_slots(c, &op->writes[i]))
+            return true;
+    return false;
+}
+
+static const char *op_name(const Change *c, int op)
+{
+    return format("d%d.%s", c->device, c->d->ops[op].id);
+}
+
+static bool drop_wait(Change *c)
+{
+    int o;
+    if (!pick_op(c, waits_for_something, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    int w = random_below(c->random, op->wait_count);
+    c->what = format("%s no longer waits for %s@-%d", op_name(c, o), op_name(c, op->waits[w].op), op->waits[w].back);
+    op->waits[w] = op->waits[--op->wait_count];
+    return true;
+}
+
+static void swap_ops(Change *c, int a, int b)
+{
+    ScheduledOp first = c->d->ops[a];
+    c->d->ops[a] = c->d->ops[b];
+    c->d->ops[b] = first;
+    for (int o = 0; o < c->d->op_count; o++)
+        for (int w = 0; w < c->d->ops[o].wait_count; w++) {
+            int *op = &c->d->ops[o].waits[w].op;
+            *op = *op == a ? b : *op == b ? a : *op;
+        }
+    PhaseSchedule *p = &c->s->phases[c->phase];
+    for (int k = 0; k < p->collective_count; k++) {
+        int *op = &p->collectives[k].ops[c->device];
+        *op = *op == a ? b : *op == b ? a : *op;
+    }
+}
+
+static bool swap_neighbours(Change *c)
+{
+    if (!c->d->op_count)
+        return false;
+    int a = random_below(c->random, c->d->op_count), b = a + 1;
+    while (b < c->d->op_count && c->d->ops[b].lane != c->d->ops[a].lane)
+        b++;
+    if (b == c->d->op_count)
+        return false;
+    c->what = format("%s and %s change places", op_name(c, a), op_name(c, b));
+    swap_ops(c, a, b);
+    return true;
+}
+
+/* a change to a buffer that persists is made in all phases three times of four */
+static bool change_buffer(Change *c, int buffer, int64_t offset, int64_t bytes, int slots)
+{
+    Buffer *b = &c->d->buffers[buffer];
+    bool persistent = b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE;
+    bool everywhere = persistent && random_below(c->random, 4) > 0;
+    if (offset == b->offset && bytes == b->bytes && slots == b->slots)
+        return false;
+    c->what = format("d%d.%s moves from %lld, %d x %lld bytes to %lld, %d x %lld bytes%s", c->device, b->name, (long long)b->offset,
+                     b->slots, (long long)b->bytes, (long long)offset, slots, (long long)bytes, everywhere ? " in all phases" : "");
+    const char *name = b->name;
+    for (int p = 0; p < c->s->phase_count; p++) {
+        if (p != c->phase && !everywhere)
+            continue;
+        DeviceSchedule *d = p == c->phase ? c->d : own_device(c->s, p, c->device);
+        for (int i = 0; i < d->buffer_count; i++)
+            if (strcmp(d->buffers[i].name, name) == 0) {
+                d->buffers[i].offset = offset;
+                d->buffers[i].bytes = bytes;
+                d->buffers[i].slots = slots;
+            }
+    }
+    return true;
+}
+
+static bool shift_buffer(Change *c)
+{
+    if (!c->d->buffer_count)
+        return false;
+    int buffer = random_below(c->random, c->d->buffer_count);
+    const Buffer *b = &c->d->buffers[buffer];
+    int64_t offset = b->offset;
+    switch (random_below(c->random, 5)) {
+    case 0: offset += 64; break;
+    case 1: offset -= 64; break;
+    case 2: offset += 4 * (1 + random_below(c->random, 15)); break;
+    case 3: offset += 64 * (random_below(c->random, 65) - 32); break;
+    case 4: offset = c->d->buffers[random_below(c->random, c->d->buffer_count)].offset; break;
+    }
+    return change_buffer(c, buffer, offset, b->bytes, b->slots);
+}
+
+static bool shrink_arena(Change *c)
+{
+    bool staging = random_below(c->random, 3) == 0;
+    int64_t *bytes = staging ? &c->d->staging_bytes : &c->d->arena_bytes, by = 64 * (1 + random_below(c->random, 8));
+    if (*bytes < by)
+        return false;
+    c->what = format("the %s of d%d has %lld bytes less", staging ? "staging arena" : "arena", c->device, (long long)by);
+    *bytes -= by;
+    return true;
+}
+
+/* What a kernel reads, and what it writes of a variable, is declared and trusted: a shorter access of that kind is another
+ * program, not a wrong schedule. A shorter write of anything else leaves bytes that somebody reads, or nobody. */
+static bool shrink_write(Change *c)
+{
+    ScheduledOp *op = &c->d->ops[random_below(c->random, c->d->op_count)];
+    if (!op->write_count)
+        return false;
+    Access *a = &op->writes[random_below(c->random, op->write_count)];
+    int64_t bytes = a->end - a->begin;
+    if (bytes < 8 || c->d->buffers[a->buffer].kind == BUFFER_VARIABLE)
+        return false;
+    int64_t by = 4 * (1 + random_below(c->random, (int)(bytes < 4096 ? bytes / 4 - 1 : 1023)));
+    c->what = format("%s writes %lld bytes less of %s", op_name(c, (int)(op - c->d->ops)), (long long)by,
+                     c->d->buffers[a->buffer].name);
+    a->end -= by;
+    return true;
+}
+
+static bool shrink_buffer(Change *c)
+{
+    if (!c->d->buffer_count || !c->d->op_count)
+        return false;
+    int buffer = random_below(c->random, c->d->buffer_count);
+    const Buffer *b = &c->d->buffers[buffer];
+    switch (random_below(c->random, 4)) {
+    case 0:
+        if (b->bytes == 0)
+            return false;
+        return change_buffer(c, buffer, b->offset, b->bytes - 1 - random_below(c->random, (int)(b->bytes < 64 ? b->bytes : 64)),
+                             b->slots);
+    case 1: return b->slots > 1 && change_buffer(c, buffer, b->offset, b->bytes, b->slots - 1);
+    case 2: return shrink_arena(c);
+    default: return shrink_write(c);
+    }
+}
+
+static bool change_samples(Change *c)
+{
+    int how = random_below(c->random, 5), by = 1 + random_below(c->random, 2);
+    bool everywhere = random_below(c->random, 3) > 0;
+    if (random_below(c->random, 2))
+        by = -by;
+    if ((how == 1 || how == 2) && c->d->share + by < 0)
+        return false;
+    int other = c->device == 0 ? 1 : c->device - 1;
+    if (how == 4 && (c->s->devices < 2 || c->d->share + by < 0 || c->s->phases[c->phase].devices[other].share - by < 0))
+        return false;
+    static const char *const HOW[] = {"the first sample of d%d moves by %d%s", "d%d has %+d samples%s",
+                                      "d%d begins %d later and has as many less%s", "d%d has room for %+d samples%s",
+                                      "d%d takes %d samples of another device%s"};
+    for (int p = 0; p < c->s->phase_count; p++) {
+        if (p != c->phase && !everywhere)
+            continue;
+        if (p != c->phase)
+            own_device(c->s, p, c->device);
+        DeviceSchedule *d = &c->s->phases[p].devices[c->device], *from = how == 4 ? &c->s->phases[p].devices[other] : NULL;
+        switch (how) {
+        case 0: d->first += by; break;
+        case 1: d->share += by; break;
+        case 2: d->first -= by, d->share += by; break;
+        case 3: d->capacity += by; break;
+        case 4:
+            d->share += by;
+            from->share -= by;
+            (other > c->device ? from : d)->first += other > c->device ? by : -by;
+            from->capacity = from->share > 1 ? from->share : 1;
+            break;
+        }
+        if (how != 3)
+            d->capacity = d->share > 1 ? d->share : 1;
+    }
+    c->what = format(HOW[how], c->device, by, everywhere ? " in all phases" : "");
+    return true;
+}
+
+static bool change_collective(Change *c)
+{
+    int o;
+    PhaseSchedule *p = &c->s->phases[c->phase];
+    if (c->s->devices < 2 || !pick_op(c, reduces, &o))
+        return false;
+    int target = c->d->ops[o].target, next = o + 1;
+    while (next < c->d->op_count && c->d->ops[next].verb != VERB_REDUCE)
+        next++;
+    int how = next < c->d->op_count ? random_below(c->random, 3) : 0;
+    if (how == 0) { /* skipped: what waited for it waits for nothing */
+        c->what = format("%s is skipped", op_name(c, o));
+        for (int i = 0; i < c->d->op_count; i++) {
+            ScheduledOp *op = &c->d->ops[i];
+            for (int w = op->wait_count - 1; w >= 0; w--) {
+                if (op->waits[w].op == o)
+                    op->waits[w] = op->waits[--op->wait_count];
+                else if (op->waits[w].op > o)
+                    op->waits[w].op--;
+            }
+        }
+        memmove(&c->d->ops[o], &c->d->ops[o + 1], sizeof *c->d->ops * (size_t)(--c->d->op_count - o));
+        for (int k = 0; k < p->collective_count; k++) {
+            int *op = &p->collectives[k].ops[c->device];
+            *op = k == target ? -1 : *op > o ? *op - 1 : *op;
+        }
+    } else if (how == 1) {
+        c->what = format("the collectives %s and %s change places", op_name(c, o), op_name(c, next));
+        swap_ops(c, o, next);
+    } else {
+        int other = c->d->ops[next].target;
+        c->what = format("%s and %s belong to each other's collectives", op_name(c, o), op_name(c, next));
+        c->d->ops[o].target = other;
+        c->d->ops[next].target = target;
+        p->collectives[target].ops[c->device] = next;
+        p->collectives[other].ops[c->device] = o;
+    }
+    return true;
+}
+
+static bool wrong_slot(Change *c)
+{
+    int o;
+    if (!pick_op(c, uses_slots, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    int k;
+    Access *a;
+    do {
+        k = random_below(c->random, op->read_count + op->write_count);
+        a = k < op->read_count ? &op->reads[k] : &op->writes[k - op->read_count];
+    } while (!has_slots(c, a));
+    int slots = c->d->buffers[a->buffer].slots, by = random_below(c->random, 2 * slots) - slots;
+    by += by >= 0;
+    c->what = format("%s %s slot %+d of %s, not %+d", op_name(c, o), k < op->read_count ? "reads" : "writes", a->slot + by,
+                     c->d->buffers[a->buffer].name, a->slot);
+    a->slot += by;
+    return true;
+}
+
+static bool wrong_step(Change *c)
+{
+    int o;
+    if (!pick_op(c, waits_for_something, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    Wait *w = &op->waits[random_below(c->random, op->wait_count)];
+    int back = random_below(c->random, 4);
+    if (back == w->back)
+        return false;
+    c->what = format("%s waits for %s@-%d, not @-%d", op_name(c, o), op_name(c, w->op), back, w->back);
+    w->back = back;
+    return true;
+}
+
+Schedule *mutate(const Schedule *s, Mutation kind, Random *random, const char **what, int *phase)
+{
+    static bool (*const MAKE[MUTATIONS])(Change *) = {drop_wait,      swap_neighbours,   shift_buffer, shrink_buffer,
+                                                      change_samples, change_collective, wrong_slot,   wrong_step};
+    Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count), .device = random_below(random, s->devices),
+                .random = random};
+    c.d = own_device(c.s, c.phase, c.device);
+    if (!MAKE[kind](&c))
+        return NULL;
+    *what = format("%s, phase %s: %s", MUTATION_NAME[kind], s->phases[c.phase].name, c.what);
+    *phase = c.phase;
+    return c.s;
+}

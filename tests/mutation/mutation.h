@@ -1,0 +1,42 @@
+/* mutation.h: what the files of the mutation test share.
+ *
+ *   mutate.c   one small change to a schedule, of a kind
+ *   oracle.c   does a change matter? Runs schedules on tokens instead of numbers; shares no code with the verifier
+ *   main.c     the verifier against the oracle */
+#ifndef MGPU_MUTATION_H
+#define MGPU_MUTATION_H
+
+#include "compiler/compiler.h"
+
+/* ---- random numbers: splitmix64 */
+typedef struct Random { uint64_t state; } Random;
+uint64_t random_bits(Random *);
+int random_below(Random *, int n);
+uint64_t mix(uint64_t hash, uint64_t word);
+
+/* ---- mutate.c */
+typedef enum Mutation {
+    DROP_WAIT,
+    SWAP_NEIGHBOURS,  /* of a lane */
+    SHIFT_BUFFER,
+    SHRINK_BUFFER,    /* its bytes, its slots, a write to it; the arena */
+    CHANGE_SAMPLES,   /* the bounds of a shard */
+    CHANGE_COLLECTIVE,/* reorder, skip or exchange one on one device */
+    WRONG_SLOT,
+    WRONG_STEP,       /* wait for another step */
+    MUTATIONS
+} Mutation;
+extern const char *const MUTATION_NAME[MUTATIONS];
+/* A mutant that shares what did not change; NULL: this try found nothing to change. *phase: where the change is. */
+Schedule *mutate(const Schedule *, Mutation, Random *, const char **what, int *phase);
+
+/* ---- oracle.c */
+enum { RUN_STEPS = 8 };
+/* a run whose middle are several steps of `phase`, with two other phases, any, before, in it and behind */
+void choose_run(const Schedule *, int phase, Random *, int steps[RUN_STEPS]);
+/* What a run leaves: variables, reports, outputs. NULL and *result, or why it does not end. */
+const char *run_once(const Schedule *, const int steps[RUN_STEPS], uint64_t *result);
+/* NULL: every order that was tried leaves `expected`: both orders of all conflicting pairs that the schedule leaves
+ * unordered, then `orders` random ones. Else what differs. */
+const char *find_difference(const Schedule *, const int steps[RUN_STEPS], uint64_t expected, int orders, Random *);
+#endif

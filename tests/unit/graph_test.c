@@ -1,0 +1,316 @@
+/* graph_test.c: building graphs: types, shapes, numbers, sharing, capture, copies, printing, the interpreter's meaning of
+ * single operations, Philox, and what the user is told of shapes that do not fit. */
+#include "compiler/passes.h"
+#include "runtime/mgpu_random.h"
+
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failed;
+
+static void report(const char *name, bool good, const char *why)
+{
+    if (good)
+        printf("ok graph: %s\n", name);
+    else
+        printf("not ok graph: %s: %s\n", name, why);
+    failed += !good;
+}
+
+static Model model;
+
+static Graph *empty_graph(void)
+{
+    static Input inputs[] = {{.name = "x", .dtype = F32, .shape = {2, {3, 4}}}, {.name = "image", .dtype = U8, .shape = {1, {4}}},
+                             {.name = "label", .dtype = I32}, {.name = "mask", .dtype = BOOL, .shape = {1, {4}}}};
+    static Variable variables[] = {{.name = "w", .dtype = F32, .shape = {2, {5, 4}}, .trained = true}};
+    model = (Model){.inputs = inputs, .input_count = 4, .variables = variables, .variable_count = 1};
+    return graph_new(&model, "test", NULL);
+}
+
+/* ---- types */
+
+static void test_types(void)
+{
+    static const struct { Dtype a, b, both; } CASES[] = {
+        {BOOL, U8, U8}, {U8, I8, I16}, {U8, I16, I16}, {U16, I16, I32}, {U32, I32, I64}, {U8, U32, U32}, {I64, F16, F16},
+        {F16, BF16, F32}, {F16, F32, F32}, {F32, F64, F64}, {BOOL, BOOL, BOOL}, {U32, I64, I64}, {I8, U16, I32},
+    };
+    for (int i = 0; i < COUNT(CASES); i++)
+        if (dtype_promote(CASES[i].a, CASES[i].b) != CASES[i].both || dtype_promote(CASES[i].b, CASES[i].a) != CASES[i].both)
+            report("promotion", false, format("%s with %s", dtype_name(CASES[i].a), dtype_name(CASES[i].b)));
+    report("promotion", true, NULL);
+    Graph *g = empty_graph();
+    Node *x = graph_input(g, 0), *image = graph_input(g, 1), *label = graph_input(g, 2), *mask = graph_input(g, 3);
+    const struct { const char *name; Node *node; Dtype dtype; } MADE[] = {
+        {"u8 / number", graph_binary(g, OP_DIV, image, graph_weak(g, 255)), F32},
+        {"u8 + u8", graph_binary(g, OP_ADD, image, image), I32},
+        {"u8 - number", graph_binary(g, OP_SUB, image, graph_weak(g, 1)), I32},
+        {"u8 * fraction", graph_binary(g, OP_MUL, image, graph_weak(g, 0.5)), F32},
+        {"u8 % number", graph_binary(g, OP_MOD, image, graph_weak(g, 7)), U8},
+        {"u8 % number that it cannot hold", graph_binary(g, OP_MOD, image, graph_weak(g, 700)), I32},
+        {"i32 + number", graph_binary(g, OP_ADD, label, graph_weak(g, 3)), I32},
+        {"i32 + large number", graph_binary(g, OP_ADD, label, graph_weak(g, 1e10)), I64},
+        {"i32 ** number", graph_binary(g, OP_POW, label, graph_weak(g, 2)), F32},
+        {"bool * f32", graph_binary(g, OP_MUL, mask, x), F32},
+        {"bool + bool", graph_binary(g, OP_ADD, mask, mask), I32},
+        {"bool < number", graph_binary(g, OP_LT, mask, graph_weak(g, 1)), BOOL},
+        {"number of numbers", graph_binary(g, OP_POW, graph_run(g, RUN_STEP, 0), graph_weak(g, 2)), F64},
+        {"f32 with a number of the run", graph_binary(g, OP_MUL, x, graph_run(g, RUN_STEP, 0)), F32},
+        {"sum of bool", graph_sum(g, mask, (int[]){0}, 1), I32}, {"exp of u8", graph_unary(g, OP_EXP, image), F32},
+        {"where of numbers", graph_where(g, mask, graph_weak(g, 1), graph_weak(g, 0)), F32},
+        {"where of a tensor and a number", graph_where(g, mask, x, graph_weak(g, 0)), F32},
+        {"concat of u8 and f32", graph_concat(g, (Node *[]){image, graph_fill(g, 0, SHAPE(2), F32)}, 2, 0), F32},
+    };
+    for (int i = 0; i < COUNT(MADE); i++)
+        report(MADE[i].name, MADE[i].node->dtype == MADE[i].dtype, format("it is %s", dtype_name(MADE[i].node->dtype)));
+    report("numbers stay weak", MADE[12].node->weak && !MADE[13].node->weak, "");
+    Node *fill = graph_binary(g, OP_ADD, x, graph_weak(g, 2))->in[1];
+    report("a number met a tensor", fill->op == OP_CONSTANT && fill->data_count == 1 && fill->shape.rank == 2, "");
+}
+
+/* ---- sharing, capture, copies */
+
+static void test_structure(void)
+{
+    Graph *g = empty_graph();
+    Node *x = graph_input(g, 0), *w = graph_variable(g, 0);
+    Node *a = graph_einsum(g, "ab, cb -> ac", (Node *[]){x, w}, 2, false);
+    report("equal nodes are one", a == graph_einsum(g, "ab,cb->ac", (Node *[]){x, w}, 2, false), "");
+    report("a sum over samples is another node", a != graph_einsum(g, "ab,cb->ac", (Node *[]){x, w}, 2, true), "");
+    report("draws of one path are one", graph_random(g, SHAPE(2), "a", true) == graph_random(g, SHAPE(2), "a", true) &&
+                                            graph_random(g, SHAPE(2), "a", true) != graph_random(g, SHAPE(2), "b", true), "");
+    report("zeros have a sign", graph_number(g, 0.0, F32) != graph_number(g, -0.0, F32), "");
+    report("sharded", a->sharded && !w->sharded && !graph_sum_samples(g, a, NULL, 0)->sharded, "");
+    Node *count = graph_sum_samples(g, graph_number(g, 1, F32), NULL, 0);
+    report("a sum over samples of one value", node_sums_samples(count) && count->in[0]->op == OP_WHERE, "");
+    report("identities", graph_reshape(g, x, x->shape) == x && graph_broadcast(g, x, x->shape) == x &&
+                             graph_transpose(g, x, (int[]){0, 1}) == x && graph_sum(g, x, NULL, 0) == x &&
+                             graph_slice(g, x, (int64_t[]){0, 0}, (int64_t[]){3, 4}, (int64_t[]){1, 1}) == x, "");
+    Graph *outer = graph_open_region(g, "outer"), *inner = graph_open_region(outer, "inner");
+    Node *out[1], *again[1], *y = graph_binary(inner, OP_ADD, x, graph_unary(inner, OP_EXP, x));
+    graph_close_region(inner, OP_COMPOSITE, "inner", NULL, 0, NULL, 0, &y, 1, out);
+    graph_close_region(outer, OP_COMPOSITE, "outer", (int64_t[]){7}, 1, (double[]){0.5}, 1, out, 1, again);
+    Node *composite = again[0]->in[0];
+    report("capture through two regions", inner->captured_count == 1 && outer->captured_count == 1 && outer->captured[0] == x &&
+                                              composite->in[0] == x && composite->ints[0] == 7 && composite->data[0] == 0.5, "");
+    report("a result is like the body's", shape_equal(&again[0]->shape, &x->shape) && again[0]->sharded, "");
+    graph_result(g, ROLE_OUTPUT, "y", 0, again[0], NULL);
+    Graph *copy = graph_new(&model, "test", NULL);
+    for (int i = 0; i < g->node_count; i++)
+        graph_copy_node(copy, g->nodes[i]);
+    graph_copy_results(copy, g);
+    Text first = {0}, second = {0};
+    graph_print(g, &first);
+    graph_print(copy, &second);
+    report("a copy prints alike", strcmp(text_of(&first), text_of(&second)) == 0, text_of(&second));
+    Graph *flat = graph_new(&model, "flat", NULL);
+    Node *inlined;
+    Node *only = graph_input(flat, 0);
+    graph_inline(flat, composite, &only, &inlined);
+    report("a body as ordinary nodes", inlined->op == OP_RESULT && inlined->in[0]->in[0] == only, "");
+    Graph *small = empty_graph();
+    graph_result(small, ROLE_UPDATE, NULL, 0, graph_sum_samples(small, graph_unary(small, OP_EXP, graph_input(small, 0)), (int[]){1}, 1), NULL);
+    Text text = {0};
+    graph_print(small, &text);
+    report("printing", strcmp(text_of(&text), "graph test\n"
+                                              "  %0 = input 0 : f32[3, 4] sharded  ; x\n"
+                                              "  %1 = exp %0 : f32[3, 4] sharded\n"
+                                              "  %2 = sum [1] %1 : f32[3]\n"
+                                              "  update 0 = %2\n") == 0, text_of(&text));
+}
+
+/* ---- the interpreter */
+
+static bool leaf(void *context, const Node *n, double *out, int64_t count)
+{
+    (void)context;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = n->op == OP_ALIVE ? i == 0 : (double)(i % 7);
+    return true;
+}
+
+static bool leaf_but_random(void *context, const Node *n, double *out, int64_t count)
+{
+    return n->op != OP_RANDOM && leaf(context, n, out, count);
+}
+
+static void expect(const char *name, Graph *g, Node *n, int64_t samples, const double *wanted, int count)
+{
+    Interpretation run = {.samples = samples, .first_sample = 5, .step = 3, .seed = 9, .leaf = leaf_but_random};
+    interpret(g, &run);
+    Text got = {0};
+    bool equal = true;
+    for (int i = 0; i < count; i++) {
+        double v = run.values[n->id][i];
+        equal = equal && (v == wanted[i] || (v != v && wanted[i] != wanted[i]));
+        text_add(&got, "%s%.9g", i ? " " : "it gives ", v);
+    }
+    report(name, equal, text_of(&got));
+}
+#define EXPECT(name, g, n, samples, ...)                                                                                  \
+    expect(name, g, n, samples, (double[]){__VA_ARGS__}, COUNT(((double[]){__VA_ARGS__})))
+
+static void test_meaning(void)
+{
+    Graph *g = empty_graph();
+    Node *image = graph_input(g, 1), *label = graph_input(g, 2); /* 0 1 2 3 | 4 5 6 0, and 0 | 1 */
+    Node *v = graph_constant(g, (double[]){-2.5, 300, NAN, 1e20}, SHAPE(4), F32);
+    Node *five = graph_constant(g, (double[]){1, 5, 5, 2, 0}, SHAPE(5), F32);
+    EXPECT("cast to u8", g, graph_cast(g, v, U8), 1, 0, 255, 0, 255);
+    EXPECT("cast to i32", g, graph_cast(g, v, I32), 1, -2, 300, 0, 2147483647);
+    EXPECT("u32 wraps", g, graph_binary(g, OP_SUB, graph_number(g, 1, U32), graph_number(g, 2, U32)), 1, 4294967295.0);
+    EXPECT("i32 wraps", g, graph_binary(g, OP_MUL, graph_number(g, 2147483647, I32), graph_number(g, 2147483647, I32)), 1, 1);
+    EXPECT("mod goes down", g, graph_binary(g, OP_MOD, graph_number(g, -7, I32), graph_number(g, 3, I32)), 1, 2);
+    EXPECT("sum over samples", g, graph_sum_samples(g, image, (int[]){0}, 1), 2, 21);
+    EXPECT("sum of one value over samples", g, graph_sum_samples(g, graph_number(g, 2, F32), NULL, 0), 2, 2);
+    EXPECT("group sum, the last group is short", g, graph_group_sum(g, label, 2), 3, 1, 1, 2);
+    EXPECT("group sum of the shard", g, graph_group_sum(g, label, 0), 3, 3, 3, 3);
+    EXPECT("argmax, the first", g, NODE(g, OP_ARGMAX, ((int64_t[]){0}), 1, NULL, five), 1, 1);
+    EXPECT("window max", g, NODE(g, OP_WINDOW_MAX, ((int64_t[]){2, 2, 1, 0}), 4, NULL, five), 1, 1, 5, 2);
+    EXPECT("window sum", g, NODE(g, OP_WINDOW_SUM, ((int64_t[]){3, 2, 1, 1}), 4, NULL, five), 1, 6, 12, 2);
+    EXPECT("slice backwards", g, graph_slice(g, five, (int64_t[]){4}, (int64_t[]){3}, (int64_t[]){-2}), 1, 0, 5, 1);
+    Node *index = graph_constant(g, (double[]){3, -1, 1, 5}, SHAPE(4), I32);
+    EXPECT("gather, 0 outside", g, NODE(g, OP_GATHER, ((int64_t[]){0}), 1, NULL, five, index), 1, 2, 0, 5, 0);
+    Node *zeros = graph_fill(g, 1, SHAPE(2), F32);
+    EXPECT("scatter_add per sample", g, graph_scatter_add(g, zeros, label, graph_number(g, 3, F32), 0, false), 2, 4, 1, 1, 4);
+    EXPECT("scatter_add of samples", g, graph_scatter_add(g, zeros, label, graph_number(g, 3, F32), 0, true), 2, 4, 4);
+    EXPECT("where takes one side", g, graph_where(g, graph_binary(g, OP_EQ, v, v), graph_number(g, 1, F32), v), 1, 1, 1, NAN, 1);
+    Node *kernel = graph_constant(g, (double[]){1, 10}, SHAPE(1, 1, 2), F32);
+    Node *line = graph_reshape(g, five, SHAPE(5, 1));
+    EXPECT("convolve", g, NODE(g, OP_CONVOLVE, ((int64_t[]){1, 2, 1, 0, 1, 1, 1}), 7, NULL, line, kernel), 1, 10, 55, 2);
+    EXPECT("convolve, spread", g, NODE(g, OP_CONVOLVE, ((int64_t[]){1, 1, 0, 0, 1, 2, 1}), 7, NULL, line, kernel), 1, 1, 50, 5, 50, 5, 20, 2, 0);
+    Node *random = graph_random(g, SHAPE(6), "model.dropout_1", true);
+    uint64_t key = mgpu_random_key(9, node_random_hash(random));
+    EXPECT("random", g, random, 2, mgpu_uniform(key, 0, 5, 3), mgpu_uniform(key, 1, 5, 3), mgpu_uniform(key, 2, 5, 3),
+           mgpu_uniform(key, 3, 5, 3), mgpu_uniform(key, 4, 5, 3), mgpu_uniform(key, 5, 5, 3), mgpu_uniform(key, 0, 6, 3));
+}
+
+/* ---- Philox: the vectors that its authors publish */
+
+static void test_philox(void)
+{
+    static const struct { uint32_t counter[4]; uint64_t key; uint32_t out[4]; } CASES[] = {
+        {{0, 0, 0, 0}, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{~0u, ~0u, ~0u, ~0u}, ~0ull, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (int i = 0; i < COUNT(CASES); i++) {
+        uint32_t out[4];
+        mgpu_philox(CASES[i].key, CASES[i].counter, out);
+        report("philox", memcmp(out, CASES[i].out, sizeof out) == 0, format("vector %d", i));
+    }
+    uint64_t key = mgpu_random_key(1, 2);
+    double mean = 0, square = 0;
+    for (uint64_t i = 0; i < 10000; i++) {
+        double u = mgpu_uniform(key, i % 10, i / 10, 1);
+        mean += u / 10000;
+        square += u * u / 10000;
+    }
+    report("uniform", fabs(mean - 0.5) < 0.01 && fabs(square - 1.0 / 3) < 0.01, format("mean %g, of squares %g", mean, square));
+    report("steps, samples and seeds differ",
+           mgpu_random_word(key, 0, 1, 0) != mgpu_random_word(key, 0, 0, 1) && mgpu_random_key(0, 2) != mgpu_random_key(2, 0) &&
+               mgpu_random_word(key, 0, 1ull << 40, 0) != mgpu_random_word(key, 0, 0, 0) &&
+               mgpu_random_word(key, 0, 0, 1ull << 40) != mgpu_random_word(key, 0, 0, 0), "");
+}
+
+/* ---- mistakes of the user: exit 1 and a message */
+
+static void bad_einsum_axis(Graph *g) { graph_einsum(g, "ab,cb->ac", (Node *[]){graph_input(g, 0), graph_fill(g, 0, SHAPE(2, 7), F32)}, 2, false); }
+static void bad_einsum_rank(Graph *g) { graph_einsum(g, "abc->a", (Node *[]){graph_input(g, 0)}, 1, false); }
+static void bad_einsum_result(Graph *g) { graph_einsum(g, "ab->ax", (Node *[]){graph_input(g, 0)}, 1, false); }
+static void bad_einsum_count(Graph *g) { graph_einsum(g, "ab,bc->ac", (Node *[]){graph_input(g, 0)}, 1, false); }
+static void bad_einsum_arrow(Graph *g) { graph_einsum(g, "ab", (Node *[]){graph_input(g, 0)}, 1, false); }
+static void bad_broadcast(Graph *g) { graph_binary(g, OP_ADD, graph_input(g, 0), graph_fill(g, 0, SHAPE(3), F32)); }
+static void bad_reshape(Graph *g) { graph_reshape(g, graph_input(g, 0), SHAPE(5)); }
+static void bad_overflow(Graph *g) { graph_broadcast(g, graph_input(g, 0), SHAPE(1ll << 40, 1ll << 40, 3, 4)); }
+static void bad_logic(Graph *g) { graph_binary(g, OP_AND, graph_input(g, 0), graph_input(g, 3)); }
+static void bad_index(Graph *g) { NODE(g, OP_GATHER, ((int64_t[]){0}), 1, NULL, graph_input(g, 0), graph_input(g, 0)); }
+static void bad_concat(Graph *g) { graph_concat(g, (Node *[]){graph_input(g, 0), graph_variable(g, 0)}, 2, 1); }
+static void bad_window(Graph *g) { NODE(g, OP_WINDOW_MAX, ((int64_t[]){5, 1, 1, 1, 0, 0, 0, 0}), 8, NULL, graph_input(g, 0)); }
+static void bad_padding(Graph *g) { NODE(g, OP_WINDOW_MAX, ((int64_t[]){2, 1, 1, 1, 2, 0, 0, 0}), 8, NULL, graph_input(g, 0)); }
+static void bad_stride(Graph *g) { NODE(g, OP_WINDOW_SUM, ((int64_t[]){2, 1, 0, 1, 0, 0, 0, 0}), 8, NULL, graph_input(g, 0)); }
+static void bad_maximum(Graph *g) { graph_max(g, graph_fill(g, 0, SHAPE(2, 0), F32), (int[]){1}, 1); }
+
+static void convolve(Graph *g, Shape w, int64_t groups, int64_t before)
+{
+    NODE(g, OP_CONVOLVE, ((int64_t[]){1, 1, before, 0, 1, 1, groups}), 7, NULL, graph_input(g, 0), graph_fill(g, 0, w, F32));
+}
+static void bad_channels(Graph *g) { convolve(g, SHAPE(2, 3, 3), 1, 0); }
+static void bad_kernel(Graph *g) { convolve(g, SHAPE(2, 4, 9), 1, 1); }
+static void bad_groups(Graph *g) { convolve(g, SHAPE(2, 1, 3), 3, 0); }
+static void bad_outputs(Graph *g) { convolve(g, SHAPE(3, 2, 3), 2, 0); }
+static void bad_kernel_rank(Graph *g) { convolve(g, SHAPE(2, 4), 1, 0); }
+
+static void test_messages(void)
+{
+    static const struct {
+        void (*make)(Graph *);
+        const char *message;
+    } CASES[] = {
+        {bad_einsum_axis, "einsum: axis 'b' is 7, 4 expected"},
+        {bad_einsum_rank, "einsum: operand 1 has shape [3, 4], \"abc\" names 3 axes"},
+        {bad_einsum_result, "einsum: the result's 'x' is in no operand of \"ab->ax\""},
+        {bad_einsum_count, "einsum: \"ab,bc->ac\" is not for 1 operand"},
+        {bad_einsum_arrow, "einsum: \"ab\" lacks its \"->\" and the letters of the result"},
+        {bad_broadcast, "the shapes [3, 4] and [3] do not fit together in 'a + b': axis -1 is 4 and 3"},
+        {bad_reshape, "reshape: [3, 4] has 12 elements, [5] has 5"},
+        {bad_overflow, "broadcast: the shape [1099511627776, 1099511627776, 3, 4] has more elements than 64 bits can count"},
+        {bad_logic, "'a and b' needs bool, not f32; compare with 0 first"},
+        {bad_index, "gather: the index is f32, whole numbers expected"},
+        {bad_concat, "concat: [3, 4] and [5, 4] cannot be joined along axis 1"},
+        {bad_window, "window_max: axis 0 is 3 with its padding, the window is 5"},
+        {bad_padding, "window_max: a window along axis 0 would hold padding only (window 2, padding 2 and 0)"},
+        {bad_stride, "window_sum: stride 0; at least 1 and below 2^31 expected"},
+        {bad_maximum, "max over axis 1 of [2, 0]: there is no maximum of nothing"},
+        {bad_channels, "convolve: x has 4 channels, the weight is for 3 in 1 group"},
+        {bad_kernel, "convolve: axis 0 is 4 with its padding; the kernel needs 9"},
+        {bad_groups, "convolve: 4 channels cannot be divided into 3 groups"},
+        {bad_outputs, "convolve: 3 outputs cannot be divided into 2 groups"},
+        {bad_kernel_rank, "convolve: the weight has shape [2, 4]; [out, in / groups] and 1 kernel size expected"},
+    };
+    for (int i = 0; i < COUNT(CASES); i++) {
+        int ends[2], status;
+        if (pipe(ends) != 0)
+            fail(3, "no pipe");
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            dup2(ends[1], STDERR_FILENO);
+            CASES[i].make(empty_graph());
+            _exit(0);
+        }
+        close(ends[1]);
+        char said[512] = "";
+        size_t length = 0;
+        ssize_t got;
+        while (length < sizeof said - 1 && (got = read(ends[0], said + length, sizeof said - 1 - length)) > 0)
+            length += (size_t)got;
+        close(ends[0]);
+        waitpid(child, &status, 0);
+        const char *wanted = format("mgpuc: error: %s\n", CASES[i].message);
+        report(CASES[i].message, WIFEXITED(status) && WEXITSTATUS(status) == 1 && strcmp(said, wanted) == 0, said);
+    }
+}
+
+/* a chain of 100,000 nodes is made in linear time (and is not a recursion anywhere) */
+static void test_depth(void)
+{
+    Graph *g = empty_graph();
+    Node *x = graph_input(g, 0);
+    for (int i = 0; i < 100000; i++)
+        x = graph_binary(g, OP_ADD, x, graph_unary(g, OP_TANH, x));
+    report("a deep graph", g->node_count == 200001, "");
+}
+
+int main(void)
+{
+    test_types();
+    test_structure();
+    test_meaning();
+    test_philox();
+    test_messages();
+    test_depth();
+    return failed > 0;
+}

@@ -1,0 +1,431 @@
+/* The whole runtime with a program written by hand (linear_program.h): each case runs mgpu_main in a child, reads its log
+ * and compares with the same training done in a few lines (reference). */
+#include "tests/unit/linear_program.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- data, and the same training by hand */
+static double sample_x(bool valid, int s, int i)
+{
+    return sin(1.7 * s + 2.3 * i + valid);
+}
+
+static int sample_label(bool valid, int s)
+{
+    return (s * 3 + valid) % OUT;
+}
+
+static void write_file(const char *folder, const char *name, const void *head, size_t head_bytes, const void *data, size_t bytes)
+{
+    char *path = mgpu_format("%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(head, 1, head_bytes, f) != head_bytes || fwrite(data, 1, bytes, f) != bytes || fclose(f))
+        mgpu_fail(3, "%s: %s", path, strerror(errno));
+    free(path);
+}
+
+static void write_set(const char *folder, bool valid, int samples)
+{
+    double *x = mgpu_allocate((size_t)samples * IN, sizeof *x);
+    uint8_t *label = mgpu_allocate((size_t)samples, 1);
+    for (int s = 0; s < samples; s++) {
+        label[s] = (uint8_t)sample_label(valid, s);
+        for (int i = 0; i < IN; i++)
+            x[s * IN + i] = sample_x(valid, s, i);
+    }
+    mgpu_swap_bytes(x, samples * IN, 8);
+    uint8_t head_x[] = {0, 0, 0x0e, 2, 0, 0, 0, (uint8_t)samples, 0, 0, 0, IN}, head_label[] = {0, 0, 8, 1, 0, 0, 0, (uint8_t)samples};
+    write_file(folder, valid ? "valid-x.idx" : "train-x.idx", head_x, sizeof head_x, x, (size_t)samples * IN * 8);
+    write_file(folder, valid ? "valid-label.idx" : "train-label.idx", head_label, sizeof head_label, label, (size_t)samples);
+    free(x);
+    free(label);
+}
+
+typedef struct Reference { double loss[64], w[IN * OUT], valid_loss, valid_accuracy; int steps; } Reference;
+
+static void reference(Reference *r, int64_t batch, int epochs, bool shuffle)
+{
+    double m[IN * OUT] = {0}, *w = r->w;
+    int64_t order[SAMPLES];
+    r->steps = 0;
+    for (int o = 0; o < OUT; o++)
+        for (int i = 0; i < IN; i++)
+            w[i * OUT + o] = first_weight(o, i);
+    for (int epoch = 0; epoch < epochs; epoch++) {
+        mgpu_permutation(order, SAMPLES, 7, epoch, shuffle);
+        for (int64_t begin = 0; begin < SAMPLES; begin += batch) {
+            int64_t end = begin + batch < SAMPLES ? begin + batch : SAMPLES;
+            double g[IN * OUT] = {0}, loss = 0;
+            for (int64_t k = begin; k < end; k++) {
+                int s = (int)order[k];
+                double x[IN];
+                for (int i = 0; i < IN; i++)
+                    x[i] = sample_x(false, s, i);
+                for (int o = 0; o < OUT; o++) {
+                    double e = output_of(w, x, o) - (sample_label(false, s) == o);
+                    loss += e * e;
+                    for (int i = 0; i < IN; i++)
+                        g[i * OUT + o] += 2 * e * x[i];
+                }
+            }
+            for (int i = 0; i < IN * OUT; i++) {
+                m[i] = MOMENTUM * m[i] + g[i] / (double)(end - begin);
+                w[i] -= LR * m[i];
+            }
+            r->loss[r->steps++] = loss / (double)(end - begin);
+        }
+    }
+    r->valid_loss = r->valid_accuracy = 0;
+    for (int s = 0; s < VALID; s++) {
+        double x[IN];
+        int best = 0;
+        for (int i = 0; i < IN; i++)
+            x[i] = sample_x(true, s, i);
+        for (int o = 0; o < OUT; o++) {
+            double e = output_of(w, x, o) - (sample_label(true, s) == o);
+            best = output_of(w, x, o) > output_of(w, x, best) ? o : best;
+            r->valid_loss += e * e / VALID;
+        }
+        r->valid_accuracy += (best == sample_label(true, s)) / (double)VALID;
+    }
+}
+
+/* ---- running */
+
+/* the tables built here live to the end: leaks are looked for in real programs */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+typedef struct Test { char folder[1000]; int failed; } Test;
+
+static void say(Test *t, const char *name, bool good, const char *why)
+{
+    if (good)
+        printf("ok %s\n", name);
+    else
+        printf("not ok %s: %s\n", name, why);
+    t->failed += !good;
+    fflush(stdout);
+}
+
+/* mgpu_main in a child, in the test's folder; arguments separated by blanks; what it says goes to the file `said` */
+static pid_t start(const Test *t, const mgpu_program *p, const char *arguments)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    char *words = mgpu_format("train %s", arguments), *argv[40], *rest = NULL;
+    int argc = 0, said = chdir(t->folder) == 0 ? open("said", O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+    dup2(said, STDOUT_FILENO);
+    dup2(said, STDERR_FILENO);
+    for (char *word = strtok_r(words, " ", &rest); word && argc < 39; word = strtok_r(NULL, " ", &rest))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    exit(mgpu_main(p, argc, argv));
+}
+
+static int finish(pid_t child)
+{
+    int status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static int run(const Test *t, const mgpu_program *p, const char *arguments)
+{
+    return finish(start(t, p, arguments));
+}
+
+static char *read_text(const Test *t, const char *name, size_t *length)
+{
+    char *path = mgpu_format("%s/%s", t->folder, name), *text = mgpu_allocate(1 << 20, 1);
+    FILE *f = fopen(path, "rb");
+    *length = f ? fread(text, 1, (1 << 20) - 1, f) : 0;
+    if (f)
+        fclose(f);
+    free(path);
+    return text;
+}
+
+static bool said(const Test *t, const char *what)
+{
+    size_t length;
+    char *text = read_text(t, "said", &length);
+    bool found = strstr(text, what) != NULL;
+    if (!found)
+        printf("# expected: %s\n# said: %s\n", what, text);
+    free(text);
+    return found;
+}
+
+/* the losses of a log by step; returns how many, -1: not JSON */
+static int read_losses(const Test *t, const char *name, double *loss, double *valid_loss, double *valid_accuracy)
+{
+    size_t length;
+    char *text = read_text(t, name, &length), *rest = NULL;
+    int count = 0;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *error;
+        Json *json = mgpu_json_read(line, strlen(line), &error);
+        if (!json)
+            return -1;
+        const char *event = mgpu_json_member(json, "event")->text;
+        if (strcmp(event, "step") == 0)
+            loss[(int)mgpu_json_member(json, "step")->number - 1] = mgpu_json_member(json, "loss")->number, count++;
+        if (strcmp(event, "eval") == 0) {
+            *valid_loss = mgpu_json_member(json, "loss")->number;
+            *valid_accuracy = mgpu_json_member(mgpu_json_member(json, "metrics"), "accuracy")->number;
+        }
+        free(json);
+    }
+    free(text);
+    return count;
+}
+
+static bool close_to(double a, double b)
+{
+    return fabs(a - b) <= 1e-12 * fabs(b);
+}
+
+static bool same_losses(const Test *t, const char *log, const Reference *r, const char **why)
+{
+    double loss[64] = {0}, valid_loss = 0, valid_accuracy = -1;
+    int count = read_losses(t, log, loss, &valid_loss, &valid_accuracy);
+    *why = "the number of steps";
+    if (count != r->steps)
+        return false;
+    for (int i = 0; i < count; i++) {
+        *why = "a loss";
+        if (!close_to(loss[i], r->loss[i]))
+            return false;
+    }
+    *why = "validation";
+    return close_to(valid_loss, r->valid_loss) && close_to(valid_accuracy, r->valid_accuracy);
+}
+
+/* ---- cases */
+static void test_losses(Test *t)
+{
+    static const struct { int batch, accumulate; bool shuffle; } CASES[] = {{8, 1, true}, {8, 1, false}, {7, 1, true}, {2, 1, true},
+                                                                            {8, 2, true}, {7, 3, true}, {1, 1, true}, {64, 4, true}};
+    for (int c = 0; c < MGPU_COUNT(CASES); c++) {
+        mgpu_program p = make_program(CASES[c].batch, CASES[c].accumulate);
+        Reference r;
+        reference(&r, CASES[c].batch, 3, CASES[c].shuffle);
+        for (int devices = 1; devices <= 4; devices++) {
+            char *arguments = mgpu_format("--devices %d --log log --no-save%s", devices, CASES[c].shuffle ? "" : " --no-shuffle");
+            char *name = mgpu_format("losses/batch-%d-accumulate-%d-shuffle-%d-devices-%d", CASES[c].batch, CASES[c].accumulate,
+                                     CASES[c].shuffle, devices);
+            const char *why = "exit status";
+            say(t, name, run(t, &p, arguments) == 0 && same_losses(t, "log", &r, &why), why);
+        }
+    }
+}
+
+static bool same_files(const Test *t, const char *a, const char *b)
+{
+    size_t length_a, length_b;
+    char *text_a = read_text(t, a, &length_a), *text_b = read_text(t, b, &length_b);
+    bool same = length_a && length_a == length_b && memcmp(text_a, text_b, length_a) == 0;
+    free(text_a);
+    free(text_b);
+    return same;
+}
+
+static void test_resume(Test *t)
+{
+    static const int STOPS[] = {1, 3, 4, 9};
+    mgpu_program p = make_program(6, 2);
+    Reference r;
+    reference(&r, 6, 3, true);
+    for (int i = 0; i < MGPU_COUNT(STOPS); i++) {
+        char *first = mgpu_format("--devices %d --steps %d --log log --save a/b", i % 3 + 1, STOPS[i]);
+        char *second = mgpu_format("--devices=%d --log log --resume a/b --epochs 3", (i + 1) % 3 + 1);
+        char *name = mgpu_format("resume/step-%d", STOPS[i]);
+        const char *why = "exit status";
+        say(t, name, run(t, &p, first) == 0 && run(t, &p, second) == 0 && same_losses(t, "log", &r, &why), why);
+    }
+    say(t, "resume/stop-after", run(t, &p, "--stop-after 5 --log log --save s0") == 0 && run(t, &p, "--log log --resume s0") == 0 &&
+                                    same_losses(t, "log", &r, &(const char *){0}), "losses");
+    say(t, "resume/nothing-left", run(t, &p, "--resume a/b") == 0 && said(t, "nothing is left"), "message");
+    say(t, "resume/other-batch", run(t, (mgpu_program[]){make_program(5, 1)}, "--resume a/b") == 1 && said(t, "batch of 6"), "message");
+    say(t, "resume/other-seed", run(t, &p, "--resume a/b --seed 3") == 2 && said(t, "keeps it"), "message");
+    say(t, "twice/run", run(t, &p, "--devices 3 --save s1") == 0 && run(t, &p, "--devices 3 --save s2") == 0, "exit status");
+    say(t, "twice/weights", same_files(t, "s1/weights.safetensors", "s2/weights.safetensors"), "the files differ");
+    say(t, "twice/optimizer", same_files(t, "s1/optimizer.safetensors", "s2/optimizer.safetensors"), "the files differ");
+    say(t, "twice/run.json", same_files(t, "s1/run.json", "s2/run.json"), "the files differ");
+}
+
+/* a save that was interrupted while it renamed is finished; one that was interrupted before is ignored */
+static void test_interrupted_save(Test *t)
+{
+    mgpu_program p = make_program(6, 1);
+    run(t, &p, "--steps 4 --save old");
+    run(t, &p, "--steps 6 --save new");
+    char *command = mgpu_format("cd %s/old && cp ../new/weights.safetensors . && cp ../new/optimizer.safetensors optimizer.safetensors.new && "
+                                "cp ../new/run.json run.json.new", t->folder);
+    say(t, "save/renames-are-finished", system(command) == 0 && run(t, &p, "--resume old --steps 6") == 0 && said(t, "nothing is left"), "");
+    command = mgpu_format("cd %s/new && echo junk > weights.safetensors.new", t->folder);
+    say(t, "save/remains-are-ignored", system(command) == 0 && run(t, &p, "--resume new --steps 7") == 0, "");
+    command = mgpu_format("cd %s && cp old/weights.safetensors new/", t->folder);
+    say(t, "save/mixed", system(command) == 0 && run(t, &p, "--resume new --steps 8") == 1 && said(t, "not of one save"), "");
+}
+
+static void test_eval_and_predict(Test *t)
+{
+    mgpu_program p = make_program(4, 1);
+    Reference r;
+    reference(&r, 4, 3, true);
+    run(t, &p, "--devices 2");
+    char *numbers = mgpu_format("loss %.6g  accuracy %.6g", r.valid_loss, r.valid_accuracy);
+    say(t, "eval", run(t, &p, "eval --devices 3") == 0 && said(t, numbers), "numbers");
+    say(t, "eval/named", run(t, &p, "eval train --devices 1 --resume train.save") == 0 && said(t, "train  samples 21"), "");
+    say(t, "eval/no-weights", run(t, &p, "eval --resume nowhere") == 1 && said(t, "there are no weights"), "");
+    say(t, "predict", run(t, &p, "predict valid-x.idx -o out.npy --devices 3") == 0, "exit status");
+    char *path = mgpu_format("%s/out.npy", t->folder);
+    Array a;
+    mgpu_read_npy(&a, path, "", 1);
+    bool same = a.samples == VALID && a.rank == 1 && a.extent[0] == OUT && a.dtype == MGPU_F64;
+    for (int s = 0; same && s < VALID; s++)
+        for (int o = 0; o < OUT; o++) {
+            double x[IN];
+            for (int i = 0; i < IN; i++)
+                x[i] = sample_x(true, s, i);
+            same = same && fabs(((double *)a.data)[s * OUT + o] - output_of(r.w, x, o)) < 1e-12;
+        }
+    say(t, "predict/values", same, "values");
+    say(t, "predict/csv", run(t, &p, "predict x=valid-x.idx -o out.csv") == 0, "exit status");
+    size_t length;
+    char *csv = read_text(t, "out.csv", &length);
+    say(t, "predict/csv-header", strncmp(csv, "y_0,y_1,y_2,y_3,y_4\n", 20) == 0, csv);
+    say(t, "predict/missing", run(t, &p, "predict -o out.npy") == 2 && said(t, "no file for the input 'x'"), "");
+    say(t, "predict/suffix", run(t, &p, "predict valid-x.idx -o out.txt") == 2 && said(t, ".npy or .csv"), "");
+    say(t, "predict/label", run(t, &p, "predict valid-x.idx label=valid-label.idx -o o.npy") == 2 && said(t, "no output depends"), "");
+}
+
+static void test_command_line(Test *t)
+{
+    static const struct { const char *arguments; int status; const char *message; } CASES[] = {
+        {"--devices 7", 2, "this program holds plans for 1, 2, 3, 4 devices, not 7; compile with: mgpuc --devices 7 linear.net"},
+        {"--devices cuda:2", 2, "not 2 cuda"},
+        {"--devices 1,2", 2, "one count or kind"},
+        {"--set batch=4", 2, "compile again with: mgpuc linear.net -o train --set batch=4"},
+        {"--set lrr=4", 2, "did you mean 'lr'?"},
+        {"--set lr=fast", 2, "a number was expected"},
+        {"--set lr", 2, "NAME=VALUE"},
+        {"--epoch 4", 2, "did you mean '--epochs'?"},
+        {"--epochs 0", 2, "at least 1"},
+        {"--epochs", 2, "needs a value"},
+        {"--json", 2, "means nothing to the command train"},
+        {"evil", 2, "did you mean 'eval'?"},
+        {"--init a --resume b", 2, "exclude each other"},
+        {"--data nowhere", 1, "linear.net:20: there is no file train-x.idx, nor train-x.idx.gz, in the folder nowhere"},
+        {"--resume nowhere", 1, "there is no saved run"},
+        {"--save /proc/nowhere", 3, "cannot be made"},
+        {"--version", 0, "interface 1"},
+        {"--help", 0, "Exit status"},
+        {"info", 0, "fc.weight"},
+        {"schedule", 0, "text"},
+        {"bench --json --steps 3 --devices 3", 0, "\"step_ms\": ["},
+        {"bench", 0, "samples/s"},
+    };
+    mgpu_program p = make_program(6, 1);
+    static const mgpu_layer LAYER = {"fc.weight", {"", MGPU_F64, 1, {OUT}}, IN * OUT, 3};
+    p.layers = &LAYER;
+    p.layer_count = 1;
+    for (int i = 0; i < MGPU_COUNT(CASES); i++) {
+        char *name = mgpu_format("command/%s", CASES[i].arguments), why[40];
+        int status = run(t, &p, CASES[i].arguments);
+        snprintf(why, sizeof why, "status %d, or the message", status);
+        say(t, name, status == CASES[i].status && said(t, CASES[i].message), why);
+    }
+    mgpu_program old = p;
+    old.interface = 0;
+    say(t, "command/interface", run(t, &old, "info") == 3 && said(t, "compile linear.net again"), "");
+}
+
+static void test_signals(Test *t)
+{
+    mgpu_program p = make_program(4, 1);
+    Reference r;
+    reference(&r, 4, 3, true);
+    static const struct { int signal, status; } CASES[] = {{SIGINT, 130}, {SIGTERM, 143}};
+    for (int i = 0; i < MGPU_COUNT(CASES); i++) {
+        pid_t child = start(t, &p, "--epochs 100000000 --no-eval --devices 3 --save int --log log");
+        char *name = mgpu_format("signal/%d", CASES[i].signal);
+        for (int waited = 0; waited < 2000; waited++) { /* until it trains */
+            struct timespec pause = {0, 5000000};
+            nanosleep(&pause, NULL);
+            size_t length;
+            char *text = read_text(t, "log", &length);
+            bool trains = strstr(text, "\"step\":20,") != NULL;
+            free(text);
+            if (trains)
+                break;
+        }
+        kill(child, CASES[i].signal);
+        int status = finish(child);
+        say(t, name, status == CASES[i].status && run(t, &p, "eval --resume int") == 0, "status, or nothing was saved");
+        remove(mgpu_format("%s/log", t->folder));
+    }
+}
+
+static void test_crash(Test *t)
+{
+    mgpu_program p = make_program(4, 1);
+    say(t, "crash", run(t, &p, "--devices 2 --set crash=1 --no-save") == 3 && said(t, ", step 3, phase train.full, operation c") &&
+                        said(t, "gradient (linear.net, line 10"), "message");
+}
+
+static void remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        char *inner = mgpu_format("%s/%s", path, entry->d_name);
+        if (entry->d_type == DT_DIR)
+            remove_folder(inner);
+        else
+            remove(inner);
+        free(inner);
+    }
+    if (folder)
+        closedir(folder);
+    rmdir(path);
+}
+
+int main(void)
+{
+    Test t = {0};
+    const char *temporary = getenv("TMPDIR");
+    snprintf(t.folder, sizeof t.folder, "%s/mgpu-train-test-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(t.folder))
+        mgpu_fail(3, "%s: %s", t.folder, strerror(errno));
+    write_set(t.folder, false, SAMPLES);
+    write_set(t.folder, true, VALID);
+    test_losses(&t);
+    test_resume(&t);
+    test_interrupted_save(&t);
+    test_eval_and_predict(&t);
+    test_command_line(&t);
+    test_signals(&t);
+    test_crash(&t);
+    remove_folder(t.folder);
+    return t.failed != 0;
+}

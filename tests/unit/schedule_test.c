@@ -1,0 +1,758 @@
+/* schedule_test.c: from random phases to schedules: shards, order, placement, waits, text.
+ *
+ * Waits are checked by a small machine of its own: lanes of all devices run at random, as the rules in docs/design.md
+ * (Execution of a schedule) allow, over random sequences of phases; every operation gets a vector clock, and all
+ * conflicting accesses must be ordered by it. The same machine shows that no wait is superfluous. */
+#include "tests/unit/random_phase.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures;
+
+static void result(const char *name, const char *why)
+{
+    if (why)
+        printf("not ok %s: %s\n", name, why);
+    else
+        printf("ok %s\n", name);
+    failures += why != NULL;
+}
+
+/* ---- the machine */
+enum { MOST_STEPS = 8 };
+typedef struct Instance { int lane, number; int *start; } Instance; /* clocks: [devices * LANES] operations that are over */
+typedef struct Event { int step, op; } Event;
+typedef struct Machine {
+    const Schedule *s;
+    const int *sequence;     /* phase of each step; steps count from 1 */
+    int steps, width;
+    Random *r;
+    const Wait *dropped;     /* as if it were not there */
+    int *now;                /* [device, lane]: clock of the lane */
+    int *lane_end[MOST_STEPS + 1]; /* [device, lane]: at the end of a step */
+    int ***ends[MOST_STEPS + 1];   /* [device][op]: clock behind it */
+    Instance *instances[MOST_STEPS + 1][8]; /* [step][device][op] */
+    Instance *owed[MOST_STEPS + 1][8];      /* [step][device][op of the phase of the step before] */
+    int *number;             /* [device, lane]: operations begun */
+    int *step, *place;       /* [device, lane]: the next operation */
+} Machine;
+
+static const DeviceSchedule *device_of(const Machine *m, int step, int device)
+{
+    return &m->s->phases[m->sequence[step - 1]].devices[device];
+}
+
+static void join_clock(const Machine *m, int *to, const int *from)
+{
+    for (int i = 0; i < m->width; i++)
+        to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+static int lane_index(int device, int lane) { return device * LANES + lane; }
+
+/* reads what the step before has left; what a step of another phase has left is read at the end of the next one */
+static bool is_delayed(const ScheduledOp *op) { return (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->reads[0].slot < 0; }
+
+/* the next operation of a lane; -1: the step is over. Delayed ones of a phase that was not the last step's are skipped. */
+static int next_op(const Machine *m, int device, int lane, int step, int place)
+{
+    const DeviceSchedule *d = device_of(m, step, device);
+    bool changed = step == 1 || m->sequence[step - 1] != m->sequence[step - 2];
+    for (int i = place; i < d->op_count; i++)
+        if ((int)d->ops[i].lane == lane && !(changed && is_delayed(&d->ops[i])))
+            return i;
+    return -1;
+}
+
+/* the clock behind all waits of `op`; false: one does not hold yet */
+static bool gather_waits(const Machine *m, int device, int step, const ScheduledOp *op, int phase_step, int *clock)
+{
+    for (int i = 0; i < op->wait_count; i++) {
+        const Wait *w = &op->waits[i];
+        int q = step - w->back;
+        if (w == m->dropped || q < 1)
+            continue;
+        const ScheduledOp *of = &m->s->phases[m->sequence[phase_step - 1]].devices[device].ops[w->op];
+        bool same = m->sequence[q - 1] == m->sequence[phase_step - 1] && !(is_delayed(of) && !m->ends[q][device][w->op]);
+        const int *end = same ? m->ends[q][device][w->op] : NULL;
+        if (!same && m->step[lane_index(device, of->lane)] > q)
+            end = &m->lane_end[q][lane_index(device, of->lane) * m->width];
+        if (!end)
+            return false;
+        join_clock(m, clock, end);
+    }
+    return true;
+}
+
+static Instance run_op(Machine *m, int lane, const int *start)
+{
+    int *now = &m->now[lane * m->width];
+    Instance x = {lane, m->number[lane], NEW_ARRAY(int, m->width)};
+    memcpy(x.start, start, sizeof *now * (size_t)m->width);
+    memcpy(now, start, sizeof *now * (size_t)m->width);
+    now[lane] = ++m->number[lane];
+    return x;
+}
+
+static void finish_op(Machine *m, int device, int step, int op, const int *start)
+{
+    int lane = lane_index(device, device_of(m, step, device)->ops[op].lane);
+    m->instances[step][device][op] = run_op(m, lane, start);
+    m->ends[step][device][op] = NEW_ARRAY(int, m->width);
+    memcpy(m->ends[step][device][op], &m->now[lane * m->width], sizeof(int) * (size_t)m->width);
+}
+
+/* all members are there: they begin and end together */
+static bool try_meet(Machine *m, int step, int target)
+{
+    const PhaseSchedule *p = &m->s->phases[m->sequence[step - 1]];
+    int *clock = NEW_ARRAY(int, m->width);
+    for (int d = 0; d < m->s->devices; d++) {
+        int lane = lane_index(d, LANE_COMM), op = p->collectives[target].ops[d];
+        if (m->step[lane] != step || next_op(m, d, LANE_COMM, step, m->place[lane]) != op)
+            return false;
+        join_clock(m, clock, &m->now[lane * m->width]);
+        if (!gather_waits(m, d, step, &p->devices[d].ops[op], step, clock))
+            return false;
+    }
+    for (int d = 0; d < m->s->devices; d++) {
+        int lane = lane_index(d, LANE_COMM), op = p->collectives[target].ops[d];
+        finish_op(m, d, step, op, &m->now[lane * m->width]);
+        m->place[lane] = op + 1;
+        m->instances[step][d][op].start = clock;
+    }
+    for (int d = 0; d < m->s->devices; d++) { /* members see each other's begin */
+        int lane = lane_index(d, LANE_COMM), op = p->collectives[target].ops[d];
+        join_clock(m, &m->now[lane * m->width], clock);
+        join_clock(m, m->ends[step][d][op], &m->now[lane * m->width]);
+    }
+    return true;
+}
+
+/* what the step before is owed; false: it has to wait */
+static bool settle(Machine *m, int device, int step)
+{
+    const DeviceSchedule *d = step > 1 ? device_of(m, step - 1, device) : NULL;
+    for (int i = 0; d && i < d->op_count; i++) {
+        if (!is_delayed(&d->ops[i]) || m->owed[step][device][i].start)
+            continue;
+        int *clock = NEW_ARRAY(int, m->width);
+        memcpy(clock, &m->now[lane_index(device, LANE_HOST) * m->width], sizeof *clock * (size_t)m->width);
+        if (!gather_waits(m, device, step, &d->ops[i], step - 1, clock))
+            return false;
+        m->owed[step][device][i] = run_op(m, lane_index(device, LANE_HOST), clock);
+    }
+    return true;
+}
+
+/* one operation, or the end of a step, of a lane; false: it has to wait */
+static bool advance(Machine *m, int device, int lane)
+{
+    int at = lane_index(device, lane), step = m->step[at], op = next_op(m, device, lane, step, m->place[at]);
+    const DeviceSchedule *d = device_of(m, step, device);
+    bool changed = step > 1 && m->sequence[step - 1] != m->sequence[step - 2];
+    if (m->place[at] == 0 && changed && (lane == LANE_COMP || lane == LANE_COMM)) {
+        int other = lane_index(device, lane == LANE_COMP ? LANE_COMM : LANE_COMP);
+        if (m->step[other] < step)
+            return false;
+        join_clock(m, &m->now[at * m->width], &m->lane_end[step - 1][other * m->width]);
+    }
+    if (op < 0) {
+        if (lane == LANE_HOST && changed && !settle(m, device, step))
+            return false;
+        memcpy(&m->lane_end[step][at * m->width], &m->now[at * m->width], sizeof(int) * (size_t)m->width);
+        m->step[at]++;
+        m->place[at] = 0;
+        return true;
+    }
+    if (d->ops[op].verb == VERB_REDUCE)
+        return try_meet(m, step, d->ops[op].target);
+    int *clock = NEW_ARRAY(int, m->width);
+    memcpy(clock, &m->now[at * m->width], sizeof *clock * (size_t)m->width);
+    if (!gather_waits(m, device, step, &d->ops[op], step, clock))
+        return false;
+    finish_op(m, device, step, op, clock);
+    m->place[at] = op + 1;
+    return true;
+}
+
+static void open_machine(Machine *m)
+{
+    int lanes = m->s->devices * LANES;
+    m->width = lanes;
+    m->now = NEW_ARRAY(int, lanes * lanes);
+    m->number = NEW_ARRAY(int, lanes);
+    m->step = NEW_ARRAY(int, lanes);
+    m->place = NEW_ARRAY(int, lanes);
+    for (int i = 0; i < lanes; i++)
+        m->step[i] = 1;
+    for (int q = 1; q <= m->steps; q++) {
+        m->lane_end[q] = NEW_ARRAY(int, lanes * lanes);
+        m->ends[q] = NEW_ARRAY(int **, m->s->devices);
+        for (int d = 0; d < m->s->devices; d++) {
+            m->ends[q][d] = NEW_ARRAY(int *, device_of(m, q, d)->op_count);
+            m->instances[q][d] = NEW_ARRAY(Instance, device_of(m, q, d)->op_count);
+            m->owed[q][d] = NEW_ARRAY(Instance, q > 1 ? device_of(m, q - 1, d)->op_count : 0);
+        }
+    }
+}
+
+static const char *run_machine(Machine *m)
+{
+    open_machine(m);
+    int lanes = m->s->devices * LANES, open = lanes;
+    while (open) {
+        int first = random_below(m->r, lanes), tried = 0;
+        for (open = 0; tried < lanes; tried++) {
+            int lane = (first + tried) % lanes;
+            if (m->step[lane] > m->steps)
+                continue;
+            open++;
+            if (advance(m, lane / LANES, lane % LANES))
+                break;
+        }
+        if (open && tried == lanes)
+            return "all lanes wait for each other";
+    }
+    return NULL;
+}
+
+/* ---- conflicts */
+typedef struct Use { int64_t begin, end; bool write; const Instance *by; Event event; } Use;
+
+static int compare_uses(const void *a, const void *b)
+{
+    const Use *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static bool is_before(const Instance *a, const Instance *b) { return b->start[a->lane] > a->number; }
+
+static void list_op(const DeviceSchedule *d, int op_number, int step, const Instance *by, Event event, Use **uses, int *count)
+{
+    const ScheduledOp *op = &d->ops[op_number];
+    for (int k = 0; k < op->read_count + op->write_count && by->start; k++) {
+        const Access *a = k < op->read_count ? &op->reads[k] : &op->writes[k - op->read_count];
+        const Buffer *b = &d->buffers[a->buffer];
+        int slot = ((step + a->slot) % b->slots + b->slots) % b->slots;
+        int64_t begin = b->offset + slot * ((b->bytes + 63) / 64 * 64) + a->begin;
+        if (b->kind == BUFFER_STAGING)
+            begin += d->arena_bytes;
+        Use use = {begin, begin + a->end - a->begin, k >= op->read_count, by, event};
+        if (use.end > use.begin)
+            APPEND(*uses, *count, use);
+    }
+}
+
+static int list_uses(const Machine *m, int device, Use **uses)
+{
+    int count = 0;
+    for (int q = 1; q <= m->steps; q++) {
+        const DeviceSchedule *d = device_of(m, q, device), *before = q > 1 ? device_of(m, q - 1, device) : NULL;
+        for (int i = 0; i < d->op_count; i++)
+            list_op(d, i, q, &m->instances[q][device][i], (Event){q, i}, uses, &count);
+        for (int i = 0; before && i < before->op_count; i++)
+            list_op(before, i, q, &m->owed[q][device][i], (Event){q - 1, i}, uses, &count);
+    }
+    if (count)
+        qsort(*uses, (size_t)count, sizeof **uses, compare_uses);
+    return count;
+}
+
+static const char *find_race(const Machine *m)
+{
+    for (int device = 0; device < m->s->devices; device++) {
+        Use *uses = NULL;
+        int count = list_uses(m, device, &uses);
+        for (int i = 0; i < count; i++)
+            for (int k = i + 1; k < count && uses[k].begin < uses[i].end; k++) {
+                if ((!uses[i].write && !uses[k].write) || uses[i].by == uses[k].by)
+                    continue;
+                if (is_before(uses[i].by, uses[k].by) || is_before(uses[k].by, uses[i].by))
+                    continue;
+                const Event *a = &uses[i].event, *b = &uses[k].event;
+                return format("d%d.%s of step %d (%s) and d%d.%s of step %d (%s)", device,
+                              device_of(m, a->step, device)->ops[a->op].id, a->step,
+                              m->s->phases[m->sequence[a->step - 1]].name, device,
+                              device_of(m, b->step, device)->ops[b->op].id, b->step,
+                              m->s->phases[m->sequence[b->step - 1]].name);
+            }
+    }
+    return NULL;
+}
+
+static const char *try_sequence(const Schedule *s, const int *sequence, int steps, Random *r, const Wait *dropped)
+{
+    Machine m = {.s = s, .sequence = sequence, .steps = steps, .r = r, .dropped = dropped};
+    const char *why = run_machine(&m);
+    return why ? why : find_race(&m);
+}
+
+static void test_races(int programs)
+{
+    const char *why = NULL;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        Random r = {(uint64_t)seed + 1000};
+        Program *p = random_program((uint64_t)seed, 16);
+        Plan *plan = random_plan(p, 1 + seed % 3);
+        for (int i = 0; i < plan->schedule->phase_count + 4 && !why; i++) {
+            int sequence[MOST_STEPS], steps = i < plan->schedule->phase_count ? 4 : MOST_STEPS;
+            for (int q = 0; q < steps; q++)
+                sequence[q] = i < plan->schedule->phase_count ? i
+                              : q && random_chance(&r, 50)    ? sequence[q - 1]
+                                                              : random_below(&r, plan->schedule->phase_count);
+            why = try_sequence(plan->schedule, sequence, steps, &r, NULL);
+            if (why)
+                why = format("program %d on %d devices: %s", seed, plan->devices, why);
+        }
+    }
+    result("conflicting accesses are ordered", why);
+}
+
+/* Without any one of its waits a phase has a race, alone or after another one. */
+static bool is_needed(const Schedule *s, int phase, const Wait *wait, Random *r)
+{
+    int same[] = {phase, phase, phase, phase};
+    if (try_sequence(s, same, 4, r, wait))
+        return true;
+    for (int other = 0; other < s->phase_count; other++) {
+        int sequences[][5] = {{other, phase, phase, phase, phase}, {phase, other, phase, phase, phase},
+                              {other, other, phase, phase, phase}, {phase, phase, other, phase, phase}};
+        for (int i = 0; i < COUNT(sequences); i++)
+            if (try_sequence(s, sequences[i], 5, r, wait))
+                return true;
+    }
+    return false;
+}
+
+static void test_minimal(int programs)
+{
+    const char *why = NULL;
+    int waits = 0, idle = 0;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        Random r = {(uint64_t)seed};
+        Plan *plan = random_plan(random_program((uint64_t)seed + 500, 8), 2);
+        for (int i = 0; i < plan->schedule->phase_count && !why; i++) {
+            const DeviceSchedule *d = &plan->schedule->phases[i].devices[0];
+            for (int k = 0; k < d->op_count && !why; k++)
+                for (int w = 0; w < d->ops[k].wait_count && !why; w++) {
+                    const Wait *wait = &d->ops[k].waits[w];
+                    waits++;
+                    if (is_needed(plan->schedule, i, wait, &r))
+                        continue;
+                    idle++;
+                    /* between host and copy a wait may be implied by what all phases of this program happen to do */
+                    if (wait->back == 0 || d->ops[k].lane == LANE_COMM)
+                        why = format("program %d, %s: %s does not need %s@-%d", seed, plan->schedule->phases[i].name,
+                                     d->ops[k].id, d->ops[wait->op].id, wait->back);
+                }
+        }
+    }
+    if (!why && idle * 10 > waits)
+        why = format("%d of %d waits are superfluous", idle, waits);
+    result("no wait is superfluous", why);
+}
+
+/* ---- order and memory: the operations of a device one by one, in the order of the list; who wrote each byte */
+static const char *check_memory(const Program *p, const Phase *phase, const DeviceSchedule *d)
+{
+    int *owner = NEW_ARRAY(int, (int)d->arena_bytes), *summed = NEW_ARRAY(int, phase->tensor_count);
+    Access *home = NEW_ARRAY(Access, phase->tensor_count);
+    bool *known = NEW_ARRAY(bool, phase->tensor_count);
+    for (int i = 0; i < d->op_count; i++) {
+        const ScheduledOp *op = &d->ops[i];
+        if (op->verb == VERB_REDUCE) {
+            const Access *a = op->reads;
+            for (int t = 0; t < phase->tensor_count; t++)
+                if (known[t] && home[t].buffer == a->buffer && home[t].begin >= a->begin && home[t].end <= a->end)
+                    summed[t]++;
+            continue;
+        }
+        if (op->verb != VERB_CALL)
+            continue;
+        const Task *task = random_task(p, op);
+        for (int k = 0; k < task->read_count + task->write_count; k++) {
+            bool write = k >= task->read_count;
+            const Tensor *x = write ? task->writes[k - task->read_count] : task->reads[k];
+            const Access *a = write ? &op->writes[k - task->read_count] : &op->reads[k];
+            const Buffer *b = &d->buffers[a->buffer];
+            if (a->end > b->bytes || b->offset + b->bytes > d->arena_bytes || b->offset % 64)
+                return format("%s lies outside its buffer or the arena", x->name);
+            if (a->end - a->begin != tensor_bytes(x, d->capacity) || (a->begin && a->begin % dtype_bytes(x->dtype)))
+                return format("%s has the wrong bytes", x->name);
+            if (x->kind == TENSOR_TEMPORARY && !write && x->partial && !summed[x->id] && d->share != 0 && a->end > a->begin &&
+                b->kind == BUFFER_BUCKET)
+                return format("%s reads %s before it is summed", op->id, x->name);
+            for (int64_t at = b->offset + a->begin; at < b->offset + a->end && b->slots == 1; at++) {
+                if (!write && x->kind == TENSOR_TEMPORARY && owner[at] != x->id + 1)
+                    return format("%s reads %s, which something else has overwritten", op->id, x->name);
+                if (write)
+                    owner[at] = x->id + 1;
+            }
+            home[x->id] = *a;
+            known[x->id] = true;
+        }
+        int arguments = task->write_count;
+        if (task->workspace_bytes + task->workspace_bytes_per_sample > 0) {
+            const Access *a = &op->writes[arguments++];
+            for (int64_t at = 0; at < a->end; at++)
+                owner[d->buffers[a->buffer].offset + at] = 0;
+        }
+        if (op->write_count != arguments || op->read_count != task->read_count + 1)
+            return format("%s has %d arguments", op->id, op->read_count + op->write_count);
+    }
+    return NULL;
+}
+
+static int op_of_task(const Program *p, const DeviceSchedule *d, const Task *task)
+{
+    for (int i = 0; i < d->op_count; i++)
+        if (d->ops[i].verb == VERB_CALL && p->kernels[d->ops[i].target] == task->kernel)
+            return i;
+    return -1;
+}
+
+/* every two tasks that conflict run in the order of the phase (the order of a lane is that of the list) */
+static const char *check_order(const Program *p, const Phase *phase, const DeviceSchedule *d)
+{
+    int *at = NEW_ARRAY(int, phase->task_count), calls = 0;
+    for (int i = 0; i < phase->task_count; i++) {
+        at[i] = phase->tasks[i]->kind == TASK_KERNEL ? op_of_task(p, d, phase->tasks[i]) : -1;
+        calls += at[i] >= 0;
+        if (phase->tasks[i]->kind == TASK_KERNEL && at[i] < 0)
+            return "a task is missing";
+    }
+    for (int i = 0; i < d->op_count; i++)
+        calls -= d->ops[i].verb == VERB_CALL;
+    if (calls)
+        return "a task is called twice";
+    for (int a = 0; a < phase->task_count; a++)
+        for (int b = a + 1; b < phase->task_count; b++) {
+            const Task *x = phase->tasks[a], *y = phase->tasks[b];
+            if (at[a] < 0 || at[b] < 0 || at[a] < at[b])
+                continue;
+            for (int i = 0; i < x->write_count; i++) {
+                for (int k = 0; k < y->read_count; k++)
+                    if (x->writes[i] == y->reads[k])
+                        return format("%s comes before it is made", x->writes[i]->name);
+                for (int k = 0; k < y->write_count; k++)
+                    if (x->writes[i] == y->writes[k])
+                        return format("%s is written in the wrong order", x->writes[i]->name);
+            }
+            for (int i = 0; i < x->read_count; i++)
+                for (int k = 0; k < y->write_count; k++)
+                    if (x->reads[i] == y->writes[k])
+                        return format("%s is written before it is read", x->reads[i]->name);
+        }
+    return NULL;
+}
+
+static void test_memory(int programs)
+{
+    const char *why = NULL, *larger = NULL;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        Program *p = random_program((uint64_t)seed + 7000, 40);
+        Schedule *reused = NULL;
+        for (int no_reuse = 0; no_reuse < 2 && !why; no_reuse++) {
+            Options options = *p->options;
+            options.no_reuse = no_reuse;
+            p->options = &options;
+            Plan *plan = random_plan(p, 1 + seed % 4);
+            for (int i = 0; i < p->phase_count && !why; i++)
+                for (int d = 0; d < plan->devices && !why; d++) {
+                    const DeviceSchedule *device = &plan->schedule->phases[i].devices[d];
+                    why = check_memory(p, p->phases[i], device);
+                    why = why ? why : check_order(p, p->phases[i], device);
+                    for (int b = 0; b < device->buffer_count && no_reuse && !why; b++)
+                        for (int c = 0; c < b; c++) {
+                            const Buffer *x = &device->buffers[b], *y = &device->buffers[c];
+                            if ((x->kind == BUFFER_STAGING) == (y->kind == BUFFER_STAGING) && x->offset < y->offset + y->bytes &&
+                                y->offset < x->offset + x->bytes)
+                                why = format("%s and %s share bytes", x->name, y->name);
+                        }
+                    if (no_reuse && device->arena_bytes < reused->phases[i].devices[d].arena_bytes)
+                        larger = format("program %d", seed);
+                    if (why)
+                        why = format("program %d, %s: %s", seed, plan->schedule->phases[i].name, why);
+                }
+            reused = plan->schedule;
+        }
+    }
+    result("no byte is overwritten while it is needed", why);
+    result("placement needs no more than no reuse", larger);
+}
+
+/* ---- shards */
+static void test_split(void)
+{
+    const char *why = NULL;
+    for (int64_t batch = 1; batch <= 40 && !why; batch++)
+        for (int64_t group = 1; group <= 5 && !why; group++)
+            for (int64_t accumulate = 1; accumulate <= 4 && !why; accumulate++)
+                for (int devices = 1; devices <= 9 && !why; devices++) {
+                    Model model = {.batch = batch, .group = group, .accumulate = accumulate};
+                    Program p = {.model = &model};
+                    Plan plan = {.devices = devices};
+                    split(&p, &plan);
+                    int64_t next = 0, least = INT64_MAX, most = 0;
+                    bool idle = false, falls = true;
+                    for (int d = 0; d < devices; d++) {
+                        const Shard *s = &plan.shards[d];
+                        falls = falls && s->first == next && s->share % group == 0 && s->capacity == (s->share ? s->share : 1) &&
+                                (d == 0 || s->share <= s[-1].share);
+                        next += s->share;
+                        least = s->share < least ? s->share : least;
+                        most = s->share > most ? s->share : most;
+                        idle |= s->share == 0;
+                    }
+                    int64_t exact = (batch + accumulate - 1) / accumulate;
+                    if (!falls || next != plan.micro || most - least > group || idle != plan.always_ragged ||
+                        plan.micro != (exact + group - 1) / group * group)
+                        why = format("batch %d, group %d, accumulate %d, %d devices", (int)batch, (int)group, (int)accumulate, devices);
+                }
+    result("shards", why);
+}
+
+/* ---- overlap: a chain of layers, as a network makes it */
+static Program *chain(int layers, int64_t bucket_bytes)
+{
+    Program *p = NEW(Program);
+    Options *options = NEW(Options);
+    Model *m = p->model = NEW(Model);
+    options->bucket_bytes = bucket_bytes;
+    p->options = options;
+    *m = (Model){.name = "chain", .batch = 8, .accumulate = 1, .group = 1, .precision = F32, .input_count = 1,
+                 .variable_count = layers};
+    m->inputs = NEW(Input);
+    *m->inputs = (Input){.name = "x", .dtype = F32, .shape = SHAPE(64)};
+    m->variables = NEW_ARRAY(Variable, layers);
+    Random r = {1};
+    RandomPhase b = {.r = &r, .program = p, .phase = NEW(Phase), .variables = NEW_ARRAY(Tensor *, layers)};
+    b.phase->kind = PHASE_TRAIN;
+    Tensor **activations = NEW_ARRAY(Tensor *, layers + 1), **gradients = NEW_ARRAY(Tensor *, layers);
+    activations[0] = random_tensor(&b, TENSOR_INPUT, "in.x", 0, F32, SHAPE(64), true);
+    for (int i = 0; i < layers; i++) {
+        m->variables[i] = (Variable){.name = format("%d.weight", i), .dtype = F32, .shape = SHAPE(64, 64), .owner = -1};
+        Task *t = random_add(&b, TASK_KERNEL);
+        random_read(t, activations[i]);
+        random_read(t, random_variable(&b, i));
+        activations[i + 1] = random_temporary(&b, F32, SHAPE(64), true);
+        random_write(t, activations[i + 1]);
+    }
+    Tensor *down = activations[layers];
+    for (int i = layers - 1; i >= 0; i--) {
+        Task *weight = random_add(&b, TASK_KERNEL), *input = random_add(&b, TASK_KERNEL);
+        weight->backward = input->backward = true;
+        random_read(weight, activations[i]);
+        random_read(weight, down);
+        random_partial(&b, weight, F32, SHAPE(64, 64));
+        gradients[i] = b.owed[0];
+        random_read(input, down);
+        random_read(input, random_variable(&b, i));
+        down = random_temporary(&b, F32, SHAPE(64), true);
+        random_write(input, down);
+        random_reduce(&b, 0);
+        random_update(&b, i, gradients[i]);
+    }
+    for (int i = 0; i < b.phase->task_count; i++)
+        b.phase->tasks[i]->workspace_bytes = b.phase->tasks[i]->workspace_bytes_per_sample = 0;
+    APPEND(p->phases, p->phase_count, b.phase);
+    return p;
+}
+
+static void test_overlap(void)
+{
+    Program *p = chain(12, 2 * 64 * 64 * 4);
+    Plan *plan = random_plan(p, 2);
+    const PhaseSchedule *s = &plan->schedule->phases[0];
+    const DeviceSchedule *d = &s->devices[1];
+    const char *why = s->collective_count == 6 ? NULL : format("%d buckets", s->collective_count);
+    int last_backward = -1, first_update = d->op_count;
+    for (int i = 0; i < d->op_count; i++) {
+        const Task *task = d->ops[i].verb == VERB_CALL ? random_task(p, &d->ops[i]) : NULL;
+        if (task && task->backward)
+            last_backward = i;
+        if (task && task->update && i < first_update)
+            first_update = i;
+    }
+    if (first_update < last_backward)
+        why = "an update comes before backward is over";
+    for (int c = 0; c < s->collective_count && !why; c++) {
+        const ScheduledOp *op = &d->ops[s->collectives[c].ops[1]];
+        const Task *producer = op->wait_count == 1 ? random_task(p, &d->ops[op->waits[0].op]) : NULL;
+        if (!producer || op->waits[0].back || !producer->backward)
+            why = format("%s does not wait for its last producer alone", op->id);
+        int after = 0; /* kernels of backward that run meanwhile */
+        for (int i = op->wait_count ? op->waits[0].op + 1 : 0; i < d->op_count; i++)
+            after += d->ops[i].verb == VERB_CALL && random_task(p, &d->ops[i])->backward;
+        if (!why && after != 4 * (s->collective_count - 1 - c) + 1)
+            why = format("%d kernels of backward run beside %s", after, op->id);
+    }
+    int previous = -1;
+    for (int i = first_update; i < d->op_count && !why; i++) /* in the order of the buckets, one wait each */
+        for (int w = 0; w < d->ops[i].wait_count && !why; w++) {
+            const ScheduledOp *on = &d->ops[d->ops[i].waits[w].op];
+            if (on->verb != VERB_REDUCE || on->target != ++previous)
+                why = format("%s waits for %s", d->ops[i].id, on->id);
+        }
+    if (!why && previous != s->collective_count - 1)
+        why = "a bucket is not waited for";
+    result("reductions overlap backward", why);
+}
+
+static void test_tight(void) /* activations are freed in the reverse order: no byte need be lost */
+{
+    Program *p = chain(200, 1);
+    const char *why = NULL;
+    for (int devices = 1; devices <= 2; devices++) {
+        const Schedule *s = random_plan(p, devices)->schedule;
+        int64_t samples = 8 / devices, persistent = 0, weights = 200 * 64 * 64 * 4, one = samples * 64 * 4;
+        for (int b = 0; b < s->phases[0].devices[0].buffer_count; b++) {
+            const Buffer *x = &s->phases[0].devices[0].buffers[b];
+            if (x->kind == BUFFER_VARIABLE || x->kind == BUFFER_INPUT || x->kind == BUFFER_STEP)
+                persistent += (x->bytes + 63) / 64 * 64 * x->slots;
+        }
+        int64_t most = devices == 1 ? 201 * one + 64 * 64 * 4 : weights + 3 * one; /* activations; all gradients */
+        int64_t transient = s->phases[0].devices[0].arena_bytes - persistent;
+        if (transient > most + most / 20)
+            why = format("%d devices: %lld bytes, not %lld", devices, (long long)transient, (long long)most);
+    }
+    result("placement is tight", why);
+}
+
+/* ---- text */
+static void test_text(int programs)
+{
+    const char *why = NULL, *again = NULL;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        Text first = {0}, second = {0}, third = {0};
+        schedule_write(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule, &first);
+        schedule_write(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule, &second);
+        schedule_write(schedule_read("test", text_of(&first)), &third);
+        if (strcmp(text_of(&first), text_of(&second)) != 0)
+            again = format("program %d", seed);
+        if (strcmp(text_of(&first), text_of(&third)) != 0)
+            why = format("program %d", seed);
+    }
+    Text text = {0}, same = {0};
+    Plan *plan = random_plan(chain(2, 1), 2);
+    plan->schedule->model = "a \"model\"\n\\ of 100 %";
+    plan->schedule->phases[0].devices[1].buffers[2].name = "w.\xc3\xa4 [0:4]@-1";
+    plan->schedule->phases[0].collectives[0].ops[1] = -1;
+    schedule_write(plan->schedule, &text);
+    schedule_write(schedule_read("test", text_of(&text)), &same);
+    if (strcmp(text_of(&text), text_of(&same)) != 0)
+        why = "strange names";
+    result("what is written is read", why);
+    result("the same bytes for the same input", again);
+}
+
+/* the error that schedule_read gives, "" if it reads the text; NULL if it crashes */
+static const char *error_of(const char *text)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        die("no pipe");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        schedule_read("junk.sched", text);
+        _exit(0);
+    }
+    close(ends[1]);
+    char message[4096];
+    size_t length = 0;
+    for (ssize_t n; (n = read(ends[0], message + length, sizeof message - 1 - length)) > 0;)
+        length += (size_t)n;
+    close(ends[0]);
+    int status;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) > 1 || (WEXITSTATUS(status) == 1) != (length > 0))
+        return NULL;
+    return copy_text(message, length);
+}
+
+#define HEAD "mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
+#define DEVICE HEAD "device 0 name \"host\" arena 64 staging 0 samples 0..2 capacity 2\n"
+#define BUFFER DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1\n"
+#define END " begin_us 0.0 time_us 0.0 line 0\n"
+
+static void test_errors(void)
+{
+    static const struct { const char *text, *message; } CASES[] = {
+        {"", "junk.sched:1:1: error: this is no schedule"},
+        {"\x7f\x45\x4c\x46\x02", "junk.sched:1:1: error: this is no schedule"},
+        {"mgpu-schedule 2\n", "junk.sched:1:14: error: this version"},
+        {"mgpu-schedule 1", "junk.sched:1:16: error: here must stand 'model'"},
+        {"mgpu-schedule 1\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is too large"},
+        {"mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1 x", "junk.sched:2:54: error: the record ends here"},
+        {"mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1\nop d0.c0", "junk.sched:3:1: error: a 'op' belongs to a phase"},
+        {HEAD, "junk.sched:3:6: error: the phase has 0 devices, the schedule 1"},
+        {HEAD "buffer d0.a", "junk.sched:4:9: error: the phase has no device 0"},
+        {HEAD "device 1 name", "junk.sched:4:7: error: here must stand device 0"},
+        {DEVICE "device 1 name", "junk.sched:5:7: error: there are 1 devices only"},
+        {HEAD "device 0 name \"host", "junk.sched:4:20: error: the text is not closed"},
+        {HEAD "device 0 name \"h\" arena 0 staging 0 samples 4..2", "junk.sched:4:48: error: the samples end before they begin"},
+        {BUFFER "buffer d0.a kind", "junk.sched:6:11: error: device 0 has a buffer 'a' already"},
+        {DEVICE "buffer d0.a kind workspaec", "junk.sched:5:18: error: 'workspaec' is not a kind of buffer; did you mean 'workspace'?"},
+        {DEVICE "buffer d0.a kind step offset 0 bytes 1 slots 0", "junk.sched:5:45: error: a buffer has one slot at least"},
+        {DEVICE "bufer d0.a", "junk.sched:5:1: error: a record is"},
+        {BUFFER "op d0.c0 lane comp call 12" END, "junk.sched:6:25: error: '12' is no kernel"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.b" END, "junk.sched:6:37: error: device 0 has no buffer 'b'"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.a[0-4]" END, "junk.sched:6:40: error: here must stand ':'"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.a@1" END, "junk.sched:6:39: error: here must stand + or -"},
+        {BUFFER "op d0.c0 lane comp call k1 waits d0.c1" END, "junk.sched:6:37: error: device 0 has no operation 'c1'"},
+        {BUFFER "op d0.c0 lane comp call k1" END "op d0.c0 lane comp call k1" END, "junk.sched:7:7: error: device 0 has an operation"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END, "junk.sched:6:27: error: the phase has no collective 'r0'"},
+        {BUFFER "op d0.c0 lane comp call k1 begin_us x", "junk.sched:6:37: error: here must stand the begin"},
+        {BUFFER "collective r0 group all members d0.m0", "junk.sched:6:33: error: device 0 has no operation 'm0'"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 d0.m0", "junk.sched:7:39: error: device 0 has two"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind sum bytes 5 dtype f32", "junk.sched:7:54: error: 5 bytes are"},
+    };
+    for (int i = 0; i < COUNT(CASES); i++) {
+        const char *error = error_of(CASES[i].text);
+        const char *wanted = strstr(CASES[i].message, "error: ") + 7;
+        bool right = error && strncmp(error, CASES[i].message, strlen(CASES[i].message)) == 0;
+        result(format("schedule error: %s", wanted), right ? NULL : error ? error : "a crash");
+    }
+}
+
+static void test_junk(int cases)
+{
+    Text t = {0};
+    schedule_write(random_plan(random_program(3, 6), 2)->schedule, &t);
+    Random r = {5};
+    const char *why = NULL;
+    for (int i = 0; i < cases && !why; i++) {
+        char *text = NEW_ARRAY(char, (int)t.length + 1);
+        memcpy(text, t.data, t.length);
+        if (i % 3 == 0)
+            text[random_below(&r, (int)t.length)] = 0;
+        for (int k = random_below(&r, 4); k >= 0 && i % 3; k--)
+            text[random_below(&r, (int)t.length)] = (char)(i % 3 == 1 ? 1 + random_below(&r, 255) : "0 9.d@[]:\"\n-"[random_below(&r, 12)]);
+        const char *error = error_of(text);
+        if (!error)
+            why = format("case %d crashes", i);
+        else if (*error && strncmp(error, "junk.sched:", 11) != 0)
+            why = format("case %d: %s", i, error);
+    }
+    result("junk is an error with a place", why);
+}
+
+int main(int argc, char **argv)
+{
+    int scale = argc > 1 ? atoi(argv[1]) : 1; /* more of everything random */
+    test_split();
+    test_memory(60 * scale);
+    test_races(40 * scale);
+    test_minimal(4 * scale);
+    test_overlap();
+    test_tight();
+    test_text(20 * scale);
+    test_errors();
+    test_junk(150 * scale);
+    return failures != 0;
+}

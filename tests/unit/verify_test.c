@@ -1,0 +1,406 @@
+/* verify_test.c: the verifier on schedules made by hand: good ones that it must accept, and for every rule a bad one with
+ * the message that it must give. Bad ones are the good ones with a piece of text exchanged. */
+#include "compiler/compiler.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Two devices, five samples of four bytes; per device a weight, a temporary, a bucket, a report and an output. */
+static const char GOOD[] =
+    "mgpu-schedule 1\n"
+    "model hand precision f32 batch 5 accumulate 1 devices 2\n"
+    "phase train.full\n"
+    "device 0 name \"host\" arena 1344 staging 128 samples 0..3 capacity 3\n"
+    "device 1 name \"host\" arena 1344 staging 128 samples 3..5 capacity 2\n"
+    "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0\n"
+    "buffer d0.step kind step offset 0 bytes 64 slots 2\n"
+    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 index 0\n"
+    "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
+    "buffer d0.report kind report offset 320 bytes 8 slots 2\n"
+    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 index 0\n"
+    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1\n"
+    "buffer d0.t1 kind temporary offset 640 bytes 24 slots 1\n"
+    "buffer d0.bucket0 kind bucket offset 704 bytes 80 slots 1\n"
+    "buffer d0.bucket1 kind bucket offset 832 bytes 16 slots 1\n"
+    "buffer d0.work kind workspace offset 896 bytes 100 slots 1\n"
+    "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
+    "op d0.h1 lane host report - reads d0.report@-1 waits d0.c2@-1 begin_us 0 time_us 1 line 0\n"
+    "op d0.u0 lane copy upload - reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c4@-2 begin_us 0 time_us 1 line 0\n"
+    "op d0.c0 lane comp call k0 reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
+    "op d0.c1 lane comp call k1 reads d0.t0 d0.step writes d0.bucket1 d0.work begin_us 0 time_us 1 line 7\n"
+    "op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1 begin_us 0 time_us 1 line 7\n"
+    "op d0.c2 lane comp call k2 reads d0.t0 d0.step writes d0.t1 d0.report waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "op d0.c3 lane comp call k3 reads d0.t1 d0.step writes d0.bucket0[0:16] d0.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
+    "op d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0 waits d0.c3 begin_us 0 time_us 1 line 7\n"
+    "op d0.c4 lane comp call k4 reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc waits d0.m1 begin_us 0 time_us 1 line 7\n"
+    "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0\n"
+    "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
+    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 index 0\n"
+    "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
+    "buffer d1.report kind report offset 320 bytes 8 slots 2\n"
+    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 index 0\n"
+    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1\n"
+    "buffer d1.t1 kind temporary offset 640 bytes 16 slots 1\n"
+    "buffer d1.bucket0 kind bucket offset 704 bytes 80 slots 1\n"
+    "buffer d1.bucket1 kind bucket offset 832 bytes 16 slots 1\n"
+    "buffer d1.work kind workspace offset 896 bytes 100 slots 1\n"
+    "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
+    "op d1.h1 lane host report - reads d1.report@-1 waits d1.c2@-1 begin_us 0 time_us 1 line 0\n"
+    "op d1.u0 lane copy upload - reads d1.stage.x writes d1.in.x d1.step waits d1.h0 d1.c4@-2 begin_us 0 time_us 1 line 0\n"
+    "op d1.c0 lane comp call k0 reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
+    "op d1.c1 lane comp call k1 reads d1.t0 d1.step writes d1.bucket1 d1.work begin_us 0 time_us 1 line 7\n"
+    "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\n"
+    "op d1.c2 lane comp call k2 reads d1.t0 d1.step writes d1.t1 d1.report waits d1.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "op d1.c3 lane comp call k3 reads d1.t1 d1.step writes d1.bucket0[0:16] d1.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
+    "op d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0 waits d1.c3 begin_us 0 time_us 1 line 7\n"
+    "op d1.c4 lane comp call k4 reads d1.bucket0[0:16] d1.bucket1 d1.w.fc d1.step writes d1.w.fc waits d1.m1 begin_us 0 time_us 1 line 7\n"
+    "collective r0 group all members d0.m0 d1.m0 kind sum bytes 16 dtype f32 via host\n"
+    "collective r1 group all members d0.m1 d1.m1 kind sum bytes 80 dtype f32 via host\n"
+    "phase eval.full\n"
+    "device 0 name \"host\" arena 1344 staging 128 samples 0..3 capacity 3\n"
+    "device 1 name \"host\" arena 1344 staging 128 samples 3..5 capacity 2\n"
+    "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0\n"
+    "buffer d0.step kind step offset 0 bytes 64 slots 2\n"
+    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 index 0\n"
+    "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
+    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 index 0\n"
+    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1\n"
+    "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
+    "op d0.h1 lane host fetch p reads d0.out.p@-1 waits d0.c1@-1 begin_us 0 time_us 1 line 0\n"
+    "op d0.u0 lane copy upload - reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c1@-2 begin_us 0 time_us 1 line 0\n"
+    "op d0.c0 lane comp call k5 reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
+    "op d0.c1 lane comp call k6 reads d0.t0 d0.step writes d0.out.p waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0\n"
+    "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
+    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 index 0\n"
+    "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
+    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 index 0\n"
+    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1\n"
+    "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
+    "op d1.h1 lane host fetch p reads d1.out.p@-1 waits d1.c1@-1 begin_us 0 time_us 1 line 0\n"
+    "op d1.u0 lane copy upload - reads d1.stage.x writes d1.in.x d1.step waits d1.h0 d1.c1@-2 begin_us 0 time_us 1 line 0\n"
+    "op d1.c0 lane comp call k5 reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
+    "op d1.c1 lane comp call k6 reads d1.t0 d1.step writes d1.out.p waits d1.h1@-1 begin_us 0 time_us 1 line 7\n";
+
+static int failures;
+
+/* every `find` replaced if it begins with '*', else the first */
+static char *replace(const char *text, const char *find, const char *by)
+{
+    bool all = *find == '*';
+    find += all;
+    Text t = {0};
+    const char *at = strstr(text, find);
+    if (!at)
+        die("the schedule has no '%s'", find);
+    for (; at; at = all ? strstr(text, find) : NULL) {
+        text_bytes(&t, text, (size_t)(at - text));
+        text_add(&t, "%s", by);
+        text = at + strlen(find);
+    }
+    text_add(&t, "%s", text);
+    return t.data;
+}
+
+static void say(const char *name, const char *expected, const char *got)
+{
+    bool same = expected && got ? strcmp(expected, got) == 0 : expected == got;
+    if (same) {
+        printf("ok %s\n", name);
+        return;
+    }
+    failures++;
+    printf("not ok %s: got '%s', not '%s'\n", name, got ? got : "proved", expected ? expected : "proved");
+}
+
+typedef struct Case {
+    const char *name;
+    struct { const char *find, *by; } change[3];
+    const char *message; /* NULL: as good */
+} Case;
+static const Case CASES[] = {
+    {"arena",
+     {{"d0.w.fc kind variable offset 256", "d0.w.fc kind variable offset 12800"}},
+     "phase train.full: d0.w.fc lies at [12800, 12816), outside its arena of 1344 bytes"},
+    {"arena_staging",
+     {{"staging 128 samples 0", "staging 64 samples 0"}},
+     "phase train.full: d0.stage.x lies at [0, 76), outside its arena of 64 bytes"},
+    {"slots",
+     {{"t0 kind temporary offset 576 bytes 24 slots 1", "t0 kind temporary offset 576 bytes 24 slots 2"}},
+     "phase train.full: d0.t0 is a temporary with 2 slots"},
+    {"alignment",
+     {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 648"}},
+     "phase train.full: d0.t1 lies at 648, which is not a multiple of 64"},
+    {"persistent_moves",
+     {{"d0.w.fc kind variable offset 256 bytes 16", "d0.w.fc kind variable offset 1280 bytes 16"}},
+     "phase eval.full: d0.w.fc is a variable of 1 x 16 bytes at 256, but in phase train.full a variable of 1 x 16 bytes at 1280"},
+    {"persistent_overlap",
+     {{"*d0.w.fc kind variable offset 256", "d0.w.fc kind variable offset 320"}},
+     "phase train.full: d0.report lies at [320, 392), over d0.w.fc at [320, 336), which keeps its place in all phases"},
+    {"temporary_over_persistent",
+     {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 256"}},
+     "phase train.full: d0.t1 lies at [256, 280), over d0.w.fc at [256, 272), which keeps its place in all phases"},
+    {"outside_buffer",
+     {{"reads d0.t1 d0.step", "reads d0.t1[0:25] d0.step"}},
+     "phase train.full: d0.c3 reads t1 [0, 25), which has 24 bytes"},
+    {"verb_lane",
+     {{"d0.c1 lane comp call", "d0.c1 lane comm call"}},
+     "phase train.full: d0.c1: call runs in lane comp, not comm"},
+    {"verb_kind",
+     {{"reads d0.t0 d0.step writes d0.t1", "reads d0.stage.x d0.step writes d0.t1"}},
+     "phase train.full: d0.c2 reads stage.x: call is not for a staging buffer"},
+    {"workspace_read",
+     {{"reads d0.t0 d0.step writes d0.t1", "reads d0.work d0.step writes d0.t1"}},
+     "phase train.full: d0.c2 reads work: call is not for a workspace buffer"},
+    {"writes_what_it_reads",
+     {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 576"}},
+     "phase train.full: d0.c2 writes t1 over t0, which it reads too"},
+    {"writes_twice_at_once",
+     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[12:80]"}},
+     "phase train.full: d0.c3 writes bucket0 over bucket0, which it writes too"},
+    {"reduce_in_place",
+     {{"reads d0.bucket1 writes d0.bucket1 waits", "reads d0.bucket1 writes d0.bucket0[0:16] waits"}},
+     "phase train.full: d0.m0 does not sum one range of bytes in place"},
+    {"upload_source",
+     {{"reads d0.stage.x writes d0.in.x d0.step", "writes d0.in.x d0.step"}},
+     "phase train.full: d0.u0 uploads in.x, but reads no staging buffer of its input and size"},
+    {"upload_size",
+     {{"reads d0.stage.x writes d0.in.x d0.step", "reads d0.stage.x writes d0.in.x[0:8] d0.step"}},
+     "phase train.full: d0.u0 uploads in.x, but reads no staging buffer of its input and size"},
+    {"report_slot",
+     {{"reads d0.report@-1", "reads d0.report@+1"}},
+     "phase train.full: d0.h1 reads slot +1 of report: it reports this step (0) or the one before (-1)"},
+    {"report_wait",
+     {{"reads d0.report@-1 waits d0.c2@-1", "reads d0.report@-1 waits d0.c2"}},
+     "phase train.full: d0.h1 reads report of the step before, but waits for d0.c2 of this one"},
+    {"input_partly",
+     {{"writes d0.stage.x waits", "writes d0.stage.x[0:8] waits"}},
+     "phase train.full: d0.h0 fills [0, 8) of stage.x, which has 12 bytes: samples are missing"},
+    {"input_twice",
+     {{"op d0.c0 lane comp", "op d0.u1 lane copy upload - reads d0.stage.x writes d0.in.x begin_us 0 time_us 1 line 0\nop d0.c0 lane comp"}},
+     "phase train.full: d0.u1 fills in.x, which d0.u0 has filled in this step"},
+    {"input_never",
+     {{"d0.in.x d0.step waits d0.h0", "d0.in.x waits d0.h0"}},
+     "phase train.full: d0.c4 reads step, which nothing fills"},
+    {"staging_unused",
+     {{"reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c4@-2", "writes d0.step waits d0.h0 d0.c4@-2"},
+      {"reads d0.in.x d0.w.fc", "reads d0.w.fc"}},
+     "phase train.full: d0.h0 fills stage.x, which nothing uploads"},
+    {"sample_dropped",
+     {{"*samples 3..5 capacity 2", "samples 4..5 capacity 1"}},
+     "phase train.full: device 1 begins with sample 4 of the micro-batch, the devices before it end at 3: samples are dropped"},
+    {"sample_twice",
+     {{"*samples 3..5 capacity 2", "samples 2..5 capacity 3"}},
+     "phase train.full: device 1 begins with sample 2 of the micro-batch, the devices before it end at 3: samples are used twice"},
+    {"samples_change",
+     {{"phase eval.full\ndevice 0 name \"host\" arena 1344 staging 128 samples 0..3 capacity 3", "phase eval.full\ndevice 0 name \"host\" arena 1344 staging 128 samples 0..2 capacity 2"}},
+     "phase eval.full: device 0 has samples 0..2, in phase train.full 0..3"},
+    {"capacity",
+     {{"*samples 3..5 capacity 2", "samples 3..5 capacity 3"}},
+     "phase train.full: device 1 has 2 samples and room for 3"},
+    {"sample_bytes",
+     {{"*samples 3..5 capacity 2", "samples 3..6 capacity 3"}},
+     "phase train.full: d1.in.x has 8 bytes for 3 samples, d0.in.x 12 bytes for 3"},
+    {"batch_dropped",
+     {{"batch 5", "batch 7"}},
+     "phase train.full: the devices have 5 samples, a micro-batch has 7: samples are dropped"},
+    {"batch_twice",
+     {{"batch 5", "batch 4"}},
+     "phase train.full: the devices have 5 samples, a micro-batch has 4: samples are used twice"},
+    {"collective_order",
+     {{"op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\n", ""},
+      {"op d1.c4 lane", "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\nop d1.c4 lane"}},
+     "phase train.full: collective number 1 is r1 on device 1 (d1.m1), but r0 on device 0: the devices would wait for each other"},
+    {"collective_skipped",
+     {{"op d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0 waits d1.c3 begin_us 0 time_us 1 line 7\n", ""},
+      {"members d0.m1 d1.m1", "members d0.m1"},
+      {"waits d1.m1", "waits d1.m0"}},
+     "phase train.full: device 1 has no member of collective r1: the others would wait for ever"},
+    {"collective_member",
+     {{"members d0.m0 d1.m0", "members d0.m0 d1.m1"}},
+     "phase train.full: d1.m0 reduces in r0, whose member on device 1 is d1.m1"},
+    {"collective_bytes",
+     {{"sum bytes 16 dtype f32", "sum bytes 8 dtype f32"}},
+     "phase train.full: d0.m0 reduces 16 bytes of bucket1, but r0 sums 2 f32"},
+    {"collective_buffer", {{"*d1.bucket1", "d1.other"}}, "phase train.full: d1.m0 reduces other, its partner d0.m0 bucket1"},
+    {"cycle",
+     {{"writes d0.bucket1 d0.work", "writes d0.bucket1 d0.work waits d0.m0"}},
+     "phase train.full: a cycle: d0.c1 waits for d0.m0; d0.m0 waits for d0.c1"},
+    {"cycle_of_two",
+     {{"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.m1"}},
+     "phase train.full: a cycle: d0.c0 waits for d0.m1, which comes after d0.m0 in lane comm; d0.m0 waits for d0.c1, which comes after d0.c0 in lane comp"},
+    {"race_sum_too_early",
+     {{"writes d0.bucket1 waits d0.c1", "writes d0.bucket1"}},
+     "phase train.full: d0.m0 reads bucket1 [0, 16) while d0.c1 may still write bucket1: no wait orders them (d0.m0 should wait for d0.c1)"},
+    {"race_read_too_early",
+     {{"writes d0.w.fc waits d0.m1", "writes d0.w.fc"}},
+     "phase train.full: d0.c4 reads bucket0 [0, 16) while d0.m1 may still write bucket0: no wait orders them (d0.c4 should wait for d0.m1)"},
+    {"race_report",
+     {{"reads d0.report@-1 waits d0.c2@-1", "reads d0.report@-1"}},
+     "phase train.full: d0.h1 reads report@-1 [0, 8) while d0.c2@-1 may still write report: no wait orders them (d0.h1 should wait for d0.c2@-1)"},
+    {"race_upload",
+     {{"waits d0.h0 d0.c4@-2", "waits d0.h0"}},
+     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for d0.c4@-2)"},
+    {"race_upload_earlier",
+     {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c4@-3"}},
+     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for d0.c4@-2)"},
+    {"race_upload_partly",
+     {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c1@-2"}},
+     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for d0.c4@-2)"},
+    {"race_staging",
+     {{"op d0.h1 lane host report - reads d0.report@-1 waits d0.c2@-1 begin_us 0 time_us 1 line 0\n", ""},
+      {"writes d0.stage.x waits d0.u0@-2", "writes d0.stage.x"},
+      {"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"}},
+     "phase train.full: d0.h0 writes stage.x [0, 12) while d0.u0@-2 may still read stage.x: no wait orders them (d0.h0 should wait for d0.u0@-2)"},
+    {"race_other_phase",
+     {{"d0.in.x d0.step waits d0.h0 d0.c1@-2", "d0.in.x d0.step waits d0.h0"}},
+     "phase eval.full, 2 steps after phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for lane comp of 2 steps before)"},
+    {"over_written",
+     {{"buffer d0.work kind", "buffer d0.t2 kind temporary offset 576 bytes 8 slots 1\nbuffer d0.work kind"},
+      {"op d0.c1 lane", "op d0.c8 lane comp call k8 writes d0.t2 begin_us 0 time_us 1 line 0\nop d0.c1 lane"}},
+     "phase train.full: d0.c1 reads t0 [0, 8), over which d0.c8 has written t2"},
+    {"not_written",
+     {{"writes d0.t1 d0.report", "writes d0.report"}},
+     "phase train.full: d0.c3 reads t1 [0, 24), which nothing has written in this step"},
+    {"gap_read",
+     {{"d0.bucket0[0:16] d0.bucket1 d0.w.fc", "d0.bucket0[0:20] d0.bucket1 d0.w.fc"}},
+     "phase train.full: d0.c4 reads bucket0 [16, 20), which nothing has written in this step"},
+    {"before_sum",
+     {{"op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1", "op d0.c8 lane comp call k8 reads d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c8"}},
+     "phase train.full: d0.c8 reads bucket1 [0, 16) before d0.m0 has summed it over the devices"},
+    {"written_twice",
+     {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.work d0.report waits"},
+      {"buffer d0.work kind workspace", "buffer d0.work kind temporary"}},
+     "phase train.full: d0.c2 writes work [0, 100), which d0.c1 has written in this step"},
+    {"after_update",
+     {{"buffer d1.stage.x", "op d0.c8 lane comp call k8 reads d0.w.fc begin_us 0 time_us 1 line 0\nbuffer d1.stage.x"}},
+     "phase train.full: d0.c8 reads w.fc [0, 16) after d0.c4 has updated it in this step"},
+    {"wrong_slot_read",
+     {{"reads d0.in.x d0.w.fc", "reads d0.in.x@+1 d0.w.fc"}},
+     "phase train.full: d0.c0 reads in.x@+1 [0, 12), which nothing has written in this step"},
+    {"wrong_slot_write",
+     {{"writes d0.in.x d0.step waits", "writes d0.in.x@+1 d0.step waits"}},
+     "phase train.full: d0.c0 reads in.x [0, 12), which nothing has written in this step"},
+    {"wrong_slot_report",
+     {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.report@+1 waits"}},
+     "phase train.full: d0.h1 reads report@-1 [0, 8), which nothing has written in the step before"},
+    {"one_slot",
+     {{"*d0.out.p kind output offset 448 bytes 12 slots 2", "d0.out.p kind output offset 448 bytes 12 slots 1"}},
+     "phase eval.full: d0.c1 writes out.p [0, 12) while d0.h1 may still read out.p: no wait orders them (d0.c1 should wait for d0.h1)"},
+    {"redundant_wait", {{"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"}}, NULL},
+    {"stronger_wait", {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c4@-1"}}, NULL},
+    {"reads_step_earlier", {{"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.h1@-1"}}, NULL},
+};
+
+/* no text says this: numbers of operations and buffers that do not exist */
+static void test_numbers(void)
+{
+    Schedule *s = schedule_read("good", GOOD);
+    ScheduledOp *op = &s->phases[0].devices[0].ops[3];
+    op->reads[0].buffer = 99;
+    say("buffer_number", "phase train.full: d0.c0 reads buffer number 99, which does not exist", verify(s));
+    op->reads[0].buffer = 2;
+    op->waits[0].op = -1;
+    say("wait_number", "phase train.full: d0.c0 waits for operation number -1 of 0 steps before, which does not exist", verify(s));
+    op->waits[0].op = 2;
+    say("numbers_restored", NULL, verify(s));
+    s->phases[0].devices[1].ops[5].target = 7;
+    say("collective_number", "phase train.full: d1.m0 belongs to no collective", verify(s));
+    s->phase_count = 0;
+    say("empty", "the schedule has no device, no phase or no batch", verify(s));
+}
+
+/* A deep net on many devices: `layers` calls forward, back and for the updates, a collective every ten, in four phases. */
+static void deep_device(Text *t, int d, int layers, bool train)
+{
+    int variables = 256, temporaries = variables + 64 * layers, buckets = temporaries + 64 * layers;
+    text_add(t, "buffer d%d.stage.x kind staging offset 0 bytes 64 slots 2 index 0\n"
+                "buffer d%d.step kind step offset 0 bytes 64 slots 2\n"
+                "buffer d%d.in.x kind input offset 128 bytes 64 slots 2 index 0\n", d, d, d);
+    for (int i = 0; i < layers; i++)
+        text_add(t, "buffer d%d.w%d kind variable offset %d bytes 64 slots 1 index %d\n"
+                    "buffer d%d.a%d kind temporary offset %d bytes 64 slots 1\n", d, i, variables + 64 * i, i, d, i,
+                 temporaries + 64 * i);
+    for (int i = 0; i < layers / 10 && train; i++)
+        text_add(t, "buffer d%d.bucket%d kind bucket offset %d bytes 640 slots 1\n", d, i, buckets + 640 * i);
+    static const char TIMES[] = "begin_us 0 time_us 1 line 0\n";
+    text_add(t, "op d%d.h0 lane host read - writes d%d.stage.x waits d%d.u0@-2 %s"
+                "op d%d.u0 lane copy upload - reads d%d.stage.x writes d%d.in.x d%d.step waits d%d.h0 d%d.%s%d@-2 %s", d, d, d,
+             TIMES, d, d, d, d, d, d, train ? "p" : "f", layers - 1, TIMES);
+    for (int i = 0; i < layers; i++)
+        text_add(t, "op d%d.f%d lane comp call k0 reads d%d.%s d%d.w%d d%d.step writes d%d.a%d%s %s", d, i, d,
+                 i ? format("a%d", i - 1) : "in.x", d, i, d, d, i, i ? "" : format(" waits d%d.u0", d), TIMES);
+    for (int i = layers - 1; i >= 0 && train; i--) {
+        text_add(t, "op d%d.b%d lane comp call k1 reads d%d.a%d d%d.w%d d%d.step writes d%d.bucket%d[%d:%d] %s", d, i, d, i, d, i, d,
+                 d, i / 10, i % 10 * 64, i % 10 * 64 + 64, TIMES);
+        if (i % 10 == 0)
+            text_add(t, "op d%d.m%d lane comm reduce r%d reads d%d.bucket%d writes d%d.bucket%d waits d%d.b%d %s", d, i / 10, i / 10,
+                     d, i / 10, d, i / 10, d, i, TIMES);
+    }
+    for (int i = 0; i < layers && train; i++) {
+        int k = layers - 1 - (i / 10 * 10 + 9 - i % 10); /* bucket by bucket, as they are reduced */
+        text_add(t, "op d%d.p%d lane comp call k2 reads d%d.bucket%d[%d:%d] d%d.w%d d%d.step writes d%d.w%d waits d%d.m%d %s", d, i,
+                 d, k / 10, k % 10 * 64, k % 10 * 64 + 64, d, k, d, d, k, d, k / 10, TIMES);
+    }
+}
+
+static Schedule *deep(int layers, int devices)
+{
+    static const char *const PHASES[] = {"train.full", "train.ragged", "eval.full", "eval.ragged"};
+    Text t = {0};
+    text_add(&t, "mgpu-schedule 1\nmodel deep precision f32 batch %d accumulate 1 devices %d\n", devices, devices);
+    for (int p = 0; p < COUNT(PHASES); p++) {
+        text_add(&t, "phase %s\n", PHASES[p]);
+        for (int d = 0; d < devices; d++)
+            text_add(&t, "device %d name \"host\" arena %d staging 128 samples %d..%d capacity 1\n", d, 192 * layers + 256, d, d + 1);
+        for (int d = 0; d < devices; d++)
+            deep_device(&t, d, layers, p < 2);
+        for (int i = layers / 10 - 1; i >= 0 && p < 2; i--) {
+            text_add(&t, "collective r%d group all members", i);
+            for (int d = 0; d < devices; d++)
+                text_add(&t, " d%d.m%d", d, i);
+            text_add(&t, " kind sum bytes 640 dtype f32 via host\n");
+        }
+    }
+    return schedule_read("deep", text_of(&t));
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* as large as a ResNet-50 on eight devices */
+static void test_deep(void)
+{
+    Schedule *s = deep(1000, 8);
+    double began = seconds();
+    say("deep", NULL, verify(s));
+    double took = seconds() - began;
+    printf(took < 20 ? "ok deep_time\n" : "not ok deep_time: %.1f s\n", took);
+    failures += took >= 20;
+    fprintf(stderr, "deep: %d operations on 8 devices: %.2f s\n", s->phases[0].devices[0].op_count, took);
+    DeviceSchedule *d = &s->phases[1].devices[5];
+    int update = d->op_count - 500;
+    d->ops[update].wait_count = 0;
+    say("deep_drop", "phase train.ragged: d5.p500 reads bucket49 [0, 64) while d5.m49 may still write bucket49: no wait orders them "
+        "(d5.p500 should wait for d5.m49)", verify(s));
+}
+
+int main(void)
+{
+    say("good", NULL, verify(schedule_read("good", GOOD)));
+    for (int i = 0; i < COUNT(CASES); i++) {
+        const Case *c = &CASES[i];
+        const char *text = GOOD;
+        for (int k = 0; k < COUNT(c->change) && c->change[k].find; k++)
+            text = replace(text, c->change[k].find, c->change[k].by);
+        say(c->name, c->message, verify(schedule_read(c->name, text)));
+    }
+    test_numbers();
+    test_deep();
+    return failures ? 1 : 0;
+}
