@@ -963,7 +963,7 @@ void emit_kernels(const Program *program, Text *t)
              "/* Kernels of %s, written by mgpuc %s.\n"
              " * argument[]: the tensors that a kernel reads, then those that it writes, then its workspace; n: the samples of\n"
              " * this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */\n"
-             "#define MGPU_KERNELS\n#include \"mgpu.h\"\n",
+             "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n",
              program->model->name, MGPU_VERSION);
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];

@@ -124,4 +124,9 @@ typedef struct mgpu_program {
 } mgpu_program;
 
 int mgpu_main(const mgpu_program *, int argc, char **argv);
+
+#ifdef MGPU_KERNELS
+#include "mgpu_kernel.h"
 #endif
+#endif
+

@@ -1,0 +1,911 @@
+/* kernel_test.c: the fuser and the host-C printer against the interpreter.
+ *
+ * Random graphs in f64, and chosen ones, are fused and left separate; all their kernels are printed into one file, compiled
+ * once by the C compiler, loaded and run; every output, updated variable and number of the report must agree to 1e-12.
+ * Then facts about kernels: how many there are, and that work grows with depth as it should. The arguments, if any, are
+ * the C compiler and its flags: kernel_test gcc -O3 -march=native */
+#include "compiler/fuse.h"
+#include "compiler/passes.h"
+#include "runtime/mgpu.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MGPU_SOURCE
+#define MGPU_SOURCE "."
+#endif
+
+enum { SAMPLES = 5, FIRST_SAMPLE = 40, STEP = 3, SEED = 11, RANDOM_GRAPHS = 400, MOST_ELEMENTS = 400 };
+
+static uint64_t random_state;
+
+static int64_t draw(int64_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (int64_t)(random_state >> 8) % below;
+}
+
+static double uniform(void) { return (double)draw(1 << 24) / (1 << 23) - 1; }
+
+/* ---- models */
+
+static Model *new_model(void)
+{
+    Model *m = NEW(Model);
+    m->name = "test";
+    m->source = NEW(Source);
+    m->source->file = "test.net";
+    m->source->text = "";
+    m->seed = SEED;
+    m->inputs = NEW_ARRAY(Input, 16);
+    m->variables = NEW_ARRAY(Variable, 64);
+    return m;
+}
+
+static const Place *place_of(Model *m)
+{
+    Place *at = NEW(Place);
+    *at = (Place){.source = m->source, .line = 1, .column = 1};
+    return at;
+}
+
+static Graph *new_graph(Model *m)
+{
+    Graph *g = graph_new(m, "test", NULL);
+    g->at = place_of(m);
+    g->path = "";
+    return g;
+}
+
+static Node *new_input(Graph *g, Dtype dtype, Shape shape, int64_t classes)
+{
+    Model *m = g->model;
+    m->inputs[m->input_count] = (Input){.name = format("x%d", m->input_count), .dtype = dtype, .shape = shape, .classes = classes};
+    return graph_input(g, m->input_count++);
+}
+
+static Node *new_variable(Graph *g, Dtype dtype, Shape shape)
+{
+    Model *m = g->model;
+    Variable *v = &m->variables[m->variable_count];
+    *v = (Variable){.name = format("layer.w%d", m->variable_count), .dtype = dtype, .shape = shape, .kind = STATE, .owner = -1};
+    for (int i = 0; i < shape.rank; i++)
+        v->order[i] = i;
+    for (int i = shape.rank - 1; i > 0; i--) {
+        int k = (int)draw(i + 1), t = v->order[i];
+        v->order[i] = v->order[k];
+        v->order[k] = t;
+    }
+    return graph_variable(g, m->variable_count++);
+}
+
+/* ---- cases */
+
+typedef struct Case {
+    const char *name;
+    Graph *graph;
+    Phase *fused, *separate;
+    double **input, **variable; /* values, row-major */
+    uint64_t values;            /* seed of them */
+} Case;
+
+static Case *cases;
+static int case_count;
+static Program program;
+static Options fuse_them, keep_separate = {.no_fuse = true};
+
+static void add_case(const char *name, Graph *g)
+{
+    Case c = {.name = name, .graph = g, .values = random_state};
+    program.model = g->model;
+    program.options = &fuse_them;
+    c.fused = fuse(&program, g, PHASE_TRAIN, true);
+    program.options = &keep_separate;
+    c.separate = fuse(&program, g, PHASE_TRAIN, true);
+    APPEND(cases, case_count, c);
+}
+
+/* ---- random graphs */
+
+typedef struct Pool { Graph *g; Node *nodes[256]; int count; } Pool;
+
+static void keep(Pool *p, Node *n)
+{
+    if (n && shape_count(&n->shape) <= MOST_ELEMENTS && p->count < COUNT(p->nodes))
+        p->nodes[p->count++] = n;
+}
+
+static Node *any(const Pool *p)
+{
+    int back = (int)draw(4) ? 12 : p->count; /* mostly what is new */
+    int from = p->count > back ? p->count - back : 0;
+    return p->nodes[from + draw(p->count - from)];
+}
+
+static Node *any_float(const Pool *p)
+{
+    for (;;) {
+        Node *n = any(p);
+        if (n->dtype == F64 && !n->weak)
+            return n;
+    }
+}
+
+static Shape any_shape(void)
+{
+    Shape s = {.rank = (int)draw(4)};
+    for (int i = 0; i < s.rank; i++)
+        s.extent[i] = draw(8) ? 1 + draw(6) : 1;
+    return s;
+}
+
+/* a shape of the same number of elements */
+static Shape reshaped(const Shape *s)
+{
+    int64_t left = shape_count(s);
+    Shape r = {.rank = 0};
+    while (left > 1 && r.rank < 4) {
+        int64_t f = 2 + draw(5);
+        if (left % f == 0) {
+            r.extent[r.rank++] = f;
+            left /= f;
+        } else if (!draw(4)) {
+            break;
+        }
+    }
+    if (left != 1 || !r.rank)
+        r.extent[r.rank++] = left;
+    return r;
+}
+
+static bool broadcasts(const Node *a, const Node *b)
+{
+    for (int i = 1; i <= a->shape.rank && i <= b->shape.rank; i++) {
+        int64_t x = a->shape.extent[a->shape.rank - i], y = b->shape.extent[b->shape.rank - i];
+        if (x != y && x != 1 && y != 1)
+            return false;
+    }
+    return true;
+}
+
+static Node *bounded(Graph *g, Node *n) { return graph_unary(g, OP_TANH, n); }
+
+static Node *any_unary(Pool *p)
+{
+    static const Op OPS_OF[] = {OP_ABS, OP_EXP, OP_SIN, OP_COS, OP_TANH, OP_ERF};
+    Node *n = any_float(p);
+    Op op = OPS_OF[draw(COUNT(OPS_OF))];
+    return graph_unary(p->g, op, op == OP_EXP ? bounded(p->g, n) : n);
+}
+
+static Node *any_binary(Pool *p)
+{
+    static const Op OPS_OF[] = {OP_ADD, OP_SUB, OP_MUL, OP_MUL, OP_MINIMUM, OP_MAXIMUM, OP_ADD};
+    Node *a = any_float(p), *b = any_float(p);
+    for (int i = 0; i < 20 && !broadcasts(a, b); i++)
+        b = any_float(p);
+    if (!broadcasts(a, b))
+        return NULL;
+    if (!draw(6)) /* quotient, root, power, logarithm: of what is positive */
+        b = graph_binary(p->g, OP_ADD, graph_unary(p->g, OP_ABS, b), graph_number(p->g, 0.5, F64));
+    else
+        return graph_binary(p->g, OPS_OF[draw(COUNT(OPS_OF))], a, b);
+    switch (draw(4)) {
+    case 0: return graph_binary(p->g, OP_DIV, a, b);
+    case 1: return graph_unary(p->g, OP_SQRT, b);
+    case 2: return graph_unary(p->g, OP_LOG, b);
+    default: return graph_binary(p->g, OP_POW, b, bounded(p->g, a));
+    }
+}
+
+static Node *any_where(Pool *p)
+{
+    Node *a = any_float(p), *b = any_float(p), *c = any_float(p), *d = any_float(p);
+    if (!broadcasts(a, b))
+        b = graph_number(p->g, 0.125, F64);
+    Node *test = graph_binary(p->g, draw(2) ? OP_LT : OP_LE, a, b);
+    if (!draw(3))
+        test = graph_binary(p->g, draw(2) ? OP_AND : OP_OR, test, graph_alive(p->g));
+    if (!broadcasts(test, c))
+        c = graph_number(p->g, 2, F64);
+    Node *most = graph_binary(p->g, OP_ADD, graph_cast(p->g, test, F64), c);
+    if (!broadcasts(most, d))
+        d = graph_number(p->g, 0, F64);
+    return graph_where(p->g, test, c, d);
+}
+
+static Node *any_view(Pool *p)
+{
+    Graph *g = p->g;
+    Node *x = any_float(p);
+    int r = x->shape.rank;
+    int64_t a[MAX_RANK], b[MAX_RANK], c[MAX_RANK];
+    int order[MAX_RANK];
+    switch (draw(7)) {
+    case 0:
+        return graph_reshape(g, x, reshaped(&x->shape));
+    case 1:
+        for (int i = 0; i < r; i++)
+            order[i] = i;
+        for (int i = r - 1; i > 0; i--) {
+            int k = (int)draw(i + 1), t = order[i];
+            order[i] = order[k];
+            order[k] = t;
+        }
+        return graph_transpose(g, x, order);
+    case 2:
+    case 3:
+        for (int i = 0; i < r; i++) { /* start, count, step */
+            int64_t e = x->shape.extent[i], step = 1 + draw(3), start = draw(e);
+            bool back = !draw(3);
+            c[i] = back ? -step : step;
+            a[i] = start;
+            b[i] = 1 + (back ? start : e - 1 - start) / step;
+        }
+        return graph_slice(g, x, a, b, c);
+    case 4:
+        for (int i = 0; i < r; i++)
+            a[i] = draw(3), b[i] = draw(3);
+        return graph_pad(g, x, a, b, draw(2) ? 0 : 0.5);
+    case 5: {
+        Shape s = x->shape;
+        if (r == MAX_RANK - 1)
+            return NULL;
+        for (int i = s.rank; i > 0; i--)
+            s.extent[i] = s.extent[i - 1] == 1 ? 1 + draw(3) : s.extent[i - 1];
+        s.extent[0] = 1 + draw(3);
+        s.rank++;
+        return graph_broadcast(g, x, s);
+    }
+    default: {
+        if (!r)
+            return NULL;
+        Node *parts[3] = {x, graph_unary(g, OP_TANH, x), x};
+        return graph_concat(g, parts, 2 + (int)draw(2), (int)draw(r));
+    }
+    }
+}
+
+static Node *any_unslice(Pool *p)
+{
+    Node *x = any_float(p);
+    int r = x->shape.rank;
+    int64_t ints[3 * MAX_RANK];
+    for (int i = 0; i < r; i++) {
+        int64_t count = x->shape.extent[i], step = 1 + draw(3), before = draw(3), last = before + (count - 1) * step;
+        bool back = draw(2);
+        ints[i] = back ? last : before;
+        ints[r + i] = back ? -step : step;
+        ints[2 * r + i] = last + 1 + draw(3);
+    }
+    return NODE(p->g, OP_UNSLICE, ints, 3 * r, NULL, x);
+}
+
+static Node *any_reduction(Pool *p)
+{
+    Graph *g = p->g;
+    Node *x = any_float(p);
+    int axes[MAX_RANK], count = 0;
+    for (int i = 0; i < x->shape.rank; i++)
+        if (draw(2))
+            axes[count++] = i;
+    switch (draw(6)) {
+    case 0:
+        return count ? graph_max(g, x, axes, count) : NULL;
+    case 1:
+        return x->sharded ? graph_sum_samples(g, bounded(g, x), axes, count) : NULL;
+    case 2:
+        if (!x->shape.rank)
+            return NULL;
+        int64_t axis = draw(x->shape.rank);
+        return graph_cast(g, NODE(g, OP_ARGMAX, &axis, 1, NULL, x), F64);
+    case 3: { /* softmax over the axes: the shape of a row kernel with several stages */
+        if (!count)
+            return NULL;
+        Shape kept = x->shape;
+        for (int i = 0; i < count; i++)
+            kept.extent[axes[i]] = 1;
+        Node *most = graph_broadcast(g, graph_reshape(g, graph_max(g, x, axes, count), kept), x->shape);
+        Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, x, most));
+        Node *sum = graph_broadcast(g, graph_reshape(g, graph_sum(g, e, axes, count), kept), x->shape);
+        return graph_binary(g, OP_DIV, e, sum);
+    }
+    case 4:
+        return x->sharded ? graph_group_sum(g, bounded(g, x), draw(4)) : NULL;
+    default:
+        return count ? graph_sum(g, x, axes, count) : NULL;
+    }
+}
+
+static Node *any_window(Pool *p)
+{
+    Graph *g = p->g;
+    Node *x = any_float(p);
+    int r = x->shape.rank;
+    int64_t ints[5 * MAX_RANK];
+    bool large = !draw(4);
+    for (int i = 0; i < r; i++) {
+        int64_t extent = x->shape.extent[i], size = large ? extent : 1 + draw(extent < 3 ? extent : 3), before = draw(size), after = draw(size);
+        ints[i] = size;
+        ints[r + i] = 1 + draw(3);
+        ints[2 * r + i] = before < (size + 1) / 2 ? before : 0;
+        ints[3 * r + i] = after < (size + 1) / 2 ? after : 0;
+        int64_t stride = ints[r + i], padded = extent + ints[2 * r + i] + ints[3 * r + i];
+        if ((padded - size) / stride * stride - ints[2 * r + i] >= extent)
+            ints[3 * r + i] = 0;
+        ints[4 * r + i] = extent;
+    }
+    Node *most = NODE(g, OP_WINDOW_MAX, ints, 4 * r, NULL, x), *at = NODE(g, OP_WINDOW_ARGMAX, ints, 4 * r, NULL, x);
+    Node *sum = NODE(g, OP_WINDOW_SUM, ints, 4 * r, NULL, x);
+    Node *back = graph_unary(g, OP_SIN, most);
+    switch (draw(5)) {
+    case 0: return most;
+    case 1: return graph_binary(g, OP_ADD, graph_cast(g, at, F64), most);
+    case 2: return sum;
+    case 3: return NODE(g, OP_WINDOW_MAX_GRADIENT, ints, 5 * r, NULL, at, back);
+    default: return NODE(g, OP_WINDOW_SUM_GRADIENT, ints, 5 * r, NULL, back);
+    }
+}
+
+static Node *any_index(Pool *p, int64_t extent)
+{
+    Graph *g = p->g;
+    switch (draw(3)) {
+    case 0: { /* whole numbers around the range */
+        Node *x = any_float(p);
+        Node *wide = graph_binary(g, OP_MUL, bounded(g, x), graph_number(g, (double)extent * 1.2, F64));
+        return shape_count(&x->shape) <= 12 ? graph_cast(g, wide, I32) : graph_arange(g, extent);
+    }
+    case 1: /* a mirrored, shifted range */
+        return graph_binary(g, OP_SUB, graph_number(g, (double)extent, I32), graph_arange(g, 1 + draw(5)));
+    default:
+        return graph_arange(g, 1 + draw(extent + 2));
+    }
+}
+
+static Node *any_indexed(Pool *p)
+{
+    Graph *g = p->g;
+    Node *x = any_float(p);
+    if (!x->shape.rank)
+        return NULL;
+    int64_t axis = draw(x->shape.rank);
+    Node *i = any_index(p, x->shape.extent[axis]);
+    if (x->shape.rank - 1 + i->shape.rank > MAX_RANK || shape_count(&x->shape) * shape_count(&i->shape) > MOST_ELEMENTS)
+        return NULL;
+    Node *y = NODE(g, OP_GATHER, &axis, 1, NULL, x, i);
+    if (draw(2))
+        return y;
+    bool over = !x->sharded && (i->sharded || y->sharded);
+    return graph_scatter_add(g, x, i, bounded(g, y), (int)axis, over);
+}
+
+static Node *any_einsum(Pool *p)
+{
+    Graph *g = p->g;
+    Node *a = any_float(p), *b = any_float(p);
+    if (!a->shape.rank || !b->shape.rank || a->shape.rank + b->shape.rank > 6)
+        return NULL;
+    char spec[32], *at = spec;
+    char left[MAX_RANK], right[MAX_RANK];
+    for (int i = 0; i < a->shape.rank; i++)
+        left[i] = (char)('a' + i);
+    for (int i = 0; i < b->shape.rank; i++) {
+        right[i] = (char)('k' + i);
+        for (int k = 0; k < a->shape.rank; k++) {
+            bool taken = false;
+            for (int j = 0; j < i; j++)
+                taken = taken || right[j] == left[k];
+            if (!taken && a->shape.extent[k] == b->shape.extent[i] && draw(3))
+                right[i] = left[k];
+        }
+    }
+    for (int i = 0; i < a->shape.rank; i++)
+        *at++ = left[i];
+    *at++ = ',';
+    for (int i = 0; i < b->shape.rank; i++)
+        *at++ = right[i];
+    *at++ = '-';
+    *at++ = '>';
+    for (int i = 0; i < a->shape.rank; i++)
+        if (draw(2))
+            *at++ = left[i];
+    for (int i = 0; i < b->shape.rank; i++)
+        if (right[i] >= 'k' && draw(2))
+            *at++ = right[i];
+    *at = 0;
+    Node *in[2] = {bounded(g, a), bounded(g, b)};
+    Node *y = graph_einsum(g, copy_text(spec, strlen(spec)), in, 2, (a->sharded || b->sharded) && !draw(3));
+    return shape_count(&y->shape) <= MOST_ELEMENTS ? y : NULL;
+}
+
+static Node *any_node(Pool *p)
+{
+    switch (draw(12)) {
+    case 0: case 1: return any_unary(p);
+    case 2: case 3: return any_binary(p);
+    case 4: return any_where(p);
+    case 5: case 6: return any_view(p);
+    case 7: return any_reduction(p);
+    case 8: return any_window(p);
+    case 9: return draw(2) ? any_indexed(p) : any_unslice(p);
+    case 10: return any_einsum(p);
+    default: {
+        Node *x = any_float(p);
+        Node *r = graph_random(p->g, x->shape, format("path%d", (int)draw(3)), draw(2));
+        return graph_binary(p->g, OP_MUL, graph_cast(p->g, r, F64), x);
+    }
+    }
+}
+
+static void add_results(Pool *p, int count)
+{
+    Graph *g = p->g;
+    Node *output = NULL;
+    for (int k = 0; k < count; k++) {
+        Node *n = p->nodes[p->count - 1 - (k ? (int)draw(p->count / 2) : 0)];
+        if (n->sharded) {
+            graph_result(g, ROLE_OUTPUT, format("o%d", k), 0, n, NULL);
+            output = n;
+            continue;
+        }
+        if (n->shape.rank == 0 && n->dtype == F64)
+            graph_result(g, ROLE_REPORT, format("r%d", k), 0, n, NULL);
+        int v = -1; /* an updated variable that the graph reads, if one has the shape */
+        for (int i = 0; i < g->node_count && v < 0; i++) {
+            const Node *m = g->nodes[i];
+            if (m->op == OP_VARIABLE && m->dtype == n->dtype && shape_equal(&m->shape, &n->shape) && !graph_find_result(g, ROLE_UPDATE, (int)m->ints[0]))
+                v = (int)m->ints[0];
+        }
+        if (v < 0) {
+            new_variable(g, n->dtype, n->shape);
+            v = g->model->variable_count - 1;
+        }
+        graph_result(g, ROLE_UPDATE, NULL, v, n, NULL);
+    }
+    if (!output)
+        graph_result(g, ROLE_OUTPUT, "last", 0, p->nodes[0], NULL);
+}
+
+static void add_random_case(int number)
+{
+    random_state = 0x9E3779B97F4A7C15u * (uint64_t)(number + 1);
+    Model *m = new_model();
+    Pool p = {.g = new_graph(m)};
+    keep(&p, new_input(p.g, F64, any_shape(), 0));
+    keep(&p, graph_cast(p.g, new_input(p.g, U8, any_shape(), 0), F64));
+    keep(&p, graph_cast(p.g, new_input(p.g, I32, any_shape(), 0), F64));
+    for (int i = 0; i < 4; i++) {
+        keep(&p, new_variable(p.g, F64, any_shape()));
+        keep(&p, new_input(p.g, F64, any_shape(), 0));
+    }
+    int wanted = 8 + (int)draw(24);
+    for (int i = 0; i < 200 && wanted > 0; i++) {
+        Node *n = any_node(&p);
+        int before = p.count;
+        if (n && n->dtype == F64)
+            keep(&p, n);
+        wanted -= p.count > before;
+    }
+    add_results(&p, 2 + (int)draw(4));
+    add_case(format("random graph %d", number), p.g);
+}
+
+/* ---- chosen graphs */
+
+/* dense layers, cross-entropy and its gradient, momentum: what a training step looks like */
+static Graph *perceptron(int depth, int64_t width, Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    Node *x = graph_cast(g, new_input(g, U8, SHAPE(width), 0), t);
+    Node *label = new_input(g, U8, SCALAR, 10), *scale = graph_number(g, 1.0 / 255, t);
+    Node *w[1100], *b[1100], *h[1100], *z[1100];
+    h[0] = graph_binary(g, OP_MUL, x, scale);
+    for (int i = 0; i < depth; i++) {
+        int64_t out = i == depth - 1 ? 10 : width;
+        w[i] = new_variable(g, t, SHAPE(out, width));
+        b[i] = new_variable(g, t, SHAPE(out));
+        Node *in[2] = {h[i], w[i]};
+        z[i] = graph_binary(g, OP_ADD, graph_einsum(g, "i,oi->o", in, 2, false), b[i]);
+        Node *zero = graph_number(g, 0, t);
+        h[i + 1] = i == depth - 1 ? z[i] : graph_where(g, graph_binary(g, OP_LE, z[i], zero), zero, z[i]);
+    }
+    Node *logits = h[depth], *most = graph_broadcast(g, graph_max(g, logits, (int[]){0}, 1), SHAPE(10));
+    Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, logits, most));
+    Node *sum = graph_sum(g, e, (int[]){0}, 1);
+    Node *hot = graph_binary(g, OP_EQ, graph_cast(g, label, I32), graph_arange(g, 10));
+    Node *log_p = graph_binary(g, OP_SUB, graph_binary(g, OP_SUB, logits, most), graph_unary(g, OP_LOG, sum));
+    Node *loss = graph_negate(g, graph_sum(g, graph_where(g, hot, log_p, graph_number(g, 0, t)), (int[]){0}, 1));
+    Node *total = graph_reduce(g, sum_everything(g, select_alive(g, loss)));
+    graph_result(g, ROLE_REPORT, "loss", 0, graph_cast(g, total, F64), NULL);
+    g->backward = true;
+    Node *d = graph_binary(g, OP_SUB, graph_binary(g, OP_DIV, e, graph_broadcast(g, sum, SHAPE(10))), graph_cast(g, hot, t));
+    d = graph_binary(g, OP_MUL, graph_where(g, graph_alive(g), d, graph_number(g, 0, t)), graph_number(g, 0.01, t));
+    for (int i = depth - 1; i >= 0; i--) {
+        Node *pair[2] = {d, h[i]}, *back[2] = {d, w[i]};
+        Node *dw = graph_einsum(g, "o,i->oi", pair, 2, true), *db = graph_sum_samples(g, d, NULL, 0);
+        if (i > 0) {
+            Node *dh = graph_einsum(g, "o,oi->i", back, 2, false), *zero = graph_number(g, 0, t);
+            d = graph_where(g, graph_binary(g, OP_LE, z[i - 1], zero), zero, dh);
+        }
+        g->backward = false;
+        Node *gradients[2] = {graph_reduce(g, dw), graph_reduce(g, db)}, *weights[2] = {w[i], b[i]};
+        for (int k = 0; k < 2; k++) {
+            Node *v = new_variable(g, t, weights[k]->shape);
+            Node *next = graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, v, graph_number(g, 0.9, t)), gradients[k]);
+            Node *rate = graph_strong(g, graph_binary(g, OP_MUL, graph_weak(g, 0.1), graph_run(g, RUN_PROGRESS, 0)), t);
+            Node *step = graph_binary(g, OP_MUL, next, rate);
+            graph_result(g, ROLE_UPDATE, NULL, (int)v->ints[0], next, NULL);
+            graph_result(g, ROLE_UPDATE, NULL, (int)weights[k]->ints[0], graph_binary(g, OP_SUB, weights[k], step), NULL);
+        }
+        g->backward = true;
+    }
+    g->backward = false;
+    return g;
+}
+
+/* two variables swap their values; a third is shifted by one: no update may spoil what another still reads */
+static Graph *swaps(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *a = new_variable(g, F64, SHAPE(3, 4)), *b = new_variable(g, F64, SHAPE(3, 4)), *c = new_variable(g, F64, SHAPE(7));
+    graph_result(g, ROLE_UPDATE, NULL, 0, b, NULL);
+    graph_result(g, ROLE_UPDATE, NULL, 1, a, NULL);
+    int64_t one = 1, six = 6, zero = 0;
+    Node *parts[2] = {graph_slice(g, c, &one, &six, &one), graph_slice(g, c, &zero, &one, &one)};
+    graph_result(g, ROLE_UPDATE, NULL, 2, graph_concat(g, parts, 2, 0), NULL);
+    Node *s = graph_sum(g, graph_binary(g, OP_MUL, a, b), (int[]){0, 1}, 2);
+    graph_result(g, ROLE_REPORT, "s", 0, s, NULL);
+    return g;
+}
+
+/* empty tensors, numbers, one element */
+static Graph *edges(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *x = new_input(g, F64, SHAPE(0, 3), 0), *y = new_input(g, F64, SCALAR, 0);
+    Node *s = graph_sum(g, x, (int[]){0}, 1);
+    graph_result(g, ROLE_OUTPUT, "a", 0, graph_binary(g, OP_ADD, s, y), NULL);
+    graph_result(g, ROLE_OUTPUT, "b", 0, graph_unary(g, OP_EXP, x), NULL);
+    graph_result(g, ROLE_REPORT, "total", 0, sum_everything(g, select_alive(g, y)), NULL);
+    graph_result(g, ROLE_REPORT, "constant", 0, graph_number(g, 0.1, F64), NULL);
+    return g;
+}
+
+/* whole numbers of every width */
+static Graph *whole_numbers(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *x = new_input(g, F64, SHAPE(11), 0);
+    Node *big = graph_binary(g, OP_MUL, x, graph_number(g, 300, F64));
+    for (int t = U8; t <= I64; t++) {
+        Node *i = graph_cast(g, big, (Dtype)t), *j = graph_cast(g, graph_binary(g, OP_MUL, x, graph_number(g, 7, F64)), (Dtype)t);
+        Node *sum = graph_binary(g, OP_SUB, graph_binary(g, OP_MUL, i, j), j);
+        graph_result(g, ROLE_OUTPUT, format("a%d", t), 0, graph_cast(g, sum, F64), NULL);
+        graph_result(g, ROLE_OUTPUT, format("b%d", t), 0, graph_cast(g, graph_binary(g, OP_MOD, i, j), F64), NULL);
+        graph_result(g, ROLE_OUTPUT, format("c%d", t), 0, graph_binary(g, OP_MAXIMUM, i, j), NULL);
+        graph_result(g, ROLE_OUTPUT, format("d%d", t), 0, graph_sum(g, graph_unary(g, OP_ABS, i), (int[]){0}, 1), NULL);
+    }
+    graph_result(g, ROLE_OUTPUT, "bool", 0, graph_cast(g, graph_cast(g, graph_unary(g, OP_FLOOR, x), BOOL), F64), NULL);
+    return g;
+}
+
+/* ---- running */
+
+static int failed;
+
+static void report(const char *name, const char *why)
+{
+    if (why)
+        printf("not ok kernel: %s: %s\n", name, why);
+    else
+        printf("ok kernel: %s\n", name);
+    failed += why != NULL;
+}
+
+static mgpu_step step_block(void)
+{
+    return (mgpu_step){.step = STEP, .sample = FIRST_SAMPLE, .alive = SAMPLES - 2, .samples = 9, .total_steps = 100, .epoch = 0.25,
+                       .progress = 0.5, .total_epochs = 4, .seed = SEED};
+}
+
+static double value_of_run(const Node *n)
+{
+    mgpu_step s = step_block();
+    switch (n->ints[0]) {
+    case RUN_STEP: return (double)s.step;
+    case RUN_PROGRESS: return s.progress;
+    case RUN_EPOCH: return s.epoch;
+    default: return (double)s.samples;
+    }
+}
+
+static bool leaf(void *context, const Node *n, double *out, int64_t count)
+{
+    const Case *c = context;
+    for (int64_t i = 0; i < count; i++)
+        switch (n->op) {
+        case OP_INPUT: out[i] = c->input[n->ints[0]][i]; break;
+        case OP_VARIABLE: out[i] = c->variable[n->ints[0]][i]; break;
+        case OP_RUN: out[i] = value_of_run(n); break;
+        case OP_ALIVE: out[i] = i < step_block().alive; break;
+        default: return false;
+        }
+    return true;
+}
+
+static double fit(Dtype t, double v, int64_t classes)
+{
+    if (t == BOOL)
+        return v > 0;
+    if (dtype_is_float(t))
+        return v;
+    return classes ? floor((v + 1) / 2 * (double)classes) : floor((v + 1) * 4);
+}
+
+static void draw_values(Case *c)
+{
+    const Model *m = c->graph->model;
+    random_state = c->values;
+    c->input = NEW_ARRAY(double *, m->input_count);
+    c->variable = NEW_ARRAY(double *, m->variable_count);
+    for (int i = 0; i < m->input_count; i++) {
+        int64_t count = SAMPLES * shape_count(&m->inputs[i].shape);
+        c->input[i] = NEW_ARRAY(double, count);
+        for (int64_t k = 0; k < count; k++)
+            c->input[i][k] = fit(m->inputs[i].dtype, uniform(), m->inputs[i].classes);
+    }
+    for (int i = 0; i < m->variable_count; i++) {
+        int64_t count = shape_count(&m->variables[i].shape);
+        c->variable[i] = NEW_ARRAY(double, count);
+        for (int64_t k = 0; k < count; k++)
+            c->variable[i][k] = fit(m->variables[i].dtype, uniform(), 0);
+    }
+}
+
+static void put(Dtype t, char *to, int64_t i, double v)
+{
+    switch (t) {
+    case BOOL: ((bool *)to)[i] = v != 0; break;
+    case U8: ((uint8_t *)to)[i] = (uint8_t)v; break;
+    case I8: ((int8_t *)to)[i] = (int8_t)v; break;
+    case U16: ((uint16_t *)to)[i] = (uint16_t)v; break;
+    case I16: ((int16_t *)to)[i] = (int16_t)v; break;
+    case U32: ((uint32_t *)to)[i] = (uint32_t)v; break;
+    case I32: ((int32_t *)to)[i] = (int32_t)v; break;
+    case I64: ((int64_t *)to)[i] = (int64_t)v; break;
+    case F32: ((float *)to)[i] = (float)v; break;
+    default: ((double *)to)[i] = v; break;
+    }
+}
+
+static double get(Dtype t, const char *from, int64_t i)
+{
+    switch (t) {
+    case BOOL: return ((const bool *)from)[i];
+    case U8: return ((const uint8_t *)from)[i];
+    case I8: return ((const int8_t *)from)[i];
+    case U16: return ((const uint16_t *)from)[i];
+    case I16: return ((const int16_t *)from)[i];
+    case U32: return ((const uint32_t *)from)[i];
+    case I32: return ((const int32_t *)from)[i];
+    case I64: return (double)((const int64_t *)from)[i];
+    case F32: return (double)((const float *)from)[i];
+    default: return ((const double *)from)[i];
+    }
+}
+
+/* place in memory order of element i of a variable */
+static int64_t in_memory(const Variable *v, int64_t i)
+{
+    int64_t index[MAX_RANK] = {0}, at = 0;
+    for (int k = v->shape.rank - 1; k >= 0; k--) {
+        index[k] = i % v->shape.extent[k];
+        i /= v->shape.extent[k];
+    }
+    for (int k = 0; k < v->shape.rank; k++)
+        at = at * v->shape.extent[v->order[k]] + index[v->order[k]];
+    return at;
+}
+
+static char *fill(const Case *c, const Tensor *t)
+{
+    const Model *m = c->graph->model;
+    int64_t bytes = tensor_bytes(t, SAMPLES);
+    char *memory = malloc((size_t)bytes + 64);
+    memset(memory, 0xFF, (size_t)bytes + 64); /* NaN: what is read must have been written */
+    if (t->kind == TENSOR_INPUT)
+        for (int64_t i = 0; i < SAMPLES * shape_count(&t->shape); i++)
+            put(t->dtype, memory, i, c->input[t->index][i]);
+    if (t->kind == TENSOR_VARIABLE)
+        for (int64_t i = 0; i < shape_count(&t->shape); i++)
+            put(t->dtype, memory, in_memory(&m->variables[t->index], i), c->variable[t->index][i]);
+    return memory;
+}
+
+static bool close_enough(double got, double want, double tolerance)
+{
+    if (got != got || want != want)
+        return got != got && want != want;
+    if (isinf(got) || isinf(want))
+        return got == want;
+    return fabs(got - want) <= tolerance * fmax(1, fabs(want));
+}
+
+static const char *compare(const Tensor *t, const char *memory, const Variable *v, const Node *n, const double *want, int64_t first,
+                           double tolerance)
+{
+    int64_t count = shape_count(&n->shape) * (n->sharded ? SAMPLES : 1);
+    for (int64_t i = 0; i < count; i++) {
+        double got = get(t->dtype, memory, first + (v ? in_memory(v, i) : i));
+        if (!close_enough(got, want[i], tolerance))
+            return format("element %lld of %s is %.17g, %.17g expected (node %d, %s)", (long long)i, t->name, got, want[i], n->id,
+                          OP_INFO[n->op].name);
+    }
+    return NULL;
+}
+
+static const Tensor *find(const Phase *p, TensorKind kind, int index)
+{
+    for (int i = 0; i < p->tensor_count; i++)
+        if (p->tensors[i]->kind == kind && p->tensors[i]->index == index)
+            return p->tensors[i];
+    return NULL;
+}
+
+static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels, double *const *want, double tolerance)
+{
+    mgpu_step step = step_block();
+    char **memory = NEW_ARRAY(char *, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        memory[i] = fill(c, p->tensors[i]);
+    for (int i = 0; i < p->task_count; i++) {
+        const Task *t = p->tasks[i];
+        if (t->kind != TASK_KERNEL)
+            continue;
+        void **arguments = NEW_ARRAY(void *, t->read_count + t->write_count + 1);
+        int count = 0;
+        for (int k = 0; k < t->read_count; k++)
+            arguments[count++] = memory[t->reads[k]->id];
+        for (int k = 0; k < t->write_count; k++)
+            arguments[count++] = memory[t->writes[k]->id];
+        char *work = malloc((size_t)(t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample) + 64);
+        arguments[count++] = (void *)(((uintptr_t)work + 63) & ~(uintptr_t)63);
+        kernels[t->kernel->number].run(arguments, &step, SAMPLES);
+        free(work);
+    }
+    const Graph *g = c->graph;
+    const char *wrong = NULL;
+    int reports = 0, outputs = 0;
+    for (int i = 0; i < g->result_count && !wrong; i++) {
+        const Result *r = &g->results[i];
+        const double *values = want[r->value->id];
+        const Tensor *t = r->role == ROLE_UPDATE ? find(p, TENSOR_VARIABLE, r->index)
+                        : r->role == ROLE_OUTPUT ? find(p, TENSOR_OUTPUT, outputs++) : find(p, TENSOR_REPORT, 0);
+        if (!t)
+            return format("result %d is not written", i);
+        wrong = compare(t, memory[t->id], r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL, r->value, values,
+                        r->role == ROLE_REPORT ? reports++ : 0, tolerance);
+    }
+    for (int i = 0; i < p->tensor_count; i++)
+        free(memory[i]);
+    return wrong;
+}
+
+/* ---- building */
+
+static const mgpu_kernel *load(int argc, char **argv)
+{
+    Text t = {0};
+    emit_kernels(&program, &t);
+    const char *folder = getenv("TMPDIR"), *compiler = getenv("CC"), *name = format("kernel_test_%d", (int)getpid());
+    folder = folder && *folder ? folder : "/tmp";
+    const char *source = format("%s/%s.c", folder, name), *library = format("%s/%s.so", folder, name);
+    FILE *f = fopen(source, "wb");
+    if (!f || fwrite(text_of(&t), 1, t.length, f) != t.length || fclose(f))
+        die("%s cannot be written", source);
+    Text command = {0};
+    if (argc < 2)
+        text_add(&command, "%s -std=gnu11 -O1 -Wall -Werror", compiler && *compiler ? compiler : "cc");
+    for (int i = 1; i < argc; i++)
+        text_add(&command, "%s ", argv[i]);
+    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -shared -fPIC -I%s/runtime %s -o %s -lm", MGPU_SOURCE,
+             source, library);
+    if (system(text_of(&command)) != 0) {
+        report("the C compiler takes the kernels", text_of(&command));
+        return NULL;
+    }
+    void *handle = dlopen(library, RTLD_NOW);
+    if (!handle)
+        die("%s", dlerror());
+    if (!getenv("MGPU_KEEP"))
+        unlink(source);
+    unlink(library);
+    report("the C compiler takes the kernels", NULL);
+    return dlsym(handle, "mgpu_kernels");
+}
+
+static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
+{
+    draw_values(c);
+    Interpretation in = {.samples = SAMPLES, .first_sample = FIRST_SAMPLE, .step = STEP, .seed = SEED, .leaf = leaf, .context = c};
+    in.values = NEW_ARRAY(double *, c->graph->node_count);
+    interpret(c->graph, &in);
+    const char *wrong = run(c, c->fused, kernels, in.values, 1e-12);
+    if (wrong)
+        report(format("%s, fused", c->name), wrong);
+    const char *worse = run(c, c->separate, kernels, in.values, 1e-12);
+    if (worse)
+        report(format("%s, separate", c->name), worse);
+    *good += !wrong && !worse;
+    for (int i = 0; i < c->graph->node_count; i++)
+        free(in.values[i]);
+}
+
+static int kernels_of(const Phase *p)
+{
+    int count = 0;
+    for (int i = 0; i < p->task_count; i++)
+        count += p->tasks[i]->kind == TASK_KERNEL;
+    return count;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* deep nets: the time per layer stays, equal layers share their kernels */
+static void check_depth(void)
+{
+    double took[2];
+    int depths[2] = {100, 1000}, different = 0;
+    Phase *phase = NULL;
+    for (int i = 0; i < 2; i++) {
+        Graph *g = perceptron(depths[i], 16, F32);
+        Program p = {.model = g->model, .options = &fuse_them};
+        double start = seconds();
+        phase = fuse(&p, g, PHASE_TRAIN, false);
+        took[i] = seconds() - start;
+        different = p.kernel_count;
+    }
+    report("fusing 1000 layers takes about ten times as long as 100",
+           took[1] > 25 * took[0] + 0.2 ? format("%.3f s and %.3f s", took[1], took[0]) : NULL);
+    report("1000 equal layers share their kernels", different > 60 ? format("%d kernels", different) : NULL);
+    int expected = 1000 * 6 + 10; /* product, bias with relu; three products backward less one; bias; two updates */
+    report("a layer is few kernels", kernels_of(phase) > expected ? format("%d tasks", kernels_of(phase)) : NULL);
+}
+
+int main(int argc, char **argv)
+{
+    random_state = 1;
+    int chosen = 0;
+    add_case("swapped variables", swaps());
+    add_case("empty tensors", edges());
+    add_case("whole numbers", whole_numbers());
+    add_case("a perceptron's step", perceptron(3, 12, F64));
+    chosen = case_count;
+    for (int i = 0; i < RANDOM_GRAPHS; i++)
+        add_random_case(i);
+    const mgpu_kernel *kernels = load(argc, argv);
+    if (!kernels)
+        return 1;
+    int good = 0;
+    for (int i = 0; i < case_count; i++) {
+        int before = good;
+        check_case(&cases[i], kernels, &good);
+        if (i < chosen && good > before)
+            report(cases[i].name, NULL);
+    }
+    if (good == case_count)
+        report(format("%d random graphs, fused and separate", RANDOM_GRAPHS), NULL);
+    check_depth();
+    return failed != 0;
+}
