@@ -302,8 +302,8 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
 
 /* ---- cost */
 
-/* multiplications that no zero between the elements of a spread window takes part in, without those of the padding */
-static void count_terms(const Contraction *plan, double *fixed, double *per_sample)
+/* multiplications and additions, without the zeros between the elements of spread windows, with those of the padding */
+static void count_operations(const Contraction *plan, double *fixed, double *per_sample)
 {
     double count = 2;
     bool sampled = false;
@@ -321,7 +321,7 @@ static void count_terms(const Contraction *plan, double *fixed, double *per_samp
 
 void contraction_cost(const Contraction *plan, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample)
 {
-    count_terms(plan, flops, flops_per_sample);
+    count_operations(plan, flops, flops_per_sample);
     *bytes = *bytes_per_sample = 0;
     for (int i = 0; i < 3; i++) {
         const Tensor *tensor = plan->tensor[i];

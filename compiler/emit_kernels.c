@@ -56,7 +56,8 @@ static const char *const RESERVED[] = {
     "argument", "step", "n", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
     "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
     "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "true",
-    "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN"};
+    "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN",
+    "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"};
 
 /* a C name like `wish` that nothing else in the kernel has */
 static const char *new_name(Printer *p, const char *wish)

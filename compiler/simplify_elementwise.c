@@ -177,6 +177,8 @@ static Node *rule_where(Simplifier *s, Node *n)
         return SIMPLE(s, OP_OR, c, b);
     if (n->dtype == BOOL && is_constant(b, 0))
         return SIMPLE(s, OP_AND, c, a);
+    if (n->dtype == BOOL && is_constant(a, 0) && is_constant(b, 1))
+        return SIMPLE(s, OP_NOT, c);
     return NULL;
 }
 
@@ -225,21 +227,57 @@ static Node *rule_cast(Simplifier *s, Node *n)
         return a;
     if (a->op == OP_CAST && holds(a->dtype, a->in[0]->dtype) && !a->in[0]->weak)
         return simplify_node(s, graph_cast(s->target, a->in[0], n->dtype));
-    if (a->op == OP_WHERE && a->in[1]->op == OP_CONSTANT && a->in[2]->op == OP_CONSTANT && !a->weak) {
-        Node *side[2];
-        for (int k = 0; k < 2; k++) {
-            side[k] = simplify_node(s, graph_cast(s->target, a->in[1 + k], n->dtype));
-            if (side[k]->op != OP_CONSTANT)
-                return NULL;
-        }
-        return SIMPLE(s, OP_WHERE, a->in[0], side[0], side[1]);
-    }
     return NULL;
 }
 
-/* ---- f(broadcast a, broadcast b) = broadcast f(a, b) */
+/* ---- f(where(c, 1, 2), 3) = where(c, f(1, 3), f(2, 3)) */
 
-static Node *compute_before_broadcast(Simplifier *s, Node *n)
+static Node *compute_both_sides(Simplifier *s, Node *n)
+{
+    int which = -1;
+    double v;
+    for (int k = 0; k < n->inputs; k++) {
+        if (node_is_constant(n->in[k], &v))
+            continue;
+        if (which >= 0)
+            return NULL;
+        which = k;
+    }
+    const Node *choice = which < 0 || n->op == OP_WHERE ? NULL : n->in[which];
+    if (!choice || choice->op != OP_WHERE || choice->weak || !node_is_constant(choice->in[1], &v) ||
+        !node_is_constant(choice->in[2], &v))
+        return NULL;
+    Node *side[2];
+    for (int i = 0; i < 2; i++) {
+        Node *in[3];
+        for (int k = 0; k < n->inputs; k++)
+            in[k] = k == which ? choice->in[1 + i] : n->in[k];
+        side[i] = simple_node(s, n->op, in, n->inputs, n->ints, n->int_count);
+        if (side[i]->op != OP_CONSTANT)
+            return NULL;
+    }
+    return SIMPLE(s, OP_WHERE, choice->in[0], graph_strong(s->target, side[0], n->dtype),
+                  graph_strong(s->target, side[1], n->dtype));
+}
+
+/* ---- f(broadcast a, broadcast b) = broadcast f(a, b); likewise views that add axes of extent 1 */
+
+static bool adds_ones(const Node *n)
+{
+    const Shape *x = &n->in[0]->shape, *y = &n->shape;
+    int i = 0;
+    if (n->op != OP_RESHAPE || x->rank >= y->rank || n->in[0]->weak)
+        return false;
+    for (int k = 0; k < y->rank; k++) {
+        if (i < x->rank && x->extent[i] == y->extent[k])
+            i++;
+        else if (y->extent[k] != 1)
+            return false;
+    }
+    return i == x->rank;
+}
+
+static Node *compute_before_view(Simplifier *s, Node *n)
 {
     const Node *wide = NULL;
     double v;
@@ -247,7 +285,8 @@ static Node *compute_before_broadcast(Simplifier *s, Node *n)
         const Node *x = n->in[k];
         if (node_is_constant(x, &v))
             continue;
-        if (x->op != OP_BROADCAST || (wide && !shape_equal(&wide->in[0]->shape, &x->in[0]->shape)))
+        if ((x->op != OP_BROADCAST && !adds_ones(x)) ||
+            (wide && (wide->op != x->op || !shape_equal(&wide->in[0]->shape, &x->in[0]->shape))))
             return NULL;
         wide = x;
     }
@@ -255,10 +294,13 @@ static Node *compute_before_broadcast(Simplifier *s, Node *n)
         return NULL;
     Node *in[3];
     for (int k = 0; k < n->inputs; k++)
-        in[k] = n->in[k]->op == OP_BROADCAST ? n->in[k]->in[0]
-                                             : graph_fill(s->target, n->in[k]->data[0], wide->in[0]->shape, n->in[k]->dtype);
+        in[k] = n->in[k]->op == OP_CONSTANT
+                    ? graph_fill(s->target, n->in[k]->data[0], wide->in[0]->shape, n->in[k]->dtype)
+                    : n->in[k]->in[0];
     Node *small = simple_node(s, n->op, in, n->inputs, n->ints, n->int_count);
-    return simplify_node(s, graph_broadcast(s->target, graph_strong(s->target, small, n->dtype), n->shape));
+    small = graph_strong(s->target, small, n->dtype);
+    return simplify_node(s, wide->op == OP_BROADCAST ? graph_broadcast(s->target, small, n->shape)
+                                                     : graph_reshape(s->target, small, n->shape));
 }
 
 Node *rule_elementwise(Simplifier *s, Node *n)
@@ -287,5 +329,7 @@ Node *rule_elementwise(Simplifier *s, Node *n)
     case OP_CAST: y = rule_cast(s, n); break;
     default: break;
     }
-    return y ? y : compute_before_broadcast(s, n);
+    if (!y)
+        y = compute_both_sides(s, n);
+    return y ? y : compute_before_view(s, n);
 }

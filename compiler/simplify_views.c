@@ -13,11 +13,51 @@ static Shape without_leading_ones(const Shape *a)
     return shape_of(a->rank - ones, a->extent + ones);
 }
 
+/* n = reshape(transpose(reshape(x))): the axes of x in another order, if the inner reshape only joins axes of x (or adds
+ * ones) and the outer one takes them apart again */
+static Node *transpose_of_joined(Simplifier *s, Node *n)
+{
+    const Node *t = n->in[0], *joined = t->in[0];
+    Node *x = joined->in[0];
+    int first[MAX_RANK + 1], order[MAX_RANK], count = 0, at = 0, kept = 0;
+    if (shape_count(&x->shape) == 0 || x->weak)
+        return NULL;
+    for (int i = 0; i < joined->shape.rank; i++) { /* axes first[i] .. first[i + 1] of x are axis i of joined */
+        int64_t product = 1;
+        first[i] = at;
+        while (at < x->shape.rank && (product < joined->shape.extent[i] || x->shape.extent[at] == 1))
+            product *= x->shape.extent[at++];
+        if (product != joined->shape.extent[i])
+            return NULL;
+    }
+    first[joined->shape.rank] = at;
+    for (; at < x->shape.rank; at++) /* ones behind the last */
+        order[count++] = at;
+    for (int i = 0; i < t->shape.rank; i++)
+        for (int k = first[t->ints[i]]; k < first[t->ints[i] + 1]; k++)
+            order[count++] = k;
+    for (int i = 0; i < count; i++) { /* without ones, the extents must be those of n */
+        if (x->shape.extent[order[i]] == 1)
+            continue;
+        while (kept < n->shape.rank && n->shape.extent[kept] == 1)
+            kept++;
+        if (kept == n->shape.rank || n->shape.extent[kept++] != x->shape.extent[order[i]])
+            return NULL;
+    }
+    Node *y = simplify_node(s, graph_transpose(s->target, x, order));
+    return simplify_node(s, graph_reshape(s->target, y, n->shape));
+}
+
 static Node *rule_reshape(Simplifier *s, Node *n)
 {
     Node *a = n->in[0];
     if (shape_equal(&a->shape, &n->shape))
         return a;
+    if (a->op == OP_TRANSPOSE && a->in[0]->op == OP_RESHAPE) {
+        Node *y = transpose_of_joined(s, n);
+        if (y)
+            return y;
+    }
     if (a->op == OP_RESHAPE)
         return simplify_node(s, graph_reshape(s->target, a->in[0], n->shape));
     if (a->op == OP_BROADCAST && shape_count(&a->in[0]->shape) == 1) {

@@ -100,6 +100,15 @@ void declare_input(Elaborator *e, const Tree *t)
 
 /* ---- weights and states */
 
+/* can `from` be broadcast to exactly `to`? */
+static bool stretches(const Shape *from, const Shape *to)
+{
+    for (int k = 1; k <= from->rank && k <= to->rank; k++)
+        if (from->extent[from->rank - k] != 1 && from->extent[from->rank - k] != to->extent[to->rank - k])
+            return false;
+    return from->rank <= to->rank;
+}
+
 static void initial_value(Elaborator *e, const Tree *t, int variable)
 {
     Graph *before = e->graph;
@@ -114,13 +123,11 @@ static void initial_value(Elaborator *e, const Tree *t, int variable)
     Node *n = node_of(e, at, value, "the initial value");
     Graph *g = graph_at(e, at);
     n = n->weak ? graph_strong(g, n, v.dtype) : graph_cast(g, n, v.dtype);
-    if (!shape_equal(&n->shape, &v.shape)) {
-        Shape both = broadcast_shapes(at, &n->shape, &v.shape, "the initial value");
-        if (!shape_equal(&both, &v.shape))
-            error_at(at, "the initial value is %s, the %s %s", shape_text(&n->shape), tree_kind_name(t->kind),
-                     shape_text(&v.shape));
+    if (!stretches(&n->shape, &v.shape))
+        error_at(at, "the initial value is %s, the %s %s", shape_text(&n->shape), tree_kind_name(t->kind),
+                 shape_text(&v.shape));
+    if (!shape_equal(&n->shape, &v.shape))
         n = graph_broadcast(g, n, v.shape);
-    }
     Result *r = graph_result(g, ROLE_INIT, v.name, variable, n, NULL);
     r->at = v.at;
     e->graph = before;
@@ -161,12 +168,10 @@ void run_update(Elaborator *e, const Tree *t)
         error_at(at, "the update of '%s' depends on one sample; batch_sum(...) makes one value of all samples", t->text);
     Graph *g = graph_at(e, place_of(e, t));
     n = n->weak ? graph_strong(g, n, v->dtype) : graph_cast(g, n, v->dtype);
-    if (!shape_equal(&n->shape, &v->shape)) {
-        Shape both = broadcast_shapes(at, &n->shape, &v->shape, "update");
-        if (!shape_equal(&both, &v->shape))
-            error_at(at, "the state '%s' is %s, its update %s", t->text, shape_text(&v->shape), shape_text(&n->shape));
+    if (!stretches(&n->shape, &v->shape))
+        error_at(at, "the state '%s' is %s, its update %s", t->text, shape_text(&v->shape), shape_text(&n->shape));
+    if (!shape_equal(&n->shape, &v->shape))
         n = graph_broadcast(g, n, v->shape);
-    }
     if (e->graph != e->top) { /* in a region: it becomes a result of the composite */
         Deferred d = {.variable = index, .value = n, .at = at};
         APPEND(e->deferred, e->deferred_count, d);

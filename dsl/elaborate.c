@@ -178,6 +178,9 @@ static void check_set_keys(const Elaborator *e)
             APPEND(names, count, e->params.keys[n]);
         for (int n = 0; n < COUNT(SETTINGS); n++)
             APPEND(names, count, SETTINGS[n]);
+        const char *dot = strchr(key, '.');
+        if (dot && map_get(&e->train_settings, format("%.*s", (int)(dot - key), key)))
+            fail(2, "--set %s: the setting '%.*s' is no call that takes arguments", key, (int)(dot - key), key);
         fail(2, "--set %s: there is no param and no setting '%s'%s", key, key, did_you_mean(key, names, count));
     }
 }

@@ -9,7 +9,7 @@ shift
     echo
     echo 'const LibraryFile LIBRARY_FILES[] = {'
     for file in "$@"; do
-        printf '    {"%s",\n' "$(basename "$file")"
+        printf '    {"stdlib/%s",\n' "$(basename "$file")"
         sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/     "/' -e 's/$/\\n"/' "$file"
         echo '    },'
     done

@@ -64,6 +64,16 @@ static int known_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype
     return (int)index - 1;
 }
 
+static void add_row(Elaborator *e, const char *name, const Place *at, Shape shape, int64_t parameters)
+{
+    struct LayerRow row = {.name = name, .at = at, .shape = shape, .parameters = parameters};
+    Instance *i = NEW(Instance);
+    *i = (Instance){.path = name, .names = i, .owns = true, .row = e->model->layer_count};
+    int count = e->model->layer_count;
+    APPEND(e->rows, count, i);
+    APPEND(e->model->layers, e->model->layer_count, row);
+}
+
 int declare_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype dtype, Shape shape)
 {
     Instance *i = e->frame->instance;
@@ -94,7 +104,9 @@ int declare_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype dtyp
     APPEND(e->model->variables, e->model->variable_count, v);
     map_set(&i->variables, key, (void *)(intptr_t)e->model->variable_count);
     i->owns = true;
-    if (kind == WEIGHT && i->row >= 0)
+    if (kind != OPTIMIZER_STATE && !i->names->path[0]) /* of the model itself: a row of its own */
+        add_row(e, name, v.at, shape, kind == WEIGHT ? shape_count(&shape) : 0);
+    else if (kind == WEIGHT && i->row >= 0)
         e->model->layers[i->row].parameters += shape_count(&shape);
     return e->model->variable_count - 1;
 }

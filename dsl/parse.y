@@ -279,7 +279,7 @@ static bool reserved(yysymbol_kind_t k)
            k == YYSYMBOL_THEN || k == YYSYMBOL_TRUE;
 }
 
-typedef struct Expected { bool pipe, block, name, number, plus, comma, equals, item; int count; } Expected;
+typedef struct Expected { bool pipe, block, name, number, plus, comma, equals, item, then, bracket, parenthesis; int count; } Expected;
 
 static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *g)
 {
@@ -287,6 +287,7 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
                     strcmp(g, "'<'") == 0 || strcmp(g, "'>'") == 0;
     bool operates = compares || got == YYSYMBOL_POWER || got == YYSYMBOL_FLOOR || got == YYSYMBOL_AND ||
                     got == YYSYMBOL_OR || (g[0] == '\'' && strchr("+-*/%@", g[1]));
+    bool value = got == YYSYMBOL_IDENT || got == YYSYMBOL_NUMBER || got == YYSYMBOL_QUANTITY || got == YYSYMBOL_STRING;
     if (e->pipe && compares && e->plus)
         return "; comparisons do not chain: join them with 'and'";
     if (e->pipe && operates && !e->plus)
@@ -299,11 +300,33 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
         return "; a '{' is not closed";
     if (e->comma && e->equals && e->count == 2 && strcmp(g, "'('") == 0)
         return "; a call is no statement: write 'name = call(...)', or 'loss', 'metric', 'output' before it";
+    if (e->comma && e->equals && e->count == 2)
+        return "; a statement is 'name = value'";
     if (e->block && (g[1] == '(' || g[1] == '['))
         return "; a statement cannot begin with it";
     if (e->item)
         return "; expected 'import', 'param', 'layer', 'model', 'data' or 'train'";
+    if (e->then)
+        return "; a choice of values is 'if a then b else c'";
+    if (e->comma && (e->bracket || e->parenthesis) && value)
+        return "; is a comma missing?";
+    if (e->bracket)
+        return "; a '[' is not closed";
+    if (e->parenthesis && e->comma)
+        return "; a '(' is not closed";
+    if (e->number)
+        return "; a value is missing here";
+    if (e->name && !e->block)
+        return "; a name is missing here";
     return NULL;
+}
+
+/* "'in'", "'+'", "a name" */
+static const char *shown(yysymbol_kind_t k)
+{
+    const char *name = yysymbol_name(k);
+    bool quoted = name[0] == '\'' || strchr(name, ' ');
+    return quoted ? name : format("'%s'", name);
 }
 
 static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
@@ -320,19 +343,22 @@ static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
         e.block |= want[i] == YYSYMBOL_RETURN;
         e.name |= want[i] == YYSYMBOL_IDENT;
         e.number |= want[i] == YYSYMBOL_NUMBER;
+        e.item |= want[i] == YYSYMBOL_PARAM;
+        e.then |= want[i] == YYSYMBOL_THEN;
         e.plus |= strcmp(name, "'+'") == 0;
         e.comma |= strcmp(name, "','") == 0;
         e.equals |= strcmp(name, "'='") == 0;
-        e.item |= want[i] == YYSYMBOL_PARAM && !e.name;
+        e.bracket |= strcmp(name, "']'") == 0;
+        e.parenthesis |= strcmp(name, "')'") == 0;
         if (want[i] == YYSYMBOL_EXPRESSION)
             continue;
         if (e.count < 6)
-            few = format("%s%s%s", few, e.count ? ", " : "", name);
+            few = format("%s%s%s", few, e.count ? ", " : "", shown(want[i]));
         e.count++;
     }
     e.item = e.item && !e.name && !e.block;
     const char *g = yysymbol_name(got), *hint = hint_for(&e, got, g);
     bool name_all = !hint && e.count > 0 && e.count <= 5;
     say(p, yypcontext_location(c),
-        format("unexpected %s%s%s%s", g, name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
+        format("unexpected %s%s%s%s", shown(got), name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
 }

@@ -461,7 +461,7 @@ static void check_rules(Elaborator *e)
             for (int v = 0; v < e->model->variable_count; v++)
                 if (e->model->variables[v].kind == WEIGHT)
                     APPEND(names, count, e->model->variables[v].name);
-            error_tree(e, p, "the pattern \"%s\" reaches no weight%s; `mgpuc check` lists the names", p->text,
+            error_tree(e, p, "the pattern \"%s\" reaches no weight%s (`mgpuc check` lists the names)", p->text,
                        did_you_mean(p->text, names, count));
         }
     }

@@ -78,7 +78,7 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     Result result = {0};
     Feed feed;
     Engine *engine = mgpu_open_trained(program, o, &feed, collect, &result);
-    Reporter *reporter = mgpu_reporter_open(program, o->log, false);
+    Reporter *reporter = mgpu_reporter_open(program, o->log);
     int done = 0;
     for (int i = 0; i < o->operand_count; i++, done++)
         evaluate_set(&feed, o, o->operands[i], &result, reporter);

@@ -29,7 +29,7 @@ static const char OPTIONS[] =
     "  --no-save          save nothing\n"
     "  --no-shuffle       samples in the order of the files\n"
     "  --no-eval          no loss and metrics of the data set valid after an epoch\n"
-    "  --log FILE         one JSON object per line: start, step, epoch, eval, checkpoint, warning, end\n"
+    "  --log FILE         written anew: one JSON object per line: start, step, epoch, eval, checkpoint, warning, end\n"
     "\n"
     "Evaluation and prediction use the weights of --init FILE, or of --resume DIR or --save DIR (default: ./NAME.save).\n"
     "  IN                 a file for each of the model's inputs, in their order or as NAME=FILE: IDX (also gzipped) or .npy,\n"

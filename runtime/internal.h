@@ -213,7 +213,7 @@ typedef struct EpochReport {
     double loss, lr;
     Evaluation train, valid;           /* split NULL: none */
 } EpochReport;
-Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool append);
+Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path);
 void mgpu_reporter_close(Reporter *);
 void mgpu_report_start(Reporter *, const StartReport *);
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */

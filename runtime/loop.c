@@ -295,7 +295,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     run.folder = options->write ? mgpu_save_folder(options) : NULL;
     if (run.folder)
         mgpu_make_folder(run.folder);
-    run.reporter = mgpu_reporter_open(program, options->log, options->resume != NULL);
+    run.reporter = mgpu_reporter_open(program, options->log);
     open_engine(&run);
     start_report(&run);
     if (over(&run))

@@ -13,8 +13,8 @@
  * the elements: transposed convolutions, gradients of strided ones) are split into their phases, each of which is a
  * convolution without zeros.
  *
- * The order of additions depends on the table and the number of samples alone: blocks of K in ascending order, in a
- * block one sum per element in ascending order of K. Nothing outside the operands is read or written. */
+ * The order of additions depends on the table, the number of samples and the instruction set alone: blocks of K in
+ * ascending order, in a block one sum per element in ascending order of K. Nothing outside the operands is touched. */
 #ifndef MGPU_GEMM_H
 #define MGPU_GEMM_H
 
@@ -150,8 +150,8 @@ MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t e
 /* ---- a range of such a list as pieces of runs. A run is the innermost axis, or that and a window's axis around it whose
  * elements follow each other (taps x channels): elements `stride` apart, of which a window may cut off both ends. */
 typedef struct mgpu_piece {
-    int64_t offset;       /* of the run */
-    int32_t start, count, skip; /* place in the range; elements; elements of the run before it */
+    int64_t offset, skip; /* of the run; elements of the run before the piece */
+    int32_t start, count; /* place in the range; elements */
     int32_t position[MGPU_WINDOWS];
 } mgpu_piece;
 
@@ -198,7 +198,7 @@ MGPU_NOINLINE void mgpu_runs_of(mgpu_runs *runs, const mgpu_index *list, int64_t
         mgpu_piece *piece = &runs->piece[runs->pieces++];
         piece->offset = walk.offset;
         piece->start = (int32_t)(i - begin);
-        piece->skip = (int32_t)(i % length);
+        piece->skip = i % length;
         piece->count = (int32_t)mgpu_least(length - piece->skip, end - i);
         i += piece->count;
         for (int w = 0; w < windows; w++) {

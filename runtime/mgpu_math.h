@@ -255,21 +255,39 @@ MGPU_TO_WHOLE(i32, int32_t, INT32_MIN, INT32_MAX)
 MGPU_TO_WHOLE(i64, int64_t, INT64_MIN, INT64_MAX)
 #undef MGPU_TO_WHOLE
 
-#define mgpu_pow(a, b) _Generic((a), float: mgpu_powf(a, b), default: pow((double)(a), (double)(b)))
+/* libm under names that no tensor has: kernels' variables are named as the model's */
+static inline double mgpu_pow_double(double a, double b) { return pow(a, b); }
+static inline double mgpu_abs_double(double a) { return fabs(a); }
+static inline double mgpu_floor_double(double a) { return floor(a); }
+static inline double mgpu_sqrt_double(double a) { return sqrt(a); }
+static inline double mgpu_exp_double(double a) { return exp(a); }
+static inline double mgpu_log_double(double a) { return log(a); }
+static inline double mgpu_sin_double(double a) { return sin(a); }
+static inline double mgpu_cos_double(double a) { return cos(a); }
+static inline double mgpu_tanh_double(double a) { return tanh(a); }
+static inline double mgpu_erf_double(double a) { return erf(a); }
+static inline float mgpu_absf(float a) { return fabsf(a); }
+static inline float mgpu_floorf(float a) { return floorf(a); }
+static inline float mgpu_sqrtf(float a) { return sqrtf(a); }
+
+#define mgpu_of_float(name, a) _Generic((a), float: mgpu_##name##f((float)(a)), default: mgpu_##name##_double((double)(a)))
+#define mgpu_floor(a) mgpu_of_float(floor, a)
+#define mgpu_sqrt(a) mgpu_of_float(sqrt, a)
+#define mgpu_exp(a) mgpu_of_float(exp, a)
+#define mgpu_log(a) mgpu_of_float(log, a)
+#define mgpu_sin(a) mgpu_of_float(sin, a)
+#define mgpu_cos(a) mgpu_of_float(cos, a)
+#define mgpu_tanh(a) mgpu_of_float(tanh, a)
+#define mgpu_erf(a) mgpu_of_float(erf, a)
+#define mgpu_pow(a, b)                                                                                                    \
+    _Generic((a), float: mgpu_powf((float)(a), (float)(b)), default: mgpu_pow_double((double)(a), (double)(b)))
 #define mgpu_mod(a, b)                                                                                                    \
     _Generic((a), float: mgpu_modf((float)(a), (float)(b)), double: mgpu_mod_double((double)(a), (double)(b)),            \
              default: mgpu_mod_whole((int64_t)(a), (int64_t)(b)))
+#define mgpu_abs(a)                                                                                                       \
+    _Generic((a), float: mgpu_absf((float)(a)), double: mgpu_abs_double((double)(a)), default: (a) < 0 ? -(a) : (a))
 #define mgpu_minimum(a, b) ((a) < (b) ? (a) : (b))
 #define mgpu_maximum(a, b) ((a) > (b) ? (a) : (b))
-#define mgpu_abs(a) _Generic((a), float: fabsf((float)(a)), double: fabs((double)(a)), default: (a) < 0 ? -(a) : (a))
-#define mgpu_floor(a) _Generic((a), float: floorf((float)(a)), default: floor((double)(a)))
-#define mgpu_sqrt(a) _Generic((a), float: sqrtf((float)(a)), default: sqrt((double)(a)))
-#define mgpu_exp(a) _Generic((a), float: mgpu_expf((float)(a)), default: exp((double)(a)))
-#define mgpu_log(a) _Generic((a), float: mgpu_logf((float)(a)), default: log((double)(a)))
-#define mgpu_sin(a) _Generic((a), float: mgpu_sinf((float)(a)), default: sin((double)(a)))
-#define mgpu_cos(a) _Generic((a), float: mgpu_cosf((float)(a)), default: cos((double)(a)))
-#define mgpu_tanh(a) _Generic((a), float: mgpu_tanhf((float)(a)), default: tanh((double)(a)))
-#define mgpu_erf(a) _Generic((a), float: mgpu_erff((float)(a)), default: erf((double)(a)))
 
 /* maxima: the first NaN is the largest of all */
 #define mgpu_beats(a, best) ((a) > (best) || ((a) != (a) && (best) == (best)))

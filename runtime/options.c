@@ -95,8 +95,8 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
     char word[64], near[128];
     snprintf(word, sizeof word, "%.*s", (int)length, text);
     mgpu_near_miss(word, names, count, near);
-    mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%s'%s; %s info lists them", text, word, near,
-              program_invocation_short_name);
+    mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%s'%s; %s info lists them; what is fixed when the program is "
+              "compiled: mgpuc %s --set %s", text, word, near, program_invocation_short_name, p->model_file, text);
 }
 
 static void read_setting(Options *o, const mgpu_program *p, const char *text)

@@ -51,7 +51,7 @@ static bool is_loss(const char *name)
     return strncmp(name, "loss", 4) == 0 && (!name[4] || name[4] == '.');
 }
 
-Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path, bool append)
+Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path)
 {
     Reporter *r = mgpu_allocate(1, sizeof *r);
     r->digits = strcmp(program->precision, "f64") == 0 ? 17 : 9;
@@ -59,7 +59,7 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path, 
     r->began = r->printed_at = r->last_finish = mgpu_seconds();
     r->log_path = log_path;
     if (log_path) {
-        r->log = fopen(log_path, append ? "ae" : "we");
+        r->log = fopen(log_path, "we");
         if (!r->log)
             mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", log_path, strerror(errno));
     }

@@ -77,7 +77,7 @@ static int edit_distance(const char *a, const char *b)
 
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])
 {
-    int best = (int)strlen(word) / 3 + 1;
+    int best = strlen(word) < 6 ? 2 : (int)strlen(word) / 3 + 1; /* a nearer one than this */
     text[0] = 0;
     for (int i = 0; i < count; i++) {
         int distance = edit_distance(word, names[i]);

@@ -18,7 +18,7 @@
 #define MGPU_SOURCE "."
 #endif
 
-enum { SAMPLES = 5, FIRST_SAMPLE = 40, STEP = 3, SEED = 11, RANDOM_GRAPHS = 400, MOST_ELEMENTS = 400 };
+enum { SAMPLES = 5, FIRST_SAMPLE = 40, STEP = 3, SEED = 11, RANDOM_GRAPHS = 150, MOST_ELEMENTS = 400 };
 
 static uint64_t random_state;
 
@@ -43,7 +43,7 @@ static Model *new_model(void)
     m->source->text = "";
     m->seed = SEED;
     m->inputs = NEW_ARRAY(Input, 16);
-    m->variables = NEW_ARRAY(Variable, 64);
+    m->variables = NEW_ARRAY(Variable, 4100);
     return m;
 }
 
@@ -885,6 +885,7 @@ static void check_depth(void)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     random_state = 1;
     int chosen = 0;
     add_case("swapped variables", swaps());
