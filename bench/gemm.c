@@ -28,8 +28,8 @@ typedef struct Row {
     bool weight;
 } Row;
 
-#define CONVOLUTION(name, samples, side, kernel, in, out, stride, before, after, spread, groups)                        \
-    {name, samples, NULL, {0}, {0}, 0, side, kernel, in, out, stride, before, after, spread, groups, false},            \
+#define CONVOLUTION(name, samples, side, kernel, in, out, stride, before, after, spread, groups)                       \
+    {name, samples, NULL, {0}, {0}, 0, side, kernel, in, out, stride, before, after, spread, groups, false},           \
     {name ", weight", samples, NULL, {0}, {0}, 0, side, kernel, in, out, stride, before, after, spread, groups, true}
 #define EINSUM(name, samples, spec, sharded, ...) {name, samples, spec, __VA_ARGS__, sharded, 0, 0, 0, 0, 0, 0, 0, 0, 0, false}
 
@@ -86,22 +86,23 @@ static Node *new_leaf(Graph *graph, Dtype dtype, Shape shape, bool sharded)
         model->inputs[model->input_count++] = (Input){.name = "x", .dtype = dtype, .shape = shape, .ignore = -1, .other = -1};
         return graph_input(graph, model->input_count - 1);
     }
-    model->variables[model->variable_count++] = (Variable){.name = "w", .kind = WEIGHT, .dtype = dtype, .shape = shape, .owner = -1};
+    Variable variable = {.name = "w", .kind = WEIGHT, .dtype = dtype, .shape = shape, .owner = -1};
+    model->variables[model->variable_count++] = variable;
     return graph_variable(graph, model->variable_count - 1);
 }
 
 /* variables of convolutions lie as [k..., c, o], as `layout` would have it */
-static Tensor *tensor_of(Graph *graph, Node *node, Variable *variable, int index, bool kernel)
+static Tensor *tensor_of(const Node *node, Variable *variable, int index, bool kernel)
 {
     Tensor *tensor = NEW(Tensor);
-    *tensor = (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = node->dtype, .shape = node->shape, .sharded = node->sharded};
+    *tensor = (Tensor){
+        .kind = TENSOR_TEMPORARY, .name = "t", .dtype = node->dtype, .shape = node->shape, .sharded = node->sharded};
     for (int i = 0; variable != NULL && i < node->shape.rank; i++) {
         tensor->kind = TENSOR_VARIABLE;
         tensor->index = index;
         variable->order[i] = !kernel ? i : i < node->shape.rank - 2 ? i + 2 : node->shape.rank - 1 - i;
         tensor->shape.extent[i] = node->shape.extent[variable->order[i]];
     }
-    (void)graph;
     return tensor;
 }
 
@@ -130,11 +131,11 @@ static Entry plan_row(const Row *row, Dtype dtype)
     }
     int next = 0;
     for (int i = 0; i < 3; i++) {
-        Node *node = i < 2 ? in[i] : entry.node;
+        const Node *node = i < 2 ? in[i] : entry.node;
         if (i == 2 && !node->sharded)
             model->variable_count++;
         Variable *variable = node->sharded ? NULL : &model->variables[next];
-        entry.tensor[i] = tensor_of(graph, node, variable, next, row->spec == NULL);
+        entry.tensor[i] = tensor_of(node, variable, next, row->spec == NULL);
         next += variable != NULL;
     }
     entry.plan = contraction_plan(entry.node, entry.tensor[0], entry.tensor[1], entry.tensor[2]);

@@ -30,7 +30,8 @@ typedef struct Tensor {     /* what kernels read and write */
     Dtype dtype;
     Shape shape;            /* of one sample, axes in memory order */
     bool sharded;           /* bytes = samples x per sample */
-    bool partial;           /* summed over devices by a TASK_REDUCE before others may read it */
+    bool partial;           /* summed over devices by a TASK_REDUCE before others may read it; then its bytes, in a bucket,
+                               are aligned to its elements only */
     Node *node;             /* what it holds; NULL for report */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
@@ -118,7 +119,8 @@ typedef struct ScheduledOp {
     Verb verb;
     int target;             /* CALL: number of the kernel in program->kernels; REDUCE: of the collective; FETCH: of the output */
     const char *label;      /* "k12", "r2", "probability"; "-" where there is none */
-    Access *reads, *writes; int read_count, write_count; /* CALL: in the order of the kernel's arguments; the workspace is the last write */
+    Access *reads, *writes; int read_count, write_count; /* CALL: in the order of the kernel's arguments; the
+                               workspace is the last write; the last read is the step block, which is no argument */
     Wait *waits; int wait_count;
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */

@@ -414,7 +414,7 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
             if (axis->extent == 1 && axis->window == 0)
                 continue;
             if (axes++ == 0)
-                text_add(text, "    static const mgpu_axis axis[] = {\n        /* extent, strides in a, b, c, window, step */\n");
+                text_add(text, "    static const mgpu_axis axis[] = {\n        /* extent, strides in A, B, C, window, step */\n");
             int64_t in[] = {axis->stride[first], axis->stride[second]};
             if (axis->window > 0)
                 in[plan->gathers_b] = 0;
@@ -422,18 +422,21 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
                 text_add(text, "        {MGPU_SAMPLES");
             else
                 text_add(text, "        {%lld", (long long)axis->extent);
-            text_add(text, ", %lld, %lld, %lld, %d, %lld}, /* %s: %s */\n", (long long)in[0], (long long)in[1],
-                     (long long)axis->stride[C], axis->window, (long long)axis->step, LIST_NAME[list], axis->label);
+            text_add(text, ", %lld, %lld, %lld", (long long)in[0], (long long)in[1], (long long)axis->stride[C]);
+            text_add(text, ", %d, %lld}, /* %s: %s */\n", axis->window, (long long)(axis->window > 0 ? axis->step : 0),
+                     LIST_NAME[list], axis->label);
         }
     if (axes > 0)
         text_add(text, "    };\n");
     for (int w = 0; w < plan->windows; w++) {
         const Window *window = &plan->window[w];
-        text_add(text, "%s{%lld, %lld, %lld, %lld}", w == 0 ? "    static const mgpu_window window[] = { /* extent, stride, first, spread */\n        " : ", ",
-                 (long long)window->extent, (long long)window->stride, (long long)window->first, (long long)window->spread);
+        if (w == 0)
+            text_add(text, "    static const mgpu_window window[] = {\n        /* extent, stride, first, spread */\n");
+        text_add(text, "        {%lld, %lld, %lld, %lld},\n", (long long)window->extent, (long long)window->stride,
+                 (long long)window->first, (long long)window->spread);
     }
     if (plan->windows > 0)
-        text_add(text, "};\n");
+        text_add(text, "    };\n");
     text_add(text, "    static const mgpu_contraction product = {");
     static const char *const field[] = {"batch", "m", "n", "k"};
     for (int list = 0; list < LISTS; list++) {
@@ -448,8 +451,9 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
              plan->rows ? "true" : "false");
     if (plan->first[A] != 0)
         text_add(text, ", .%s = %lld", plan->swapped ? "b" : "a", (long long)plan->first[A]);
-    text_add(text, "};\n    (void)step;\n    mgpu_contract_%s(&product, argument[%d], argument[%d], argument[2], argument[3], n);\n}\n",
-             type, first, second);
+    text_add(text, "};\n    (void)step;\n");
+    text_add(text, "    mgpu_contract_%s(&product, argument[%d], argument[%d], argument[2], argument[3], n);\n}\n", type, first,
+             second);
 }
 
 void contraction_print(const Contraction *plan, const char *kernel_name, Text *text)

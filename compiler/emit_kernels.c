@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDEST_TILE = 512, LONGEST_TEXT = 76, SHORT_LOOP = 4 };
+enum { WIDEST_TILE = 512, LONGEST_TEXT = 76, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_ROW = 4096, HEAVY_FLOPS = 8 };
 
 /* how tightly an expression's text binds: C's levels */
 typedef enum Level { LEVEL_CHOICE, LEVEL_OR, LEVEL_AND, LEVEL_EQUAL, LEVEL_LESS, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY, LEVEL_ATOM } Level;
@@ -27,6 +27,8 @@ typedef struct Shown { /* of one expression, while the loops are open in which i
     Level level;
     bool wanted, deep, fixed; /* deep: used in a deeper loop; fixed: must have a name (its tensor is overwritten) */
     int uses, depth;
+    const char *row;          /* its element in an array that holds it from one pass to the next; NULL: none */
+    int row_pass;             /* the pass that fills it */
 } Shown;
 
 typedef struct Printer {
@@ -356,10 +358,9 @@ static const char *expr_text(Printer *p, const Expr *e, Level *level)
         return run_text(e);
     case X_RANDOM: {
         const char *sample = e->initial || e->count < 2 ? "0" : format("step->sample + %s", operand(p, e->in[1], LEVEL_PRODUCT));
-        return format("mgpu_uniform%s(%s, %s, (uint64_t)(%s), %s)", e->dtype == F32 ? "f" : "",
+        return format("mgpu_draw%s(%s, %s, %s, %s)", e->dtype == F32 ? "f" : "",
                       (const char *)map_get(&p->names, format("key %llx", (unsigned long long)e->hash)),
-                      format("(uint64_t)%s", operand(p, e->in[0], LEVEL_UNARY)), sample,
-                      e->initial ? "0" : "(uint64_t)step->step");
+                      operand(p, e->in[0], LEVEL_CHOICE), sample, e->initial ? "0" : "step->step");
     }
     case X_OP:
         return op_text(p, e, level);
@@ -411,8 +412,8 @@ static void find_wanted(Printer *p, Expr *const *roots, int root_count, int dept
         const Expr *e = x->all[i];
         for (int k = 0; k < e->count; k++)
             want(p, e->in[k], s->depth);
-        /* an index that is written where it is used is used there */
-        if (e->kind == X_SUM && s->deep)
+        /* what is written where it is used, uses its operands there */
+        if (is_plain(e) && s->deep)
             for (int k = 0; k < e->count; k++)
                 p->shown[e->in[k]->id].deep = true;
     }
@@ -429,12 +430,16 @@ static void define(Printer *p, int depth, int pass)
             continue;
         s->text = expr_text(p, e, &s->level);
         bool named = s->uses > 1 || s->deep || s->fixed || strlen(s->text) > LONGEST_TEXT;
-        if (!named || is_plain(e))
+        if (is_plain(e)) /* offsets that are long and used again and again */
+            named = e->kind == X_SUM && s->uses > 2 && strlen(s->text) > SHORT_TEXT;
+        if (!named && !s->row)
             continue;
         const char *name = name_of(p, e);
         line(p, "const %s %s = %s;", C_TYPE[e->dtype], name, s->text);
         s->text = name;
         s->level = LEVEL_ATOM;
+        if (s->row)
+            line(p, "%s = %s;", s->row, name);
     }
 }
 
@@ -677,6 +682,67 @@ static Expr **root_room(const Nest *nest)
     return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count);
 }
 
+/* ---- rows that are kept: what is dear to compute and used in several passes */
+
+static bool is_heavy(const Expr *e)
+{
+    return e->kind == X_RANDOM || (e->kind == X_OP && OP_INFO[e->op].meaning && OP_INFO[e->op].flops >= HEAVY_FLOPS);
+}
+
+/* finds them, and declares their arrays */
+static void keep_rows(Printer *p, const int *reduced, int reduced_count)
+{
+    const Nest *nest = p->nest;
+    const Exprs *x = nest->exprs;
+    int64_t extent = 1;
+    const char *place = "0";
+    uint32_t mask = 0;
+    for (int i = 0; i < reduced_count; i++) {
+        const Axis *a = &x->axis[reduced[i]];
+        if (a->samples || a->kind != AXIS_PLAIN || extent * a->extent > LONGEST_ROW)
+            return;
+        place = i == 0 ? p->axis_name[reduced[i]] : format("%lld * (%s) + %s", (long long)a->extent, place, p->axis_name[reduced[i]]);
+        extent *= a->extent;
+        mask |= 1u << reduced[i];
+    }
+    Expr **roots = root_room(nest);
+    int *first = NEW_ARRAY(int, x->count); /* the first pass that needs it, + 1 */
+    for (int pass = 0; pass < nest->passes && mask; pass++) {
+        bool *needed = NEW_ARRAY(bool, x->count);
+        int count = pass_roots(nest, pass, roots);
+        for (int i = 0; i < count; i++)
+            needed[roots[i]->id] = true;
+        for (int i = x->count - 1; i >= 0; i--) {
+            const Expr *e = x->all[i];
+            Shown *s = &p->shown[i];
+            if (!needed[i])
+                continue;
+            if (is_heavy(e) && (e->axes & mask) == mask && first[i] && !s->row) {
+                const char *name = new_name(p, format("%s_row", e->kind == X_OP ? OP_INFO[e->op].name : "draw"));
+                line(p, "%s %s[%lld];", C_TYPE[e->dtype], name, (long long)extent);
+                s->row = format("%s[%s]", name, place);
+                s->row_pass = first[i] - 1;
+            }
+            if (!first[i])
+                first[i] = pass + 1;
+            for (int k = 0; k < e->count && !s->row; k++)
+                needed[e->in[k]->id] = true;
+        }
+    }
+}
+
+/* a later pass takes them from their arrays; the earlier ones do not know of them */
+static void use_rows(Printer *p, int pass)
+{
+    for (int i = 0; i < p->nest->exprs->count; i++) {
+        Shown *s = &p->shown[i];
+        if (s->row && s->row_pass < pass) {
+            s->text = s->row;
+            s->level = LEVEL_ATOM;
+        }
+    }
+}
+
 /* also element-wise nests: no reduced axes, one pass, all loops are "kept" */
 static void print_rows(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
 {
@@ -693,12 +759,14 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
     p->loops = kept_count;
     open_loops(p, 0, 0, false, reduced_count || nest->reduction_count ? -1 : 0);
     p->loops = all;
+    keep_rows(p, reduced, reduced_count);
     for (int pass = 0; pass < nest->passes; pass++) {
         int count = pass_roots(nest, pass, roots);
         if (!count)
             continue;
         row_accumulators(p, pass);
         const char **saved = saved_texts(p);
+        use_rows(p, pass);
         find_wanted(p, roots, count, p->loops);
         open_loops(p, kept_count, pass, false, pass);
         pass_statements(p, pass, "");

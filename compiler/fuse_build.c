@@ -394,7 +394,7 @@ static const char *title_of(const Group *g)
     int shown = 0, left = 0;
     for (int i = 0; i < g->count; i++) {
         const Root *r = g->members[i];
-        const char *name = r->target ? r->target->name : r->node->name ? r->node->name : OP_INFO[r->node->op].name;
+        const char *name = r->target ? r->target->name : node_word(r->node);
         if (strcmp(name, last) == 0)
             continue;
         last = name;

@@ -27,6 +27,14 @@ bool fuse_contracts(const Node *n)
            n->in[1]->dtype == n->dtype;
 }
 
+/* of the variable that the model assigned it to, else of the library's layer that made it, else of the operation */
+const char *node_word(const Node *n)
+{
+    const char *layer = n->at && n->at->source && n->at->source->library ? n->at->layer : NULL;
+    const char *word = n->name ? n->name : layer ? layer : OP_INFO[n->op].name;
+    return n->backward && !n->name ? format("d_%s", word) : word;
+}
+
 static bool leaf_in_memory(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE; }
 
 static bool identity_order(const Node *variable)
@@ -99,10 +107,14 @@ static void find_needed(Fusion *f)
             f->info[g->nodes[i]->in[k]->id].needed = true;
 }
 
-/* pessimistic costs of computing a value where it is used: everything below it that may be inlined, is */
+/* what computing a value where it is used costs, if everything below it is that is not clearly worth storing */
 static void estimate(Fusion *f)
 {
     const Graph *g = f->graph;
+    int *users = NEW_ARRAY(int, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++)
+            users[g->nodes[i]->in[k]->id]++;
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         Info *info = &f->info[i];
@@ -119,6 +131,11 @@ static void estimate(Fusion *f)
             double share = elements_of(n->in[k]) < own ? elements_of(n->in[k]) / own : 1;
             info->flops += times * in->flops;
             info->bytes += times * in->bytes * share;
+        }
+        if (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->sharded || shape_count(&n->shape) > 1)) {
+            info->flops = 0;
+            info->bytes = size_of(n) / own;
+            info->store = true;
         }
     }
 }
@@ -269,11 +286,7 @@ Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
 }
 
 /* "t12_relu" */
-static const char *node_label(const Node *n)
-{
-    const char *word = n->name ? n->name : OP_INFO[n->op].name;
-    return format("t%d_%s", n->id, word);
-}
+static const char *node_label(const Node *n) { return format("t%d_%s", n->id, node_word(n)); }
 
 void fuse_find_roots(Fusion *f)
 {

@@ -178,6 +178,7 @@ struct Kernel {
     const Tensor **writes; int write_count;
 };
 
+const char *node_word(const Node *); /* fuse_roots.c: "relu": what readers call it */
 /* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
 void nest_finish(Nest *);
 /* emit_kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */

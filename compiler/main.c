@@ -291,10 +291,10 @@ static Compilation begin(const Options *options)
 
 static int command_compile(const Options *options)
 {
+    void (*dump)(const Compilation *, Text *) = NULL;
+    const char *last = options->emit ? last_pass(options->emit, &dump) : NULL;
     Compilation c = begin(options);
     if (options->emit) {
-        void (*dump)(const Compilation *, Text *) = NULL;
-        const char *last = last_pass(options->emit, &dump);
         run_passes(&c, last);
         Text text = {0};
         dump(&c, &text);

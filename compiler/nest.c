@@ -3,6 +3,7 @@
  * In: reductions and stores over axes in the order of the nodes' shapes. Out: the same values over axes that make good
  * loops:
  *   split   an axis that is only used as a / k and a mod k becomes two, so that loops count and do not divide
+ *   sort    axes stand as they lie in memory, first of all of what is written
  *   join    two neighbouring axes that every index uses as a * extent + b become one, so that inner loops are long
  *   order   the axis along which most tensors are contiguous becomes the innermost
  * Each step rewrites the expressions into a fresh set over the new axes. */
@@ -113,6 +114,63 @@ static bool split_one(Nest *nest)
     return true;
 }
 
+/* ---- sort */
+
+static bool has_argmax(const Nest *nest)
+{
+    for (int i = 0; i < nest->reduction_count; i++)
+        if (nest->reductions[i].kind == REDUCE_ARGMAX)
+            return true;
+    return false;
+}
+
+/* strides of the axes that have none yet */
+static void add_strides(const Expr *offset, double *stride, int axes)
+{
+    for (int k = 0; k < axes; k++) {
+        int64_t f = offset->axes >> k & 1 ? expr_factor(offset, k) : 0;
+        if (f && stride[k] == 0)
+            stride[k] = f < 0 ? -(double)f : (double)f;
+    }
+}
+
+/* A stable sort by stride in what is stored at every point, then in what is loaded; samples and groups stay in front. */
+static void sort_axes(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    double stride[MAX_AXES] = {0};
+    if (has_argmax(nest)) /* the first maximum: their order counts */
+        return;
+    for (int i = 0; i < nest->store_count; i++)
+        if (!nest->stores[i].outer)
+            add_strides(nest->stores[i].offset, stride, x->axis_count);
+    const bool *wanted = wanted_expressions(nest);
+    for (int i = 0; i < x->count; i++)
+        if (wanted[i] && x->all[i]->kind == X_LOAD)
+            add_strides(x->all[i]->in[0], stride, x->axis_count);
+    int order[MAX_AXES], first = 0;
+    while (first < x->axis_count && (x->axis[first].samples || x->axis[first].kind != AXIS_PLAIN))
+        order[first] = first, first++;
+    bool sorted = true;
+    for (int i = first; i < x->axis_count; i++) {
+        int at = i;
+        for (; at > first && stride[order[at - 1]] < stride[i] && stride[order[at - 1]] > 0; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        sorted = sorted && at == i;
+    }
+    if (sorted)
+        return;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    to->axis_count = x->axis_count;
+    for (int i = 0; i < x->axis_count; i++)
+        to->axis[i] = x->axis[order[i]];
+    for (int i = 0; i < x->axis_count; i++)
+        axes[order[i]] = expr_axis(to, i);
+    move_to(nest, to, axes);
+}
+
 /* ---- join */
 
 typedef struct Pair { int outer, inner; int64_t extent; } Pair;
@@ -200,14 +258,6 @@ static void score(const Expr *offset, double weight, double *scores, int axes)
     }
 }
 
-static bool has_argmax(const Nest *nest)
-{
-    for (int i = 0; i < nest->reduction_count; i++)
-        if (nest->reductions[i].kind == REDUCE_ARGMAX)
-            return true;
-    return false;
-}
-
 /* drops axes of extent 1 and makes the best axis the innermost one */
 static void order_axes(Nest *nest)
 {
@@ -253,6 +303,7 @@ void nest_finish(Nest *nest)
 {
     while (split_one(nest))
         ;
+    sort_axes(nest);
     join_axes(nest);
     order_axes(nest);
     const Exprs *x = nest->exprs;

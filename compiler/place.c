@@ -251,9 +251,20 @@ static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind
     return *count - 1;
 }
 
-typedef struct Found { const char *name; int64_t bytes; } Found; /* name NULL: no phase has it */
+typedef struct Found { const char *name; int64_t bytes; bool used; } Found; /* name NULL: no phase has it */
 
-/* what the phases know of the tensors of a kind, by index */
+static void find_tensor(Found *found, const Tensor *x, TensorKind kind, int64_t capacity, bool used)
+{
+    if (x->kind != kind)
+        return;
+    int64_t bytes = tensor_bytes(x, capacity);
+    Found *f = &found[x->index];
+    f->name = f->name ? f->name : x->name;
+    f->bytes = bytes > f->bytes ? bytes : f->bytes;
+    f->used |= used;
+}
+
+/* what the phases know of the tensors of a kind, by index; used: by a task */
 static Found *find_tensors(const Program *p, TensorKind kind, int64_t capacity, int *count)
 {
     for (int i = 0; i < p->phase_count; i++)
@@ -263,16 +274,17 @@ static Found *find_tensors(const Program *p, TensorKind kind, int64_t capacity, 
                 *count = x->index + 1;
         }
     Found *found = NEW_ARRAY(Found, *count);
-    for (int i = 0; i < p->phase_count; i++)
-        for (int k = 0; k < p->phases[i]->tensor_count; k++) {
-            const Tensor *x = p->phases[i]->tensors[k];
-            if (x->kind != kind || x->index < 0)
-                continue;
-            int64_t bytes = tensor_bytes(x, capacity);
-            Found *f = &found[x->index];
-            f->name = f->name ? f->name : x->name;
-            f->bytes = bytes > f->bytes ? bytes : f->bytes;
+    for (int i = 0; i < p->phase_count; i++) {
+        const Phase *phase = p->phases[i];
+        for (int k = 0; k < phase->tensor_count; k++)
+            find_tensor(found, phase->tensors[k], kind, capacity, false);
+        for (int t = 0; t < phase->task_count; t++) {
+            for (int k = 0; k < phase->tasks[t]->read_count; k++)
+                find_tensor(found, phase->tasks[t]->reads[k], kind, capacity, true);
+            for (int k = 0; k < phase->tasks[t]->write_count; k++)
+                find_tensor(found, phase->tasks[t]->writes[k], kind, capacity, true);
         }
+    }
     return found;
 }
 
@@ -300,13 +312,13 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
     a->output = no_buffers(outputs);
     a->report = -1;
     for (int i = 0; i < inputs; i++)
-        if (input[i].name)
+        if (input[i].used)
             a->staging[i] = add_buffer(&a->buffers, &a->buffer_count, format("stage.%s", m->inputs[i].name), BUFFER_STAGING,
                                        input[i].bytes, SLOTS, i, &a->staging_bytes);
     int64_t *arena = &a->arena_bytes;
     a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, (int64_t)sizeof(mgpu_step), SLOTS, -1, arena);
     for (int i = 0; i < inputs; i++)
-        if (input[i].name)
+        if (input[i].used)
             a->input[i] =
                 add_buffer(&a->buffers, &a->buffer_count, input[i].name, BUFFER_INPUT, input[i].bytes, SLOTS, i, arena);
     for (int i = 0; i < variables; i++) {
@@ -319,7 +331,7 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
         a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, (int64_t)sizeof(double) * reports, SLOTS,
                                -1, arena);
     for (int i = 0; i < outputs; i++)
-        if (output[i].name)
+        if (output[i].used)
             a->output[i] =
                 add_buffer(&a->buffers, &a->buffer_count, output[i].name, BUFFER_OUTPUT, output[i].bytes, SLOTS, i, arena);
     return a;

@@ -313,7 +313,8 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
         if (!r.after_total[x->value->id])
             first[i] = add_mean(&r, x, x->role == ROLE_LOSS ? format("loss.%s", metric) : metric);
         else if (x->weight)
-            error_at(x->at, "the metric %s is computed of totals: it is one number of the whole report and has no weights", metric);
+            error_at(x->at, "the metric %s is computed of totals: it is one number of the whole report and has no weights",
+                     metric);
     }
     read_sums(&r);
     compute_late(&r, needed);

@@ -264,9 +264,11 @@ static Node *compute_both_sides(Simplifier *s, Node *n)
 
 static bool adds_ones(const Node *n)
 {
+    if (n->op != OP_RESHAPE || n->in[0]->weak)
+        return false;
     const Shape *x = &n->in[0]->shape, *y = &n->shape;
     int i = 0;
-    if (n->op != OP_RESHAPE || x->rank >= y->rank || n->in[0]->weak)
+    if (x->rank >= y->rank)
         return false;
     for (int k = 0; k < y->rank; k++) {
         if (i < x->rank && x->extent[i] == y->extent[k])

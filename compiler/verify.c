@@ -54,7 +54,8 @@ static const char *check_buffers(const At *at)
 {
     const DeviceSchedule *d = at->device;
     if (d->arena_bytes < 0 || d->arena_bytes > BYTES_LIMIT || d->staging_bytes < 0 || d->staging_bytes > BYTES_LIMIT)
-        return bad(at, "device %d: an arena of %lld and %lld bytes", at->d, (long long)d->arena_bytes, (long long)d->staging_bytes);
+        return bad(at, "device %d: an arena of %lld and %lld bytes", at->d, (long long)d->arena_bytes,
+                   (long long)d->staging_bytes);
     Map names = {0};
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
@@ -64,10 +65,10 @@ static const char *check_buffers(const At *at)
         map_set(&names, b->name, d->buffers + i);
         if (b->slots < 1 || b->slots > SLOTS_LIMIT || (b->slots > 1 && !buffer_is_slotted_kind(b)))
             return bad(at, "d%d.%s is a %s with %d slots", at->d, b->name, BUFFER_KIND_NAME[b->kind], b->slots);
-        if (b->offset < 0 || b->bytes < 0 || b->offset > arena || b->bytes > arena ||
-            (b->slots - 1) * slot_stride(b) + b->bytes > arena - b->offset)
-            return bad(at, "d%d.%s lies at [%lld, %lld), outside its arena of %lld bytes", at->d, b->name, (long long)b->offset,
-                       (long long)(b->offset + (b->slots - 1) * slot_stride(b) + b->bytes), (long long)arena);
+        int64_t room = b->offset < 0 || b->bytes < 0 || b->offset > arena || b->bytes > arena ? -1 : arena - b->offset - b->bytes;
+        if (room < 0 || (b->slots > 1 && slot_stride(b) > room / (b->slots - 1)))
+            return bad(at, "d%d.%s, %d x %lld bytes at %lld, lies outside its arena of %lld bytes", at->d, b->name, b->slots,
+                       (long long)b->bytes, (long long)b->offset, (long long)arena);
         if (b->offset % ALIGNMENT)
             return bad(at, "d%d.%s lies at %lld, which is not a multiple of %d", at->d, b->name, (long long)b->offset, ALIGNMENT);
     }
@@ -110,8 +111,8 @@ static const char *check_persistent(const Schedule *s, int d)
             if (first) {
                 const Buffer *f = first->buffer;
                 if (f->kind != b->kind || f->offset != b->offset || f->bytes != b->bytes || f->slots != b->slots)
-                    return bad(&at, "d%d.%s is a %s of %d x %lld bytes at %lld, but in phase %s a %s of %d x %lld bytes at %lld", d,
-                               b->name, BUFFER_KIND_NAME[b->kind], b->slots, (long long)b->bytes, (long long)b->offset,
+                    return bad(&at, "d%d.%s is a %s of %d x %lld bytes at %lld, but in phase %s a %s of %d x %lld bytes at %lld",
+                               d, b->name, BUFFER_KIND_NAME[b->kind], b->slots, (long long)b->bytes, (long long)b->offset,
                                first->phase, BUFFER_KIND_NAME[f->kind], f->slots, (long long)f->bytes, (long long)f->offset);
                 continue;
             }
@@ -224,7 +225,8 @@ static const char *check_report(const At *at, const ScheduledOp *op)
         const char *name = at->device->buffers[op->reads[i].buffer].name;
         int slot = op->reads[i].slot;
         if ((slot != 0 && slot != -1) || slot != op->reads[0].slot)
-            return bad(at, "d%d.%s reads slot %+d of %s: it reports this step (0) or the one before (-1)", at->d, op->id, slot, name);
+            return bad(at, "d%d.%s reads slot %+d of %s: it reports this step (0) or the one before (-1)", at->d, op->id, slot,
+                       name);
         for (int w = 0; slot == -1 && w < op->wait_count; w++)
             if (op->waits[w].back == 0 && at->device->ops[op->waits[w].op].lane != LANE_HOST)
                 return bad(at, "d%d.%s reads %s of the step before, but waits for d%d.%s of this one", at->d, op->id, name, at->d,
@@ -333,11 +335,12 @@ static const char *check_shards(const Schedule *s, int p)
             return bad(&at, "device %d has samples %lld..%lld, in phase %s %lld..%lld", d, (long long)now->first,
                        (long long)(now->first + now->share), s->phases[0].name, (long long)first->first,
                        (long long)(first->first + first->share));
-        if (now->share < 0 || now->capacity != (now->share > 1 ? now->share : 1))
+        if (now->share < 0 || now->share > BYTES_LIMIT - next || now->capacity != (now->share > 1 ? now->share : 1))
             return bad(&at, "device %d has %lld samples and room for %lld", d, (long long)now->share, (long long)now->capacity);
         if (now->first != next)
             return bad(&at, "device %d begins with sample %lld of the micro-batch, the devices before it end at %lld: %s", d,
-                       (long long)now->first, (long long)next, now->first < next ? "samples are used twice" : "samples are dropped");
+                       (long long)now->first, (long long)next,
+                       now->first < next ? "samples are used twice" : "samples are dropped");
         next += now->share;
         group = gcd(group, now->share);
         for (int i = 0; i < now->buffer_count; i++) {
@@ -349,7 +352,8 @@ static const char *check_shards(const Schedule *s, int p)
                 if (z->kind == BUFFER_INPUT && z->index == b->index &&
                     (b->bytes % now->capacity || b->bytes / now->capacity != z->bytes / zero->capacity))
                     return bad(&at, "d%d.%s has %lld bytes for %lld samples, d0.%s %lld bytes for %lld", d, b->name,
-                               (long long)b->bytes, (long long)now->capacity, z->name, (long long)z->bytes, (long long)zero->capacity);
+                               (long long)b->bytes, (long long)now->capacity, z->name, (long long)z->bytes,
+                               (long long)zero->capacity);
             }
         }
     }
@@ -357,8 +361,8 @@ static const char *check_shards(const Schedule *s, int p)
     At at = {s, &s->phases[p], NULL, 0};
     int64_t least = (s->batch + s->accumulate - 1) / s->accumulate;
     if (next < least || next - (group ? group : 1) >= least)
-        return bad(&at, "the devices have %lld samples, a micro-batch has %lld: samples are %s", (long long)next, (long long)least,
-                   next < least ? "dropped" : "used twice");
+        return bad(&at, "the devices have %lld samples, a micro-batch has %lld: samples are %s", (long long)next,
+                   (long long)least, next < least ? "dropped" : "used twice");
     return NULL;
 }
 
@@ -387,15 +391,17 @@ static const char *check_collectives(const Schedule *s, int p)
                                           : c->ops[d] >= 0 && c->ops[d] < at.device->op_count ? c->ops[d] : o].id);
             member[op->target] = o;
             int64_t bytes = op->reads[0].end - op->reads[0].begin;
-            if (c->count < 0 || c->count > BYTES_LIMIT || bytes != c->count * dtype_bytes(c->dtype))
+            if (c->count < 0 || c->count > BYTES_LIMIT / 8 || bytes != c->count * dtype_bytes(c->dtype))
                 return bad(&at, "d%d.%s reduces %lld bytes of %s, but %s sums %lld %s", d, op->id, (long long)bytes,
                            at.device->buffers[op->reads[0].buffer].name, c->name, (long long)c->count, dtype_name(c->dtype));
             const DeviceSchedule *zero = &phase->devices[0];
             if (d == 0)
                 first[first_count++] = op->target;
             else if (count >= first_count || first[count] != op->target)
-                return bad(&at, "collective number %d is %s on device %d (d%d.%s), but %s on device 0: the devices would wait for "
-                                "each other", count + 1, c->name, d, d, op->id,
+                return bad(&at,
+                           "collective number %d is %s on device %d (d%d.%s), but %s on device 0: the devices would wait for "
+                           "each other",
+                           count + 1, c->name, d, d, op->id,
                            count < first_count ? phase->collectives[first[count]].name : "none");
             else if (strcmp(zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name,
                             at.device->buffers[op->reads[0].buffer].name) != 0)
@@ -415,7 +421,7 @@ static const char *check_collectives(const Schedule *s, int p)
 const char *verify(const Schedule *s)
 {
     const char *why = NULL;
-    if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->accumulate < 1)
+    if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
     for (int p = 0; p < s->phase_count; p++)
         for (int d = 0; d < s->devices; d++) {

@@ -308,10 +308,8 @@ static Value *run_composite(Elaborator *e, const Binding *b, const Tree *block)
     Node **out = NEW_ARRAY(Node *, count);
     outer->at = at;
     graph_close_region(region, OP_COMPOSITE, b->layer->name, NULL, 0, numbers, number_count, results, count, out);
-    for (int k = first; k < e->deferred_count; k++) {
-        Result *r = graph_result(outer, ROLE_UPDATE, NULL, e->deferred[k].variable, out[returned + k - first], NULL);
-        r->at = e->deferred[k].at;
-    }
+    for (int k = first; k < e->deferred_count; k++)
+        set_update(e, e->deferred[k].variable, out[returned + k - first], e->deferred[k].at);
     e->deferred_count = first;
     Value **items = NEW_ARRAY(Value *, returned);
     for (int k = 0; k < returned; k++)
@@ -335,11 +333,13 @@ static void add_row(Elaborator *e, Instance *i, const Place *at)
     i->shown = e->frame->kind == FRAME_MODEL && e->statement == 0;
 }
 
-static void finish_row(Elaborator *e, const Instance *i, const Value *result)
+static void finish_row(Elaborator *e, Instance *i, const Value *result)
 {
     const Value *v = result->kind == VALUE_RESULTS ? result->items[0] : result;
     if (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED)
         e->model->layers[i->row].shape = v->node->shape;
+    else
+        i->shown = false;
 }
 
 static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments a, Value *piped, const char *key,

@@ -154,6 +154,18 @@ void declare_weight(Elaborator *e, const Tree *t)
     map_set(&e->frame->locals, t->text, value_tensor(graph_variable(e->top, index)));
 }
 
+/* a shared layer updates a state once for each call: the last one holds */
+void set_update(Elaborator *e, int variable, Node *value, const Place *at)
+{
+    const char *name = e->model->variables[variable].name;
+    intptr_t known = (intptr_t)map_get(&e->updates, name);
+    Result *r = known ? &e->top->results[known - 1] : graph_result(e->top, ROLE_UPDATE, name, variable, value, NULL);
+    if (!known)
+        map_set(&e->updates, name, (void *)(intptr_t)e->top->result_count);
+    r->value = value;
+    r->at = at;
+}
+
 void run_update(Elaborator *e, const Tree *t)
 {
     if (!e->frame->training)
@@ -177,12 +189,7 @@ void run_update(Elaborator *e, const Tree *t)
         APPEND(e->deferred, e->deferred_count, d);
         return;
     }
-    Result *r = graph_find_result(e->top, ROLE_UPDATE, index); /* a shared layer: the last call's holds */
-    if (r)
-        r->value = n;
-    else
-        r = graph_result(e->top, ROLE_UPDATE, v->name, index, n, NULL);
-    r->at = at;
+    set_update(e, index, n, at);
 }
 
 /* ---- losses, metrics, outputs */

@@ -165,6 +165,7 @@ struct Elaborator {
     Map random_paths;        /* of this pass: path -> (intptr) uses */
     const char *init_name;   /* the variable whose initialiser runs */
     Map result_names;        /* of this pass: "loss name" -> Tree, and numbers of those in loops */
+    Map updates;             /* variable -> number of its ROLE_UPDATE among the results of train */
     Deferred *deferred;      /* updates of the region being built */
     int deferred_count;
     BatchSum *batch_sums;    /* over the whole batch, in the training pass */
@@ -241,6 +242,7 @@ void run_block(Elaborator *, const Tree *block);
 void declare_input(Elaborator *, const Tree *);
 void declare_weight(Elaborator *, const Tree *);
 void run_update(Elaborator *, const Tree *);
+void set_update(Elaborator *, int variable, Node *value, const Place *);
 void run_result(Elaborator *, const Tree *);   /* loss, metric, output */
 
 /* ---- train.c, data.c, check.c */

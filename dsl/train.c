@@ -534,8 +534,7 @@ static void update_weight(Elaborator *e, const Step *s, int variable)
     if (!shape_equal(&n->shape, &v.shape))
         error_at(s->at, "the optimizer '%s' returns %s for the weight '%s', which is %s", s->layer->name,
                  shape_text(&n->shape), v.name, shape_text(&v.shape));
-    Result *r = graph_result(e->top, ROLE_UPDATE, v.name, variable, n, NULL);
-    r->at = s->at;
+    set_update(e, variable, n, s->at);
     pop_frame(e, before);
 }
 

@@ -56,12 +56,37 @@ static bool is_partial(const mgpu_variable *v)
     return v->kind == MGPU_ACCUMULATOR && !v->replicated;
 }
 
+/* ---- which variables */
+enum { WEIGHTS_FILE, OPTIMIZER_FILE, NO_FILE };
+
+/* -> by variable: the file that it belongs to. Of the accumulators only those of the report of training outlive a step:
+ * they are what its phase touches; the others begin at 0 again. */
+static uint8_t *files_of(const mgpu_program *program, const mgpu_plan *plan)
+{
+    uint8_t *file = mgpu_allocate((size_t)program->variable_count, 1);
+    for (int i = 0; i < program->variable_count; i++) {
+        uint8_t kind = program->variables[i].kind;
+        file[i] = kind == MGPU_WEIGHT || kind == MGPU_STATE ? WEIGHTS_FILE : kind == MGPU_OPTIMIZER_STATE ? OPTIMIZER_FILE : NO_FILE;
+    }
+    for (int k = 0; k < plan->phase_count; k++) {
+        const mgpu_device_phase *p = &plan->phases[k].devices[0];
+        for (int i = 0; plan->phases[k].kind == MGPU_PHASE_REPORT_TRAIN && i < p->op_count; i++)
+            for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
+                const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
+                if (b->kind == MGPU_VARIABLE && file[b->index] == NO_FILE)
+                    file[b->index] = OPTIMIZER_FILE;
+            }
+    }
+    return file;
+}
+
 /* ---- saving */
 typedef struct Saving {
     const mgpu_program *program;
     const Engine *engine;
     int devices;
-    const int *variables; /* those in the file */
+    const uint8_t *file;  /* by variable */
+    const int *variables; /* those in the file that is written */
 } Saving;
 
 static void read_variable(const Saving *s, int variable, uint8_t *to)
@@ -93,17 +118,12 @@ static void fill(void *context, int i, void *to)
     free(memory);
 }
 
-static bool is_weight(const mgpu_variable *v)
-{
-    return v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE;
-}
-
-static void write_tensors(FILE *f, const Saving *s, bool weights, int64_t step)
+static void write_tensors(FILE *f, const Saving *s, int file, int64_t step)
 {
     int count = 0, *variables = mgpu_allocate((size_t)s->program->variable_count, sizeof *variables);
     SavedTensor *tensors = mgpu_allocate((size_t)s->program->variable_count, sizeof *tensors);
     for (int i = 0; i < s->program->variable_count; i++)
-        if (is_weight(&s->program->variables[i]) == weights) {
+        if (s->file[i] == file) {
             variables[count] = i;
             tensors[count++].tensor = s->program->variables[i].tensor;
         }
@@ -173,9 +193,11 @@ void mgpu_make_folder(const char *folder)
     free(path);
 }
 
-void mgpu_save_checkpoint(const mgpu_program *program, int devices, const Engine *engine, const Progress *progress, const char *folder)
+void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress,
+                          const char *folder)
 {
-    Saving s = {.program = program, .engine = engine, .devices = devices};
+    uint8_t *file = files_of(program, plan);
+    Saving s = {.program = program, .engine = engine, .devices = plan->devices, .file = file};
     mgpu_make_folder(folder);
     for (int i = FILES - 1; i >= 0; i--) { /* run.json.new first: without it the others mean nothing */
         char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
@@ -188,8 +210,8 @@ void mgpu_save_checkpoint(const mgpu_program *program, int devices, const Engine
         FILE *f = fopen(fresh, "wbe");
         if (!f)
             mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(errno));
-        if (i < 2)
-            write_tensors(f, &s, i == 0, progress->step);
+        if (i < NO_FILE)
+            write_tensors(f, &s, i, progress->step);
         else
             write_progress(f, program, progress);
         close_file(f, fresh);
@@ -197,6 +219,7 @@ void mgpu_save_checkpoint(const mgpu_program *program, int devices, const Engine
     }
     sync_folder(folder);
     rename_all(folder);
+    free(file);
 }
 
 /* ---- loading */
@@ -269,15 +292,16 @@ static void close_list(NameList *l)
 }
 
 /* the variables of one file; each has to be there, and nothing else */
-static void load_file(const mgpu_program *program, int devices, Engine *engine, const TensorFile *file, bool weights)
+static void load_file(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, int number)
 {
+    uint8_t *files = files_of(program, plan);
     NameList missing, extra;
     open_list(&missing);
     open_list(&extra);
     int used = 0;
     for (int i = 0; i < program->variable_count; i++) {
         const mgpu_variable *v = &program->variables[i];
-        if (is_weight(v) != weights)
+        if (files[i] != number)
             continue;
         SavedTensor *saved = mgpu_find_tensor(file, v->tensor.name);
         if (!saved) {
@@ -285,7 +309,7 @@ static void load_file(const mgpu_program *program, int devices, Engine *engine, 
             continue;
         }
         check_tensor(file, saved, &v->tensor);
-        place_variable(program, devices, engine, i, saved);
+        place_variable(program, plan->devices, engine, i, saved);
         saved->data = NULL; /* used */
         used++;
     }
@@ -300,13 +324,14 @@ static void load_file(const mgpu_program *program, int devices, Engine *engine, 
                   extra.count ? "; not in the model: " : "", extra.text, program->model_file);
     free(missing.text);
     free(extra.text);
+    free(files);
 }
 
-void mgpu_load_weights(const mgpu_program *program, int devices, Engine *engine, const char *path)
+void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
 {
     TensorFile file;
     mgpu_read_safetensors(&file, path);
-    load_file(program, devices, engine, &file, true);
+    load_file(program, plan, engine, &file, WEIGHTS_FILE);
     mgpu_close_safetensors(&file);
 }
 
@@ -352,16 +377,17 @@ void mgpu_read_progress(Progress *p, const mgpu_program *program, const char *fo
     free(path);
 }
 
-void mgpu_load_checkpoint(const mgpu_program *program, int devices, Engine *engine, const Progress *progress, const char *folder)
+void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Progress *progress,
+                          const char *folder)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < NO_FILE; i++) {
         char *path = mgpu_format("%s/%s", folder, FILE_NAMES[i]);
         TensorFile file;
         mgpu_read_safetensors(&file, path);
         if (file.step != progress->step)
             mgpu_fail(MGPU_BAD_INPUT, "%s is of step %lld, run.json beside it of step %lld: these files are not of one save", path,
                       (long long)file.step, (long long)progress->step);
-        load_file(program, devices, engine, &file, i == 0);
+        load_file(program, plan, engine, &file, i);
         mgpu_close_safetensors(&file);
         free(path);
     }

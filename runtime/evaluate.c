@@ -23,7 +23,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
                    .steps_per_epoch = 1};
     mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(engine);
-    mgpu_load_weights(program, plan->devices, engine, path);
+    mgpu_load_weights(program, plan, engine, path);
     free(folder);
     free(path);
     return engine;

@@ -184,10 +184,10 @@ typedef struct Progress {              /* where a run stands; run.json */
 } Progress;
 /* all of them of a drained engine */
 void mgpu_make_folder(const char *folder);
-void mgpu_save_checkpoint(const mgpu_program *, int devices, const Engine *, const Progress *, const char *folder);
+void mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, const Progress *, const char *folder);
 void mgpu_read_progress(Progress *, const mgpu_program *, const char *folder); /* finishes an interrupted save first */
-void mgpu_load_checkpoint(const mgpu_program *, int devices, Engine *, const Progress *, const char *folder);
-void mgpu_load_weights(const mgpu_program *, int devices, Engine *, const char *path); /* weights and states */
+void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const char *folder);
+void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path); /* weights and states */
 
 /* ---- report.c: what the user sees of a run, and its log */
 typedef struct Reporter Reporter;

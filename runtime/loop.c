@@ -166,9 +166,9 @@ static void open_engine(Run *run)
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(run->engine);
     if (o->init)
-        mgpu_load_weights(run->program, run->plan->devices, run->engine, o->init);
+        mgpu_load_weights(run->program, run->plan, run->engine, o->init);
     if (o->resume)
-        mgpu_load_checkpoint(run->program, run->plan->devices, run->engine, &run->at, o->resume);
+        mgpu_load_checkpoint(run->program, run->plan, run->engine, &run->at, o->resume);
 }
 
 /* ---- the run */
@@ -182,7 +182,7 @@ static void save(Run *run)
     if (!run->folder)
         return;
     mgpu_engine_drain(run->engine);
-    mgpu_save_checkpoint(run->program, run->plan->devices, run->engine, &run->at, run->folder);
+    mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->folder);
     run->saved = true;
     mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, run->at.epoch);
 }

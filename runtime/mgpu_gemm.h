@@ -68,8 +68,13 @@ enum { MGPU_TILE_ROWS = 4, MGPU_TILE_ROWS_NARROW = 6 };
 #endif
 
 #define MGPU_UNUSED __attribute__((unused))
-#define MGPU_INLINE static inline __attribute__((always_inline, unused))
-#define MGPU_NOINLINE static __attribute__((noinline, unused))
+#if defined(__clang__) && MGPU_VECTOR_BYTES == 64 /* clang halves vectors of 64 bytes where it thinks that they slow a CPU */
+#define MGPU_FULL_WIDTH min_vector_width(512),
+#else
+#define MGPU_FULL_WIDTH
+#endif
+#define MGPU_INLINE static inline __attribute__((always_inline, MGPU_FULL_WIDTH unused))
+#define MGPU_NOINLINE static __attribute__((noinline, MGPU_FULL_WIDTH unused))
 
 MGPU_INLINE int64_t mgpu_least(int64_t a, int64_t b) { return a < b ? a : b; }
 MGPU_INLINE int64_t mgpu_most(int64_t a, int64_t b) { return a > b ? a : b; }

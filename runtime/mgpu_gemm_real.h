@@ -135,43 +135,43 @@ MGPU_NOINLINE void MGPU_NAME(pack_rows)(MGPU_REAL *to, int rows, const MGPU_REAL
 typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, int64_t along, int64_t chunk, int64_t jump,
                              const MGPU_REAL *b, int64_t ldb, MGPU_REAL *c, const int64_t *offset, int used, bool add);
 
-#define MGPU_TILE(name, ROWS, VECTORS, ACROSS)                                                                          \
-    MGPU_NOINLINE void MGPU_NAME(name)(int64_t terms, const MGPU_REAL *a, int64_t along, int64_t chunk, int64_t jump,    \
-                                       const MGPU_REAL *b, int64_t ldb, MGPU_REAL *c, const int64_t *offset, int used,  \
-                                       bool add)                                                                        \
-    {                                                                                                                   \
-        VECTOR sum[ROWS][VECTORS];                                                                                      \
-        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++)                                                         \
-            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                          \
-        while (terms > 0) {                                                                                             \
-            int64_t left = terms < chunk ? terms : chunk;                                                               \
-            terms -= left;                                                                                              \
-            do {                                                                                                        \
-                VECTOR column[VECTORS];                                                                                 \
-                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) column[v] = LOAD(b + v * LANES);              \
-                _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                               \
-                    VECTOR row = SPLAT(a[r * (ACROSS)]);                                                                \
-                    _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] += row * column[v];             \
-                }                                                                                                       \
-                a += along;                                                                                             \
-                b += ldb;                                                                                               \
-            } while (--left > 0);                                                                                       \
-            a += jump;                                                                                                  \
-        }                                                                                                               \
-        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                                       \
-            if (r >= used)                                                                                              \
-                return;                                                                                                 \
-            MGPU_REAL *to = c + offset[r];                                                                              \
-            if (add)                                                                                                    \
-                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] += LOAD(to + v * LANES);            \
-            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) STORE(to + v * LANES) = sum[r][v];                \
-        }                                                                                                               \
+#define MGPU_TILE(name, ROWS, VECTORS, ACROSS)                                                                         \
+    MGPU_NOINLINE void MGPU_NAME(name)(int64_t terms, const MGPU_REAL *a, int64_t along, int64_t chunk, int64_t jump,  \
+                                       const MGPU_REAL *b, int64_t ldb, MGPU_REAL *c, const int64_t *offset, int used, \
+                                       bool add)                                                                       \
+    {                                                                                                                  \
+        VECTOR sum[ROWS][VECTORS];                                                                                     \
+        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++)                                                        \
+            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                         \
+        while (terms > 0) {                                                                                            \
+            int64_t left = terms < chunk ? terms : chunk;                                                              \
+            terms -= left;                                                                                             \
+            do {                                                                                                       \
+                VECTOR column[VECTORS];                                                                                \
+                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) column[v] = LOAD(b + v * LANES);             \
+                _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                              \
+                    VECTOR row = SPLAT(a[r * (ACROSS)]);                                                               \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] += row * column[v];            \
+                }                                                                                                      \
+                a += along;                                                                                            \
+                b += ldb;                                                                                              \
+            } while (--left > 0);                                                                                      \
+            a += jump;                                                                                                 \
+        }                                                                                                              \
+        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                                      \
+            if (r >= used)                                                                                             \
+                return;                                                                                                \
+            MGPU_REAL *to = c + offset[r];                                                                             \
+            if (add)                                                                                                   \
+                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] += LOAD(to + v * LANES);           \
+            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) STORE(to + v * LANES) = sum[r][v];               \
+        }                                                                                                              \
     }
-#define MGPU_TILES(rows)                                                                                                \
-    MGPU_TILE(tile_##rows##_1_rows, rows, 1, CHUNK)                                                                     \
+#define MGPU_TILES(rows)                                                                                               \
+    MGPU_TILE(tile_##rows##_1_rows, rows, 1, CHUNK)                                                                    \
     MGPU_TILE(tile_##rows##_1_columns, rows, 1, 1)
-#define MGPU_TILES_WIDE(rows)                                                                                           \
-    MGPU_TILE(tile_##rows##_2_rows, rows, 2, CHUNK)                                                                     \
+#define MGPU_TILES_WIDE(rows)                                                                                          \
+    MGPU_TILE(tile_##rows##_2_rows, rows, 2, CHUNK)                                                                    \
     MGPU_TILE(tile_##rows##_2_columns, rows, 2, 1)
 MGPU_TILES(2)
 MGPU_TILES(4)
@@ -412,8 +412,8 @@ MGPU_NOINLINE void MGPU_NAME(sum_terms)(const MGPU_REAL *a, const int64_t *a_pla
 }
 
 /* one product, or `lanes` of them next to each other in A and C, b_stride apart in B */
-MGPU_NOINLINE void MGPU_NAME(multiply_small)(const mgpu_product *product, const MGPU_REAL *a, const MGPU_REAL *b, int64_t b_stride,
-                                             MGPU_REAL *c, int64_t lanes, bool dots)
+MGPU_NOINLINE void MGPU_NAME(multiply_small)(const mgpu_product *product, const MGPU_REAL *a, const MGPU_REAL *b,
+                                             int64_t b_stride, MGPU_REAL *c, int64_t lanes, bool dots)
 {
     enum { TERMS = 256 };
     int64_t a_place[TERMS], b_place[TERMS], k = product->ak.count, end;
@@ -425,7 +425,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_small)(const mgpu_product *product, const 
         for (int64_t m = 0; m < product->am.count; m++, mgpu_walk_step(&am, &product->am), mgpu_walk_step(&cm, &product->cm)) {
             mgpu_walk_start(&bn, &product->bn, 0);
             mgpu_walk_start(&cn, &product->cn, 0);
-            for (int64_t n = 0; n < product->bn.count; n++, mgpu_walk_step(&bn, &product->bn), mgpu_walk_step(&cn, &product->cn)) {
+            for (int64_t n = 0; n < product->bn.count;
+                 n++, mgpu_walk_step(&bn, &product->bn), mgpu_walk_step(&cn, &product->cn)) {
                 MGPU_REAL *to = c + (cm.offset + cn.offset);
                 if (dots) {
                     *to = MGPU_NAME(dot)(a + am.offset, b + bn.offset, k);

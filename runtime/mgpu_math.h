@@ -286,12 +286,26 @@ static inline float mgpu_sqrtf(float a) { return sqrtf(a); }
              default: mgpu_mod_whole((int64_t)(a), (int64_t)(b)))
 #define mgpu_abs(a)                                                                                                       \
     _Generic((a), float: mgpu_absf((float)(a)), double: mgpu_abs_double((double)(a)), default: (a) < 0 ? -(a) : (a))
-#define mgpu_minimum(a, b) ((a) < (b) ? (a) : (b))
-#define mgpu_maximum(a, b) ((a) > (b) ? (a) : (b))
 
-/* maxima: the first NaN is the largest of all */
-#define mgpu_beats(a, best) ((a) > (best) || ((a) != (a) && (best) == (best)))
-#define mgpu_larger(best, a) (mgpu_beats(a, best) ? (a) : (best))
+/* minimum and maximum as in ops.def; maxima of many, where the first NaN is the largest of all: b beats the best so far */
+#define MGPU_ORDER(name, type)                                                                                            \
+    static inline type mgpu_minimum_##name(type a, type b) { return a < b ? a : b; }                                      \
+    static inline type mgpu_maximum_##name(type a, type b) { return a > b ? a : b; }                                      \
+    static inline bool mgpu_beats_##name(type b, type best) { return b > best || (b != b && best == best); }                \
+    static inline type mgpu_larger_##name(type best, type b) { return mgpu_beats_##name(b, best) ? b : best; }
+MGPU_ORDER(f32, float)
+MGPU_ORDER(f64, double)
+MGPU_ORDER(i32, int32_t)
+MGPU_ORDER(u32, uint32_t)
+MGPU_ORDER(i64, int64_t)
+#undef MGPU_ORDER
+#define mgpu_by_type(name, a, b)                                                                                          \
+    _Generic((a), float: mgpu_##name##_f32, double: mgpu_##name##_f64, uint32_t: mgpu_##name##_u32,                       \
+             int64_t: mgpu_##name##_i64, default: mgpu_##name##_i32)(a, b)
+#define mgpu_minimum(a, b) mgpu_by_type(minimum, a, b)
+#define mgpu_maximum(a, b) mgpu_by_type(maximum, a, b)
+#define mgpu_beats(b, best) mgpu_by_type(beats, b, best)
+#define mgpu_larger(best, b) mgpu_by_type(larger, best, b)
 #pragma omp declare reduction(mgpu_larger : float, double, int32_t, int64_t, uint8_t, int8_t, uint16_t, int16_t, uint32_t    \
                               : omp_out = mgpu_larger(omp_out, omp_in)) initializer(omp_priv = omp_orig)
 #endif

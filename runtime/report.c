@@ -163,7 +163,8 @@ static void print_start(const StartReport *s)
     printf("%s training samples", mgpu_grouped(s->train_samples, a));
     if (s->valid_samples)
         printf(", %s for validation", mgpu_grouped(s->valid_samples, a));
-    printf("; %s steps%s", mgpu_grouped(s->total_steps, a), s->step ? ", going on behind step " : "");
+    printf("; %s step%s%s", mgpu_grouped(s->total_steps, a), s->total_steps == 1 ? "" : "s",
+           s->step ? ", going on behind step " : "");
     printf("%s\n", s->step ? mgpu_grouped(s->step, b) : "");
     printf("global batch %lld", (long long)p->batch);
     if (p->accumulate > 1)

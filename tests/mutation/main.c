@@ -195,6 +195,7 @@ int main(int argc, char **argv)
         all.wrong += t.wrong;
     }
     printf("%s all: %d mutants: %d rejected (%d of them equivalent) + %d equivalent, %d accepted although they are wrong\n",
-           all.wrong || all.mutants < mutants ? "not ok" : "ok", all.mutants, all.rejected, all.conservative, all.equivalent, all.wrong);
+           all.wrong || all.mutants < mutants ? "not ok" : "ok", all.mutants, all.rejected, all.conservative, all.equivalent,
+           all.wrong);
     return good && !all.wrong && all.mutants >= mutants ? 0 : 1;
 }

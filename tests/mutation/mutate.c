@@ -154,8 +154,9 @@ static bool change_buffer(Change *c, int buffer, int64_t offset, int64_t bytes, 
     bool everywhere = persistent && random_below(c->random, 4) > 0;
     if (offset == b->offset && bytes == b->bytes && slots == b->slots)
         return false;
-    c->what = format("d%d.%s moves from %lld, %d x %lld bytes to %lld, %d x %lld bytes%s", c->device, b->name, (long long)b->offset,
-                     b->slots, (long long)b->bytes, (long long)offset, slots, (long long)bytes, everywhere ? " in all phases" : "");
+    c->what =
+        format("d%d.%s moves from %lld, %d x %lld bytes to %lld, %d x %lld bytes%s", c->device, b->name, (long long)b->offset,
+               b->slots, (long long)b->bytes, (long long)offset, slots, (long long)bytes, everywhere ? " in all phases" : "");
     const char *name = b->name;
     for (int p = 0; p < c->s->phase_count; p++) {
         if (p != c->phase && !everywhere)

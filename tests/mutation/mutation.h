@@ -2,6 +2,7 @@
  *
  *   mutate.c   one small change to a schedule, of a kind
  *   oracle.c   does a change matter? Runs schedules on tokens instead of numbers; shares no code with the verifier
+ *   run.c      the operations of such a run, and the memory that they touch
  *   main.c     the verifier against the oracle */
 #ifndef MGPU_MUTATION_H
 #define MGPU_MUTATION_H

@@ -247,6 +247,23 @@ static bool same_files(const Test *t, const char *a, const char *b)
     return same;
 }
 
+/* the metrics of every epoch, as the log writes them */
+static char *epoch_metrics(const Test *t, const char *log)
+{
+    size_t length;
+    char *text = read_text(t, log, &length), *rest = NULL, *found = mgpu_allocate(1, 1);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *metrics = strstr(line, "\"metrics\"");
+        if (!strstr(line, "\"event\":\"epoch\"") || !metrics)
+            continue;
+        char *longer = mgpu_format("%s%.*s ", found, (int)strcspn(metrics, "}"), metrics);
+        free(found);
+        found = longer;
+    }
+    free(text);
+    return found;
+}
+
 static bool join_logs(const Test *t)
 {
     char *command = mgpu_format("cd '%s' && cat log1 log2 > log", t->folder);
@@ -261,6 +278,15 @@ static void test_resume(Test *t)
     mgpu_program p = make_program(6, 2);
     Reference r;
     reference(&r, 6, 3, true);
+    run(t, &p, "--log log --no-save");
+    char *metrics = epoch_metrics(t, "log");
+    say(t, "resume/metrics", strstr(metrics, "accuracy") != NULL, metrics);
+    for (int i = 0; i < MGPU_COUNT(STOPS); i++) {
+        char *stopped = mgpu_format("--devices 2 --stop-after %d --log log1 --save a/b", STOPS[i]), *name = mgpu_format("resume/metrics-%d", STOPS[i]);
+        run(t, &p, stopped);
+        run(t, &p, "--devices 3 --log log2 --resume a/b");
+        say(t, name, join_logs(t) && strcmp(metrics, epoch_metrics(t, "log")) == 0, epoch_metrics(t, "log"));
+    }
     for (int i = 0; i < MGPU_COUNT(STOPS); i++) {
         char *first = mgpu_format("--devices %d --steps %d --log log1 --save a/b", i % 3 + 1, STOPS[i]);
         char *second = mgpu_format("--devices=%d --log log2 --resume a/b --epochs 3", (i + 1) % 3 + 1);

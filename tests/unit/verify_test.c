@@ -122,10 +122,10 @@ typedef struct Case {
 static const Case CASES[] = {
     {"arena",
      {{"d0.w.fc kind variable offset 256", "d0.w.fc kind variable offset 12800"}},
-     "phase train.full: d0.w.fc lies at [12800, 12816), outside its arena of 1344 bytes"},
+     "phase train.full: d0.w.fc, 1 x 16 bytes at 12800, lies outside its arena of 1344 bytes"},
     {"arena_staging",
      {{"staging 128 samples 0", "staging 64 samples 0"}},
-     "phase train.full: d0.stage.x lies at [0, 76), outside its arena of 64 bytes"},
+     "phase train.full: d0.stage.x, 2 x 12 bytes at 0, lies outside its arena of 64 bytes"},
     {"slots",
      {{"t0 kind temporary offset 576 bytes 24 slots 1", "t0 kind temporary offset 576 bytes 24 slots 2"}},
      "phase train.full: d0.t0 is a temporary with 2 slots"},

@@ -1,0 +1,379 @@
+/* run.c: Schedule, phases of a few steps -> Run.
+ *
+ * The operations of all steps are one graph, made from docs/design.md, "Execution of a schedule": the order of the lanes,
+ * the waits, the changes of phase, what is owed of the step before, and one node for all members of a collective. The
+ * run ends with a step without a phase, which drains. The begin and the end of each lane's step are instances too.
+ *
+ * Memory is cut into segments at the ends of all accesses: an access touches whole segments. */
+#include "tests/mutation/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t hash_text(const char *text)
+{
+    return hash_bytes(0, text, strlen(text));
+}
+
+/* ---- the graph */
+
+static int step_place(const Run *r, int step, int device, int lane)
+{
+    return (step * r->schedule->devices + device) * LANES + lane;
+}
+
+static void add_edge(Run *r, int from, int to)
+{
+    if (from < 0)
+        return;
+    Edge e = {from, to};
+    APPEND(r->edges, r->edge_count, e);
+}
+
+static int add_instance(Run *r, int step, int device, int phase, Lane lane, const ScheduledOp *op)
+{
+    Instance i = {.device = device, .step = step, .phase = phase, .op = op, .lane = lane};
+    if (op) {
+        const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
+        i.reported_before = (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count && op->reads[0].slot < 0;
+        i.name = mix(mix(mix(hash_text(op->id), (uint64_t)phase), (uint64_t)device), (uint64_t)(step - i.reported_before));
+        i.name = mix(mix(mix(i.name, (uint64_t)d->first), (uint64_t)d->share), (uint64_t)d->capacity);
+    }
+    add_edge(r, r->chain[lane][device], r->count);
+    r->chain[lane][device] = r->count;
+    APPEND(r->instances, r->count, i);
+    return r->count - 1;
+}
+
+static bool is_delayed(const ScheduledOp *op)
+{
+    return (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count && op->reads[0].slot < 0;
+}
+
+static void settle(Run *r, int step, int device)
+{
+    int before = step > 0 ? r->steps[step - 1] : -1;
+    const DeviceSchedule *d = before >= 0 ? &r->schedule->phases[before].devices[device] : NULL;
+    for (int o = 0; d && o < d->op_count; o++)
+        if (is_delayed(&d->ops[o]))
+            add_instance(r, step, device, before, LANE_HOST, &d->ops[o]);
+}
+
+static void add_lane_step(Run *r, int step, int device, Lane lane)
+{
+    int phase = r->steps[step], place = step_place(r, step, device, (int)lane);
+    bool change = step == 0 || phase != r->steps[step - 1], owed = change && lane == LANE_HOST;
+    r->begin_of[place] = add_instance(r, step, device, phase, lane, NULL);
+    const DeviceSchedule *d = phase >= 0 ? &r->schedule->phases[phase].devices[device] : NULL;
+    for (int o = 0; d && o < d->op_count; o++) {
+        if (d->ops[o].lane != lane)
+            continue;
+        bool skip = change && is_delayed(&d->ops[o]);
+        if (skip && owed)
+            settle(r, step, device);
+        owed = owed && !skip;
+        r->at[step][device * r->most_ops + o] = add_instance(r, step, device, phase, lane, skip ? NULL : &d->ops[o]);
+    }
+    if (owed)
+        settle(r, step, device);
+    r->end_of[place] = add_instance(r, step, device, phase, lane, NULL);
+}
+
+static const char *add_waits(Run *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        const Instance *x = &r->instances[i];
+        if (!x->op)
+            continue;
+        const DeviceSchedule *d = &r->schedule->phases[x->phase].devices[x->device];
+        for (int w = 0; w < x->op->wait_count; w++) {
+            Wait wait = x->op->waits[w];
+            int step = x->step - wait.back;
+            if (wait.op < 0 || wait.op >= d->op_count || wait.back < 0)
+                return "it waits for an operation that does not exist";
+            if (step < 0)
+                continue;
+            bool same = r->steps[step] == x->phase;
+            add_edge(r, same ? r->at[step][x->device * r->most_ops + wait.op]
+                             : r->end_of[step_place(r, step, x->device, (int)d->ops[wait.op].lane)], i);
+        }
+    }
+    for (int q = 1; q <= RUN_STEPS; q++)
+        for (int d = 0; d < r->schedule->devices && r->steps[q] != r->steps[q - 1]; d++) {
+            add_edge(r, r->end_of[step_place(r, q - 1, d, LANE_COMM)], r->begin_of[step_place(r, q, d, LANE_COMP)]);
+            add_edge(r, r->end_of[step_place(r, q - 1, d, LANE_COMP)], r->begin_of[step_place(r, q, d, LANE_COMM)]);
+        }
+    return NULL;
+}
+
+static const char *join_collectives(Run *r)
+{
+    const Schedule *s = r->schedule;
+    int *node_of[RUN_STEPS];
+    for (int q = 0; q < RUN_STEPS; q++) {
+        node_of[q] = NEW_ARRAY(int, s->phases[r->steps[q]].collective_count);
+        for (int c = 0; c < s->phases[r->steps[q]].collective_count; c++)
+            node_of[q][c] = -1;
+    }
+    for (int i = 0; i < r->count; i++) {
+        Instance *x = &r->instances[i];
+        bool sums = x->op && x->op->verb == VERB_REDUCE;
+        int *known = sums ? &node_of[x->step][x->op->target] : NULL;
+        x->node = sums && *known >= 0 ? *known : r->node_count++;
+        if (sums)
+            *known = x->node;
+    }
+    int *members = NEW_ARRAY(int, r->node_count);
+    r->first_member = NEW_ARRAY(int, r->node_count + 1);
+    r->members = NEW_ARRAY(int, r->count);
+    for (int i = 0; i < r->count; i++)
+        r->first_member[r->instances[i].node + 1]++;
+    for (int n = 0; n < r->node_count; n++)
+        r->first_member[n + 1] += r->first_member[n];
+    for (int i = 0; i < r->count; i++) { /* instances come step by step, device by device: members in order of the devices */
+        int n = r->instances[i].node;
+        r->members[r->first_member[n] + members[n]++] = i;
+    }
+    for (int n = 0; n < r->node_count; n++) {
+        const Instance *x = &r->instances[r->members[r->first_member[n]]];
+        bool sums = x->op && x->op->verb == VERB_REDUCE;
+        if (sums && members[n] != s->devices)
+            return "a collective lacks a member: it never ends";
+        for (int m = 0; m < members[n] && sums; m++) {
+            const Instance *y = &r->instances[r->members[r->first_member[n] + m]];
+            const Collective *c = &s->phases[y->phase].collectives[y->op->target];
+            if (y->device != m)
+                return "a device takes part in a collective twice";
+            if (y->op->writes[0].end - y->op->writes[0].begin != c->count * dtype_bytes(c->dtype))
+                return "a member of a collective has another size";
+        }
+    }
+    return NULL;
+}
+
+static void find_successors(Run *r)
+{
+    r->first_successor = NEW_ARRAY(int, r->node_count + 1);
+    r->successors = NEW_ARRAY(int, r->edge_count);
+    r->degree = NEW_ARRAY(int, r->node_count);
+    int *filled = NEW_ARRAY(int, r->node_count);
+    for (int e = 0; e < r->edge_count; e++) {
+        r->first_successor[r->instances[r->edges[e].from].node + 1]++;
+        r->degree[r->instances[r->edges[e].to].node]++;
+    }
+    for (int n = 0; n < r->node_count; n++)
+        r->first_successor[n + 1] += r->first_successor[n];
+    for (int e = 0; e < r->edge_count; e++) {
+        int from = r->instances[r->edges[e].from].node;
+        r->successors[r->first_successor[from] + filled[from]++] = r->instances[r->edges[e].to].node;
+    }
+}
+
+/* ---- memory */
+
+static int compare_addresses(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void sort_addresses(Memory *m)
+{
+    int n = 0;
+    qsort(m->address, (size_t)m->count, sizeof *m->address, compare_addresses);
+    for (int i = 0; i < m->count; i++)
+        if (n == 0 || m->address[n - 1] != m->address[i])
+            m->address[n++] = m->address[i];
+    m->count = n;
+}
+
+static int segment_of(const Memory *m, int64_t address) /* the first that begins there or behind */
+{
+    int low = 0, high = m->count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (m->address[middle] >= address)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static int64_t access_address(const Run *r, const Instance *x, const Access *a)
+{
+    const Buffer *b = &r->schedule->phases[x->phase].devices[x->device].buffers[a->buffer];
+    int64_t slot = (x->step + 1 + a->slot) % b->slots;
+    slot += slot < 0 ? b->slots : 0;
+    return b->offset + slot * ((b->bytes + 63) / 64 * 64) + a->begin +
+           (b->kind == BUFFER_STAGING ? r->memory[x->device].staging : 0);
+}
+
+static void add_address(Memory *m, int64_t address)
+{
+    APPEND(m->address, m->count, address);
+}
+
+static const char *add_addresses(Run *r)
+{
+    const Schedule *s = r->schedule;
+    for (int d = 0; d < s->devices; d++)
+        for (int p = 0; p < s->phase_count; p++)
+            if (s->phases[p].devices[d].arena_bytes > r->memory[d].staging)
+                r->memory[d].staging = s->phases[p].devices[d].arena_bytes;
+    for (int i = 0; i < r->count; i++) {
+        const Instance *x = &r->instances[i];
+        for (int k = 0; x->op && k < access_count(x->op); k++) {
+            const Access *a = access_of(x->op, k);
+            const DeviceSchedule *d = &s->phases[x->phase].devices[x->device];
+            bool staging = d->buffers[a->buffer].kind == BUFFER_STAGING;
+            int64_t begin = access_address(r, x, a), end = begin + a->end - a->begin;
+            int64_t arena = staging ? r->memory[x->device].staging : 0;
+            if (a->begin < 0 || begin < arena || end < begin || end > arena + (staging ? d->staging_bytes : d->arena_bytes))
+                return "it touches memory outside the arena";
+            add_address(&r->memory[x->device], begin);
+            add_address(&r->memory[x->device], end);
+        }
+    }
+    return NULL;
+}
+
+/* the variables of a device, where the first phase that has them has them: the runtime's table */
+static void add_kept(Run *r, int device)
+{
+    const Schedule *s = r->schedule;
+    Map known = {0};
+    for (int p = 0; p < s->phase_count; p++) {
+        const DeviceSchedule *d = &s->phases[p].devices[device];
+        for (int b = 0; b < d->buffer_count; b++) {
+            const Buffer *buffer = &d->buffers[b];
+            if (buffer->kind != BUFFER_VARIABLE || map_get(&known, buffer->name))
+                continue;
+            map_set(&known, buffer->name, d->buffers + b);
+            Kept k = {.name = hash_text(buffer->name), .bytes = buffer->bytes, .region.begin = buffer->offset};
+            add_address(&r->memory[device], buffer->offset);
+            add_address(&r->memory[device], buffer->offset + buffer->bytes);
+            APPEND(r->kept[device], r->kept_count[device], k);
+        }
+    }
+}
+
+/* The members of a collective are summed byte by byte: their segments must be the same, counted from their begins. */
+static bool share_bounds(Run *r, const int *members)
+{
+    const Schedule *s = r->schedule;
+    bool added = false;
+    int64_t *bounds = NULL, base[64];
+    int count = 0;
+    if (s->devices > COUNT(base))
+        die("the oracle is made for %d devices", COUNT(base));
+    for (int d = 0; d < s->devices; d++) {
+        const Instance *x = &r->instances[members[d]];
+        const Access *a = &x->op->writes[0];
+        const Memory *m = &r->memory[d];
+        base[d] = access_address(r, x, a);
+        for (int i = segment_of(m, base[d]); i < m->count && m->address[i] <= base[d] + a->end - a->begin; i++) {
+            int64_t bound = m->address[i] - base[d];
+            APPEND(bounds, count, bound);
+        }
+    }
+    for (int d = 0; d < s->devices; d++) {
+        Memory *m = &r->memory[d];
+        int64_t *all = NEW_ARRAY(int64_t, m->count + count);
+        int known = m->count;
+        memcpy(all, m->address, sizeof *all * (size_t)known);
+        for (int i = 0; i < count; i++)
+            all[known + i] = bounds[i] + base[d];
+        *m = (Memory){.address = all, .count = known + count, .staging = m->staging};
+        sort_addresses(m);
+        added = added || m->count > known;
+    }
+    return added;
+}
+
+static const char *find_segments(Run *r)
+{
+    const Schedule *s = r->schedule;
+    r->memory = NEW_ARRAY(Memory, s->devices);
+    r->kept = NEW_ARRAY(Kept *, s->devices);
+    r->kept_count = NEW_ARRAY(int, s->devices);
+    const char *why = add_addresses(r);
+    if (why)
+        return why;
+    for (int d = 0; d < s->devices; d++) {
+        add_kept(r, d);
+        sort_addresses(&r->memory[d]);
+    }
+    for (bool added = true; added && s->devices > 1;) {
+        added = false;
+        for (int n = 0; n < r->node_count; n++) {
+            const ScheduledOp *op = r->instances[r->members[r->first_member[n]]].op;
+            if (op && op->verb == VERB_REDUCE && share_bounds(r, &r->members[r->first_member[n]]))
+                added = true;
+        }
+    }
+    int regions = 0;
+    for (int i = 0; i < r->count; i++)
+        if (r->instances[i].op) {
+            r->instances[i].region = regions;
+            regions += access_count(r->instances[i].op);
+        }
+    r->regions = NEW_ARRAY(Region, regions);
+    for (int i = 0; i < r->count; i++) {
+        const Instance *x = &r->instances[i];
+        for (int k = 0; x->op && k < access_count(x->op); k++) {
+            const Access *a = access_of(x->op, k);
+            const Memory *m = &r->memory[x->device];
+            int64_t begin = access_address(r, x, a);
+            r->regions[x->region + k] = (Region){segment_of(m, begin), segment_of(m, begin + a->end - a->begin), begin};
+        }
+    }
+    for (int d = 0; d < s->devices; d++) {
+        Memory *m = &r->memory[d];
+        for (int k = 0; k < r->kept_count[d]; k++) {
+            Kept *x = &r->kept[d][k];
+            int64_t begin = x->region.begin;
+            x->region = (Region){segment_of(m, begin), segment_of(m, begin + x->bytes), begin};
+        }
+        m->token = NEW_ARRAY(uint64_t, m->count);
+        m->origin = NEW_ARRAY(int64_t, m->count);
+    }
+    return NULL;
+}
+
+const char *build_run(Run *r, const Schedule *s, const int steps[RUN_STEPS])
+{
+    *r = (Run){.schedule = s};
+    int places = (RUN_STEPS + 1) * s->devices * LANES;
+    r->begin_of = NEW_ARRAY(int, places);
+    r->end_of = NEW_ARRAY(int, places);
+    for (int lane = 0; lane < LANES; lane++) {
+        r->chain[lane] = NEW_ARRAY(int, s->devices);
+        for (int d = 0; d < s->devices; d++)
+            r->chain[lane][d] = -1;
+    }
+    for (int q = 0; q <= RUN_STEPS; q++) {
+        r->steps[q] = q < RUN_STEPS ? steps[q] : -1;
+        for (int d = 0; d < s->devices && q < RUN_STEPS; d++)
+            if (s->phases[steps[q]].devices[d].op_count > r->most_ops)
+                r->most_ops = s->phases[steps[q]].devices[d].op_count;
+    }
+    r->at = NEW_ARRAY(int *, RUN_STEPS + 1);
+    for (int q = 0; q <= RUN_STEPS; q++) {
+        r->at[q] = NEW_ARRAY(int, r->most_ops * s->devices);
+        for (int d = 0; d < s->devices; d++)
+            for (int lane = 0; lane < LANES; lane++)
+                add_lane_step(r, q, d, (Lane)lane);
+    }
+    const char *why = add_waits(r);
+    if (why || (why = join_collectives(r)))
+        return why;
+    find_successors(r);
+    if ((why = find_segments(r)))
+        return why;
+    r->order = NEW_ARRAY(int, r->node_count);
+    r->ready = NEW_ARRAY(int, r->node_count);
+    r->later = NEW_ARRAY(int, r->node_count);
+    r->left = NEW_ARRAY(int, r->node_count);
+    return NULL;
+}

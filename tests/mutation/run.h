@@ -1,0 +1,59 @@
+/* run.h: a run of a schedule as a graph of operations, and the memory that they touch; made by run.c for oracle.c. */
+#ifndef MGPU_RUN_H
+#define MGPU_RUN_H
+
+#include "tests/mutation/mutation.h"
+
+typedef struct Region { int first, last; int64_t begin; } Region; /* segments [first, last) from address begin on */
+typedef struct Instance {
+    int device, step, phase;
+    const ScheduledOp *op;      /* NULL: begin or end of a lane's step, or an operation that this step skips */
+    Lane lane;
+    int node, region;           /* its first one: reads, then writes */
+    uint64_t name;              /* hash of what it is */
+    bool reported_before;       /* REPORT, FETCH of the step before */
+} Instance;
+typedef struct Edge { int from, to; } Edge;
+typedef struct Memory {         /* of one device: its arena, then its staging arena */
+    int64_t *address;           /* of segments; one more at the end */
+    int count;
+    int64_t staging;            /* where the staging arena begins */
+    uint64_t *token;
+    int64_t *origin;            /* address of the first byte that the token's write wrote */
+} Memory;
+typedef struct Kept { uint64_t name; int64_t bytes; Region region; } Kept; /* a variable */
+
+typedef struct Run {
+    const Schedule *schedule;
+    int steps[RUN_STEPS + 1];   /* the last: -1, no phase */
+    Instance *instances; int count;
+    Edge *edges; int edge_count;
+    int *chain[LANES];          /* [device]: last instance of the lane so far; -1 */
+    int *begin_of, *end_of;     /* [step][device][lane] */
+    int **at;                   /* [step]: [device x most operations + op] -> instance, -1: none */
+    int most_ops;
+    /* nodes: members of a collective are one */
+    int node_count;
+    int *members, *first_member;/* node -> instances */
+    int *successors, *first_successor, *degree;
+    Memory *memory;             /* by device */
+    Region *regions;
+    Kept **kept; int *kept_count;
+    /* scratch of executions */
+    int *order, *ready, *later, *left;
+    uint64_t reported;          /* sum of what REPORT and FETCH saw */
+} Run;
+
+static inline const Access *access_of(const ScheduledOp *op, int i) /* reads, then writes */
+{
+    return i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+}
+
+static inline int access_count(const ScheduledOp *op)
+{
+    return op->read_count + op->write_count;
+}
+
+/* NULL, or why such a run cannot end well */
+const char *build_run(Run *, const Schedule *, const int steps[RUN_STEPS]);
+#endif

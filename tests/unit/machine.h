@@ -1,0 +1,237 @@
+/* machine.h: what tests of passes stand on: reporting, a machine of several devices that interprets a graph (a REDUCE is
+ * the sum over the devices), and a model to play with. */
+#ifndef MGPU_TEST_MACHINE_H
+#define MGPU_TEST_MACHINE_H
+
+#include "compiler/composite.h"
+#include "compiler/passes.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- reporting */
+
+static int failures;
+
+static inline void check(bool good, const char *name, const char *why)
+{
+    if (good) {
+        printf("ok %s\n", name);
+    } else {
+        printf("not ok %s: %s\n", name, why);
+        failures++;
+    }
+}
+
+static uint64_t random_state;
+static inline int draw(int n) /* 0 .. n - 1 */
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((random_state >> 33) % (uint64_t)n);
+}
+
+/* ---- the machine: devices, their samples, and the values of leaves */
+
+enum { MOST_DEVICES = 4 };
+
+typedef struct Machine {
+    const Model *model;
+    int devices;
+    int64_t first[MOST_DEVICES], alive[MOST_DEVICES], capacity[MOST_DEVICES];
+    int64_t samples, micro, step;   /* of the whole step; number of the micro-batch */
+    double **variables[MOST_DEVICES];
+    double **reduced;               /* what the k-th REDUCE gives */
+    int variable_count, device;
+} Machine;
+
+static inline double number_of(uint64_t a, uint64_t b, uint64_t c) /* in (-1, 1), never 0 */
+{
+    uint64_t key[3] = {a, b, c};
+    return ((double)(hash_bytes(7, key, sizeof key) >> 12) + 0.5) * 0x1p-51 - 1;
+}
+
+static inline bool machine_leaf(void *context, const Node *n, double *out, int64_t count)
+{
+    const Machine *m = context;
+    int64_t elements = shape_count(&n->shape), alive = m->alive[m->device], first = m->first[m->device];
+    switch (n->op) {
+    case OP_INPUT:
+        for (int64_t i = 0; i < count; i++) {
+            int64_t s = i / (elements ? elements : 1), real = s < alive ? s : alive ? alive - 1 : 0;
+            double v = number_of((uint64_t)n->ints[0], (uint64_t)(first + real), (uint64_t)(i - s * elements));
+            int64_t classes = m->model->inputs[n->ints[0]].classes;
+            out[i] = classes ? floor((v + 1) / 2 * (double)classes) : v;
+        }
+        return true;
+    case OP_VARIABLE:
+        for (int64_t i = 0; i < count; i++)
+            out[i] = n->ints[0] >= m->variable_count ? m->reduced[n->ints[0] - m->variable_count][i]
+                                                     : m->variables[m->device][n->ints[0]][i];
+        return true;
+    case OP_RUN:
+        *out = n->ints[0] == RUN_SAMPLES ? (double)m->samples
+               : n->ints[0] == RUN_MICRO ? (double)m->micro
+               : n->ints[0] == RUN_STEP  ? (double)m->step
+               : n->ints[0] == RUN_SETTING ? NAN : 0.25;
+        return true;
+    case OP_ALIVE:
+        for (int64_t i = 0; i < count; i++)
+            out[i] = i < alive;
+        return true;
+    case OP_GRADIENT:
+        for (int64_t i = 0; i < count; i++)
+            out[i] = number_of(99, (uint64_t)n->ints[0], (uint64_t)i);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* one device, all samples alive (or `alive` of them) */
+static inline Machine machine_of(const Model *model, int64_t alive, int64_t capacity)
+{
+    Machine m = {.model = model, .devices = 1, .alive = {alive}, .capacity = {capacity}, .samples = alive, .step = 3};
+    return m;
+}
+
+static inline void share_samples(Machine *m, int devices, int64_t from, int64_t to)
+{
+    int64_t total = to - from, at = from;
+    m->devices = devices;
+    for (int d = 0; d < devices; d++) {
+        m->first[d] = at;
+        m->alive[d] = total / devices + (d < total % devices);
+        m->capacity[d] = m->alive[d] + d % 3 ? m->alive[d] + d % 3 : 1; /* some devices have missing samples */
+        at += m->alive[d];
+    }
+}
+
+static inline void set_variables(Machine *m)
+{
+    m->variable_count = m->model->variable_count;
+    for (int d = 0; d < MOST_DEVICES; d++) {
+        m->variables[d] = NEW_ARRAY(double *, m->variable_count);
+        for (int v = 0; v < m->variable_count; v++) {
+            const Variable *x = &m->model->variables[v];
+            m->variables[d][v] = NEW_ARRAY(double, shape_count(&x->shape));
+            for (int64_t i = 0; i < shape_count(&x->shape) && x->kind != ACCUMULATOR; i++)
+                m->variables[d][v][i] = 0.5 * number_of(5, (uint64_t)v, (uint64_t)i) + (strstr(x->name, "_var") ? 1 : 0);
+        }
+    }
+}
+
+typedef struct Outcome { double **values; } Outcome; /* of each result, on each device: [device * results + result] */
+
+/* Runs a graph on all devices. A REDUCE is the sum of its input over the devices: rounds until all have been seen. */
+static inline Outcome machine_run(Machine *m, Graph *g, bool update)
+{
+    Outcome y = {NEW_ARRAY(double *, m->devices * (g->result_count + 1))};
+    int reduces = 0;
+    Node **reduce = NEW_ARRAY(Node *, g->node_count), *before = NEW_ARRAY(Node, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_REDUCE) {
+            Node *n = g->nodes[i];
+            before[reduces] = *n;
+            reduce[reduces] = n;
+            n->op = OP_VARIABLE;
+            n->inputs = 0;
+            n->ints = NEW(int64_t);
+            n->ints[0] = m->variable_count + reduces++;
+        }
+    m->reduced = NEW_ARRAY(double *, reduces);
+    for (int k = 0; k < reduces; k++)
+        m->reduced[k] = NEW_ARRAY(double, shape_count(&reduce[k]->shape));
+    double ***values = NEW_ARRAY(double **, m->devices);
+    bool changed = true;
+    for (int round = 0; changed && round <= reduces + 1; round++) {
+        changed = false;
+        for (int d = 0; d < m->devices; d++) {
+            m->device = d;
+            Interpretation run = {.samples = m->capacity[d], .first_sample = m->first[d], .step = m->step, .seed = 11,
+                                  .leaf = machine_leaf, .context = m, .values = values[d]};
+            interpret(g, &run);
+            values[d] = run.values;
+        }
+        for (int k = 0; k < reduces; k++)
+            for (int64_t i = 0; i < shape_count(&reduce[k]->shape); i++) {
+                double sum = 0;
+                for (int d = 0; d < m->devices; d++)
+                    sum += values[d][before[k].in[0]->id][i];
+                changed = changed || (sum != m->reduced[k][i] && (sum == sum || m->reduced[k][i] == m->reduced[k][i]));
+                m->reduced[k][i] = sum;
+            }
+    }
+    for (int k = 0; k < reduces; k++)
+        *reduce[k] = before[k];
+    for (int d = 0; d < m->devices; d++) {
+        for (int i = 0; i < g->result_count; i++) {
+            const Node *n = g->results[i].value;
+            int64_t count = shape_count(&n->shape) * (n->sharded ? m->capacity[d] : 1);
+            double *copy = y.values[d * g->result_count + i] = NEW_ARRAY(double, count);
+            memcpy(copy, values[d][n->id], (size_t)count * sizeof *copy);
+        }
+        for (int i = 0; i < g->result_count && update; i++)
+            if (g->results[i].role == ROLE_UPDATE)
+                m->variables[d][g->results[i].index] = y.values[d * g->result_count + i];
+        for (int i = 0; i < g->node_count; i++)
+            free(values[d][i]);
+        free(values[d]);
+    }
+    return y;
+}
+
+/* the place of a report (by name) or of an update, gradient (by index) among the results; -1 */
+static inline int find_result(const Graph *g, Role role, const char *name, int index)
+{
+    for (int i = 0; i < g->result_count; i++)
+        if (g->results[i].role == role && (name ? strcmp(g->results[i].name, name) == 0 : g->results[i].index == index))
+            return i;
+    return -1;
+}
+
+static inline bool near(double a, double b, double tolerance)
+{
+    return (a != a && b != b) || a == b || fabs(a - b) <= tolerance * (1 + fabs(a) + fabs(b));
+}
+
+/* ---- a model to play with */
+
+static inline Model *toy_model(void)
+{
+    Model *m = NEW(Model);
+    m->name = "toy";
+    m->batch = 11;
+    m->accumulate = m->group = 1;
+    m->precision = F32;
+    static const struct { const char *name; Dtype type; Shape shape; int64_t classes; } INPUTS[] = {
+        {"x", F32, {2, {3, 4}}, 0}, {"v", F32, {1, {4}}, 0}, {"label", U8, {0, {0}}, 4}, {"image", F32, {3, {5, 4, 2}}, 0}};
+    m->inputs = NEW_ARRAY(Input, COUNT(INPUTS));
+    m->input_count = COUNT(INPUTS);
+    for (int i = 0; i < COUNT(INPUTS); i++)
+        m->inputs[i] = (Input){INPUTS[i].name, INPUTS[i].type, INPUTS[i].shape, INPUTS[i].classes, -1, -1, NULL};
+    return m;
+}
+
+static inline int add_variable(Model *m, const char *name, VariableKind kind, Shape shape)
+{
+    Variable v = {.name = name, .kind = kind, .dtype = F32, .shape = shape, .trained = kind == WEIGHT, .owner = -1};
+    APPEND(m->variables, m->variable_count, v);
+    return m->variable_count - 1;
+}
+
+static inline Node *all_of(Graph *g, Node *x)
+{
+    int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    return graph_sum(g, x, axes, x->shape.rank);
+}
+
+static inline Node *tamed(Graph *g, Node *x) { return graph_unary(g, OP_TANH, x); }
+
+static inline int count_op(const Graph *g, Op op)
+{
+    int count = 0;
+    for (int i = 0; i < g->node_count; i++)
+        count += g->nodes[i]->op == op;
+    return count;
+}
+#endif

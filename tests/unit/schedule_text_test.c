@@ -1,0 +1,149 @@
+/* schedule_text_test.c: schedules as text: what is written is read back, and what is no schedule is an error with a place. */
+#include "tests/unit/random_phase.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures;
+
+static void result(const char *name, const char *why)
+{
+    if (why)
+        printf("not ok %s: %s\n", name, why);
+    else
+        printf("ok %s\n", name);
+    failures += why != NULL;
+}
+
+static void test_text(int programs)
+{
+    const char *why = NULL, *again = NULL;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        Text first = {0}, second = {0}, third = {0};
+        schedule_write(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule, &first);
+        schedule_write(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule, &second);
+        schedule_write(schedule_read("test", text_of(&first)), &third);
+        if (strcmp(text_of(&first), text_of(&second)) != 0)
+            again = format("program %d", seed);
+        if (strcmp(text_of(&first), text_of(&third)) != 0)
+            why = format("program %d", seed);
+    }
+    Text text = {0}, same = {0};
+    Plan *plan = random_plan(random_program(3, 12), 2);
+    plan->schedule->model = "a \"model\"\n\\ of 100 %";
+    for (int i = 0; i < plan->schedule->phase_count; i++) {
+        PhaseSchedule *p = &plan->schedule->phases[i];
+        p->devices[1].buffers[p->devices[1].buffer_count - 1].name = "w.\xc3\xa4 [0:4]@-1";
+        if (p->collective_count)
+            p->collectives[0].ops[1] = -1;
+    }
+    schedule_write(plan->schedule, &text);
+    schedule_write(schedule_read("test", text_of(&text)), &same);
+    if (strcmp(text_of(&text), text_of(&same)) != 0)
+        why = "strange names";
+    result("what is written is read", why);
+    result("the same bytes for the same input", again);
+}
+
+/* the error that schedule_read gives, "" if it reads the text; NULL if it crashes */
+static const char *error_of(const char *text)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        die("no pipe");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        schedule_read("junk.sched", text);
+        _exit(0);
+    }
+    close(ends[1]);
+    char message[4096];
+    size_t length = 0;
+    for (ssize_t n; (n = read(ends[0], message + length, sizeof message - 1 - length)) > 0;)
+        length += (size_t)n;
+    close(ends[0]);
+    int status;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) > 1 || (WEXITSTATUS(status) == 1) != (length > 0))
+        return NULL;
+    return copy_text(message, length);
+}
+
+#define HEAD "mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
+#define DEVICE HEAD "device 0 name \"host\" arena 64 staging 0 samples 0..2 capacity 2\n"
+#define BUFFER DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1\n"
+#define END " begin_us 0.0 time_us 0.0 line 0\n"
+
+static void test_errors(void)
+{
+    static const struct { const char *text, *message; } CASES[] = {
+        {"", "junk.sched:1:1: error: this is no schedule"},
+        {"\x7f\x45\x4c\x46\x02", "junk.sched:1:1: error: this is no schedule"},
+        {"mgpu-schedule 2\n", "junk.sched:1:14: error: this version"},
+        {"mgpu-schedule 1", "junk.sched:1:16: error: here must stand 'model'"},
+        {"mgpu-schedule 1\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is too large"},
+        {"mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1 x", "junk.sched:2:54: error: the record ends here"},
+        {"mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1\nop d0.c0", "junk.sched:3:1: error: a 'op' belongs to a phase"},
+        {HEAD, "junk.sched:3:6: error: the phase has 0 devices, the schedule 1"},
+        {HEAD "buffer d0.a", "junk.sched:4:9: error: the phase has no device 0"},
+        {HEAD "device 1 name", "junk.sched:4:7: error: here must stand device 0"},
+        {DEVICE "device 1 name", "junk.sched:5:7: error: there are 1 devices only"},
+        {HEAD "device 0 name \"host", "junk.sched:4:20: error: the text is not closed"},
+        {HEAD "device 0 name \"h\" arena 0 staging 0 samples 4..2", "junk.sched:4:48: error: the samples end before they begin"},
+        {BUFFER "buffer d0.a kind", "junk.sched:6:11: error: device 0 has a buffer 'a' already"},
+        {DEVICE "buffer d0.a kind workspaec", "junk.sched:5:18: error: 'workspaec' is not a kind of buffer; did you mean 'workspace'?"},
+        {DEVICE "buffer d0.a kind step offset 0 bytes 1 slots 0", "junk.sched:5:45: error: a buffer has one slot at least"},
+        {DEVICE "bufer d0.a", "junk.sched:5:1: error: a record is"},
+        {BUFFER "op d0.c0 lane comp call 12" END, "junk.sched:6:25: error: '12' is no kernel"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.b" END, "junk.sched:6:37: error: device 0 has no buffer 'b'"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.a[0-4]" END, "junk.sched:6:40: error: here must stand ':'"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.a@1" END, "junk.sched:6:39: error: here must stand + or -"},
+        {BUFFER "op d0.c0 lane comp call k1 waits d0.c1" END, "junk.sched:6:37: error: device 0 has no operation 'c1'"},
+        {BUFFER "op d0.c0 lane comp call k1" END "op d0.c0 lane comp call k1" END, "junk.sched:7:7: error: device 0 has an operation"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END, "junk.sched:6:27: error: the phase has no collective 'r0'"},
+        {BUFFER "op d0.c0 lane comp call k1 begin_us x", "junk.sched:6:37: error: here must stand the begin"},
+        {BUFFER "collective r0 group all members d0.m0", "junk.sched:6:33: error: device 0 has no operation 'm0'"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 d0.m0", "junk.sched:7:39: error: device 0 has two"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind sum bytes 5 dtype f32", "junk.sched:7:54: error: 5 bytes are"},
+    };
+    for (int i = 0; i < COUNT(CASES); i++) {
+        const char *error = error_of(CASES[i].text);
+        const char *wanted = strstr(CASES[i].message, "error: ") + 7;
+        bool right = error && strncmp(error, CASES[i].message, strlen(CASES[i].message)) == 0;
+        result(format("schedule error: %s", wanted), right ? NULL : error ? error : "a crash");
+    }
+}
+
+static void test_junk(int cases)
+{
+    Text t = {0};
+    schedule_write(random_plan(random_program(3, 6), 2)->schedule, &t);
+    Random r = {5};
+    const char *why = NULL;
+    for (int i = 0; i < cases && !why; i++) {
+        char *text = NEW_ARRAY(char, (int)t.length + 1);
+        memcpy(text, t.data, t.length);
+        if (i % 3 == 0)
+            text[random_below(&r, (int)t.length)] = 0;
+        for (int k = random_below(&r, 4); k >= 0 && i % 3; k--)
+            text[random_below(&r, (int)t.length)] = (char)(i % 3 == 1 ? 1 + random_below(&r, 255) : "0 9.d@[]:\"\n-"[random_below(&r, 12)]);
+        const char *error = error_of(text);
+        if (!error)
+            why = format("case %d crashes", i);
+        else if (*error && strncmp(error, "junk.sched:", 11) != 0)
+            why = format("case %d: %s", i, error);
+    }
+    result("junk is an error with a place", why);
+}
+
+int main(int argc, char **argv)
+{
+    int scale = argc > 1 ? atoi(argv[1]) : 1; /* more of everything random */
+    test_errors();
+    test_junk(150 * scale);
+    test_text(20 * scale);
+    return failures != 0;
+}
