@@ -59,10 +59,11 @@ static void emit_model(const Model *m, Text *t)
         text_add(t, ", {");
         for (int k = 0; k < v->shape.rank; k++)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
-        text_add(t, "%s}, %s}, /* line %d */\n", v->shape.rank ? "" : "0", KIND[v->kind], v->at ? v->at->line : 0);
+        text_add(t, "%s}, %s, %s}, /* line %d */\n", v->shape.rank ? "" : "0", KIND[v->kind],
+                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", v->at ? v->at->line : 0);
     }
     if (!m->variable_count)
-        text_add(t, "    {{0}, {0}, 0}\n");
+        text_add(t, "    {{0}, {0}, 0, false}\n");
     text_add(t, "};\n\nstatic const mgpu_input inputs[] = {\n");
     for (int i = 0; i < m->input_count; i++) {
         const Input *in = &m->inputs[i];

@@ -38,16 +38,6 @@ static Expr *offset_of(const Fusion *f, Exprs *x, const Tensor *tensor, const No
     return sample ? expr_add(x, flat, expr_scale(x, sample, shape_count(&tensor->shape))) : flat;
 }
 
-static bool same_index(const Root *r, const Node *n, const Expr *sample, Expr *const *index)
-{
-    if (r->sample != sample)
-        return false;
-    for (int i = 0; i < n->shape.rank; i++)
-        if (r->index[i] != index[i])
-            return false;
-    return true;
-}
-
 static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
     const Context *c = context;
@@ -57,9 +47,9 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     if (!leaf && !maker)
         return NULL;
     if (c->group && maker && !leaf && fuse_group(maker) == c->group) {
-        if (maker->value && same_index(maker, n, sample, index))
-            return maker->value;
-        die("node %d (%s) is used at another place of its own kernel", n->id, OP_INFO[n->op].name);
+        if (!maker->value)
+            die("node %d (%s) is used before it is made", n->id, OP_INFO[n->op].name);
+        return maker->value; /* at this very point: the merger has seen to that */
     }
     const Tensor *tensor = tensor_of(c->f, n);
     Expr *offset = offset_of(c->f, x, tensor, n, sample, index);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, FAR_LEVELS = 64, SHARED_ELEMENTS = 256 };
+enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256 };
 
 Group *fuse_group(const Root *r)
 {
@@ -170,6 +170,38 @@ static bool path_between(const Fusion *f, Group *from, const Group *to)
     return s.visited >= BUDGET;
 }
 
+/* ---- levels */
+
+typedef struct Queue { Group **list; int count; } Queue;
+
+/* may the group stand at `level`? Yes, if few groups behind it must move for that; those are at most counted twice. */
+static bool may_raise(const Fusion *f, Group *start, int level)
+{
+    struct { const Group *g; int level; } work[MOST_RAISED];
+    int count = 0, seen = 0;
+    work[count].g = start;
+    work[count++].level = level;
+    while (count > 0) {
+        const Group *g = work[--count].g;
+        int above = work[count].level;
+        for (int i = 0; i < g->count; i++) {
+            const Root *r = g->members[i];
+            const Info *info = &f->info[r->node->id];
+            for (int k = 0; k <= info->reader_count; k++) {
+                const Root *reader = k < info->reader_count ? r->target ? NULL : info->readers[k] : r->copy_reader;
+                const Group *next = reader && reader->group ? fuse_group(reader) : NULL;
+                if (!next || next == g || next == start || next->level > above)
+                    continue;
+                if (++seen > MOST_RAISED || count == MOST_RAISED)
+                    return false;
+                work[count].g = next;
+                work[count++].level = above + 1;
+            }
+        }
+    }
+    return true;
+}
+
 /* ---- merging */
 
 static int read_total(const Group *g)
@@ -190,8 +222,8 @@ static bool may_merge(const Fusion *f, Group *a, Group *b, Fit *fit)
         return false;
     if (!loops_fit(a, b, fit))
         return false;
-    int apart = a->level - b->level;
-    if (apart > FAR_LEVELS || apart < -FAR_LEVELS)
+    Group *lower = a->level < b->level ? a : b;
+    if (a->level != b->level && !may_raise(f, lower, lower == a ? b->level : a->level))
         return false;
     if (!reads_fit(f, a, b, fit, fit->outer_a, fit->outer_b) || !reads_fit(f, b, a, fit, fit->outer_b, fit->outer_a))
         return false;
@@ -203,8 +235,6 @@ static int by_order(const void *a, const void *b)
     const Root *const *x = a, *const *y = b;
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
-
-typedef struct Queue { Group **list; int count; } Queue;
 
 static void raise_reader(Queue *q, const Group *g, const Root *reader)
 {

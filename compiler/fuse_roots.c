@@ -173,8 +173,8 @@ static bool worth_storing(const Fusion *f, const Node *n)
     const Info *info = &f->info[n->id];
     if (!n->sharded && shape_count(&n->shape) == 1)
         return false; /* computed once per kernel, outside of all loops */
-    if (is_view(n) && info->flops == 0 && n->op != OP_GATHER)
-        return false;
+    if (is_view(n))
+        return false; /* rather what it shows */
     if (info->expanded && info->flops > CHEAP_EXPANDED)
         return true;
     if (info->uses < 2)
@@ -225,7 +225,7 @@ static Times find_times(const Fusion *f)
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         t.inputs_only[i] = n->op != OP_VARIABLE;
-        t.reduced[i] = n->op == OP_REDUCE;
+        t.reduced[i] = n->op == OP_REDUCE && n->backward;
         for (int k = 0; k < n->inputs; k++) {
             t.inputs_only[i] = t.inputs_only[i] && t.inputs_only[n->in[k]->id];
             t.reduced[i] = t.reduced[i] || t.reduced[n->in[k]->id];

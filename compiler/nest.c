@@ -248,9 +248,15 @@ static void join_axes(Nest *nest)
 
 /* ---- order */
 
-static void score(const Expr *offset, double weight, double *scores, int axes)
+enum { SAMPLES_GUESS = 64 };
+
+/* a good innermost axis has stride 1 in most of the elements that are touched */
+static void score(const Expr *offset, double weight, const Exprs *x, double *scores)
 {
-    for (int k = 0; k < axes; k++) {
+    for (int k = 0; k < x->axis_count; k++)
+        if (offset->axes >> k & 1)
+            weight *= (double)x->axis[k].extent * (x->axis[k].samples ? SAMPLES_GUESS : 1);
+    for (int k = 0; k < x->axis_count; k++) {
         if (!(offset->axes >> k & 1))
             continue;
         int64_t f = expr_factor(offset, k);
@@ -266,9 +272,9 @@ static void order_axes(Nest *nest)
     const bool *wanted = wanted_expressions(nest);
     for (int i = 0; i < x->count; i++)
         if (wanted[i] && (x->all[i]->kind == X_LOAD || x->all[i]->kind == X_TABLE))
-            score(x->all[i]->in[0], 1, scores, x->axis_count);
+            score(x->all[i]->in[0], 1, x, scores);
     for (int i = 0; i < nest->store_count; i++)
-        score(nest->stores[i].offset, 2, scores, x->axis_count);
+        score(nest->stores[i].offset, 2, x, scores);
     int best = -1, reduced = 0;
     for (int i = x->axis_count - 1; i >= 0; i--) {
         const Axis *a = &x->axis[i];

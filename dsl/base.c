@@ -124,28 +124,32 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
     return h ^ h >> 33;
 }
 
-int edit_distance(const char *a, const char *b)
+int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */
 {
     int m = (int)strlen(a), n = (int)strlen(b);
     if (m > 64 || n > 64)
         return 64;
-    int row[65];
+    int rows[3][65], *before = rows[0], *last = rows[1], *row = rows[2];
     for (int j = 0; j <= n; j++)
-        row[j] = j;
+        last[j] = before[j] = j;
     for (int i = 1; i <= m; i++) {
-        int diagonal = row[0];
         row[0] = i;
         for (int j = 1; j <= n; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best)
+                best = last[j] + 1;
             if (row[j - 1] + 1 < best)
                 best = row[j - 1] + 1;
-            diagonal = row[j];
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
             row[j] = best;
         }
+        int *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
     }
-    return row[n];
+    return last[n];
 }
 
 const char *did_you_mean(const char *word, const char *const *names, int count)

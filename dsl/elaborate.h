@@ -45,6 +45,8 @@ struct Value {
     Samples *samples;
 };
 
+enum { LONGEST_LIST = 1000000 };
+
 Value *value_whole(int64_t);
 Value *value_number(double);         /* whole if it is a whole number that fits */
 Value *value_double(double);

@@ -263,6 +263,8 @@ static Value *eval_name(Elaborator *e, const Tree *t)
     Value *v = find_name(e, t->text);
     if (!v)
         unknown_name(e, t, t->text, false);
+    if (v->kind == VALUE_TENSOR && !v->node->at) /* step, epoch, progress */
+        v->node->at = place_of(e, t);
     return v;
 }
 

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LONGEST_LIST = 1000000 };
-
 static const Value *list_of(const Place *at, const Value *v, const char *function)
 {
     if (v->kind == VALUE_TENSOR)

@@ -397,6 +397,13 @@ void run_train(Elaborator *e, bool trial)
     pop_frame(e, before);
     e->batch = m->batch;
     e->quiet = false;
+    static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip"};
+    m->fixed = NULL;
+    m->fixed_count = 0;
+    for (int k = 0; k < COUNT(FIXED); k++)
+        APPEND(m->fixed, m->fixed_count, FIXED[k]);
+    for (int k = 0; k < e->params.count; k++)
+        APPEND(m->fixed, m->fixed_count, e->params.keys[k]);
 }
 
 /* ---- the optimizer */

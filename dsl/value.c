@@ -281,8 +281,12 @@ static Value *quantity_binary(const Place *at, const char *op, const Value *a, c
     return v;
 }
 
-static Value *concatenate(const Value *a, const Value *b)
+enum { LONGEST_TEXT = 1 << 20 };
+
+static Value *concatenate(const Place *at, const Value *a, const Value *b)
 {
+    if ((int64_t)a->count + b->count > LONGEST_LIST)
+        error_at(at, "a list of %" PRId64 " elements; at most %d are possible", (int64_t)a->count + b->count, LONGEST_LIST);
     Value **items = NEW_ARRAY(Value *, a->count + b->count);
     if (a->count)
         memcpy(items, a->items, sizeof *items * (size_t)a->count);
@@ -306,7 +310,7 @@ Value *compute_binary(Elaborator *e, const Place *at, const char *op, Value *a, 
                      b->kind == VALUE_STRING || a->kind == VALUE_TYPE || b->kind == VALUE_TYPE))
         return value_bool(value_equal(a, b) == (op[0] == '='));
     if (a->kind == VALUE_LIST && b->kind == VALUE_LIST && strcmp(op, "+") == 0)
-        return concatenate(a, b);
+        return concatenate(at, a, b);
     if (tensors)
         return NULL;
     if (a->kind == VALUE_NUMBER && b->kind == VALUE_NUMBER) {
@@ -321,8 +325,12 @@ Value *compute_binary(Elaborator *e, const Place *at, const char *op, Value *a, 
                                            : order > 0 || (op[1] == '=' && order == 0));
         }
     }
-    if ((a->kind == VALUE_STRING || b->kind == VALUE_STRING) && joins(a) && joins(b) && strcmp(op, "+") == 0)
-        return value_text(format("%s%s", value_print(a), value_print(b)));
+    if ((a->kind == VALUE_STRING || b->kind == VALUE_STRING) && joins(a) && joins(b) && strcmp(op, "+") == 0) {
+        const char *x = value_print(a), *y = value_print(b);
+        if (strlen(x) + strlen(y) > LONGEST_TEXT)
+            error_at(at, "a string of more than %d bytes", LONGEST_TEXT);
+        return value_text(format("%s%s", x, y));
+    }
     if (a->kind == VALUE_QUANTITY || b->kind == VALUE_QUANTITY)
         return quantity_binary(at, op, a, b);
     return NULL;

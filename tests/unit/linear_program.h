@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { IN = 3, OUT = 5, SAMPLES = 21, VALID = 10, SLOTS = 2 };
-enum { W, M, SUMS, EVAL_SUMS, GRADIENT, COUNT, VARIABLES }; /* variables; W and M: [OUT, IN], in memory [IN, OUT] */
+enum { W, M, SUMS, EVAL_SUMS, GRADIENT, COUNT, STEPS, VARIABLES }; /* variables; W and M: [OUT, IN], in memory [IN, OUT] */
 enum { X, LABEL, INPUTS };
 
 /* ---- kernels: arguments are reads, writes, in the order of the tables below */
@@ -88,12 +88,12 @@ static void k_gradient(void *const *a, const mgpu_step *step, int64_t n)
 
 static const double LR = 0.05, MOMENTUM = 0.9;
 
-/* bucket, w, m -> w, m, report */
+/* bucket, w, m, STEPS -> w, m, report, STEPS */
 static void k_update(void *const *a, const mgpu_step *step, int64_t n)
 {
     (void)n;
     const double *bucket = a[0];
-    double *w = a[3], *m = a[4], *report = a[5], count = bucket[IN * OUT + 1];
+    double *w = a[4], *m = a[5], *report = a[6], count = bucket[IN * OUT + 1];
     double lr = isnan(step->setting[0]) ? LR : step->setting[0];
     for (int i = 0; i < IN * OUT; i++) {
         m[i] = MOMENTUM * m[i] + bucket[i] / count;
@@ -102,6 +102,7 @@ static void k_update(void *const *a, const mgpu_step *step, int64_t n)
     report[0] = bucket[IN * OUT] / count;
     report[1] = lr;
     report[2] = step->epoch;
+    *(double *)a[7] += 1;
 }
 
 static void k_eval(void *const *a, const mgpu_step *step, int64_t n)
@@ -137,10 +138,19 @@ static void k_report(void *const *a, const mgpu_step *step, int64_t n)
     report[1] = sums[1] / sums[2];
 }
 
-enum { K_INIT, K_COUNT, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT };
+/* bucket, STEPS -> report, STEPS */
+static void k_report_train(void *const *a, const mgpu_step *step, int64_t n)
+{
+    k_report((void *const[]){a[0], a[2]}, step, n);
+    ((double *)a[2])[2] = *(const double *)a[1];
+    *(double *)a[3] = 0;
+}
+
+enum { K_INIT, K_COUNT, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT, K_REPORT_TRAIN };
 static const mgpu_kernel KERNELS[] = {{"init", k_init, 1},       {"count", k_count, 2},     {"accumulate", k_accumulate, 3},
                                       {"gradient", k_gradient, 4}, {"update", k_update, 5},   {"eval", k_eval, 6},
-                                      {"predict", k_predict, 7}, {"take_sums", k_take_sums, 8}, {"report", k_report, 9}};
+                                      {"predict", k_predict, 7}, {"take_sums", k_take_sums, 8}, {"report", k_report, 9},
+                                      {"report_train", k_report_train, 10}};
 
 /* ---- tables */
 static const mgpu_variable VARIABLE[VARIABLES] = {
@@ -150,6 +160,7 @@ static const mgpu_variable VARIABLE[VARIABLES] = {
     [EVAL_SUMS] = {{"eval.sums", MGPU_F64, 1, {3}}, {0}, MGPU_ACCUMULATOR, false},
     [GRADIENT] = {{"gradient", MGPU_F64, 1, {IN * OUT + 1}}, {0}, MGPU_ACCUMULATOR, false},
     [COUNT] = {{"count", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, false},
+    [STEPS] = {{"train.steps", MGPU_F64, 0, {0}}, {0}, MGPU_ACCUMULATOR, true},
 };
 static const mgpu_input INPUT[INPUTS] = {[X] = {{"x", MGPU_F64, 2, {IN, 1}}, 0, -1, -1},
                                          [LABEL] = {{"label", MGPU_U8, 0, {0}}, OUT, -1, -1}};
@@ -160,7 +171,7 @@ static const mgpu_set SETS[] = {{"train", "idx", TRAIN_COLUMNS, 2}, {"valid", "i
 static const mgpu_setting SETTINGS[] = {{"lr", 0.05}, {"crash", 0}};
 static const char *const FIXED[] = {"batch", "width"};
 static const char *const TRAIN_REPORTS[] = {"loss", "lr", "epoch"};
-static const char *const METRICS[] = {"loss", "accuracy"};
+static const char *const METRICS[] = {"loss", "accuracy", "steps"}; /* the last of training only */
 
 /* buffers of every phase, by number */
 enum { B_STAGE_X, B_STAGE_LABEL, B_STEP, B_X, B_LABEL, B_REPORT, B_OUTPUT, B_VARIABLE, B_BUCKET = B_VARIABLE + VARIABLES, BUFFERS };
@@ -257,7 +268,7 @@ static void make_ops(Builder *b, int kind)
         add_op(b, MGPU_HOST, MGPU_FETCH, 0, LIST(B_OUTPUT), NULL);
     add_op(b, MGPU_COPY, MGPU_UPLOAD, -1, stage, input);
     int w = B_VARIABLE + W, m = B_VARIABLE + M, sums = B_VARIABLE + SUMS, eval = B_VARIABLE + EVAL_SUMS;
-    int g = B_VARIABLE + GRADIENT, count = B_VARIABLE + COUNT;
+    int g = B_VARIABLE + GRADIENT, count = B_VARIABLE + COUNT, steps = B_VARIABLE + STEPS;
     switch (kind) {
     case MGPU_PHASE_INIT: add_op(b, MGPU_COMP, MGPU_CALL, K_INIT, LIST(B_STEP), LIST(w, m)); break;
     case MGPU_PHASE_PROLOGUE: add_op(b, MGPU_COMP, MGPU_CALL, K_COUNT, LIST(B_LABEL, B_STEP, count), LIST(count)); break;
@@ -267,7 +278,7 @@ static void make_ops(Builder *b, int kind)
     case MGPU_PHASE_TRAIN:
         add_op(b, MGPU_COMP, MGPU_CALL, K_GRADIENT, LIST(B_X, B_LABEL, w, g, sums, B_STEP), LIST(B_BUCKET, sums, count));
         add_op(b, MGPU_COMM, MGPU_REDUCE, 0, LIST(B_BUCKET), LIST(B_BUCKET));
-        add_op(b, MGPU_COMP, MGPU_CALL, K_UPDATE, LIST(B_BUCKET, w, m, B_STEP), LIST(w, m, B_REPORT));
+        add_op(b, MGPU_COMP, MGPU_CALL, K_UPDATE, LIST(B_BUCKET, w, m, B_STEP, steps), LIST(w, m, B_REPORT, steps));
         break;
     case MGPU_PHASE_EVAL: add_op(b, MGPU_COMP, MGPU_CALL, K_EVAL, LIST(B_X, B_LABEL, w, eval, B_STEP), LIST(eval)); break;
     case MGPU_PHASE_PREDICT: add_op(b, MGPU_COMP, MGPU_CALL, K_PREDICT, LIST(B_X, w, B_STEP), LIST(B_OUTPUT)); break;
@@ -275,7 +286,10 @@ static void make_ops(Builder *b, int kind)
         int which = kind == MGPU_PHASE_REPORT_TRAIN ? sums : eval;
         add_op(b, MGPU_COMP, MGPU_CALL, K_TAKE_SUMS, LIST(which, B_STEP), LIST(B_BUCKET, which));
         add_op(b, MGPU_COMM, MGPU_REDUCE, 0, LIST(B_BUCKET), LIST(B_BUCKET));
-        add_op(b, MGPU_COMP, MGPU_CALL, K_REPORT, LIST(B_BUCKET, B_STEP), LIST(B_REPORT));
+        if (kind == MGPU_PHASE_REPORT_TRAIN)
+            add_op(b, MGPU_COMP, MGPU_CALL, K_REPORT_TRAIN, LIST(B_BUCKET, steps, B_STEP), LIST(B_REPORT, steps));
+        else
+            add_op(b, MGPU_COMP, MGPU_CALL, K_REPORT, LIST(B_BUCKET, B_STEP), LIST(B_REPORT));
     }
     }
     add_waits(b);
@@ -314,7 +328,8 @@ static void make_plan(mgpu_plan *plan, int devices, int64_t micro)
         }
         bool train = PHASES[k].kind == MGPU_PHASE_TRAIN, report = PHASES[k].kind >= MGPU_PHASE_REPORT_TRAIN;
         phases[k] = (mgpu_phase){PHASES[k].name, (uint8_t)PHASES[k].kind, PHASES[k].ragged, per_device, &REDUCE_TRAIN, 1,
-                                 train ? TRAIN_REPORTS : METRICS, train ? 3 : report ? 2 : 0};
+                                 train ? TRAIN_REPORTS : METRICS,
+                                 train || PHASES[k].kind == MGPU_PHASE_REPORT_TRAIN ? 3 : report ? 2 : 0};
     }
     plan->phases = phases;
 }

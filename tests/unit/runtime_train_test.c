@@ -320,6 +320,38 @@ static void test_interrupted_save(Test *t)
     say(t, "save/mixed", system(command) == 0 && run(t, &p, "--resume new --steps 8") == 1 && said(t, "not of one save"), "");
 }
 
+static void fill_zeros(void *context, int i, void *to)
+{
+    memset(to, 0, (size_t)mgpu_tensor_bytes(&((const SavedTensor *)context)[i].tensor));
+}
+
+static void write_weights(const Test *t, const SavedTensor *tensors, int count)
+{
+    char *path = mgpu_format("%s/w.safetensors", t->folder);
+    FILE *f = fopen(path, "wb");
+    mgpu_write_safetensors(f, tensors, count, -1, fill_zeros, (void *)(uintptr_t)tensors);
+    fclose(f);
+    free(path);
+}
+
+static void test_init(Test *t)
+{
+    mgpu_program p = make_program(4, 1);
+    SavedTensor good[] = {{{"fc.weight", MGPU_F32, 2, {OUT, IN}}, NULL}, {{"bn.num_batches_tracked", MGPU_I64, 0, {0}}, NULL}};
+    SavedTensor other[] = {{{"fc.weights", MGPU_F64, 2, {OUT, IN}}, NULL}};
+    SavedTensor turned[] = {{{"fc.weight", MGPU_F64, 2, {IN, OUT}}, NULL}}, whole[] = {{{"fc.weight", MGPU_I32, 2, {OUT, IN}}, NULL}};
+    write_weights(t, good, 2);
+    say(t, "init/other-precision", run(t, &p, "--init w.safetensors --steps 1 --log log --no-save") == 0, "exit status");
+    double loss[64], valid_loss, valid_accuracy; /* all weights 0: the loss of every sample is 1 */
+    say(t, "init/weights", read_losses(t, "log", loss, &valid_loss, &valid_accuracy) == 1 && loss[0] == 1, "loss");
+    write_weights(t, other, 1);
+    say(t, "init/names", run(t, &p, "--init w.safetensors") == 1 && said(t, "missing: fc.weight; not in the model: fc.weights"), "");
+    write_weights(t, turned, 1);
+    say(t, "init/shape", run(t, &p, "--init w.safetensors") == 1 && said(t, "'fc.weight' has the shape [3, 5], the model has [5, 3]"), "");
+    write_weights(t, whole, 1);
+    say(t, "init/type", run(t, &p, "--init w.safetensors") == 1 && said(t, "'fc.weight' is i32, the model has f64"), "");
+}
+
 static void test_eval_and_predict(Test *t)
 {
     mgpu_program p = make_program(4, 1);
@@ -456,6 +488,7 @@ int main(void)
     test_losses(&t);
     test_resume(&t);
     test_interrupted_save(&t);
+    test_init(&t);
     test_eval_and_predict(&t);
     test_command_line(&t);
     test_signals(&t);
