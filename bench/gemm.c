@@ -1,7 +1,7 @@
 /* gemm: GFLOP/s of the contraction kernels, for a table of shapes, on one core.
  *
- * usage: gemm [f32 | f64] [compiler flags...]      default: f64, cc -O3 -march=native
- * build: from the repository's root, with the compiler's library: cc -O2 -I. bench/gemm.c libcompiler.a -lm -ldl
+ * usage: gemm [f32 | f64] [base | avx2 | avx512]      default: f64, the best instruction set that there is
+ * build: ninja gemm in the build folder makes bench/gemm there
  * Every kernel is planned, printed, built and called as mgpuc would do it; the best of several turns counts. */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "compiler/contraction.h"
+#include "runtime/contract.h"
 #include "runtime/mgpu.h"
 
 #ifndef MGPU_SOURCE
@@ -179,31 +180,34 @@ static void measure(const Row *row, const Entry *entry, mgpu_kernel_function *ke
 int main(int argc, char **argv)
 {
     Dtype dtype = argc > 1 && strcmp(argv[1], "f32") == 0 ? F32 : F64;
-    Text flags = {0}, text = {0};
-    text_add(&flags, "%s", argc > 2 ? "" : "cc -O3 -march=native");
-    for (int i = 2; i < argc; i++)
-        text_add(&flags, " %s", argv[i]);
+    const mgpu_contract_variant *variant = mgpu_contract_choice(0);
+    for (int i = 0; argc > 2 && strcmp(argv[2], variant->name) != 0; i++)
+        if ((variant = mgpu_contract_choice(i)) == NULL)
+            fail(2, "no instruction set %s here", argv[2]);
+    Text text = {0};
     char folder[] = "/tmp/gemm.XXXXXX";
     if (mkdtemp(folder) == NULL)
         fail(3, "no folder for kernels");
     Entry entry[COUNT(table)];
-    text_add(&text, "#include \"runtime/mgpu.h\"\n#include \"runtime/mgpu_gemm.h\"\n");
+    text_add(&text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\nmgpu_contract_function *contract;\n"
+                    "#define mgpu_contract_f32 contract\n#define mgpu_contract_f64 contract\n");
     for (int i = 0; i < COUNT(table); i++) {
         entry[i] = plan_row(&table[i], dtype);
         contraction_print(entry[i].plan, format("kernel%d", i), &text);
     }
-    text_add(&text, "extern mgpu_kernel_function *const kernels[];\nmgpu_kernel_function *const kernels[] = {");
+    text_add(&text, "mgpu_kernel_function *const kernels[] = {");
     for (int i = 0; i < COUNT(table); i++)
         text_add(&text, "kernel%d, ", i);
     text_add(&text, "};\n");
     FILE *file = fopen(format("%s/kernels.c", folder), "w");
     fwrite(text.data, 1, text.length, file);
     fclose(file);
-    if (system(format("%s -I%s -fPIC -shared -o %s/kernels.so %s/kernels.c", text_of(&flags), MGPU_SOURCE, folder, folder)) != 0)
+    if (system(format("cc -O2 -I%s -fPIC -shared -o %s/kernels.so %s/kernels.c", MGPU_SOURCE, folder, folder)) != 0)
         fail(3, "the kernels cannot be built");
     void *handle = dlopen(format("%s/kernels.so", folder), RTLD_NOW);
     if (handle == NULL)
         fail(3, "%s", dlerror());
+    *(mgpu_contract_function **)dlsym(handle, "contract") = dtype == F32 ? variant->f32 : variant->f64;
     mgpu_kernel_function *const *kernels = (mgpu_kernel_function *const *)dlsym(handle, "kernels");
     for (int i = 0; i < COUNT(table); i++)
         measure(&table[i], &entry[i], kernels[i]);

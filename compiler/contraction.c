@@ -329,6 +329,8 @@ void contraction_cost(const Contraction *plan, double *flops, double *flops_per_
     }
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
 {
     int64_t extent[LISTS] = {1, 1, 1, 1}, most[LISTS] = {0, MGPU_BLOCK_M, MGPU_BLOCK_N, MGPU_BLOCK_K};
@@ -339,9 +341,9 @@ int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
             bool large = axis->extent == MGPU_SAMPLES || extent[list] > most[list];
             extent[list] = large ? most[list] : extent[list] * axis->extent;
         }
-    int64_t bytes = (mgpu_least(extent[K], MGPU_BLOCK_K) + 16) * (mgpu_least(extent[N], MGPU_BLOCK_N) + 32) *
+    int64_t bytes = (least(extent[K], MGPU_BLOCK_K) + 16) * (least(extent[N], MGPU_BLOCK_N) + 32) *
                     dtype_bytes(plan->node->dtype);
-    return MGPU_BLOCK_A_BYTES + mgpu_least(MGPU_BLOCK_B_BYTES, bytes);
+    return MGPU_BLOCK_A_BYTES + least(MGPU_BLOCK_B_BYTES, bytes);
 }
 
 /* ---- text */

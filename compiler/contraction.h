@@ -2,7 +2,7 @@
  *
  *   plan       node, tensors -> Contraction: C[batch, M, N] = sum_K A[batch, M, K] B[batch, K, N], every one of the four
  *              a list of axes with any strides; windows of a convolution are axes whose positions are checked.
- *   print      Contraction -> one C function that hands a constant table to the product in runtime/mgpu_gemm.h.
+ *   print      Contraction -> one C function that hands a constant table to the product in the runtime library.
  *
  * Tensors may lie in any order (Variable.order); a, b and result have the node's dtype, F32 or F64. The printed function
  * has the arguments a, b, result, workspace in this order (a and b are two arguments even if they are one tensor), writes

@@ -285,7 +285,7 @@ Expr *evaluate_own(Evaluation *e, const Node *n, Expr *sample, Expr *const *inde
     case OP_CONSTANT:
         if (n->data_count == 1)
             return expr_number(x, n->data[0], n->dtype);
-        return expr_table(x, n, expr_flatten(x, &n->shape, index), guard, 0);
+        return expr_table(x, n, expr_flatten(x, &n->shape, index), guard);
     case OP_RUN:
         return expr_run(x, n->ints[0], n->int_count > 1 ? n->ints[1] : 0);
     case OP_ALIVE:
@@ -365,8 +365,8 @@ int node_axes(const Node *n, Axis *axes)
         } else {
             axes[count++] = (Axis){.extent = 1, .samples = true, .reduced = true};
         }
-    } else if (n->sharded || sums) {
-        axes[count++] = (Axis){.extent = 1, .samples = true, .reduced = sums};
+    } else if (n->sharded || (sums && node_is_loop_reduction(n))) {
+        axes[count++] = (Axis){.extent = 1, .samples = true, .reduced = !n->sharded};
     }
     const Shape *s = &n->shape, *x = n->inputs ? &n->in[0]->shape : s;
     if (!node_is_loop_reduction(n) || n->op == OP_GROUP_SUM) {

@@ -52,7 +52,7 @@ static uint64_t expr_hash(const Expr *e)
 {
     uint64_t h = mix((uint64_t)e->kind * 64 + (uint64_t)e->dtype, (uint64_t)e->op);
     h = mix(mix(h, (uint64_t)e->constant), (uint64_t)e->other);
-    h = mix(mix(h, bits_of(e->number)), e->hash);
+    h = mix(mix(h, bits_of(e->number)), e->hash + e->initial);
     h = mix(h, e->tensor ? (uint64_t)e->tensor->id + 1 : 0);
     if (e->kind == X_TABLE)
         h = mix(h, (uint64_t)e->node->id);
@@ -67,7 +67,7 @@ static uint64_t expr_hash(const Expr *e)
 static bool expr_same(const Expr *a, const Expr *b)
 {
     if (a->kind != b->kind || a->dtype != b->dtype || a->op != b->op || a->constant != b->constant || a->other != b->other ||
-        bits_of(a->number) != bits_of(b->number) || a->hash != b->hash || a->tensor != b->tensor || a->count != b->count ||
+        bits_of(a->number) != bits_of(b->number) || a->hash != b->hash || a->initial != b->initial || a->tensor != b->tensor || a->count != b->count ||
         (a->kind == X_TABLE && a->node != b->node))
         return false;
     for (int i = 0; i < a->count; i++)
@@ -121,7 +121,7 @@ static Expr *intern(Exprs *x, const Expr *draft)
     return e;
 }
 
-bool expr_is_index(const Expr *e) { return e->kind <= X_INDEX_OF; }
+bool expr_is_index(const Expr *e) { return e->kind <= X_SAFE; }
 
 bool expr_is_number(const Expr *e, double *value)
 {
@@ -525,21 +525,19 @@ Expr *expr_index_of(Exprs *x, Expr *value, int64_t extent)
     return intern(x, &e);
 }
 
-Expr *expr_load(Exprs *x, const Tensor *tensor, Expr *offset, Expr *guard, double otherwise)
+Expr *expr_load(Exprs *x, const Tensor *tensor, Expr *offset, Expr *guard)
 {
     Expr *in[2] = {offset, guard};
-    Expr e = {.kind = X_LOAD, .dtype = tensor->dtype, .count = guard ? 2 : 1, .in = in, .tensor = tensor,
-              .number = guard ? otherwise : 0};
+    Expr e = {.kind = X_LOAD, .dtype = tensor->dtype, .count = guard ? 2 : 1, .in = in, .tensor = tensor};
     return intern(x, &e);
 }
 
-Expr *expr_table(Exprs *x, const Node *node, Expr *offset, Expr *guard, double otherwise)
+Expr *expr_table(Exprs *x, const Node *node, Expr *offset, Expr *guard)
 {
     if (offset->kind == X_SUM && offset->count == 0 && !guard && offset->constant >= 0 && offset->constant < node->data_count)
         return expr_number(x, node->data[offset->constant], node->dtype);
     Expr *in[2] = {offset, guard};
-    Expr e = {.kind = X_TABLE, .dtype = node->dtype, .count = guard ? 2 : 1, .in = in, .node = node,
-              .number = guard ? otherwise : 0};
+    Expr e = {.kind = X_TABLE, .dtype = node->dtype, .count = guard ? 2 : 1, .in = in, .node = node};
     return intern(x, &e);
 }
 
@@ -550,6 +548,7 @@ Expr *expr_select(Exprs *x, Expr *condition, Expr *value, double otherwise)
     if ((value->kind == X_LOAD || value->kind == X_TABLE) && value->count > 1 && value->in[1] == condition) {
         Expr draft = *value;
         draft.number = otherwise;
+        draft.other = true; /* now it matters what it is outside */
         draft.axes = 0;
         return intern(x, &draft);
     }
@@ -571,8 +570,16 @@ Expr *expr_run(Exprs *x, int64_t scalar, int64_t setting)
 
 Expr *expr_random(Exprs *x, uint64_t path_hash, Expr *element, Expr *sample, bool initial, Dtype dtype)
 {
-    Expr *in[2] = {element, sample};
-    Expr e = {.kind = X_RANDOM, .dtype = dtype, .count = sample ? 2 : 1, .in = in, .hash = path_hash, .initial = initial};
+    Expr *in[3] = {element, sample};
+    Expr e = {.kind = X_RANDOM, .dtype = dtype, .count = sample ? 2 : 1, .in = in, .other = sample != NULL, .hash = path_hash,
+              .initial = initial};
+    if (x->innermost && expr_factor(element, x->innermost - 1) == 1) {
+        Expr *start = expr_add(x, element, expr_scale(x, expr_axis(x, x->innermost - 1), -1));
+        if (!(start->axes >> (x->innermost - 1) & 1)) {
+            in[e.count++] = start;
+            e.other |= 2;
+        }
+    }
     return intern(x, &e);
 }
 
@@ -597,6 +604,13 @@ Expr *expr_op(Exprs *x, Op op, Dtype dtype, Expr **in, int count, const Node *hi
 
 /* ---- rewriting */
 
+static Expr *safe_index(Exprs *x, Expr *index, Expr *condition, int64_t otherwise)
+{
+    Expr *in[2] = {index, condition};
+    Expr e = {.kind = X_SAFE, .dtype = I64, .count = 2, .in = in, .constant = otherwise, .low = -FAR, .high = FAR};
+    return intern(x, &e);
+}
+
 static Expr *rewrite_index(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
 {
     switch (e->kind) {
@@ -612,9 +626,28 @@ static Expr *rewrite_index(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
         return expr_div(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
     case X_MOD:
         return expr_mod(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
+    case X_SAFE:
+        return safe_index(to, expr_rewrite(to, e->in[0], axes, memo), expr_rewrite(to, e->in[1], axes, memo), e->constant);
     default:
         return expr_index_of(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
     }
+}
+
+/* the load without its guard: where that is false, from a safe offset; NULL: there is none. A loop over the innermost
+ * axis then has no conditional load, only a choice between values. */
+static Expr *load_anyway(Exprs *to, const Expr *e, Expr *offset, Expr *guard)
+{
+    int axis = to->innermost - 1;
+    if (axis < 0 || guard->axes >> axis & 1 || !(offset->axes >> axis & 1) || !expr_factor(offset, axis))
+        return NULL;
+    Expr *inner = expr_scale(to, expr_axis(to, axis), expr_factor(offset, axis));
+    Expr *outer = expr_add(to, offset, expr_scale(to, inner, -1));
+    int64_t count = e->kind == X_LOAD ? shape_count(&e->tensor->shape) : e->node->data_count;
+    if (outer->axes >> axis & 1 || to->axis[axis].samples || inner->high - inner->low >= count)
+        return NULL;
+    offset = expr_add(to, safe_index(to, outer, guard, -inner->low), inner);
+    Expr *value = e->kind == X_LOAD ? expr_load(to, e->tensor, offset, NULL) : expr_table(to, e->node, offset, NULL);
+    return e->other ? expr_select(to, guard, value, e->number) : value;
 }
 
 static Expr *rewrite_fresh(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
@@ -635,8 +668,11 @@ static Expr *rewrite_fresh(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
     case X_TABLE: {
         double always;
         Expr *guard = e->count > 1 && !expr_is_number(in[1], &always) ? in[1] : NULL;
-        return e->kind == X_LOAD ? expr_load(to, e->tensor, in[0], guard, e->number)
-                                 : expr_table(to, e->node, in[0], guard, e->number);
+        Expr *anyway = guard ? load_anyway(to, e, in[0], guard) : NULL;
+        if (anyway)
+            return anyway;
+        Expr *load = e->kind == X_LOAD ? expr_load(to, e->tensor, in[0], guard) : expr_table(to, e->node, in[0], guard);
+        return guard && e->other ? expr_select(to, guard, load, e->number) : load;
     }
     case X_BOTH: {
         double always;
@@ -646,6 +682,8 @@ static Expr *rewrite_fresh(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
         return expr_value_of(to, in[0], e->dtype);
     case X_OP:
         return expr_op(to, e->op, e->dtype, in, e->count, e->node);
+    case X_RANDOM:
+        return expr_random(to, e->hash, in[0], e->other & 1 ? in[1] : NULL, e->initial, e->dtype);
     default: {
         Expr draft = *e;
         draft.in = in;

@@ -5,6 +5,7 @@
  * are listed in fuse.h. */
 #include "compiler/fuse.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- tensors */
@@ -59,31 +60,52 @@ static void add_leaves(Fusion *f)
 
 /* ---- kernels */
 
-static const char *canonical_text(const Kernel *k)
+static const char *printed(const Kernel *k, void (*print)(const Kernel *, Text *))
 {
     Text t = {0};
-    if (k->contraction) {
-        text_add(&t, "contraction %s", contraction_key(k->contraction));
-    } else {
-        kernel_print_canonical(k, &t);
-    }
-    return copy_text(text_of(&t), t.length);
+    print(k, &t);
+    const char *text = copy_text(text_of(&t), t.length);
+    free(t.data);
+    return text;
+}
+
+static void find_paths(Kernel *k)
+{
+    for (int i = 0; i < k->nest_count; i++)
+        for (int j = 0; j < k->nests[i].exprs->count; j++) {
+            const Expr *e = k->nests[i].exprs->all[j];
+            bool known = e->kind != X_RANDOM;
+            for (int m = 0; m < k->path_count; m++)
+                known = known || k->paths[m] == e->hash;
+            if (!known)
+                APPEND(k->paths, k->path_count, e->hash);
+        }
 }
 
 /* the kernel of the program with this text */
 static Kernel *share(Program *p, Kernel *k)
 {
-    const char *key = canonical_text(k);
+    find_paths(k);
+    const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction)) : printed(k, kernel_print_canonical);
+    const char *key = body;
+    for (int i = 0; i < k->path_count; i++)
+        key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
     Kernel *known = map_get(&p->kernel_texts, key);
     if (known)
         return known;
     map_set(&p->kernel_texts, key, k);
     k->number = p->kernel_count;
     k->name = format("k%d", k->number);
-    if (!k->contraction) {
-        Text t = {0};
-        kernel_print(k, &t);
-        k->text = copy_text(text_of(&t), t.length);
+    if (!k->contraction)
+        k->text = printed(k, kernel_print);
+    if (k->path_count) {
+        k->body = map_get(&p->kernel_texts, body);
+        if (!k->body) {
+            map_set(&p->kernel_texts, body, k);
+            k->body = k;
+            k->body_text = printed(k, kernel_print_body);
+        }
+        k->body->body_users++;
     }
     APPEND(p->kernels, p->kernel_count, k);
     return k;

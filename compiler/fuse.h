@@ -19,7 +19,8 @@ typedef struct Read {       /* of a stored node, at a place in the reader's own 
     Root *copy;             /* not of the node's own tensor, but of what this sink makes of it */
 } Read;
 
-typedef enum RootKind { ROOT_LOOPS, ROOT_CONTRACTION, ROOT_REDUCE, ROOT_SCATTER } RootKind;
+/* ROOT_CONCAT: a large one, a nest for each part; small ones are loops with conditions, which can be merged */
+typedef enum RootKind { ROOT_LOOPS, ROOT_CONTRACTION, ROOT_REDUCE, ROOT_SCATTER, ROOT_CONCAT } RootKind;
 struct Root {
     RootKind kind;
     int order;              /* place in fusion->roots; operands before users */

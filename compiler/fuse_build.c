@@ -55,7 +55,7 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     Expr *offset = offset_of(c->f, x, tensor, n, sample, index);
     if (c->alone)
         APPEND(c->alone->reads, c->alone->read_count, ((Read){n, offset, NULL}));
-    Expr *value = expr_load(x, tensor, offset, guard, 0);
+    Expr *value = expr_load(x, tensor, offset, guard);
     return expr_op(x, OP_CAST, n->dtype, &value, 1, NULL);
 }
 
@@ -227,7 +227,7 @@ static void build_loops(Fusion *f, Group *g, Kernel *k)
         r->value = NULL;
         place_member(x, g->shape, axes, r);
         if (r->target) {
-            Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(f, x, r->copied->target, n, r->sample, r->index), NULL, 0)
+            Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(f, x, r->copied->target, n, r->sample, r->index), NULL)
                                     : evaluate(&e, n, r->sample, r->index, NULL);
             Expr *offset = r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot)
                                                            : offset_of(f, x, r->target, n, r->sample, r->index);
@@ -295,6 +295,34 @@ static void build_scatter(Fusion *f, Group *g, Kernel *k)
         nests[1].serial = offset->in[i]->kind != X_AXIS && offset->in[i]->axes >> inner & 1;
     k->nests = nests;
     k->nest_count = 2;
+}
+
+/* each input is copied to its place by a nest of its own */
+static void build_concat(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *n = g->members[0]->node;
+    Context c = {.f = f, .group = g};
+    const Tensor *tensor = f->info[n->id].tensor;
+    int axis = (int)n->ints[0];
+    int64_t start = 0;
+    k->nests = NEW_ARRAY(Nest, n->inputs);
+    for (int i = 0; i < n->inputs; i++) {
+        Nest *nest = &k->nests[k->nest_count++];
+        Exprs *x = nest->exprs = NEW(Exprs);
+        Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
+        const Shape *part = &n->in[i]->shape;
+        Expr *axes[MAX_AXES], *at[MAX_RANK];
+        own_axes(x, g->members[0], axes);
+        x->axis[n->sharded + axis].extent = part->extent[axis];
+        for (int j = 0; j < x->axis_count; j++)
+            axes[j] = expr_axis(x, j);
+        Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
+        memcpy(at, index, sizeof *at * (size_t)part->rank);
+        at[axis] = expr_plus(x, index[axis], start);
+        add_store(nest, tensor, offset_of(f, x, tensor, n, sample, at), evaluate(&e, n->in[i], sample, index, NULL), false, n);
+        nest_finish(nest);
+        start += part->extent[axis];
+    }
 }
 
 /* ---- contractions */
@@ -401,6 +429,24 @@ static const char *title_of(const Group *g)
     return copy_text(text_of(&t), t.length);
 }
 
+enum { SMALL_POINTS = 1024 };
+
+static bool is_small(const Kernel *k)
+{
+    for (int i = 0; i < k->nest_count; i++) {
+        const Exprs *x = k->nests[i].exprs;
+        int64_t points = 1;
+        for (int j = 0; j < x->axis_count; j++) {
+            if (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN || x->axis[j].extent > SMALL_POINTS)
+                return false;
+            points *= x->axis[j].extent;
+        }
+        if (points > SMALL_POINTS)
+            return false;
+    }
+    return !k->contraction;
+}
+
 void fuse_build(Fusion *f, Group *g)
 {
     Kernel *k = g->kernel = NEW(Kernel);
@@ -409,10 +455,13 @@ void fuse_build(Fusion *f, Group *g)
         build_contraction(f, g, k);
     else if (first->kind == ROOT_SCATTER)
         build_scatter(f, g, k);
+    else if (first->kind == ROOT_CONCAT)
+        build_concat(f, g, k);
     else
         build_loops(f, g, k);
     if (!k->contraction)
         find_arguments(k);
+    k->small = is_small(k);
     k->at = first->at;
     k->title = title_of(g);
 }

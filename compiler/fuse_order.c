@@ -89,7 +89,7 @@ static bool runs_first(const Group *a, const Group *b)
 {
     if (rank_of(a) != rank_of(b))
         return rank_of(a) < rank_of(b);
-    return a->members[a->count - 1]->order < b->members[b->count - 1]->order;
+    return a->members[0]->order < b->members[0]->order;
 }
 
 static void heap_add(Heap *h, Group *g)

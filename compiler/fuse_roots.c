@@ -288,6 +288,8 @@ Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
 /* "t12_relu" */
 static const char *node_label(const Node *n) { return format("t%d_%s", n->id, node_word(n)); }
 
+static bool is_large(const Node *n) { return shape_count(&n->shape) > (n->sharded ? 16 : 4096); }
+
 void fuse_find_roots(Fusion *f)
 {
     const Graph *g = f->graph;
@@ -318,7 +320,7 @@ void fuse_find_roots(Fusion *f)
                                                     g->nodes[i]);
         info->tensor->partial = info->tensor->partial || summed;
         r->kind = n->op == OP_REDUCE ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
-                : fuse_contracts(n) ? ROOT_CONTRACTION : ROOT_LOOPS;
+                : fuse_contracts(n) ? ROOT_CONTRACTION : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
         r->update = t.reduced[i] && !t.used_before[i] && n->op != OP_REDUCE;

@@ -19,7 +19,7 @@
 #include "compiler/compiler.h"
 #include "compiler/contraction.h"
 
-enum { MAX_AXES = 24, MOST_RANDOM = 8 };
+enum { MAX_AXES = 24, LONGEST_DRAW = 2048 /* random numbers in one array */ };
 
 typedef enum AxisKind {
     AXIS_PLAIN,
@@ -40,6 +40,7 @@ typedef enum ExprKind {
     X_DIV,      /* in[0] / constant, rounded down; in[0] is never negative */
     X_MOD,      /* in[0] mod constant, likewise */
     X_INDEX_OF, /* the value in[0] as an index */
+    X_SAFE,     /* in[0] where the condition in[1] is true, else `constant`: an offset that may be loaded from anyway */
     /* bool, of indices */
     X_RANGE,    /* other <= in[0] < constant */
     X_BOTH,     /* in[0] and in[1] */
@@ -47,11 +48,12 @@ typedef enum ExprKind {
     /* values */
     X_NUMBER,   /* number */
     X_VALUE_OF, /* the index in[0] as a value */
-    X_LOAD,     /* element in[0] of `tensor`; `number` where in[1], if there is one, is false */
+    X_LOAD,     /* element in[0] of `tensor`; where in[1], if there is one, is false: `number` if `other`, else anything */
     X_TABLE,    /* element in[0] of the constant `node`; likewise */
     X_RESULT,   /* of the reduction `constant` */
     X_RUN,      /* RunScalar `constant`, setting `other` */
-    X_RANDOM,   /* of path hash `hash`: element in[0], sample in[1] (one operand: the same for all samples) */
+    X_RANDOM,   /* of path hash `hash`: element in[0]; if other & 1, sample in[1], else the same for all samples; if
+                 * other & 2, the last operand is the element at the start of the innermost loop, along which they follow */
     X_OP,       /* `op` of the operands */
 } ExprKind;
 
@@ -82,6 +84,7 @@ typedef struct Exprs {
     int *slots, slot_count;
     Axis axis[MAX_AXES];
     int axis_count;
+    int innermost;      /* + 1; loads whose guard does not change with that axis become loads from a safe offset; 0: none do */
 } Exprs;
 
 /* ---- expr.c */
@@ -99,8 +102,8 @@ Expr *expr_both(Exprs *, Expr *, Expr *);        /* NULL: true */
 Expr *expr_alive(Exprs *, Expr *sample);
 Expr *expr_number(Exprs *, double, Dtype);
 Expr *expr_value_of(Exprs *, Expr *index, Dtype);
-Expr *expr_load(Exprs *, const Tensor *, Expr *offset, Expr *guard, double otherwise);
-Expr *expr_table(Exprs *, const Node *, Expr *offset, Expr *guard, double otherwise);
+Expr *expr_load(Exprs *, const Tensor *, Expr *offset, Expr *guard);
+Expr *expr_table(Exprs *, const Node *, Expr *offset, Expr *guard);
 Expr *expr_select(Exprs *, Expr *condition, Expr *value, double otherwise); /* condition NULL: value */
 Expr *expr_result(Exprs *, int reduction, Dtype, uint32_t axes, int pass, const Node *hint);
 Expr *expr_run(Exprs *, int64_t scalar, int64_t setting);
@@ -129,7 +132,7 @@ struct Evaluation {
 /* sample: NULL for nodes that are the same for all samples; guard: the element exists where it is true; NULL: always */
 Expr *evaluate(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
 Expr *evaluate_own(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard); /* `stored` is not asked */
-enum { MOST_UNROLLED = 32 };
+enum { MOST_UNROLLED = 4 }; /* longer chains of maxima are more than gcc makes vectors of */
 bool window_is_unrolled(const Node *);          /* small windows are element-wise expressions */
 bool node_is_loop_reduction(const Node *);      /* sums over axes of a nest: all others are element-wise */
 /* the axes of the nest that makes the node: samples first, then for a reduction what it runs over, else its shape. The
@@ -170,9 +173,15 @@ struct Kernel {
     int number;
     const char *name;       /* "k12" */
     const char *title;      /* "relu(conv_1 + bias)" */
-    const char *text;       /* the function behind its name; equal for kernels that are shared */
+    const char *text;       /* the function behind its name */
+    /* Kernels that differ only in the paths of their random numbers share one body: */
+    uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
+    Kernel *body;           /* the first of them; NULL: no random numbers */
+    int body_users;
+    const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count;
+    bool small;             /* so little work that vector code is not worth the C compiler's time */
     Contraction *contraction;
     const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
     const Tensor **writes; int write_count;
@@ -183,6 +192,7 @@ const char *node_word(const Node *); /* fuse_roots.c: "relu": what readers call 
 void nest_finish(Nest *);
 /* emit_kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
 void kernel_print(const Kernel *, Text *);
-void kernel_print_canonical(const Kernel *, Text *); /* all names by number: equal texts, equal kernels */
+void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
+void kernel_print_canonical(const Kernel *, Text *); /* likewise, all names by number: equal texts, equal bodies */
 const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
 #endif

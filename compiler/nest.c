@@ -85,6 +85,27 @@ static void find_split(Split *s, const Expr *e)
     }
 }
 
+static void split_axis(Nest *nest, int axis, int64_t by)
+{
+    const Exprs *x = nest->exprs;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    to->axis_count = x->axis_count + 1;
+    for (int i = 0, k = 0; i < x->axis_count; i++, k++) {
+        to->axis[k] = x->axis[i];
+        if (i == axis) {
+            to->axis[k].extent = x->axis[i].extent / by;
+            to->axis[++k] = x->axis[i];
+            to->axis[k].extent = by;
+        }
+    }
+    for (int i = 0; i < x->axis_count; i++) {
+        int k = i + (i > axis);
+        axes[i] = i == axis ? expr_add(to, expr_scale(to, expr_axis(to, i), by), expr_axis(to, i + 1)) : expr_axis(to, k);
+    }
+    move_to(nest, to, axes);
+}
+
 static bool split_one(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -95,22 +116,7 @@ static bool split_one(Nest *nest)
             find_split(&s, x->all[i]);
     if (s.axis < 0 || x->axis_count == MAX_AXES)
         return false;
-    Exprs *to = NEW(Exprs);
-    Expr *axes[MAX_AXES];
-    to->axis_count = x->axis_count + 1;
-    for (int i = 0, k = 0; i < x->axis_count; i++, k++) {
-        to->axis[k] = x->axis[i];
-        if (i == s.axis) {
-            to->axis[k].extent = x->axis[i].extent / s.by;
-            to->axis[++k] = x->axis[i];
-            to->axis[k].extent = s.by;
-        }
-    }
-    for (int i = 0; i < x->axis_count; i++) {
-        int k = i + (i > s.axis);
-        axes[i] = i == s.axis ? expr_add(to, expr_scale(to, expr_axis(to, i), s.by), expr_axis(to, i + 1)) : expr_axis(to, k);
-    }
-    move_to(nest, to, axes);
+    split_axis(nest, s.axis, s.by);
     return true;
 }
 
@@ -248,7 +254,7 @@ static void join_axes(Nest *nest)
 
 /* ---- order */
 
-enum { SAMPLES_GUESS = 64 };
+enum { SAMPLES_GUESS = 64, SHORTEST_DRAW = 64 };
 
 /* a good innermost axis has stride 1 in most of the elements that are touched */
 static void score(const Expr *offset, double weight, const Exprs *x, double *scores)
@@ -303,6 +309,37 @@ static void order_axes(Nest *nest)
     move_to(nest, to, axes);
 }
 
+/* random numbers are drawn for a stretch of the innermost loop at once, which should fit into the first cache */
+static void shorten_random(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    int inner = x->axis_count - 1;
+    bool draws = false;
+    for (int i = 0; i < x->count && inner >= 0; i++)
+        draws = draws || (x->all[i]->kind == X_RANDOM && expr_factor(x->all[i]->in[0], inner) == 1);
+    if (!draws || x->axis[inner].samples || x->axis[inner].extent <= LONGEST_DRAW || x->axis_count == MAX_AXES)
+        return;
+    for (int64_t by = LONGEST_DRAW; by >= SHORTEST_DRAW; by--)
+        if (x->axis[inner].extent % by == 0) {
+            split_axis(nest, inner, by);
+            return;
+        }
+}
+
+/* guards that do not change in the innermost loop do not stand in it */
+static void free_loads(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    to->axis_count = to->innermost = x->axis_count;
+    for (int i = 0; i < x->axis_count; i++)
+        to->axis[i] = x->axis[i];
+    for (int i = 0; i < x->axis_count; i++)
+        axes[i] = expr_axis(to, i);
+    move_to(nest, to, axes);
+}
+
 enum { LONG_SUM = 1024 };
 
 void nest_finish(Nest *nest)
@@ -312,6 +349,8 @@ void nest_finish(Nest *nest)
     sort_axes(nest);
     join_axes(nest);
     order_axes(nest);
+    shorten_random(nest);
+    free_loads(nest);
     const Exprs *x = nest->exprs;
     bool any = false, samples = false;
     double count = 1;

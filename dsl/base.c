@@ -53,6 +53,8 @@ const char *copy_text(const char *text, size_t length)
 
 static const char *vformat(const char *pattern, va_list arguments)
 {
+    if (pattern == NULL) /* else gcc, with UBSan, follows this case to the second vsnprintf and warns of it */
+        die("no format");
     va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, pattern, again);

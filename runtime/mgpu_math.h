@@ -291,8 +291,8 @@ static inline float mgpu_sqrtf(float a) { return sqrtf(a); }
 #define MGPU_ORDER(name, type)                                                                                            \
     static inline type mgpu_minimum_##name(type a, type b) { return a < b ? a : b; }                                      \
     static inline type mgpu_maximum_##name(type a, type b) { return a > b ? a : b; }                                      \
-    static inline bool mgpu_beats_##name(type b, type best) { return b > best || (b != b && best == best); }                \
-    static inline type mgpu_larger_##name(type best, type b) { return mgpu_beats_##name(b, best) ? b : best; }
+    static inline type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }                    \
+    static inline bool mgpu_beats_##name(type b, type best) { return b > best || (b != b && best == best); }
 MGPU_ORDER(f32, float)
 MGPU_ORDER(f64, double)
 MGPU_ORDER(i32, int32_t)

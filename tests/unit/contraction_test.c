@@ -1,9 +1,9 @@
 /* contraction_test: kernels of compiler/contraction.c against the interpreter.
  *
  * Every case is an EINSUM, CONVOLVE or CONVOLVE_WEIGHT with shapes, shards and memory orders; the first are chosen, the
- * others drawn from a fixed seed. All kernels are printed into one file, which is built once per instruction set and
- * loaded; buffers are exactly as large as promised and the result holds NaN before the call. The arguments, if any, are
- * the compiler and its flags: contraction_test gcc -O3 -march=native */
+ * others drawn from a fixed seed. All kernels are printed into one file, which is built and loaded; they run once for every
+ * instruction set of the library that this machine has. Buffers are exactly as large as promised and the result holds NaN
+ * before the call. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "compiler/contraction.h"
+#include "runtime/contract.h"
 #include "runtime/mgpu.h"
 
 #ifndef MGPU_SOURCE
@@ -365,44 +366,62 @@ static const char *run_case(const Case *item, mgpu_kernel_function *kernel, cons
 
 static int failures;
 
-static void run_all(const char *folder, int number, const char *compiler, const char *flags, double **expected)
+typedef struct Library { /* of kernels: what they call, and themselves */
+    mgpu_contract_function **contract_f32, **contract_f64;
+    mgpu_kernel_function *const *table;
+} Library;
+
+static void run_all(const Library *library, const char *name, double **expected)
 {
-    char library[512], command[4096];
-    snprintf(library, sizeof library, "%s/kernels%d.so", folder, number);
-#ifdef __SANITIZE_ADDRESS__
-    const char *sanitizers = "-g -fsanitize=address,undefined -fno-sanitize-recover=undefined";
-#else
-    const char *sanitizers = "";
-#endif
-    const char *warnings = "-std=c11 -Wall -Wextra -Wshadow -Wconversion -Werror";
-    snprintf(command, sizeof command, "%s %s %s %s -I%s -fPIC -shared -o %s %s/kernels.c", compiler, flags, sanitizers, warnings,
-             MGPU_SOURCE, library, folder);
-    if (system(command) != 0) {
-        printf("not ok build with %s %s: %s\n", compiler, flags, command);
-        failures++;
-        return;
-    }
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL) {
-        printf("not ok load: %s\n", dlerror());
-        failures++;
-        return;
-    }
-    mgpu_kernel_function *const *table = (mgpu_kernel_function *const *)dlsym(handle, "table");
     int wrong_cases = 0;
     for (int i = 0; i < case_count; i++) {
-        const char *wrong = run_case(&cases[i], table[i], expected[i]);
+        const char *wrong = run_case(&cases[i], library->table[i], expected[i]);
         if (wrong == NULL)
             continue;
         wrong_cases++;
-        printf("not ok %s (%s): %s\n", cases[i].name, flags, wrong);
+        printf("not ok %s (%s): %s\n", cases[i].name, name, wrong);
     }
     failures += wrong_cases;
     if (wrong_cases == 0)
-        printf("ok %d contractions with %s %s\n", case_count, compiler, flags);
+        printf("ok %d contractions, %s\n", case_count, name);
 }
 
-int main(int argc, char **argv)
+/* all cases as kernels; the product that they call is a pointer, so that each of the library's can be put there */
+static void print_kernels(Text *text)
+{
+    text_add(text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\n"
+                   "extern mgpu_contract_function *contract_f32, *contract_f64;\n"
+                   "mgpu_contract_function *contract_f32, *contract_f64;\n"
+                   "#define mgpu_contract_f32 contract_f32\n#define mgpu_contract_f64 contract_f64\n");
+    for (int i = 0; i < case_count; i++)
+        contraction_print(cases[i].plan, format("kernel%d", i), text);
+    text_add(text, "extern mgpu_kernel_function *const table[];\nmgpu_kernel_function *const table[] = {");
+    for (int i = 0; i < case_count; i++)
+        text_add(text, "kernel%d, ", i);
+    text_add(text, "};\n");
+}
+
+static const char *load(Library *library, const char *folder)
+{
+    Text text = {0};
+    print_kernels(&text);
+    FILE *file = fopen(format("%s/kernels.c", folder), "w");
+    if (file == NULL || fwrite(text.data, 1, text.length, file) != text.length || fclose(file) != 0)
+        return "the kernels cannot be written";
+    const char *command = format("cc -std=c11 -Wall -Wextra -Wshadow -Wconversion -Werror -I%s -fPIC -shared -o %s/kernels.so "
+                                 "%s/kernels.c", MGPU_SOURCE, folder, folder);
+    if (system(command) != 0)
+        return command;
+    void *handle = dlopen(format("%s/kernels.so", folder), RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        return dlerror();
+    library->contract_f32 = (mgpu_contract_function **)dlsym(handle, "contract_f32");
+    library->contract_f64 = (mgpu_contract_function **)dlsym(handle, "contract_f64");
+    library->table = (mgpu_kernel_function *const *)dlsym(handle, "table");
+    return NULL;
+}
+
+int main(void)
 {
     char folder[] = "/tmp/contraction_test.XXXXXX";
     if (mkdtemp(folder) == NULL) {
@@ -414,34 +433,23 @@ int main(int argc, char **argv)
         drawn_cases(i == 0 ? F64 : F32, 60);
     }
     double **expected = NEW_ARRAY(double *, case_count);
-    Text text = {0};
-    text_add(&text, "#include \"runtime/mgpu.h\"\n#include \"runtime/mgpu_gemm.h\"\n");
     for (int i = 0; i < case_count; i++) {
         Interpretation run = {.samples = cases[i].samples, .leaf = leaf, .context = &cases[i],
                               .values = NEW_ARRAY(double *, cases[i].graph->node_count)};
         interpret(cases[i].graph, &run);
         expected[i] = run.values[cases[i].node->id];
-        contraction_print(cases[i].plan, format("kernel%d", i), &text);
     }
-    text_add(&text, "extern mgpu_kernel_function *const table[];\nmgpu_kernel_function *const table[] = {");
-    for (int i = 0; i < case_count; i++)
-        text_add(&text, "kernel%d, ", i);
-    text_add(&text, "};\n");
-    FILE *file = fopen(format("%s/kernels.c", folder), "w");
-    fwrite(text.data, 1, text.length, file);
-    fclose(file);
-    if (argc > 1) {
-        Text flags = {0};
-        for (int i = 2; i < argc; i++)
-            text_add(&flags, " %s", argv[i]);
-        run_all(folder, 0, argv[1], text_of(&flags), expected);
-    } else {
-        run_all(folder, 0, "cc", "-O2 -march=native", expected);
-#ifdef __x86_64__
-        run_all(folder, 1, "cc", "-O1", expected);
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-            run_all(folder, 2, "cc", "-O1 -mavx2 -mfma", expected);
-#endif
+    Library library = {0};
+    const char *wrong = load(&library, folder);
+    if (wrong != NULL) {
+        printf("not ok build of the kernels: %s\n", wrong);
+        failures++;
+    }
+    const mgpu_contract_variant *variant;
+    for (int i = 0; wrong == NULL && (variant = mgpu_contract_choice(i)) != NULL; i++) {
+        *library.contract_f32 = i == 0 ? mgpu_contract_f32 : variant->f32; /* the first one as programs call it */
+        *library.contract_f64 = i == 0 ? mgpu_contract_f64 : variant->f64;
+        run_all(&library, variant->name, expected);
     }
     if (system(format("rm -r %s", folder)) != 0)
         printf("not ok remove %s\n", folder);

@@ -17,8 +17,11 @@
 #ifndef MGPU_SOURCE
 #define MGPU_SOURCE "."
 #endif
+#ifndef MGPU_BINARY
+#define MGPU_BINARY "build"
+#endif
 
-enum { SAMPLES = 5, FIRST_SAMPLE = 40, STEP = 3, SEED = 11, RANDOM_GRAPHS = 150, MOST_ELEMENTS = 400 };
+enum { SAMPLES = 5, FIRST_SAMPLE = 40, STEP = 3, SEED = 11, RANDOM_GRAPHS = 100, MOST_ELEMENTS = 400 };
 
 static uint64_t random_state;
 
@@ -717,8 +720,8 @@ static char *fill(const Case *c, const Tensor *t)
 {
     const Model *m = c->graph->model;
     int64_t bytes = tensor_bytes(t, SAMPLES);
-    char *memory = malloc((size_t)bytes + 64);
-    memset(memory, 0xFF, (size_t)bytes + 64); /* NaN: what is read must have been written */
+    char *memory = malloc((size_t)bytes + 8);
+    memset(memory, 0xFF, (size_t)bytes); /* NaN: what is read must have been written */
     if (t->kind == TENSOR_INPUT)
         for (int64_t i = 0; i < SAMPLES * shape_count(&t->shape); i++)
             put(t->dtype, memory, i, c->input[t->index][i]);
@@ -814,8 +817,8 @@ static const mgpu_kernel *load(int argc, char **argv)
         text_add(&command, "%s -std=gnu11 -O1 -Wall -Werror", compiler && *compiler ? compiler : "cc");
     for (int i = 1; i < argc; i++)
         text_add(&command, "%s ", argv[i]);
-    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -shared -fPIC -I%s/runtime %s -o %s -lm", MGPU_SOURCE,
-             source, library);
+    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -shared -fPIC -I%s/runtime %s", MGPU_SOURCE, source);
+    text_add(&command, " %s/lib/mgpuc/libmgpu.a -o %s -lm", MGPU_BINARY, library);
     if (system(text_of(&command)) != 0) {
         report("the C compiler takes the kernels", text_of(&command));
         return NULL;

@@ -1,4 +1,4 @@
-/* mgpu_gemm_real.h: the product of mgpu_gemm.h for one element type. Included once for each with MGPU_REAL and
+/* contract_real.h: the product of contract_product.h for one element type. Included once for each with MGPU_REAL and
  * MGPU_NAME(name) defined; the parts, small to large: vectors, copying runs, packing, the product in registers, blocks. */
 typedef MGPU_REAL MGPU_NAME(vector) __attribute__((vector_size(MGPU_VECTOR_BYTES)));
 typedef MGPU_REAL MGPU_NAME(anywhere) /* a vector in memory, at any element */
@@ -193,7 +193,7 @@ MGPU_TILES_WIDE(14)
 
 /* by mgpu_tile_size, vectors, form of A */
 #define MGPU_FORMS(rows, vectors) {MGPU_NAME(tile_##rows##_##vectors##_columns), MGPU_NAME(tile_##rows##_##vectors##_rows)}
-static MGPU_UNUSED MGPU_NAME(tile) *const MGPU_NAME(tiles)[][2][2] = {
+static MGPU_NAME(tile) *const MGPU_NAME(tiles)[][2][2] = {
     {MGPU_FORMS(2, 1), MGPU_FORMS(2, 2)},
     {MGPU_FORMS(4, 1), MGPU_FORMS(4, 2)},
 #if MGPU_VECTOR_BYTES == 16
@@ -470,7 +470,7 @@ MGPU_NOINLINE void MGPU_NAME(clear_result)(const mgpu_product *product, MGPU_REA
     }
 }
 
-/* ---- one phase of a contraction, and all of it */
+/* ---- one phase of a contraction, and all of them */
 
 MGPU_NOINLINE void MGPU_NAME(multiply_batch)(const mgpu_product *product, const MGPU_REAL *a, const MGPU_REAL *b, MGPU_REAL *c,
                                              MGPU_REAL *workspace)
@@ -535,9 +535,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(const mgpu_product *product, const 
     }
 }
 
-/* workspace: MGPU_BLOCK_A_BYTES + MGPU_BLOCK_B_BYTES, or less where the table's m, n and k need less */
-MGPU_NOINLINE void MGPU_NAME(contract)(const mgpu_contraction *table, const void *a, const void *b, void *c, void *workspace,
-                                       int64_t samples)
+MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, const void *a, const void *b, void *c,
+                                              void *workspace, int64_t samples)
 {
     mgpu_product product;
     int64_t phases = 1;

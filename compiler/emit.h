@@ -1,0 +1,57 @@
+/* emit.h: what the files of the C printer share.
+ *
+ *   emit_text.c     names, literals, lines; an expression as C
+ *   emit_nest.c     a nest as loops
+ *   emit_kernels.c  functions, and the file of all kernels
+ */
+#ifndef MGPU_EMIT_H
+#define MGPU_EMIT_H
+
+#include "compiler/kernel.h"
+
+/* how tightly an expression's text binds: C's levels */
+typedef enum Level { LEVEL_CHOICE, LEVEL_OR, LEVEL_AND, LEVEL_EQUAL, LEVEL_LESS, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY, LEVEL_ATOM } Level;
+
+typedef struct Shown { /* of one expression, while the loops are open in which it is known */
+    const char *text;
+    Level level;
+    bool wanted, deep, fixed; /* deep: used in a deeper loop; fixed: must have a name (its tensor is overwritten) */
+    int uses, depth;
+    const char *row;          /* its element in an array that holds it from one pass to the next; NULL: none */
+    int row_pass;             /* the pass that fills it */
+} Shown;
+
+typedef struct Printer {
+    const Kernel *kernel;
+    const Nest *nest;
+    Text *t;
+    bool canonical;       /* all names by number: to find equal kernels */
+    bool by_path;         /* paths of random numbers are a parameter */
+    Map names;            /* taken */
+    int unnamed;
+    const char **argument; int argument_count;
+    const Tensor **tensor;
+    const Node **table; const char **table_name; int table_count;
+    Shown *shown;
+    const char *axis_name[MAX_AXES];
+    const char **result;  /* per reduction: accumulator, then result */
+    int indent;
+    int loop[MAX_AXES], loops; /* axes of the open and coming loops of a region, outermost first */
+    const char *tile_start, *tile_width; /* columns: NULL: one tile */
+} Printer;
+
+extern const char *const C_TYPE[DTYPES];
+
+const char *emit_name(Printer *, const char *wish);       /* a C name like `wish` that nothing else in the kernel has */
+const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
+void emit_line(Printer *, const char *pattern, ...) PRINTF(2, 3);
+void emit_close(Printer *);                               /* the brace of the innermost block */
+const char *emit_literal(double, Dtype);                  /* reads back as the same number */
+const char *emit_operand(Printer *, const Expr *, Level); /* its text, in parentheses if it binds less tightly */
+const char *emit_argument(Printer *, const Tensor *);     /* the pointer to a tensor */
+const char *emit_key(const Printer *, const Expr *random);
+const char *emit_draw_place(Printer *, const Expr *random); /* sample and step of a random number */
+const char *emit_expr(Printer *, const Expr *, Level *);  /* the operands' texts are known */
+bool emit_written(const Kernel *, const Tensor *);
+void emit_nest(Printer *, const Nest *);
+#endif

@@ -1,0 +1,43 @@
+/* contract.c: mgpu_contract_f32 and _f64: every call goes to the product for the best instruction set that the processor
+ * and the system have. Asking is a few loads: the answers lie ready in the C compiler's library. */
+#include "runtime/contract.h"
+
+#include <stddef.h>
+
+static bool has_avx2(void)
+{
+#if defined(__x86_64__)
+    return mgpu_contract_avx2.f32 != NULL && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+static bool has_avx512(void)
+{
+#if defined(__x86_64__)
+    return mgpu_contract_avx512.f32 != NULL && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+const mgpu_contract_variant *mgpu_contract_choice(int number)
+{
+    if (has_avx512() && number-- == 0)
+        return &mgpu_contract_avx512;
+    if (has_avx2() && number-- == 0)
+        return &mgpu_contract_avx2;
+    return number == 0 ? &mgpu_contract_base : NULL;
+}
+
+void mgpu_contract_f32(const mgpu_contraction *table, const void *a, const void *b, void *c, void *workspace, int64_t samples)
+{
+    mgpu_contract_choice(0)->f32(table, a, b, c, workspace, samples);
+}
+
+void mgpu_contract_f64(const mgpu_contraction *table, const void *a, const void *b, void *c, void *workspace, int64_t samples)
+{
+    mgpu_contract_choice(0)->f64(table, a, b, c, workspace, samples);
+}

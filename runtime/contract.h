@@ -1,0 +1,17 @@
+/* contract.h: the product of mgpu_gemm.h, once for every instruction set that the library may meet. */
+#ifndef MGPU_CONTRACT_H
+#define MGPU_CONTRACT_H
+
+#include "runtime/mgpu_gemm.h"
+
+typedef void mgpu_contract_function(const mgpu_contraction *, const void *a, const void *b, void *c, void *workspace,
+                                    int64_t samples);
+
+/* f32 and f64 are NULL where the library is not built for the instruction set */
+typedef struct mgpu_contract_variant { const char *name; mgpu_contract_function *f32, *f64; } mgpu_contract_variant;
+
+extern const mgpu_contract_variant mgpu_contract_base, mgpu_contract_avx2, mgpu_contract_avx512;
+
+/* the variants that run here, the fastest first, then NULL */
+const mgpu_contract_variant *mgpu_contract_choice(int number);
+#endif
