@@ -387,9 +387,7 @@ static const char *equation_text(const Contraction *plan)
 static void print_comment(const Contraction *plan, Text *text)
 {
     const Node *node = plan->node;
-    const Place *at = node->at;
-    while (at != NULL && at->caller != NULL)
-        at = at->caller;
+    const Place *at = users_place(node->at);
     text_add(text, "/* ");
     if (node->path != NULL && node->path[0] != 0)
         text_add(text, "%s, ", node->path);

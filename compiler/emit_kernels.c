@@ -137,18 +137,16 @@ void emit_kernels(const Program *program, Text *t)
             continue;
         }
         text_add(t, "/* %s: %s", k->name, k->title);
-        if (k->at && k->at->source)
-            text_add(t, "  %s:%d", k->at->source->file, k->at->line);
+        const Place *user = users_place(k->at);
+        if (user && user->source)
+            text_add(t, "  %s:%d", user->source->file, user->line);
         text_add(t, " */\n");
         emit_function(k, t);
     }
     text_add(t, "\nconst mgpu_kernel mgpu_kernels[] = {\n");
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];
-        const Place *at = k->at;
-        while (at && at->source && at->source->library && at->caller)
-            at = at->caller;
-        text_add(t, "    {\"%s\", %s, %d},\n", k->name, k->name, at ? at->line : 0);
+        text_add(t, "    {\"%s\", %s, %d},\n", k->name, k->name, users_line(k->at));
     }
     if (!program->kernel_count)
         text_add(t, "    {\"\", 0, 0},\n");

@@ -60,7 +60,7 @@ static void emit_model(const Model *m, Text *t)
         for (int k = 0; k < v->shape.rank; k++)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
         text_add(t, "%s}, %s, %s}, /* line %d */\n", v->shape.rank ? "" : "0", KIND[v->kind],
-                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", v->at ? v->at->line : 0);
+                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", users_line(v->at));
     }
     if (!m->variable_count)
         text_add(t, "    {{0}, {0}, 0, false}\n");
@@ -134,7 +134,7 @@ static void emit_model(const Model *m, Text *t)
         quote(t, m->layers[i].name);
         text_add(t, ", ");
         tensor(t, "", F32, &m->layers[i].shape);
-        text_add(t, ", %lld, %d},\n", (long long)m->layers[i].parameters, m->layers[i].at ? m->layers[i].at->line : 0);
+        text_add(t, ", %lld, %d},\n", (long long)m->layers[i].parameters, users_line(m->layers[i].at));
     }
     if (!m->layer_count)
         text_add(t, "    {0}\n");

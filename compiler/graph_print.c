@@ -80,11 +80,8 @@ static void print_node(const Node *n, Text *t, int indent)
             text_add(t, " %s", n->name);
         if (path)
             text_add(t, " in %s", n->path);
-        const Place *user = n->at; /* the line of the user's own file that led here */
-        while (line && user->source->library && user->caller)
-            user = user->caller;
         if (line)
-            text_add(t, " line %d", user->line);
+            text_add(t, " line %d", users_line(n->at));
     }
     text_add(t, "\n");
 }

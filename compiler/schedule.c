@@ -71,13 +71,6 @@ static int kernel_number(const Program *p, const KernelNumber *numbers, const Ke
     return found->number;
 }
 
-static int line_of(const Place *at) /* in the model: of the call that led into the library */
-{
-    while (at && at->caller)
-        at = at->caller;
-    return at && !(at->source && at->source->library) ? at->line : 0;
-}
-
 /* ---- operations */
 static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const char *label)
 {
@@ -159,7 +152,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     double flops = (task->flops + task->flops_per_sample * samples) / FLOPS_PER_US;
     double bytes = (task->bytes + task->bytes_per_sample * samples) / BYTES_PER_US;
     op->time_us = flops > bytes ? flops : bytes;
-    op->line = line_of(task->at);
+    op->line = users_line(task->at);
 }
 
 static void add_reduce(Builder *b, int group) /* shared memory: each device sums its part of all, then takes the others */
@@ -170,7 +163,7 @@ static void add_reduce(Builder *b, int group) /* shared memory: each device sums
     add_write(op, a);
     int devices = b->plan->devices;
     op->time_us = MEETING_US + 2 * bytes_us(&a, 1) * (devices - 1) / devices;
-    op->line = line_of(b->order->groups[group].at);
+    op->line = users_line(b->order->groups[group].at);
 }
 
 static void add_ops(Builder *b, const KernelNumber *kernels)

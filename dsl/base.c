@@ -228,6 +228,19 @@ static void show_line(const Place *at)
     fprintf(stderr, "\n    %*s^\n", at->column - 1 - from > 0 ? at->column - 1 - from : 0, "");
 }
 
+const Place *users_place(const Place *at)
+{
+    while (at && at->source && at->source->library && at->caller)
+        at = at->caller;
+    return at;
+}
+
+int users_line(const Place *at)
+{
+    at = users_place(at);
+    return at && at->source && !at->source->library ? at->line : 0;
+}
+
 static void report(const Place *at, const char *kind, const char *message)
 {
     fflush(stdout);
@@ -235,10 +248,8 @@ static void report(const Place *at, const char *kind, const char *message)
         fprintf(stderr, "mgpuc: %s: %s\n", kind, message);
         return;
     }
-    /* the innermost call in the user's own files is where the mistake is most likely to be mended */
-    const Place *user = at;
-    while (user->source->library && user->caller)
-        user = user->caller;
+    /* the user's own call is where the mistake is most likely to be mended */
+    const Place *user = users_place(at);
     fprintf(stderr, "%s:%d:%d: %s: %s\n", user->source->file, user->line, user->column, kind, message);
     show_line(user);
     const Place *chain[16];

@@ -65,6 +65,10 @@ typedef struct Place {
     const char *layer;          /* the name of that layer; NULL likewise */
 } Place;
 
+/* the innermost place in a file of the user's own on the way to `at`, which may lie in the library; NULL for NULL */
+const Place *users_place(const Place *at);
+int users_line(const Place *at); /* its line; 0 if there is none */
+
 /* file:line:col: error: message, the line, a caret; "in 'conv', called here:" chains, the user's call first. Exit 1. */
 _Noreturn void error_at(const Place *at, const char *pattern, ...) PRINTF(2, 3);
 _Noreturn void verror_at(const Place *at, const char *pattern, va_list arguments);

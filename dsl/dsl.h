@@ -32,9 +32,4 @@ typedef struct Settings { /* what the command line says */
     const char *model; /* --model NAME; NULL: the only one */
 } Settings;
 Model *elaborate(const Tree *file, const Settings *);
-
-/* ---- layers.c: the table of `mgpuc check` */
-int64_t model_parameters(const Model *); /* elements of all weights */
-void layers_print(const Model *, Text *);
-void layers_print_json(const Model *, Text *); /* "parameters":N,"layers":[...], without braces around it */
 #endif
