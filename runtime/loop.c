@@ -36,6 +36,7 @@ typedef struct Run {
     char *folder;                  /* where to save; NULL: nowhere */
     bool saved;
     _Atomic int signal;            /* that asks to stop; 0: none */
+    _Atomic bool finished;         /* nobody needs to watch for one any more */
 } Run;
 
 /* ---- signals */
@@ -56,6 +57,8 @@ static void *watch_signals(void *argument)
         int number;
         if (sigwait(&set, &number) != 0)
             continue;
+        if (atomic_load(&run->finished))
+            return NULL;
         if (atomic_load(&run->signal))
             _exit(128 + number);
         static const char MESSAGE[] = "\ninterrupted: the step is finished and the run saved; once more ends it at once\n";
@@ -304,7 +307,8 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     mgpu_report_end(run.reporter, run.at.step, run.at.epoch, status);
     if (run.saved)
         printf("saved in %s\n", run.folder);
-    pthread_cancel(watcher);
+    atomic_store(&run.finished, true);
+    pthread_kill(watcher, SIGTERM); /* wakes it; a cancelled thread would leave its stack poisoned under ASan */
     pthread_join(watcher, NULL);
     close_run(&run);
     return status;
