@@ -113,7 +113,8 @@ static bool is_clang(const char *cc)
 static const char *const KERNEL_FLAGS[] = {"-O2", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
                                            "-fno-trapping-math", "-DMGPU_KERNELS"};
 /* for gcc: the vectoriser, without two passes that keep it from pooling and masking loops (measured: the kernels of
- * mnist_cnn 44 -> 23 ms); clang vectorises at -O2 and knows none of them */
+ * mnist_cnn 44 -> 23 ms); clang vectorises at -O2 and knows none of them. -fno-thread-jumps is needed for right results:
+ * with it on, gcc 12 reads uninitialised lanes in simd loops that reduce a maximum, a sum and a conditional sum. */
 static const char *const GCC_FLAGS[] = {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps"};
 
 void link_program(const Options *o, const char *program_c, const char *kernels_c, const char *output)

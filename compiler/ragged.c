@@ -9,5 +9,7 @@
 Graph *specialise(Graph *g, bool ragged)
 {
     const Model *m = g->model;
-    return simplify_assuming(g, !ragged, !ragged && m->accumulate <= 1 ? m->batch : 0);
+    /* evaluation goes by whole micro-batches: more samples than the batch where groups do not divide it */
+    bool known = !ragged && m->accumulate <= 1 && m->batch % (m->group > 0 ? m->group : 1) == 0;
+    return simplify_assuming(g, !ragged, known ? m->batch : 0);
 }

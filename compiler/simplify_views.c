@@ -226,6 +226,16 @@ static Node *rule_pad(Simplifier *s, Node *n)
     return simplify_node(s, graph_pad(s->target, a->in[0], before, after, n->data[0]));
 }
 
+/* every axis whole and forwards */
+static bool unslices_nothing(const Node *n)
+{
+    int r = n->shape.rank;
+    for (int i = 0; i < r; i++)
+        if (n->shape.extent[i] > 1 && n->ints[r + i] != 1)
+            return false;
+    return shape_equal(&n->in[0]->shape, &n->shape);
+}
+
 Node *rule_view(Simplifier *s, Node *n)
 {
     double v;
@@ -240,7 +250,7 @@ Node *rule_view(Simplifier *s, Node *n)
     case OP_BROADCAST: y = rule_broadcast(s, n); break;
     case OP_TRANSPOSE: y = rule_transpose(s, n); break;
     case OP_SLICE: y = rule_slice(s, n); break;
-    case OP_UNSLICE: y = shape_equal(&n->in[0]->shape, &n->shape) && n->ints[n->shape.rank] == 1 ? n->in[0] : NULL; break;
+    case OP_UNSLICE: y = unslices_nothing(n) ? n->in[0] : NULL; break;
     case OP_CONCAT: y = rule_concat(s, n); break;
     case OP_PAD: y = rule_pad(s, n); break;
     default: break;

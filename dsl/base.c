@@ -268,6 +268,16 @@ static void report(const Place *at, const char *kind, const char *message)
         if (i == 0)
             show_line(chain[i]);
     }
+    const Place *shown = user; /* how the program came there, through the user's own layers; a recursion once */
+    depth = 0;
+    for (const Place *p = user->caller; p && depth < COUNT(chain); p = p->caller) {
+        if (p->source == shown->source && p->line == shown->line && p->column == shown->column)
+            continue;
+        fprintf(stderr, "  called in %s:%d:%d\n", p->source->file, p->line, p->column);
+        show_line(p);
+        shown = p;
+        depth++;
+    }
 }
 
 void verror_at(const Place *at, const char *pattern, va_list arguments)

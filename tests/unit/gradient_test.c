@@ -106,6 +106,7 @@ static const Case CASES[] = {
     {OP_TRANSPOSE, "of three axes", 1, {S(2, 3, 4)}, INTS(2, 0, 1)}, {OP_TRANSPOSE, "size 1", 1, {S(1, 3)}, INTS(1, 0)},
     {OP_SLICE, "a part", 1, {S(5, 3)}, INTS(1, 0, 3, 2, 1, 1)}, {OP_SLICE, "steps", 1, {S(7)}, INTS(1, 3, 2)},
     {OP_SLICE, "backwards", 1, {S(5)}, INTS(4, 3, -2)}, {OP_SLICE, "size 1", 1, {S(4)}, INTS(2, 1, 1)},
+    {OP_SLICE, "flip of the second axis", 1, {S(3, 4)}, INTS(0, 3, 3, 4, 1, -1)},
     {OP_SLICE, "nothing", 1, {S(4)}, INTS(0, 0, 1)},
     {OP_UNSLICE, "steps", 1, {S(3)}, INTS(1, 2, 7)}, {OP_UNSLICE, "backwards", 1, {S(3, 1)}, INTS(4, 1, -2, 1, 5, 3)},
     {OP_CONCAT, "of two", 2, {S(2, 3), S(2, 1)}, INTS(1)}, {OP_CONCAT, "of three", 3, {S(1, 2), S(3, 2), S(0, 2)}, INTS(0)},
