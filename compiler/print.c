@@ -109,7 +109,7 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
         text_add(t, " (%s trained)", grouped(trained));
     double flops = step_flops(p);
     if (flops > 0)
-        text_add(t, ", %sFLOPs a sample and training step", magnitude(flops));
+        text_add(t, ", %s%sFLOPs a sample and training step", magnitude(flops), flops < 1000 ? " " : "");
     text_add(t, "\n");
     for (int i = 0; i < p->plan_count; i++) {
         const Plan *plan = &p->plans[i];

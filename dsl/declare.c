@@ -226,11 +226,11 @@ static const char *result_name(Elaborator *e, const Tree *t)
         name = format("%s_%d", name, (int)n);
     }
     const char *key = format("%s %s", kind, name);
-    const Tree *other = map_get(&e->result_names, key);
+    const Place *other = map_get(&e->result_names, key);
     if (other)
         error_tree(e, t, "two %s are called '%s' (the other one: line %d); name one of them: %s NAME = ...",
-                   t->kind == TREE_LOSS ? "losses" : t->kind == TREE_METRIC ? "metrics" : "outputs", name, other->line, kind);
-    map_set(&e->result_names, key, (void *)(uintptr_t)t);
+                   t->kind == TREE_LOSS ? "losses" : t->kind == TREE_METRIC ? "metrics" : "outputs", name, users_line(other), kind);
+    map_set(&e->result_names, key, (void *)(uintptr_t)place_of(e, t));
     return name;
 }
 

@@ -91,12 +91,12 @@ int declare_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype dtyp
     if (e->frame->loops[0])
         name = format("%s_%d", name, next_number(i->names, format("weight %s", t->text)));
     name = join(i->names->path, name);
-    const Tree *other = map_get(&e->variable_names, name);
+    const Place *other = map_get(&e->variable_names, name);
     if (other)
         error_tree(e, t, "two weights or states would be called '%s' (the other one: line %d); give one of the calls "
                          "another 'name ='",
-                   name, other->line);
-    map_set(&e->variable_names, name, (void *)(uintptr_t)t);
+                   name, users_line(other));
+    map_set(&e->variable_names, name, (void *)(uintptr_t)place_of(e, t));
     Variable v = {.name = name, .kind = kind, .dtype = dtype, .shape = shape, .trained = kind == WEIGHT,
                   .owner = kind == OPTIMIZER_STATE ? e->owner : -1, .at = place_of(e, t)};
     for (int k = 0; k < MAX_RANK; k++)

@@ -475,6 +475,18 @@ static void use_group(Elaborator *e, const Place *at, int64_t n)
                  n);
 }
 
+/* once for each call in the user's text */
+static void warn_of_shards(Elaborator *e, const Place *at)
+{
+    const Place *user = users_place(at);
+    const char *key = format("shard %s:%d:%d", user->source->file, user->line, user->column);
+    if (e->quiet || map_get(&e->warned, key))
+        return;
+    map_set(&e->warned, key, (void *)(uintptr_t)user);
+    warning_at(at, "statistics of \"shard\": results depend on the number of devices; a number of samples or \"batch\" "
+                   "does not");
+}
+
 static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
 {
     if (!e->in_model || e->in_init)
@@ -495,6 +507,7 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
     }
     if (group->kind == VALUE_STRING && strcmp(group->text, "shard") == 0) {
         e->model->shard_statistics = true;
+        warn_of_shards(e, at);
         return value_tensor(graph_group_sum(g, living(e, x), 0));
     }
     if (group->kind == VALUE_STRING)

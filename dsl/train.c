@@ -16,6 +16,11 @@ static const char *const SETTINGS[] = {"batch", "epochs", "steps", "lr", "decay"
 enum { READY = 10 }; /* so many of them work */
 static const char *const RULE_KEYS[] = {"lr", "decay", "frozen", "init", "optimizer", "clip"};
 
+static const struct { const char *word, *setting; } ELSEWHERE[] = { /* what other systems call them */
+    {"learning_rate", "lr"}, {"lr_rate", "lr"}, {"weight_decay", "decay"}, {"batch_size", "batch"},
+    {"num_epochs", "epochs"}, {"num_steps", "steps"}, {"random_seed", "seed"},
+};
+
 static int find_text(const char *name, const char *const *list, int count)
 {
     for (int k = 0; k < count; k++)
@@ -280,6 +285,20 @@ static void rule_assign(Elaborator *e, const Tree *t, const char *name)
     *(which == 0 ? &r->lr : &r->decay) = n;
 }
 
+static _Noreturn void unknown_setting(const Elaborator *e, const Tree *t, const char *name)
+{
+    for (int k = 0; k < COUNT(ELSEWHERE); k++)
+        if (strcmp(ELSEWHERE[k].word, name) == 0)
+            error_tree(e, t, "train has no setting '%s'; it is called '%s'", name, ELSEWHERE[k].setting);
+    const char *hint = did_you_mean(name, SETTINGS, COUNT(SETTINGS));
+    if (hint[0])
+        error_tree(e, t, "train has no setting '%s'%s", name, hint);
+    Text known = {0};
+    for (int k = 0; k < READY; k++)
+        text_add(&known, "%s%s", k ? ", " : "", SETTINGS[k]);
+    error_tree(e, t, "train has no setting '%s'; it has: %s", name, text_of(&known));
+}
+
 void train_assign(Elaborator *e, const Tree *t)
 {
     const Tree *names = t->first;
@@ -291,7 +310,7 @@ void train_assign(Elaborator *e, const Tree *t)
         return;
     }
     if (find_text(name, SETTINGS, COUNT(SETTINGS)) < 0)
-        error_tree(e, t, "train has no setting '%s'%s", name, did_you_mean(name, SETTINGS, COUNT(SETTINGS)));
+        unknown_setting(e, t, name);
     int set = find_set(e, name);
     if (set >= 0) {
         mark_set(e, name);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ten losses of every example in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
+"""Ten losses of every example, and of tests/models/layers.net, in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
 
     python3 tests/reference/make.py            needs torch and numpy; the tests themselves need neither
 
@@ -261,8 +261,38 @@ def custom_layer():
     return w, (28, 28), 8, loss, torch.optim.AdamW(w.values(), lr=1, weight_decay=0.01), rate
 
 
+def layers():
+    w = make({"c1.weight": (8, 1, 5, 5), "c1.bias": (8,), "b1.weight": (8,), "b1.bias": (8,), "dw.weight": (16, 1, 3, 3),
+              "dw.bias": (16,), "g.weight": (16, 4, 3, 3), "b2.weight": (16,), "b2.bias": (16,), "t.weight": (16, 6, 3, 3),
+              "t.bias": (6,), "gn.weight": (6,), "gn.bias": (6,), "fc.weight": (10, 6), "fc.bias": (10,), "w": (28, 28, 1),
+              "table.weight": (10, 5), "of.weight": (10, 5), "of.bias": (10,)})
+
+    def loss(x, label, first, step):
+        picture = x / 255
+        y = F.relu(batchnorm(w, conv(w, picture, "c1", 2, 2), "b1")).permute(0, 3, 1, 2)
+        y = F.conv2d(y, w["dw.weight"], w["dw.bias"], padding=1, groups=8)
+        y = F.conv2d(y, w["g.weight"], None, 2, 1, groups=4)
+        y = F.gelu(F.batch_norm(y, None, None, w["b2.weight"], w["b2.bias"], training=True))
+        y = F.conv_transpose2d(y, w["t.weight"], w["t.bias"], 2, 1)
+        y = F.leaky_relu(F.max_pool2d(y, 3, 2, 1), 0.2)
+        y = F.group_norm(F.avg_pool2d(y, 3, 2, 1, count_include_pad=False), 2, w["gn.weight"], w["gn.bias"])
+        z = dense(w, y.flip(3)[:, :, :, 1:].mean((2, 3)), "fc")
+        e, mask = (w["w"] - picture).abs(), x > 20
+        named = F.cross_entropy(dense(w, w["table.weight"][label], "of"), label)
+        return F.cross_entropy(z, label, label_smoothing=0.1) + (e * mask).sum() / mask.sum() + 0.5 * named
+
+    def rate(progress):  # cosine(0.1, end = 0.01, warmup = 2steps) of 10 steps
+        p = 0.2
+        t = min(max((progress - p) / (1 - p), 0), 1)
+        return 0.1 * progress / p if progress < p else 0.01 + 0.09 * 0.5 * (1 + math.cos(math.pi * (t - math.floor(min(t, 1 - 1e-6)))))
+
+    groups = [{"params": [v for k, v in w.items() if not k.endswith(".bias")], "weight_decay": 1e-3},
+              {"params": [v for k, v in w.items() if k.endswith(".bias")], "weight_decay": 0}]
+    return w, (28, 28, 1), 16, loss, torch.optim.SGD(groups, lr=1, momentum=0.9, nesterov=True), rate
+
+
 def main():
-    for example in (mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
+    for example in (layers, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
         w, shape, batch, loss, optimizer, rate = example()
         count = 2 * batch  # two steps an epoch, five epochs
         images, labels = idx(256, count, *shape), idx(10, count)
@@ -276,8 +306,8 @@ def main():
             if rate:
                 for group in optimizer.param_groups:
                     group["lr"] = rate(progress_of(step))
-            if example is custom_layer:
-                torch.nn.utils.clip_grad_norm_(w.values(), 1.0)
+            if example in (custom_layer, layers):
+                torch.nn.utils.clip_grad_norm_(w.values(), 1.0 if example is custom_layer else 0.5)
             optimizer.step()
             losses.append(value.item())
         text = "".join(f"{v:.17g}\n" for v in losses)
