@@ -267,7 +267,6 @@ void node_infer(Node *, bool over_samples);
 /* `--emit`: one line per node; the syntax is documented in docs/design.md. Deterministic. */
 void graph_print(const Graph *, Text *);
 double node_flops(const Node *);  /* of one sample if sharded */
-double node_bytes(const Node *);  /* of one sample if sharded */
 
 /* interpret.c: the slow, clear meaning of every operation, in double; the reference of tests.
  * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. */

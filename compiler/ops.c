@@ -703,11 +703,3 @@ double node_flops(const Node *n)
         product *= (double)w->shape.extent[i];
     return product;
 }
-
-double node_bytes(const Node *n)
-{
-    double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
-    for (int i = 0; i < n->inputs; i++)
-        bytes += (double)shape_count(&n->in[i]->shape) * dtype_bytes(n->in[i]->dtype);
-    return bytes;
-}

@@ -204,8 +204,6 @@ void map_set(Map *m, const char *key, void *value)
 
 /* ---- places and errors */
 
-static int warnings;
-
 static void show_line(const Place *at)
 {
     const char *line = at->source->text, *end = at->source->text + at->source->length;
@@ -299,10 +297,8 @@ void warning_at(const Place *at, const char *pattern, ...)
     va_start(arguments, pattern);
     report(at, "warning", vformat(pattern, arguments));
     va_end(arguments);
-    warnings++;
 }
 
-int warning_count(void) { return warnings; }
 
 void fail(int status, const char *pattern, ...)
 {

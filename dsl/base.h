@@ -73,7 +73,6 @@ int users_line(const Place *at); /* its line; 0 if there is none */
 _Noreturn void error_at(const Place *at, const char *pattern, ...) PRINTF(2, 3);
 _Noreturn void verror_at(const Place *at, const char *pattern, va_list arguments);
 void warning_at(const Place *at, const char *pattern, ...) PRINTF(2, 3);
-int warning_count(void);
 
 /* exit status of the command line: 0 done; 1 input is wrong; 2 usage; 3 the machine failed */
 _Noreturn void fail(int status, const char *pattern, ...) PRINTF(2, 3); /* "mgpuc: error: ..." */

@@ -163,10 +163,10 @@ struct Elaborator {
     int statement;           /* inside a loss, metric or output statement: no rows in the layer table */
 
     Instance *root;
-    Map variable_names;      /* name -> Tree, for uniqueness */
+    Map variable_names;      /* name -> Place, for uniqueness */
     Map random_paths;        /* of this pass: path -> (intptr) uses */
     const char *init_name;   /* the variable whose initialiser runs */
-    Map result_names;        /* of this pass: "loss name" -> Tree, and numbers of those in loops */
+    Map result_names;        /* of this pass: "loss name" -> Place, and numbers of those in loops */
     Map updates;             /* variable -> number of its ROLE_UPDATE among the results of train */
     Deferred *deferred;      /* updates of the region being built */
     int deferred_count;

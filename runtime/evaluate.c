@@ -41,13 +41,84 @@ static void collect(void *context, const Work *work)
     memcpy(r->values, work->report, (size_t)work->phase->report_count * sizeof(double));
 }
 
+/* of a metric of many elements, NAME[i,...] one behind the other: how many there are from the first on; else 1 */
+static int elements(const Evaluation *e, int first)
+{
+    const char *name = e->names[first], *bracket = strchr(name, '[');
+    int end = first + 1;
+    while (bracket && end < e->count && strncmp(e->names[end], name, (size_t)(bracket + 1 - name)) == 0)
+        end++;
+    return end - first;
+}
+
+static const char *number_text(double value, char text[32])
+{
+    snprintf(text, 32, "%.6g", isnan(value) ? (double)NAN : value); /* a nan has no sign */
+    return text;
+}
+
+/* the indices of NAME[i,...,j] that say the row: all but the last, but the only one of a vector */
+static int row_length(const char *indices)
+{
+    const char *comma = strrchr(indices, ',');
+    return (int)(comma ? comma - indices : (long)strlen(indices) - 1);
+}
+
+/* the elements of one metric: a column per last index, a row per index (or indices) before it */
+static void print_matrix(const Evaluation *e, int first, int count)
+{
+    const char *name = e->names[first];
+    int bracket = (int)(strchr(name, '[') + 1 - name), width = 0, head = 0;
+    char text[32];
+    for (int i = first; i < first + count; i++) {
+        const char *indices = e->names[i] + bracket;
+        int row = row_length(indices), column = (int)strlen(indices + row) - 2, number = (int)strlen(number_text(e->values[i], text));
+        head = row > head ? row : head;
+        width = number > width ? number : width;
+        width = column > width ? column : width;
+    }
+    printf("%.*s\n", bracket - 1, name);
+    const char *top = name + bracket;
+    int top_row = row_length(top);
+    if (top[top_row] == ',') {
+        printf("  %*s", head, "");
+        for (int i = first; i < first + count; i++) {
+            const char *indices = e->names[i] + bracket;
+            int row = row_length(indices);
+            if (row != top_row || strncmp(indices, top, (size_t)row) != 0)
+                break;
+            printf("  %*.*s", width, (int)strlen(indices + row) - 2, indices + row + 1);
+        }
+        putchar('\n');
+    }
+    const char *before = NULL;
+    for (int i = first; i < first + count; i++) {
+        const char *indices = e->names[i] + bracket;
+        int row = row_length(indices);
+        if (!before || row_length(before) != row || strncmp(before, indices, (size_t)row) != 0)
+            printf("%s  %*.*s", before ? "\n" : "", head, row, indices);
+        printf("  %*s", width, number_text(e->values[i], text));
+        before = indices;
+    }
+    putchar('\n');
+}
+
 static void print_result(const Evaluation *e)
 {
+    enum { MOST_ON_A_LINE = 8 }; /* elements of one metric */
     char text[32];
     printf("%s  samples %s", e->split, mgpu_grouped(e->samples, text));
-    for (int i = 0; i < e->count; i++)
-        printf("  %s %.6g", e->names[i], e->values[i]);
+    for (int i = 0, n; i < e->count; i += n) {
+        n = elements(e, i);
+        for (int j = i; j < i + n && n <= MOST_ON_A_LINE; j++)
+            printf("  %s %s", e->names[j], number_text(e->values[j], text));
+    }
     putchar('\n');
+    for (int i = 0, n; i < e->count; i += n) {
+        n = elements(e, i);
+        if (n > MOST_ON_A_LINE)
+            print_matrix(e, i, n);
+    }
 }
 
 static void evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Reporter *reporter)

@@ -10,13 +10,15 @@
 #include <string.h>
 #include <zlib.h>
 
+static const char TRUNCATED[] = "the file is truncated";
+
 typedef struct Source { gzFile file; const char *path, *where; } Source;
 
 static const char *read_error(const Source *s)
 {
     int code;
     const char *message = gzerror(s->file, &code);
-    return code == Z_ERRNO ? strerror(errno) : code == Z_OK || code == Z_BUF_ERROR ? "the file is truncated" : message;
+    return code == Z_ERRNO ? strerror(errno) : code == Z_OK || code == Z_BUF_ERROR ? TRUNCATED : message;
 }
 
 /* bytes read: fewer than asked at the end of the file or where its compression is broken (*error) */
@@ -35,7 +37,7 @@ static int64_t read_bytes(const Source *s, uint8_t *to, int64_t bytes, const cha
     }
     int code;
     if (done < bytes && !*error && (gzerror(s->file, &code), code == Z_BUF_ERROR))
-        *error = "the file is truncated";
+        *error = TRUNCATED;
     return done;
 }
 
@@ -84,7 +86,7 @@ static void read_header(const Source *s, Array *a)
     if (rank < 1 || rank > MGPU_MAX_RANK + 1)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d axes; 1 to %d are possible", s->where, s->path, rank, MGPU_MAX_RANK + 1);
     if (read_bytes(s, axes, 4 * rank, &error) < 4 * rank)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header is cut off: %s", s->where, s->path, error ? error : "the file is truncated");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header is cut off: %s", s->where, s->path, error ? error : TRUNCATED);
     a->dtype = (uint8_t)dtype;
     a->rank = rank - 1;
     a->samples = big_endian(axes);
@@ -109,8 +111,8 @@ static void read_elements(const Source *s, Array *a)
         done += read_bytes(s, a->data + done, room - done, &error);
     } while (done == room && room < bytes);
     if (done < bytes)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is truncated: its header promises %lld samples (%lld bytes), %lld bytes are there%s%s",
-                  s->where, s->path, (long long)a->samples, (long long)bytes, (long long)done, error ? ": " : "", error ? error : "");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: its header promises %lld samples (%lld bytes), %lld bytes are there",
+                  s->where, s->path, error ? error : TRUNCATED, (long long)a->samples, (long long)bytes, (long long)done);
     uint8_t more;
     if (read_bytes(s, &more, 1, &error) || error)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "there are bytes behind the last sample");

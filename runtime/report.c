@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
+enum { MOST_COLUMNS = 8 }; /* of a metric in the table; of one with more elements the log alone has them */
 
 struct Reporter {
     FILE *log;                 /* NULL: none */
@@ -44,6 +45,22 @@ double mgpu_report_value(const char *const *names, const double *values, int cou
         if (strcmp(names[i], name) == 0)
             return values[i];
     return NAN;
+}
+
+/* of a metric of many elements, NAME[i,...] one behind the other: how many there are from the first on; else 1 */
+static int elements(const Evaluation *e, int first)
+{
+    const char *name = e->names[first], *bracket = strchr(name, '[');
+    int end = first + 1;
+    while (bracket && end < e->count && strncmp(e->names[end], name, (size_t)(bracket + 1 - name)) == 0)
+        end++;
+    return end - first;
+}
+
+/* a number as it is printed: a nan has no sign */
+static double printed(double value)
+{
+    return isnan(value) ? (double)NAN : value;
 }
 
 static bool is_loss(const char *name)
@@ -166,12 +183,12 @@ static void print_start(const StartReport *s)
     printf("; %s step%s%s", mgpu_grouped(s->total_steps, a), s->total_steps == 1 ? "" : "s",
            s->step ? ", going on behind step " : "");
     printf("%s\n", s->step ? mgpu_grouped(s->step, b) : "");
-    printf("global batch %lld", (long long)p->batch);
+    printf("global batch %s", mgpu_grouped(p->batch, a));
     if (p->accumulate > 1)
-        printf(" in %lld micro-batches of %lld", (long long)p->accumulate, (long long)s->plan->micro);
+        printf(" in %s micro-batches of %s", mgpu_grouped(p->accumulate, a), mgpu_grouped(s->plan->micro, b));
     printf("; %d %s device%s with ", s->plan->devices, s->plan->kind, s->plan->devices == 1 ? "" : "s");
     for (int d = 0; d < s->plan->devices; d++)
-        printf("%s%lld", d ? " + " : "", (long long)s->plan->device[d].shard.share);
+        printf("%s%s", d ? " + " : "", mgpu_grouped(s->plan->device[d].shard.share, a));
     puts(p->accumulate > 1 ? " samples of each" : " samples");
     print_arenas(s);
     fflush(stdout);
@@ -227,10 +244,10 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
         return;
     r->printed_at = now;
     clear_live(r);
-    char rate[32], left[32];
+    char rate[32], left[32], epoch[32], of_epochs[32], step[32], of_steps[32];
     int64_t epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch;
-    printf("epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)s->epoch + 1, (long long)epochs,
-           (long long)((s->step - 1) % s->steps_per_epoch + 1), (long long)s->steps_per_epoch, loss);
+    printf("epoch %s/%s  step %s/%s  loss %.5g", mgpu_grouped(s->epoch + 1, epoch), mgpu_grouped(epochs, of_epochs),
+           mgpu_grouped((s->step - 1) % s->steps_per_epoch + 1, step), mgpu_grouped(s->steps_per_epoch, of_steps), printed(loss));
     if (!isnan(lr))
         printf("  lr %.4g", lr);
     printf("  %s samples/s", mgpu_grouped((int64_t)r->rate, rate));
@@ -302,16 +319,19 @@ static void column(Table *t, const char *prefix, const char *name, const char *v
 static void number_column(Table *t, const char *prefix, const char *name, double value)
 {
     char text[32];
-    snprintf(text, sizeof text, fabs(value) < 1e-3 || fabs(value) >= 1e5 ? "%.3g" : "%.5g", value);
+    snprintf(text, sizeof text, fabs(value) < 1e-3 || fabs(value) >= 1e5 ? "%.3g" : "%.5g", printed(value));
     column(t, prefix, name, value == 0 ? "0" : text);
 }
 
 static void evaluation_columns(Table *t, const char *prefix, const Evaluation *e, double loss)
 {
     number_column(t, prefix, "loss", loss);
-    for (int i = 0; i < e->count; i++)
-        if (strcmp(e->names[i], "loss") != 0)
-            number_column(t, prefix, e->names[i], e->values[i]);
+    for (int i = 0, n; i < e->count; i += n) {
+        n = elements(e, i);
+        for (int j = i; j < i + n && n <= MOST_COLUMNS; j++)
+            if (strcmp(e->names[j], "loss") != 0)
+                number_column(t, prefix, e->names[j], e->values[j]);
+    }
 }
 
 void mgpu_report_epoch(Reporter *r, const EpochReport *e)
