@@ -41,8 +41,7 @@ static void collect(void *context, const Work *work)
     memcpy(r->values, work->report, (size_t)work->phase->report_count * sizeof(double));
 }
 
-/* of a metric of many elements, NAME[i,...] one behind the other: how many there are from the first on; else 1 */
-static int elements(const Evaluation *e, int first)
+int mgpu_evaluation_elements(const Evaluation *e, int first)
 {
     const char *name = e->names[first], *bracket = strchr(name, '[');
     int end = first + 1;
@@ -109,13 +108,13 @@ static void print_result(const Evaluation *e)
     char text[32];
     printf("%s  samples %s", e->split, mgpu_grouped(e->samples, text));
     for (int i = 0, n; i < e->count; i += n) {
-        n = elements(e, i);
+        n = mgpu_evaluation_elements(e, i);
         for (int j = i; j < i + n && n <= MOST_ON_A_LINE; j++)
             printf("  %s %s", e->names[j], number_text(e->values[j], text));
     }
     putchar('\n');
     for (int i = 0, n; i < e->count; i += n) {
-        n = elements(e, i);
+        n = mgpu_evaluation_elements(e, i);
         if (n > MOST_ON_A_LINE)
             print_matrix(e, i, n);
     }

@@ -218,6 +218,8 @@ void mgpu_reporter_close(Reporter *);
 void mgpu_report_start(Reporter *, const StartReport *);
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */
 void mgpu_report_step(Reporter *, const StepReport *);
+/* evaluate.c: of a metric of many elements, NAME[i,...] one behind the other: how many from the first on; else 1 */
+int mgpu_evaluation_elements(const Evaluation *, int first);
 void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step);
 void mgpu_report_epoch(Reporter *, const EpochReport *);
 void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch);

@@ -301,8 +301,9 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     run.reporter = mgpu_reporter_open(program, options->log);
     open_engine(&run);
     start_report(&run);
+    char steps[32];
     if (over(&run))
-        printf("nothing is left to do: the run has %lld steps; --epochs or --steps make it longer\n", (long long)run.at.step);
+        printf("nothing is left to do: the run has %s steps; --epochs or --steps make it longer\n", mgpu_grouped(run.at.step, steps));
     int status = run_training(&run);
     mgpu_report_end(run.reporter, run.at.step, run.at.epoch, status);
     if (run.saved)

@@ -94,9 +94,18 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
         names[count++] = OWN[i];
     char word[64], near[128];
     snprintf(word, sizeof word, "%.*s", (int)length, text);
-    mgpu_near_miss(word, names, count, near);
-    mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%s'%s; %s info lists them; what is fixed when the program is "
-              "compiled: mgpuc %s --set %s", text, word, near, program_invocation_short_name, p->model_file, text);
+    if (*mgpu_near_miss(word, names, count, near))
+        mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'%s", text, (int)length, text, near);
+    char *taken = mgpu_allocate(1, 1);
+    for (int i = 0; i < count; i++) {
+        if (i >= p->setting_count && i < p->setting_count + p->fixed_setting_count)
+            continue;
+        char *longer = mgpu_format("%s%s%s", taken, *taken ? ", " : "", names[i]);
+        free(taken);
+        taken = longer;
+    }
+    mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'; here --set takes %s; see mgpuc --help for what is fixed at "
+              "compile time", text, (int)length, text, taken);
 }
 
 static void read_setting(Options *o, const mgpu_program *p, const char *text)

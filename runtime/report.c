@@ -47,16 +47,6 @@ double mgpu_report_value(const char *const *names, const double *values, int cou
     return NAN;
 }
 
-/* of a metric of many elements, NAME[i,...] one behind the other: how many there are from the first on; else 1 */
-static int elements(const Evaluation *e, int first)
-{
-    const char *name = e->names[first], *bracket = strchr(name, '[');
-    int end = first + 1;
-    while (bracket && end < e->count && strncmp(e->names[end], name, (size_t)(bracket + 1 - name)) == 0)
-        end++;
-    return end - first;
-}
-
 /* a number as it is printed: a nan has no sign */
 static double printed(double value)
 {
@@ -327,7 +317,7 @@ static void evaluation_columns(Table *t, const char *prefix, const Evaluation *e
 {
     number_column(t, prefix, "loss", loss);
     for (int i = 0, n; i < e->count; i += n) {
-        n = elements(e, i);
+        n = mgpu_evaluation_elements(e, i);
         for (int j = i; j < i + n && n <= MOST_COLUMNS; j++)
             if (strcmp(e->names[j], "loss") != 0)
                 number_column(t, prefix, e->names[j], e->values[j]);

@@ -210,7 +210,8 @@ static void test_idx(void)
         fclose(f);
     free(path);
     write_bytes("cut.gz", packed, length / 2);
-    refuses("idx/truncated-gzip", read_idx, "cut.gz", "truncated");
+    refuses("idx/truncated-gzip", read_idx, "cut.gz", "cut.gz: the file is truncated");
+    refuses("idx/truncated-gzip-once", read_idx, "cut.gz", "bytes are there\n");
     packed[length / 2] ^= 0x55;
     write_bytes("broken.gz", packed, length);
     refuses("idx/broken-gzip", read_idx, "broken.gz", "broken.gz: ");

@@ -392,6 +392,8 @@ static void test_command_line(Test *t)
         {"--devices 1,2", 2, "one count or kind"},
         {"--set batch=4", 2, "compile again with: mgpuc linear.net -o train --set batch=4"},
         {"--set lrr=4", 2, "did you mean 'lr'?"},
+        {"--set momentum=4", 2, "here --set takes lr, "},
+        {"--set momentum=4", 2, "see mgpuc --help for what is fixed at compile time"},
         {"--set lr=fast", 2, "a number was expected"},
         {"--set lr", 2, "NAME=VALUE"},
         {"--epoch 4", 2, "did you mean '--epochs'?"},
