@@ -299,7 +299,6 @@ void warning_at(const Place *at, const char *pattern, ...)
     va_end(arguments);
 }
 
-
 void fail(int status, const char *pattern, ...)
 {
     va_list arguments;

@@ -33,7 +33,10 @@ Arguments eval_arguments(Elaborator *e, const Tree *args)
     Arguments a = {0};
     for (const Tree *t = args->first; t; t = t->next) {
         bool named = t->kind == TREE_NAMED;
+        const Tree *outer = e->argument;
+        e->argument = named ? t->first : t;
         Argument one = {.name = named ? t->text : NULL, .value = eval(e, named ? t->first : t), .at = place_of(e, t)};
+        e->argument = outer;
         APPEND(a.list, a.count, one);
     }
     return a;
@@ -233,6 +236,14 @@ static void run_checks(Elaborator *e, const Binding *b)
     }
 }
 
+/* a call without its first argument that is itself an argument: a layer was meant to be passed */
+static const char *missing_hint(const Elaborator *e, const Layer *layer, const Place *at, bool first)
+{
+    const Tree *t = e->argument;
+    bool passed = t && t->kind == TREE_CALL && t->source == at->source && t->line == at->line && t->column == at->column;
+    return first && passed ? format("; to pass it as a layer, write |> %s(...)", layer->name) : "";
+}
+
 /* arguments, patterns, defaults: everything before the body; the frame is the layer's own */
 static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
 {
@@ -242,7 +253,8 @@ static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
         if (b->values[k])
             map_set(&e->frame->locals, b->names[k], b->values[k]);
         else if (p->kind == TREE_REQUIRED)
-            error_at(at, "'%s' needs an argument '%s'", b->layer->name, b->names[k]);
+            error_at(at, "'%s' needs an argument '%s'%s", b->layer->name, b->names[k],
+                     missing_hint(e, b->layer, at, k == 0));
     }
     k = 0;
     for (const Tree *p = params->first; p; p = p->next, k++)
@@ -463,7 +475,7 @@ static Value *call_builtin(Elaborator *e, Layer *layer, const Place *at, Argumen
         else if (defaults[k])
             values[k] = defaults[k];
         else
-            error_at(at, "'%s' needs an argument '%s'", layer->name, names[k]);
+            error_at(at, "'%s' needs an argument '%s'%s", layer->name, names[k], missing_hint(e, layer, at, k == 0));
     }
     e->key = key;
     return layer->builtin->run(e, at, values);

@@ -120,6 +120,8 @@ static void initial_value(Elaborator *e, const Tree *t, int variable)
     const Tree *initial = t->first->next;
     Value *value = eval_applied(e, initial, value_of_shape(&v.shape));
     const Place *at = place_of(e, initial);
+    if (value->kind == VALUE_STRING)
+        error_at(at, "the initial value must be a tensor, not %s%s", value_describe(value), call_hint(e, value, NULL));
     Node *n = node_of(e, at, value, "the initial value");
     Graph *g = graph_at(e, at);
     n = n->weak ? graph_strong(g, n, v.dtype) : graph_cast(g, n, v.dtype);

@@ -159,6 +159,7 @@ struct Elaborator {
     Frame *frame;
     int calls, depth;        /* of layers; of eval */
     const char *key;         /* of the call of the builtin that runs */
+    const Tree *argument;    /* the argument that is being evaluated; NULL outside of calls */
     const char *shared_name; /* the variable to which a shared(...) is being assigned */
     int statement;           /* inside a loss, metric or output statement: no rows in the layer table */
 
@@ -228,6 +229,8 @@ Arguments eval_arguments(Elaborator *, const Tree *args);
 /* a call; `key` is the place of the call in the instance: tree id and loops; may return VALUE_RESULTS */
 Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *piped, const char *key);
 const char *call_key(const Elaborator *, const Tree *);
+/* what is wrong with a call of v: a string that is the name of a layer, the result of a call; "" if nothing is known */
+const char *call_hint(const Elaborator *, const Value *v, const char *name);
 _Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool callable);
 /* arguments to parameters; names are parameter names; result[i] is NULL where none was given */
 void bind_arguments(Elaborator *, const char *layer, const char *const *names, int count, Arguments, Value *piped,

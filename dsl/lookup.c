@@ -95,7 +95,7 @@ Value *eval_callee(Elaborator *e, const Tree *t)
     if (t->kind != TREE_NAME) {
         Value *v = eval(e, t), *c = callable(v);
         if (!c)
-            error_tree(e, t, "%s cannot be called", value_describe(v));
+            error_tree(e, t, "%s cannot be called%s", value_describe(v), call_hint(e, v, NULL));
         return c;
     }
     Value *v = callable(find_local(e, t->text));
@@ -153,13 +153,39 @@ static void add_names(const Map *m, const char ***names, int *count)
         APPEND(*names, *count, m->keys[k]);
 }
 
+static bool is_layer_name(const Elaborator *e, const char *name)
+{
+    return map_get(&e->layers, name) || map_get(&e->library, name) || map_get(&e->builtins, name);
+}
+
+static bool is_parameter(const Layer *layer, const char *name)
+{
+    for (const Tree *p = layer && layer->tree ? layer->tree->first->first : NULL; p; p = p->next)
+        if (strcmp(p->text, name) == 0)
+            return true;
+    return false;
+}
+
+const char *call_hint(const Elaborator *e, const Value *v, const char *name)
+{
+    if (v->kind == VALUE_STRING && is_layer_name(e, v->text)) {
+        if (name && e->frame && is_parameter(e->frame->layer, name))
+            return format("; write %s = %s, without quotes, to pass the layer", name, v->text);
+        return format("; write %s, without quotes, to use the layer", v->text);
+    }
+    bool result = v->kind == VALUE_NUMBER || v->kind == VALUE_TENSOR;
+    if (result && name && e->frame && is_parameter(e->frame->layer, name))
+        return format("; to pass a call as a layer, write %s = |> f(...)", name);
+    return "";
+}
+
 _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)
 {
     const char **names = NULL;
     int count = 0;
     Value *local = e->frame ? find_local(e, name) : NULL;
     if (call && local)
-        error_tree(e, t, "'%s' is %s here and cannot be called", name, value_describe(local));
+        error_tree(e, t, "'%s' is %s here and cannot be called%s", name, value_describe(local), call_hint(e, local, name));
     const Tree *made = e->frame ? maker(e->frame->block, name) : NULL;
     if (made && made->line > t->line)
         error_tree(e, t, "unknown name '%s': it is assigned only later, in line %d", name, made->line);

@@ -123,7 +123,8 @@ static Value *eval_optimizer(Elaborator *e, const Tree *t)
         return layer_step(e, t, with_set_arguments(e, "optimizer", eval_arguments(e, t->first->next)));
     Value *v = eval(e, t);
     if (v->kind != VALUE_LAYER)
-        error_tree(e, t, "an optimizer is a layer such as sgd(momentum = 0.9), not %s", value_describe(v));
+        error_tree(e, t, "an optimizer is a layer such as sgd(momentum = 0.9), not %s%s", value_describe(v),
+                   call_hint(e, v, NULL));
     if (v->layer->kind == LAYER_TEXT) {
         Step s = {.layer = v->layer, .arguments = with_set_arguments(e, "optimizer", (Arguments){0}), .at = place_of(e, t)};
         Layer *l = NEW(Layer);
@@ -592,4 +593,8 @@ void build_updates(Elaborator *e)
     check_rules(e);
     if (rate(e, "lr"))
         graph_result(e->top, ROLE_REPORT, "lr", 0, rate(e, "lr"), NULL);
+    /* a program does not offer what nothing reads: decay where the model leaves it to the optimizer */
+    Model *m = e->model;
+    while (m->setting_count && !map_get(&e->train_settings, m->settings[m->setting_count - 1].name))
+        m->setting_count--;
 }
