@@ -162,12 +162,13 @@ static void measure(const Row *row, const Entry *entry, mgpu_kernel_function *ke
         memory[i] = aligned_alloc(64, (size_t)(bytes[i] + 63) / 64 * 64);
         memset(memory[i], 0, (size_t)bytes[i]);
     }
+    const mgpu_part part = {.samples = row->samples, .end = row->samples, .threads = 1, .first = true};
     double flops, sampled, moved, moved_sampled, best = 1e30, spent = 0;
     contraction_cost(entry->plan, &flops, &sampled, &moved, &moved_sampled);
     flops += sampled * (double)row->samples;
     for (int turn = 0; turn < 5 || (spent < 0.1 && turn < 1000); turn++) {
         double begin = seconds();
-        kernel(memory, NULL, row->samples);
+        kernel(memory, NULL, &part);
         double time = seconds() - begin;
         spent += time;
         best = time < best ? time : best;
@@ -190,7 +191,7 @@ int main(int argc, char **argv)
         fail(3, "no folder for kernels");
     Entry entry[COUNT(table)];
     text_add(&text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\nmgpu_contract_function *contract;\n"
-                    "#define mgpu_contract_f32 contract\n#define mgpu_contract_f64 contract\n");
+                    "#define mgpu_contract(table, argument, part) contract(table, argument, part, false)\n");
     for (int i = 0; i < COUNT(table); i++) {
         entry[i] = plan_row(&table[i], dtype);
         contraction_print(entry[i].plan, format("kernel%d", i), &text);
@@ -207,9 +208,10 @@ int main(int argc, char **argv)
     void *handle = dlopen(format("%s/kernels.so", folder), RTLD_NOW);
     if (handle == NULL)
         fail(3, "%s", dlerror());
-    *(mgpu_contract_function **)dlsym(handle, "contract") = dtype == F32 ? variant->f32 : variant->f64;
+    *(mgpu_contract_function **)dlsym(handle, "contract") = variant->run;
     mgpu_kernel_function *const *kernels = (mgpu_kernel_function *const *)dlsym(handle, "kernels");
     for (int i = 0; i < COUNT(table); i++)
-        measure(&table[i], &entry[i], kernels[i]);
+        if (argc <= 3 || strstr(table[i].name, argv[3]) != NULL)
+            measure(&table[i], &entry[i], kernels[i]);
     return system(format("rm -r %s", folder)) != 0;
 }

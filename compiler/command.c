@@ -48,6 +48,8 @@ static void print_help(void)
          "\n"
          "Environment: CC, the C compiler to run (default cc); MGPU_HOME, the folder that holds the runtime library\n"
          "and its headers (default: ../lib/mgpuc beside mgpuc).\n"
+         "Compiled objects are kept, by their content, in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
+         "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
          "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no C compiler, disk, memory).\n"
          "The language: docs/language.md. First steps: README.md.");
 }

@@ -10,6 +10,13 @@ void parse_devices(const char *list, Plan **plans, int *count);
 void check_print(const Model *, const Program *, bool json, Text *);
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
+typedef struct Linked {
+    int pieces, compiled, at_a_time;                  /* the others came from the cache */
+    double emit_ms, compile_ms, link_ms;
+    const char *cache;                                /* its folder; NULL: off */
+    const char *trouble;                              /* with the cache; NULL: none */
+} Linked;
 /* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
-void write_program(const Program *);
+Linked write_program(const Program *);
+double now_ms(void);                                  /* of a clock that only runs forward */
 #endif

@@ -33,6 +33,7 @@ typedef struct Tensor {     /* what kernels read and write */
     bool partial;           /* summed over devices by a TASK_REDUCE before others may read it; then its bytes, in a bucket,
                                are aligned to its elements only */
     Node *node;             /* what it holds; NULL for report */
+    const int *order;       /* order of the node's axes in memory, outermost first; NULL: as they are (a variable: its own) */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
 
@@ -100,7 +101,9 @@ typedef enum BufferKind {
     BUFFER_STEP,        /* the step block; slots */
     BUFFER_INPUT,       /* slots */
     BUFFER_VARIABLE, BUFFER_REPORT /* slots */, BUFFER_OUTPUT /* slots */, BUFFER_TEMPORARY, BUFFER_BUCKET,
-    BUFFER_WORKSPACE, BUFFER_KINDS
+    BUFFER_WORKSPACE,   /* every thread of the device's team has its own */
+    BUFFER_LOCAL,       /* likewise: values of a strip's samples that nothing reads behind it, room for one chunk */
+    BUFFER_KINDS
 } BufferKind;
 extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
 
@@ -110,6 +113,7 @@ typedef struct Buffer {
     int64_t offset, bytes;  /* bytes of one slot; the slots follow each other, each aligned to 64 */
     int slots;              /* 1: not slotted */
     int index;              /* of the input, variable or output; -1 */
+    int64_t each;           /* bytes of one sample; 0: the same for all samples */
 } Buffer;
 typedef struct Access { int buffer; int64_t begin, end; int slot; } Access; /* bytes [begin, end) of slot (step + slot) mod slots */
 typedef struct Wait { int op, back; } Wait; /* op of the same device in the same phase, `back` steps ago */
@@ -124,6 +128,10 @@ typedef struct ScheduledOp {
     Wait *waits; int wait_count;
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */
+    int strip;              /* CALL: calls of one strip follow each other, and no barrier of the device's team of threads
+                               stands between them; strips are numbered from 0. Else -1 */
+    int64_t chunk;          /* CALL: samples that a thread takes through the strip at a time; the same in the whole strip */
+    bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
 } ScheduledOp;
 typedef struct Collective {
     const char *name;       /* "r2" */
@@ -134,6 +142,7 @@ typedef struct Collective {
 typedef struct DeviceSchedule {
     const char *name;
     int64_t arena_bytes, staging_bytes, first, share, capacity;
+    int64_t work_bytes;     /* the last of the arena, where workspaces lie: every thread of the team has so much of its own */
     Buffer *buffers; int buffer_count;
     ScheduledOp *ops; int op_count;       /* lane by lane order is the order in this list */
 } DeviceSchedule;
@@ -165,7 +174,8 @@ Graph *update(Graph *train);
 Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */
 void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue);
-/* precision.c      F32 -> the model's precision */
+/* precision.c      F32 -> the model's precision; for bf16, variables that products read get rounded copies first */
+void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
 /* layout.c         order of variables in memory */
 void choose_layout(Model *, Graph **graphs, int graph_count);
@@ -185,6 +195,5 @@ const char *verify(const Schedule *);
 /* emit_kernels.c   host C of all kernels; emit_program.c: tables */
 void emit_kernels(const Program *, Text *);
 void emit_program(const Program *, Text *);
-/* link.c           runs the C compiler without a shell; exit 3 if it is missing or fails */
-void link_program(const Options *, const char *program_c, const char *kernels_c, const char *output);
+/* link.c           pieces.h, command.h: runs the C compiler; exit 3 if it is missing or fails */
 #endif

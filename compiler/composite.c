@@ -10,8 +10,14 @@
  * a = s1 / n, v = s2 / n - a^2 (in double): mean = r + a, inv = 1 / sqrt(v + eps), y = (x - mean) inv weight + bias.
  * Backward: t = [sum g, sum g xhat]: one reduction; t1 and t2 are the gradients of bias and weight, and
  * dx = weight inv (g - t1 / n - xhat t2 / n). Statistics of groups (or the shard): the same with sums over a group for
- * every sample; gradients of bias and weight are then ordinary sums over the samples. */
+ * every sample; gradients of bias and weight are then ordinary sums over the samples.
+ *
+ * layernorm: xhat = (x - mean) inv along the last axis, y = xhat weight + bias; with u = g weight,
+ * dx = inv (u - mean(u) - xhat mean(u xhat)). rmsnorm: likewise without the means of x and u.
+ *
+ * softmax: dx = y (g - sum(g y)): of all that forward makes, backward needs y alone. */
 #include "compiler/composite.h"
+#include "compiler/gradients.h"
 #include "compiler/passes.h"
 
 #include <math.h>
@@ -92,18 +98,20 @@ static Node *part_of(Graph *g, Node *vector, int64_t start, int64_t count)
     return graph_slice(g, vector, (int64_t[]){start}, (int64_t[]){count}, (int64_t[]){1});
 }
 
-/* [sum a, sum b] over the spatial axes and: all samples, reduced; or the samples of a group, for each sample */
-static Node *sums_of_two(Graph *g, const BatchNorm *b, Node *first, Node *second)
+/* sum a, sum b over the spatial axes and: all samples, reduced (made by one kernel, they share a collective); or the
+ * samples of a group, for each sample */
+static void sums_of_two(Graph *g, const BatchNorm *b, Node *in[2], Node *out[2])
 {
-    if (b->group == 0) {
-        Node *sums[] = {graph_sum_samples(g, first, b->axes, b->axis_count),
-                        graph_sum_samples(g, second, b->axes, b->axis_count)};
-        return graph_reduce(g, graph_concat(g, sums, 2, 0));
-    }
-    Node *sums[] = {first, second};
-    for (int i = 0; i < 2 && b->axis_count; i++)
-        sums[i] = graph_sum(g, sums[i], b->axes, b->axis_count);
-    return graph_group_sum(g, graph_concat(g, sums, 2, 0), b->group < 0 ? 0 : b->group);
+    for (int i = 0; i < 2; i++)
+        if (b->group == 0)
+            out[i] = graph_reduce(g, graph_sum_samples(g, in[i], b->axes, b->axis_count));
+        else
+            in[i] = b->axis_count ? graph_sum(g, in[i], b->axes, b->axis_count) : in[i];
+    if (b->group == 0)
+        return;
+    Node *both = graph_group_sum(g, graph_concat(g, in, 2, 0), b->group < 0 ? 0 : b->group);
+    for (int i = 0; i < 2; i++)
+        out[i] = part_of(g, both, i * b->channels, b->channels);
 }
 
 static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs, BatchNorm *b)
@@ -113,9 +121,9 @@ static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs,
     Node *x = b->part[NORM_X] = graph_cast(g, b->part[NORM_X], dtype_promote(b->part[NORM_X]->dtype, F32));
     Dtype t = x->dtype;
     Node *stored = graph_cast(g, b->part[NORM_MEAN], t);
-    int64_t spatial = shape_count(&x->shape) / b->channels, c = b->channels;
-    Node *centred = select_alive(g, graph_binary(g, OP_SUB, x, stored));
-    Node *sums = graph_cast(g, sums_of_two(g, b, centred, graph_binary(g, OP_MUL, centred, centred)), F64);
+    int64_t spatial = shape_count(&x->shape) / b->channels;
+    Node *centred = select_alive(g, graph_binary(g, OP_SUB, x, stored)), *sums[2];
+    sums_of_two(g, b, (Node *[]){centred, graph_binary(g, OP_MUL, centred, centred)}, sums);
     if (b->group == 0) {
         b->count = graph_binary(g, OP_MUL, graph_weak(g, (double)spatial), graph_run(g, RUN_SAMPLES, 0));
         b->count = graph_strong(g, b->count, F64);
@@ -124,8 +132,8 @@ static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs,
         living = graph_group_sum(g, living, b->group < 0 ? 0 : b->group);
         b->count = graph_binary(g, OP_MAXIMUM, living, graph_number(g, 1, F64)); /* a group of missing samples only */
     }
-    b->shift = graph_binary(g, OP_DIV, part_of(g, sums, 0, c), b->count);
-    Node *square = graph_binary(g, OP_DIV, part_of(g, sums, c, c), b->count);
+    b->shift = graph_binary(g, OP_DIV, graph_cast(g, sums[0], F64), b->count);
+    Node *square = graph_binary(g, OP_DIV, graph_cast(g, sums[1], F64), b->count);
     b->var = graph_binary(g, OP_SUB, square, graph_binary(g, OP_MUL, b->shift, b->shift));
     b->var = graph_binary(g, OP_MAXIMUM, b->var, graph_weak(g, 0)); /* rounding may leave less than nothing */
     b->mean = graph_binary(g, OP_ADD, stored, graph_cast(g, b->shift, t));
@@ -185,8 +193,9 @@ static bool batchnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **
     Node *x = b.part[NORM_X], *given = inputs[b.place[NORM_X]];
     Node *y = graph_cast(g, result_gradients[RESULT_Y], x->dtype);
     Node *product = graph_binary(g, OP_MUL, y, b.xhat);
-    Node *sums = sums_of_two(g, &b, y, product);
-    Node *along_bias = part_of(g, sums, 0, b.channels), *along_weight = part_of(g, sums, b.channels, b.channels);
+    Node *sums[2];
+    sums_of_two(g, &b, (Node *[]){y, product}, sums);
+    Node *along_bias = sums[0], *along_weight = sums[1];
     Node *count = graph_cast(g, b.count, x->dtype);
     Node *common = graph_binary(g, OP_DIV, along_bias, count);
     Node *slope = graph_binary(g, OP_MUL, b.xhat, graph_binary(g, OP_DIV, along_weight, count));
@@ -203,6 +212,162 @@ static bool batchnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **
     return true;
 }
 
+/* ---- layernorm, rmsnorm */
+
+typedef struct LayerNorm {
+    int x, weight, bias;        /* among the composite's inputs; bias -1: none */
+    Node *inverse, *xhat;       /* [..., 1], [..., c] in the type computed in */
+    Node *gain;                 /* weight, likewise */
+} LayerNorm;
+
+/* mean along the last axis, which is kept with extent 1 */
+static Node *mean_of_rows(Graph *g, Node *x)
+{
+    int last = x->shape.rank - 1;
+    Shape kept = x->shape;
+    kept.extent[last] = 1;
+    Node *sum = graph_reshape(g, graph_sum(g, x, &last, 1), kept);
+    return graph_binary(g, OP_MUL, sum, graph_weak(g, 1 / (double)x->shape.extent[last]));
+}
+
+static bool norm_rows(Graph *g, const Node *composite, Node **inputs, bool centred, LayerNorm *n)
+{
+    *n = (LayerNorm){-1, -1, -1, NULL, NULL, NULL};
+    if (composite->data_count < 1 || !(composite->data[0] == composite->data[0]) || result_count(composite->body) != 1)
+        return false;
+    for (int k = 0; k < composite->inputs; k++) {
+        bool variable = composite->in[k]->op == OP_VARIABLE;
+        const char *name = variable ? g->model->variables[composite->in[k]->ints[0]].name : "";
+        int *place = variable && ends_in(name, "weight") ? &n->weight : variable && ends_in(name, "bias") ? &n->bias : &n->x;
+        if (*place >= 0)
+            return false;
+        *place = k;
+    }
+    if (n->x < 0 || n->weight < 0)
+        return false;
+    Node *x = inputs[n->x];
+    int64_t c = x->shape.rank ? x->shape.extent[x->shape.rank - 1] : 0;
+    for (int k = 0; k < composite->inputs; k++)
+        if (k != n->x && (inputs[k]->shape.rank != 1 || inputs[k]->shape.extent[0] != c || !dtype_is_float(inputs[k]->dtype)))
+            return false;
+    if (shape_count(&x->shape) == 0)
+        return false;
+    x = graph_cast(g, x, dtype_promote(x->dtype, F32));
+    Node *distance = centred ? graph_binary(g, OP_SUB, x, mean_of_rows(g, x)) : x;
+    Node *variance = mean_of_rows(g, graph_binary(g, OP_MUL, distance, distance));
+    Node *deviation = graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, variance, graph_weak(g, composite->data[0])));
+    n->inverse = graph_binary(g, OP_DIV, graph_weak(g, 1), deviation);
+    n->xhat = graph_binary(g, OP_MUL, distance, n->inverse);
+    n->gain = graph_cast(g, inputs[n->weight], x->dtype);
+    return true;
+}
+
+static bool norm_forward(Graph *g, Node *composite, Node **inputs, Node **results, bool centred)
+{
+    LayerNorm n;
+    if (!norm_rows(g, composite, inputs, centred, &n))
+        return false;
+    results[0] = graph_binary(g, OP_MUL, n.xhat, n.gain);
+    if (n.bias >= 0)
+        results[0] = graph_binary(g, OP_ADD, results[0], graph_cast(g, inputs[n.bias], n.xhat->dtype));
+    return true;
+}
+
+static bool norm_gradient(Graph *g, Node *composite, Node **inputs, Node **result_gradients, Node **input_gradients,
+                          bool centred)
+{
+    LayerNorm n;
+    if (!norm_rows(g, composite, inputs, centred, &n))
+        return false;
+    for (int k = 0; k < composite->inputs; k++)
+        input_gradients[k] = NULL;
+    if (!result_gradients[0])
+        return true;
+    Node *y = graph_cast(g, result_gradients[0], n.xhat->dtype), *u = graph_binary(g, OP_MUL, y, n.gain);
+    Node *slope = graph_binary(g, OP_MUL, n.xhat, mean_of_rows(g, graph_binary(g, OP_MUL, u, n.xhat)));
+    Node *rest = graph_binary(g, OP_SUB, centred ? graph_binary(g, OP_SUB, u, mean_of_rows(g, u)) : u, slope);
+    Node *dx = graph_binary(g, OP_MUL, n.inverse, rest), *x = inputs[n.x], *along[2] = {graph_binary(g, OP_MUL, y, n.xhat), y};
+    int place[2] = {n.weight, n.bias};
+    if (dtype_is_float(x->dtype))
+        input_gradients[n.x] = graph_cast(g, dx, x->dtype);
+    for (int i = 0; i < 2; i++)
+        if (place[i] >= 0) {
+            const Node *to = inputs[place[i]];
+            input_gradients[place[i]] =
+                graph_cast(g, gradient_shrink(g, along[i], to->shape, along[i]->sharded && !to->sharded), to->dtype);
+        }
+    return true;
+}
+
+static bool layernorm_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    return norm_forward(g, composite, inputs, results, true);
+}
+
+static bool layernorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                               Node **input_gradients)
+{
+    (void)results;
+    return norm_gradient(g, composite, inputs, result_gradients, input_gradients, true);
+}
+
+static bool rmsnorm_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    return norm_forward(g, composite, inputs, results, false);
+}
+
+static bool rmsnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                             Node **input_gradients)
+{
+    (void)results;
+    return norm_gradient(g, composite, inputs, result_gradients, input_gradients, false);
+}
+
+/* ---- softmax */
+
+/* f(x) along the axis, which is kept with extent 1 */
+static Node *along_axis(Graph *g, Node *(*reduce)(Graph *, Node *, const int *, int), Node *x, int axis)
+{
+    Shape kept = x->shape;
+    kept.extent[axis] = 1;
+    return graph_reshape(g, reduce(g, x, &axis, 1), kept);
+}
+
+/* the axis; -1: not the form that the table knows */
+static int softmax_axis(const Node *composite, Node **inputs)
+{
+    if (composite->inputs != 1 || composite->data_count != 1 || !(composite->data[0] == composite->data[0]))
+        return -1;
+    int rank = inputs[0]->shape.rank, axis = (int)composite->data[0];
+    axis += axis < 0 ? rank : 0;
+    return axis >= 0 && axis < rank && dtype_is_float(inputs[0]->dtype) && shape_count(&inputs[0]->shape) > 0 ? axis : -1;
+}
+
+static bool softmax_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    int axis = softmax_axis(composite, inputs);
+    if (axis < 0)
+        return false;
+    Node *x = inputs[0], *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, x, along_axis(g, graph_max, x, axis)));
+    results[0] = graph_binary(g, OP_DIV, e, along_axis(g, graph_sum, e, axis));
+    return true;
+}
+
+static bool softmax_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                             Node **input_gradients)
+{
+    int axis = softmax_axis(composite, inputs);
+    if (axis < 0)
+        return false;
+    Node *y = results[0], *given = result_gradients[0];
+    input_gradients[0] = NULL;
+    if (!given)
+        return true;
+    Node *rest = graph_binary(g, OP_SUB, given, along_axis(g, graph_sum, graph_binary(g, OP_MUL, given, y), axis));
+    input_gradients[0] = graph_binary(g, OP_MUL, y, rest);
+    return true;
+}
+
 /* ---- the table */
 
 static const struct Composite {
@@ -212,6 +377,9 @@ static const struct Composite {
                      Node **input_gradients);
 } COMPOSITES[] = {
     {"batchnorm", batchnorm_forward, batchnorm_gradient},
+    {"layernorm", layernorm_forward, layernorm_gradient},
+    {"rmsnorm", rmsnorm_forward, rmsnorm_gradient},
+    {"softmax", softmax_forward, softmax_gradient},
 };
 
 static const struct Composite *find_composite(const char *layer)

@@ -5,8 +5,9 @@
  * Every index of the equation is an axis with a stride in a, b and the result c; the samples are one more. An axis of
  *     a, b, c -> batch       a, c -> M       b, c -> N       else -> K, the sum
  * A convolution's x is gathered: its place p and its tap k meet in a window's position s p + d k - before, which is
- * checked when x is packed; a window that never leaves x is replaced by plain strides. Then the smaller of two estimates
- * decides which operand is A (N is the side that is cut into vectors), and whether A is packed in runs along K or M. */
+ * checked when x is copied; a window that never leaves x is replaced by plain strides. The gathered
+ * operand is A; without windows the smaller of two estimates decides which one is (N is the side that is cut into
+ * vectors). */
 #include "compiler/contraction.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ typedef struct Axis {
 
 typedef struct Window { int64_t extent, stride, first, spread; } Window;
 
+enum { KEPT_MOST = 8 * 1024 * 1024 }; /* bytes of packed B */
 enum { A, B, C };
 enum { BATCH, M, N, K, LISTS };
 static const char *const LIST_NAME[LISTS] = {"batch", "M", "N", "K"};
@@ -40,8 +42,6 @@ struct Contraction {
     int windows;
     int64_t first[2];       /* offset of the element at all indices 0, in a and b */
     bool swapped;           /* the product's A is argument 1, b */
-    bool gathers_b;         /* after the swap, the windows move over the product's B */
-    bool rows;
 };
 
 /* ---- axes */
@@ -51,7 +51,8 @@ static void strides_of(const Node *node, const Tensor *tensor, int64_t stride[MA
 {
     int64_t step = 1;
     for (int i = tensor->shape.rank - 1; i >= 0; i--) {
-        int axis = tensor->kind == TENSOR_VARIABLE ? node->graph->model->variables[tensor->index].order[i] : i;
+        int axis = tensor->order ? tensor->order[i]
+                 : tensor->kind == TENSOR_VARIABLE ? node->graph->model->variables[tensor->index].order[i] : i;
         stride[axis] = step;
         step *= tensor->shape.extent[i];
     }
@@ -168,6 +169,9 @@ static void drop_windows(Contraction *plan)
     plan->windows = kept;
 }
 
+/* of an element in registers and packed: sums of bf16 are f32 */
+static int64_t real_bytes(const Contraction *plan) { return plan->tensor[C]->dtype == F64 ? 8 : 4; }
+
 static int64_t innermost(const Contraction *plan, int list, int operand)
 {
     for (int i = plan->count[list] - 1; i >= 0; i--)
@@ -196,7 +200,6 @@ static void make_lists(Contraction *plan, int first)
 {
     int second = B - first;
     plan->swapped = first == B;
-    plan->gathers_b = plan->swapped;
     for (int list = 0; list < LISTS; list++) {
         plan->list[list] = NEW_ARRAY(Axis, plan->axis_count);
         plan->count[list] = 0;
@@ -229,44 +232,19 @@ static double count_of(const Contraction *plan, int list)
     return count;
 }
 
-/* per element: copying runs of the list's innermost axes out of an operand */
-static double run_cost(const Contraction *plan, int list, int operand, double lanes)
+/* of the product with its lists as they are */
+static double estimate(const Contraction *plan)
 {
-    double length = 1;
-    int64_t next = 0;
-    bool windowed = false;
-    for (int i = plan->count[list] - 1; i >= 0; i--) {
-        const Axis *axis = &plan->list[list][i];
-        if (axis->extent == 1)
-            continue;
-        if (next != 0 && (axis->stride[operand] != next || windowed))
-            break;
-        if (next == 0 && axis->stride[operand] != 1)
-            return 1 + 8 / extent_of(axis);
-        windowed = axis->window > 0 && operand == A;
-        next = axis->extent == MGPU_SAMPLES ? -1 : axis->stride[operand] * axis->extent;
-        length *= extent_of(axis);
-    }
-    return 1 / lanes + 8 / length;
-}
-
-
-/* of the product with its lists as they are; chooses how A is packed */
-static double estimate(Contraction *plan)
-{
-    int first = plan->swapped ? B : A, second = B - first;
-    double lanes = plan->node->dtype == F64 ? 8 : 16;
+    int second = plan->swapped ? A : B;
+    double lanes = real_bytes(plan) == 8 ? 8 : 16;
     double m = count_of(plan, M), n = count_of(plan, N), k = count_of(plan, K);
-    double tiles = ceil(m / 14), rows = 2 * ceil(ceil(m / tiles) / 2), vectors = ceil(n / lanes);
-    double in_flight = rows * (vectors > 1 ? 2 : 1);
-    double multiply = tiles * rows * vectors * k / 2 * (in_flight < 8 ? 8 / in_flight : 1);
-    double by_rows = run_cost(plan, K, first, lanes) + 1 / lanes, by_columns = run_cost(plan, M, first, lanes);
-    plan->rows = by_rows < by_columns;
-    double pack_a = m * k * fmin(by_rows, by_columns) * ceil(n / MGPU_BLOCK_N);
-    double pack_b = n * k * run_cost(plan, N, second, lanes);
+    double vectors = ceil(n / lanes), rows = vectors > 1 ? 14 : 24, in_flight = fmin(m, rows) * fmin(vectors, 2);
+    double multiply = m * vectors * k / 2 * (in_flight < 8 ? 8 / in_flight : vectors > 1 ? 1 : 1.15) + ceil(m / rows) * vectors * 20;
+    bool dense = innermost(plan, N, second) == 1;
+    double pack = dense && m <= 64 ? 0 : n * k * (dense ? 0.15 : innermost(plan, K, second) == 1 ? 0.3 : 1.2);
     bool beside = innermost(plan, N, C) == 1 && n >= lanes;
-    double store = m * n * (beside ? 2 / lanes : innermost(plan, M, C) == 1 ? 1 : 2) * ceil(k / MGPU_BLOCK_K);
-    return multiply + pack_a + pack_b + store;
+    double store = m * n * (beside ? 1 / lanes : innermost(plan, M, C) == 1 ? 0.4 : 1.5);
+    return multiply + pack + store;
 }
 
 Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result)
@@ -278,8 +256,9 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
     int64_t stride[3][MAX_RANK], samples[3];
     for (int i = 0; i < 3; i++) {
         plan->tensor[i] = tensors[i];
-        if (tensors[i]->dtype != node->dtype || (node->dtype != F32 && node->dtype != F64))
-            die("contraction of %s and %s to %s", dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(node->dtype));
+        bool real = tensors[i]->dtype == BF16 ? result->dtype != F64 : tensors[i]->dtype == F32 || tensors[i]->dtype == F64;
+        if (!real || (tensors[i]->dtype == F64) != (result->dtype == F64))
+            die("contraction of %s and %s to %s", dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(result->dtype));
         strides_of(nodes[i], tensors[i], stride[i], &samples[i]);
     }
     add_samples(plan, samples);
@@ -293,10 +272,8 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
     make_lists(plan, B);
     double swapped = estimate(plan);
     make_lists(plan, A);
-    if (swapped < estimate(plan)) {
+    if (plan->windows == 0 && swapped < estimate(plan)) /* windows move over A */
         make_lists(plan, B);
-        estimate(plan);
-    }
     return plan;
 }
 
@@ -329,21 +306,91 @@ void contraction_cost(const Contraction *plan, double *flops, double *flops_per_
     }
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+/* the list is one axis of elements that follow each other */
+static bool lies_together(const Contraction *plan, int list, int operand)
+{
+    int64_t next = 1;
+    for (int i = plan->count[list] - 1; i >= 0; i--) {
+        const Axis *axis = &plan->list[list][i];
+        if (axis->extent == 1)
+            continue;
+        if (axis->stride[operand] != next)
+            return false;
+        next = axis->extent == MGPU_SAMPLES ? -1 : next * axis->extent;
+    }
+    return true;
+}
+
+static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+
+static int64_t innermost_extent(const Contraction *plan, int list)
+{
+    for (int i = plan->count[list] - 1; i >= 0; i--)
+        if (plan->list[list][i].extent != 1)
+            return plan->list[list][i].extent;
+    return 1;
+}
+
+/* of a list as far as the compiler knows it, and a bound */
+static int64_t extent_of_list(const Contraction *plan, int list, int64_t samples, int64_t most)
+{
+    int64_t extent = 1;
+    for (int i = 0; i < plan->count[list]; i++) {
+        int64_t own = plan->list[list][i].extent == MGPU_SAMPLES ? samples : plan->list[list][i].extent;
+        extent = own > 0 && extent > most / own ? most : extent * own;
+    }
+    return extent < most ? extent : most;
+}
+
+/* of B packed in vectors along N; or along the innermost axis of the batch, if that is what the runtime takes for N */
+static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t columns, int64_t terms)
+{
+    int64_t inner = innermost_extent(plan, BATCH);
+    int64_t straight = round_up(columns, 16) * batch, beside = inner > 1 ? round_up(inner, 16) * (batch / inner) * columns : 0;
+    return (straight > beside ? straight : beside) * terms * real_bytes(plan);
+}
+
+typedef struct Workspace { int64_t copy, sums, packed; bool keep; } Workspace;
+
+static Workspace workspace_of(const Contraction *plan)
+{
+    const Tensor *a = plan->tensor[plan->swapped ? B : A], *b = plan->tensor[plan->swapped ? A : B];
+    int64_t rows = innermost(plan, M, plan->swapped ? B : A) * real_bytes(plan), most = MGPU_BLOCK_N;
+    bool crowded = (rows + 64) % 4096 <= 128 && rows > 2048; /* they fall onto each other in the cache */
+    Workspace work = {0};
+    if (plan->windows > 0 || a->dtype == BF16 || crowded)
+        work.copy = MGPU_COPY_BYTES;
+    if (plan->tensor[C]->dtype == BF16 || !lies_together(plan, N, C))
+        work.sums = MGPU_SUMS_BYTES;
+    int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
+    int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
+    /* B is the same for all samples and not too large */
+    if (plan->tensor[C]->sharded && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
+        work.packed = packed_bytes(plan, batch, n, k);
+        work.keep = work.packed <= KEPT_MOST;
+    }
+    if (!work.keep) {
+        int64_t lanes = innermost_extent(plan, BATCH);
+        lanes = lanes == MGPU_SAMPLES || lanes > most ? most : lanes;
+        n = extent_of_list(plan, N, most, most);
+        k = extent_of_list(plan, K, MGPU_PACKED_BYTES, MGPU_PACKED_BYTES);
+        work.packed = round_up(n > lanes ? n : lanes, 16) * k * real_bytes(plan);
+        work.packed = work.packed < MGPU_PACKED_BYTES ? work.packed : MGPU_PACKED_BYTES;
+    }
+    work.packed = round_up(work.packed, 64);
+    return work;
+}
 
 int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
 {
-    int64_t extent[LISTS] = {1, 1, 1, 1}, most[LISTS] = {0, MGPU_BLOCK_M, MGPU_BLOCK_N, MGPU_BLOCK_K};
+    Workspace work = workspace_of(plan);
     *per_sample = 0;
-    for (int list = M; list < LISTS; list++)
-        for (int i = 0; i < plan->count[list]; i++) {
-            const Axis *axis = &plan->list[list][i];
-            bool large = axis->extent == MGPU_SAMPLES || extent[list] > most[list];
-            extent[list] = large ? most[list] : extent[list] * axis->extent;
-        }
-    int64_t bytes = (least(extent[K], MGPU_BLOCK_K) + 16) * (least(extent[N], MGPU_BLOCK_N) + 32) *
-                    dtype_bytes(plan->node->dtype);
-    return MGPU_BLOCK_A_BYTES + least(MGPU_BLOCK_B_BYTES, bytes);
+    return work.copy + work.sums + work.packed;
+}
+
+uint8_t contraction_split(const Contraction *plan)
+{
+    return plan->tensor[C]->sharded ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_TEAM;
 }
 
 /* ---- text */
@@ -399,14 +446,52 @@ static void print_comment(const Contraction *plan, Text *text)
     const char *batch = count_text(plan, BATCH);
     if (strcmp(batch, "1") != 0)
         text_add(text, ", %s times", batch);
-    text_add(text, "; A is %s, packed by %s */\n", plan->tensor[plan->swapped ? B : A]->name, plan->rows ? "rows" : "columns");
+    text_add(text, "; A is %s */\n", plan->tensor[plan->swapped ? B : A]->name);
+}
+
+/* what a library wants to know of a convolution: see mgpu_convolution; false: the axes alone say what it is */
+static bool print_convolution(const Contraction *plan, const char *name, Text *text)
+{
+    const Node *node = plan->node;
+    bool weight = node->op == OP_CONVOLVE_WEIGHT;
+    int w = weight ? C : B, y = weight ? B : C, dims = node->op == OP_EINSUM ? 0 : (int)node->ints[0];
+    if (dims < 1 || dims > 3 || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
+        return false;
+    const Node *const nodes[] = {node->in[0], node->in[1], node};
+    int64_t stride[3][MAX_RANK], samples[3];
+    for (int i = 0; i < 3; i++)
+        strides_of(nodes[i], plan->tensor[i], stride[i], &samples[i]);
+    const int64_t *step = node->ints + 1, *before = step + dims, *dilation = before + 2 * dims, *spread = dilation + dims;
+    int64_t groups = spread[dims];
+    const Shape *x_shape = &nodes[A]->shape, *w_shape = &nodes[w]->shape, *y_shape = &nodes[y]->shape;
+    text_add(text, "static const mgpu_convolution %s_convolution = {\n    .weight = %s, .dims = %d, .groups = %lld, .in = %lld, "
+             ".out = %lld", name, weight ? "true" : "false", dims, (long long)groups, (long long)w_shape->extent[1],
+             (long long)(w_shape->extent[0] / (groups > 0 ? groups : 1)));
+    const struct { const char *name; const int64_t *value; } list[] = {
+        {"x", x_shape->extent}, {"w", w_shape->extent + 2}, {"y", y_shape->extent}, {"stride", step},
+        {"dilation", dilation}, {"before", before}, {"spread", spread}};
+    for (int i = 0; i < COUNT(list); i++) {
+        text_add(text, "%s.%s = {", i == 3 ? ",\n    " : ", ", list[i].name);
+        for (int d = 0; d < dims; d++)
+            text_add(text, "%s%lld", d > 0 ? ", " : "", (long long)list[i].value[d]);
+        text_add(text, "}");
+    }
+    const int operand[] = {A, w, y};
+    for (int i = 0; i < 3; i++) {
+        const int64_t *in = stride[operand[i]];
+        text_add(text, "%s.%c_stride = {%lld, %lld", i == 0 ? ",\n    " : ", ", "xwy"[i],
+                 (long long)(i == 1 ? in[0] : samples[operand[i]]), (long long)in[i == 1 ? 1 : dims]);
+        for (int d = 0; d < dims; d++)
+            text_add(text, ", %lld", (long long)in[i == 1 ? 2 + d : d]);
+        text_add(text, "}");
+    }
+    text_add(text, "};\n");
+    return true;
 }
 
 static void print_body(const Contraction *plan, const char *name, Text *text)
 {
     int first = plan->swapped ? B : A, second = B - first;
-    const char *type = plan->node->dtype == F64 ? "f64" : "f32";
-    text_add(text, "static void %s(void *const *argument, const mgpu_step *step, int64_t n)\n{\n", name);
     int axes = 0;
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < plan->count[list]; i++) {
@@ -414,30 +499,38 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
             if (axis->extent == 1 && axis->window == 0)
                 continue;
             if (axes++ == 0)
-                text_add(text, "    static const mgpu_axis axis[] = {\n        /* extent, strides in A, B, C, window, step */\n");
+                text_add(text, "static const mgpu_axis %s_axis[] = {\n    /* extent, strides in A, B, C, window, step */\n", name);
             int64_t in[] = {axis->stride[first], axis->stride[second]};
             if (axis->window > 0)
-                in[plan->gathers_b] = 0;
+                in[0] = 0;
             if (axis->extent == MGPU_SAMPLES)
-                text_add(text, "        {MGPU_SAMPLES");
+                text_add(text, "    {MGPU_SAMPLES");
             else
-                text_add(text, "        {%lld", (long long)axis->extent);
+                text_add(text, "    {%lld", (long long)axis->extent);
             text_add(text, ", %lld, %lld, %lld", (long long)in[0], (long long)in[1], (long long)axis->stride[C]);
             text_add(text, ", %d, %lld}, /* %s: %s */\n", axis->window, (long long)(axis->window > 0 ? axis->step : 0),
                      LIST_NAME[list], axis->label);
         }
     if (axes > 0)
-        text_add(text, "    };\n");
+        text_add(text, "};\n");
     for (int w = 0; w < plan->windows; w++) {
         const Window *window = &plan->window[w];
         if (w == 0)
-            text_add(text, "    static const mgpu_window window[] = {\n        /* extent, stride, first, spread */\n");
-        text_add(text, "        {%lld, %lld, %lld, %lld},\n", (long long)window->extent, (long long)window->stride,
+            text_add(text, "static const mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name);
+        text_add(text, "    {%lld, %lld, %lld, %lld},\n", (long long)window->extent, (long long)window->stride,
                  (long long)window->first, (long long)window->spread);
     }
     if (plan->windows > 0)
-        text_add(text, "    };\n");
-    text_add(text, "    static const mgpu_contraction product = {");
+        text_add(text, "};\n");
+    bool convolution = print_convolution(plan, name, text);
+    text_add(text, "static const mgpu_contraction %s_product = {\n    .type = MGPU_%s, .swapped = %s, ", name,
+             real_bytes(plan) == 8 ? "F64" : "F32", plan->swapped ? "true" : "false");
+    if (convolution)
+        text_add(text, ".convolution = &%s_convolution, ", name);
+    const Tensor *tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
+    for (int i = 0; i < 3; i++)
+        if (tensor[i]->dtype == BF16)
+            text_add(text, ".bf16_%c = true, ", "abc"[i]);
     static const char *const field[] = {"batch", "m", "n", "k"};
     for (int list = 0; list < LISTS; list++) {
         int count = 0;
@@ -445,15 +538,15 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
             count += plan->list[list][i].extent != 1 || plan->list[list][i].window > 0;
         text_add(text, ".%s = %d, ", field[list], count);
     }
-    text_add(text, "%s%s.rows = %s", axes > 0 ? ".axis = axis, " : "",
-             plan->windows > 0 ? format(".windows = %d, .window = window, .gather_b = %s,\n        ", plan->windows,
-                                        plan->gathers_b ? "true" : "false") : "",
-             plan->rows ? "true" : "false");
+    text_add(text, "%s%s", axes > 0 ? format(".axis = %s_axis, ", name) : "",
+             plan->windows > 0 ? format(".windows = %d, .window = %s_window, ", plan->windows, name) : "");
+    Workspace work = workspace_of(plan);
+    text_add(text, "\n    .copy = %lld, .sums = %lld, .packed = %lld, .keep = %s", (long long)work.copy, (long long)work.sums,
+             (long long)work.packed, work.keep ? "true" : "false");
     if (plan->first[A] != 0)
         text_add(text, ", .%s = %lld", plan->swapped ? "b" : "a", (long long)plan->first[A]);
-    text_add(text, "};\n    (void)step;\n");
-    text_add(text, "    mgpu_contract_%s(&product, argument[%d], argument[%d], argument[2], argument[3], n);\n}\n", type, first,
-             second);
+    text_add(text, "};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", name);
+    text_add(text, "    (void)step;\n    mgpu_contract(&%s_product, argument, part);\n}\n", name);
 }
 
 void contraction_print(const Contraction *plan, const char *kernel_name, Text *text)

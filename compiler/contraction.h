@@ -20,6 +20,9 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
 /* a head comment (equation, line, shapes, M x N x K), then static void kernel_name(argument, step, n) */
 void contraction_print(const Contraction *, const char *kernel_name, Text *);
 
+/* how a team of threads shares it: MGPU_SPLIT_SAMPLES or MGPU_SPLIT_TEAM */
+uint8_t contraction_split(const Contraction *);
+
 /* the function without its name and comment: two contractions with equal keys may share one kernel */
 const char *contraction_key(const Contraction *);
 

@@ -1,7 +1,8 @@
 /* emit.h: what the files of the C printer share.
  *
  *   emit_text.c     names, literals, lines; an expression as C
- *   emit_nest.c     a nest as loops
+ *   emit_loops.c    loops, and what is computed in which of them
+ *   emit_nest.c     a nest as rows or columns
  *   emit_kernels.c  functions, and the file of all kernels
  */
 #ifndef MGPU_EMIT_H
@@ -27,6 +28,7 @@ typedef struct Printer {
     Text *t;
     bool canonical;       /* all names by number: to find equal kernels */
     bool by_path;         /* paths of random numbers are a parameter */
+    const bool **needed;  /* per nest: the expressions that the function computes */
     Map names;            /* taken */
     int unnamed;
     const char **argument; int argument_count;
@@ -38,9 +40,13 @@ typedef struct Printer {
     int indent;
     int loop[MAX_AXES], loops; /* axes of the open and coming loops of a region, outermost first */
     const char *tile_start, *tile_width; /* columns: NULL: one tile */
+    bool finish;          /* the end of a kernel with partial sums */
+    const char *begin, *end; /* the part of the divided axis; of samples: in samples */
+    const char **partial; /* per reduction: the thread's partial sums */
 } Printer;
 
-extern const char *const C_TYPE[DTYPES];
+extern const char *const C_TYPE[DTYPES];                  /* of values: those of bf16 are floats */
+const char *emit_element_type(Dtype);                     /* of what lies in memory */
 
 const char *emit_name(Printer *, const char *wish);       /* a C name like `wish` that nothing else in the kernel has */
 const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
@@ -53,5 +59,18 @@ const char *emit_key(const Printer *, const Expr *random);
 const char *emit_draw_place(Printer *, const Expr *random); /* sample and step of a random number */
 const char *emit_expr(Printer *, const Expr *, Level *);  /* the operands' texts are known */
 bool emit_written(const Kernel *, const Tensor *);
+/* finds what the expressions in `roots`, used at `depth`, need and do not have yet */
+void emit_find_wanted(Printer *, Expr *const *roots, int root_count, int depth);
+/* names or writes down everything that is wanted, can be computed at this depth and in this pass, and has no text */
+void emit_define(Printer *, int depth, int pass);
+const char **emit_saved_texts(const Printer *);
+void emit_restore_texts(Printer *, const char **saved);   /* forgets what was named since */
+const char *emit_from(const Printer *, int axis);         /* where the loop over an axis begins and ends */
+const char *emit_to(const Printer *, int axis);
+void emit_part(Printer *);                                /* declares the part of the axis that the thread takes */
+const char *emit_lane(const Printer *, int axis);         /* columns: the place in the tile */
+/* the loops p->loop[from ...], with what each needs; simd_pass >= 0: vector code for the innermost */
+void emit_open_loops(Printer *, int from, int pass, bool tile, int simd_pass);
+void emit_close_loops(Printer *, int from);
 void emit_nest(Printer *, const Nest *);
 #endif

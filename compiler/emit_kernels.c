@@ -11,11 +11,49 @@
 /* ---- functions */
 
 static const char *const RESERVED[] = {
-    "argument", "step", "n", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "argument", "step", "part", "n", "begin", "end", "first", "path", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
     "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
     "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "true",
     "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN",
     "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"};
+
+/* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores */
+static bool *needed_expressions(const Nest *nest, bool finish)
+{
+    const Exprs *x = nest->exprs;
+    bool *needed = NEW_ARRAY(bool, x->count);
+    for (int i = 0; i < nest->reduction_count && !finish; i++) {
+        needed[nest->reductions[i].value->id] = true;
+        if (nest->reductions[i].place)
+            needed[nest->reductions[i].place->id] = true;
+    }
+    for (int i = 0; i < nest->store_count; i++) {
+        const Store *s = &nest->stores[i];
+        if (nest->partial && s->outer != finish)
+            continue;
+        needed[s->value->id] = needed[s->offset->id] = true;
+        if (s->guard)
+            needed[s->guard->id] = true;
+    }
+    for (int i = x->count - 1; i >= 0; i--)
+        for (int k = 0; needed[i] && k < x->all[i]->count; k++)
+            needed[x->all[i]->in[k]->id] = true;
+    return needed;
+}
+
+static bool uses_tensor(const Printer *p, const Tensor *tensor)
+{
+    for (int i = 0; i < p->kernel->nest_count; i++) {
+        const Nest *nest = &p->kernel->nests[i];
+        for (int k = 0; k < nest->store_count; k++)
+            if (nest->stores[k].tensor->id == tensor->id && (!nest->partial || nest->stores[k].outer == p->finish))
+                return true;
+        for (int k = 0; k < nest->exprs->count; k++)
+            if (p->needed[i][k] && nest->exprs->all[k]->kind == X_LOAD && nest->exprs->all[k]->tensor->id == tensor->id)
+                return true;
+    }
+    return false;
+}
 
 static void print_arguments(Printer *p)
 {
@@ -29,9 +67,11 @@ static void print_arguments(Printer *p)
         const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
         if (!output && emit_written(k, tensor))
             continue; /* updated in place: one pointer */
+        if (!uses_tensor(p, tensor))
+            continue;
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
-        emit_line(p, "%s%s *restrict %s = argument[%d];%s", output ? "" : "const ", C_TYPE[tensor->dtype], p->argument[i], i,
+        emit_line(p, "%s%s *restrict %s = argument[%d];%s", output ? "" : "const ", emit_element_type(tensor->dtype), p->argument[i], i,
              p->canonical ? ""
                           : format(" /* [%s%s */", tensor->sharded ? tensor->shape.rank ? "n, " : "n" : "",
                                    shape_text(&tensor->shape) + 1));
@@ -44,6 +84,8 @@ static void print_tables(Printer *p)
         const Exprs *x = p->kernel->nests[k].exprs;
         for (int i = 0; i < x->count; i++) {
             const Expr *e = x->all[i];
+            if (!p->needed[k][i])
+                continue;
             if (e->kind == X_RANDOM) {
                 const char *id = format("key %llx", (unsigned long long)e->hash);
                 if (map_get(&p->names, id))
@@ -75,50 +117,97 @@ static void print_tables(Printer *p)
     }
 }
 
-static void print_function(const Kernel *k, Text *t, bool canonical, bool by_path)
+static bool is_divided_samples(const Kernel *k, const Nest *nest, int axis)
 {
-    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = by_path, .indent = 1};
+    return k->split == MGPU_SPLIT_SAMPLES && nest->divided == axis + 1;
+}
+
+static void print_function(const Kernel *k, Text *t, bool canonical, bool by_path, bool finish)
+{
+    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = by_path, .finish = finish, .indent = 1};
     for (int i = 0; i < COUNT(RESERVED); i++)
         map_set(&p.names, RESERVED[i], &p);
-    bool uses_step = false, uses_n = false;
+    bool uses_step = false, uses_n = false, uses_part = finish, divided = false;
+    p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
+        p.needed[i] = needed_expressions(&k->nests[i], finish);
         for (int j = 0; j < x->count; j++)
-            uses_step = uses_step || x->all[j]->kind == X_ALIVE || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM;
+            uses_step = uses_step || (p.needed[i][j] &&
+                                      (x->all[j]->kind == X_ALIVE || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM));
         for (int j = 0; j < x->axis_count; j++)
-            uses_n = uses_n || x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN;
+            uses_n = uses_n || (!finish && !is_divided_samples(k, &k->nests[i], j) &&
+                                (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));
+        divided = divided || k->nests[i].divided;
     }
-    text_add(t, "(void *const *argument, const mgpu_step *step, int64_t n%s)\n{\n", by_path ? ", const uint64_t *path" : "");
+    divided = divided && !finish && k->split != MGPU_SPLIT_TEAM;
+    uses_part = uses_part || divided || uses_n || k->split == MGPU_SPLIT_TEAM;
+    text_add(t, "(void *const *argument, const mgpu_step *step, const mgpu_part *part%s)\n{\n",
+             by_path ? ", const uint64_t *path" : "");
     print_arguments(&p);
-    if (!uses_step && !uses_n)
-        emit_line(&p, "(void)step, (void)n;");
-    else if (!uses_step || !uses_n)
-        emit_line(&p, "(void)%s;", uses_step ? "n" : "step");
+    if (uses_n)
+        emit_line(&p, "const int64_t n = part->samples;");
+    if (divided)
+        emit_line(&p, "const int64_t begin = part->begin, end = part->end;");
+    if (!uses_step && !uses_part)
+        emit_line(&p, "(void)step, (void)part;");
+    else if (!uses_step || !uses_part)
+        emit_line(&p, "(void)%s;", uses_step ? "part" : "step");
     print_tables(&p);
     for (int i = 0; i < k->nest_count; i++)
         emit_nest(&p, &k->nests[i]);
     text_add(t, "}\n");
 }
 
-void kernel_print(const Kernel *k, Text *t) { print_function(k, t, false, false); }
-void kernel_print_body(const Kernel *k, Text *t) { print_function(k, t, false, true); }
-void kernel_print_canonical(const Kernel *k, Text *t) { print_function(k, t, true, k->path_count > 0); }
+void kernel_print(const Kernel *k, Text *t) { print_function(k, t, false, false, false); }
+void kernel_print_body(const Kernel *k, Text *t) { print_function(k, t, false, true, false); }
+void kernel_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, false, true); }
 
-/* the kernel, or a call of the body that it shares with others */
+void kernel_print_canonical(const Kernel *k, Text *t)
+{
+    print_function(k, t, true, k->path_count > 0, false);
+    if (k->partial_bytes)
+        print_function(k, t, true, k->path_count > 0, true);
+    text_add(t, "%d %lld %lld\n", k->split, (long long)k->extent, (long long)k->grain);
+}
+
+/* the kernel, or a call of the body that it shares with others; and its end */
 static void emit_function(const Kernel *k, Text *t)
 {
     const char *small = k->small ? "MGPU_SMALL " : "";
+    if (k->finish_text)
+        text_add(t, "static void %s_finish%s", k->name, k->finish_text);
     if (!k->body || k->body->body_users < 2) {
         text_add(t, "static %svoid %s%s", small, k->name, k->text);
         return;
     }
     if (k->body == k)
         text_add(t, "static MGPU_SHARED void %s_body%s\n", k->name, k->body_text);
-    text_add(t, "static %svoid %s(void *const *argument, const mgpu_step *step, int64_t n)\n{\n"
+    text_add(t, "static %svoid %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
                 "    static const uint64_t path[] = {", small, k->name);
     for (int i = 0; i < k->path_count; i++)
         text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
-    text_add(t, "};\n    %s_body(argument, step, n, path);\n}\n", k->body->name);
+    text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);
+}
+
+/* all that belongs to a kernel, in the file of all kernels and in pieces of it */
+void kernel_emit(const Kernel *k, Text *t)
+{
+    if (k->contraction)
+        contraction_print(k->contraction, k->name, t);
+    else
+        emit_function(k, t);
+}
+
+/* its row in the table; `function`: the name of what it runs, with which those of its end and its product begin */
+void kernel_emit_row(const Kernel *k, const char *function, Text *t)
+{
+    static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "TEAM"};
+    text_add(t, "    {\"%s\", %s, ", k->name, function);
+    text_add(t, k->partial_bytes ? "%s_finish" : "NULL", function);
+    text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", users_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);
+    text_add(t, k->contraction ? "&%s_product" : "NULL", function);
+    text_add(t, "},\n");
 }
 
 void emit_kernels(const Program *program, Text *t)
@@ -132,23 +221,17 @@ void emit_kernels(const Program *program, Text *t)
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];
         text_add(t, "\n");
-        if (k->contraction) {
-            contraction_print(k->contraction, k->name, t);
-            continue;
+        if (!k->contraction) {
+            text_add(t, "/* %s: %s", k->name, k->title);
+            const Place *user = users_place(k->at);
+            if (user && user->source)
+                text_add(t, "  %s:%d", user->source->file, user->line);
+            text_add(t, " */\n");
         }
-        text_add(t, "/* %s: %s", k->name, k->title);
-        const Place *user = users_place(k->at);
-        if (user && user->source)
-            text_add(t, "  %s:%d", user->source->file, user->line);
-        text_add(t, " */\n");
-        emit_function(k, t);
+        kernel_emit(k, t);
     }
-    text_add(t, "\nconst mgpu_kernel mgpu_kernels[] = {\n");
-    for (int i = 0; i < program->kernel_count; i++) {
-        const Kernel *k = program->kernels[i];
-        text_add(t, "    {\"%s\", %s, %d},\n", k->name, k->name, users_line(k->at));
-    }
-    if (!program->kernel_count)
-        text_add(t, "    {\"\", 0, 0},\n");
-    text_add(t, "};\nconst int mgpu_kernel_count = %d;\n", program->kernel_count);
+    text_add(t, "\n/* name, function, its end, line, split, extent, grain, product */\nconst mgpu_kernel mgpu_kernels[] = {\n");
+    for (int i = 0; i < program->kernel_count; i++)
+        kernel_emit_row(program->kernels[i], program->kernels[i]->name, t);
+    text_add(t, "%s};\n", program->kernel_count ? "" : "    {0},\n");
 }

@@ -1,194 +1,34 @@
 /* emit_nest.c: a nest as C loops.
  *
- * In each loop stands first what is new there: an expression stands in the outermost loop in which all that it depends on
- * is known; it gets a name if it is used twice or in a deeper loop, else it is written where it is used. Then come the
- * accumulations and stores.
- *
  * Rows:     for kept axes { accumulators; for reduced axes accumulate; results; ... }
  * Columns:  for kept axes but the innermost, for tiles of the innermost { arrays of accumulators;
  *           for reduced axes, for the tile accumulate; ... for the tile store }
- * The loops that a C compiler is to vectorise carry `omp simd`. */
+ *
+ * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores stand in the kernel's
+ * end, behind the sums over all threads. */
 #include "compiler/emit.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WIDEST_TILE = 512, LONGEST_TEXT = 76, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_ROW = 4096, HEAVY_FLOPS = 8 };
-
-/* ---- what is computed where */
-
-static bool is_plain(const Expr *e)
-{
-    return e->kind == X_NUMBER || e->kind == X_AXIS || e->kind == X_RESULT || e->kind == X_SUM || e->kind == X_RUN ||
-           e->kind == X_VALUE_OF;
-}
-
-static int depth_of(const Printer *p, const Expr *e)
-{
-    int depth = 0;
-    for (int i = 0; i < p->loops; i++)
-        if (e->axes >> p->loop[i] & 1)
-            depth = i + 1;
-    return depth;
-}
-
-static void want(Printer *p, const Expr *e, int depth)
-{
-    Shown *s = &p->shown[e->id];
-    s->uses++;
-    s->deep = s->deep || depth > s->depth;
-    s->wanted = true;
-}
-
-/* finds what the expressions in `roots`, used at `depth`, need and do not have yet */
-static void find_wanted(Printer *p, Expr *const *roots, int root_count, int depth)
-{
-    const Exprs *x = p->nest->exprs;
-    for (int i = 0; i < x->count; i++) {
-        Shown *s = &p->shown[i];
-        s->wanted = s->deep = false;
-        s->uses = 0;
-        s->depth = depth_of(p, x->all[i]);
-    }
-    for (int i = 0; i < root_count; i++)
-        want(p, roots[i], depth);
-    for (int i = x->count - 1; i >= 0; i--) {
-        const Shown *s = &p->shown[i];
-        if (!s->wanted || s->text)
-            continue;
-        const Expr *e = x->all[i];
-        for (int k = 0; k < e->count; k++)
-            want(p, e->in[k], s->depth);
-        /* what is written where it is used, uses its operands there */
-        if (is_plain(e) && s->deep)
-            for (int k = 0; k < e->count; k++)
-                p->shown[e->in[k]->id].deep = true;
-    }
-}
-
-/* names or writes down everything that is wanted, can be computed at this depth and in this pass, and has no text */
-static void define(Printer *p, int depth, int pass)
-{
-    const Exprs *x = p->nest->exprs;
-    for (int i = 0; i < x->count; i++) {
-        const Expr *e = x->all[i];
-        Shown *s = &p->shown[i];
-        if (!s->wanted || s->text || s->depth != depth || e->pass > pass || (e->kind == X_RESULT && !p->result[e->constant]))
-            continue;
-        s->text = emit_expr(p, e, &s->level);
-        bool named = s->uses > 1 || s->deep || s->fixed || strlen(s->text) > LONGEST_TEXT;
-        if (is_plain(e)) /* offsets that are long and used again and again */
-            named = e->kind == X_SUM && s->uses > 2 && strlen(s->text) > SHORT_TEXT;
-        if (!named && !s->row)
-            continue;
-        const char *name = emit_name_of(p, e);
-        emit_line(p, "const %s %s = %s;", C_TYPE[e->dtype], name, s->text);
-        s->text = name;
-        s->level = LEVEL_ATOM;
-        if (s->row)
-            emit_line(p, "%s = %s;", s->row, name);
-    }
-}
-
-/* before the innermost loop: the random numbers that follow each other in it */
-static void draw_rows(Printer *p, int axis)
-{
-    const Exprs *x = p->nest->exprs;
-    const Axis *a = &x->axis[axis];
-    if (axis != x->axis_count - 1 || a->samples || a->extent > LONGEST_DRAW)
-        return;
-    for (int i = 0; i < x->count; i++) {
-        const Expr *e = x->all[i];
-        Shown *s = &p->shown[i];
-        if (e->kind != X_RANDOM || !(e->other & 2) || !s->wanted || s->text)
-            continue;
-        const char *name = emit_name(p, "draw");
-        emit_line(p, "%s %s[%lld];", C_TYPE[e->dtype], name, (long long)a->extent);
-        emit_line(p, "mgpu_draw_row%s(%s, %lld, %s, %s, %s);", e->dtype == F32 ? "f" : "", name, (long long)a->extent, emit_key(p, e),
-             emit_operand(p, e->in[e->count - 1], LEVEL_CHOICE), emit_draw_place(p, e));
-        s->text = format("%s[%s]", name, p->axis_name[axis]);
-        s->level = LEVEL_ATOM;
-    }
-}
-
-static const char **saved_texts(const Printer *p)
-{
-    const char **saved = NEW_ARRAY(const char *, p->nest->exprs->count);
-    for (int i = 0; i < p->nest->exprs->count; i++)
-        saved[i] = p->shown[i].text;
-    return saved;
-}
-
-/* forgets what was named since */
-static void restore_texts(Printer *p, const char **saved)
-{
-    for (int i = 0; i < p->nest->exprs->count; i++)
-        p->shown[i].text = saved[i];
-}
-
-/* ---- loops */
-
-static const char *extent_text(const Axis *a)
-{
-    if (!a->samples)
-        return format("%lld", (long long)a->extent);
-    return a->extent == 1 ? "n" : format("%lld * n", (long long)a->extent);
-}
-
-static void open_loop(Printer *p, int axis)
-{
-    const Axis *a = &p->nest->exprs->axis[axis];
-    const char *v = p->axis_name[axis];
-    if (a->kind == AXIS_GROUPS)
-        emit_line(p, "for (int64_t %s = 0; %lld * %s < n; %s++) {", v, (long long)a->group, v, v);
-    else if (a->kind == AXIS_IN_GROUP)
-        emit_line(p, "for (int64_t %s = %lld * %s; %s < n && %s < %lld * %s + %lld; %s++) {", v, (long long)a->group,
-             p->axis_name[axis - 1], v, v, (long long)a->group, p->axis_name[axis - 1], (long long)a->group, v);
-    else
-        emit_line(p, "for (int64_t %s = 0; %s < %s; %s++) {", v, v, extent_text(a), v);
-    p->indent++;
-}
-
-/* the innermost loop of columns: over the tile */
-static void open_tile_loop(Printer *p, int axis)
-{
-    const char *v = p->axis_name[axis];
-    emit_line(p, "#pragma omp simd");
-    if (p->tile_start)
-        emit_line(p, "for (int64_t %s = %s; %s < %s; %s++) {", v, p->tile_start, v, p->tile_width, v);
-    else
-        emit_line(p, "for (int64_t %s = 0; %s < %s; %s++) {", v, v, extent_text(&p->nest->exprs->axis[axis]), v);
-    p->indent++;
-}
-
-static const char *lane_text(const Printer *p, int axis)
-{
-    return p->tile_start ? format("%s - %s", p->axis_name[axis], p->tile_start) : p->axis_name[axis];
-}
-
-static bool vectorises(const Printer *p, int axis)
-{
-    const Axis *a = &p->nest->exprs->axis[axis];
-    return a->kind == AXIS_PLAIN && !p->nest->serial && (a->samples || a->extent > SHORT_LOOP);
-}
+enum { WIDEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8 };
 
 /* ---- stores and accumulations */
 
 static void print_store(Printer *p, const Store *s)
 {
     const char *value = p->shown[s->value->id].text;
-    const char *statement = format("%s[%s] %s %s;", emit_argument(p, s->tensor), p->shown[s->offset->id].text, s->add ? "+=" : "=", value);
+    const char *element = format("%s[%s]", emit_argument(p, s->tensor), p->shown[s->offset->id].text);
+    const char *statement = format("%s %s %s;", element, s->add ? "+=" : "=", value);
+    if (s->tensor->dtype == BF16)
+        statement = s->add ? format("%s = mgpu_to_bf16(mgpu_from_bf16(%s) + %s);", element, element, value)
+                           : format("%s = mgpu_to_bf16(%s);", element, value);
     if (s->guard) {
         emit_line(p, "if (%s)", p->shown[s->guard->id].text);
         emit_line(p, "    %s", statement);
     } else {
         emit_line(p, "%s", statement);
     }
-}
-
-static Dtype accumulator_type(const Reduction *r)
-{
-    return r->wide ? F64 : r->kind == REDUCE_ARGMAX ? r->value->dtype : r->dtype;
 }
 
 static const char *start_of(const Reduction *r)
@@ -235,15 +75,67 @@ static int pass_roots(const Nest *nest, int pass, Expr **roots)
     return count;
 }
 
-static int outer_roots(const Nest *nest, Expr **roots)
+static int outer_roots(const Printer *p, Expr **roots)
 {
+    const Nest *nest = p->nest;
     int count = 0;
+    if (nest->partial && !p->finish)
+        return 0;
     for (int i = 0; i < nest->store_count; i++)
         if (nest->stores[i].outer) {
             roots[count++] = nest->stores[i].value;
             roots[count++] = nest->stores[i].offset;
         }
     return count;
+}
+
+static void outer_stores(Printer *p)
+{
+    for (int i = 0; i < p->nest->store_count; i++)
+        if (p->nest->stores[i].outer)
+            print_store(p, &p->nest->stores[i]);
+}
+
+/* the number of the kept point */
+static const char *kept_place(const Printer *p, const int *kept, int kept_count)
+{
+    Text t = {0};
+    if (p->nest->fold)
+        return p->axis_name[kept[0]];
+    int64_t stride = nest_kept_points(p->nest);
+    for (int i = 0; i < kept_count; i++) {
+        stride /= p->nest->exprs->axis[kept[i]].extent;
+        text_add(&t, i ? " + " : "");
+        if (stride != 1)
+            text_add(&t, "%lld * ", (long long)stride);
+        text_add(&t, "%s", p->axis_name[kept[i]]);
+    }
+    return kept_count ? text_of(&t) : "0";
+}
+
+/* the sums of the lanes that stand for the same result */
+static void fold_lanes(Printer *p, int lane, const char *lanes)
+{
+    const Nest *nest = p->nest;
+    const char *v = p->axis_name[lane];
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const char *sum = p->result[i];
+        p->result[i] = emit_name(p, "folded");
+        emit_line(p, "%s %s[%lld] = {0};", C_TYPE[reduction_type(&nest->reductions[i])], p->result[i], (long long)nest->fold);
+        emit_line(p, "for (int64_t %s = 0; %s < %s; %s++)", v, v, lanes, v);
+        emit_line(p, "    %s[%s %% %lld] += %s[%s];", p->result[i], v, (long long)nest->fold, sum, v);
+    }
+}
+
+/* this call's accumulators, `count` of them each, to those of the thread */
+static void keep_partial(Printer *p, const char *place, const char *count, bool arrays)
+{
+    for (int i = 0; i < p->nest->reduction_count; i++) {
+        const Reduction *r = &p->nest->reductions[i];
+        emit_line(p, "mgpu_%s_%s_part(%s%s, %s%s, %s, part->first);", r->kind == REDUCE_SUM ? "add" : "larger",
+                  dtype_name(reduction_type(r)), p->partial[i], strcmp(place, "0") ? format(" + %s", place) : "", arrays ? "" : "&",
+                  p->result[i], count);
+    }
 }
 
 static void pass_statements(Printer *p, int pass, const char *where)
@@ -255,53 +147,6 @@ static void pass_statements(Printer *p, int pass, const char *where)
     for (int i = 0; i < nest->store_count; i++)
         if (!nest->stores[i].outer && nest->stores[i].value->pass == pass)
             print_store(p, &nest->stores[i]);
-}
-
-/* "#pragma omp simd reduction(+ : sum) reduction(mgpu_larger : max)" before the innermost loop of a pass of rows */
-static void print_simd(Printer *p, int pass)
-{
-    const Nest *nest = p->nest;
-    Text t = {0};
-    for (int kind = REDUCE_SUM; kind <= REDUCE_ARGMAX; kind++) {
-        bool any = false;
-        for (int i = 0; i < nest->reduction_count; i++) {
-            const Reduction *r = &nest->reductions[i];
-            if (r->value->pass != pass || r->kind != (ReductionKind)kind)
-                continue;
-            if (kind == REDUCE_ARGMAX)
-                return; /* the first maximum: in order */
-            text_add(&t, any ? ", %s" : kind == REDUCE_SUM ? " reduction(+ : %s" : " reduction(mgpu_larger : %s", p->result[i]);
-            any = true;
-        }
-        if (any)
-            text_add(&t, ")");
-    }
-    emit_line(p, "#pragma omp simd%s", text_of(&t));
-}
-
-/* the loops p->loop[from ...], with what each needs; then `inner` */
-static void open_loops(Printer *p, int from, int pass, bool tile, int simd_pass)
-{
-    for (int depth = from; depth < p->loops; depth++) {
-        int axis = p->loop[depth];
-        bool innermost = depth == p->loops - 1;
-        if (innermost && !p->tile_start)
-            draw_rows(p, axis);
-        if (innermost && tile) {
-            open_tile_loop(p, axis);
-        } else {
-            if (innermost && simd_pass >= 0 && vectorises(p, axis))
-                print_simd(p, simd_pass);
-            open_loop(p, axis);
-        }
-        define(p, depth + 1, pass);
-    }
-}
-
-static void close_loops(Printer *p, int from)
-{
-    for (int depth = from; depth < p->loops; depth++)
-        emit_close(p);
 }
 
 /* ---- nests */
@@ -324,7 +169,7 @@ static void row_accumulators(Printer *p, int pass)
             emit_line(p, "%s %s = 0;", C_TYPE[r->dtype], p->result[i]);
             emit_line(p, "%s %s_best = %s;", C_TYPE[r->value->dtype], p->result[i], start_of(r));
         } else {
-            emit_line(p, "%s %s = %s;", C_TYPE[accumulator_type(r)], p->result[i], start_of(r));
+            emit_line(p, "%s %s = %s;", C_TYPE[reduction_type(r)], p->result[i], start_of(r));
         }
     }
 }
@@ -339,12 +184,12 @@ static void narrow_results(Printer *p, int pass)
 }
 
 /* everything wanted by any pass that the kept loops can know: for hoisting */
-static int all_roots(const Nest *nest, Expr **roots)
+static int all_roots(const Printer *p, Expr **roots)
 {
     int count = 0;
-    for (int pass = 0; pass < nest->passes; pass++)
-        count += pass_roots(nest, pass, roots + count);
-    return count + outer_roots(nest, roots + count);
+    for (int pass = 0; pass < p->nest->passes; pass++)
+        count += pass_roots(p->nest, pass, roots + count);
+    return count + outer_roots(p, roots + count);
 }
 
 static Expr **root_room(const Nest *nest)
@@ -423,11 +268,11 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
         p->loop[p->loops++] = kept[i];
     for (int i = 0; i < reduced_count; i++)
         p->loop[p->loops++] = reduced[i];
-    find_wanted(p, roots, all_roots(nest, roots), p->loops);
-    define(p, 0, 0);
+    emit_find_wanted(p, roots, all_roots(p, roots), p->loops);
+    emit_define(p, 0, 0);
     int all = p->loops;
     p->loops = kept_count;
-    open_loops(p, 0, 0, false, reduced_count || nest->reduction_count ? -1 : 0);
+    emit_open_loops(p, 0, 0, false, reduced_count || nest->reduction_count ? -1 : 0);
     p->loops = all;
     keep_rows(p, reduced, reduced_count);
     for (int pass = 0; pass < nest->passes; pass++) {
@@ -435,28 +280,30 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
         if (!count)
             continue;
         row_accumulators(p, pass);
-        const char **saved = saved_texts(p);
+        const char **saved = emit_saved_texts(p);
         use_rows(p, pass);
-        find_wanted(p, roots, count, p->loops);
-        open_loops(p, kept_count, pass, false, pass);
+        emit_find_wanted(p, roots, count, p->loops);
+        emit_open_loops(p, kept_count, pass, false, pass);
         pass_statements(p, pass, "");
-        close_loops(p, kept_count);
-        restore_texts(p, saved);
+        emit_close_loops(p, kept_count);
+        emit_restore_texts(p, saved);
+        if (nest->partial) {
+            keep_partial(p, kept_place(p, kept, kept_count), "1", false);
+            break;
+        }
         narrow_results(p, pass);
-        find_wanted(p, roots, all_roots(nest, roots), p->loops);
-        define(p, kept_count, pass + 1);
+        emit_find_wanted(p, roots, all_roots(p, roots), p->loops);
+        emit_define(p, kept_count, pass + 1);
     }
-    int count = outer_roots(nest, roots);
+    int count = outer_roots(p, roots);
     if (count) {
         p->loops = kept_count;
-        find_wanted(p, roots, count, p->loops);
-        define(p, kept_count, nest->passes);
-        for (int i = 0; i < nest->store_count; i++)
-            if (nest->stores[i].outer)
-                print_store(p, &nest->stores[i]);
+        emit_find_wanted(p, roots, count, p->loops);
+        emit_define(p, kept_count, nest->passes);
+        outer_stores(p);
     }
     p->loops = kept_count;
-    close_loops(p, 0);
+    emit_close_loops(p, 0);
 }
 
 /* arrays of accumulators and their initial values */
@@ -474,7 +321,7 @@ static void column_accumulators(Printer *p, int pass, int lane, const char *widt
             emit_line(p, "%s %s[%s];", C_TYPE[r->dtype], p->result[i], width);
             emit_line(p, "%s %s_best[%s];", C_TYPE[r->value->dtype], p->result[i], width);
         } else {
-            emit_line(p, "%s %s[%s];", C_TYPE[accumulator_type(r)], p->result[i], width);
+            emit_line(p, "%s %s[%s];", C_TYPE[reduction_type(r)], p->result[i], width);
         }
     }
     if (!any)
@@ -500,7 +347,7 @@ static void column_results(Printer *p, int pass, int lane)
     for (int i = 0; i < p->nest->reduction_count; i++) {
         const Reduction *r = &p->nest->reductions[i];
         if (r->value->pass == pass)
-            p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->result[i], lane_text(p, lane));
+            p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->result[i], emit_lane(p, lane));
     }
 }
 
@@ -510,59 +357,109 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
     Expr **roots = root_room(nest);
     int lane = kept[kept_count - 1], outer = kept_count - 1;
     int64_t extent = nest->exprs->axis[lane].extent;
-    bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > WIDEST_TILE;
+    bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > WIDEST_TILE || nest->divided == lane + 1;
     p->loops = 0;
     for (int i = 0; i < outer; i++)
         p->loop[p->loops++] = kept[i];
     for (int i = 0; i < reduced_count; i++)
         p->loop[p->loops++] = reduced[i];
     p->loop[p->loops++] = lane;
-    find_wanted(p, roots, all_roots(nest, roots), p->loops);
-    define(p, 0, 0);
+    emit_find_wanted(p, roots, all_roots(p, roots), p->loops);
+    emit_define(p, 0, 0);
     int all = p->loops;
     p->loops = outer;
-    open_loops(p, 0, 0, false, -1);
-    const char *width = format("%lld", (long long)(tiled ? WIDEST_TILE : extent));
+    emit_open_loops(p, 0, 0, false, -1);
+    const char *width = format("%lld", (long long)(samples || extent > WIDEST_TILE ? WIDEST_TILE : extent));
     p->tile_start = p->tile_width = NULL;
     if (tiled) {
-        p->tile_start = emit_name(p, "first");
-        p->tile_width = emit_name(p, "end");
-        const char *all_lanes = extent_text(&nest->exprs->axis[lane]);
-        emit_line(p, "for (int64_t %s = 0; %s < %s; %s += %s) {", p->tile_start, p->tile_start, all_lanes, p->tile_start, width);
+        p->tile_start = emit_name(p, "tile");
+        p->tile_width = emit_name(p, "tile_end");
+        const char *all_lanes = emit_to(p, lane);
+        emit_line(p, "for (int64_t %s = %s; %s < %s; %s += %s) {", p->tile_start, emit_from(p, lane), p->tile_start, all_lanes,
+                  p->tile_start, width);
         p->indent++;
         emit_line(p, "const int64_t %s = %s + %s < %s ? %s + %s : %s;", p->tile_width, p->tile_start, width, all_lanes, p->tile_start,
              width, all_lanes);
     }
-    const char *where = format("[%s]", lane_text(p, lane));
+    const char *where = format("[%s]", emit_lane(p, lane));
     for (int pass = 0; pass < nest->passes; pass++) {
         p->loops = all;
         int count = pass_roots(nest, pass, roots);
         if (!count)
             continue;
         column_accumulators(p, pass, lane, width);
-        const char **saved = saved_texts(p);
-        find_wanted(p, roots, count, p->loops);
-        open_loops(p, outer, pass, true, -1);
+        const char **saved = emit_saved_texts(p);
+        emit_find_wanted(p, roots, count, p->loops);
+        emit_open_loops(p, outer, pass, true, -1);
         pass_statements(p, pass, where);
-        close_loops(p, outer);
-        restore_texts(p, saved);
+        emit_close_loops(p, outer);
+        emit_restore_texts(p, saved);
+        if (nest->partial)
+            break;
         column_results(p, pass, lane);
     }
-    int count = outer_roots(nest, roots);
+    int count = outer_roots(p, roots);
+    if (nest->partial) {
+        int64_t stride = extent;
+        const char *place = p->tile_start ? p->tile_start : "0";
+        for (int i = outer - 1; i >= 0; i--) {
+            place = format("%lld * %s%s", (long long)stride, p->axis_name[kept[i]], strcmp(place, "0") ? format(" + %s", place) : "");
+            stride *= nest->exprs->axis[kept[i]].extent;
+        }
+        if (nest->fold) {
+            fold_lanes(p, lane, width);
+            width = format("%lld", (long long)nest->fold);
+        }
+        keep_partial(p, place, tiled ? format("%s - %s", p->tile_width, p->tile_start) : width, true);
+    }
     if (count) {
         p->loops = outer;
         p->loop[p->loops++] = lane;
-        find_wanted(p, roots, count, p->loops);
-        open_loops(p, outer, nest->passes, true, -1);
-        for (int i = 0; i < nest->store_count; i++)
-            if (nest->stores[i].outer)
-                print_store(p, &nest->stores[i]);
-        close_loops(p, outer);
+        emit_find_wanted(p, roots, count, p->loops);
+        emit_open_loops(p, outer, nest->passes, true, -1);
+        outer_stores(p);
+        emit_close_loops(p, outer);
     }
     if (tiled)
         emit_close(p);
     p->loops = outer;
-    close_loops(p, 0);
+    emit_close_loops(p, 0);
+}
+
+/* the sums over all threads, then the OUTER stores */
+static void print_finish(Printer *p, const int *kept, int kept_count)
+{
+    const Nest *nest = p->nest;
+    int64_t count = nest_kept_points(nest);
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        emit_line(p, "mgpu_%s_%s_parts(%s, %lld, part);", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)),
+                  p->partial[i], (long long)count);
+        p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->partial[i], kept_place(p, kept, kept_count));
+    }
+    Expr **roots = root_room(nest);
+    p->loops = 0;
+    for (int i = 0; i < kept_count; i++)
+        p->loop[p->loops++] = kept[i];
+    emit_find_wanted(p, roots, outer_roots(p, roots), p->loops);
+    emit_define(p, 0, 1);
+    emit_open_loops(p, 0, 1, false, nest->passes);
+    outer_stores(p);
+    emit_close_loops(p, 0);
+}
+
+/* where the partial sums lie */
+static void print_partial(Printer *p)
+{
+    const Nest *nest = p->nest;
+    p->partial = NEW_ARRAY(const char *, nest->reduction_count);
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        const char *type = C_TYPE[reduction_type(r)];
+        p->partial[i] = emit_name(p, "partial");
+        emit_line(p, "%s *restrict %s = (%s *)((char *)argument[%d] + %lld); /* [%lld] */", type, p->partial[i], type,
+                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, (long long)nest_kept_points(nest));
+    }
 }
 
 static void name_axes(Printer *p)
@@ -588,12 +485,14 @@ void emit_nest(Printer *p, const Nest *nest)
     p->result = NEW_ARRAY(const char *, nest->reduction_count);
     p->tile_start = p->tile_width = NULL;
     const Exprs *x = nest->exprs;
-    for (int i = 0; i < x->count; i++)
-        p->shown[i].fixed = x->all[i]->kind == X_LOAD && emit_written(p->kernel, x->all[i]->tensor);
-    for (int i = 0; i < x->count; i++) /* what is chosen is loaded before, so that the loop needs no masks */
-        for (int k = 1; x->all[i]->kind == X_OP && x->all[i]->op == OP_WHERE && k < 3; k++)
-            if (x->all[i]->in[k]->kind == X_LOAD && x->all[i]->in[k]->count == 1)
-                p->shown[x->all[i]->in[k]->id].fixed = true;
+    bool *chosen = NEW_ARRAY(bool, x->count); /* it stands in a choice: what is loaded there is loaded before, so that the */
+    for (int i = x->count - 1; i >= 0; i--) { /* loop needs no masks */
+        const Expr *e = x->all[i];
+        for (int k = 0; k < e->count; k++)
+            if (chosen[i] || (e->kind == X_OP && e->op == OP_WHERE && k > 0))
+                chosen[e->in[k]->id] = true;
+        p->shown[i].fixed = e->kind == X_LOAD && ((chosen[i] && e->count == 1) || emit_written(p->kernel, e->tensor));
+    }
     name_axes(p);
     int kept[MAX_AXES], kept_count = 0, reduced[MAX_AXES], reduced_count = 0;
     for (int i = 0; i < x->axis_count; i++) {
@@ -602,7 +501,12 @@ void emit_nest(Printer *p, const Nest *nest)
         else
             kept[kept_count++] = i;
     }
-    if (nest->columns)
+    if (nest->partial)
+        print_partial(p);
+    emit_part(p);
+    if (p->finish)
+        print_finish(p, kept, kept_count);
+    else if (nest->columns)
         print_columns(p, kept, kept_count, reduced, reduced_count);
     else
         print_rows(p, kept, kept_count, reduced, reduced_count);

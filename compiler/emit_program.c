@@ -1,8 +1,9 @@
 /* emit_program.c: Program -> the C text of the program's tables (runtime/mgpu.h says what each means).
  *
  * Tables and verbs, no logic: the schedule object is written out row by row, one table for each list, the inner lists
- * (accesses, waits) as compound literals in the row that owns them. Same input, same bytes. */
-#include "compiler/command.h"
+ * (accesses, waits) as compound literals in the row that owns them. Devices and phases whose tables are equal share one.
+ * Same input, same bytes. A plan's tables are a text of their own, which a C compiler can take without the others'. */
+#include "compiler/pieces.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,15 +11,17 @@
 static void quote(Text *t, const char *s)
 {
     text_add(t, "\"");
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            text_add(t, "\\%c", *s);
-        else if (*s == '\n')
+    while (*s) {
+        size_t plain = 0; /* characters; '?' might begin a trigraph */
+        while ((unsigned char)s[plain] >= 32 && !strchr("\"\\?", s[plain]))
+            plain++;
+        text_bytes(t, s, plain);
+        s += plain;
+        if (*s == '\n')
             text_add(t, "\\n");
-        else if ((unsigned char)*s < 32 || *s == '?')
-            text_add(t, "\\%03o", (unsigned char)*s); /* '?' might begin a trigraph */
-        else
-            text_add(t, "%c", *s);
+        else if (*s)
+            text_add(t, *s == '"' || *s == '\\' ? "\\%c" : "\\%03o", (unsigned char)*s);
+        s += *s != 0;
     }
     text_add(t, "\"");
 }
@@ -48,11 +51,20 @@ static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
     text_add(t, "%s}}", s->rank ? "" : "0");
 }
 
+static int copy_count(const Model *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->variable_count; i++)
+        count += m->variables[i].kind == ROUNDED;
+    return count;
+}
+
 static void emit_model(const Model *m, Text *t)
 {
     text_add(t, "static const mgpu_variable variables[] = {\n");
     for (int i = 0; i < m->variable_count; i++) {
-        static const char *const KIND[] = {"MGPU_WEIGHT", "MGPU_STATE", "MGPU_OPTIMIZER_STATE", "MGPU_ACCUMULATOR"};
+        static const char *const KIND[] = {"MGPU_WEIGHT", "MGPU_STATE", "MGPU_OPTIMIZER_STATE", "MGPU_ACCUMULATOR",
+                                           "MGPU_ROUNDED"};
         const Variable *v = &m->variables[i];
         text_add(t, "    {");
         tensor(t, v->name, v->dtype, &v->shape);
@@ -64,7 +76,15 @@ static void emit_model(const Model *m, Text *t)
     }
     if (!m->variable_count)
         text_add(t, "    {{0}, {0}, 0, false}\n");
-    text_add(t, "};\n\nstatic const mgpu_input inputs[] = {\n");
+    text_add(t, "};\n\n");
+    if (copy_count(m))
+        text_add(t, "static const mgpu_copy copies[] = {\n");
+    for (int i = 0; i < m->variable_count; i++)
+        if (m->variables[i].kind == ROUNDED)
+            text_add(t, "    {%d, %d},\n", i, m->variables[i].owner);
+    if (copy_count(m))
+        text_add(t, "};\n\n");
+    text_add(t, "static const mgpu_input inputs[] = {\n");
     for (int i = 0; i < m->input_count; i++) {
         const Input *in = &m->inputs[i];
         text_add(t, "    {");
@@ -145,8 +165,8 @@ static void emit_op(const ScheduledOp *op, Text *t)
 {
     static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_HOST"};
     static const char *const VERB[VERBS] = {"MGPU_CALL", "MGPU_READ", "MGPU_UPLOAD", "MGPU_REDUCE", "MGPU_REPORT", "MGPU_FETCH"};
-    text_add(t, "    {\"%s\", %s, %s, %d, %d, %d, %d, ", op->id, LANE[op->lane], VERB[op->verb], op->target, op->read_count,
-             op->write_count, op->wait_count);
+    text_add(t, "    {\"%s\", %s, %s, %d, %lld, %d, %d, %d, %d, ", op->id, LANE[op->lane], VERB[op->verb], op->strip,
+             (long long)op->chunk, op->target, op->read_count, op->write_count, op->wait_count);
     if (op->read_count + op->write_count) {
         text_add(t, "(const mgpu_access[]){");
         for (int i = 0; i < op->read_count + op->write_count; i++) {
@@ -168,36 +188,66 @@ static void emit_op(const ScheduledOp *op, Text *t)
     text_add(t, "%d}, /* %s */\n", op->line, op->label);
 }
 
-static void emit_device(const DeviceSchedule *d, const char *prefix, Text *t)
+/* a table of the plan: its name, or that of an equal one that stands above it */
+static const char *emit_table(Map *tables, const char *type, const char *name, const Text *rows, Text *t)
 {
-    static const char *const KIND[BUFFER_KINDS] = {"MGPU_STAGING", "MGPU_STEP",      "MGPU_INPUT",  "MGPU_VARIABLE", "MGPU_REPORT_BUFFER",
-                                                   "MGPU_OUTPUT",  "MGPU_TEMPORARY", "MGPU_BUCKET", "MGPU_WORKSPACE"};
-    text_add(t, "static const mgpu_buffer %s_buffers[] = {\n", prefix);
-    for (int i = 0; i < d->buffer_count; i++) {
-        const Buffer *b = &d->buffers[i];
-        text_add(t, "    {\"%s\", %s, %lld, %lld, %lld, %d, %d},\n", b->name, KIND[b->kind], (long long)b->offset,
-                 (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index);
-    }
-    text_add(t, "    {0}\n};\nstatic const mgpu_op %s_ops[] = {\n", prefix);
-    for (int i = 0; i < d->op_count; i++)
-        emit_op(&d->ops[i], t);
+    Digest digest = sha256_of(text_of(rows), rows->length);
+    const char *key = format("%s %s", type, digest_text(&digest, 32)), *known = map_get(tables, key);
+    if (known)
+        return known;
+    map_set(tables, key, (void *)(uintptr_t)name);
+    text_add(t, "static const %s %s[] = {\n", type, name);
+    text_bytes(t, text_of(rows), rows->length);
     text_add(t, "    {0}\n};\n");
+    return name;
 }
 
-static void emit_plan(const Program *p, const Plan *plan, Text *t)
+static void empty(Text *rows)
+{
+    rows->length = 0;
+}
+
+/* the row of a device in the table of its phase */
+static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables, Text *rows, Text *device, Text *t)
+{
+    static const char *const KIND[BUFFER_KINDS] = {"MGPU_STAGING", "MGPU_STEP",      "MGPU_INPUT",  "MGPU_VARIABLE", "MGPU_REPORT_BUFFER",
+                                                   "MGPU_OUTPUT",  "MGPU_TEMPORARY", "MGPU_BUCKET", "MGPU_WORKSPACE", "MGPU_LOCAL"};
+    empty(rows);
+    for (int i = 0; i < d->buffer_count; i++) {
+        const Buffer *b = &d->buffers[i];
+        text_add(rows, "    {\"%s\", %s, %lld, %lld, %lld, %d, %d, %lld},\n", b->name, KIND[b->kind], (long long)b->offset,
+                 (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index,
+                 b->kind == BUFFER_LOCAL ? (long long)b->each : 0LL);
+    }
+    const char *buffers = emit_table(tables, "mgpu_buffer", format("%s_buffers", prefix), rows, t);
+    empty(rows);
+    for (int i = 0; i < d->op_count; i++)
+        emit_op(&d->ops[i], rows);
+    const char *ops = emit_table(tables, "mgpu_op", format("%s_ops", prefix), rows, t);
+    text_add(device, "    {%s, %d, %s, %d},\n", buffers, d->buffer_count, ops, d->op_count);
+}
+
+/* what the tables of other texts need to know of a plan's */
+static const char *plan_name(const Plan *plan)
+{
+    return format("%s%d", plan->kind, plan->devices);
+}
+
+void emit_plan(const Program *p, const Plan *plan, Text *t)
 {
     const Schedule *s = plan->schedule;
     const Model *m = p->model;
-    const char *name = format("%s%d", plan->kind, plan->devices);
+    const char *name = plan_name(plan);
+    Map tables = {0};
+    Text rows = {0}, devices = {0};
     for (int i = 0; i < s->phase_count; i++) {
         const PhaseSchedule *ph = &s->phases[i];
         text_add(t, "\n/* ---- %s, %d device%s: %s */\n", plan->kind, plan->devices, plan->devices == 1 ? "" : "s", ph->name);
+        empty(&devices);
         for (int d = 0; d < plan->devices; d++)
-            emit_device(&ph->devices[d], format("%s_p%d_d%d", name, i, d), t);
+            emit_device(&ph->devices[d], format("%s_p%d_d%d", name, i, d), &tables, &rows, &devices, t);
         text_add(t, "static const mgpu_device_phase %s_p%d_devices[] = {\n", name, i);
-        for (int d = 0; d < plan->devices; d++)
-            text_add(t, "    {%s_p%d_d%d_buffers, %d, %s_p%d_d%d_ops, %d},\n", name, i, d, ph->devices[d].buffer_count, name, i,
-                     d, ph->devices[d].op_count);
+        text_bytes(t, text_of(&devices), devices.length);
         text_add(t, "};\nstatic const mgpu_collective %s_p%d_collectives[] = {\n", name, i);
         for (int k = 0; k < ph->collective_count; k++)
             text_add(t, "    {\"%s\", %lld, %s},\n", ph->collectives[k].name, (long long)ph->collectives[k].count,
@@ -209,7 +259,7 @@ static void emit_plan(const Program *p, const Plan *plan, Text *t)
         }
         text_add(t, "NULL};\n");
     }
-    text_add(t, "\nstatic const mgpu_phase %s_phases[] = {\n", name);
+    text_add(t, "\nconst mgpu_phase %s_phases[] = {\n", name);
     for (int i = 0; i < s->phase_count; i++)
         text_add(t, "    {\"%s\", %d, %s, %s_p%d_devices, %s_p%d_collectives, %d, %s_p%d_reports, %d},\n", s->phases[i].name,
                  (int)p->phases[i]->kind, p->phases[i]->ragged ? "true" : "false", name, i, name, i,
@@ -228,21 +278,23 @@ static void emit_plan(const Program *p, const Plan *plan, Text *t)
             text_add(t, "%s%lld", v % 12 ? ", " : v ? ",\n    " : "\n    ", (long long)offsets[v]);
         text_add(t, "%s};\n", m->variable_count ? "\n" : "0");
     }
-    text_add(t, "static const mgpu_device %s_devices[] = {\n", name);
+    text_add(t, "const mgpu_device %s_devices[] = {\n", name);
     for (int d = 0; d < plan->devices; d++) {
-        int64_t arena = 0, staging = 0;
+        int64_t arena = 0, staging = 0, work = 0;
         for (int i = 0; i < s->phase_count; i++) {
             const DeviceSchedule *ds = &s->phases[i].devices[d];
             arena = ds->arena_bytes > arena ? ds->arena_bytes : arena;
             staging = ds->staging_bytes > staging ? ds->staging_bytes : staging;
+            work = ds->work_bytes > work ? ds->work_bytes : work;
+            work = ds->work_bytes > work ? ds->work_bytes : work;
         }
-        text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %s_d%d_variables},\n", (long long)plan->shards[d].first,
+        text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %lld, %s_d%d_variables},\n", (long long)plan->shards[d].first,
                  (long long)plan->shards[d].share, (long long)plan->shards[d].capacity, (long long)arena, (long long)staging,
-                 name, d);
+                 (long long)work, name, d);
     }
     Text text = {0};
     schedule_write(s, &text);
-    text_add(t, "};\nstatic const char %s_schedule[] =\n", name);
+    text_add(t, "};\nconst char %s_schedule[] =\n", name);
     for (const char *line = text_of(&text); *line;) {
         const char *end = strchr(line, '\n');
         end = end ? end + 1 : line + strlen(line);
@@ -254,22 +306,23 @@ static void emit_plan(const Program *p, const Plan *plan, Text *t)
     text_add(t, "    \"\";\n");
 }
 
-void emit_program(const Program *p, Text *t)
+void emit_main(const Program *p, Text *t)
 {
     const Model *m = p->model;
     int64_t parameters = 0;
     for (int i = 0; i < m->variable_count; i++)
         if (m->variables[i].kind == WEIGHT)
             parameters += shape_count(&m->variables[i].shape);
-    text_add(t, "/* %s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means. */\n", m->name, m->file);
-    text_add(t, "#include \"mgpu.h\"\n\n#define MGPU_NAN __builtin_nan(\"\")\n\nextern const mgpu_kernel mgpu_kernels[];\n\n");
     emit_model(m, t);
-    for (int i = 0; i < p->plan_count; i++)
-        emit_plan(p, &p->plans[i], t);
+    for (int i = 0; i < p->plan_count; i++) {
+        const char *name = plan_name(&p->plans[i]);
+        text_add(t, "extern const mgpu_device %s_devices[];\nextern const mgpu_phase %s_phases[];\nextern const char %s_schedule[];\n",
+                 name, name, name);
+    }
     text_add(t, "\nstatic const mgpu_plan plans[] = {\n");
     for (int i = 0; i < p->plan_count; i++) {
         const Plan *plan = &p->plans[i];
-        const char *name = format("%s%d", plan->kind, plan->devices);
+        const char *name = plan_name(plan);
         text_add(t, "    {\"%s\", %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule},\n", plan->kind, plan->devices,
                  (long long)plan->micro, plan->always_ragged ? "true" : "false", name, name, plan->schedule->phase_count, name);
     }
@@ -286,6 +339,8 @@ void emit_program(const Program *p, Text *t)
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
     text_add(t, "        .kernels = mgpu_kernels,\n        .kernel_count = %d,\n", p->kernel_count);
     text_add(t, "        .variables = variables,\n        .variable_count = %d,\n", m->variable_count);
+    if (copy_count(m))
+        text_add(t, "        .copies = copies,\n        .copy_count = %d,\n", copy_count(m));
     text_add(t, "        .inputs = inputs,\n        .input_count = %d,\n", m->input_count);
     text_add(t, "        .outputs = outputs,\n        .output_count = OUTPUTS,\n");
     text_add(t, "        .sets = sets,\n        .set_count = %d,\n", m->set_count);
@@ -295,4 +350,21 @@ void emit_program(const Program *p, Text *t)
     text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n    };\n", p->plan_count,
              p->plan_count - 1);
     text_add(t, "    return mgpu_main(&program, argc, argv);\n}\n");
+}
+
+void emit_tables_head(const Program *p, Text *t)
+{
+    text_add(t, "/* %s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means. */\n", p->model->name,
+             p->model->file);
+    text_add(t, "#include \"mgpu.h\"\n\n#define MGPU_NAN __builtin_nan(\"\")\n\n");
+}
+
+void emit_program(const Program *p, Text *t)
+{
+    emit_tables_head(p, t);
+    text_add(t, "extern const mgpu_kernel mgpu_kernels[];\n");
+    for (int i = 0; i < p->plan_count; i++)
+        emit_plan(p, &p->plans[i], t);
+    text_add(t, "\n");
+    emit_main(p, t);
 }

@@ -8,7 +8,10 @@
 #include <string.h>
 
 const char *const C_TYPE[DTYPES] = {"bool", "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t",
-                                    "int32_t", "int64_t", "mgpu_f16", "mgpu_bf16", "float", "double"};
+                                    "int32_t", "int64_t", "mgpu_f16", "float", "float", "double"};
+
+/* gcc makes no vectors of bools that it loads */
+const char *emit_element_type(Dtype t) { return t == BF16 ? "mgpu_bf16" : t == BOOL ? "uint8_t" : C_TYPE[t]; }
 
 /* ---- names */
 
@@ -114,7 +117,7 @@ const char *emit_literal(double v, Dtype t)
         text = format("%.*g", digits, v);
         double back = 0;
         sscanf(text, "%lf", &back);
-        if (t == F32 ? (float)back == (float)v : memcmp(&back, &v, sizeof v) == 0)
+        if (t != F64 ? (float)back == (float)v : memcmp(&back, &v, sizeof v) == 0)
             break;
     }
     if (!strpbrk(text, ".e"))
@@ -226,7 +229,11 @@ static const char *op_text(Printer *p, const Expr *e, Level *level)
         return format("%s(%s, %s)", e->op == OP_MAX ? "mgpu_larger" : "mgpu_beats", emit_operand(p, e->in[0], LEVEL_CHOICE),
                       emit_operand(p, e->in[1], LEVEL_CHOICE));
     }
+    if (e->op == OP_DIV && e->count == 1)
+        return *level = LEVEL_ATOM, format("mgpu_inverse(%s)", emit_operand(p, e->in[0], LEVEL_CHOICE));
     if (e->op == OP_CAST) {
+        if (strcmp(C_TYPE[from], C_TYPE[to]) == 0) /* bf16 is rounded where it is stored */
+            return *level = p->shown[e->in[0]->id].level, p->shown[e->in[0]->id].text;
         if (to == BOOL)
             return *level = LEVEL_EQUAL, format("%s != 0", emit_operand(p, e->in[0], LEVEL_LESS));
         if (dtype_is_float(from) && whole)
@@ -320,6 +327,12 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
     case X_TABLE: {
         const char *name = e->kind == X_LOAD ? emit_argument(p, e->tensor) : table_of(p, e->node);
         const char *at = format("%s[%s]", name, emit_operand(p, e->in[0], LEVEL_CHOICE));
+        if (e->kind == X_LOAD && e->tensor->dtype == BF16)
+            at = format("mgpu_from_bf16(%s)", at);
+        if (e->kind == X_LOAD && e->tensor->dtype == BOOL) {
+            at = format("%s != 0", at);
+            *level = LEVEL_EQUAL;
+        }
         if (e->count < 2)
             return at;
         *level = LEVEL_CHOICE;
@@ -331,7 +344,7 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
         *level = LEVEL_UNARY;
         return run_text(e);
     case X_RANDOM:
-        return format("mgpu_draw%s(%s, %s, %s)", e->dtype == F32 ? "f" : "", emit_key(p, e), emit_operand(p, e->in[0], LEVEL_CHOICE),
+        return format("mgpu_draw%s(%s, %s, %s)", e->dtype == F64 ? "" : "f", emit_key(p, e), emit_operand(p, e->in[0], LEVEL_CHOICE),
                       emit_draw_place(p, e));
     case X_OP:
         return op_text(p, e, level);

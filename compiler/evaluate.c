@@ -67,8 +67,9 @@ Expr *evaluate(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, E
             return e->known[slot - 1].value;
     }
     Expr *value = e->stored ? e->stored(e->context, e, n, sample, index, guard) : NULL;
-    if (!value)
-        value = evaluate_own(e, n, sample, index, guard);
+    bool rounds = n->op == OP_CAST && n->dtype == BF16 && n->in[0]->dtype == F32;
+    if (!value) /* what is not stored is not rounded */
+        value = rounds && e->stored ? evaluate(e, n->in[0], sample, index, guard) : evaluate_own(e, n, sample, index, guard);
     remember(e, n, sample, index, guard, value);
     return value;
 }

@@ -4,6 +4,7 @@
  * pass between them, and kernels, which are shared with everything compiled before if their text is the same. The stages
  * are listed in fuse.h. */
 #include "compiler/fuse.h"
+#include "compiler/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ static void add_leaves(Fusion *f)
         for (int k = 0; k < shape.rank; k++)
             shape.extent[k] = v->shape.extent[v->order[k]];
         f->variables[i] = fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, false, variable[i]);
+        f->variables[i]->order = v->order;
     }
     Phase *phase = f->phase;
     for (int i = 0; i < f->graph->result_count; i++)
@@ -98,6 +100,8 @@ static Kernel *share(Program *p, Kernel *k)
     k->name = format("k%d", k->number);
     if (!k->contraction)
         k->text = printed(k, kernel_print);
+    if (k->partial_bytes)
+        k->finish_text = printed(k, kernel_print_finish);
     if (k->path_count) {
         k->body = map_get(&p->kernel_texts, body);
         if (!k->body) {
@@ -171,7 +175,9 @@ static void make_task(Fusion *f, Group *g)
             APPEND(t->reads, t->read_count, (Tensor *)(uintptr_t)k->reads[i]);
         for (int i = 0; i < k->write_count; i++)
             APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
+        t->workspace_bytes = k->partial_bytes;
         if (k->contraction) {
+            k->split = contraction_split(k->contraction);
             t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
             contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
         }
@@ -208,18 +214,71 @@ static void number_tensors(Fusion *f)
     }
 }
 
+/* ---- a + scatter_add(0, i, v) = scatter_add(a, i, v): a table of zeros need not be made, nor added */
+
+static Node *scattered(const Node *n, const int *uses, int which)
+{
+    Node *b = n->in[which];
+    const Node *a = n->in[1 - which];
+    double zero;
+    bool fits = b->op == OP_SCATTER_ADD && uses[b->id] == 1 && node_is_constant(b->in[0], &zero) && zero == 0;
+    return fits && a->sharded == b->sharded && a->op != OP_CONSTANT ? b : NULL;
+}
+
+static Graph *scatter_into_sums(Graph *g)
+{
+    int *uses = NEW_ARRAY(int, g->node_count), found = 0;
+    Node **table = NEW_ARRAY(Node *, g->node_count), **scatter = NEW_ARRAY(Node *, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->inputs; k++)
+            uses[g->nodes[i]->in[k]->id]++;
+    for (int i = 0; i < g->result_count; i++)
+        uses[g->results[i].value->id]++;
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        for (int which = 0; which < 2 && n->op == OP_ADD && !scatter[i]; which++) {
+            scatter[i] = scattered(n, uses, which);
+            table[i] = n->in[1 - which];
+        }
+        found += scatter[i] != NULL;
+    }
+    if (!found)
+        return g;
+    Graph *target = graph_new(g->model, g->name, g->parent);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i], *s = scatter[i];
+        if (!s) {
+            graph_copy_node(target, n);
+            continue;
+        }
+        stand_at(target, n);
+        become(n, graph_scatter_add(target, table[i]->twin, s->in[1]->twin, s->in[2]->twin, (int)s->ints[0], node_sums_samples(s)));
+    }
+    graph_copy_results(target, g);
+    return target;
+}
+
+enum { ROUNDS = 5 };
+
 Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
 {
     Phase *phase = NEW(Phase);
-    *phase = (Phase){.kind = kind, .ragged = ragged, .graph = graph};
-    Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
-                .info = NEW_ARRAY(Info, graph->node_count)};
-    add_leaves(&f);
-    fuse_find_roots(&f);
-    for (int i = 0; i < f.root_count; i++)
-        fuse_evaluate_alone(&f, f.roots[i]);
-    fuse_merge(&f);
+    Fusion f;
+    graph = scatter_into_sums(graph);
+    bool *computed = NEW_ARRAY(bool, graph->node_count);
+    for (int round = 0; round == 0 || (round < ROUNDS && !f.separate && fuse_again(&f)); round++) {
+        *phase = (Phase){.kind = kind, .ragged = ragged, .graph = graph};
+        f = (Fusion){.program = program, .phase = phase, .graph = graph, .computed = computed,
+                     .separate = program->options && program->options->no_fuse, .info = NEW_ARRAY(Info, graph->node_count)};
+        add_leaves(&f);
+        fuse_find_roots(&f);
+        for (int i = 0; i < f.root_count; i++)
+            fuse_evaluate_alone(&f, f.roots[i]);
+        fuse_merge(&f);
+    }
     fuse_order(&f);
+    if (!f.separate)
+        fuse_pack(&f);
     for (int i = 0; i < f.group_count; i++)
         make_task(&f, f.groups[i]);
     number_tensors(&f);

@@ -2,8 +2,10 @@
  *
  *   fuse_roots.c   which values get kernels of their own (roots) and which are computed where they are used
  *   fuse_merge.c   groups of roots that become one kernel
+ *   fuse_again.c   values that are better computed again than stored; the first two start anew without them
  *   fuse_order.c   in which order the groups run; which updates may happen in place
  *   fuse_build.c   a group as a Kernel
+ *   fuse_pack.c    small kernels that follow each other become one
  */
 #ifndef MGPU_FUSE_H
 #define MGPU_FUSE_H
@@ -37,6 +39,8 @@ struct Root {
     Root *copy;             /* ROOT_REDUCE: the sink that copies a value which others read too; NULL: in place */
     Root *copy_reader;      /* of such a sink */
     Root *copied;           /* of the sink that copies a new value into its variable: who made it */
+    Root **before; int before_count; /* of a sink that writes a variable: who reads the old value */
+    Root **sinks; int sink_count;    /* of a reader: those that write what it reads */
     Exprs *exprs;           /* evaluated alone */
     Read *reads; int read_count;
     int weight;             /* expressions */
@@ -61,6 +65,7 @@ struct Group {
 
 typedef struct Info {       /* of a node */
     bool needed, root, store; /* store: others need it in memory */
+    bool operand;           /* of a contraction that reads it through a reshape, so in its own order */
     int uses;
     bool expanded;          /* an element is used for more than one element of its users */
     int weight;
@@ -76,6 +81,7 @@ typedef struct Fusion {
     const Graph *graph;
     bool separate;          /* every node its own kernel */
     Info *info;
+    bool *computed;         /* by node: computed where it is used, though it is used often (fuse_again.c) */
     Root **roots; int root_count;
     Group **groups; int group_count;
     Tensor **inputs, **variables, *report; /* by index */
@@ -84,11 +90,14 @@ typedef struct Fusion {
     Group **queue;          /* room for every group */
 } Fusion;
 
+enum { MAX_CHAIN = 8 };                            /* views between a contraction's operand and what is stored */
 bool fuse_contracts(const Node *);                 /* it becomes a Contraction */
-/* the stored node behind reshapes (and the transposes of an EINSUM's operand) that a contraction can read */
+/* the stored node behind reshapes (and transposes, of an EINSUM's operand; behind transposes, of a CONVOLVE's weight) that
+ * a contraction can read */
 const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);
 void fuse_find_roots(Fusion *);
 void fuse_merge(Fusion *);
+bool fuse_again(Fusion *);                         /* false: nothing more to be had; else f->computed has changed */
 Group *fuse_group(const Root *);                   /* that it is in */
 Root *fuse_maker(const Fusion *, const Read *);    /* NULL: an input or a variable */
 Group *fuse_new_group(Fusion *, Root *);
@@ -97,6 +106,9 @@ void fuse_order(Fusion *);                         /* fusion->groups in order */
 /* the value of a root as an expression of its own axes; fills exprs and reads */
 void fuse_evaluate_alone(Fusion *, Root *);
 void fuse_build(Fusion *, Group *);
+void fuse_describe(Group *);                       /* what follows from the nests of its kernel */
+bool fuse_little(const Group *);                   /* a kernel of little work */
+void fuse_pack(Fusion *);
 Root *fuse_add_root(Fusion *, const Node *, Tensor *target);
 Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);
 #endif

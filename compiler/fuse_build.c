@@ -24,17 +24,13 @@ static const Tensor *tensor_of(const Fusion *f, const Node *n)
     return tensor;
 }
 
-/* element of a node in its tensor; axes of variables lie in their own order */
-static Expr *offset_of(const Fusion *f, Exprs *x, const Tensor *tensor, const Node *n, Expr *sample, Expr *const *index)
+/* element of a node in its tensor, whose axes may lie in an order of their own */
+static Expr *offset_of(Exprs *x, const Tensor *tensor, const Node *n, Expr *sample, Expr *const *index)
 {
-    Expr *at[MAX_RANK], *const *order = index;
-    if (tensor->kind == TENSOR_VARIABLE) {
-        const Variable *v = &f->graph->model->variables[tensor->index];
-        for (int i = 0; i < n->shape.rank; i++)
-            at[i] = index[v->order[i]];
-        order = at;
-    }
-    Expr *flat = expr_flatten(x, &tensor->shape, order);
+    Expr *at[MAX_RANK];
+    for (int i = 0; i < n->shape.rank; i++)
+        at[i] = index[tensor->order ? tensor->order[i] : i];
+    Expr *flat = expr_flatten(x, &tensor->shape, at);
     return sample ? expr_add(x, flat, expr_scale(x, sample, shape_count(&tensor->shape))) : flat;
 }
 
@@ -52,7 +48,7 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
         return maker->value; /* at this very point: the merger has seen to that */
     }
     const Tensor *tensor = tensor_of(c->f, n);
-    Expr *offset = offset_of(c->f, x, tensor, n, sample, index);
+    Expr *offset = offset_of(x, tensor, n, sample, index);
     if (c->alone)
         APPEND(c->alone->reads, c->alone->read_count, ((Read){n, offset, NULL}));
     Expr *value = expr_load(x, tensor, offset, guard);
@@ -227,10 +223,10 @@ static void build_loops(Fusion *f, Group *g, Kernel *k)
         r->value = NULL;
         place_member(x, g->shape, axes, r);
         if (r->target) {
-            Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(f, x, r->copied->target, n, r->sample, r->index), NULL)
+            Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(x, r->copied->target, n, r->sample, r->index), NULL)
                                     : evaluate(&e, n, r->sample, r->index, NULL);
             Expr *offset = r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot)
-                                                           : offset_of(f, x, r->target, n, r->sample, r->index);
+                                                           : offset_of(x, r->target, n, r->sample, r->index);
             add_store(nest, r->target, offset, value, r->outer, n);
             continue;
         }
@@ -241,11 +237,11 @@ static void build_loops(Fusion *f, Group *g, Kernel *k)
         }
         if (r->grouped) { /* the group's sum, for each of its samples */
             int in_group = r->axes[0].kind == AXIS_GROUPS ? 1 : 0;
-            add_store(nest, f->info[n->id].tensor, offset_of(f, x, f->info[n->id].tensor, n, axes[in_group], axes + in_group + 1),
+            add_store(nest, f->info[n->id].tensor, offset_of(x, f->info[n->id].tensor, n, axes[in_group], axes + in_group + 1),
                       r->value, false, n);
         } else if (read_outside(f, r)) {
             const Tensor *tensor = f->info[n->id].tensor;
-            add_store(nest, tensor, offset_of(f, x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n);
+            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n);
         }
     }
     nest_finish(nest);
@@ -253,48 +249,55 @@ static void build_loops(Fusion *f, Group *g, Kernel *k)
     k->nest_count = 1;
 }
 
+/* the table that is added to */
+static void build_table(Fusion *f, Group *g, Nest *nest)
+{
+    const Node *n = g->members[0]->node;
+    Context c = {.f = f, .group = g};
+    const Tensor *tensor = f->info[n->id].tensor;
+    Exprs *x = nest->exprs = NEW(Exprs);
+    Evaluation e = {.exprs = x, .stored = stored, .context = &c};
+    Expr *axes[MAX_AXES];
+    own_axes(x, g->members[0], axes);
+    Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
+    add_store(nest, tensor, offset_of(x, tensor, n, sample, index), evaluate(&e, n->in[0], sample, index, NULL), false, n);
+    nest_finish(nest);
+}
+
 static void build_scatter(Fusion *f, Group *g, Kernel *k)
 {
     const Node *n = g->members[0]->node;
     Context c = {.f = f, .group = g};
-    Nest *nests = NEW_ARRAY(Nest, 2);
     Expr *axes[MAX_AXES];
     const Tensor *tensor = f->info[n->id].tensor;
-    Exprs *x = nests[0].exprs = NEW(Exprs);
-    Evaluation copy = {.exprs = x, .stored = stored, .context = &c};
-    own_axes(x, g->members[0], axes);
-    Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
-    add_store(&nests[0], tensor, offset_of(f, x, tensor, n, sample, index), evaluate(&copy, n->in[0], sample, index, NULL),
-              false, n);
-    nest_finish(&nests[0]);
-
+    k->nests = NEW_ARRAY(Nest, 2);
+    k->nest_count = 2;
+    build_table(f, g, &k->nests[0]);
+    Nest *nest = &k->nests[1];
     bool samples;
-    x = nests[1].exprs = NEW(Exprs);
+    Exprs *x = nest->exprs = NEW(Exprs);
     Evaluation add = {.exprs = x, .stored = stored, .context = &c};
     x->axis_count = scatter_axes(n, x->axis, &samples);
     for (int i = 0; i < x->axis_count; i++)
         axes[i] = expr_axis(x, i);
-    sample = samples ? axes[0] : NULL;
-    index = axes + samples;
+    Expr *sample = samples ? axes[0] : NULL, **index = axes + samples;
     int axis = (int)n->ints[0], more = n->in[1]->shape.rank;
     int64_t extent = n->shape.extent[axis];
     Expr *number = evaluate(&add, n->in[1], sample, index + axis, NULL), *at[MAX_RANK];
     for (int i = 0; i < n->shape.rank; i++)
         at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
-    add_store(&nests[1], tensor, offset_of(f, x, tensor, n, n->sharded ? sample : NULL, at),
+    add_store(nest, tensor, offset_of(x, tensor, n, n->sharded ? sample : NULL, at),
               evaluate(&add, n->in[2], sample, index, NULL), false, n);
-    nests[1].stores[0].add = true;
-    nests[1].stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
-    nest_finish(&nests[1]);
+    nest->stores[0].add = true;
+    nest->stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
+    nest_finish(nest);
     /* two points may meet in one element if the index moves with the innermost axis */
-    x = nests[1].exprs;
-    const Expr *offset = nests[1].stores[0].offset;
+    x = nest->exprs;
+    const Expr *offset = nest->stores[0].offset;
     int inner = x->axis_count - 1;
-    nests[1].serial = inner < 0 || expr_factor(offset, inner) == 0;
-    for (int i = 0; i < offset->count && !nests[1].serial; i++)
-        nests[1].serial = offset->in[i]->kind != X_AXIS && offset->in[i]->axes >> inner & 1;
-    k->nests = nests;
-    k->nest_count = 2;
+    nest->serial = inner < 0 || expr_factor(offset, inner) == 0;
+    for (int i = 0; i < offset->count && !nest->serial; i++)
+        nest->serial = offset->in[i]->kind != X_AXIS && offset->in[i]->axes >> inner & 1;
 }
 
 /* each input is copied to its place by a nest of its own */
@@ -319,7 +322,7 @@ static void build_concat(Fusion *f, Group *g, Kernel *k)
         Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
         memcpy(at, index, sizeof *at * (size_t)part->rank);
         at[axis] = expr_plus(x, index[axis], start);
-        add_store(nest, tensor, offset_of(f, x, tensor, n, sample, at), evaluate(&e, n->in[i], sample, index, NULL), false, n);
+        add_store(nest, tensor, offset_of(x, tensor, n, sample, at), evaluate(&e, n->in[i], sample, index, NULL), false, n);
         nest_finish(nest);
         start += part->extent[axis];
     }
@@ -348,7 +351,25 @@ static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, con
     *copy = *tensor;
     copy->shape = behind->shape;
     copy->kind = TENSOR_TEMPORARY; /* row-major */
+    copy->order = NULL;
     return copy;
+}
+
+/* a convolution's weight behind transposes: the same memory, whose axes have other places in the node */
+static const Tensor *transposed(const Tensor *tensor, const Node *stored_node, const Node *operand)
+{
+    if (stored_node == operand)
+        return tensor;
+    const Tensor *in = transposed(tensor, stored_node, operand->in[0]);
+    Tensor *view = NEW(Tensor);
+    *view = *in;
+    int *order = NEW_ARRAY(int, MAX_RANK);
+    for (int i = 0; i < operand->shape.rank; i++)
+        for (int k = 0; k < operand->shape.rank; k++)
+            if (operand->ints[k] == (in->order ? in->order[i] : i))
+                order[i] = k;
+    view->order = order;
+    return view;
 }
 
 static void build_contraction(Fusion *f, Group *g, Kernel *k)
@@ -373,7 +394,8 @@ static void build_contraction(Fusion *f, Group *g, Kernel *k)
     n->in[1] = (Node *)(uintptr_t)in[1];
     n->text = text;
     const Tensor *a = tensor_of(f, base[0]), *b = tensor_of(f, base[1]), *result = f->info[n->id].tensor;
-    k->contraction = contraction_plan(n, as_shape(a, base[0], in[0]), as_shape(b, base[1], in[1]), result);
+    k->contraction = contraction_plan(n, as_shape(a, base[0], in[0]),
+                                      n->op == OP_CONVOLVE ? transposed(b, base[1], in[1]) : as_shape(b, base[1], in[1]), result);
     APPEND(k->reads, k->read_count, a);
     APPEND(k->reads, k->read_count, b);
     APPEND(k->writes, k->write_count, result);
@@ -447,6 +469,14 @@ static bool is_small(const Kernel *k)
     return !k->contraction;
 }
 
+void fuse_describe(Group *g)
+{
+    Kernel *k = g->kernel;
+    k->small = is_small(k);
+    k->at = g->members[0]->at;
+    k->title = title_of(g);
+}
+
 void fuse_build(Fusion *f, Group *g)
 {
     Kernel *k = g->kernel = NEW(Kernel);
@@ -461,7 +491,6 @@ void fuse_build(Fusion *f, Group *g)
         build_loops(f, g, k);
     if (!k->contraction)
         find_arguments(k);
-    k->small = is_small(k);
-    k->at = first->at;
-    k->title = title_of(g);
+    team_split(k);
+    fuse_describe(g);
 }

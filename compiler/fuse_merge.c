@@ -6,7 +6,8 @@
  *   - their loops fit: the same number of points; or one is a reduction and the other has a point for each of its results;
  *     or both are reductions over the same axes;
  *   - what one reads of the other it reads at the point where it is made (`aligned`);
- *   - no path leads from one to the other through a third.
+ *   - no path leads from one to the other through a third. Who reads the old value of a variable runs before the one that
+ *     writes it: that is a path, too.
  * A root tries the groups that it reads, the last first, then groups that read what it reads. `level` is the longest path
  * to a group; it bounds the search for paths, which otherwise gives up after BUDGET groups. */
 #include "compiler/fuse.h"
@@ -14,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256 };
+enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
+       FEW_RESULTS = 64, MANY_POINTS = 16384,
+       SAMPLES_GUESS = 64, SHARED_PART = 8 };
 
 Group *fuse_group(const Root *r)
 {
@@ -105,8 +108,8 @@ static bool aligned(const Root *reader, bool outer_reader, const Read *read, boo
         return read->offset == point_number(reader, shape, false);
     if (!outer_made || !same_extents(reader, shape))
         return false;
-    if (shape->reduces_samples)
-        return false; /* a second pass over all samples: two kernels do as well */
+    if (shape->reduces_samples || (shape->kept < FEW_RESULTS && !shape->kept_samples && shape->full > MANY_POINTS))
+        return false; /* a second pass over all of a large sum: two kernels do as well, and threads can divide each */
     return read->offset == point_number(reader, shape, true);
 }
 
@@ -131,11 +134,17 @@ static bool reads_fit(const Fusion *f, const Group *from, const Group *by, const
 
 typedef struct Search { const Fusion *f; int stamp, visited; Group *stack[BUDGET + 8]; int depth; } Search;
 
+/* what must run before a root: k < read_count + before_count; NULL: nobody makes it */
+static const Root *runs_before(const Fusion *f, const Root *r, int k)
+{
+    return k < r->read_count ? fuse_maker(f, &r->reads[k]) : r->before[k - r->read_count];
+}
+
 static void push_inputs(Search *s, const Group *g, const Group *skip, int above)
 {
     for (int i = 0; i < g->count; i++)
-        for (int k = 0; k < g->members[i]->read_count; k++) {
-            const Root *maker = fuse_maker(s->f, &g->members[i]->reads[k]);
+        for (int k = 0; k < g->members[i]->read_count + g->members[i]->before_count; k++) {
+            const Root *maker = runs_before(s->f, g->members[i], k);
             if (!maker)
                 continue;
             Group *from = fuse_group(maker);
@@ -160,8 +169,8 @@ static bool path_between(const Fusion *f, Group *from, const Group *to)
         if (++s.visited > BUDGET)
             return true;
         for (int i = 0; i < g->count; i++)
-            for (int k = 0; k < g->members[i]->read_count; k++) {
-                const Root *maker = fuse_maker(f, &g->members[i]->reads[k]);
+            for (int k = 0; k < g->members[i]->read_count + g->members[i]->before_count; k++) {
+                const Root *maker = runs_before(f, g->members[i], k);
                 if (maker && fuse_group(maker) == from)
                     return true;
             }
@@ -173,6 +182,14 @@ static bool path_between(const Fusion *f, Group *from, const Group *to)
 /* ---- levels */
 
 typedef struct Queue { Group **list; int count; } Queue;
+
+/* who must run behind a root: its readers, the writers of what it reads, and at last the REDUCE that wants its copy */
+static Root *next_reader(const Fusion *f, const Root *r, int k)
+{
+    const Info *info = &f->info[r->node->id];
+    int readers = r->target ? 0 : info->reader_count;
+    return k < readers ? info->readers[k] : k < readers + r->sink_count ? r->sinks[k - readers] : r->copy_reader;
+}
 
 /* may the group stand at `level`? Yes, if few groups behind it must move for that; those are at most counted twice. */
 static bool may_raise(const Fusion *f, Group *start, int level)
@@ -186,9 +203,9 @@ static bool may_raise(const Fusion *f, Group *start, int level)
         int above = work[count].level;
         for (int i = 0; i < g->count; i++) {
             const Root *r = g->members[i];
-            const Info *info = &f->info[r->node->id];
-            for (int k = 0; k <= info->reader_count; k++) {
-                const Root *reader = k < info->reader_count ? r->target ? NULL : info->readers[k] : r->copy_reader;
+            int readers = r->target ? 0 : f->info[r->node->id].reader_count;
+            for (int k = 0; k <= readers + r->sink_count; k++) {
+                const Root *reader = next_reader(f, r, k);
                 const Group *next = reader && reader->group ? fuse_group(reader) : NULL;
                 if (!next || next == g || next == start || next->level > above)
                     continue;
@@ -257,11 +274,10 @@ static void raise_levels(const Fusion *f, Group *start)
         g->queued = false;
         for (int i = 0; i < g->count; i++) {
             const Root *r = g->members[i];
-            const Info *info = &f->info[r->node->id];
-            for (int k = 0; k < info->reader_count && !r->target; k++)
-                raise_reader(&q, g, info->readers[k]);
-            if (r->copy_reader)
-                raise_reader(&q, g, r->copy_reader);
+            int readers = r->target ? 0 : f->info[r->node->id].reader_count;
+            for (int k = 0; k <= readers + r->sink_count; k++)
+                if (next_reader(f, r, k))
+                    raise_reader(&q, g, next_reader(f, r, k));
         }
     }
 }
@@ -312,12 +328,15 @@ static int by_level(const void *a, const void *b)
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
 
-/* the last groups that read a tensor of some size */
+static double elements_of(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES_GUESS : 1); }
+
+/* the last groups that read a tensor of some size, as there are points */
 static void add_siblings(const Fusion *f, const Root *r, Group **list, int *count)
 {
     for (int k = 0; k < r->read_count; k++) {
         const Node *n = r->reads[k].node;
-        if (!n->sharded && shape_count(&n->shape) < SHARED_ELEMENTS)
+        if ((!n->sharded && shape_count(&n->shape) < SHARED_ELEMENTS) ||
+            SHARED_PART * elements_of(n) < (double)r->full * (r->samples ? SAMPLES_GUESS : 1))
             continue;
         const Info *info = &f->info[n->id];
         for (int i = info->reader_count - 1, tried = 0; i >= 0 && tried < 4; i--) {
@@ -371,14 +390,27 @@ Group *fuse_new_group(Fusion *f, Root *r)
     Group *g = NEW(Group);
     *g = (Group){.shape = r, .order = f->group_count, .weight = r->weight, .early = r->early, .update = r->update};
     APPEND(g->members, g->count, r);
-    for (int k = 0; k < r->read_count; k++) {
-        const Root *maker = fuse_maker(f, &r->reads[k]);
+    for (int k = 0; k < r->read_count + r->before_count; k++) {
+        const Root *maker = runs_before(f, r, k);
         if (maker && maker != r && fuse_group(maker)->level >= g->level)
             g->level = fuse_group(maker)->level + 1;
     }
     r->group = g;
     APPEND(f->groups, f->group_count, g);
     return g;
+}
+
+/* A sink runs behind those that read the old value of its variable. Sinks that come after it and read it, too, are left
+ * out: so no two wait for each other here, and fuse_order.c finds another way. */
+static void find_old_readers(Fusion *f, Root *sink)
+{
+    const Node *variable = sink->target && sink->target->kind == TENSOR_VARIABLE ? sink->target->node : NULL;
+    const Info *info = variable ? &f->info[variable->id] : NULL;
+    for (int k = 0; variable && k < info->reader_count; k++)
+        if (info->readers[k]->group && info->readers[k] != sink) {
+            APPEND(sink->before, sink->before_count, info->readers[k]);
+            APPEND(info->readers[k]->sinks, info->readers[k]->sink_count, sink);
+        }
 }
 
 void fuse_merge(Fusion *f)
@@ -395,6 +427,7 @@ void fuse_merge(Fusion *f)
     Group *report = NULL;
     for (int i = 0; i < f->root_count; i++) {
         Root *r = f->roots[i];
+        find_old_readers(f, r);
         Group *g = fuse_new_group(f, r);
         if (r->target && r->target->kind == TENSOR_REPORT) { /* one kernel writes all numbers of the report */
             if (report) {

@@ -2,7 +2,7 @@
  *
  * In: groups with what they read. Out: fusion->groups in a legal order: what a group reads is made before it; who reads
  * the old value of a variable runs before the group that writes it. Among those that may run: first what the step's first
- * collectives need, then in the order of the model, then updates.
+ * collectives need, then in the order of the model, then updates, the small ones last.
  *
  * A variable is written in place if its own kernel reads it at the written element only, and nobody who must run later
  * reads the old value. Else the new value goes through a temporary, copied at the end. */
@@ -83,7 +83,18 @@ static void add_edge(Group *before, Group *after)
 
 typedef struct Heap { Group **list; int count; } Heap;
 
-static int rank_of(const Group *g) { return g->early ? 0 : g->update ? 2 : 1; }
+/* The product that is a weight's gradient comes as soon as it can: what it reads may go, and the products and
+ * element-wise kernels of samples behind it follow each other. Small updates stand together behind the others:
+ * fuse_pack.c makes few kernels of them. */
+static int rank_of(const Group *g)
+{
+    const Root *r = g->members[0];
+    if (g->early)
+        return 0;
+    if (g->update)
+        return fuse_little(g) ? 4 : 3;
+    return r->kind == ROOT_CONTRACTION && r->backward && !r->node->sharded ? 1 : 2;
+}
 
 static bool runs_first(const Group *a, const Group *b)
 {

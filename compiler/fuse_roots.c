@@ -17,7 +17,13 @@ enum {
     CHEAP_REPEATED = 8,    /* flops that may be repeated in every kernel that uses the value */
     SAMPLES_GUESS = 64,    /* of a device, to weigh a value for every sample against one for all */
     RANDOM_FLOPS = 40,
+    FEW_BYTES = 32,        /* next to each other */
+    MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
+    QUOTIENT_FLOPS = 4,    /* divisions take as long as so many additions */
+    DOUBLE_FLOPS = 4,      /* likewise operations in double, if the model's float is narrower */
 };
+
+static const double ABOUT_ONE = 1.3; /* values read for one element: reading the few instead of storing the one */
 
 bool fuse_contracts(const Node *n)
 {
@@ -49,10 +55,17 @@ static bool identity_order(const Node *variable)
 const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
 {
     const Node *o = n->in[operand];
-    while (n->op == OP_EINSUM && o->op == OP_TRANSPOSE && !f->separate)
+    if (f->separate)
+        return o;
+    if (n->op == OP_CONVOLVE && operand == 1) {
+        for (int i = 0; i < MAX_CHAIN && o->op == OP_TRANSPOSE && !o->sharded; i++)
+            o = o->in[0];
+        return o;
+    }
+    while (n->op == OP_EINSUM && o->op == OP_TRANSPOSE)
         o = o->in[0];
     const Node *first = o;
-    while ((o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT) && !f->separate)
+    while (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT)
         o = o->in[0];
     return o != first && o->op == OP_VARIABLE && !identity_order(o) ? first : o;
 }
@@ -83,6 +96,16 @@ static double elements_of(const Node *n)
     return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES_GUESS : 1);
 }
 
+static void find_needed(Fusion *f)
+{
+    const Graph *g = f->graph;
+    for (int i = 0; i < g->result_count; i++)
+        f->info[g->results[i].value->id].needed = true;
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++)
+            f->info[g->nodes[i]->in[k]->id].needed = true;
+}
+
 /* how often one element of input k is computed for an element of n, if it is not stored: 1, or more for windows */
 static double repeats(const Node *n)
 {
@@ -97,14 +120,17 @@ static double repeats(const Node *n)
     return taps;
 }
 
-static void find_needed(Fusion *f)
+static double flops_of(const Node *n)
 {
-    const Graph *g = f->graph;
-    for (int i = 0; i < g->result_count; i++)
-        f->info[g->results[i].value->id].needed = true;
-    for (int i = g->node_count - 1; i >= 0; i--)
-        for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++)
-            f->info[g->nodes[i]->in[k]->id].needed = true;
+    if (n->op == OP_RANDOM)
+        return RANDOM_FLOPS;
+    bool wide = n->graph->model->precision != F64 && n->dtype == F64;
+    if (n->op == OP_CAST)
+        return wide != (n->in[0]->dtype == F64) && n->graph->model->precision != F64 ? DOUBLE_FLOPS : 0;
+    double flops = n->op == OP_DIV && dtype_is_float(n->dtype) ? QUOTIENT_FLOPS : OP_INFO[n->op].flops;
+    if (OP_INFO[n->op].op_class == WINDOW) /* comparisons, or additions, of what meets in an element */
+        flops = 2 * repeats(n);
+    return wide ? DOUBLE_FLOPS * flops : flops;
 }
 
 /* what computing a value where it is used costs, if everything below it is that is not clearly worth storing */
@@ -124,7 +150,7 @@ static void estimate(Fusion *f)
             info->bytes = size_of(n) / elements_of(n);
             continue;
         }
-        info->flops = n->op == OP_RANDOM ? RANDOM_FLOPS : n->op == OP_CAST ? 0 : OP_INFO[n->op].flops;
+        info->flops = flops_of(n);
         double times = repeats(n), own = elements_of(n);
         for (int k = 0; k < n->inputs; k++) {
             const Info *in = &f->info[n->in[k]->id];
@@ -132,21 +158,26 @@ static void estimate(Fusion *f)
             info->flops += times * in->flops;
             info->bytes += times * in->bytes * share;
         }
-        if (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->sharded || shape_count(&n->shape) > 1)) {
+        if (f->computed[i] || (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->sharded || shape_count(&n->shape) > 1))) {
             info->flops = 0;
             info->bytes = size_of(n) / own;
-            info->store = true;
+            info->store = !f->computed[i];
         }
     }
 }
 
 static void store_operands(Fusion *f, const Node *n)
 {
-    if (fuse_contracts(n))
-        for (int k = 0; k < n->inputs; k++)
-            f->info[fuse_operand(f, n, k)->id].store = true;
-    else if (n->op == OP_REDUCE)
+    if (fuse_contracts(n)) {
+        for (int k = 0; k < n->inputs; k++) {
+            Info *operand = &f->info[fuse_operand(f, n, k)->id];
+            operand->store = true;
+            operand->operand = operand->operand || fuse_operand(f, n, k) != n->in[k];
+        }
+    } else if (n->op == OP_REDUCE) {
         f->info[n->in[0]->id].store = true;
+        f->info[n->in[0]->id].operand = f->info[n->in[0]->id].operand || f->info[n->id].operand;
+    }
 }
 
 /* how n uses its inputs: counts uses, and whether elements are used several times */
@@ -171,15 +202,15 @@ static void count_uses(Fusion *f, const Node *n)
 static bool worth_storing(const Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
-    if (!n->sharded && shape_count(&n->shape) == 1)
-        return false; /* computed once per kernel, outside of all loops */
+    if (!n->sharded && shape_count(&n->shape) == 1) /* computed once per kernel, outside of all loops */
+        return info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64);
     if (is_view(n))
         return false; /* rather what it shows */
     if (info->expanded && info->flops > CHEAP_EXPANDED)
         return true;
     if (info->uses < 2)
         return false;
-    return info->flops > CHEAP_REPEATED || info->bytes > 1.01 * dtype_bytes(n->dtype);
+    return info->flops > CHEAP_REPEATED || info->bytes > ABOUT_ONE * dtype_bytes(n->dtype);
 }
 
 static void choose(Fusion *f)
@@ -193,7 +224,7 @@ static void choose(Fusion *f)
         if (!info->needed)
             continue;
         if (!never_root(n))
-            info->root = always_root(n) || info->store || f->separate || worth_storing(f, n);
+            info->root = always_root(n) || info->store || f->separate || (!f->computed[i] && worth_storing(f, n));
         store_operands(f, n);
         count_uses(f, n);
     }
@@ -285,6 +316,77 @@ Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
     return r;
 }
 
+/* The place of a maximum in its window is a small number; but along few channels, gcc makes no vectors of bytes next to
+ * floats (measured, 6 channels: 2.5 ms instead of 0.3). */
+static Dtype stored_type(const Node *n)
+{
+    double places = 1;
+    for (int i = 0; n->op == OP_WINDOW_ARGMAX && i < n->shape.rank; i++)
+        places *= (double)n->ints[i];
+    bool wide = n->shape.rank && n->shape.extent[n->shape.rank - 1] >= FEW_BYTES;
+    return n->op == OP_WINDOW_ARGMAX && places <= 256 && wide ? U8 : n->dtype;
+}
+
+/* A weight's gradient lies as the weight does (layout.c), so that an update runs through both in one order. */
+static void order_of_gradient(const Node *n, int *order)
+{
+    for (int i = 0; i < n->shape.rank; i++)
+        order[i] = i < n->shape.rank - 2 ? i + 2 : n->shape.rank - 1 - i;
+}
+
+/* A weight that is turned for a convolution lies as the weight does: a copy in one order. false: n is no such thing */
+static bool order_of_turned(const Node *n, int *order)
+{
+    const Node *chain[MAX_CHAIN], *from = n;
+    int64_t stride[MAX_RANK], step = 1;
+    int count = 0, rank = n->shape.rank;
+    for (; count < MAX_CHAIN && (from->op == OP_TRANSPOSE || from->op == OP_SLICE); from = from->in[0])
+        chain[count++] = from;
+    if (!count || from->op != OP_VARIABLE)
+        return false;
+    const Variable *v = &from->graph->model->variables[from->ints[0]];
+    for (int i = rank - 1; i >= 0; i--) {
+        stride[v->order[i]] = step;
+        step *= v->shape.extent[v->order[i]];
+    }
+    while (count-- > 0) {
+        int64_t old[MAX_RANK];
+        memcpy(old, stride, sizeof old);
+        for (int i = 0; i < rank && chain[count]->op == OP_TRANSPOSE; i++)
+            stride[i] = old[chain[count]->ints[i]];
+    }
+    for (int i = 0; i < rank; i++) {
+        int at = i;
+        for (; at > 0 && stride[order[at - 1]] < stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return true;
+}
+
+static const int *order_of(const Fusion *f, const Node *n)
+{
+    int *order = NEW_ARRAY(int, MAX_RANK);
+    if (n->sharded || n->shape.rank < 3 || f->info[n->id].operand || f->separate)
+        return NULL;
+    if (n->op == OP_CONVOLVE_WEIGHT)
+        order_of_gradient(n, order);
+    else if (!order_of_turned(n, order))
+        return NULL;
+    return order;
+}
+
+static Tensor *add_temporary(Fusion *f, Node *n, const char *label)
+{
+    const int *order = order_of(f, n);
+    Shape shape = n->shape;
+    for (int i = 0; order && i < shape.rank; i++)
+        shape.extent[i] = n->shape.extent[order[i]];
+    Tensor *t = fuse_add_tensor(f, TENSOR_TEMPORARY, label, 0, stored_type(n), &shape, n->sharded, n);
+    t->order = order;
+    return t;
+}
+
 /* "t12_relu" */
 static const char *node_label(const Node *n) { return format("t%d_%s", n->id, node_word(n)); }
 
@@ -315,9 +417,7 @@ void fuse_find_roots(Fusion *f)
         if (copy)
             copy->copy_reader = r;
         if (!info->tensor)
-            info->tensor = summed ? f->info[summed->id].tensor
-                                  : fuse_add_tensor(f, TENSOR_TEMPORARY, node_label(n), 0, n->dtype, &n->shape, n->sharded,
-                                                    g->nodes[i]);
+            info->tensor = summed ? f->info[summed->id].tensor : add_temporary(f, g->nodes[i], node_label(n));
         info->tensor->partial = info->tensor->partial || summed;
         r->kind = n->op == OP_REDUCE ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
                 : fuse_contracts(n) ? ROOT_CONTRACTION : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;

@@ -396,6 +396,10 @@ static Node *turned_weight(Graph *g, Node *w, int64_t groups)
         step[i] = -1;
     }
     w = graph_slice(g, w, start, w->shape.extent, step);
+    if (groups == 1) {
+        int order[MAX_RANK] = {1, 0, 2, 3, 4, 5, 6, 7};
+        return graph_transpose(g, w, order);
+    }
     Shape turned = w->shape;
     turned.extent[0] = channels * groups;
     turned.extent[1] = outputs / groups;

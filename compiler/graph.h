@@ -132,7 +132,8 @@ typedef struct Input {
     const Place *at;
 } Input;
 
-typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR } VariableKind;
+/* ROUNDED: the copy of another variable that products read: precision.c */
+typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR, ROUNDED } VariableKind;
 typedef struct Variable {
     const char *name;            /* "layer1.0.conv1.weight"; unique; the name in safetensors */
     VariableKind kind;
@@ -141,7 +142,7 @@ typedef struct Variable {
     int order[MAX_RANK];         /* order of the axes in memory, outermost first; identity unless `layout` changes it */
     bool trained;                /* gets a gradient */
     bool partial;                /* ACCUMULATOR: each device holds a part of the sum */
-    int owner;                   /* OPTIMIZER_STATE: the weight; else -1 */
+    int owner;                   /* OPTIMIZER_STATE: the weight; ROUNDED: the variable that it is a copy of; else -1 */
     const Place *at;
 } Variable;
 
@@ -173,7 +174,7 @@ struct Model {
     enum { CLIP_NONE, CLIP_GLOBAL_NORM, CLIP_NORM, CLIP_VALUE } clip_kind;
     double clip;
     uint64_t seed;
-    Dtype precision;      /* F32, F64; others later */
+    Dtype precision;      /* F32, F64, BF16; others later */
     bool shard_statistics;/* a batchnorm with stats = "shard": results depend on the devices */
     /* the layer table of `mgpuc check`: instances in order of their calls */
     struct LayerRow { const char *name; const Place *at; Shape shape; int64_t parameters; double flops; } *layers;
@@ -269,8 +270,9 @@ void graph_print(const Graph *, Text *);
 double node_flops(const Node *);  /* of one sample if sharded */
 
 /* interpret.c: the slow, clear meaning of every operation, in double; the reference of tests.
- * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. */
+ * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. BF16 is rounded. */
 typedef struct Interpretation {
+    bool exact;            /* not even BF16 is rounded */
     int64_t samples;
     int64_t first_sample, step;
     uint64_t seed;

@@ -3,7 +3,8 @@
  * In: a Graph and the values of its leaves. Out: values[id] of every node, [samples or 1][elements], row-major. Arrays
  * that are there already are used again, so one Interpretation serves many runs of a graph.
  *
- * Floats of every width are doubles without rounding. Whole numbers wrap as in C at their width (i64: beyond 2^53 a
+ * Floats of every width are doubles without rounding, but for BF16, which is rounded to the nearest (ties to even) when
+ * an operation is done; sums on the way are not. Whole numbers wrap as in C at their width (i64: beyond 2^53 a
  * double holds no longer every one); bool is 0 or 1; a cast of a float goes towards zero and stops at the limits.
  *
  * An operation is computed sample by sample. One that sums over the samples (not sharded although an input is) adds what
@@ -58,6 +59,17 @@ static double as_whole(Dtype t, int64_t v)
     case I32: return (int32_t)v;
     default: return (double)v;
     }
+}
+
+/* a double as the nearest number of 8 bits and the exponents of a float */
+static double to_bf16(double v)
+{
+    int exponent;
+    if (v != v || v == 0 || fabs(v) > 0x1p200)
+        return v == v && v != 0 ? copysign(INFINITY, v) : v;
+    frexp(v, &exponent); /* v = f 2^exponent, f in [1/2, 1); below 2^-126 numbers are 2^-133 apart */
+    double unit = ldexp(1, exponent > -125 ? exponent - 8 : -133), rounded = nearbyint(v / unit) * unit;
+    return fabs(rounded) >= 0x1p128 ? copysign(INFINITY, v) : rounded;
 }
 
 /* a double that an operation on numbers of type t has given, as a number of type t */
@@ -420,6 +432,12 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
         out[i] = fit(n->dtype, out[i]);
 }
 
+static void round_all(const Run *run, const Node *n, double *out, int64_t count)
+{
+    for (int64_t i = 0; i < count && n->dtype == BF16 && !run->top->exact; i++)
+        out[i] = to_bf16(out[i]);
+}
+
 /* ---- nodes and graphs */
 
 static double *block(const Run *run, const Node *n, int64_t sample)
@@ -440,6 +458,7 @@ static void group_sum(const Run *run, const Node *n, double *out)
                 out[s * count + i] = fit(n->dtype, total);
         }
     }
+    round_all(run, n, out, samples * count);
 }
 
 static void run_body(Run *run, const Node *n)
@@ -507,6 +526,7 @@ static void run_node(Run *run, const Node *n, double *out)
         for (int64_t i = 0; i < count && sums; i++)
             out[i] = fit(n->dtype, out[i] + part[i]);
     }
+    round_all(run, n, out, (int64_t)all);
     free(part);
     if (in != few)
         free(in);

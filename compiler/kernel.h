@@ -54,7 +54,7 @@ typedef enum ExprKind {
     X_RUN,      /* RunScalar `constant`, setting `other` */
     X_RANDOM,   /* of path hash `hash`: element in[0]; if other & 1, sample in[1], else the same for all samples; if
                  * other & 2, the last operand is the element at the start of the innermost loop, along which they follow */
-    X_OP,       /* `op` of the operands */
+    X_OP,       /* `op` of the operands; DIV of one: its inverse */
 } ExprKind;
 
 typedef struct Expr Expr;
@@ -149,6 +149,7 @@ typedef struct Reduction {
     Expr *place;            /* ARGMAX: what the result is at that point */
     Dtype dtype;            /* of the result */
     bool wide;              /* a long sum of F32 is accumulated in double */
+    int64_t partial;        /* bytes from the start of the workspace to its partial sums: nest->partial */
     const Node *node;
 } Reduction;
 
@@ -167,6 +168,10 @@ typedef struct Nest {
     int passes;
     bool columns;           /* the innermost axis is kept, others are reduced */
     bool serial;            /* stores may meet: no vector loop over the innermost axis */
+    int divided;            /* + 1: the axis that a team of threads divides; 0: none */
+    int64_t grain;          /* MGPU_SPLIT_TEAM: of that axis */
+    bool partial;           /* that axis is reduced: results are partial, and OUTER stores belong to the kernel's end */
+    int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
 } Nest;
 
 struct Kernel {
@@ -174,6 +179,7 @@ struct Kernel {
     const char *name;       /* "k12" */
     const char *title;      /* "relu(conv_1 + bias)" */
     const char *text;       /* the function behind its name */
+    const char *finish_text; /* its end, likewise; NULL: it has none */
     /* Kernels that differ only in the paths of their random numbers share one body: */
     uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
     Kernel *body;           /* the first of them; NULL: no random numbers */
@@ -181,6 +187,9 @@ struct Kernel {
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count;
+    uint8_t split;          /* MGPU_SPLIT_...: how a team of threads shares the work (mgpu.h) */
+    int64_t extent, grain;  /* MGPU_SPLIT_RANGE */
+    int64_t partial_bytes;  /* of the partial sums in a thread's workspace; 0: no function `finish` */
     bool small;             /* so little work that vector code is not worth the C compiler's time */
     Contraction *contraction;
     const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
@@ -190,9 +199,19 @@ struct Kernel {
 const char *node_word(const Node *); /* fuse_roots.c: "relu": what readers call it */
 /* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
 void nest_finish(Nest *);
+void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
+void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
+/* team.c: how a team of threads shares a kernel whose nests and arguments are complete */
+void team_split(Kernel *);
+int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
+Dtype reduction_type(const Reduction *);            /* of its accumulator */
 /* emit_kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
 void kernel_print(const Kernel *, Text *);
 void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
 void kernel_print_canonical(const Kernel *, Text *); /* likewise, all names by number: equal texts, equal bodies */
+void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has partial sums */
 const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
+/* the same file: a kernel's functions as they stand in the file of all kernels, and its row in the table of them */
+void kernel_emit(const Kernel *, Text *);
+void kernel_emit_row(const Kernel *, const char *function, Text *);
 #endif

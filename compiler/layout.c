@@ -6,8 +6,8 @@
  *   weight of a convolution [o, c, k...]   [k..., c, o]: channels out innermost, so that a vector of outputs is loaded
  *                                          whole for every tap
  *   anything else                          as declared: contractions pack panels of any order
- *   state of an optimizer, accumulator     like the weight or gradient that it goes with, if it has its shape: an
- *                                          update then runs through all of them in one order */
+ *   state of an optimizer, accumulator,    like the weight or gradient that it goes with, if it has its shape: an
+ *   rounded copy                           update then runs through all of them in one order */
 #include "compiler/passes.h"
 
 /* what a node's numbers come from through casts and sums of equals */
@@ -49,8 +49,10 @@ void choose_layout(Model *m, Graph **graphs, int graph_count)
     for (int k = 0; k < graph_count; k++)
         for (int i = 0; i < graphs[k]->node_count; i++) {
             const Node *n = graphs[k]->nodes[i], *w = n->op == OP_CONVOLVE ? source_of(n->in[1]) : NULL;
-            if (w && w->op == OP_VARIABLE && n->in[1]->shape.rank >= 2)
-                channels_innermost(&m->variables[w->ints[0]]);
+            if (!w || w->op != OP_VARIABLE || n->in[1]->shape.rank < 2)
+                continue;
+            Variable *v = &m->variables[w->ints[0]];
+            channels_innermost(v->kind == ROUNDED ? &m->variables[v->owner] : v);
         }
     for (int v = 0; v < m->variable_count; v++) {
         Variable *x = &m->variables[v];

@@ -1,67 +1,22 @@
-/* link.c: emitted C -> executable, by the system's C compiler, run without a shell.
+/* link.c: Program -> executable, by the system's C compiler.
  *
- * The two texts are compiled side by side (the kernels take nearly all the time), then linked with the runtime library.
- * Intermediate files live in a folder of their own under TMPDIR, removed afterwards; the program is written beside its
- * name and renamed, so that a failure leaves an older program as it was. */
-#include "compiler/command.h"
+ * The program is written as pieces (pieces.c). Those that the cache holds are taken from there, all others are compiled,
+ * as many at a time as there are cores, the longest first; then the objects are linked with the runtime library.
+ * Intermediate files live in a folder of their own under TMPDIR, which is removed; the program is written beside its name
+ * and renamed, so that a failure leaves an older program as it was. */
+#include "compiler/pieces.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MOST_ARGUMENTS = 64 };
-
-typedef struct Arguments { const char *list[MOST_ARGUMENTS]; int count; } Arguments;
-
-static void add(Arguments *a, const char *argument)
+double now_ms(void)
 {
-    if (a->count + 1 >= MOST_ARGUMENTS)
-        fail(2, "CC holds too many words");
-    a->list[a->count++] = argument;
-}
-
-/* CC may hold flags: "gcc -fsanitize=address" */
-static void add_compiler(Arguments *a, const char *cc)
-{
-    for (const char *at = cc; *at;) {
-        size_t space = strspn(at, " \t");
-        size_t length = strcspn(at + space, " \t");
-        if (length)
-            add(a, copy_text(at + space, length));
-        at += space + length;
-    }
-    if (!a->count)
-        add(a, "cc");
-}
-
-static pid_t start(Arguments *a, int output) /* output: a descriptor for what it prints, or -1 */
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (child < 0)
-        fail(3, "the C compiler cannot be run: %s", strerror(errno));
-    if (child == 0) {
-        if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0))
-            _exit(126);
-        execvp(a->list[0], (char *const *)(uintptr_t)a->list);
-        _exit(127); /* as a shell says that there is no such command */
-    }
-    return child;
-}
-
-static void finish(pid_t child, const char *compiler, const char *what)
-{
-    int status;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            fail(3, "waiting for %s: %s", compiler, strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        fail(3, "no C compiler: '%s' cannot be run. Install one (Debian: apt-get install gcc libc6-dev zlib1g-dev) or name "
-                "yours: CC=clang mgpuc ...", compiler);
-    if (!WIFEXITED(status) || WEXITSTATUS(status))
-        fail(3, "'%s' failed on %s (its message is above)", compiler, what);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
 static const char *runtime_folder(void)
@@ -85,102 +40,147 @@ static const char *runtime_folder(void)
 static void write_text(const char *path, const Text *t)
 {
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(text_of(t), 1, t->length, f) != t->length || fclose(f))
+    bool good = f && fwrite(text_of(t), 1, t->length, f) == t->length;
+    if (!f || fclose(f) || !good)
         fail(3, "%s cannot be written: %s", path, strerror(errno));
 }
 
-static bool is_clang(const char *cc)
+typedef struct Job { /* a piece on its way to an object */
+    const Piece *piece;
+    const char *text, *object; /* files */
+    Digest key;
+} Job;
+
+static int longest_first(const void *a, const void *b)
 {
-    Arguments a = {0};
-    add_compiler(&a, cc);
-    add(&a, "--version");
-    add(&a, NULL);
-    int ends[2];
-    if (pipe(ends))
-        fail(3, "the C compiler cannot be run: %s", strerror(errno));
-    pid_t child = start(&a, ends[1]);
-    close(ends[1]);
-    char text[4096];
-    size_t length = 0;
-    for (ssize_t got; length < sizeof text - 1 && (got = read(ends[0], text + length, sizeof text - 1 - length)) > 0;)
-        length += (size_t)got;
-    text[length] = 0;
-    close(ends[0]);
-    finish(child, a.list[0], "--version");
-    return strstr(text, "clang") != NULL;
+    const Job *x = a, *y = b;
+    if (x->piece->cost != y->piece->cost)
+        return x->piece->cost < y->piece->cost ? 1 : -1;
+    return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
-static const char *const KERNEL_FLAGS[] = {"-O2", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
-                                           "-fno-trapping-math", "-DMGPU_KERNELS"};
-/* for gcc: the vectoriser, without two passes that keep it from pooling and masking loops (measured: the kernels of
- * mnist_cnn 44 -> 23 ms); clang vectorises at -O2 and knows none of them. -fno-thread-jumps is needed for right results:
- * with it on, gcc 12 reads uninitialised lanes in simd loops that reduce a maximum, a sum and a conditional sum. */
-static const char *const GCC_FLAGS[] = {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps"};
-
-void link_program(const Options *o, const char *program_c, const char *kernels_c, const char *output)
+static Digest key_of(const Compiler *c, const Piece *p)
 {
-    const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home), *include = format("-I%s", home);
-    if (access(library, R_OK))
-        fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
-    const char *objects[2] = {format("%s.o", kernels_c), format("%s.o", program_c)};
-    pid_t children[2];
-    bool clang = is_clang(o->cc);
-    const char *compiler = NULL;
-    for (int i = 0; i < 2; i++) {
-        Arguments a = {0};
-        add_compiler(&a, o->cc);
-        compiler = a.list[0];
-        add(&a, "-std=gnu11");
-        add(&a, "-w");
-        for (int k = 0; i == 0 && k < COUNT(KERNEL_FLAGS); k++)
-            add(&a, KERNEL_FLAGS[k]);
-        for (int k = 0; i == 0 && !clang && k < COUNT(GCC_FLAGS); k++)
-            add(&a, GCC_FLAGS[k]);
-        add(&a, include);
-        add(&a, "-c");
-        add(&a, i == 0 ? kernels_c : program_c);
-        add(&a, "-o");
-        add(&a, objects[i]);
-        add(&a, NULL);
-        children[i] = start(&a, -1);
-    }
-    finish(children[0], compiler, "the kernels");
-    finish(children[1], compiler, "the tables");
-    const char *fresh = format("%s.new", output);
+    const Arguments *flags = p->kernels ? &c->kernel_flags : &c->table_flags;
+    Sha256 h = sha256_begin();
+    sha256_add_text(&h, "mgpuc object 1");
+    sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
+    for (int i = 0; i < flags->count; i++)
+        sha256_add_text(&h, flags->list[i]);
+    sha256_add_text(&h, "");
+    sha256_add(&h, text_of(&p->text), p->text.length);
+    return sha256_end(&h);
+}
+
+static Arguments compile_command(const Compiler *c, const Job *job)
+{
     Arguments a = {0};
-    add_compiler(&a, o->cc);
-    const char *rest[] = {objects[1], objects[0], library, "-o", fresh, "-lz", "-lm", "-lpthread", NULL};
+    add_arguments(&a, &c->words);
+    add_arguments(&a, job->piece->kernels ? &c->kernel_flags : &c->table_flags);
+    const char *rest[] = {c->include, "-c", job->text, "-o", job->object};
     for (int i = 0; i < COUNT(rest); i++)
-        add(&a, rest[i]);
-    finish(start(&a, -1), compiler, "linking");
-    if (rename(fresh, output))
-        fail(3, "%s cannot be written: %s", output, strerror(errno));
-    unlink(objects[0]);
-    unlink(objects[1]);
+        add_argument(&a, rest[i]);
+    return a;
 }
 
-void write_program(const Program *p)
+static Arguments link_command(const Compiler *c, const Job *jobs, int count, const char *library, const char *output)
 {
-    const Options *o = p->options;
+    Arguments a = {0};
+    add_arguments(&a, &c->words);
+    for (int i = 0; i < count; i++)
+        add_argument(&a, jobs[i].object);
+    const char *rest[] = {library, "-o", output, "-lz", "-lm", "-lpthread", "-ldl"};
+    for (int i = 0; i < COUNT(rest); i++)
+        add_argument(&a, rest[i]);
+    return a;
+}
+
+/* makes the objects of all jobs; returns the number of the one that cannot be compiled, else -1 */
+static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, Linked *linked)
+{
+    int missing = 0;
+    Job *todo = NEW_ARRAY(Job, count);
+    for (int i = 0; i < count; i++) {
+        jobs[i].key = key_of(c, jobs[i].piece);
+        if (!cache_fetch(cache, &jobs[i].key, jobs[i].object))
+            todo[missing++] = jobs[i];
+    }
+    qsort(todo, (size_t)missing, sizeof *todo, longest_first);
+    Arguments *commands = NEW_ARRAY(Arguments, missing);
+    for (int i = 0; i < missing; i++) {
+        write_text(todo[i].text, &todo[i].piece->text);
+        commands[i] = compile_command(c, &todo[i]);
+    }
+    linked->compiled = missing;
+    linked->at_a_time = cores_available();
+    int failed = run_tools(commands, missing, linked->at_a_time);
+    for (int i = 0; i < missing && failed < 0; i++)
+        cache_store(cache, &todo[i].key, todo[i].object);
+    return failed < 0 ? -1 : (int)(todo[failed].piece - jobs[0].piece);
+}
+
+static void remove_folder(const char *folder, const Job *jobs, int count)
+{
+    for (int i = 0; i < count; i++) {
+        unlink(jobs[i].text);
+        unlink(jobs[i].object);
+    }
+    rmdir(folder);
+}
+
+static void keep_texts(const Program *p)
+{
+    const char *output = p->options->output;
     Text kernels = {0}, program = {0}, schedules = {0};
     emit_kernels(p, &kernels);
     emit_program(p, &program);
     for (int i = 0; i < p->plan_count; i++)
         schedule_write(p->plans[i].schedule, &schedules);
-    const char *temporary = getenv("TMPDIR");
+    write_text(format("%s.c", output), &program);
+    write_text(format("%s.kernels.c", output), &kernels);
+    write_text(format("%s.sched", output), &schedules);
+}
+
+Linked write_program(const Program *p)
+{
+    const Options *o = p->options;
+    const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home), *temporary = getenv("TMPDIR");
+    if (access(library, R_OK))
+        fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
+    double start = now_ms();
+    if (o->keep)
+        keep_texts(p);
+    Piece *pieces;
+    int count;
+    make_pieces(p, &pieces, &count);
+    Linked linked = {.pieces = count, .emit_ms = now_ms() - start};
+    start = now_ms();
+    Compiler compiler = find_compiler(o->cc, home);
+    Cache cache = cache_open();
     char *folder = (char *)(uintptr_t)format("%s/mgpuc-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder))
         fail(3, "%s cannot be made: %s", folder, strerror(errno));
-    const char *program_c = format("%s/program.c", folder), *kernels_c = format("%s/kernels.c", folder);
-    write_text(program_c, &program);
-    write_text(kernels_c, &kernels);
-    if (o->keep) {
-        write_text(format("%s.c", o->output), &program);
-        write_text(format("%s.kernels.c", o->output), &kernels);
-        write_text(format("%s.sched", o->output), &schedules);
+    Job *jobs = NEW_ARRAY(Job, count);
+    for (int i = 0; i < count; i++)
+        jobs[i] = (Job){.piece = &pieces[i], .text = format("%s/%d.c", folder, i), .object = format("%s/%d.o", folder, i)};
+    int failed = make_objects(&compiler, &cache, jobs, count, &linked);
+    if (failed >= 0) {
+        remove_folder(folder, jobs, count);
+        fail(3, "'%s' failed on %s (its message is above)", compiler.words.list[0], pieces[failed].kernels ? "the kernels" : "the tables");
     }
-    link_program(o, program_c, kernels_c, o->output);
-    unlink(program_c);
-    unlink(kernels_c);
-    rmdir(folder);
+    linked.compile_ms = now_ms() - start;
+    start = now_ms();
+    const char *fresh = format("%s.new", o->output);
+    Arguments command = link_command(&compiler, jobs, count, library, fresh);
+    failed = run_tools(&command, 1, 1);
+    remove_folder(folder, jobs, count);
+    if (failed >= 0)
+        fail(3, "'%s' failed on linking (its message is above)", compiler.words.list[0]);
+    if (rename(fresh, o->output))
+        fail(3, "%s cannot be written: %s", o->output, strerror(errno));
+    cache_close(&cache);
+    linked.link_ms = now_ms() - start;
+    linked.cache = cache.folder;
+    linked.trouble = cache.trouble;
+    return linked;
 }

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- what the passes work on */
 typedef struct Compilation {
@@ -94,16 +93,26 @@ static void run_distribute(Compilation *c)
                             &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
 }
 
-static void run_precision(Compilation *c) { each_graph(c, choose_precision); }
-
-static void run_layout(Compilation *c)
+static int all_graphs(const Compilation *c, Graph **all)
 {
-    Graph *all[PHASE_KINDS];
     int count = 0;
     for (int k = 0; k < PHASE_KINDS; k++)
         if (c->graphs[k])
             all[count++] = c->graphs[k];
-    choose_layout(c->program->model, all, count);
+    return count;
+}
+
+static void run_precision(Compilation *c)
+{
+    Graph *all[PHASE_KINDS];
+    find_rounded_variables(c->program->model, all, all_graphs(c, all));
+    each_graph(c, choose_precision);
+}
+
+static void run_layout(Compilation *c)
+{
+    Graph *all[PHASE_KINDS];
+    choose_layout(c->program->model, all, all_graphs(c, all));
 }
 
 static bool has_samples(PhaseKind kind) { return kind >= PHASE_PROLOGUE && kind <= PHASE_PREDICT; }
@@ -257,13 +266,6 @@ static const char *last_pass(const char *emit, void (**dump)(const Compilation *
     fail(2, "no stage is called '%s'%s; there are: %s", emit, did_you_mean(emit, names, count), text_of(&list));
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 /* Runs the passes up to and including `last` (NULL: all). */
 static void run_passes(Compilation *c, const char *last)
 {
@@ -279,6 +281,16 @@ static void run_passes(Compilation *c, const char *last)
                  c->options->file, c->program->model->not_yet == 1 ? "something" : "things",
                  c->program->model->not_yet == 1 ? "" : "s");
     }
+}
+
+static void print_linked(const Linked *l)
+{
+    fprintf(stderr, "%-10s %9.1f ms  C, in %d pieces that are compiled one by one\n", "emit", l->emit_ms, l->pieces);
+    fprintf(stderr, "%-10s %9.1f ms  %d pieces by the C compiler, %d at a time; %d from the cache%s%s\n", "compile", l->compile_ms,
+            l->compiled, l->at_a_time, l->pieces - l->compiled, l->cache ? " in " : "", l->cache ? l->cache : "");
+    if (l->trouble)
+        fprintf(stderr, "%-10s %9s     %s\n", "", "", l->trouble);
+    fprintf(stderr, "%-10s %9.1f ms  objects and the runtime library\n", "link", l->link_ms);
 }
 
 static Compilation begin(const Options *options)
@@ -302,10 +314,9 @@ static int command_compile(const Options *options)
         return 0;
     }
     run_passes(&c, NULL);
-    double start = now_ms();
-    write_program(c.program);
+    Linked l = write_program(c.program);
     if (options->verbose)
-        fprintf(stderr, "%-10s %9.1f ms  %s\n", "link", now_ms() - start, "the C compiler");
+        print_linked(&l);
     return 0;
 }
 

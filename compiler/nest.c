@@ -6,8 +6,12 @@
  *   sort    axes stand as they lie in memory, first of all of what is written
  *   join    two neighbouring axes that every index uses as a * extent + b become one, so that inner loops are long
  *   order   the axis along which most tensors are contiguous becomes the innermost
+ *   tile    it is cut if another tensor lies across it
  * Each step rewrites the expressions into a fresh set over the new axes. */
 #include "compiler/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
 
@@ -48,10 +52,9 @@ static bool always(const Expr *e)
     return expr_is_number(e, &value) && value != 0;
 }
 
-/* moves all values into `to`; only what they need is carried over */
-static void move_to(Nest *nest, Exprs *to, Expr *const *axes)
+/* moves all values into `to`; only what they need is carried over; memo[id]: what is known to become of an expression */
+static void move_known(Nest *nest, Exprs *to, Expr *const *axes, Expr **memo)
 {
-    Expr **memo = NEW_ARRAY(Expr *, nest->exprs->count);
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
         r->value = rewritten(to, r->value, axes, memo);
@@ -66,6 +69,11 @@ static void move_to(Nest *nest, Exprs *to, Expr *const *axes)
             s->guard = NULL;
     }
     nest->exprs = to;
+}
+
+static void move_to(Nest *nest, Exprs *to, Expr *const *axes)
+{
+    move_known(nest, to, axes, NEW_ARRAY(Expr *, nest->exprs->count));
 }
 
 /* ---- split */
@@ -85,7 +93,7 @@ static void find_split(Split *s, const Expr *e)
     }
 }
 
-static void split_axis(Nest *nest, int axis, int64_t by)
+void nest_split_axis(Nest *nest, int axis, int64_t by)
 {
     const Exprs *x = nest->exprs;
     Exprs *to = NEW(Exprs);
@@ -116,7 +124,7 @@ static bool split_one(Nest *nest)
             find_split(&s, x->all[i]);
     if (s.axis < 0 || x->axis_count == MAX_AXES)
         return false;
-    split_axis(nest, s.axis, s.by);
+    nest_split_axis(nest, s.axis, s.by);
     return true;
 }
 
@@ -309,6 +317,228 @@ static void order_axes(Nest *nest)
     move_to(nest, to, axes);
 }
 
+/* ---- tile */
+
+enum { WIDEST_LANE = 32, NARROWEST_LANE = 16, LARGE_ELEMENTS = 4096 };
+
+/* the offset moves in steps of cache lines along the innermost axis, but stays within lines along another one */
+static bool is_transposed(const Exprs *x, const Expr *offset, const Shape *shape)
+{
+    int inner = x->axis_count - 1;
+    int64_t step = llabs(expr_factor(offset, inner));
+    if (step < NARROWEST_LANE || shape_count(shape) < LARGE_ELEMENTS)
+        return false;
+    for (int k = 0; k < inner; k++) {
+        int64_t f = llabs(expr_factor(offset, k));
+        if (f && f < NARROWEST_LANE)
+            return true;
+    }
+    return false;
+}
+
+static const Expr *find_transposed(const Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    for (int i = 0; i < nest->store_count; i++)
+        if (is_transposed(x, nest->stores[i].offset, &nest->stores[i].tensor->shape))
+            return nest->stores[i].offset;
+    const bool *wanted = wanted_expressions(nest);
+    for (int i = 0; i < x->count; i++)
+        if (wanted[i] && x->all[i]->kind == X_LOAD && is_transposed(x, x->all[i]->in[0], &x->all[i]->tensor->shape))
+            return x->all[i]->in[0];
+    return NULL;
+}
+
+/* An element-wise nest that turns a matrix: the innermost loop becomes short, and all others move along the memory of what
+ * lies across it, so that its cache lines are used up while they are near. */
+static void tile_transposed(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    int inner = x->axis_count - 1;
+    bool plain = inner > 0 && nest->reduction_count == 0 && x->axis_count < MAX_AXES && !x->axis[inner].samples;
+    for (int i = 0; i <= inner && plain; i++)
+        plain = x->axis[i].kind == AXIS_PLAIN && !x->axis[i].reduced;
+    const Expr *across = plain ? find_transposed(nest) : NULL;
+    if (!across)
+        return;
+    int64_t extent = x->axis[inner].extent, lane = extent <= WIDEST_LANE ? extent : WIDEST_LANE;
+    while (lane > NARROWEST_LANE && extent % lane)
+        lane--;
+    if (extent % lane == 0 && lane < extent) {
+        nest_split_axis(nest, inner, lane);
+        x = nest->exprs;
+        across = find_transposed(nest);
+        if (!across)
+            return;
+    }
+    inner = x->axis_count - 1;
+    int order[MAX_AXES], count = 0;
+    for (int i = 0; i < inner; i++) {
+        int at = count++;
+        for (; at > 0 && !x->axis[order[at - 1]].samples && !x->axis[i].samples &&
+               llabs(expr_factor(across, order[at - 1])) < llabs(expr_factor(across, i)); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    order[inner] = inner;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    to->axis_count = x->axis_count;
+    for (int i = 0; i <= inner; i++)
+        to->axis[i] = x->axis[order[i]];
+    for (int i = 0; i <= inner; i++)
+        axes[order[i]] = expr_axis(to, i);
+    move_to(nest, to, axes);
+}
+
+/* ---- widen */
+
+enum { FEW_LANES = 16, MOST_LANES = 512 };
+
+/* what lies in memory along the innermost axis: a store at every point, else a load */
+static const Expr *find_contiguous(const Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    int inner = x->axis_count - 1;
+    for (int i = 0; i < nest->store_count; i++)
+        if (!nest->stores[i].outer && expr_factor(nest->stores[i].offset, inner) == 1)
+            return nest->stores[i].offset;
+    const bool *wanted = wanted_expressions(nest);
+    for (int i = 0; i < x->count; i++)
+        if (wanted[i] && x->all[i]->kind == X_LOAD && expr_factor(x->all[i]->in[0], inner) == 1)
+            return x->all[i]->in[0];
+    return NULL;
+}
+
+/* of an index that depends on one axis alone */
+static int64_t index_at(const Expr *e, int64_t point)
+{
+    int64_t sum = e->constant;
+    switch (e->kind) {
+    case X_AXIS: return point;
+    case X_DIV: return index_at(e->in[0], point) / e->constant;
+    case X_MOD: return index_at(e->in[0], point) % e->constant;
+    default:
+        for (int i = 0; i < e->count; i++)
+            sum += e->factor[i] * index_at(e->in[i], point);
+        return sum;
+    }
+}
+
+static bool divides_lane(const Expr *e, int lane)
+{
+    return (e->kind == X_DIV || e->kind == X_MOD) && e->axes == 1u << lane;
+}
+
+typedef struct Places { Node **list; int count; } Places;
+
+/* the index, of the lane alone, out of a table */
+static Expr *place_of(Places *places, Exprs *to, const Expr *e, int lane)
+{
+    Node draft = {.op = OP_CONSTANT, .dtype = I32, .name = "place", .data_count = to->axis[lane].extent, .shape = SHAPE(to->axis[lane].extent)};
+    draft.data = NEW_ARRAY(double, draft.data_count);
+    for (int64_t i = 0; i < draft.data_count; i++)
+        draft.data[i] = (double)index_at(e, i);
+    Node *node = NULL;
+    for (int i = 0; i < places->count && !node; i++)
+        if (memcmp(places->list[i]->data, draft.data, (size_t)draft.data_count * sizeof *draft.data) == 0)
+            node = places->list[i];
+    if (!node) {
+        draft.id = places->count;
+        node = NEW(Node);
+        *node = draft;
+        APPEND(places->list, places->count, node);
+    }
+    return expr_index_of(to, expr_table(to, node, expr_axis(to, lane), NULL), e->high + 1);
+}
+
+/* C compilers make no vectors of quotients in offsets */
+static void tabulate_lanes(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    int lane = x->axis_count - 1;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES], **memo = NEW_ARRAY(Expr *, x->count);
+    Places places = {0};
+    to->axis_count = x->axis_count;
+    for (int i = 0; i < x->axis_count; i++)
+        to->axis[i] = x->axis[i];
+    for (int i = 0; i < x->axis_count; i++)
+        axes[i] = expr_axis(to, i);
+    for (int i = 0; i < x->count; i++) {
+        Expr *e = x->all[i];
+        if (divides_lane(e, lane)) {
+            memo[i] = place_of(&places, to, e, lane);
+            continue;
+        }
+        Expr part = {.kind = X_SUM, .in = NEW_ARRAY(Expr *, e->count), .factor = NEW_ARRAY(int64_t, e->count)};
+        Expr *rest = expr_index(to, e->kind == X_SUM ? e->constant : 0);
+        for (int k = 0; k < e->count && e->kind == X_SUM; k++) {
+            if (divides_lane(e->in[k], lane)) {
+                part.in[part.count] = e->in[k];
+                part.factor[part.count++] = e->factor[k];
+                part.high += e->factor[k] > 0 ? e->factor[k] * e->in[k]->high : 0;
+            } else {
+                rest = expr_add(to, rest, expr_scale(to, expr_rewrite(to, e->in[k], axes, memo), e->factor[k]));
+            }
+        }
+        if (part.count)
+            memo[i] = expr_add(to, rest, place_of(&places, to, &part, lane));
+    }
+    move_known(nest, to, axes, memo);
+}
+
+/* Six channels are no good vectors, but 28 pixels of six are: lane q stands for channel q mod 6 of pixel q / 6. The sums
+ * of the lanes of one channel are added at the end. */
+void nest_widen(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    int inner = x->axis_count - 1, inside[MAX_AXES] = {0}; /* inside[k]: + 1, its place among the axes that q replaces */
+    for (int i = 0; i < nest->reduction_count; i++)
+        if (nest->reductions[i].kind != REDUCE_SUM)
+            return;
+    if (!nest->columns || !nest->partial || x->axis[inner].extent >= FEW_LANES || nest->serial)
+        return;
+    const Expr *along = find_contiguous(nest);
+    int64_t lanes = x->axis[inner].extent, stride[MAX_AXES];
+    bool found = along != NULL;
+    for (int i = 0; i < inner; i++)
+        if (!x->axis[i].reduced)
+            return;
+    while (found) {
+        found = false;
+        for (int i = 0; i < inner && !found; i++) {
+            const Axis *a = &x->axis[i];
+            found = !inside[i] && a->kind == AXIS_PLAIN && !a->samples && nest->divided != i + 1 && a->extent > 1 &&
+                    expr_factor(along, i) == lanes && lanes * a->extent <= MOST_LANES;
+            if (found) {
+                inside[i] = 1;
+                stride[i] = lanes;
+                lanes *= a->extent;
+            }
+        }
+    }
+    if (lanes < FEW_LANES)
+        return;
+    Exprs *to = NEW(Exprs);
+    Expr *axes[MAX_AXES];
+    int divided = 0;
+    for (int i = 0; i < inner; i++)
+        if (!inside[i]) {
+            divided = nest->divided == i + 1 ? to->axis_count + 1 : divided;
+            to->axis[to->axis_count++] = x->axis[i];
+        }
+    to->axis[to->axis_count++] = (Axis){.extent = lanes};
+    Expr *lane = expr_axis(to, to->axis_count - 1);
+    for (int i = 0, k = 0; i < inner; i++)
+        axes[i] = inside[i] ? expr_mod(to, expr_div(to, lane, stride[i]), x->axis[i].extent) : expr_axis(to, k++);
+    nest->fold = x->axis[inner].extent;
+    axes[inner] = expr_mod(to, lane, nest->fold);
+    nest->divided = divided;
+    move_to(nest, to, axes);
+    tabulate_lanes(nest);
+}
+
 /* random numbers are drawn for a stretch of the innermost loop at once, which should fit into the first cache */
 static void shorten_random(Nest *nest)
 {
@@ -321,7 +551,7 @@ static void shorten_random(Nest *nest)
         return;
     for (int64_t by = LONGEST_DRAW; by >= SHORTEST_DRAW; by--)
         if (x->axis[inner].extent % by == 0) {
-            split_axis(nest, inner, by);
+            nest_split_axis(nest, inner, by);
             return;
         }
 }
@@ -349,6 +579,7 @@ void nest_finish(Nest *nest)
     sort_axes(nest);
     join_axes(nest);
     order_axes(nest);
+    tile_transposed(nest);
     shorten_random(nest);
     free_loads(nest);
     const Exprs *x = nest->exprs;
@@ -364,7 +595,7 @@ void nest_finish(Nest *nest)
     nest->passes = 1;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
-        r->wide = r->kind == REDUCE_SUM && r->dtype == F32 && (samples || count > LONG_SUM);
+        r->wide = r->kind == REDUCE_SUM && (r->dtype == F32 || r->dtype == BF16) && (samples || count > LONG_SUM);
         if (r->value->pass + 1 > nest->passes)
             nest->passes = r->value->pass + 1;
     }

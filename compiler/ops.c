@@ -260,7 +260,7 @@ static void shape_einsum(Node *n, bool over)
     const char *p = n->text;
     like_first(n);
     n->sharded = n->sharded && !over;
-    n->dtype = summed_type(n->dtype);
+    n->dtype = n->int_count ? (Dtype)n->ints[0] : summed_type(n->dtype);
     for (int i = 0; i < n->inputs; i++) {
         const Shape *x = &n->in[i]->shape;
         int letters = 0;
@@ -314,7 +314,7 @@ static void check_convolution(const Node *n, int kernels)
 {
     const int64_t *v = n->ints;
     int r = n->int_count ? (int)v[0] : -1;
-    if (r < 0 || n->int_count != 5 * r + 2 + kernels * r)
+    if (r < 0 || (n->int_count != 5 * r + 2 + kernels * r && !(kernels && n->int_count == 5 * r + 3 + kernels * r)))
         die("%s with %d attributes", OP_INFO[n->op].name, n->int_count);
     if (n->in[0]->dtype != n->in[1]->dtype || !dtype_is_float(n->in[0]->dtype))
         die("%s of %s and %s", OP_INFO[n->op].name, dtype_name(n->in[0]->dtype), dtype_name(n->in[1]->dtype));
@@ -379,6 +379,8 @@ static void shape_convolve_weight(Node *n, bool over)
     n->shape.rank = r + 2;
     n->shape.extent[0] = n->in[1]->shape.extent[r];
     n->shape.extent[1] = n->in[0]->shape.extent[r] / v[1 + 5 * r];
+    if (n->int_count > 6 * r + 2)
+        n->dtype = (Dtype)v[6 * r + 2];
     for (int i = 0; i < r; i++)
         n->shape.extent[2 + i] = v[2 + 5 * r + i];
 }

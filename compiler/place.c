@@ -4,7 +4,9 @@
  * all phases of a plan. Staging buffers lie in host memory, an arena of their own. Behind the persistent part every
  * phase places what lives within a step: temporaries, buckets, workspaces. One of these needs its bytes from the first
  * to the last call that touches it, in the order of the comp lane; a bucket too, because the first reader of a sum
- * waits for the collective (a sum that nobody reads keeps its bytes to the end).
+ * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a strip have no order:
+ * what one of them touches, lives as long as the strip. Workspaces lie at the end: every thread has its own. So do values
+ * of samples that never leave a strip (local): room for one chunk, needed from call to call, as a thread takes them in order.
  *
  * place_blocks: two ways, and the better of them. A sweep over time gives every block the first hole (by address) that
  * is large enough; holes lie in a treap that knows the largest hole of every subtree: n log n. Where the sweep is above
@@ -12,6 +14,7 @@
  * gap between those already placed that live at the same time; n^2, hence a limit on n. */
 #include "compiler/schedule_internal.h"
 
+#include "compiler/kernel.h"
 #include "runtime/mgpu.h"
 
 #include <stdlib.h>
@@ -251,7 +254,7 @@ static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind
     return *count - 1;
 }
 
-typedef struct Found { const char *name; int64_t bytes; bool used; } Found; /* name NULL: no phase has it */
+typedef struct Found { const char *name; int64_t bytes, each; bool used; } Found; /* name NULL: no phase has it */
 
 static void find_tensor(Found *found, const Tensor *x, TensorKind kind, int64_t capacity, bool used)
 {
@@ -262,6 +265,7 @@ static void find_tensor(Found *found, const Tensor *x, TensorKind kind, int64_t 
     f->name = f->name ? f->name : x->name;
     f->bytes = bytes > f->bytes ? bytes : f->bytes;
     f->used |= used;
+    f->each = x->sharded ? tensor_bytes(x, 1) : 0;
 }
 
 /* what the phases know of the tensors of a kind, by index; used: by a task */
@@ -318,9 +322,11 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
     int64_t *arena = &a->arena_bytes;
     a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, (int64_t)sizeof(mgpu_step), SLOTS, -1, arena);
     for (int i = 0; i < inputs; i++)
-        if (input[i].used)
+        if (input[i].used) {
             a->input[i] =
                 add_buffer(&a->buffers, &a->buffer_count, input[i].name, BUFFER_INPUT, input[i].bytes, SLOTS, i, arena);
+            a->buffers[a->input[i]].each = input[i].each;
+        }
     for (int i = 0; i < variables; i++) {
         const Variable *v = &m->variables[i];
         int64_t bytes = shape_count(&v->shape) * dtype_bytes(v->dtype);
@@ -331,9 +337,11 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
         a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, (int64_t)sizeof(double) * reports, SLOTS,
                                -1, arena);
     for (int i = 0; i < outputs; i++)
-        if (output[i].used)
+        if (output[i].used) {
             a->output[i] =
                 add_buffer(&a->buffers, &a->buffer_count, output[i].name, BUFFER_OUTPUT, output[i].bytes, SLOTS, i, arena);
+            a->buffers[a->output[i]].each = output[i].each;
+        }
     return a;
 }
 
@@ -348,6 +356,9 @@ typedef struct Placing {
     Block *blocks;      /* the transient buffers: lifetimes, */
     Buffer *buffers;    /* and what is to be said of them */
     int count;
+    int *strip_first, *strip_last; /* by call: the first and the last of its strip */
+    int64_t *chunk;     /* by tensor: of that strip */
+    bool *local;        /* by tensor: nothing but calls of one strip touches it, and by sample */
 } Placing;
 
 static int add_block(Placing *s, const char *name, BufferKind kind, int64_t bytes) /* -> number of the buffer */
@@ -360,15 +371,29 @@ static int add_block(Placing *s, const char *name, BufferKind kind, int64_t byte
     return s->persistent->buffer_count + s->count - 1;
 }
 
+/* needed by the call: as long as its strip runs, in which the calls have no order */
 static void live(Placing *s, int buffer, int call)
 {
     if (buffer < s->persistent->buffer_count)
         return;
     Block *b = &s->blocks[buffer - s->persistent->buffer_count];
-    if (b->first == NOBODY || call < b->first)
-        b->first = call;
-    if (call > b->last)
-        b->last = call;
+    bool inside = call < s->order->call_count && s->buffers[buffer - s->persistent->buffer_count].kind != BUFFER_LOCAL;
+    int first = inside ? s->strip_first[call] : call, last = inside ? s->strip_last[call] : call;
+    if (b->first == NOBODY || first < b->first)
+        b->first = first;
+    if (last > b->last)
+        b->last = last;
+}
+
+static void find_strips(Placing *s)
+{
+    const Order *o = s->order;
+    s->strip_first = NEW_ARRAY(int, o->call_count);
+    s->strip_last = NEW_ARRAY(int, o->call_count);
+    for (int i = 0; i < o->call_count; i++)
+        s->strip_first[i] = i > 0 && o->strip[i - 1] == o->strip[i] ? s->strip_first[i - 1] : i;
+    for (int i = o->call_count - 1; i >= 0; i--)
+        s->strip_last[i] = i + 1 < o->call_count && o->strip[i + 1] == o->strip[i] ? s->strip_last[i + 1] : i;
 }
 
 static Access access_of(Placing *s, const Tensor *x)
@@ -380,7 +405,17 @@ static Access access_of(Placing *s, const Tensor *x)
     case TENSOR_VARIABLE: return (Access){a->variable[x->index], 0, bytes, 0};
     case TENSOR_OUTPUT: return (Access){a->output[x->index], 0, bytes, 0};
     case TENSOR_REPORT: return (Access){a->report, 0, (int64_t)sizeof(double) * s->phase->report_count, 0};
-    case TENSOR_TEMPORARY: return (Access){add_block(s, x->name, BUFFER_TEMPORARY, bytes), 0, bytes, 0};
+    case TENSOR_TEMPORARY: {
+        if (s->local[x->id]) {
+            int64_t chunk = s->chunk[x->id] < s->capacity ? s->chunk[x->id] : s->capacity;
+            int buffer = add_block(s, x->name, BUFFER_LOCAL, tensor_bytes(x, chunk));
+            s->buffers[s->count - 1].each = tensor_bytes(x, 1);
+            return (Access){buffer, 0, tensor_bytes(x, chunk), 0};
+        }
+        int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
+        s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
+        return (Access){buffer, 0, bytes, 0};
+    }
     }
     die("tensor %s is of no kind", x->name);
 }
@@ -428,6 +463,30 @@ static void touch_calls(Placing *s)
     }
 }
 
+/* Which values never leave the strip that makes them: each thread has them for the chunk that it works on. */
+static void find_locals(Placing *s)
+{
+    const Order *o = s->order;
+    int *strip = NEW_ARRAY(int, s->phase->tensor_count);
+    s->local = NEW_ARRAY(bool, s->phase->tensor_count);
+    s->chunk = NEW_ARRAY(int64_t, s->phase->tensor_count);
+    for (int i = 0; i < s->phase->tensor_count; i++) {
+        const Tensor *x = s->phase->tensors[i];
+        strip[i] = -1;
+        s->local[i] = x->kind == TENSOR_TEMPORARY && x->sharded && !x->partial && o->group_of[i] < 0;
+    }
+    for (int c = 0; c < o->call_count; c++) {
+        const Task *t = o->calls[c];
+        for (int i = 0; i < t->read_count + t->write_count; i++) {
+            int x = i < t->read_count ? t->reads[i]->id : t->writes[i - t->read_count]->id;
+            if (t->kernel->split != MGPU_SPLIT_SAMPLES || o->chunk[c] == 0 || (strip[x] >= 0 && strip[x] != o->strip[c]))
+                s->local[x] = false;
+            strip[x] = o->strip[c];
+            s->chunk[x] = o->chunk[c];
+        }
+    }
+}
+
 /* a sum that nobody reads behind its collective: nothing else says when the collective is done */
 static void keep_unread_sums(Placing *s)
 {
@@ -436,6 +495,21 @@ static void keep_unread_sums(Placing *s)
         if (block >= 0 && s->blocks[block].last <= s->order->groups[i].after)
             live(s, buffer, s->order->call_count);
     }
+}
+
+/* the workspaces (of which every thread has its own), or all else */
+static void place_kind(Placing *s, bool workspaces, bool reuse, int64_t *bytes)
+{
+    Block *blocks = NEW_ARRAY(Block, s->count);
+    int *number = NEW_ARRAY(int, s->count), count = 0;
+    for (int i = 0; i < s->count; i++)
+        if ((s->buffers[i].kind == BUFFER_WORKSPACE || s->buffers[i].kind == BUFFER_LOCAL) == workspaces) {
+            number[count] = i;
+            blocks[count++] = s->blocks[i];
+        }
+    *bytes = place_blocks(blocks, count, reuse);
+    for (int i = 0; i < count; i++)
+        s->blocks[number[i]] = blocks[i];
 }
 
 Layout *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t capacity)
@@ -447,18 +521,21 @@ Layout *place_phase(const Program *program, const Phase *p, const Order *order, 
     for (int i = 0; i < p->tensor_count; i++)
         l->tensor[i].buffer = -1;
     Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .layout = l};
+    find_strips(&s);
+    find_locals(&s);
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);
-    int64_t transient = place_blocks(s.blocks, s.count, !program->options->no_reuse);
-    l->arena_bytes = add_bytes(a->arena_bytes, transient);
+    place_kind(&s, false, !program->options->no_reuse, &l->arena_bytes);
+    place_kind(&s, true, !program->options->no_reuse, &l->work_bytes);
+    l->arena_bytes = add_bytes(a->arena_bytes, l->arena_bytes);
     l->buffer_count = a->buffer_count + s.count;
     l->buffers = NEW_ARRAY(Buffer, l->buffer_count);
     memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)a->buffer_count);
     for (int i = 0; i < s.count; i++) {
         Buffer *b = &l->buffers[a->buffer_count + i];
         *b = s.buffers[i];
-        b->offset = add_bytes(a->arena_bytes, s.blocks[i].offset);
+        b->offset = add_bytes(b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL ? l->arena_bytes : a->arena_bytes, s.blocks[i].offset);
     }
     return l;
 }

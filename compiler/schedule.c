@@ -21,6 +21,9 @@
  * each. Times: 20 GFLOP/s and 8 GB/s a device, every operation as early as its lane, waits and collective allow. */
 #include "compiler/schedule_internal.h"
 
+#include "compiler/kernel.h"
+#include "runtime/mgpu.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +33,7 @@ static const double FLOPS_PER_US = 20e3, BYTES_PER_US = 8e3, MEETING_US = 5;
 typedef struct Class {
     int64_t capacity;
     Persistent *persistent;
-    int64_t arena_bytes;        /* the most over all phases */
+    int64_t arena_bytes, work_bytes; /* the most over all phases; arena_bytes without the workspaces */
 } Class;
 
 typedef struct Builder {
@@ -77,7 +80,7 @@ static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const c
     static const char LETTER[LANES] = {[LANE_COMP] = 'c', [LANE_COPY] = 'u', [LANE_COMM] = 'm', [LANE_HOST] = 'h'};
     ScheduledOp *op = &b->ops[b->op_count++];
     *op = (ScheduledOp){.id = format("%c%d", LETTER[lane], b->counts[lane]++), .lane = lane, .verb = verb, .target = target,
-                        .label = label};
+                        .label = label, .strip = -1};
     return op;
 }
 
@@ -152,6 +155,9 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     double flops = (task->flops + task->flops_per_sample * samples) / FLOPS_PER_US;
     double bytes = (task->bytes + task->bytes_per_sample * samples) / BYTES_PER_US;
     op->time_us = flops > bytes ? flops : bytes;
+    op->strip = b->order->strip[call];
+    op->chunk = b->order->chunk[call];
+    op->by_sample = task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = users_line(task->at);
 }
 
@@ -311,7 +317,7 @@ static void choose_waits(Waiting *w, int number, const Clock *candidates, Clock 
 
 static void find_waits(Builder *b)
 {
-    Waiting w = {.b = b, .steps = SLOTS + 1, .staging_base = b->layout->arena_bytes};
+    Waiting w = {.b = b, .steps = SLOTS + 1, .staging_base = b->layout->arena_bytes + b->layout->work_bytes};
     int count = b->op_count;
     Clock *candidates = NEW_ARRAY(Clock, count);
     w.clocks = NEW_ARRAY(Clock, count);
@@ -374,6 +380,7 @@ static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard)
 {
     *d = (DeviceSchedule){
         .name = b->plan->kind,
+        .arena_bytes = b->layout->arena_bytes,
         .staging_bytes = b->class->persistent->staging_bytes,
         .first = shard->first,
         .share = shard->share,
@@ -418,7 +425,7 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
             c++;
         if (c == count) {
             Persistent *persistent = place_persistent(p, plan->shards[d].capacity);
-            classes[count++] = (Class){plan->shards[d].capacity, persistent, persistent->arena_bytes};
+            classes[count++] = (Class){plan->shards[d].capacity, persistent, persistent->arena_bytes, 0};
         }
         class_of[d] = c;
     }
@@ -429,6 +436,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
                            int class_count, const int *class_of, const KernelNumber *kernels)
 {
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
+    cut_strips(phase, order, plan->devices);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {
@@ -437,6 +445,8 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
         b->layout = place_phase(p, phase, order, classes[c].persistent, classes[c].capacity);
         if (b->layout->arena_bytes > classes[c].arena_bytes)
             classes[c].arena_bytes = b->layout->arena_bytes;
+        if (b->layout->work_bytes > classes[c].work_bytes)
+            classes[c].work_bytes = b->layout->work_bytes;
         add_ops(b, kernels);
         find_waits(b);
         ops[c] = b->ops;
@@ -447,6 +457,16 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     for (int d = 0; d < plan->devices; d++)
         copy_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d]);
     list_collectives(s, &builders[0]);
+}
+
+/* the arena is that of the phase which needs most; the workspaces of all phases lie at its end */
+static void end_arena(DeviceSchedule *d, const Class *c)
+{
+    for (int i = 0; i < d->buffer_count; i++)
+        if (d->buffers[i].kind == BUFFER_WORKSPACE || d->buffers[i].kind == BUFFER_LOCAL)
+            d->buffers[i].offset = add_bytes(d->buffers[i].offset, c->arena_bytes - d->arena_bytes);
+    d->arena_bytes = add_bytes(c->arena_bytes, c->work_bytes);
+    d->work_bytes = c->work_bytes;
 }
 
 Schedule *schedule(const Program *p, const Plan *plan)
@@ -465,6 +485,6 @@ Schedule *schedule(const Program *p, const Plan *plan)
         schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, kernels);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
-            s->phases[i].devices[d].arena_bytes = classes[class_of[d]].arena_bytes;
+            end_arena(&s->phases[i].devices[d], &classes[class_of[d]]);
     return s;
 }

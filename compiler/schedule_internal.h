@@ -1,4 +1,4 @@
-/* schedule_internal.h: what bucket.c, place.c and schedule.c tell each other on the way from a Phase to its schedule. */
+/* schedule_internal.h: what bucket.c, strip.c, place.c and schedule.c tell each other on the way from a Phase to its schedule. */
 #ifndef MGPU_SCHEDULE_INTERNAL_H
 #define MGPU_SCHEDULE_INTERNAL_H
 
@@ -17,10 +17,14 @@ typedef struct Group {      /* the tensors that one collective sums */
 } Group;
 typedef struct Order {
     Task **calls; int call_count;     /* the kernels, as the comp lane runs them */
+    int *strip; int64_t *chunk;       /* by call; cut_strips fills them in */
     Group *groups; int group_count;   /* the collectives, as the comm lane runs them; ascending in `after` */
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
 Order *order_phase(const Phase *, int devices, int64_t bucket_bytes);
+
+/* ---- strip.c: calls that the threads of a device run without a barrier between them */
+void cut_strips(const Phase *, Order *, int devices);
 
 /* ---- place.c: where a byte lies */
 enum { ALIGNMENT = 64, SLOTS = 2 };
@@ -46,7 +50,8 @@ typedef struct Layout {      /* the buffers of one phase on a device of some cap
     Access *tensor;          /* by tensor id; buffer -1: not used */
     Access *work;            /* by call; buffer -1: no workspace */
     Access *group;           /* by group */
-    int64_t arena_bytes;
+    int64_t arena_bytes;     /* without the workspaces */
+    int64_t work_bytes;      /* of the workspaces, which lie behind it */
 } Layout;
 Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity);
 #endif

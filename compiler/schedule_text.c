@@ -5,15 +5,20 @@
  *   file        "mgpu-schedule 1" model phase*
  *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N
  *   phase       "phase" NAME device* (buffer | op)* collective*
- *   device      "device" N "name" "TEXT" "arena" BYTES "staging" BYTES "samples" FIRST..END "capacity" N
- *                 devices count from 0; samples are those of a micro-batch: from FIRST up to, not including, END
- *   buffer      "buffer" dN.NAME "kind" KIND "offset" BYTES "bytes" BYTES "slots" N ["index" N]
- *                 bytes of one slot; slots follow each other, each on a multiple of 64; offset in the arena, of staging
- *                 buffers in the staging arena; index: of the input, variable or output
- *   op          "op" dN.NAME "lane" LANE VERB LABEL ["reads" access+] ["writes" access+] ["waits" wait+]
- *                 "begin_us" DECIMAL "time_us" DECIMAL "line" N
+ *   device      "device" N "name" "TEXT" "arena" BYTES "work" BYTES "staging" BYTES "samples" FIRST..END "capacity" N
+ *                 devices count from 0; samples are those of a micro-batch: from FIRST up to, not including, END; work:
+ *                 the last bytes of the arena, of which each thread of the device's team has its own
+ *   buffer      "buffer" dN.NAME "kind" KIND "offset" BYTES "bytes" BYTES "slots" N ["each" BYTES] ["index" N]
+ *                 bytes of one slot (local: of a chunk); slots follow each other, each on a multiple of 64; offset in the arena, of staging
+ *                 buffers in the staging arena; each: bytes of one sample, where it consists of the device's samples;
+ *                 index: of the input, variable or output
+ *   op          "op" dN.NAME "lane" LANE VERB LABEL ["strip" N ["samples"] ["chunk" N]] ["reads" access+]
+ *                 ["writes" access+] ["waits" wait+] "begin_us" DECIMAL "time_us" DECIMAL "line" N
  *                 the order of a lane is the order of its lines. LABEL: kN, number N of the program's kernels (call); the
- *                 collective (reduce); the output (fetch); else -
+ *                 collective (reduce); the output (fetch); else -. strip: calls of the same one follow each other; the
+ *                 threads run them without a barrier between them, so the strip waits for what its calls wait for, and they
+ *                 are all over when it is; samples: the call works sample by sample; chunk: a thread takes so many of its
+ *                 samples through the strip at a time
  *   access      dN.BUFFER ["[" BEGIN ":" END "]"] [slot]     no range: the whole buffer. A call's accesses are its kernel's
  *                 arguments in their order, but for the step block, which every kernel gets anyway
  *   slot        "@+" K | "@-" K                              slot (step + K) mod slots; absent: K is 0
@@ -33,7 +38,7 @@
 const char *const LANE_NAME[LANES] = {"comp", "copy", "comm", "host"};
 const char *const VERB_NAME[VERBS] = {"call", "read", "upload", "reduce", "report", "fetch"};
 const char *const BUFFER_KIND_NAME[BUFFER_KINDS] = {"staging",   "step",   "input",    "variable", "report",
-                                                    "output", "temporary", "bucket", "workspace"};
+                                                    "output", "temporary", "bucket", "workspace", "local"};
 
 static bool is_bare(char c) { return isalnum((unsigned char)c) || (c && strchr("._-/", c)); }
 
@@ -90,6 +95,10 @@ static void write_op(const DeviceSchedule *d, int device, const ScheduledOp *op,
     write_owned(device, op->id, t);
     text_add(t, " lane %s %s ", LANE_NAME[op->lane], VERB_NAME[op->verb]);
     write_name(op->label, t);
+    if (op->strip >= 0)
+        text_add(t, " strip %d%s", op->strip, op->by_sample ? " samples" : "");
+    if (op->strip >= 0 && op->chunk > 0)
+        text_add(t, " chunk %lld", (long long)op->chunk);
     write_accesses(d, device, "reads", op->reads, op->read_count, t);
     write_accesses(d, device, "writes", op->writes, op->write_count, t);
     if (op->wait_count)
@@ -110,6 +119,8 @@ static void write_device(const DeviceSchedule *d, int device, Text *t)
         write_owned(device, b->name, t);
         text_add(t, " kind %s offset %lld bytes %lld slots %d", BUFFER_KIND_NAME[b->kind], (long long)b->offset,
                  (long long)b->bytes, b->slots);
+        if (b->each > 0)
+            text_add(t, " each %lld", (long long)b->each);
         if (b->index >= 0)
             text_add(t, " index %d", b->index);
         text_add(t, "\n");
@@ -147,8 +158,8 @@ void schedule_write(const Schedule *s, Text *t)
             const DeviceSchedule *x = &p->devices[d];
             text_add(t, "device %d name ", d);
             write_quoted(x->name, t);
-            text_add(t, " arena %lld staging %lld samples %lld..%lld capacity %lld\n", (long long)x->arena_bytes,
-                     (long long)x->staging_bytes, (long long)x->first, (long long)(x->first + x->share), (long long)x->capacity);
+            text_add(t, " arena %lld work %lld staging %lld samples %lld..%lld capacity %lld\n", (long long)x->arena_bytes,
+                     (long long)x->work_bytes, (long long)x->staging_bytes, (long long)x->first, (long long)(x->first + x->share), (long long)x->capacity);
         }
         for (int d = 0; d < s->devices; d++)
             write_device(&p->devices[d], d, t);
@@ -455,6 +466,8 @@ static void read_device(Reader *r)
     d->name = read_quoted(r);
     need_word(r, "arena");
     d->arena_bytes = read_bytes(r, "the size of the arena");
+    need_word(r, "work");
+    d->work_bytes = read_bytes(r, "the size of the workspaces");
     need_word(r, "staging");
     d->staging_bytes = read_bytes(r, "the size of the staging arena");
     need_word(r, "samples");
@@ -490,6 +503,8 @@ static void read_buffer(Reader *r)
     b.slots = read_int(r, "the number of slots");
     if (b.slots < 1)
         wrong(&start, "a buffer has one slot at least");
+    if (take_word(r, "each"))
+        b.each = read_bytes(r, "the size of a sample");
     if (take_word(r, "index"))
         b.index = read_int(r, "the index");
     end_record(r);
@@ -534,6 +549,13 @@ static void read_op(Reader *r)
     op.verb = (Verb)read_choice(r, "a verb", VERB_NAME, VERBS);
     skip_blanks(r);
     read_target(r, device, &op, d->op_count);
+    op.strip = -1;
+    if (take_word(r, "strip")) {
+        op.strip = read_int(r, "the number of the strip");
+        op.by_sample = take_word(r, "samples");
+        if (take_word(r, "chunk"))
+            op.chunk = read_bytes(r, "the samples of a chunk");
+    }
     for (int list = 0; list < 2; list++) {
         Access **accesses = list ? &op.writes : &op.reads;
         int *count = list ? &op.write_count : &op.read_count;

@@ -79,7 +79,8 @@ static Node *apply_rules(Simplifier *s, Node *n)
     case CONTRACTION:
         return n->op == OP_EINSUM ? rule_einsum(s, n) : fold_by_interpreter(s, n);
     case WINDOW:
-        return n->op == OP_WINDOW_SUM ? rule_window_sum(s, n) : fold_by_interpreter(s, n);
+        return n->op == OP_WINDOW_SUM ? rule_window_sum(s, n) : n->op == OP_WINDOW_MAX ? rule_window_max(s, n)
+             : fold_by_interpreter(s, n);
     case INDEXING:
         return fold_by_interpreter(s, n);
     case MARK:
@@ -126,12 +127,60 @@ static int *count_uses(const Graph *g)
     return uses;
 }
 
+/* ---- the sign of what went into a relu */
+
+/* what nodes made by differentiate use, directly or through element-wise nodes and views. A relu and its question x <= 0
+ * do not count: they are what ask_result_instead decides about. */
+static bool *find_backward_needs(const Graph *g, const int *uses)
+{
+    bool *needs = NEW_ARRAY(bool, g->node_count);
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        OpClass c = OP_INFO[n->op].op_class;
+        bool asks = (n->op == OP_LE && is_constant(n->in[1], 0)) || is_relu(n);
+        if (!uses[i] || asks || !(n->backward || ((c == ELEMENTWISE || c == VIEW) && needs[i])))
+            continue;
+        for (int k = 0; k < n->inputs; k++)
+            needs[n->in[k]->id] = true;
+    }
+    return needs;
+}
+
+enum { CHEAP_CHAIN = 8 };
+
+/* z is few element-wise operations away from a single large value, and backward reads that value, or what lies between,
+ * anyway: there z <= 0 is asked of z, computed once more (a batchnorm in front of a relu) */
+static bool made_of_needed(const Simplifier *s, const Node *z)
+{
+    double elements = (double)shape_count(&z->shape);
+    for (int i = 0; i < CHEAP_CHAIN; i++) {
+        const Node *large = NULL;
+        if (OP_INFO[z->op].op_class != ELEMENTWISE || OP_INFO[z->op].flops > 1)
+            return false;
+        for (int k = 0; k < z->inputs; k++) {
+            const Node *x = z->in[k];
+            bool small = x->op == OP_CONSTANT || !x->sharded ||
+                         (x->op == OP_BROADCAST && 2 * (double)shape_count(&x->in[0]->shape) <= elements);
+            if (small || x == large)
+                continue;
+            if (large)
+                return false;
+            large = x;
+        }
+        if (!large)
+            return false;
+        if (s->backward_needs[large->id])
+            return true;
+        z = large;
+    }
+    return false;
+}
+
 /* y = where(x <= 0, 0, x): where else x <= 0 is asked for, y <= 0 says the same, and x need not be kept */
 static void ask_result_instead(Simplifier *s, const Node *n)
 {
     const Node *y = n->twin;
-    if (n->op != OP_WHERE || y->op != OP_WHERE || y->in[0]->op != OP_LE || y->in[0]->in[0] != y->in[2] ||
-        !is_constant(y->in[0]->in[1], 0) || !is_constant(y->in[1], 0) || n->in[0]->twin != y->in[0])
+    if (!is_relu(n) || !is_relu(y) || n->in[0]->twin != y->in[0] || made_of_needed(s, n->in[2]))
         return;
     stand_at(s->target, n->in[0]);
     n->in[0]->twin = NODE(s->target, OP_LE, NULL, 0, NULL, n->twin, n->twin->in[1]);
@@ -182,6 +231,7 @@ static Graph *simplify_round(Simplifier *s, Graph *g)
     s->uses = NULL;
     s->room = 0;
     int *uses = count_uses(g);
+    s->backward_needs = find_backward_needs(g, uses);
     for (int i = 0; i < g->node_count; i++)
         if (uses[i])
             simplify_one(s, g->nodes[i], uses[i]);

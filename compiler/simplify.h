@@ -15,6 +15,7 @@ typedef struct Simplifier {
     bool all_alive;         /* ALIVE is true */
     int64_t samples;        /* RUN_SAMPLES; 0: known at run time only */
     int changes;            /* nodes that a rule replaced in this round */
+    bool *backward_needs;   /* by id in the old graph; not counting where a relu asks for the sign of its input */
 } Simplifier;
 
 /* The rules until none applies. */
@@ -27,6 +28,8 @@ Node *rule_elementwise(Simplifier *, Node *);
 Node *rule_view(Simplifier *, Node *);
 Node *rule_sum(Simplifier *, Node *);
 Node *rule_window_sum(Simplifier *, Node *);
+Node *rule_window_max(Simplifier *, Node *);
+bool is_relu(const Node *);      /* where(z <= 0, 0, z) */
 /* simplify_einsum.c */
 Node *rule_einsum(Simplifier *, Node *);
 

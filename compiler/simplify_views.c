@@ -449,3 +449,20 @@ Node *rule_window_sum(Simplifier *s, Node *n)
     Node *y = simple_node(s, OP_WINDOW_SUM, &x, 1, ints, 4 * r);
     return simplify_node(s, graph_broadcast(s->target, y, n->shape));
 }
+
+bool is_relu(const Node *y)
+{
+    return y->op == OP_WHERE && y->in[0]->op == OP_LE && y->in[0]->in[0] == y->in[2] && is_constant(y->in[0]->in[1], 0) &&
+           is_constant(y->in[1], 0);
+}
+
+/* max(relu(z)) = relu(max(z)): fewer elements are clipped, and neither relu(z) nor its mask is kept for backward. Where
+ * the place of the maximum would be another (all of a window are negative) its gradient is 0. */
+Node *rule_window_max(Simplifier *s, Node *n)
+{
+    Node *relu = n->in[0];
+    if (!is_relu(relu) || node_uses(s, relu) > 1)
+        return fold_by_interpreter(s, n);
+    Node *most = simple_node(s, OP_WINDOW_MAX, &relu->in[2], 1, n->ints, n->int_count), *zero = fill_like(s, most, 0);
+    return SIMPLE(s, OP_WHERE, SIMPLE(s, OP_LE, most, zero), zero, most);
+}

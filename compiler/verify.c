@@ -5,12 +5,15 @@
  *
  * Here stand the rules that one look decides, phase by phase and device by device:
  *   - every buffer lies in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
- *     and nothing else is ever placed there
+ *     and nothing else is ever placed there; workspaces, and nothing else, lie in the last bytes of the arena, of which
+ *     every thread has its own
+ *   - what consists of samples has room for those of the device
  *   - accesses lie in their buffers; an operation does not write what it reads, except in place
  *   - each verb runs in its lane and touches what it is for
  *   - the shards are contiguous, apart and together the micro-batch; each input is read and uploaded once a step, whole
  *   - every collective has one member per device, of its size, and all devices have the collectives in one order
- * verify_order.c finds cycles, verify_memory.c proves the order of all accesses.
+ * verify_strip.c proves that strips need no barriers inside, verify_order.c finds cycles, verify_memory.c proves the order
+ * of all accesses.
  *
  * Deadlocks: waits for earlier steps cannot close a cycle, so one step of one device is free of cycles or nothing is;
  * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. */
@@ -50,12 +53,27 @@ static const struct VerbRule { Lane lane; unsigned reads, writes; } VERB_RULES[V
 
 /* ---- buffers */
 
+/* the runtime has one arena for all phases */
+static const char *check_arenas(const At *at)
+{
+    const DeviceSchedule *d = at->device, *first = &at->schedule->phases[0].devices[at->d];
+    if (d->arena_bytes != first->arena_bytes || d->work_bytes != first->work_bytes || d->staging_bytes != first->staging_bytes)
+        return bad(at, "device %d has an arena of %lld bytes, %lld of them for workspaces, and %lld of staging, in phase %s %lld, "
+                   "%lld and %lld", at->d, (long long)d->arena_bytes, (long long)d->work_bytes, (long long)d->staging_bytes,
+                   at->schedule->phases[0].name, (long long)first->arena_bytes, (long long)first->work_bytes,
+                   (long long)first->staging_bytes);
+    return NULL;
+}
+
 static const char *check_buffers(const At *at)
 {
     const DeviceSchedule *d = at->device;
     if (d->arena_bytes < 0 || d->arena_bytes > BYTES_LIMIT || d->staging_bytes < 0 || d->staging_bytes > BYTES_LIMIT)
         return bad(at, "device %d: an arena of %lld and %lld bytes", at->d, (long long)d->arena_bytes,
                    (long long)d->staging_bytes);
+    if (d->work_bytes < 0 || d->work_bytes > d->arena_bytes || d->work_bytes % ALIGNMENT)
+        return bad(at, "device %d: workspaces of %lld bytes in an arena of %lld", at->d, (long long)d->work_bytes,
+                   (long long)d->arena_bytes);
     Map names = {0};
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
@@ -71,6 +89,13 @@ static const char *check_buffers(const At *at)
                        (long long)b->bytes, (long long)b->offset, (long long)arena);
         if (b->offset % ALIGNMENT)
             return bad(at, "d%d.%s lies at %lld, which is not a multiple of %d", at->d, b->name, (long long)b->offset, ALIGNMENT);
+        int64_t work = d->arena_bytes - d->work_bytes, end = b->offset + (b->slots - 1) * slot_stride(b) + b->bytes;
+        if (b->bytes > 0 && (b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL) && b->offset < work)
+            return bad(at, "d%d.%s lies at [%lld, %lld), but workspaces in the last %lld bytes of the arena, from %lld on", at->d,
+                       b->name, (long long)b->offset, (long long)end, (long long)d->work_bytes, (long long)work);
+        if (b->bytes > 0 && b->kind != BUFFER_WORKSPACE && b->kind != BUFFER_LOCAL && b->kind != BUFFER_STAGING && end > work)
+            return bad(at, "d%d.%s lies at [%lld, %lld), but from %lld on every thread has its own bytes, for workspaces", at->d,
+                       b->name, (long long)b->offset, (long long)end, (long long)work);
     }
     return NULL;
 }
@@ -114,6 +139,9 @@ static const char *check_persistent(const Schedule *s, int d)
                     return bad(&at, "d%d.%s is a %s of %d x %lld bytes at %lld, but in phase %s a %s of %d x %lld bytes at %lld",
                                d, b->name, BUFFER_KIND_NAME[b->kind], b->slots, (long long)b->bytes, (long long)b->offset,
                                first->phase, BUFFER_KIND_NAME[f->kind], f->slots, (long long)f->bytes, (long long)f->offset);
+                if (f->each != b->each)
+                    return bad(&at, "d%d.%s has %lld bytes a sample, but in phase %s %lld", d, b->name, (long long)b->each,
+                               first->phase, (long long)f->each);
                 continue;
             }
             Region *r = NEW(Region);
@@ -228,7 +256,7 @@ static const char *check_report(const At *at, const ScheduledOp *op)
             return bad(at, "d%d.%s reads slot %+d of %s: it reports this step (0) or the one before (-1)", at->d, op->id, slot,
                        name);
         for (int w = 0; slot == -1 && w < op->wait_count; w++)
-            if (op->waits[w].back == 0 && at->device->ops[op->waits[w].op].lane != LANE_HOST)
+            if (op->waits[w].back == 0)
                 return bad(at, "d%d.%s reads %s of the step before, but waits for d%d.%s of this one", at->d, op->id, name, at->d,
                            at->device->ops[op->waits[w].op].id);
     }
@@ -273,6 +301,11 @@ static const char *check_ops(const At *at)
             if (op->waits[i].op < 0 || op->waits[i].op >= d->op_count || op->waits[i].back < 0)
                 why = bad(at, "d%d.%s waits for operation number %d of %d steps before, which does not exist", at->d, op->id,
                           op->waits[i].op, op->waits[i].back);
+        int workspaces = 0;
+        for (int i = 0; i < op->write_count && !why; i++)
+            workspaces += d->buffers[op->writes[i].buffer].kind == BUFFER_WORKSPACE;
+        if (workspaces > 1)
+            why = bad(at, "d%d.%s has %d workspaces, but a thread finds one only", at->d, op->id, workspaces);
         if (!why)
             why = check_verb(at, op);
         if (!why)
@@ -366,6 +399,35 @@ static const char *check_shards(const Schedule *s, int p)
     return NULL;
 }
 
+/* what consists of samples: bytes = each x capacity; what keeps its place has samples of one size on all devices */
+static const char *check_samples(const Schedule *s, int p)
+{
+    Map zero = {0};
+    for (int d = 0; d < s->devices; d++) {
+        At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+        for (int i = 0; i < at.device->buffer_count; i++) {
+            const Buffer *b = &at.device->buffers[i];
+            bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT || b->kind == BUFFER_TEMPORARY;
+            if (b->kind == BUFFER_LOCAL) /* verify_strip.c */
+                continue;
+            if (b->each < 0 || (b->each > 0 && !may))
+                return bad(&at, "d%d.%s, a %s, has %lld bytes a sample", d, b->name, BUFFER_KIND_NAME[b->kind], (long long)b->each);
+            if (b->each > 0 && (b->bytes % b->each || b->bytes / b->each != at.device->capacity))
+                return bad(&at, "d%d.%s has %lld bytes, %lld a sample, for %lld samples", d, b->name, (long long)b->bytes,
+                           (long long)b->each, (long long)at.device->capacity);
+            if (!may || !buffer_is_persistent(b))
+                continue;
+            const Buffer *other = map_get(&zero, b->name);
+            if (!other)
+                map_set(&zero, b->name, (void *)(uintptr_t)b);
+            else if (other->each != b->each)
+                return bad(&at, "d%d.%s has %lld bytes a sample, on another device %lld", d, b->name, (long long)b->each,
+                           (long long)other->each);
+        }
+    }
+    return NULL;
+}
+
 /* ---- collectives */
 
 static const char *check_collectives(const Schedule *s, int p)
@@ -426,15 +488,19 @@ const char *verify(const Schedule *s)
     for (int p = 0; p < s->phase_count; p++)
         for (int d = 0; d < s->devices; d++) {
             At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
-            if ((why = check_buffers(&at)) || (why = check_ops(&at)) || (why = check_inputs(&at)))
+            if ((why = check_buffers(&at)) || (why = check_arenas(&at)) || (why = check_ops(&at)) || (why = check_inputs(&at)))
                 return why;
         }
     for (int d = 0; d < s->devices; d++)
         if ((why = check_persistent(s, d)))
             return why;
     for (int p = 0; p < s->phase_count; p++)
-        if ((why = check_shards(s, p)) || (why = check_collectives(s, p)))
+        if ((why = check_shards(s, p)) || (why = check_samples(s, p)) || (why = check_collectives(s, p)))
             return why;
+    for (int p = 0; p < s->phase_count; p++)
+        for (int d = 0; d < s->devices; d++)
+            if ((why = verify_strips(s, p, d)))
+                return why;
     for (int d = 0; d < s->devices; d++)
         if ((why = verify_memory(s, d)))
             return why;

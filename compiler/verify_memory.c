@@ -8,8 +8,9 @@
  * them over (the method of FastTrack). As order is transitive, a walk without complaint proves that ALL conflicting
  * accesses of these steps are ordered, in every execution: not just in the one that it took. So what a read sees is
  * fixed, and is checked too:
- *   temporary, bucket   what a write of this step put there through the same buffer, once; summed if it is ever summed
- *                       (a collective may sum the gaps between a bucket's members too; nobody reads them)
+ *   temporary, bucket   what a write of this step put there through the same buffer, once; with all that calls added to
+ *                       it in place; summed if it is ever summed (a collective may sum the gaps between a bucket's
+ *                       members too; nobody reads them)
  *   staging, step, input   what this step's READ / UPLOAD put there
  *   report, output      what the step that the slot stands for put there
  *   variable            the value before this step's update
@@ -184,6 +185,23 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
                   writer->id, write->buffer->name);
 }
 
+static bool touches_same(const Touch *t, const Buffer *buffers, const Access *a, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (&buffers[a[i].buffer] == t->buffer && a[i].begin == t->begin && a[i].end == t->end)
+            return true;
+    return false;
+}
+
+/* the call reads and writes these bytes of a value of this step: it adds to what an earlier one has left there */
+static bool adds_to(const Walk *w, const Mark *now, const Touch *t)
+{
+    const ScheduledOp *op = mark_op(w, now);
+    const Buffer *buffers = w->graphs[now->phase]->device->buffers;
+    return op->verb == VERB_CALL && (t->buffer->kind == BUFFER_TEMPORARY || t->buffer->kind == BUFFER_BUCKET) &&
+           touches_same(t, buffers, op->reads, op->read_count) && touches_same(t, buffers, op->writes, op->write_count);
+}
+
 static const char *check_read(const Walk *w, const Clock *start, const Mark *now, const Touch *t, int begin, int place)
 {
     const Mark *write = &w->runs[place].write;
@@ -193,7 +211,13 @@ static const char *check_read(const Walk *w, const Clock *start, const Mark *now
     bool usual = kind == BUFFER_VARIABLE ? write->index < 0 || write->step != now->step
                                          : write->index >= 0 && write->step == now->step && write->buffer == t->buffer &&
                                                !write->hollow && kind != BUFFER_REPORT && kind != BUFFER_OUTPUT;
-    return usual ? NULL : wrong_value(w, now, t, bytes_text(w, t, begin, place), write);
+    if (!usual)
+        return wrong_value(w, now, t, bytes_text(w, t, begin, place), write);
+    const Mark *read = &w->runs[place].reads[LANE_COMP];
+    if (read->index >= 0 && read->step == now->step && read->buffer == t->buffer && !same_event(read, now) && adds_to(w, now, t))
+        return format("%s: d%d.%s reads %s before d%d.%s has added to it", where(w, now, NULL), w->device, mark_op(w, read)->id,
+                      bytes_text(w, t, begin, place), w->device, mark_op(w, now)->id);
+    return NULL;
 }
 
 static const char *check_write(const Walk *w, const Clock *start, const Mark *now, const Touch *t, int begin, int place)
@@ -221,6 +245,8 @@ static const char *check_write(const Walk *w, const Clock *start, const Mark *no
     if (write->index < 0 || write->step != now->step || write->buffer != t->buffer)
         return NULL;
     Verb before = mark_op(w, write)->verb;
+    if (before == VERB_CALL && adds_to(w, now, t))
+        return NULL;
     if (writer->verb == VERB_REDUCE ? before == VERB_REDUCE : before == VERB_CALL || t->buffer->kind != BUFFER_VARIABLE)
         return format("%s: d%d.%s writes %s, which d%d.%s has written in this step", where(w, now, NULL), d, writer->id,
                       bytes_text(w, t, begin, place), d, mark_op(w, write)->id);

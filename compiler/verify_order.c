@@ -5,6 +5,9 @@
  * number per lane says everything (a vector clock). Waits for earlier steps stay as they are: what they order depends on
  * the phase of those steps and is worked out by the walk (verify_memory.c).
  *
+ * A strip begins when all that its calls wait for is over, and its calls are over when it is. That nothing in it needs an
+ * order that it does not have is proved elsewhere (verify_strip.c), so here its calls run one after the other.
+ *
  * Operations that do not matter may be left out of the graph; what they order among the others is kept. */
 #include "compiler/verify.h"
 
@@ -29,7 +32,8 @@ int slot_back(const Buffer *b, int slot)
 
 bool buffer_is_persistent(const Buffer *b)
 {
-    return b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE;
+    return b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE &&
+           b->kind != BUFFER_LOCAL;
 }
 
 bool buffer_is_slotted_kind(const Buffer *b)
@@ -42,11 +46,17 @@ bool buffer_is_slotted_kind(const Buffer *b)
 typedef struct Lanes {          /* the operations of each lane, in order */
     int *ops[LANES], count[LANES];
     int *place;                 /* of an operation in its lane */
+    int *end;                   /* of an operation: place behind its strip; behind itself if it is in none */
 } Lanes;
+
+typedef struct Head {           /* of a lane */
+    int place;                  /* its next operation, or the first of its next strip */
+    int waiting, wait;          /* of that strip: the operation (its place) and the wait of it that does not hold yet */
+} Head;
 
 static Lanes lanes_of(const DeviceSchedule *d)
 {
-    Lanes l = {.place = NEW_ARRAY(int, d->op_count)};
+    Lanes l = {.place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count)};
     for (int o = 0; o < d->op_count; o++)
         l.count[d->ops[o].lane]++;
     for (int lane = 0; lane < LANES; lane++) {
@@ -58,32 +68,39 @@ static Lanes lanes_of(const DeviceSchedule *d)
         l.place[o] = l.count[lane];
         l.ops[lane][l.count[lane]++] = o;
     }
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = l.count[lane] - 1; i >= 0; i--) {
+            int o = l.ops[lane][i], next = i + 1 < l.count[lane] ? l.ops[lane][i + 1] : -1;
+            l.end[o] = next >= 0 && same_strip(&d->ops[o], &d->ops[next]) ? l.end[next] : i + 1;
+        }
     return l;
 }
 
 /* All lanes are stuck: from a waiting operation to the one that holds up what it waits for, until one repeats. */
-static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const int *head, const int *waiting)
+static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const Head *heads)
 {
     const DeviceSchedule *d = &p->devices[device];
     bool seen[LANES] = {false};
     int lane = 0;
-    while (head[lane] == lanes->count[lane])
+    while (heads[lane].place == lanes->count[lane])
         lane++;
     while (!seen[lane]) {
         seen[lane] = true;
-        const ScheduledOp *op = &d->ops[lanes->ops[lane][head[lane]]];
-        lane = (int)d->ops[op->waits[waiting[lane]].op].lane;
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][heads[lane].waiting]];
+        lane = (int)d->ops[op->waits[heads[lane].wait].op].lane;
     }
     Text t = {0};
     int first = lane;
     text_add(&t, "phase %s: a cycle:", p->name);
     do {
-        const ScheduledOp *op = &d->ops[lanes->ops[lane][head[lane]]];
-        const ScheduledOp *other = &d->ops[op->waits[waiting[lane]].op];
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][heads[lane].waiting]];
+        const ScheduledOp *other = &d->ops[op->waits[heads[lane].wait].op];
         int next = (int)other->lane;
-        const ScheduledOp *stuck = &d->ops[lanes->ops[next][head[next]]];
+        const ScheduledOp *stuck = &d->ops[lanes->ops[next][heads[next].waiting]];
         text_add(&t, " d%d.%s waits for d%d.%s", device, op->id, device, other->id);
-        if (other != stuck)
+        if (other != stuck && same_strip(other, stuck))
+            text_add(&t, ", which is in one strip with d%d.%s", device, stuck->id);
+        else if (other != stuck)
             text_add(&t, ", which comes after d%d.%s in lane %s", device, stuck->id, LANE_NAME[next]);
         lane = next;
         text_add(&t, lane == first ? "" : ";");
@@ -91,34 +108,44 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
     return text_of(&t);
 }
 
+/* whether all waits of the strip, or of the one operation, at the head of a lane hold */
+static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, int lane)
+{
+    Head *h = &heads[lane];
+    for (int end = lanes->end[lanes->ops[lane][h->place]]; h->waiting < end; h->waiting++, h->wait = 0) {
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][h->waiting]];
+        for (; h->wait < op->wait_count; h->wait++) {
+            Wait w = op->waits[h->wait];
+            if (w.back == 0 && lanes->place[w.op] >= heads[d->ops[w.op].lane].place)
+                return false;
+        }
+    }
+    return true;
+}
+
 int *order_operations(const PhaseSchedule *p, int device, const char **why)
 {
     const DeviceSchedule *d = &p->devices[device];
     Lanes lanes = lanes_of(d);
-    int *order = NEW_ARRAY(int, d->op_count), head[LANES] = {0}, waiting[LANES] = {0};
-    for (int n = 0; n < d->op_count; n++) {
+    Head heads[LANES] = {{0, 0, 0}};
+    int *order = NEW_ARRAY(int, d->op_count);
+    for (int n = 0; n < d->op_count;) {
         int next = -1;
         for (int lane = 0; lane < LANES; lane++) {
-            if (head[lane] == lanes.count[lane])
+            if (heads[lane].place == lanes.count[lane])
                 continue;
-            int o = lanes.ops[lane][head[lane]];
-            const ScheduledOp *op = &d->ops[o];
-            while (waiting[lane] < op->wait_count) {
-                Wait w = op->waits[waiting[lane]];
-                if (w.back == 0 && lanes.place[w.op] >= head[d->ops[w.op].lane])
-                    break;
-                waiting[lane]++;
-            }
-            if (waiting[lane] == op->wait_count && (next < 0 || o < next))
+            int o = lanes.ops[lane][heads[lane].place];
+            if ((next < 0 || o < next) && may_begin(d, &lanes, heads, lane))
                 next = o;
         }
         if (next < 0) {
-            *why = cycle_message(p, device, &lanes, head, waiting);
+            *why = cycle_message(p, device, &lanes, heads);
             return NULL;
         }
-        order[n] = next;
-        head[d->ops[next].lane]++;
-        waiting[d->ops[next].lane] = 0;
+        Lane lane = d->ops[next].lane;
+        for (int i = lanes.place[next]; i < lanes.end[next]; i++)
+            order[n++] = lanes.ops[lane][i];
+        heads[lane] = (Head){.place = lanes.end[next], .waiting = lanes.end[next]};
     }
     return order;
 }
@@ -179,45 +206,61 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
         g->at[lane] = NEW_ARRAY(int, ops + 2);
 
     Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what is over when an operation is */
-    int *event_of = NEW_ARRAY(int, d->op_count);
+    int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count); /* events: of an operation's strip */
     for (int lane = 0; lane < LANES; lane++) {
         Clock none = {{-1, -1, -1, -1}};
         add_event(g, -1, (Lane)lane, &none);
         lane_now[lane] = none;
         lane_now[lane].last[lane] = 0;
     }
-    for (int n = 0; n < d->op_count; n++) {
-        int o = order[n];
-        const ScheduledOp *op = &d->ops[o];
-        Clock before = lane_now[op->lane];
-        for (int i = 0; i < op->wait_count; i++)
-            if (op->waits[i].back == 0)
-                join(&before, &done[op->waits[i].op]);
-        if (!kept || kept[o]) {
-            Event *e = add_event(g, o, op->lane, &before);
-            event_of[o] = g->event_count - 1;
+    for (int n = 0, end; n < d->op_count; n = end) { /* strip by strip: it begins and ends as one */
+        Lane lane = d->ops[order[n]].lane;
+        Clock before = lane_now[lane];
+        int first = -1, last = -1; /* event */
+        for (end = n; end == n || (end < d->op_count && same_strip(&d->ops[order[n]], &d->ops[order[end]])); end++) {
+            const ScheduledOp *op = &d->ops[order[end]];
+            for (int i = 0; i < op->wait_count; i++)
+                if (op->waits[i].back == 0)
+                    join(&before, &done[op->waits[i].op]);
+        }
+        for (int i = n; i < end; i++) {
+            const ScheduledOp *op = &d->ops[order[i]];
+            if (kept && !kept[order[i]])
+                continue;
+            Event *e = add_event(g, order[i], lane, &before);
+            last = g->event_count - 1;
+            first = first < 0 ? last : first;
             e->owed = is_owed(op);
             e->first_touch = g->touch_count;
             add_touches(g, op->reads, op->read_count, false, wanted);
             add_touches(g, op->writes, op->write_count, true, wanted);
             e->touch_count = g->touch_count - e->first_touch;
-            before.last[op->lane] = e->position;
+            before.last[lane] = e->position;
         }
-        done[o] = lane_now[op->lane] = before;
+        for (int i = n; i < end; i++) {
+            done[order[i]] = before;
+            begins[order[i]] = first;
+            ends[order[i]] = last;
+        }
+        lane_now[lane] = before;
     }
     for (int lane = 0; lane < LANES; lane++)
         add_event(g, -1, (Lane)lane, &lane_now[lane]);
 
-    for (int i = 0; i < g->event_count; i++) {
-        Event *e = &g->events[i];
-        if (e->op < 0)
+    for (int n = 0, end; n < d->op_count; n = end) { /* the first event of a strip waits for all of it */
+        int first = begins[order[n]];
+        for (end = n + 1; first >= 0 && end < d->op_count && begins[order[end]] == first;)
+            end++;
+        if (first < 0)
             continue;
-        const ScheduledOp *op = &d->ops[e->op];
-        e->first_wait = g->wait_count;
-        for (int w = 0; w < op->wait_count; w++)
-            if (op->waits[w].back > 0 && op->waits[w].back <= BACK_LIMIT)
-                g->waits[g->wait_count++] = (BackWait){event_of[op->waits[w].op], op->waits[w].back};
-        e->wait_count = g->wait_count - e->first_wait;
+        g->events[first].first_wait = g->wait_count;
+        for (int i = n; i < end; i++) {
+            const ScheduledOp *op = &d->ops[order[i]];
+            for (int w = 0; w < op->wait_count; w++)
+                if (op->waits[w].back > 0 && op->waits[w].back <= BACK_LIMIT)
+                    g->waits[g->wait_count++] = (BackWait){ends[op->waits[w].op], op->waits[w].back};
+        }
+        g->events[first].wait_count = g->wait_count - g->events[first].first_wait;
     }
     return g;
 }

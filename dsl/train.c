@@ -196,8 +196,8 @@ static void set_precision(Elaborator *e, const Place *at, const Value *v)
     bool type = v->kind == VALUE_TYPE && dtype_is_float((Dtype)v->i), tf32 = v->kind == VALUE_STRING && strcmp(v->text, "tf32") == 0;
     if (!type && !tf32)
         error_at(at, "precision is f32, tf32, bf16, f16 or f64, not %s", value_describe(v));
-    e->model->precision = type && v->i == F64 ? F64 : F32;
-    if (tf32 || (v->i != F32 && v->i != F64))
+    e->model->precision = type && v->i != F16 ? (Dtype)v->i : F32;
+    if (tf32 || v->i == F16)
         not_yet(e, at, format("precision %s", v->text));
 }
 

@@ -2,8 +2,10 @@
  *
  * Steps run as in training, one behind the other; a step's time is that between the ends of two. With --json one line
  * with the fields of the yardstick that times the same networks elsewhere: model, batch, precision, samples/s (median),
- * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory. */
+ * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory.
+ * With --profile as many steps follow with a clock around every operation; they do not count in the figures above. */
 #include "runtime/internal.h"
+#include "runtime/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,54 +35,111 @@ static void post_steps(const Feed *feed, int64_t from, int64_t to)
     mgpu_engine_drain(feed->engine);
 }
 
-static void print_json(const mgpu_program *p, const mgpu_plan *plan, const double ms[3], double first_s, double peak, int64_t arena)
+/* MiB: the most resident at a time. VmHWM is of this program alone; ru_maxrss has that of the one that started it, too. */
+static double peak_memory(void)
+{
+    char line[256];
+    long long kib = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %lld kB", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(kib > 0 ? kib : usage.ru_maxrss) / 1024;
+}
+
+typedef struct Result {
+    const mgpu_plan *plan;
+    double ms[3];              /* of a step: least, median, most */
+    int64_t steps;
+    double first_s, peak_mib;
+    int64_t arena;             /* bytes, of all devices */
+    int threads;
+    char threads_text[200];
+    const Profile *profile;    /* NULL: none */
+    double profiled_s;         /* of as many steps again */
+} Result;
+
+static void print_json(const mgpu_program *p, const Result *r)
 {
     printf("{\"peer\": \"mgpuc %s\", \"model\": ", MGPU_VERSION);
     mgpu_json_write_text(stdout, p->name);
-    printf(", \"device\": \"%s\", \"devices\": %d, \"batch\": %lld, \"precision\": \"%s\", \"mode\": \"compiled\", \"layout\": null, "
-           "\"threads\": %d, \"samples_per_s\": %.2f, \"step_ms\": [%.3f, %.3f, %.3f], \"first_step_s\": %.2f, \"peak_MiB\": %.1f, "
-           "\"parameters\": %lld, \"arena_bytes\": %lld}\n", plan->kind, plan->devices, (long long)p->batch, p->precision,
-           plan->devices, 1e3 * (double)p->batch / ms[1], ms[0], ms[1], ms[2], first_s, peak, (long long)p->parameters,
-           (long long)arena);
+    printf(", \"device\": \"%s\", \"devices\": %d, \"batch\": %lld, \"precision\": \"%s\", \"mode\": \"compiled\", "
+           "\"layout\": null, \"threads\": %d, \"samples_per_s\": %.2f, ", r->plan->kind, r->plan->devices, (long long)p->batch,
+           p->precision, r->threads, 1e3 * (double)p->batch / r->ms[1]);
+    printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
+           "\"arena_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
+           (long long)r->arena);
+    if (r->profile) {
+        fputs(", ", stdout);
+        mgpu_profile_print_json(r->profile, stdout, r->steps, r->profiled_s);
+    }
+    puts("}");
+}
+
+static void print_text(const mgpu_program *p, const Result *r)
+{
+    char text[32];
+    printf("%s, batch %lld, %s, %d %s device%s, %s\n", p->name, (long long)p->batch, p->precision, r->plan->devices,
+           r->plan->kind, r->plan->devices == 1 ? "" : "s", r->threads_text);
+    printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", r->ms[1], r->ms[0], r->ms[2],
+           (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
+    printf("first step done %.2f s after the start; peak memory %.1f MiB, of it %s bytes of arenas\n", r->first_s, r->peak_mib,
+           mgpu_grouped(r->arena, text));
+    if (r->profile)
+        mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
+}
+
+static void summarise(Result *r, const double *finished_at) /* [-1]: of the step before */
+{
+    double *ms = mgpu_allocate((size_t)r->steps, sizeof *ms);
+    int64_t n = r->steps;
+    for (int64_t i = 0; i < n; i++)
+        ms[i] = 1e3 * (finished_at[i] - finished_at[i - 1]);
+    qsort(ms, (size_t)n, sizeof *ms, compare);
+    r->ms[0] = ms[0];
+    r->ms[1] = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+    r->ms[2] = ms[n - 1];
+    free(ms);
 }
 
 int mgpu_bench(const mgpu_program *program, const Options *o)
 {
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
-    int64_t timed = o->steps > 0 ? o->steps : 20, all = 1 + o->warmup + timed, arena = 0;
-    Bench bench = {.finished_at = mgpu_allocate((size_t)all, sizeof(double))};
-    Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)all,
-                 .steps_per_epoch = (double)all};
-    feed.engine = mgpu_engine_open(program, plan, collect, &bench);
+    Result r = {.plan = plan, .steps = o->steps > 0 ? o->steps : 20};
+    int64_t untimed = 1 + o->warmup, all = untimed + r.steps, last = o->profile ? all + r.steps : all;
+    Bench bench = {.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
+    Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
+                 .steps_per_epoch = (double)last};
+    r.threads = mgpu_used_threads(o, plan->devices, r.threads_text, sizeof r.threads_text);
+    feed.engine = mgpu_engine_open(program, plan, o->threads, collect, &bench);
     mgpu_post_alone(&feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_fill_staging(feed.engine, o->seed);
     post_steps(&feed, 0, 1);
-    double first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench.finished_at[0]);
+    r.first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench.finished_at[0]);
     post_steps(&feed, 1, all);
-    double *ms = mgpu_allocate((size_t)timed, sizeof *ms);
-    for (int64_t i = 0; i < timed; i++)
-        ms[i] = 1e3 * (bench.finished_at[all - timed + i] - bench.finished_at[all - timed + i - 1]);
-    qsort(ms, (size_t)timed, sizeof *ms, compare);
-    double median = timed % 2 ? ms[timed / 2] : (ms[timed / 2 - 1] + ms[timed / 2]) / 2;
-    double summary[3] = {ms[0], median, ms[timed - 1]};
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    double peak = (double)usage.ru_maxrss / 1024;
+    summarise(&r, bench.finished_at + untimed);
+    r.peak_mib = peak_memory();
     for (int d = 0; d < plan->devices; d++)
-        arena += mgpu_engine_arena_bytes(feed.engine, d);
-    if (o->json) {
-        print_json(program, plan, summary, first_s, peak, arena);
-    } else {
-        char text[32];
-        printf("%s, batch %lld, %s, %d %s device%s\n", program->name, (long long)program->batch, program->precision, plan->devices,
-               plan->kind, plan->devices == 1 ? "" : "s");
-        printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", summary[1], summary[0], summary[2],
-               (long long)timed, 1e3 * (double)program->batch / summary[1]);
-        printf("first step done %.2f s after the start; peak memory %.1f MiB, of it %s bytes of arenas\n", first_s, peak,
-               mgpu_grouped(arena, text));
+        r.arena += mgpu_engine_arena_bytes(feed.engine, d);
+    Profile *profile = NULL;
+    if (o->profile) {
+        r.profile = profile = mgpu_profile_begin(program, plan);
+        mgpu_engine_set_profile(feed.engine, profile);
+        double began = mgpu_seconds();
+        post_steps(&feed, all, last);
+        r.profiled_s = bench.finished_at[last - 1] - began;
     }
+    if (o->json)
+        print_json(program, &r);
+    else
+        print_text(program, &r);
     mgpu_engine_close(feed.engine);
+    if (profile)
+        mgpu_profile_end(profile);
     free(bench.finished_at);
-    free(ms);
     return 0;
 }

@@ -32,7 +32,7 @@ static void check_buffer(const Check *c, const mgpu_buffer *b)
     const mgpu_device *device = &c->plan->device[c->device];
     const mgpu_program *p = c->program;
     int64_t arena = b->kind == MGPU_STAGING ? device->staging_bytes : device->arena_bytes;
-    require(c, b->kind <= MGPU_WORKSPACE && b->slots >= 1 && b->bytes >= 0 && b->offset >= 0, "a buffer makes no sense");
+    require(c, b->kind <= MGPU_LOCAL && b->slots >= 1 && b->bytes >= 0 && b->offset >= 0, "a buffer makes no sense");
     require(c, b->slots == 1 || b->slot_bytes >= b->bytes, "the slots of a buffer overlap");
     require(c, b->offset + (b->slots - 1) * b->slot_bytes + b->bytes <= arena, "a buffer lies outside the arena");
     int count = b->kind == MGPU_VARIABLE ? p->variable_count : b->kind == MGPU_OUTPUT ? p->output_count : p->input_count;

@@ -4,8 +4,9 @@
  * Each file is written beside its place as NAME.new and fsynced; only when all three are complete are they renamed, in
  * that order. So there is a whole checkpoint at any moment: if run.json.new exists, the renames were interrupted and are
  * finished before reading; other .new files are remains of a save that never became one. Tensors are saved with their
- * declared axes, whatever their order in memory. Sums of which every device holds a part are saved whole and go back to
- * device 0: so a run may go on with another device count. */
+ * declared axes, whatever their order in memory. Rounded copies of variables are not saved: they are made again of what
+ * was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run may go on with
+ * another device count. */
 #include "runtime/internal.h"
 
 #include <errno.h>
@@ -327,12 +328,29 @@ static void load_file(const mgpu_program *program, const mgpu_plan *plan, Engine
     free(files);
 }
 
+/* what products read in place of the masters */
+static void make_copies(const mgpu_program *program, int devices, Engine *engine)
+{
+    for (int i = 0; i < program->copy_count; i++) {
+        const mgpu_copy *c = &program->copies[i];
+        const mgpu_tensor *from = &program->variables[c->master].tensor, *to = &program->variables[c->copy].tensor;
+        uint8_t *master = mgpu_allocate((size_t)mgpu_tensor_bytes(from), 1), *copy = mgpu_allocate((size_t)mgpu_tensor_bytes(to), 1);
+        mgpu_engine_read_variable(engine, 0, c->master, master);
+        mgpu_convert(copy, to->dtype, master, from->dtype, mgpu_elements(to));
+        for (int d = 0; d < devices; d++)
+            mgpu_engine_write_variable(engine, d, c->copy, copy);
+        free(master);
+        free(copy);
+    }
+}
+
 void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
 {
     TensorFile file;
     mgpu_read_safetensors(&file, path);
     load_file(program, plan, engine, &file, WEIGHTS_FILE);
     mgpu_close_safetensors(&file);
+    make_copies(program, plan->devices, engine);
 }
 
 static double number_of(const Json *object, const char *key)
@@ -391,4 +409,5 @@ void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, En
         mgpu_close_safetensors(&file);
         free(path);
     }
+    make_copies(program, plan->devices, engine);
 }

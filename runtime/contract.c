@@ -1,4 +1,4 @@
-/* contract.c: mgpu_contract_f32 and _f64: every call goes to the product for the best instruction set that the processor
+/* contract.c: mgpu_contract and mgpu_contract_team: every call goes to the product for the best instruction set that the processor
  * and the system have. Asking is a few loads: the answers lie ready in the C compiler's library. */
 #include "runtime/contract.h"
 
@@ -7,7 +7,7 @@
 static bool has_avx2(void)
 {
 #if defined(__x86_64__)
-    return mgpu_contract_avx2.f32 != NULL && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return mgpu_contract_avx2.run != NULL && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
     return false;
 #endif
@@ -16,7 +16,7 @@ static bool has_avx2(void)
 static bool has_avx512(void)
 {
 #if defined(__x86_64__)
-    return mgpu_contract_avx512.f32 != NULL && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+    return mgpu_contract_avx512.run != NULL && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
 #else
     return false;
@@ -32,12 +32,12 @@ const mgpu_contract_variant *mgpu_contract_choice(int number)
     return number == 0 ? &mgpu_contract_base : NULL;
 }
 
-void mgpu_contract_f32(const mgpu_contraction *table, const void *a, const void *b, void *c, void *workspace, int64_t samples)
+void mgpu_contract(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)
 {
-    mgpu_contract_choice(0)->f32(table, a, b, c, workspace, samples);
+    mgpu_contract_choice(0)->run(table, argument, part, false);
 }
 
-void mgpu_contract_f64(const mgpu_contraction *table, const void *a, const void *b, void *c, void *workspace, int64_t samples)
+void mgpu_contract_team(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)
 {
-    mgpu_contract_choice(0)->f64(table, a, b, c, workspace, samples);
+    mgpu_contract_choice(0)->run(table, argument, part, true);
 }

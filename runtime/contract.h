@@ -4,11 +4,11 @@
 
 #include "runtime/mgpu_gemm.h"
 
-typedef void mgpu_contract_function(const mgpu_contraction *, const void *a, const void *b, void *c, void *workspace,
-                                    int64_t samples);
+/* team: as mgpu_contract_team, else as mgpu_contract */
+typedef void mgpu_contract_function(const mgpu_contraction *, void *const *argument, const mgpu_part *, bool team);
 
-/* f32 and f64 are NULL where the library is not built for the instruction set */
-typedef struct mgpu_contract_variant { const char *name; mgpu_contract_function *f32, *f64; } mgpu_contract_variant;
+/* run is NULL where the library is not built for the instruction set */
+typedef struct mgpu_contract_variant { const char *name; mgpu_contract_function *run; } mgpu_contract_variant;
 
 extern const mgpu_contract_variant mgpu_contract_base, mgpu_contract_avx2, mgpu_contract_avx512;
 

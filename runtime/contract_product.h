@@ -1,18 +1,23 @@
 /* contract_product.h: the product of mgpu_gemm.h for one instruction set. Included by one file for each, with
- * MGPU_VECTOR_BYTES and the most rows of a tile defined: MGPU_TILE_ROWS with two vectors of columns, MGPU_TILE_ROWS_NARROW
- * with one. Out: mgpu_multiply_phases_f32 and _f64.
+ * MGPU_VECTOR_BYTES and the tiles defined: MGPU_TILES(F), F(rows, vectors) for each of them, MGPU_TILES_BESIDE(F), and the
+ * most rows of tiles of 1, 2, 3 and 4 vectors: MGPU_ROWS_1 ... MGPU_ROWS_4. Out: mgpu_contract_typed.
  *
- * Algorithm: blocks of K, N and M as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
- * B lies as rows of vectors along N. A lies in one of two forms, whichever is cheaper to copy: "rows" (runs along K:
- * panels of R rows, interleaved in chunks of one cache line) or "columns" (runs along M). The innermost product keeps
- * R x V vectors of C in registers. Operands that already lie so are read where they are. Spread windows (zeros between
- * the elements: transposed convolutions, gradients of strided ones) are split into their phases, each of which is a
- * convolution without zeros. No copy of all windows is ever made: blocks of them are packed on their way into the cache.
+ * Algorithm: blocks of N, M and K as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
+ * around a product in registers of R rows of A by V vectors of N. What it takes from A are single elements at
+ * row[r] + term[k], two tables of offsets; so A lies as it likes, and is read where it is. It is copied only if windows move
+ * over it, which leave it (the copy has zeros around it; a tap is then a mere offset, and no element is copied once for
+ * every tap), if its elements are of another type, or if its rows fall onto each other in the cache. B lies in vectors
+ * along N, one below the other along K: packed so, or in place. Spread windows (zeros between the elements: transposed
+ * convolutions, gradients of strided ones) are split into their phases, each of which is a convolution without zeros.
+ * Products that are a batch of vectors (depthwise convolutions) have the batch as N; A has vectors, too, then.
  *
  * The order of additions: blocks of K in ascending order, in a block one sum per element in ascending order of K. */
 #include <string.h>
 
 #include "runtime/mgpu_gemm.h"
+#if MGPU_VECTOR_BYTES >= 32
+#include <immintrin.h>
+#endif
 
 #if defined(__clang__) && MGPU_VECTOR_BYTES == 64 /* clang halves vectors of 64 bytes where it thinks that they slow a CPU */
 #define MGPU_FULL_WIDTH __attribute__((min_vector_width(512)))
@@ -26,10 +31,6 @@ MGPU_INLINE int64_t mgpu_least(int64_t a, int64_t b) { return a < b ? a : b; }
 MGPU_INLINE int64_t mgpu_most(int64_t a, int64_t b) { return a > b ? a : b; }
 MGPU_INLINE int64_t mgpu_quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 MGPU_INLINE int64_t mgpu_round_up(int64_t a, int64_t b) { return mgpu_quotient_up(a, b) * b; }
-
-/* rows of the tiles that there are, and the number of the smallest that holds so many */
-static const int MGPU_TILE_SIZES[] = {2, 4, 6, 10, 14};
-MGPU_INLINE int mgpu_tile_size(int64_t rows) { return rows <= 6 ? (int)(rows - 1) / 2 : rows <= 10 ? 3 : 4; }
 
 /* ---- a list of axes as one operand sees it */
 typedef struct mgpu_index {
@@ -56,9 +57,7 @@ MGPU_NOINLINE void mgpu_index_add(mgpu_index *list, int64_t extent, int64_t stri
     list->step[list->axes++] = step;
 }
 
-typedef struct mgpu_walk { /* a place in such a list: the element's offset, and what it adds to the windows' positions */
-    int64_t at[MGPU_AXES], offset, position[MGPU_WINDOWS];
-} mgpu_walk;
+typedef struct mgpu_walk { int64_t at[MGPU_AXES], offset; } mgpu_walk; /* a place in such a list, and its element's offset */
 
 MGPU_NOINLINE void mgpu_walk_start(mgpu_walk *walk, const mgpu_index *list, int64_t place)
 {
@@ -67,140 +66,85 @@ MGPU_NOINLINE void mgpu_walk_start(mgpu_walk *walk, const mgpu_index *list, int6
         walk->at[i] = place % list->extent[i];
         place /= list->extent[i];
         walk->offset += walk->at[i] * list->stride[i];
-        if (list->window[i] >= 0)
-            walk->position[list->window[i]] += walk->at[i] * list->step[i];
     }
 }
 
-MGPU_INLINE void mgpu_walk_next(mgpu_walk *walk, const mgpu_index *list)
+MGPU_NOINLINE void mgpu_walk_next(mgpu_walk *walk, const mgpu_index *list)
 {
     for (int i = list->axes - 1; i >= 0; i--) {
-        int w = list->window[i];
         walk->offset += list->stride[i];
-        if (w >= 0)
-            walk->position[w] += list->step[i];
         if (++walk->at[i] < list->extent[i])
             return;
         walk->at[i] = 0;
         walk->offset -= list->extent[i] * list->stride[i];
-        if (w >= 0)
-            walk->position[w] -= list->extent[i] * list->step[i];
     }
 }
 
-MGPU_NOINLINE void mgpu_walk_step(mgpu_walk *walk, const mgpu_index *list) { mgpu_walk_next(walk, list); }
-
+/* of elements [begin, end) of a list */
 MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t end, int64_t *offset)
 {
-    mgpu_walk walk;
-    mgpu_walk_start(&walk, list, begin);
-    for (int64_t i = begin; i < end; i++, mgpu_walk_next(&walk, list))
-        offset[i - begin] = walk.offset;
-}
-
-/* ---- a range of such a list as pieces of runs. A run is the innermost axis, or that and a window's axis around it whose
- * elements follow each other (taps x channels): elements `stride` apart, of which a window may cut off both ends. */
-typedef struct mgpu_piece {
-    int64_t offset, skip; /* of the run; elements of the run before the piece */
-    int32_t start, count; /* place in the range; elements */
-    int32_t position[MGPU_WINDOWS];
-} mgpu_piece;
-
-typedef struct mgpu_runs {
-    int pieces, windows;
-    int window;           /* that cuts the runs; -1: none */
-    int64_t step, granule;/* of the position, for every `granule` elements */
-    int64_t stride;
-    int64_t extent[MGPU_WINDOWS], low[MGPU_WINDOWS], high[MGPU_WINDOWS]; /* positions of all pieces */
-    mgpu_piece piece[MGPU_BLOCK_MOST];
-} mgpu_runs;
-
-/* extents: of the windows, NULL where the operand has none */
-MGPU_NOINLINE void mgpu_runs_of(mgpu_runs *runs, const mgpu_index *list, int64_t begin, int64_t end, int windows,
-                                     const mgpu_window *extents)
-{
-    mgpu_index outer = *list;
-    int64_t length = 1;
-    runs->window = -1;
-    runs->granule = runs->stride = runs->step = 1;
-    if (outer.axes > 0) {
-        int i = --outer.axes;
-        length = runs->granule = list->extent[i];
-        runs->stride = list->stride[i];
-        if (list->window[i] < 0 && i > 0 && list->window[i - 1] >= 0 && list->stride[i - 1] == length * list->stride[i]) {
-            i = --outer.axes;
-            length *= list->extent[i];
-        } else if (list->window[i] >= 0) {
-            runs->granule = 1;
-        }
-        runs->window = list->window[i];
-        runs->step = list->step[i];
+    int64_t at[MGPU_AXES] = {0}, from = 0, rest = begin;
+    int last = list->axes - 1;
+    for (int i = last; i >= 0; i--) {
+        at[i] = rest % list->extent[i];
+        rest /= list->extent[i];
+        from += at[i] * list->stride[i];
     }
-    runs->windows = windows;
-    for (int w = 0; w < windows; w++) {
-        runs->extent[w] = extents[w].extent;
-        runs->low[w] = INT64_MAX;
-        runs->high[w] = INT64_MIN;
-    }
-    runs->pieces = 0;
-    mgpu_walk walk;
-    mgpu_walk_start(&walk, &outer, begin / length);
-    for (int64_t i = begin; i < end; mgpu_walk_next(&walk, &outer)) {
-        mgpu_piece *piece = &runs->piece[runs->pieces++];
-        piece->offset = walk.offset;
-        piece->start = (int32_t)(i - begin);
-        piece->skip = i % length;
-        piece->count = (int32_t)mgpu_least(length - piece->skip, end - i);
-        i += piece->count;
-        for (int w = 0; w < windows; w++) {
-            int64_t position = extents[w].first + walk.position[w];
-            int64_t low = w == runs->window ? piece->skip / runs->granule * runs->step : 0;
-            int64_t high = w == runs->window ? (piece->skip + piece->count - 1) / runs->granule * runs->step : 0;
-            piece->position[w] = (int32_t)position;
-            runs->low[w] = mgpu_least(runs->low[w], position + low);
-            runs->high[w] = mgpu_most(runs->high[w], position + high);
+    if (last < 0 && begin < end)
+        *offset = 0;
+    while (last >= 0 && begin < end) {
+        int64_t stride = list->stride[last], run = mgpu_least(list->extent[last] - at[last], end - begin);
+        for (int64_t i = 0; i < run; i++)
+            offset[i] = from + i * stride;
+        offset += run;
+        begin += run;
+        from -= at[last] * stride;
+        at[last] = 0;
+        for (int i = last - 1; i >= 0; i--) {
+            from += list->stride[i];
+            if (++at[i] < list->extent[i])
+                break;
+            from -= list->extent[i] * list->stride[i];
+            at[i] = 0;
         }
     }
 }
 
-/* no element of any piece is cut off at this place */
-MGPU_INLINE bool mgpu_runs_inside(const mgpu_runs *runs, const int64_t *position)
+/* ---- a box of a list: a range of one axis, single places of those outside it, all of those inside it */
+typedef struct mgpu_box { int64_t count, begin[MGPU_AXES], extent[MGPU_AXES]; } mgpu_box;
+
+/* the largest one that begins at `begin`, ends by `end` and has at most `most` elements; its axis in equal pieces */
+MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t begin, int64_t end, int64_t most)
 {
-    for (int w = 0; w < runs->windows; w++)
-        if (position[w] + runs->low[w] < 0 || position[w] + runs->high[w] >= runs->extent[w])
-            return false;
-    return true;
+    int i = list->axes - 1;
+    most = mgpu_least(most, end - begin);
+    for (int j = i; j >= 0; j--) {
+        box->begin[j] = begin % list->extent[j];
+        box->extent[j] = 1;
+        begin /= list->extent[j];
+    }
+    box->count = 1;
+    for (; i > 0 && box->begin[i] == 0 && box->count * list->extent[i] <= most; i--) {
+        box->extent[i] = list->extent[i];
+        box->count *= list->extent[i];
+    }
+    if (i >= 0) {
+        int64_t left = list->extent[i] - box->begin[i], room = most / box->count;
+        box->extent[i] = mgpu_least(mgpu_quotient_up(left, mgpu_quotient_up(left, room)), room);
+        box->count *= box->extent[i];
+    }
 }
 
-/* elements [*low, *high) of a piece lie inside the operand */
-MGPU_INLINE void mgpu_piece_range(const mgpu_runs *runs, const mgpu_piece *piece, const int64_t *position, int64_t *low,
-                                  int64_t *high)
-{
-    *low = 0;
-    *high = piece->count;
-    for (int w = 0; w < runs->windows; w++) {
-        int64_t first = position[w] + piece->position[w], extent = runs->extent[w];
-        if (w != runs->window) {
-            if (first < 0 || first >= extent)
-                *high = 0;
-            continue;
-        }
-        int64_t begin = first >= 0 ? 0 : runs->step == 1 ? -first : mgpu_quotient_up(-first, runs->step);
-        int64_t end = first >= extent ? 0 : runs->step == 1 ? extent - first : mgpu_quotient_up(extent - first, runs->step);
-        *low = mgpu_most(*low, begin * runs->granule - piece->skip);
-        *high = mgpu_least(*high, end * runs->granule - piece->skip);
-    }
-    if (*high <= *low)
-        *low = *high = 0;
-}
+typedef struct mgpu_range { int64_t begin, end; } mgpu_range;
 
 /* ---- one product: a contraction with the samples known and a phase of every window chosen */
 typedef struct mgpu_product {
     mgpu_index batch_a, batch_b, batch_c, am, ak, bk, bn, cm, cn;
-    int windows_a, windows_b;
+    int windows;              /* over A */
     mgpu_window window[MGPU_WINDOWS];
-    int64_t a, b, c;      /* first elements */
-    bool rows;
+    int64_t a, b, c;          /* first elements */
+    bool beside;              /* N is an axis of the batch: A has it, too, its elements next to each other */
+    mgpu_range members, m, n; /* this call's share */
 } mgpu_product;
 
 MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
@@ -240,21 +184,27 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_product *product, mgpu_window *window, m
         term->extent = 0;
 }
 
-/* Sets up phase `phase` of all; returns the number of phases. The sum over all of them is the contraction. */
-MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contraction *table, int64_t samples,
-                                           int64_t phase)
+/* Sets up phase `phase` of all for samples [begin, end); returns the number of phases. The sum over all of them is the
+ * contraction. An axis of the batch, of at least `least` elements that lie together in A and C, becomes N, and what was N
+ * a part of the batch. */
+MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contraction *table, int64_t begin, int64_t end,
+                                      int64_t phase, int64_t least)
 {
     mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *term[MGPU_WINDOWS] = {0};
+    const int sizes[] = {table->batch, table->m, table->n, table->k};
     int count = table->batch + table->m + table->n + table->k, sum = count - table->k;
     memset(product, 0, sizeof *product);
     product->a = table->a;
     product->b = table->b;
-    product->rows = table->rows;
-    *(table->gather_b ? &product->windows_b : &product->windows_a) = table->windows;
+    product->windows = table->windows;
     for (int i = 0; i < count; i++) {
         axis[i] = table->axis[i];
-        if (axis[i].extent == MGPU_SAMPLES)
-            axis[i].extent = samples;
+        if (axis[i].extent == MGPU_SAMPLES) {
+            axis[i].extent = end - begin;
+            product->a += begin * axis[i].a;
+            product->b += begin * axis[i].b;
+            product->c += begin * axis[i].c;
+        }
         if (axis[i].window > 0)
             *(i < sum ? &place[axis[i].window - 1] : &term[axis[i].window - 1]) = &axis[i];
     }
@@ -266,31 +216,175 @@ MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contract
         if (window->spread > 1)
             mgpu_take_phase(product, window, place[w], term[w], own, phase / phases % own);
         phases *= own;
-        /* the table has no strides of these two in the gathered operand: they follow from their steps */
-        mgpu_axis *both[] = {place[w], term[w]};
-        for (int i = 0; i < 2; i++)
-            *(table->gather_b ? &both[i]->b : &both[i]->a) = both[i]->step * window->stride;
-        *(table->gather_b ? &product->b : &product->a) += window->first * window->stride;
+        /* the table has no strides of these two in A: they follow from their steps */
+        place[w]->a = place[w]->step * window->stride;
+        term[w]->a = term[w]->step * window->stride;
+        product->a += window->first * window->stride;
     }
-    mgpu_index *lists[4][3] = {{&product->batch_a, &product->batch_b, &product->batch_c},
-                               {&product->am, NULL, &product->cm}, {NULL, &product->bn, &product->cn},
-                               {&product->ak, &product->bk, NULL}};
-    const int sizes[] = {table->batch, table->m, table->n, table->k};
+    int beside = -1; /* the innermost axis of the batch */
+    for (int i = 0; i < table->batch; i++)
+        beside = axis[i].extent > 1 ? i : beside;
+    if (beside >= 0 && (axis[beside].extent < least || axis[beside].a != 1 || axis[beside].c != 1))
+        beside = -1;
+    product->beside = beside >= 0;
     const mgpu_axis *next = axis;
-    for (int i = 0; i < 4; i++) {
+    mgpu_index *batch[] = {&product->batch_a, &product->batch_b, &product->batch_c};
+    mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]}, {&product->am, NULL, &product->cm},
+                               {NULL, &product->bn, &product->cn}, {&product->ak, &product->bk, NULL}};
+    for (int i = 0; i < 4; i++)
         for (int j = 0; j < 3; j++)
             if (lists[i][j] != NULL)
                 lists[i][j]->count = 1;
-        for (const mgpu_axis *end = next + sizes[i]; next < end; next++) {
+    for (int i = 0; i < 4; i++)
+        for (const mgpu_axis *last = next + sizes[i]; next < last; next++) {
             const int64_t strides[] = {next->a, next->b, next->c};
+            bool moved = beside >= 0 && (i == 2 || next == axis + beside);
             for (int j = 0; j < 3; j++) {
-                bool gathered = j == (table->gather_b ? 1 : 0);
-                if (lists[i][j] != NULL)
-                    mgpu_index_add(lists[i][j], next->extent, strides[j], gathered ? next->window - 1 : -1, next->step);
+                mgpu_index *list = !moved ? lists[i][j] : i == 2 ? batch[j] : lists[2][j];
+                if (list != NULL)
+                    mgpu_index_add(list, next->extent, i == 2 && j == 0 ? 0 : strides[j], j == 0 ? next->window - 1 : -1,
+                                   next->step);
             }
         }
-    }
+    product->members = (mgpu_range){0, product->batch_a.count};
+    product->m = (mgpu_range){0, product->am.count};
+    product->n = (mgpu_range){0, product->bn.count};
     return phases;
+}
+
+/* range [begin, end) of `count` for number `number` of `parts`, in units */
+MGPU_INLINE mgpu_range mgpu_share(int64_t count, int64_t unit, int64_t number, int64_t parts)
+{
+    int64_t units = mgpu_quotient_up(count, unit), least = units / parts, more = units % parts;
+    int64_t begin = number * least + mgpu_least(number, more);
+    return (mgpu_range){mgpu_least(count, begin * unit), mgpu_least(count, (begin + least + (number < more)) * unit)};
+}
+
+/* The share of one thread: a grid of ranges of the batch, of M and of N, chosen so that the largest share is small, and of
+ * those that are about as large, the one that reads least of A and B. Shares of N begin at whole vectors. */
+MGPU_NOINLINE void mgpu_take_share(mgpu_product *product, const mgpu_part *part, int64_t rows, int64_t columns)
+{
+    int64_t members = product->members.end, m = product->m.end, n = product->n.end, threads = part->threads;
+    if (threads <= 1 || members * m * n == 0)
+        return;
+    int64_t unit[3] = {1, m > threads * rows ? rows : 2, columns}, count[3] = {members, m, n}, grid[3] = {1, 1, 1};
+    double best = -1;
+    for (int64_t i = 1; i <= threads; i++)
+        for (int64_t j = 1; i * j <= threads; j++) {
+            int64_t way[3] = {i, j, threads / (i * j)};
+            double share[3], cost;
+            for (int k = 0; k < 3; k++)
+                share[k] = (double)(mgpu_quotient_up(mgpu_quotient_up(count[k], unit[k]), way[k]) * unit[k]);
+            cost = share[0] * (share[1] * share[2] + 4 * (share[1] + share[2]));
+            if (best < 0 || cost < best) {
+                best = cost;
+                memcpy(grid, way, sizeof grid);
+            }
+        }
+    int64_t number = part->thread;
+    product->members = mgpu_share(members, unit[0], number / (grid[1] * grid[2]), grid[0]);
+    product->m = mgpu_share(m, unit[1], number / grid[2] % grid[1], grid[1]);
+    product->n = mgpu_share(n, unit[2], number % grid[2], grid[2]);
+    if (number >= grid[0] * grid[1] * grid[2])
+        product->members.end = product->members.begin;
+}
+
+/* ---- a copy of A: what a box of rows (M) and a box of terms (K) touch, as one box of A's memory with zeros around it */
+typedef struct mgpu_dim {
+    int64_t extent, from, to; /* elements; strides in A and in the copy */
+    int64_t low, high;        /* elements [low, high) lie inside A */
+} mgpu_dim;
+
+typedef struct mgpu_patch {
+    int dims;
+    mgpu_dim dim[2 * MGPU_AXES + 1]; /* the outermost first */
+    int64_t from;             /* of the first element, in A */
+    int64_t elements;         /* of the copy */
+    mgpu_index rows, terms;   /* the boxes as they lie in it */
+} mgpu_patch;
+
+/* lanes: elements that follow each other from each place on (1, or a part of N that lies beside) */
+MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_product *product, const mgpu_box *rows, const mgpu_box *terms,
+                                int64_t lane, int64_t lanes, int64_t element_bytes)
+{
+    const mgpu_index *list[] = {&product->am, &product->ak};
+    const mgpu_box *box[] = {rows, terms};
+    mgpu_index *to[] = {&copy->rows, &copy->terms};
+    int number[2][MGPU_AXES], of_window[MGPU_WINDOWS], place[2 * MGPU_AXES + 1], count = 0;
+    int64_t common[MGPU_WINDOWS] = {0}, position[MGPU_WINDOWS], reach[MGPU_WINDOWS] = {0}, stride[2 * MGPU_AXES + 1];
+    mgpu_dim dim[2 * MGPU_AXES + 1];
+    for (int w = 0; w < product->windows; w++)
+        position[w] = product->window[w].first;
+    copy->from = lane;
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < list[side]->axes; i++) {
+            int64_t extent = box[side]->extent[i], step = list[side]->step[i], begin = box[side]->begin[i];
+            int w = list[side]->window[i];
+            copy->from += begin * list[side]->stride[i];
+            number[side][i] = -1;
+            if (w >= 0) {
+                position[w] += begin * step;
+                reach[w] += (extent - 1) * step;
+                common[w] = extent > 1 ? mgpu_common_divisor(common[w], step) : common[w];
+            } else if (list[side]->stride[i] != 0 && extent > 1) {
+                number[side][i] = count;
+                dim[count++] = (mgpu_dim){extent, list[side]->stride[i], 0, 0, extent};
+            }
+        }
+    for (int w = 0; w < product->windows; w++) {
+        int64_t step = common[w] = mgpu_most(1, common[w]), from = position[w], last = product->window[w].extent - from;
+        int64_t extent = reach[w] / step + 1, low = from < 0 ? mgpu_quotient_up(-from, step) : 0;
+        int64_t high = last > 0 ? mgpu_least(extent, mgpu_quotient_up(last, step)) : 0;
+        of_window[w] = -1;
+        if (extent == 1 && low == 0 && high == 1)
+            continue;
+        of_window[w] = count;
+        dim[count++] = (mgpu_dim){extent, product->window[w].stride * step, 0, mgpu_least(low, high), high};
+    }
+    if (lanes > 1)
+        dim[count++] = (mgpu_dim){lanes, 1, 0, 0, lanes};
+    for (int i = 0; i < count; i++) { /* by descending stride in A */
+        int j = i;
+        for (; j > 0 && dim[place[j - 1]].from < dim[i].from; j--)
+            place[j] = place[j - 1];
+        place[j] = i;
+    }
+    int64_t next = 1;
+    for (int i = count - 1; i >= 0; i--) {
+        mgpu_dim *own = &dim[place[i]];
+        if (next > 1 && next * element_bytes % 1024 == 0) /* rows that lie so would fall onto each other in the cache */
+            next += 64 / element_bytes;
+        own->to = stride[place[i]] = next;
+        next *= own->extent;
+        copy->dim[i] = *own;
+    }
+    copy->dims = count;
+    copy->elements = next;
+    for (int side = 0; side < 2; side++) {
+        *to[side] = (mgpu_index){.count = 1};
+        for (int i = 0; i < list[side]->axes; i++) {
+            int w = list[side]->window[i], own = w >= 0 ? of_window[w] : number[side][i];
+            int64_t step = own < 0 ? 0 : stride[own] * (w >= 0 ? list[side]->step[i] / common[w] : 1);
+            mgpu_index_add(to[side], box[side]->extent[i], step, -1, 0);
+        }
+    }
+}
+
+/* a copy's dimensions in which runs go on, joined */
+MGPU_NOINLINE void mgpu_patch_join(mgpu_patch *copy)
+{
+    for (int i = copy->dims - 1; i > 0; i--) {
+        mgpu_dim *outer = &copy->dim[i - 1], *inner = &copy->dim[i];
+        int64_t extent = inner->extent;
+        if (inner->low > 0 || inner->high < extent || outer->from != extent * inner->from || outer->to != extent * inner->to)
+            continue;
+        *outer = (mgpu_dim){outer->extent * extent, inner->from, inner->to, outer->low * extent, outer->high * extent};
+        memmove(inner, inner + 1, (size_t)(--copy->dims - i) * sizeof *inner);
+    }
+    for (; copy->dims < 2; copy->dims++) {
+        memmove(copy->dim + 1, copy->dim, (size_t)copy->dims * sizeof *copy->dim);
+        copy->dim[0] = (mgpu_dim){1, 0, 0, 0, 1};
+    }
 }
 
 /* The vectors are written out: more than -O2 only makes the other loops longer. These are short, calls of memset and
@@ -301,16 +395,38 @@ MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contract
 #else
 #pragma STDC FP_CONTRACT ON
 #endif
+typedef uint16_t mgpu_bf16;
 #define MGPU_REAL double
 #define MGPU_NAME(name) mgpu_##name##_f64
+#include "runtime/contract_tile.h"
+#include "runtime/contract_pack.h"
 #include "runtime/contract_real.h"
 #undef MGPU_REAL
 #undef MGPU_NAME
 #define MGPU_REAL float
 #define MGPU_NAME(name) mgpu_##name##_f32
+#include "runtime/contract_tile.h"
+#include "runtime/contract_pack.h"
 #include "runtime/contract_real.h"
 #undef MGPU_REAL
 #undef MGPU_NAME
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif
+
+MGPU_NOINLINE void mgpu_contract_typed(const mgpu_contraction *table, void *const *argument, const mgpu_part *part, bool team)
+{
+    mgpu_part own = *part;
+    bool in_c = false;
+    for (int i = 0; i < table->batch + table->m + table->n; i++)
+        in_c = in_c || table->axis[i].extent == MGPU_SAMPLES;
+    if (!in_c) { /* all samples, or none, for every element */
+        own.begin = 0;
+        own.end = part->samples;
+    } else if (!team) {
+        own.thread = 0;
+        own.threads = 1;
+    }
+    (table->type == MGPU_F64 ? mgpu_multiply_phases_f64 : mgpu_multiply_phases_f32)(
+        table, argument[table->swapped], argument[!table->swapped], argument[2], argument[3], &own);
+}

@@ -1,375 +1,193 @@
-/* contract_real.h: the product of contract_product.h for one element type. Included once for each with MGPU_REAL and
- * MGPU_NAME(name) defined; the parts, small to large: vectors, copying runs, packing, the product in registers, blocks. */
-typedef MGPU_REAL MGPU_NAME(vector) __attribute__((vector_size(MGPU_VECTOR_BYTES)));
-typedef MGPU_REAL MGPU_NAME(anywhere) /* a vector in memory, at any element */
-    __attribute__((vector_size(MGPU_VECTOR_BYTES), aligned(sizeof(MGPU_REAL)), may_alias));
-typedef MGPU_REAL MGPU_NAME(half) __attribute__((vector_size(MGPU_VECTOR_BYTES / 2), aligned(sizeof(MGPU_REAL)), may_alias));
-#define VECTOR MGPU_NAME(vector)
-#define HALF MGPU_NAME(half)
-#define LANES ((int64_t)(MGPU_VECTOR_BYTES / sizeof(MGPU_REAL)))
-#define CHUNK ((int64_t)(64 / sizeof(MGPU_REAL)))  /* elements of K that a row of a panel holds together */
-#define LOAD(address) ((VECTOR) * (const MGPU_NAME(anywhere) *)(address))
-#define STORE(address) (*(MGPU_NAME(anywhere) *)(address))
-#define SPLAT(number) ((number) - (VECTOR){0})
-
-/* ---- runs */
-
-MGPU_INLINE void MGPU_NAME(copy)(MGPU_REAL *to, const MGPU_REAL *from, int64_t count)
-{
-    if (count >= LANES) { /* the last vector overlaps the one before */
-        VECTOR last = LOAD(from + count - LANES);
-        for (int64_t i = 0; i < count - LANES; i += LANES)
-            STORE(to + i) = LOAD(from + i);
-        STORE(to + count - LANES) = last;
-    } else if (LANES > 2 && count >= LANES / 2) {
-        HALF first = *(const HALF *)from, last = *(const HALF *)(from + count - LANES / 2);
-        *(HALF *)to = first;
-        *(HALF *)(to + count - LANES / 2) = last;
-    } else {
-        for (int64_t i = 0; i < count; i++)
-            to[i] = from[i];
-    }
-}
-
-MGPU_INLINE void MGPU_NAME(clear)(MGPU_REAL *to, int64_t count)
-{
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        STORE(to + i) = (VECTOR){0};
-    for (; i < count; i++)
-        to[i] = 0;
-}
-
-/* to[0 .. pieces' end) = the elements of x at the runs' places, seen from one place of the other index */
-MGPU_INLINE void MGPU_NAME(fill_row)(MGPU_REAL *to, const MGPU_REAL *x, const mgpu_runs *runs, const mgpu_walk *place)
-{
-    bool inside = mgpu_runs_inside(runs, place->position);
-    for (int i = 0; i < runs->pieces; i++) {
-        const mgpu_piece *piece = &runs->piece[i];
-        int64_t from = place->offset + piece->offset + piece->skip * runs->stride, low = 0, high = piece->count;
-        MGPU_REAL *row = to + piece->start;
-        if (!inside) {
-            mgpu_piece_range(runs, piece, place->position, &low, &high);
-            MGPU_NAME(clear)(row, low);
-            MGPU_NAME(clear)(row + high, piece->count - high);
-        }
-        if (runs->stride == 1) {
-            if (low < high)
-                MGPU_NAME(copy)(row + low, x + from + low, high - low);
-        } else {
-            for (int64_t j = low; j < high; j++)
-                row[j] = x[from + j * runs->stride];
-        }
-    }
-}
-
-/* ---- packing: to[o * row + i] = x[outer place o, inner place i] for o in [outer_begin, outer_end), the runs' i */
-MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t row, const MGPU_REAL *x, const mgpu_index *outer,
-                                   int64_t outer_begin, int64_t outer_end, const mgpu_runs *runs)
-{
-    mgpu_walk place;
-    mgpu_walk_start(&place, outer, outer_begin);
-    int64_t count = outer_end - outer_begin;
-    if (runs->stride != 1 && runs->windows == 0 && outer->axes == 1 && outer->stride[0] == 1) {
-        /* a transposition: eight runs at a time, so that lines of x are used whole */
-        int64_t offset[MGPU_BLOCK_MOST], inner = 0;
-        for (int p = 0; p < runs->pieces; p++)
-            for (int64_t j = 0; j < runs->piece[p].count; j++)
-                offset[inner++] = place.offset + runs->piece[p].offset + (runs->piece[p].skip + j) * runs->stride;
-        int64_t i = 0;
-        for (; i + 8 <= inner; i += 8)
-            for (int64_t o = 0; o < count; o++)
-                for (int64_t j = 0; j < 8; j++)
-                    to[o * row + i + j] = x[offset[i + j] + o];
-        for (; i < inner; i++)
-            for (int64_t o = 0; o < count; o++)
-                to[o * row + i] = x[offset[i] + o];
-        return;
-    }
-    for (int64_t o = 0; o < count; o++, mgpu_walk_next(&place, outer))
-        MGPU_NAME(fill_row)(to + o * row, x, runs, &place);
-}
-
-/* A as panels of `rows` rows: element (m, k) of a panel at (k / CHUNK * rows + m) * CHUNK + k % CHUNK; missing rows are 0.
- * Short rows are gathered some at a time, because reading at once across what was just written in pieces is slow. */
-MGPU_NOINLINE void MGPU_NAME(pack_rows)(MGPU_REAL *to, int rows, const MGPU_REAL *x, const mgpu_index *outer, int64_t begin,
-                                        int64_t end, const mgpu_runs *runs, int64_t terms)
-{
-    MGPU_REAL buffer[MGPU_BLOCK_K];
-    const MGPU_REAL *row[16];
-    mgpu_walk place;
-    mgpu_walk_start(&place, outer, begin);
-    bool whole = runs->pieces == 1 && runs->stride == 1;
-    int64_t group = mgpu_least(16, MGPU_BLOCK_K / terms);
-    for (int64_t m = begin; m < end; m += rows, to += rows * mgpu_round_up(terms, CHUNK))
-        for (int64_t first = 0, last; first < rows; first = last) {
-            last = mgpu_least(rows, first + group);
-            for (int64_t r = first; r < last; r++) {
-                MGPU_REAL *own = buffer + (r - first) * terms;
-                row[r - first] = own;
-                if (m + r >= end) {
-                    MGPU_NAME(clear)(own, terms);
-                    continue;
-                }
-                if (whole && mgpu_runs_inside(runs, place.position))
-                    row[r - first] = x + (place.offset + runs->piece[0].offset + runs->piece[0].skip);
-                else
-                    MGPU_NAME(fill_row)(own, x, runs, &place);
-                mgpu_walk_next(&place, outer);
-            }
-            for (int64_t r = first; r < last; r++) {
-                const MGPU_REAL *from = row[r - first];
-                MGPU_REAL *chunk = to + r * CHUNK;
-                int64_t k = 0;
-                for (; k + CHUNK <= terms; k += CHUNK, chunk += rows * CHUNK)
-                    memcpy(chunk, from + k, CHUNK * sizeof *chunk);
-                for (; k < terms; k++)
-                    *chunk++ = from[k];
-            }
-        }
-}
-
-/* ---- the product in registers: `rows` x (vectors of) columns of C, over `terms` of the sum.
- * a[r * across + k * along], after every `chunk` terms a skips `jump` elements; b[k * ldb + column].
- * C: rows at c + offset[r] for r < used, columns next to each other; added to what is there, or stored. */
-typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, int64_t along, int64_t chunk, int64_t jump,
-                             const MGPU_REAL *b, int64_t ldb, MGPU_REAL *c, const int64_t *offset, int used, bool add);
-
-#define MGPU_TILE(name, ROWS, VECTORS, ACROSS)                                                                         \
-    MGPU_NOINLINE void MGPU_NAME(name)(int64_t terms, const MGPU_REAL *a, int64_t along, int64_t chunk, int64_t jump,  \
-                                       const MGPU_REAL *b, int64_t ldb, MGPU_REAL *c, const int64_t *offset, int used, \
-                                       bool add)                                                                       \
-    {                                                                                                                  \
-        VECTOR sum[ROWS][VECTORS];                                                                                     \
-        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++)                                                        \
-            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                         \
-        while (terms > 0) {                                                                                            \
-            int64_t left = terms < chunk ? terms : chunk;                                                              \
-            terms -= left;                                                                                             \
-            do {                                                                                                       \
-                VECTOR column[VECTORS];                                                                                \
-                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) column[v] = LOAD(b + v * LANES);             \
-                _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                              \
-                    VECTOR row = SPLAT(a[r * (ACROSS)]);                                                               \
-                    _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] += row * column[v];            \
-                }                                                                                                      \
-                a += along;                                                                                            \
-                b += ldb;                                                                                              \
-            } while (--left > 0);                                                                                      \
-            a += jump;                                                                                                 \
-        }                                                                                                              \
-        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                                      \
-            if (r >= used)                                                                                             \
-                return;                                                                                                \
-            MGPU_REAL *to = c + offset[r];                                                                             \
-            if (add)                                                                                                   \
-                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[r][v] += LOAD(to + v * LANES);           \
-            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) STORE(to + v * LANES) = sum[r][v];               \
-        }                                                                                                              \
-    }
-#define MGPU_TILES(rows)                                                                                               \
-    MGPU_TILE(tile_##rows##_1_rows, rows, 1, CHUNK)                                                                    \
-    MGPU_TILE(tile_##rows##_1_columns, rows, 1, 1)
-#define MGPU_TILES_WIDE(rows)                                                                                          \
-    MGPU_TILE(tile_##rows##_2_rows, rows, 2, CHUNK)                                                                    \
-    MGPU_TILE(tile_##rows##_2_columns, rows, 2, 1)
-MGPU_TILES(2)
-MGPU_TILES(4)
-MGPU_TILES(6)
-MGPU_TILES_WIDE(2)
-MGPU_TILES_WIDE(4)
-#if MGPU_VECTOR_BYTES >= 32
-MGPU_TILES(10)
-MGPU_TILES_WIDE(6)
-#endif
-#if MGPU_VECTOR_BYTES >= 64
-MGPU_TILES(14)
-MGPU_TILES_WIDE(10)
-MGPU_TILES_WIDE(14)
-#endif
-#undef MGPU_TILE
-#undef MGPU_TILES
-#undef MGPU_TILES_WIDE
-
-/* by mgpu_tile_size, vectors, form of A */
-#define MGPU_FORMS(rows, vectors) {MGPU_NAME(tile_##rows##_##vectors##_columns), MGPU_NAME(tile_##rows##_##vectors##_rows)}
-static MGPU_NAME(tile) *const MGPU_NAME(tiles)[][2][2] = {
-    {MGPU_FORMS(2, 1), MGPU_FORMS(2, 2)},
-    {MGPU_FORMS(4, 1), MGPU_FORMS(4, 2)},
-#if MGPU_VECTOR_BYTES == 16
-    {MGPU_FORMS(6, 1)},
-#else
-    {MGPU_FORMS(6, 1), MGPU_FORMS(6, 2)},
-#endif
-#if MGPU_VECTOR_BYTES == 32
-    {MGPU_FORMS(10, 1)},
-#elif MGPU_VECTOR_BYTES == 64
-    {MGPU_FORMS(10, 1), MGPU_FORMS(10, 2)},
-    {MGPU_FORMS(14, 1), MGPU_FORMS(14, 2)},
-#endif
-};
-#undef MGPU_FORMS
-
-/* ---- blocks */
-
+/* contract_real.h: the product of contract_product.h for one element type: blocks, and what is not worth any. Included
+ * after contract_tile.h and contract_pack.h. */
 typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
     const mgpu_product *product;
-    int64_t a_offset, b_offset;
-    const MGPU_REAL *a, *b;       /* of this member of the batch, at these offsets */
-    MGPU_REAL *c, *packed_a, *packed_b;
-    int rows;                     /* of a tile */
-    bool direct_a, direct_b;      /* whole tiles are read in place; only the last, if it is not whole, is packed */
-    bool flat_b;                  /* packed B: one row of all columns after the other, else panels of two vectors */
-    bool beside;                  /* columns of C lie next to each other */
+    const void *a, *b;            /* the tensors */
+    void *c;
+    bool bf16_a, bf16_b, bf16_c;
+    int64_t a_offset, b_offset, c_offset; /* of this member of the batch */
+    bool copies;                  /* A is copied */
+    bool direct;                  /* B is read in place */
+    bool straight;                /* tiles go to C, else to `sums` */
+    const MGPU_REAL *kept;        /* all of B, packed; NULL: it is packed block by block */
+    MGPU_REAL *copy, *sums, *packed;          /* the workspace, and its elements */
+    int64_t copy_most, sums_most, packed_most;
     int64_t m_begin, m_end, k_begin, k_end, n_begin, n_end;
-    int64_t row_offset[MGPU_BLOCK_M + 16], column_offset[MGPU_BLOCK_N]; /* in C */
-    mgpu_runs runs;
+    int64_t first_row, pitch;     /* of the sums */
+    /* of the block of A whose tables are there */
+    int64_t key[7], from;
+    /* of the block of B that is packed */
+    int64_t key_b[4];
+    int64_t row[MGPU_BLOCK_ROWS + MGPU_ROWS_1], row_c[MGPU_BLOCK_ROWS], term[MGPU_BLOCK_TERMS];
 } MGPU_NAME(block);
 
-MGPU_NOINLINE void MGPU_NAME(pack_b)(MGPU_NAME(block) *block)
+/* vectors of the next tile, of those that are left */
+MGPU_INLINE int64_t MGPU_NAME(tile_vectors)(int64_t left, int64_t rows)
 {
-    const mgpu_product *product = block->product;
-    int64_t columns = block->n_end - block->n_begin, terms = block->k_end - block->k_begin, first = 0;
-    int64_t width = block->flat_b ? mgpu_round_up(columns, LANES) : 2 * LANES;
-    if (block->direct_b) {
-        first = columns / LANES * LANES;
-        width = LANES;
-    }
-    MGPU_REAL *to = block->packed_b;
-    for (; first < columns; first += width, to += width * terms) {
-        int64_t end = mgpu_least(columns, first + width), missing = first + width - end;
-        mgpu_runs_of(&block->runs, &product->bn, block->n_begin + first, block->n_begin + end, product->windows_b,
-                     product->window);
-        MGPU_NAME(pack)(to, width, block->b, &product->bk, block->k_begin, block->k_end, &block->runs);
-        for (int64_t k = 0; missing > 0 && k < terms; k++)
-            MGPU_NAME(clear)(to + k * width + width - missing, missing);
-    }
-}
-
-MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
-{
-    const mgpu_product *product = block->product;
-    int64_t begin = block->m_begin, terms = block->k_end - block->k_begin;
-    if (product->rows) {
-        mgpu_runs_of(&block->runs, &product->ak, block->k_begin, block->k_end, product->windows_a, product->window);
-        MGPU_NAME(pack_rows)(block->packed_a, block->rows, block->a, &product->am, begin, block->m_end, &block->runs, terms);
-        return;
-    }
-    if (block->direct_a)
-        begin += (block->m_end - begin) / block->rows * block->rows;
-    if (begin == block->m_end)
-        return;
-    int64_t lda = mgpu_round_up(block->m_end - begin, block->rows), missing = lda - (block->m_end - begin);
-    mgpu_runs_of(&block->runs, &product->am, begin, block->m_end, product->windows_a, product->window);
-    MGPU_NAME(pack)(block->packed_a, lda, block->a, &product->ak, block->k_begin, block->k_end, &block->runs);
-    for (int64_t k = 0; missing > 0 && k < terms; k++)
-        MGPU_NAME(clear)(block->packed_a + k * lda + lda - missing, missing);
-}
-
-/* a tile whose columns are fewer than its vectors', or lie apart in C */
-MGPU_NOINLINE void MGPU_NAME(scatter)(const MGPU_REAL *tile, int64_t width, MGPU_REAL *c, const int64_t *row_offset,
-                                      int used, const int64_t *column_offset, int64_t columns, bool add)
-{
-    bool adjacent = true;
-    for (int r = 1; r < used; r++)
-        adjacent = adjacent && row_offset[r] == row_offset[r - 1] + 1;
-    if (adjacent) {
-        for (int64_t j = 0; j < columns; j++) {
-            MGPU_REAL *to = c + (row_offset[0] + column_offset[j]);
-            for (int r = 0; r < used; r++)
-                to[r] = add ? to[r] + tile[r * width + j] : tile[r * width + j];
-        }
-        return;
-    }
-    for (int r = 0; r < used; r++) {
-        MGPU_REAL *to = c + row_offset[r];
-        for (int64_t j = 0; j < columns; j++)
-            to[column_offset[j]] = add ? to[column_offset[j]] + tile[r * width + j] : tile[r * width + j];
-    }
+    if (left >= 4 && rows <= MGPU_ROWS_4)
+        return 4;
+    if (left >= 3 && left != 4 && MGPU_ROWS_3 > 0 && (left % 2 == 1 || rows <= MGPU_ROWS_3))
+        return 3;
+    return mgpu_least(left, 2);
 }
 
 MGPU_NOINLINE void MGPU_NAME(multiply_block)(MGPU_NAME(block) *block)
 {
+    static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
     const mgpu_product *product = block->product;
     int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
-    int64_t rows = block->rows, chunk = product->rows ? CHUNK : terms, jump = product->rows ? (rows - 1) * CHUNK : 0;
-    int64_t panel = product->rows ? rows * mgpu_round_up(terms, CHUNK) : rows;
-    int64_t lda = product->rows ? 1 : mgpu_round_up(m, rows), ldb = block->flat_b ? mgpu_round_up(n, LANES) : 2 * LANES;
-    bool add = block->k_begin > 0;
-    MGPU_REAL sums[16 * 2 * MGPU_VECTOR_BYTES / sizeof(MGPU_REAL)];
-    int64_t row_of_sums[16];
-    for (int r = 0; r < 16; r++)
-        row_of_sums[r] = r * 2 * LANES;
-    for (int64_t j = 0; j < n;) {
-        int vectors = n - j > LANES ? 2 : 1;
-        const MGPU_REAL *b = block->packed_b + (block->flat_b ? j : j * terms);
-        if (block->direct_b) {
-            vectors = n - j >= 2 * LANES ? 2 : 1;
-            ldb = n - j >= LANES ? product->bk.stride[0] : LANES;
-            b = n - j >= LANES ? block->b + (block->k_begin * ldb + block->n_begin + j) : block->packed_b;
+    int64_t vectors = mgpu_quotient_up(n, LANES), some;
+    const MGPU_REAL *a = block->copies ? block->copy : (const MGPU_REAL *)block->a + block->from, *b = block->packed;
+    int64_t ldb = LANES, next = terms * LANES;
+    MGPU_REAL *c = block->straight ? (MGPU_REAL *)block->c + (block->c_offset + block->n_begin) : block->sums;
+    if (block->kept != NULL) {
+        next = product->bk.count * LANES;
+        b = block->kept + (block->n_begin - product->n.begin) / LANES * next + block->k_begin * LANES;
+    } else if (block->direct) {
+        ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
+        next = LANES;
+        b = (const MGPU_REAL *)block->b + (block->b_offset + block->k_begin * ldb + block->n_begin);
+    }
+    for (int64_t v = 0; v < vectors; v += some, b += some * next, c += some * LANES) {
+        some = product->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
+        int64_t kind = product->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
+        int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES);
+        for (int64_t i = 0; i < m; i += rows, tiles--) {
+            rows = mgpu_quotient_up(m - i, tiles);
+            MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[kind][rows - 1];
+            while (*tile == NULL)
+                tile++;
+            (*tile)(terms, product->beside ? a + v * LANES : a, block->row + i, block->term, b, ldb, next, c, block->row_c + i,
+                    rows, columns, block->k_begin > 0);
         }
-        int64_t columns = mgpu_least(n - j, vectors * LANES);
-        bool straight = block->beside && columns == vectors * LANES;
-        for (int64_t i = 0; i < m; i += rows) {
-            int used = (int)mgpu_least(rows, m - i);
-            const MGPU_REAL *a = block->packed_a + i / rows * panel;
-            int64_t along = lda;
-            if (block->direct_a) {
-                along = used == rows ? product->ak.stride[0] : rows;
-                a = used == rows ? block->a + (block->k_begin * along + block->m_begin + i) : block->packed_a;
-            }
-            MGPU_NAME(tile) *tile = MGPU_NAME(tiles)[mgpu_tile_size(used)][vectors - 1][product->rows];
-            if (straight) {
-                tile(terms, a, along, chunk, jump, b, ldb, block->c + block->column_offset[j], block->row_offset + i, used, add);
-            } else {
-                tile(terms, a, along, chunk, jump, b, ldb, sums, row_of_sums, used, false);
-                MGPU_NAME(scatter)(sums, 2 * LANES, block->c, block->row_offset + i, used, block->column_offset + j, columns,
-                                   add);
-            }
+    }
+}
+
+/* the tables of the block of A that begins at m_begin and ends by m_end, and its copy; sets m_end */
+MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box *terms)
+{
+    const mgpu_product *product = block->product;
+    int64_t lanes = product->beside ? block->n_end - block->n_begin : 1, most = MGPU_BLOCK_ROWS;
+    mgpu_patch copy;
+    mgpu_box rows;
+    if (block->copies) {
+        do {
+            mgpu_box_at(&rows, &product->am, block->m_begin, block->m_end, most);
+            mgpu_patch_of(&copy, product, &rows, terms, product->beside ? block->n_begin : 0, lanes, sizeof(MGPU_REAL));
+            most = rows.count / 2;
+        } while (copy.elements > block->copy_most && most > 0);
+        block->m_end = block->m_begin + rows.count;
+    }
+    const int64_t key[] = {block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end,
+                           product->beside ? block->n_begin : 0, lanes};
+    bool same_tables = memcmp(key + 1, block->key + 1, 4 * sizeof *key) == 0 && key[6] == block->key[6];
+    if (!block->copies)
+        block->from = block->a_offset + (product->beside ? block->n_begin : 0);
+    else if (!same_tables || key[0] != block->key[0] || key[5] != block->key[5]) {
+        int64_t from = block->a_offset;
+        if (!same_tables) {
+            mgpu_offsets(&copy.rows, 0, rows.count, block->row);
+            mgpu_offsets(&copy.terms, 0, terms->count, block->term);
         }
-        j += columns;
+        MGPU_NAME(copy_box)(block->copy, block->a, from, block->bf16_a, &copy);
+    }
+    int64_t count = block->m_end - block->m_begin;
+    if (!same_tables && !block->copies) {
+        mgpu_offsets(&product->am, block->m_begin, block->m_end, block->row);
+        mgpu_offsets(&product->ak, block->k_begin, block->k_end, block->term);
+    }
+    if (!same_tables)
+        for (int i = 0; i < MGPU_ROWS_1; i++) /* a tile may be higher than what is left: its last rows are read twice */
+            block->row[count + i] = block->row[count - 1];
+    memcpy(block->key, key, sizeof key);
+    if (block->straight)
+        mgpu_offsets(&product->cm, block->m_begin, block->m_end, block->row_c);
+    else
+        for (int64_t i = 0; i < count; i++)
+            block->row_c[i] = (block->m_begin - block->first_row + i) * block->pitch;
+}
+
+/* the sums of rows [first_row, end) to C */
+MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
+{
+    const mgpu_product *product = block->product;
+    int64_t column[MGPU_BLOCK_N], some, count = end - block->first_row;
+    for (int64_t i = 0; i < count; i += MGPU_BLOCK_ROWS) {
+        int64_t rows = mgpu_least(MGPU_BLOCK_ROWS, count - i);
+        mgpu_offsets(&product->cm, block->first_row + i, block->first_row + i + rows, block->row_c);
+        for (int64_t j = block->n_begin; j < block->n_end; j += some) {
+            some = mgpu_least(MGPU_BLOCK_N, block->n_end - j);
+            mgpu_offsets(&product->cn, j, j + some, column);
+            for (int64_t l = 0; l < some; l++)
+                column[l] += block->c_offset;
+            MGPU_NAME(unpack)(block->c, block->bf16_c, block->row_c, rows, column, some,
+                              block->sums + i * block->pitch + (j - block->n_begin), block->pitch);
+        }
     }
 }
 
 /* one member of the batch, in blocks; M in larger blocks around those of K, so that C stays in the cache meanwhile */
-MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block, int64_t *same_a, int64_t *same_b)
+MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
 {
     const mgpu_product *product = block->product;
-    int64_t m = product->am.count, n = product->bn.count, k = product->ak.count;
-    int64_t k_block = mgpu_round_up(mgpu_quotient_up(k, mgpu_quotient_up(k, MGPU_BLOCK_K)), CHUNK);
-    int64_t m_most = mgpu_least(MGPU_BLOCK_M, MGPU_BLOCK_A_BYTES / (int64_t)sizeof(MGPU_REAL) / k_block);
-    int64_t n_most = mgpu_least(MGPU_BLOCK_N, MGPU_BLOCK_B_BYTES / (int64_t)sizeof(MGPU_REAL) / k_block);
-    int64_t m_block = m_most / block->rows * block->rows, n_block = n_most / (2 * LANES) * (2 * LANES);
-    m_block = mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, m_block)), block->rows);
-    n_block = mgpu_round_up(mgpu_quotient_up(n, mgpu_quotient_up(n, n_block)), 2 * LANES);
-    int64_t m_large = k <= k_block ? m : MGPU_BLOCK_C_BYTES / (int64_t)sizeof(MGPU_REAL) / n_block;
-    m_large = mgpu_round_up(m_large, m_block);
-    block->flat_b = k_block <= 64 || m <= 2 * block->rows;
-    for (block->n_begin = 0; block->n_begin < n; block->n_begin = block->n_end) {
-        block->n_end = mgpu_least(n, block->n_begin + n_block);
-        mgpu_offsets(&product->cn, block->n_begin, block->n_end, block->column_offset);
-        for (int64_t large = 0; large < m; large += m_large)
+    int64_t m_end = product->m.end, n_end = product->n.end, k = product->ak.count, most = 512 * 4 / (int64_t)sizeof(MGPU_REAL);
+    int64_t n_most = block->kept != NULL || block->direct ? n_end : MGPU_BLOCK_N;
+    if (!block->straight)
+        n_most = mgpu_least(n_most, MGPU_BLOCK_N / 2);
+    if (product->beside)
+        n_most = mgpu_least(n_most, 4 * LANES);
+    n_most = mgpu_round_up(mgpu_least(n_most, n_end - product->n.begin), LANES);
+    if (product->windows > 0 && block->kept != NULL)
+        most = mgpu_least(k, MGPU_BLOCK_TERMS);
+    if (block->kept == NULL && !block->direct)
+        most = mgpu_least(most, block->packed_most / n_most);
+    block->pitch = n_most + LANES;
+    int64_t m_large = k <= most ? m_end : MGPU_BLOCK_C_BYTES / (int64_t)sizeof(MGPU_REAL) / n_most;
+    if (!block->straight)
+        m_large = mgpu_least(m_large, block->sums_most / block->pitch);
+    for (block->n_begin = product->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
+        block->n_end = mgpu_least(n_end, block->n_begin + n_most);
+        for (int64_t end, begin = product->m.begin; begin < m_end; begin = end) {
+            mgpu_box terms, rows;
+            end = mgpu_least(m_end, begin + m_large);
+            if (block->copies && end < m_end) {
+                mgpu_box_at(&rows, &product->am, begin, m_end, m_large);
+                end = begin + rows.count;
+            }
+            block->first_row = begin;
             for (block->k_begin = 0; block->k_begin < k; block->k_begin = block->k_end) {
-                block->k_end = mgpu_least(k, block->k_begin + k_block);
-                const int64_t key_b[] = {block->b_offset, block->n_begin, block->k_begin};
-                if (memcmp(same_b, key_b, sizeof key_b) != 0)
-                    MGPU_NAME(pack_b)(block);
-                memcpy(same_b, key_b, sizeof key_b);
-                for (block->m_begin = large; block->m_begin < mgpu_least(m, large + m_large); block->m_begin = block->m_end) {
-                    block->m_end = mgpu_least(m, block->m_begin + m_block);
-                    const int64_t key_a[] = {block->a_offset, block->m_begin, block->k_begin};
-                    if (memcmp(same_a, key_a, sizeof key_a) != 0)
-                        MGPU_NAME(pack_a)(block);
-                    memcpy(same_a, key_a, sizeof key_a);
-                    mgpu_offsets(&product->cm, block->m_begin, block->m_end, block->row_offset);
+                block->k_end = block->k_begin + mgpu_quotient_up(k, mgpu_quotient_up(k, most));
+                if (block->copies) {
+                    int64_t some = most, lanes = product->beside ? block->n_end - block->n_begin : 1;
+                    mgpu_patch copy;
+                    mgpu_box_at(&rows, &product->am, begin, end, 128);
+                    do {
+                        mgpu_box_at(&terms, &product->ak, block->k_begin, k, some);
+                        mgpu_patch_of(&copy, product, &rows, &terms, 0, lanes, sizeof(MGPU_REAL));
+                        some = terms.count / 2;
+                    } while (copy.elements > block->copy_most && some > 0);
+                    block->k_end = block->k_begin + terms.count;
+                }
+                block->k_end = mgpu_least(k, block->k_end);
+                const int64_t key[] = {block->b_offset, block->n_begin, block->k_begin, block->k_end};
+                if (block->kept == NULL && !block->direct && memcmp(block->key_b, key, sizeof key) != 0) {
+                    MGPU_NAME(pack)(block->packed, block->k_end - block->k_begin, block->b, block->b_offset, block->bf16_b,
+                                    product, block->n_begin, block->n_end, block->k_begin, block->k_end);
+                    memcpy(block->key_b, key, sizeof key);
+                }
+                for (block->m_begin = begin; block->m_begin < end; block->m_begin = block->m_end) {
+                    block->m_end = block->copies ? end : mgpu_least(end, block->m_begin + MGPU_BLOCK_ROWS);
+                    MGPU_NAME(take_rows)(block, &terms);
                     MGPU_NAME(multiply_block)(block);
                 }
             }
+            if (!block->straight)
+                MGPU_NAME(put_sums)(block, end);
+        }
     }
 }
 
-/* ---- products that are not worth packing: sums element by element, along the batch where it lies together */
-
+/* ---- single rows or columns whose terms lie together in both operands */
 MGPU_INLINE MGPU_REAL MGPU_NAME(dot)(const MGPU_REAL *a, const MGPU_REAL *b, int64_t count)
 {
     VECTOR sum[4] = {{0}, {0}, {0}, {0}};
@@ -388,147 +206,91 @@ MGPU_INLINE MGPU_REAL MGPU_NAME(dot)(const MGPU_REAL *a, const MGPU_REAL *b, int
     return total;
 }
 
-/* c[i] (+)= sum over t of a[a_place[t] + i] b[b_place[t] + i * b_stride], for i < lanes */
-MGPU_NOINLINE void MGPU_NAME(sum_terms)(const MGPU_REAL *a, const int64_t *a_place, const MGPU_REAL *b,
-                                        const int64_t *b_place, int64_t b_stride, int64_t terms, MGPU_REAL *c, int64_t lanes,
-                                        bool add)
+MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
 {
-    int64_t i = 0;
-    for (; b_stride == 1 && i + 2 * LANES <= lanes; i += 2 * LANES) {
-        VECTOR first = {0}, second = {0};
-        for (int64_t t = 0; t < terms; t++) {
-            first += LOAD(a + a_place[t] + i) * LOAD(b + b_place[t] + i);
-            second += LOAD(a + a_place[t] + i + LANES) * LOAD(b + b_place[t] + i + LANES);
+    const mgpu_product *product = block->product;
+    mgpu_walk am, cm, bn, cn;
+    mgpu_walk_start(&am, &product->am, product->m.begin);
+    mgpu_walk_start(&cm, &product->cm, product->m.begin);
+    for (int64_t m = product->m.begin; m < product->m.end; m++) {
+        mgpu_walk_start(&bn, &product->bn, product->n.begin);
+        mgpu_walk_start(&cn, &product->cn, product->n.begin);
+        for (int64_t n = product->n.begin; n < product->n.end; n++) {
+            ((MGPU_REAL *)block->c)[block->c_offset + cm.offset + cn.offset] =
+                MGPU_NAME(dot)((const MGPU_REAL *)block->a + (block->a_offset + am.offset),
+                               (const MGPU_REAL *)block->b + (block->b_offset + bn.offset), product->ak.count);
+            mgpu_walk_next(&bn, &product->bn);
+            mgpu_walk_next(&cn, &product->cn);
         }
-        STORE(c + i) = add ? LOAD(c + i) + first : first;
-        STORE(c + i + LANES) = add ? LOAD(c + i + LANES) + second : second;
-    }
-    for (; i < lanes; i++) {
-        MGPU_REAL sum = 0;
-        for (int64_t t = 0; t < terms; t++)
-            sum += a[a_place[t] + i] * b[b_place[t] + i * b_stride];
-        c[i] = add ? c[i] + sum : sum;
-    }
-}
-
-/* one product, or `lanes` of them next to each other in A and C, b_stride apart in B */
-MGPU_NOINLINE void MGPU_NAME(multiply_small)(const mgpu_product *product, const MGPU_REAL *a, const MGPU_REAL *b,
-                                             int64_t b_stride, MGPU_REAL *c, int64_t lanes, bool dots)
-{
-    enum { TERMS = 256 };
-    int64_t a_place[TERMS], b_place[TERMS], k = product->ak.count, end;
-    for (int64_t begin = 0; begin < k; begin = end) {
-        end = dots ? k : mgpu_least(k, begin + TERMS);
-        mgpu_walk am, bn, cm, cn, ak, bk;
-        mgpu_walk_start(&am, &product->am, 0);
-        mgpu_walk_start(&cm, &product->cm, 0);
-        for (int64_t m = 0; m < product->am.count; m++, mgpu_walk_step(&am, &product->am), mgpu_walk_step(&cm, &product->cm)) {
-            mgpu_walk_start(&bn, &product->bn, 0);
-            mgpu_walk_start(&cn, &product->cn, 0);
-            for (int64_t n = 0; n < product->bn.count;
-                 n++, mgpu_walk_step(&bn, &product->bn), mgpu_walk_step(&cn, &product->cn)) {
-                MGPU_REAL *to = c + (cm.offset + cn.offset);
-                if (dots) {
-                    *to = MGPU_NAME(dot)(a + am.offset, b + bn.offset, k);
-                    continue;
-                }
-                int64_t terms = 0;
-                mgpu_walk_start(&ak, &product->ak, begin);
-                mgpu_walk_start(&bk, &product->bk, begin);
-                for (int64_t i = begin; i < end; i++, mgpu_walk_next(&ak, &product->ak), mgpu_walk_next(&bk, &product->bk)) {
-                    bool inside = true;
-                    for (int w = 0; w < product->windows_a + product->windows_b; w++) {
-                        const mgpu_window *window = &product->window[w];
-                        int64_t position = window->first + (product->windows_a > 0 ? am.position[w] + ak.position[w]
-                                                                                   : bn.position[w] + bk.position[w]);
-                        inside = inside && position >= 0 && position < window->extent;
-                    }
-                    a_place[terms] = am.offset + ak.offset;
-                    b_place[terms] = bn.offset + bk.offset;
-                    terms += inside;
-                }
-                MGPU_NAME(sum_terms)(a, a_place, b, b_place, b_stride, terms, to, lanes, begin > 0);
-            }
-        }
+        mgpu_walk_next(&am, &product->am);
+        mgpu_walk_next(&cm, &product->cm);
     }
 }
 
 /* a sum of nothing */
-MGPU_NOINLINE void MGPU_NAME(clear_result)(const mgpu_product *product, MGPU_REAL *c)
+MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
 {
-    mgpu_walk cm, cn;
-    mgpu_walk_start(&cm, &product->cm, 0);
-    bool beside = product->cn.axes == 0 || (product->cn.axes == 1 && product->cn.stride[0] == 1);
-    for (int64_t m = 0; m < product->cm.count; m++, mgpu_walk_step(&cm, &product->cm)) {
-        if (beside) {
-            memset(c + cm.offset, 0, (size_t)product->cn.count * sizeof *c);
-            continue;
+    const mgpu_product *product = block->product;
+    int64_t column[MGPU_BLOCK_N], some;
+    for (int64_t n = product->n.begin; n < product->n.end; n += some) {
+        some = mgpu_least(MGPU_BLOCK_N, product->n.end - n);
+        mgpu_offsets(&product->cn, n, n + some, column);
+        mgpu_walk cm;
+        mgpu_walk_start(&cm, &product->cm, product->m.begin);
+        for (int64_t m = product->m.begin; m < product->m.end; m++, mgpu_walk_next(&cm, &product->cm)) {
+            int64_t at = block->c_offset + cm.offset;
+            if (block->bf16_c)
+                for (int64_t j = 0; j < some; j++)
+                    ((mgpu_bf16 *)block->c)[at + column[j]] = 0;
+            else if (block->straight)
+                MGPU_NAME(clear)((MGPU_REAL *)block->c + at + column[0], some);
+            else
+                for (int64_t j = 0; j < some; j++)
+                    ((MGPU_REAL *)block->c)[at + column[j]] = 0;
         }
-        mgpu_walk_start(&cn, &product->cn, 0);
-        for (int64_t n = 0; n < product->cn.count; n++, mgpu_walk_step(&cn, &product->cn))
-            c[cm.offset + cn.offset] = 0;
     }
 }
 
 /* ---- one phase of a contraction, and all of them */
+MGPU_INLINE bool MGPU_NAME(single)(const mgpu_index *list) { return list->axes == 0 || (list->axes == 1 && list->stride[0] == 1); }
 
-MGPU_NOINLINE void MGPU_NAME(multiply_batch)(const mgpu_product *product, const MGPU_REAL *a, const MGPU_REAL *b, MGPU_REAL *c,
-                                             MGPU_REAL *workspace)
+/* kept: where B is packed whole, on the thread's first call; NULL: it is not */
+MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL *kept, bool first)
 {
-    int64_t m = product->am.count, n = product->bn.count, k = product->ak.count, members = product->batch_a.count;
-    if (m == 0 || n == 0 || members == 0)
+    const mgpu_product *product = block->product;
+    int64_t m = product->m.end - product->m.begin, n = product->n.end - product->n.begin, k = product->ak.count;
+    if (n == 0 || product->members.end == product->members.begin || (m == 0 && kept == NULL))
         return;
-    /* members of the batch that lie together in A and C, and evenly in B */
-    const mgpu_index *batch[] = {&product->batch_a, &product->batch_b, &product->batch_c};
-    int64_t lanes = members, stride[3] = {1, 1, 1};
-    for (int i = 0; i < 3; i++)
-        if (batch[i]->axes > 0) {
-            lanes = mgpu_least(lanes, batch[i]->extent[batch[i]->axes - 1]);
-            stride[i] = batch[i]->stride[batch[i]->axes - 1];
-        }
-    bool thin = m == 1 || n == 1, small = m * n <= 256 && m * n * k <= 256;
-    bool together = lanes >= LANES && stride[0] == 1 && stride[2] == 1 && (thin || (m * n <= 2048 && m * n * k <= 2048));
-    bool dots = thin && product->windows_a + product->windows_b == 0 && product->ak.axes == 1 && product->bk.axes == 1 &&
-                product->ak.stride[0] == 1 && product->bk.stride[0] == 1;
-    if (!together || k == 0)
-        lanes = 1;
-    if (together || small || dots || k == 0) {
-        for (int64_t i = 0; i < members; i += lanes) {
-            mgpu_walk at[3];
-            for (int j = 0; j < 3; j++)
-                mgpu_walk_start(&at[j], batch[j], i);
-            MGPU_REAL *to = c + (product->c + at[2].offset);
-            if (k == 0)
-                MGPU_NAME(clear_result)(product, to);
-            else
-                MGPU_NAME(multiply_small)(product, a + (product->a + at[0].offset), b + (product->b + at[1].offset), stride[1],
-                                          to, lanes, dots && lanes == 1);
-        }
-        return;
-    }
-    MGPU_NAME(block) block;
-    block.product = product;
-    block.packed_a = workspace;
-    block.packed_b = workspace + MGPU_BLOCK_A_BYTES / sizeof(MGPU_REAL);
-    int64_t most = n > LANES ? MGPU_TILE_ROWS : MGPU_TILE_ROWS_NARROW;
-    block.rows = MGPU_TILE_SIZES[mgpu_tile_size(mgpu_quotient_up(m, mgpu_quotient_up(m, most)))];
-    block.beside = product->cn.axes == 0 || (product->cn.axes == 1 && product->cn.stride[0] == 1);
-    block.direct_a = !product->rows && product->windows_a == 0 && product->am.axes == 1 && product->am.stride[0] == 1 &&
-                     product->ak.axes == 1 && n <= 4 * LANES;
-    block.direct_b = product->windows_b == 0 && product->bn.axes == 1 && product->bn.stride[0] == 1 &&
-                     product->bk.axes == 1 && m <= 4 * block.rows;
+    int64_t across = product->am.axes > 0 ? product->am.stride[product->am.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
+    bool crowded = (across + 64) % 4096 <= 128 && across > 2048 && m > 8 && n > 2 * LANES; /* rows fall onto each other in the cache */
+    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->bf16_b;
+    bool dense = product->bk.axes == 0 || product->bk.stride[0] <= 4 * LANES;
+    bool dots = (m == 1 || n == 1) && !product->beside && product->windows == 0 && MGPU_NAME(single)(&product->ak) && k >= 2 * LANES &&
+                MGPU_NAME(single)(&product->bk) && !block->bf16_a && !block->bf16_b && !block->bf16_c;
+    block->copies = product->windows > 0 || block->bf16_a || (crowded && block->copy_most > 0);
+    block->direct = kept == NULL && lines && (m <= 64 || dense);
+    block->straight = MGPU_NAME(single)(&product->cn) && !block->bf16_c;
+    memset(block->key, 0xff, sizeof block->key);
+    memset(block->key_b, 0xff, sizeof block->key_b);
     mgpu_walk at_a, at_b, at_c;
-    mgpu_walk_start(&at_a, &product->batch_a, 0);
-    mgpu_walk_start(&at_b, &product->batch_b, 0);
-    mgpu_walk_start(&at_c, &product->batch_c, 0);
-    int64_t same_a[3] = {-1, -1, -1}, same_b[3] = {-1, -1, -1};
-    for (int64_t i = 0; i < members; i++) {
-        block.a_offset = product->a + at_a.offset;
-        block.b_offset = product->b + at_b.offset;
-        block.a = a + block.a_offset;
-        block.b = b + block.b_offset;
-        block.c = c + (product->c + at_c.offset);
-        MGPU_NAME(multiply)(&block, same_a, same_b);
+    mgpu_walk_start(&at_a, &product->batch_a, product->members.begin);
+    mgpu_walk_start(&at_b, &product->batch_b, product->members.begin);
+    mgpu_walk_start(&at_c, &product->batch_c, product->members.begin);
+    for (int64_t i = product->members.begin; i < product->members.end; i++) {
+        block->a_offset = product->a + at_a.offset;
+        block->b_offset = product->b + at_b.offset;
+        block->c_offset = product->c + at_c.offset;
+        block->kept = kept;
+        if (kept != NULL && first)
+            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->bf16_b, product, product->n.begin, product->n.end, 0, k);
+        if (kept != NULL)
+            kept += k * mgpu_round_up(n, LANES);
+        if (k == 0)
+            MGPU_NAME(clear_result)(block);
+        else if (dots)
+            MGPU_NAME(multiply_dots)(block);
+        else if (m > 0)
+            MGPU_NAME(multiply)(block);
         mgpu_walk_next(&at_a, &product->batch_a);
         mgpu_walk_next(&at_b, &product->batch_b);
         mgpu_walk_next(&at_c, &product->batch_c);
@@ -536,20 +298,44 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(const mgpu_product *product, const 
 }
 
 MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, const void *a, const void *b, void *c,
-                                              void *workspace, int64_t samples)
+                                              void *workspace, const mgpu_part *part)
 {
     mgpu_product product;
+    MGPU_NAME(block) block;
+    block.product = &product;
+    block.a = a;
+    block.b = b;
+    block.c = c;
+    block.bf16_a = table->bf16_a;
+    block.bf16_b = table->bf16_b;
+    block.bf16_c = table->bf16_c;
+    block.copy_most = table->copy / (int64_t)sizeof(MGPU_REAL);
+    block.sums_most = table->sums / (int64_t)sizeof(MGPU_REAL);
+    block.packed_most = table->packed / (int64_t)sizeof(MGPU_REAL);
+    block.copy = workspace;
+    block.sums = block.copy + block.copy_most;
+    block.packed = block.sums + block.sums_most;
+    MGPU_REAL *kept = block.packed, *end = kept + (table->keep ? block.packed_most : 0);
     int64_t phases = 1;
     for (int64_t phase = 0; phase < phases; phase++) {
-        phases = mgpu_product_of(&product, table, samples, phase);
-        MGPU_NAME(multiply_batch)(&product, a, b, c, workspace);
+        phases = mgpu_product_of(&product, table, part->begin, part->end, phase, LANES / 2);
+        mgpu_take_share(&product, part, MGPU_ROWS_2, LANES);
+        int64_t members = product.members.end - product.members.begin, n = product.n.end - product.n.begin;
+        int64_t needed = members * product.bk.count * mgpu_round_up(n, LANES);
+        bool keep = needed > 0 && needed <= end - kept;
+        MGPU_NAME(multiply_batch)(&block, keep ? kept : NULL, part->first);
+        kept += keep ? needed : 0;
     }
 }
 
 #undef VECTOR
 #undef HALF
 #undef LANES
-#undef CHUNK
+#undef MASK
+#undef WORDS
+#undef FLOATS
 #undef LOAD
 #undef STORE
 #undef SPLAT
+#undef LOAD_PART
+#undef STORE_PART

@@ -37,7 +37,12 @@ void mgpu_counter_set(Counter *c, int64_t value)
 
 void mgpu_counter_wait(Counter *c, int64_t at_least)
 {
-    for (int i = 0; i < SPINS; i++) {
+    mgpu_counter_wait_spinning(c, at_least, SPINS);
+}
+
+void mgpu_counter_wait_spinning(Counter *c, int64_t at_least, int spins)
+{
+    for (int i = 0; i < spins; i++) {
         if (atomic_load(&c->value) >= at_least)
             return;
         pause_briefly();

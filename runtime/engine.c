@@ -16,8 +16,10 @@
  * is free when its turn comes, and a wait further back than that always holds. */
 #include "runtime/device.h"
 #include "runtime/internal.h"
+#include "runtime/profile.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,20 +33,27 @@ typedef struct LaneTable {
 } LaneTable;
 typedef struct PhaseTable {
     LaneTable *device;
+    void ***library;             /* [device][operation], once the device has prepared the phase; else NULL */
     int reporter;                /* the device whose report is collected; -1: the phase reports nothing */
 } PhaseTable;
 
-typedef struct Lane {
+typedef struct Lane Lane;
+typedef struct Worker { const Lane *lane; int thread; CrashGuard *guard; } Worker;
+struct Lane {
     Counter progress;
     Engine *engine;
     int device, lane;
     pthread_t thread;
-    void **argument;             /* of the kernel that is called */
+    DeviceCall *calls;           /* of the strip that runs, */
+    void **argument;             /* and their arguments */
+    int64_t *each;               /* parallel */
     const mgpu_op *op;           /* being executed, of this step and phase: for messages */
+    Worker *workers;             /* of a lane comp: the other threads of the device's team */
+    const mgpu_op **now;         /* [thread]: what each is at */
     const mgpu_phase *phase;
     int64_t number;
     int64_t input_wait_ns;       /* in this step */
-} Lane;
+};
 
 struct Engine {
     const mgpu_program *program;
@@ -60,7 +69,8 @@ struct Engine {
     Collect *collect;
     void *context;
     int64_t collected;
-    int ahead;
+    Profile *profile;            /* NULL: nobody asks */
+    int ahead, threads;          /* threads: that compute, of all devices */
 };
 
 static Work *work_of(Engine *e, int64_t number)
@@ -78,36 +88,58 @@ static Lane *lane_of(const Engine *e, int device, int lane)
     return &e->lanes[device * MGPU_LANES + lane];
 }
 
+/* how many of a lane's next operations run together */
+static int strip_length(const mgpu_device_phase *p, const int *order, int left)
+{
+    const mgpu_op *op = &p->ops[order[0]];
+    int count = 1;
+    while (op->verb == MGPU_CALL && count < left && p->ops[order[count]].verb == MGPU_CALL &&
+           p->ops[order[count]].strip == op->strip)
+        count++;
+    return count;
+}
+
 static int64_t finished(int64_t number)
 {
     return (number + 1) << PLACE_BITS;
 }
 
 /* ---- failures */
-static void describe(const Lane *l, char *text, size_t room)
+static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
 {
     Engine *e = l->engine;
     const mgpu_step *step = &work_of(e, l->number)->block[l->device];
-    const char *kernel = l->op->verb == MGPU_CALL ? e->program->kernels[l->op->target].name : "";
+    const char *kernel = op->verb == MGPU_CALL ? e->program->kernels[op->target].name : "";
     snprintf(text, room, "device %d, step %lld, phase %s, operation %s%s%s (%s, line %d)", l->device,
-             (long long)step->step, l->phase->name, l->op->id, *kernel ? " " : "", kernel, e->program->model_file, l->op->line);
+             (long long)step->step, l->phase->name, op->id, *kernel ? " " : "", kernel, e->program->model_file, op->line);
 }
 
 static _Noreturn void fail_at(const Lane *l, const char *what)
 {
     char place[400];
-    describe(l, place, sizeof place);
+    describe(l, l->op, place, sizeof place);
     mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", place, what);
+}
+
+static _Noreturn void say_crash_at(const Lane *l, const mgpu_op *op, int signal)
+{
+    if (!op)
+        mgpu_fail(MGPU_MACHINE_FAILED, "device %d: the runtime itself failed: %s", l->device, strsignal(signal));
+    char place[400];
+    describe(l, op, place, sizeof place);
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s failed: %s", place, strsignal(signal));
 }
 
 static void say_crash(void *context, int signal)
 {
     const Lane *l = context;
-    if (!l->op)
-        mgpu_fail(MGPU_MACHINE_FAILED, "device %d: the runtime itself failed: %s", l->device, strsignal(signal));
-    char place[400];
-    describe(l, place, sizeof place);
-    mgpu_fail(MGPU_MACHINE_FAILED, "%s failed: %s", place, strsignal(signal));
+    say_crash_at(l, l->op && l->op->verb == MGPU_CALL ? l->now[0] : l->op, signal);
+}
+
+static void say_crash_of_worker(void *context, int signal)
+{
+    const Worker *w = context;
+    say_crash_at(w->lane, w->lane->now[w->thread], signal);
 }
 
 /* ---- one operation */
@@ -124,21 +156,43 @@ static bool is_delayed(const mgpu_op *op)
     return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && op->access[0].slot < 0;
 }
 
-static void call_kernel(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
+/* a call's arguments, the next ones in `argument` */
+static DeviceCall call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, void **argument, int64_t *each,
+                          const mgpu_step **step)
 {
     Engine *e = l->engine;
     uint8_t *arena = e->kind->arena(e->devices[l->device]);
-    const mgpu_step *step = &work->block[l->device];
-    int count = 0;
+    DeviceCall call = {.kernel = &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         uint8_t *at = arena + access_offset(p, &op->access[i], l->number);
-        if (p->buffers[op->access[i].buffer].kind == MGPU_STEP)
-            step = (const void *)at;
-        else
-            l->argument[count++] = at;
+        uint8_t kind = p->buffers[op->access[i].buffer].kind;
+        if (kind == MGPU_STEP) {
+            *step = (const void *)at;
+            continue;
+        }
+        each[call.arguments] = kind == MGPU_WORKSPACE ? -1 : kind == MGPU_LOCAL ? p->buffers[op->access[i].buffer].each : 0;
+        call.own = call.own || each[call.arguments] != 0;
+        argument[call.arguments++] = at;
     }
-    e->kind->call(e->devices[l->device], &e->program->kernels[op->target], l->argument, step,
-                  e->plan->device[l->device].shard.capacity);
+    return call;
+}
+
+/* the calls of a strip: operations order[0 .. count) */
+static void run_strip(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
+{
+    Engine *e = l->engine;
+    DeviceStrip strip = {l->calls, count, &work->block[l->device], e->profile != NULL, p->ops[order[0]].chunk};
+    int64_t *each = l->each;
+    void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
+    for (int i = 0; i < count; i++) {
+        l->calls[i] = call_of(l, p, &p->ops[order[i]], argument, each, &strip.step);
+        l->calls[i].library = library[order[i]];
+        argument += l->calls[i].arguments;
+        each += l->calls[i].arguments;
+    }
+    e->kind->run(e->devices[l->device], &strip, l->now);
+    for (int i = 0; i < count && e->profile; i++)
+        mgpu_profile_add(e->profile, l->phase, l->device, order[i], l->calls[i].seconds);
 }
 
 /* samples of this device -> staging; the missing ones of a short step are copies of a real one */
@@ -235,18 +289,20 @@ static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p,
     }
 }
 
-static void execute(Lane *l, const mgpu_phase *phase, int operation)
+/* operations order[0 .. count): one, or the calls of a strip */
+static void execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
 {
     Engine *e = l->engine;
     const mgpu_device_phase *p = &phase->devices[l->device];
-    const mgpu_op *op = &p->ops[operation];
+    const mgpu_op *op = &p->ops[order[0]];
     Work *work = work_of(e, l->number);
     l->phase = phase;
     l->op = op;
-    for (int i = 0; i < op->wait_count; i++)
-        wait_for(l, &op->waits[i], p, &e->phases[phase - e->plan->phases].device[l->device]);
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < p->ops[order[k]].wait_count; i++)
+            wait_for(l, &p->ops[order[k]].waits[i], p, &e->phases[phase - e->plan->phases].device[l->device]);
     switch (op->verb) {
-    case MGPU_CALL: call_kernel(l, p, op, work); break;
+    case MGPU_CALL: run_strip(l, p, order, count, work); break;
     case MGPU_READ: read_batch(l, p, op, work); break;
     case MGPU_UPLOAD: upload(l, p, op, work); break;
     case MGPU_REDUCE: reduce(l, p, op); break;
@@ -263,7 +319,34 @@ static void settle(Lane *l, const mgpu_phase *before)
     const LaneTable *t = &l->engine->phases[before - l->engine->plan->phases].device[l->device];
     for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++)
         if (is_delayed(&before->devices[l->device].ops[t->order[i]]))
-            execute(l, before, t->order[i]);
+            execute(l, before, &t->order[i], 1);
+}
+
+/* ahead of a device's first step of a phase: what a library will compute there */
+static void prepare(Lane *l, const mgpu_phase *phase)
+{
+    Engine *e = l->engine;
+    const mgpu_device_phase *p = &phase->devices[l->device];
+    PhaseTable *t = &e->phases[phase - e->plan->phases];
+    const LaneTable *lanes = &t->device[l->device];
+    void **library = mgpu_allocate((size_t)p->op_count + 1, sizeof *library);
+    int begin = lanes->begin[MGPU_COMP], end = lanes->begin[MGPU_COMP + 1];
+    const mgpu_op **ops = mgpu_allocate((size_t)(end - begin) + 1, sizeof *ops);
+    void **found = mgpu_allocate((size_t)(end - begin) + 1, sizeof *found);
+    for (int i = begin, count; i < end; i += count) {
+        count = strip_length(p, lanes->order + i, end - i);
+        for (int k = 0; k < count; k++)
+            ops[k] = &p->ops[lanes->order[i + k]];
+        memset(found, 0, (size_t)count * sizeof *found);
+        if (ops[0]->verb == MGPU_CALL)
+            e->kind->prepare(e->devices[l->device], e->program->kernels, ops, count, found);
+        for (int k = 0; k < count; k++)
+            library[lanes->order[i + k]] = found[k];
+    }
+    e->kind->ready(e->devices[l->device]);
+    free(ops);
+    free(found);
+    t->library[l->device] = library;
 }
 
 static void run_step(Lane *l)
@@ -277,18 +360,19 @@ static void run_step(Lane *l)
         mgpu_counter_wait(&lane_of(e, l->device, MGPU_COMM)->progress, finished(number - 1));
     if (changed && l->lane == MGPU_COMM)
         mgpu_counter_wait(&lane_of(e, l->device, MGPU_COMP)->progress, finished(number - 1));
+    if (phase && l->lane == MGPU_COMP && !e->phases[phase - e->plan->phases].library[l->device])
+        prepare(l, phase);
     if (phase) {
         const LaneTable *t = &e->phases[phase - e->plan->phases].device[l->device];
-        for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++) {
-            if (!is_delayed(&phase->devices[l->device].ops[t->order[i]])) {
-                execute(l, phase, t->order[i]);
-            } else if (!changed) {
-                execute(l, phase, t->order[i]);
+        for (int i = t->begin[l->lane], count; i < t->begin[l->lane + 1]; i += count) {
+            count = strip_length(&phase->devices[l->device], t->order + i, t->begin[l->lane + 1] - i);
+            if (!is_delayed(&phase->devices[l->device].ops[t->order[i]]) || !changed) {
+                execute(l, phase, &t->order[i], count);
             } else if (owed) {
                 settle(l, before);
                 owed = false;
             }
-            mgpu_counter_set(&l->progress, (number << PLACE_BITS) + (i - t->begin[l->lane]) + 1);
+            mgpu_counter_set(&l->progress, (number << PLACE_BITS) + (i + count - t->begin[l->lane]));
         }
     }
     if (owed)
@@ -337,6 +421,7 @@ static void make_tables(Engine *e)
     for (int k = 0; k < e->plan->phase_count; k++) {
         PhaseTable *t = &e->phases[k];
         t->device = mgpu_allocate((size_t)e->plan->devices, sizeof *t->device);
+        t->library = mgpu_allocate((size_t)e->plan->devices, sizeof *t->library);
         t->reporter = -1;
         for (int d = e->plan->devices - 1; d >= 0; d--) {
             const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
@@ -359,23 +444,65 @@ static void make_tables(Engine *e)
     }
 }
 
+static void enter_worker(void *context, int thread)
+{
+    Lane *l = context;
+    Worker *w = &l->workers[thread];
+    char name[16];
+    snprintf(name, sizeof name, "d%d.comp%d", l->device % 10000, thread % 1000);
+    pthread_setname_np(pthread_self(), name);
+    *w = (Worker){.lane = l, .thread = thread};
+    w->guard = mgpu_guard_begin(say_crash_of_worker, w);
+}
+
+static void leave_worker(void *context, int thread)
+{
+    const Lane *l = context;
+    mgpu_guard_end(l->workers[thread].guard);
+}
+
+/* Device d's share of the threads. They stay on cores of their own if there is one for each and none is left over. */
+static TeamPlan team_of(const Engine *e, int d, int *cores)
+{
+    int devices = e->plan->devices, count = 0;
+    int64_t threads = e->threads > devices ? e->threads : devices;
+    int64_t first = threads * d / devices, end = threads * (d + 1) / devices;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+    for (int core = 0; known && core < CPU_SETSIZE; core++)
+        if (CPU_ISSET((size_t)core, &set)) {
+            if (count >= first && count < end)
+                cores[count - first] = core;
+            count++;
+        }
+    return (TeamPlan){.threads = (int)(end - first), .cores = threads == count ? cores : NULL, .spin = threads <= count,
+                      .enter = enter_worker, .leave = leave_worker, .context = lane_of(e, d, MGPU_COMP)};
+}
+
 static void open_devices(Engine *e)
 {
     e->kind = mgpu_device_kind(e->plan->kind);
     if (!e->kind)
         mgpu_fail(MGPU_MACHINE_FAILED, "this program's runtime drives no devices of the kind '%s'", e->plan->kind);
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
+    int *cores = mgpu_allocate((size_t)(e->threads > e->plan->devices ? e->threads : e->plan->devices), sizeof *cores);
     for (int d = 0; d < e->plan->devices; d++) {
         const mgpu_device *device = &e->plan->device[d];
-        e->devices[d] = e->kind->open(d, device->arena_bytes, device->staging_bytes);
+        TeamPlan team = team_of(e, d, cores);
+        Lane *comp = lane_of(e, d, MGPU_COMP);
+        comp->workers = mgpu_allocate((size_t)team.threads, sizeof *comp->workers);
+        comp->now = mgpu_allocate((size_t)team.threads, sizeof *comp->now);
+        int64_t bytes = device->arena_bytes + (team.threads - 1) * device->work_bytes;
+        e->devices[d] = e->kind->open(device, &team);
         if (!e->devices[d])
             mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
-                      "or more devices with the same batch, need less", d, (long long)device->arena_bytes,
-                      (long long)device->staging_bytes);
-        if (e->kind->arena_bytes(e->devices[d]) != device->arena_bytes)
-            mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %lld bytes were predicted, %lld allocated", d,
-                      (long long)device->arena_bytes, (long long)e->kind->arena_bytes(e->devices[d]));
+                      "or more devices with the same batch, need less", d, (long long)bytes, (long long)device->staging_bytes);
+        if (e->kind->arena_bytes(e->devices[d]) != bytes)
+            mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %lld bytes were predicted, %lld allocated", d, (long long)bytes,
+                      (long long)e->kind->arena_bytes(e->devices[d]));
     }
+    free(cores);
 }
 
 static void make_records(Engine *e)
@@ -391,15 +518,29 @@ static void make_records(Engine *e)
     }
 }
 
-static void start_lanes(Engine *e)
+/* the most calls in a strip, and the most arguments of one */
+static void measure_strips(const Engine *e, int *calls, int *arguments)
 {
-    int most = 0;
+    *calls = *arguments = 1;
     for (int k = 0; k < e->plan->phase_count; k++)
         for (int d = 0; d < e->plan->devices; d++) {
             const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
-            for (int i = 0; i < p->op_count; i++)
-                most = p->ops[i].read_count + p->ops[i].write_count > most ? p->ops[i].read_count + p->ops[i].write_count : most;
+            const LaneTable *t = &e->phases[k].device[d];
+            for (int i = t->begin[MGPU_COMP], count; i < t->begin[MGPU_COMP + 1]; i += count) {
+                int sum = 0;
+                count = strip_length(p, t->order + i, t->begin[MGPU_COMP + 1] - i);
+                for (int c = i; c < i + count; c++)
+                    sum += p->ops[t->order[c]].read_count + p->ops[t->order[c]].write_count;
+                *calls = count > *calls ? count : *calls;
+                *arguments = sum > *arguments ? sum : *arguments;
+            }
         }
+}
+
+static void make_lanes(Engine *e)
+{
+    int calls, arguments;
+    measure_strips(e, &calls, &arguments);
     size_t count = (size_t)e->plan->devices * MGPU_LANES;
     e->lanes = aligned_alloc(_Alignof(Lane), count * sizeof(Lane));
     if (!e->lanes)
@@ -410,15 +551,24 @@ static void start_lanes(Engine *e)
         l->engine = e;
         l->device = (int)i / MGPU_LANES;
         l->lane = (int)i % MGPU_LANES;
-        l->argument = mgpu_allocate((size_t)most, sizeof(void *));
+        if (l->lane == MGPU_COMP) {
+            l->argument = mgpu_allocate((size_t)arguments, sizeof(void *));
+            l->each = mgpu_allocate((size_t)arguments, sizeof *l->each);
+            l->calls = mgpu_allocate((size_t)calls, sizeof *l->calls);
+        }
         atomic_init(&l->progress.value, finished(0));
     }
+}
+
+static void start_lanes(Engine *e)
+{
+    size_t count = (size_t)e->plan->devices * MGPU_LANES;
     for (size_t i = 0; i < count; i++)
         if (pthread_create(&e->lanes[i].thread, NULL, drive, &e->lanes[i]) != 0)
             mgpu_fail(MGPU_MACHINE_FAILED, "thread %zu of %zu cannot be started", i + 1, count);
 }
 
-Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, Collect *collect, void *context)
+Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, int threads, Collect *collect, void *context)
 {
     mgpu_check_plan(program, plan);
     Engine *e = aligned_alloc(_Alignof(Engine), sizeof *e);
@@ -429,8 +579,10 @@ Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, Col
     e->plan = plan;
     e->collect = collect;
     e->context = context;
+    e->threads = threads;
     e->ahead = MGPU_AHEAD;
     make_tables(e);
+    make_lanes(e);
     open_devices(e);
     make_records(e);
     e->reduction = mgpu_reduction_open(plan->devices);
@@ -445,15 +597,22 @@ void mgpu_engine_close(Engine *e)
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
         pthread_join(e->lanes[i].thread, NULL);
         free(e->lanes[i].argument);
+        free(e->lanes[i].each);
+        free(e->lanes[i].calls);
     }
-    for (int d = 0; d < e->plan->devices; d++)
+    for (int d = 0; d < e->plan->devices; d++) {
         e->kind->close(e->devices[d]);
+        free(lane_of(e, d, MGPU_COMP)->workers);
+        free(lane_of(e, d, MGPU_COMP)->now);
+    }
     for (int k = 0; k < e->plan->phase_count; k++) {
         for (int d = 0; d < e->plan->devices; d++) {
             free(e->phases[k].device[d].order);
             free(e->phases[k].device[d].place);
+            free(e->phases[k].library[d]);
         }
         free(e->phases[k].device);
+        free(e->phases[k].library);
     }
     for (int i = 0; i < MGPU_RING; i++) {
         free(e->ring[i].index);
@@ -537,6 +696,11 @@ void mgpu_engine_drain(Engine *e)
 void mgpu_engine_set_ahead(Engine *e, int steps)
 {
     e->ahead = steps < 2 ? 2 : steps > MGPU_AHEAD ? MGPU_AHEAD : steps;
+}
+
+void mgpu_engine_set_profile(Engine *e, Profile *profile)
+{
+    e->profile = profile;
 }
 
 int64_t mgpu_engine_arena_bytes(const Engine *e, int device)

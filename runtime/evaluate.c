@@ -18,7 +18,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     if (access(path, R_OK) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s: train first, or name them with --init FILE or --resume DIR", path);
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
-    Engine *engine = mgpu_engine_open(program, plan, collect, context);
+    Engine *engine = mgpu_engine_open(program, plan, o->threads, collect, context);
     *feed = (Feed){.program = program, .plan = plan, .setting = o->setting, .engine = engine, .seed = o->seed, .total_steps = 1,
                    .steps_per_epoch = 1};
     mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);

@@ -20,6 +20,8 @@ static const char OPTIONS[] =
     "  --steps N          steps instead of epochs, likewise\n"
     "  --stop-after N     save and end when N steps are done, to go on later with --resume\n"
     "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2)\n"
+    "  --threads N        that compute, all devices together; default: the cores that the process may use, at most\n"
+    "                     OMP_NUM_THREADS\n"
     "  --seed N           of the initial weights, the order of samples and all random numbers\n"
     "  --set NAME=VALUE   a setting of the train block, such as lr=0.05; `info` lists them\n"
     "  --init FILE        begin with the weights of a safetensors file\n"
@@ -40,6 +42,7 @@ static const char OPTIONS[] =
     "  --steps N          steps that are timed (20)\n"
     "  --warmup N         steps before them (3)\n"
     "  --json             one line of JSON\n"
+    "  --profile          so many further steps, and how long each operation takes\n"
     "\n"
     "  --version, --help\n"
     "\n"
@@ -100,7 +103,6 @@ static void print_memory(const mgpu_program *p)
 
 int mgpu_info(const mgpu_program *p, const Options *o)
 {
-    (void)o;
     printf("model       %s (%s)\n", p->name, p->model_file);
     printf("compiled    by mgpuc %s, interface %d%s%s\n", MGPU_VERSION, p->interface, p->command && *p->command ? ": " : "",
            p->command ? p->command : "");
@@ -114,6 +116,9 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     else
         printf("epochs      %lld\n", (long long)p->epochs);
     printf("seed        %llu\n", (unsigned long long)p->seed);
+    char threads[200];
+    mgpu_used_threads(o, mgpu_choose_plan(p, o)->devices, threads, sizeof threads);
+    printf("threads     %s\n", threads);
     puts("\ninputs");
     for (int i = 0; i < p->input_count; i++) {
         printf("  %s: ", p->inputs[i].tensor.name);

@@ -44,6 +44,7 @@ typedef struct Counter {
 } Counter;
 void mgpu_counter_set(Counter *, int64_t value);
 void mgpu_counter_wait(Counter *, int64_t at_least);
+void mgpu_counter_wait_spinning(Counter *, int64_t at_least, int spins); /* looks so often before it sleeps */
 
 /* ---- crash.c: if the calling thread crashes before guard_end, `say` is called, which ends the program */
 typedef struct CrashGuard CrashGuard;
@@ -75,7 +76,8 @@ typedef struct Options {
     const char *data, *init, *save, *resume, *log, *output, *devices;
     int64_t epochs, steps, warmup, stop_after; /* -1: not given */
     uint64_t seed;
-    bool seed_given, shuffle, evaluate, write, json;
+    int threads;                             /* that compute, of all devices: what may be used, unless given */
+    bool seed_given, threads_given, shuffle, evaluate, write, json, profile;
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
     const char **operands; int operand_count;/* after the command */
     double began;                            /* when main began */
@@ -83,6 +85,18 @@ typedef struct Options {
 void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); /* ends the program for --help, --version */
 const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const Options *);
 void mgpu_print_help(const mgpu_program *, const char *name, FILE *);           /* help.c */
+
+/* ---- cores.c: how many threads compute */
+enum { MGPU_MOST_THREADS = 1024 };
+int *mgpu_cores_allowed(int *count);                     /* the cores of the process's affinity; the caller frees */
+int mgpu_cores_available(char *why, size_t room);        /* at least 1; why: "2 cores", "2 of 8 cores (...)" */
+/* processors that the control group of the process may use, infinite if nothing limits them; root: /sys/fs/cgroup,
+ * membership: /proc/self/cgroup */
+double mgpu_cgroup_limit(const char *root, const char *membership);
+int mgpu_omp_threads(const char *value);                 /* of OMP_NUM_THREADS; -1: it is no number of threads */
+int mgpu_default_threads(const char *program);           /* the cores, at most OMP_NUM_THREADS */
+/* of a run on so many devices, and in words: "2 threads on 2 cores" */
+int mgpu_used_threads(const Options *, int devices, char *text, size_t room);
 
 /* ---- input.c, idx.c, npy.c */
 typedef struct Array {         /* what a file holds: samples of one shape, elements in this machine's byte order */
@@ -142,7 +156,8 @@ typedef struct Work {                   /* one step of the run: one phase on all
 typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */
 
 typedef struct Engine Engine;
-Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, Collect *, void *context);
+/* threads: that compute, shared by the devices; each has one at least */
+Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, int threads, Collect *, void *context);
 void mgpu_engine_close(Engine *);
 const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
@@ -150,6 +165,8 @@ void mgpu_engine_post(Engine *);
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
 void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
 int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
+typedef struct Profile Profile;        /* profile.h */
+void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
 /* of a drained engine: a variable as it lies in memory; random inputs in all slots (bench) */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);

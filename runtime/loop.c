@@ -163,7 +163,7 @@ static void read_position(Run *run)
 static void open_engine(Run *run)
 {
     const Options *o = run->options;
-    run->engine = mgpu_engine_open(run->program, run->plan, collect, run);
+    run->engine = mgpu_engine_open(run->program, run->plan, run->options->threads, collect, run);
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = o->setting, .engine = run->engine, .seed = run->at.seed,
                        .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);

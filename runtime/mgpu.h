@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 1  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 2  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 enum { MGPU_BOOL, MGPU_U8, MGPU_I8, MGPU_U16, MGPU_I16, MGPU_U32, MGPU_I32, MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64 };
@@ -28,28 +28,58 @@ typedef struct mgpu_step {
     double setting[MGPU_MAX_SETTINGS]; /* by the program's table of settings; NaN: not given */
 } mgpu_step;
 
-/* A kernel: arguments are the tensors that it reads, those that it writes, then its workspace; n = samples at full
- * shape (the device's capacity). */
-typedef void mgpu_kernel_function(void *const *argument, const mgpu_step *step, int64_t n);
-typedef struct mgpu_kernel { const char *name; mgpu_kernel_function *run; int line; } mgpu_kernel;
+/* A kernel is run by a device's team of threads: each call does a part of its work. Arguments are the tensors that it
+ * reads, those that it writes, then the workspace of the calling thread. */
+typedef struct mgpu_part {
+    int64_t samples;      /* at full shape: the device's capacity */
+    int64_t begin, end;   /* MGPU_SPLIT_SAMPLES: of the samples; MGPU_SPLIT_RANGE: of the kernel's extent; else 0 and 1 */
+    int thread, threads;  /* who calls, of how many */
+    bool first;           /* the thread's first call of this kernel in this operation: its sums begin at 0 */
+    int64_t stride;       /* bytes from one thread's workspace to that of the next */
+} mgpu_part;
+typedef void mgpu_kernel_function(void *const *argument, const mgpu_step *step, const mgpu_part *part);
+
+enum {
+    MGPU_SPLIT_NONE,      /* one thread does all */
+    MGPU_SPLIT_SAMPLES,   /* any samples, in any number of calls, each sample once: it touches the elements of these samples
+                           * alone in tensors that have samples, and writes no others but its workspace */
+    MGPU_SPLIT_RANGE,     /* any part of [0, extent), each once; parts begin at multiples of `grain` */
+    MGPU_SPLIT_TEAM       /* every thread calls it once; it divides the work by `thread` and `threads` */
+};
+typedef struct mgpu_kernel {
+    const char *name;
+    mgpu_kernel_function *run;
+    mgpu_kernel_function *finish; /* NULL; else one thread calls it when all parts are done: argument[] is that of thread 0,
+                                   * and the partial sums lie in the workspaces of all */
+    int line;                     /* in the model */
+    uint8_t split;
+    int64_t extent, grain;        /* MGPU_SPLIT_RANGE */
+    const struct mgpu_contraction *product; /* NULL; else what `run` computes: a library may do it instead */
+} mgpu_kernel;
 
 enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_HOST, MGPU_LANES };
 enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_REDUCE, MGPU_REPORT, MGPU_FETCH };
-enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, MGPU_OUTPUT, MGPU_TEMPORARY, MGPU_BUCKET, MGPU_WORKSPACE };
+enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, MGPU_OUTPUT, MGPU_TEMPORARY, MGPU_BUCKET, MGPU_WORKSPACE,
+       MGPU_LOCAL /* room for the samples of one chunk of a thread */ };
 
 typedef struct mgpu_buffer {
     const char *name;
     uint8_t kind;
     int64_t offset, bytes, slot_bytes; /* slot_bytes: bytes rounded up to the alignment */
     int slots, index;                  /* index: of the input, variable or output; -1 */
+    int64_t each;                      /* MGPU_LOCAL: bytes of one sample */
 } mgpu_buffer;
 /* byte `begin` of slot (step + slot) mod slots of a buffer; `end` is for checks and messages */
 typedef struct mgpu_access { int buffer, slot; int64_t begin, end; } mgpu_access;
 typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in this phase; `back` steps ago */
 
+/* Calls that follow each other and have the same `strip` run without a barrier of the team between them: each thread
+ * takes `chunk` of its samples at a time through all of them. */
 typedef struct mgpu_op {
     const char *id;
     uint8_t lane, verb;
+    int strip;
+    int64_t chunk;
     int target;                        /* kernel, collective or output */
     int read_count, write_count, wait_count;
     const mgpu_access *access;         /* reads, then writes */
@@ -79,6 +109,7 @@ typedef struct mgpu_shard { int64_t first, share, capacity; } mgpu_shard; /* sam
 typedef struct mgpu_device {
     mgpu_shard shard;
     int64_t arena_bytes, staging_bytes;
+    int64_t work_bytes;                /* the last of the arena: workspaces. Threads 1, 2 ... have theirs behind the arena */
     const int64_t *variable_offset;    /* of every variable, in the arena */
 } mgpu_device;
 
@@ -92,7 +123,7 @@ typedef struct mgpu_plan {
     const char *schedule;              /* the text that `schedule` prints */
 } mgpu_plan;
 
-enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR };
+enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR, MGPU_ROUNDED /* a copy: never saved */ };
 typedef struct mgpu_tensor { const char *name; uint8_t dtype; int rank; int64_t extent[MGPU_MAX_RANK]; } mgpu_tensor;
 typedef struct mgpu_variable {
     mgpu_tensor tensor;                /* shape as saved */
@@ -100,6 +131,7 @@ typedef struct mgpu_variable {
     uint8_t kind;
     bool replicated;                   /* ACCUMULATOR: the same on every device; false: each device holds a part of the sum */
 } mgpu_variable;
+typedef struct mgpu_copy { int copy, master; } mgpu_copy; /* two variables of one shape and order: one in full, one MGPU_ROUNDED */
 typedef struct mgpu_input { mgpu_tensor tensor; int64_t classes, ignore, other; } mgpu_input; /* classes 0: not a class */
 typedef struct mgpu_column { int input; const char *path; int line; } mgpu_column;
 typedef struct mgpu_set { const char *name, *reader; const mgpu_column *columns; int column_count; } mgpu_set;
@@ -113,6 +145,7 @@ typedef struct mgpu_program {
     uint64_t seed;
     const mgpu_kernel *kernels;     int kernel_count;
     const mgpu_variable *variables; int variable_count;
+    const mgpu_copy *copies;        int copy_count; /* made again where their masters are loaded */
     const mgpu_input *inputs;       int input_count;
     const mgpu_tensor *outputs;     int output_count;
     const mgpu_set *sets;           int set_count;

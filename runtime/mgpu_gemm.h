@@ -9,17 +9,17 @@
 #ifndef MGPU_GEMM_H
 #define MGPU_GEMM_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "mgpu.h"
 
 enum {
     MGPU_AXES = 9,     /* in one of batch, M, N, K: eight of a tensor and the samples */
     MGPU_WINDOWS = 7,
     MGPU_SAMPLES = -1, /* as an extent: the samples of the call */
-    /* the largest block, whatever the instruction set, because the compiler places the workspace before anybody knows
-     * where the program will run: rows and columns of C, terms of the sum, bytes of the packed blocks */
-    MGPU_BLOCK_M = 512, MGPU_BLOCK_N = 512, MGPU_BLOCK_K = 320, MGPU_BLOCK_MOST = 512,
-    MGPU_BLOCK_A_BYTES = 256 * 1024, MGPU_BLOCK_B_BYTES = 512 * 1024, MGPU_BLOCK_C_BYTES = 1024 * 1024
+    /* the largest blocks, whatever the instruction set, because the compiler places the workspace before anybody knows
+     * where the program will run: columns of C, rows of A, terms of the sum; bytes of C that are worked on */
+    MGPU_BLOCK_N = 512, MGPU_BLOCK_ROWS = 512, MGPU_BLOCK_TERMS = 4608, MGPU_BLOCK_C_BYTES = 1024 * 1024,
+    /* good sizes of the parts of the workspace: a copy of a block of A, sums that do not go straight to C, packed B */
+    MGPU_COPY_BYTES = 512 * 1024, MGPU_SUMS_BYTES = 256 * 1024, MGPU_PACKED_BYTES = 512 * 1024
 };
 
 typedef struct mgpu_axis {
@@ -36,19 +36,39 @@ typedef struct mgpu_window {
     int64_t spread;       /* positions that are no multiple of it hold 0 */
 } mgpu_window;
 
+/* What the windows of a convolution are, for a library that knows convolutions:
+ *     y[p, (g, o)] = sum over k, c of x'[stride p + dilation k - before, (g, c)] w[(g, o), c, k]
+ * x' is x with spread - 1 zeros between neighbours. Strides are in elements, as everywhere. */
+typedef struct mgpu_convolution {
+    bool weight;          /* the result is w, of x and (the gradient of) y; else y, of x and w: arguments 0, 1 -> 2 */
+    int dims;             /* 1 to 3: more are not described */
+    int64_t groups, in, out;                         /* channels of one group */
+    int64_t x[3], w[3], y[3];                        /* extents: places, taps, places */
+    int64_t stride[3], dilation[3], before[3], spread[3];
+    int64_t x_stride[5], w_stride[5], y_stride[5];   /* x, y: sample, channel, places; w: (g, o), c, taps */
+} mgpu_convolution;
+
 typedef struct mgpu_contraction {
     int batch, m, n, k;   /* numbers of axes; they follow each other in `axis` */
     const mgpu_axis *axis;
     int windows;
-    const mgpu_window *window;
-    bool gather_b;        /* the windows move over B, else over A */
-    bool rows;            /* pack A as rows, else as columns */
+    const mgpu_window *window; /* they move over A */
+    const mgpu_convolution *convolution; /* NULL: not one, or one of more than three dimensions */
     int64_t a, b;         /* the operands' first elements */
+    bool swapped;         /* A is argument[1], B is argument[0]; else the other way round */
+    uint8_t type;         /* MGPU_F32 or MGPU_F64: of the sums, and of the tensors but those that are */
+    bool bf16_a, bf16_b, bf16_c;
+    int64_t copy, sums, packed; /* bytes of the workspace, multiples of 64: for a copy of a block of A (0: A is read in
+                           * place), for sums that do not go straight to C (0: all do), for B in vectors along N */
+    bool keep;            /* there is room for all of B, which stays packed between the calls of an operation */
 } mgpu_contraction;
 
-/* Every element of c is written, nothing outside the operands is touched. workspace: MGPU_BLOCK_A_BYTES +
- * MGPU_BLOCK_B_BYTES, or less where the table's m, n and k need less. The order of additions depends on the table, the
- * number of samples and the instruction set alone. */
-void mgpu_contract_f32(const mgpu_contraction *, const void *a, const void *b, void *c, void *workspace, int64_t samples);
-void mgpu_contract_f64(const mgpu_contraction *, const void *a, const void *b, void *c, void *workspace, int64_t samples);
+/* argument: the operands, C, and the thread's workspace: copy + sums + packed bytes. Every element of C that the part covers is written, nothing outside the operands is
+ * touched. The order of additions depends on the table, the part and the instruction set alone.
+ *
+ * Where the samples are an axis of C, mgpu_contract computes samples [begin, end) of it (MGPU_SPLIT_SAMPLES); else the
+ * share of `thread` among `threads` (MGPU_SPLIT_TEAM). mgpu_contract_team computes the share of `thread` among `threads`
+ * of samples [begin, end) in both cases: for fewer samples than threads. Shares of a team never overlap. */
+void mgpu_contract(const mgpu_contraction *, void *const *argument, const mgpu_part *);
+void mgpu_contract_team(const mgpu_contraction *, void *const *argument, const mgpu_part *);
 #endif

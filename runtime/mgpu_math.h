@@ -28,6 +28,17 @@ static inline uint32_t mgpu_bits_of(float v)
     return bits;
 }
 
+/* bfloat16: the upper half of a float; to the nearest, ties to even; NaN stays NaN */
+typedef uint16_t mgpu_bf16;
+
+static inline float mgpu_from_bf16(mgpu_bf16 v) { return mgpu_float_of((uint32_t)v << 16); }
+
+static inline mgpu_bf16 mgpu_to_bf16(float v)
+{
+    uint32_t bits = mgpu_bits_of(v), nearest = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
+    return (mgpu_bf16)(v != v ? bits >> 16 | 0x40u : nearest);
+}
+
 /* to the nearest whole number, |v| < 2^22 */
 static inline float mgpu_round(float v) { return (v + 12582912.0f) - 12582912.0f; }
 
@@ -36,10 +47,11 @@ static inline float mgpu_power_of_two(int32_t k) { return mgpu_float_of((uint32_
 
 /* ---- float: exponential and logarithm */
 
-/* 0 below -104, inf above 89 */
+/* 0 below -104 (masked elements: not by way of denormals, which are slow), inf above 89 */
 static inline float mgpu_expf(float v)
 {
-    float x = v < -104.0f ? -104.0f : v > 89.0f ? 89.0f : v;
+    bool none = v < -104.0f;
+    float x = none ? 0.0f : v > 89.0f ? 89.0f : v;
     float k = mgpu_round(x * 1.44269504f);
     float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
     float p = 1.9875691500e-4f;
@@ -51,6 +63,7 @@ static inline float mgpu_expf(float v)
     p = (p * r) * r + r + 1.0f;
     int32_t whole = (int32_t)k, half = whole >> 1; /* in two steps: denormal results, and 2^128 */
     float y = p * mgpu_power_of_two(half) * mgpu_power_of_two(whole - half);
+    y = none ? 0.0f : y;
     return v != v ? v : y;
 }
 
@@ -266,6 +279,13 @@ static inline double mgpu_sin_double(double a) { return sin(a); }
 static inline double mgpu_cos_double(double a) { return cos(a); }
 static inline double mgpu_tanh_double(double a) { return tanh(a); }
 static inline double mgpu_erf_double(double a) { return erf(a); }
+/* 1 / v, to multiply with: as large as a float can be, where it were larger, so that 0 / v is 0 for every v but 0 */
+static inline float mgpu_inverse(float v)
+{
+    float inverse = 1.0f / v;
+    return v != 0.0f && (inverse > 3.40282347e+38f || inverse < -3.40282347e+38f) ? v < 0.0f ? -3.40282347e+38f : 3.40282347e+38f : inverse;
+}
+
 static inline float mgpu_absf(float a) { return fabsf(a); }
 static inline float mgpu_floorf(float a) { return floorf(a); }
 static inline float mgpu_sqrtf(float a) { return sqrtf(a); }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 typedef enum OptionId {
-    OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_RESUME, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_WARMUP, OPTION_JSON, OPTION_VERSION,
+    OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
+    OPTION_RESUME, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
@@ -22,6 +22,7 @@ static const OptionInfo OPTIONS[] = {
     {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
     {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},
     {"--devices", OPTION_DEVICES, true, ANY},
+    {"--threads", OPTION_THREADS, true, TRAIN | EVAL | PREDICT | INFO | BENCH},
     {"--seed", OPTION_SEED, true, TRAIN | BENCH | EVAL | PREDICT},
     {"--set", OPTION_SET, true, TRAIN | EVAL | PREDICT | BENCH},
     {"--init", OPTION_INIT, true, TRAIN | EVAL | PREDICT},
@@ -35,6 +36,7 @@ static const OptionInfo OPTIONS[] = {
     {"-o", OPTION_OUTPUT, true, PREDICT},
     {"--warmup", OPTION_WARMUP, true, BENCH},
     {"--json", OPTION_JSON, false, BENCH},
+    {"--profile", OPTION_PROFILE, false, BENCH},
     {"--version", OPTION_VERSION, false, ANY},
     {"--help", OPTION_HELP, false, ANY},
     {"-h", OPTION_HELP, false, ANY},
@@ -55,6 +57,14 @@ static int64_t whole_number(const char *option, const char *text, int64_t least)
     if (end == text || *end || errno || n < least)
         mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number, at least %lld, not '%s'", option, (long long)least, text);
     return n;
+}
+
+static int thread_count(const char *option, const char *text)
+{
+    int64_t n = whole_number(option, text, 1);
+    if (n > MGPU_MOST_THREADS)
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number, at most %d, not '%s'", option, MGPU_MOST_THREADS, text);
+    return (int)n;
 }
 
 static uint64_t read_seed(const char *option, const char *text)
@@ -158,6 +168,10 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_STEPS: o->steps = whole_number(option->name, value, 1); break;
     case OPTION_STOP_AFTER: o->stop_after = whole_number(option->name, value, 1); break;
     case OPTION_DEVICES: o->devices = value; break;
+    case OPTION_THREADS:
+        o->threads = thread_count(option->name, value);
+        o->threads_given = true;
+        break;
     case OPTION_SEED:
         o->seed = read_seed(option->name, value);
         o->seed_given = true;
@@ -173,6 +187,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_OUTPUT: o->output = value; break;
     case OPTION_WARMUP: o->warmup = whole_number(option->name, value, 0); break;
     case OPTION_JSON: o->json = true; break;
+    case OPTION_PROFILE: o->profile = true; break;
     case OPTION_VERSION:
         printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);
         exit(0);
@@ -243,6 +258,8 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
         apply(o, p, option, value);
     }
     check_together(o);
+    if (!o->threads_given)
+        o->threads = mgpu_default_threads(o->program);
 }
 
 /* ---- which plan */

@@ -1,8 +1,8 @@
-/* mutation_test SCHEDULE... [--mutants N] [--seed S]: the verifier against the oracle.
+/* mutation_test SCHEDULE... [--each N] [--seed S]: the verifier against the oracle.
  *
- * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants in all, as many of each kind
- * (at least 100): what the verifier accepts must be equivalent, says the oracle; what it rejects although it is
- * equivalent counts as conservative, and one rejected per kind at least must be truly wrong.
+ * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants of each kind (at least 100):
+ * what the verifier accepts must be equivalent, says the oracle; what it rejects although it is equivalent counts as
+ * conservative, and one rejected per kind at least must be truly wrong.
  * Out: a table, and ok or not ok lines.
  *
  * Compiler memory is never freed, so mutants are made and judged in processes of their own, CHUNK at a time. */
@@ -159,20 +159,20 @@ static bool judge_kind(Example *examples, int example_count, Mutation kind, int 
 int main(int argc, char **argv)
 {
     Example *examples = NULL;
-    int example_count = 0, mutants = 2000;
+    int example_count = 0, each = 250;
     uint64_t seed = 1;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--mutants") == 0 && i + 1 < argc)
-            mutants = atoi(argv[++i]);
+        if (strcmp(argv[i], "--each") == 0 && i + 1 < argc)
+            each = atoi(argv[++i]);
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             seed = strtoull(argv[++i], NULL, 10);
         else if (argv[i][0] == '-')
-            fail(2, "usage: mutation_test SCHEDULE... [--mutants N] [--seed S]");
+            fail(2, "usage: mutation_test SCHEDULE... [--each N] [--seed S]");
         else
             add_examples(&examples, &example_count, argv[i]);
     }
-    if (!example_count || mutants < 1)
-        fail(2, "usage: mutation_test SCHEDULE... [--mutants N] [--seed S]");
+    if (!example_count || each < 1)
+        fail(2, "usage: mutation_test SCHEDULE... [--each N] [--seed S]");
     bool good = true;
     Random random = {seed};
     for (int i = 0; i < example_count; i++) {
@@ -182,12 +182,12 @@ int main(int argc, char **argv)
     }
     if (!good)
         return 1;
-    int each = (mutants + MUTATIONS - 1) / MUTATIONS;
+    each = each < LEAST ? LEAST : each;
     Tally all = {0};
     printf("# kind               mutants rejected equivalent conservative\n");
     for (int kind = 0; kind < MUTATIONS; kind++) {
         Tally t = {0};
-        good = judge_kind(examples, example_count, (Mutation)kind, each < LEAST ? LEAST : each, seed, &t) && good;
+        good = judge_kind(examples, example_count, (Mutation)kind, each, seed, &t) && good;
         all.mutants += t.mutants;
         all.rejected += t.rejected;
         all.equivalent += t.equivalent;
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
         all.wrong += t.wrong;
     }
     printf("%s all: %d mutants: %d rejected (%d of them equivalent) + %d equivalent, %d accepted although they are wrong\n",
-           all.wrong || all.mutants < mutants ? "not ok" : "ok", all.mutants, all.rejected, all.conservative, all.equivalent,
+           all.wrong || all.mutants < each * MUTATIONS ? "not ok" : "ok", all.mutants, all.rejected, all.conservative, all.equivalent,
            all.wrong);
-    return good && !all.wrong && all.mutants >= mutants ? 0 : 1;
+    return good && !all.wrong && all.mutants >= each * MUTATIONS ? 0 : 1;
 }

@@ -6,8 +6,10 @@
 
 #include <string.h>
 
-const char *const MUTATION_NAME[MUTATIONS] = {"drop_wait",      "swap_neighbours",   "shift_buffer", "shrink_buffer",
-                                              "change_samples", "change_collective", "wrong_slot",   "wrong_step"};
+const char *const MUTATION_NAME[MUTATIONS] = {
+    "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
+    "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "drop_later_wait",
+    "add_wait"};
 
 /* ---- copies */
 
@@ -103,10 +105,36 @@ static const char *op_name(const Change *c, int op)
     return format("d%d.%s", c->device, c->d->ops[op].id);
 }
 
-static bool drop_wait(Change *c)
+/* the call before this one, in its lane; -1: none */
+static int call_before(const Change *c, const ScheduledOp *op)
+{
+    int o = (int)(op - c->d->ops) - 1;
+    while (op->verb == VERB_CALL && o >= 0 && c->d->ops[o].verb != VERB_CALL)
+        o--;
+    return op->verb == VERB_CALL ? o : -1;
+}
+
+static bool follows_in_strip(const Change *c, const ScheduledOp *op)
+{
+    int before = call_before(c, op);
+    return before >= 0 && c->d->ops[before].strip == op->strip;
+}
+
+static bool begins_next_strip(const Change *c, const ScheduledOp *op)
+{
+    int before = call_before(c, op);
+    return before >= 0 && c->d->ops[before].strip != op->strip;
+}
+
+static bool follows_and_waits(const Change *c, const ScheduledOp *op)
+{
+    return op->wait_count > 0 && follows_in_strip(c, op);
+}
+
+static bool drop_wait_of(Change *c, bool (*fits)(const Change *, const ScheduledOp *))
 {
     int o;
-    if (!pick_op(c, waits_for_something, &o))
+    if (!pick_op(c, fits, &o))
         return false;
     ScheduledOp *op = &c->d->ops[o];
     int w = random_below(c->random, op->wait_count);
@@ -115,11 +143,26 @@ static bool drop_wait(Change *c)
     return true;
 }
 
+static bool drop_wait(Change *c)
+{
+    return drop_wait_of(c, waits_for_something);
+}
+
+static bool drop_later_wait(Change *c)
+{
+    return drop_wait_of(c, follows_and_waits);
+}
+
+/* strips stay where they are: calls change theirs with their places */
 static void swap_ops(Change *c, int a, int b)
 {
-    ScheduledOp first = c->d->ops[a];
-    c->d->ops[a] = c->d->ops[b];
+    ScheduledOp first = c->d->ops[a], second = c->d->ops[b];
+    c->d->ops[a] = second;
     c->d->ops[b] = first;
+    c->d->ops[a].strip = first.strip;
+    c->d->ops[a].chunk = first.chunk;
+    c->d->ops[b].strip = second.strip;
+    c->d->ops[b].chunk = second.chunk;
     for (int o = 0; o < c->d->op_count; o++)
         for (int w = 0; w < c->d->ops[o].wait_count; w++) {
             int *op = &c->d->ops[o].waits[w].op;
@@ -146,11 +189,16 @@ static bool swap_neighbours(Change *c)
     return true;
 }
 
+static bool is_own(const Buffer *b) /* each thread has its own */
+{
+    return b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL;
+}
+
 /* a change to a buffer that persists is made in all phases three times of four */
 static bool change_buffer(Change *c, int buffer, int64_t offset, int64_t bytes, int slots)
 {
     Buffer *b = &c->d->buffers[buffer];
-    bool persistent = b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE;
+    bool persistent = b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && !is_own(b);
     bool everywhere = persistent && random_below(c->random, 4) > 0;
     if (offset == b->offset && bytes == b->bytes && slots == b->slots)
         return false;
@@ -350,10 +398,121 @@ static bool wrong_step(Change *c)
     return true;
 }
 
+static bool add_wait(Change *c)
+{
+    if (!c->d->op_count)
+        return false;
+    int o = random_below(c->random, c->d->op_count);
+    ScheduledOp *op = &c->d->ops[o];
+    Wait *waits = NEW_ARRAY(Wait, op->wait_count + 1), wait = {random_below(c->random, c->d->op_count), 0};
+    if (random_below(c->random, 4) == 0)
+        wait.back = random_below(c->random, 3);
+    for (int w = 0; w < op->wait_count; w++)
+        waits[w] = op->waits[w];
+    waits[op->wait_count++] = wait;
+    op->waits = waits;
+    c->what = format("%s waits for %s@-%d too", op_name(c, o), op_name(c, wait.op), wait.back);
+    return true;
+}
+
+/* ---- strips */
+
+static bool merge_strips(Change *c)
+{
+    int o;
+    if (!pick_op(c, begins_next_strip, &o))
+        return false;
+    const ScheduledOp *before = &c->d->ops[call_before(c, &c->d->ops[o])];
+    int strip = c->d->ops[o].strip, to = before->strip;
+    c->what = format("the strip of %s becomes one with that of %s", op_name(c, o), op_name(c, (int)(before - c->d->ops)));
+    for (int i = 0; i < c->d->op_count; i++)
+        if (c->d->ops[i].verb == VERB_CALL && c->d->ops[i].strip == strip) {
+            c->d->ops[i].strip = to;
+            c->d->ops[i].chunk = before->chunk;
+        }
+    return true;
+}
+
+static bool move_call(Change *c)
+{
+    int o;
+    if (!pick_op(c, begins_next_strip, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o], *before = &c->d->ops[call_before(c, op)];
+    ScheduledOp *moved = random_below(c->random, 2) ? op : before, *other = moved == op ? before : op;
+    c->what = format("%s moves into the strip of %s", op_name(c, (int)(moved - c->d->ops)), op_name(c, (int)(other - c->d->ops)));
+    moved->strip = other->strip;
+    moved->chunk = other->chunk;
+    return true;
+}
+
+static bool works_by_sample(const Change *c, const ScheduledOp *op)
+{
+    (void)c;
+    return op->by_sample;
+}
+
+static bool drop_samples(Change *c)
+{
+    int o;
+    if (!pick_op(c, works_by_sample, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    if (random_below(c->random, 2)) {
+        c->what = format("%s does not work sample by sample", op_name(c, o));
+        op->by_sample = false;
+        return true;
+    }
+    int k = random_below(c->random, op->read_count + op->write_count);
+    Buffer *b = &c->d->buffers[(k < op->read_count ? &op->reads[k] : &op->writes[k - op->read_count])->buffer];
+    if (b->each == 0)
+        return false;
+    c->what = format("d%d.%s does not consist of samples", c->device, b->name);
+    for (int p = 0; p < c->s->phase_count; p++) { /* that which persists in any phase, on any device */
+        for (int d = 0; d < c->s->devices; d++) {
+            if ((p == c->phase && d == c->device) || b->kind == BUFFER_TEMPORARY || is_own(b))
+                continue;
+            DeviceSchedule *other = own_device(c->s, p, d);
+            for (int i = 0; i < other->buffer_count; i++)
+                if (strcmp(other->buffers[i].name, b->name) == 0)
+                    other->buffers[i].each = 0;
+        }
+    }
+    b->each = 0;
+    return true;
+}
+
+static int buffer_of_strip(const Change *c, int strip) /* of any of its calls; -1: it touches none */
+{
+    int count = 0, buffer = -1;
+    for (int o = 0; o < c->d->op_count; o++) {
+        const ScheduledOp *op = &c->d->ops[o];
+        for (int i = 0; op->verb == VERB_CALL && op->strip == strip && i < op->read_count + op->write_count; i++)
+            if (random_below(c->random, ++count) == 0)
+                buffer = (i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count])->buffer;
+    }
+    return buffer;
+}
+
+static bool overlap_in_strip(Change *c)
+{
+    int o;
+    if (!pick_op(c, follows_in_strip, &o))
+        return false;
+    int moved = buffer_of_strip(c, c->d->ops[o].strip), to = buffer_of_strip(c, c->d->ops[o].strip);
+    if (moved < 0 || moved == to || is_own(&c->d->buffers[moved]) != is_own(&c->d->buffers[to]))
+        return false;
+    const Buffer *b = &c->d->buffers[moved], *at = &c->d->buffers[to];
+    int64_t by = at->bytes > 64 && random_below(c->random, 2) ? 64 * (int64_t)random_below(c->random, (int)(at->bytes / 64)) : 0;
+    return change_buffer(c, moved, at->offset + by, b->bytes, b->slots);
+}
+
 Schedule *mutate(const Schedule *s, Mutation kind, Random *random, const char **what, int *phase)
 {
-    static bool (*const MAKE[MUTATIONS])(Change *) = {drop_wait,      swap_neighbours,   shift_buffer, shrink_buffer,
-                                                      change_samples, change_collective, wrong_slot,   wrong_step};
+    static bool (*const MAKE[MUTATIONS])(Change *) = {
+        drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
+        wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, drop_later_wait,
+        add_wait};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count), .device = random_below(random, s->devices),
                 .random = random};
     c.d = own_device(c.s, c.phase, c.device);

@@ -25,6 +25,12 @@ typedef enum Mutation {
     CHANGE_COLLECTIVE,/* reorder, skip or exchange one on one device */
     WRONG_SLOT,
     WRONG_STEP,       /* wait for another step */
+    MERGE_STRIPS,     /* with the next one */
+    MOVE_CALL,        /* into the neighbouring strip */
+    DROP_SAMPLES,     /* a call does not work sample by sample, a buffer does not consist of samples */
+    OVERLAP_IN_STRIP, /* two buffers of one strip */
+    DROP_LATER_WAIT,  /* of a call that is not its strip's first */
+    ADD_WAIT,         /* for any operation: a deadlock, or nothing */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

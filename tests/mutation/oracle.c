@@ -4,6 +4,8 @@
  * a hash of its operation, the step and all tokens that the operation read; REDUCE stores per byte a hash of what all
  * devices had there; READ a hash of its samples. Variables begin with their names, other memory with garbage that is new
  * in every execution. What is left of a run is one number: the tokens of the variables, and all that REPORT and FETCH saw.
+ * The workspace of a call in a strip holds what its threads have found until the strip ends: it counts if it does not.
+ * What is local to a strip is garbage behind it.
  *
  * run.c says which operations there are and in which order they may run. */
 #include "tests/mutation/run.h"
@@ -78,10 +80,34 @@ static void sum_tokens(Run *r, const int *members, int devices)
     }
 }
 
+/* the calls of the strip that ends with instance `end`: does every workspace hold what it should? */
+static void end_strip(Run *r, int end)
+{
+    for (int i = r->instances[end].strip; i < end; i++) {
+        const Instance *x = &r->instances[i];
+        Memory *m = &r->memory[x->device];
+        for (int k = 0; k < THREADS * access_count(x->op); k++) {
+            const Region *g = &r->regions[x->region + k];
+            BufferKind kind = kind_of(r, x, k % access_count(x->op));
+            for (int j = g->first; j < g->last && kind == BUFFER_WORKSPACE; j++)
+                if (m->token[j] != x->work || m->origin[j] != g->begin)
+                    r->reported += mix(x->name, (uint64_t)j + 1);
+        }
+    }
+    for (int i = r->instances[end].strip; i < end; i++) {
+        const Instance *x = &r->instances[i];
+        for (int k = 0; k < THREADS * access_count(x->op); k++)
+            if (kind_of(r, x, k % access_count(x->op)) == BUFFER_LOCAL)
+                write_token(&r->memory[x->device], &r->regions[x->region + k], mix(r->garbage, (uint64_t)k));
+    }
+}
+
 static void execute(Run *r, int node)
 {
     const int *members = &r->members[r->first_member[node]];
-    const Instance *x = &r->instances[members[0]];
+    Instance *x = &r->instances[members[0]];
+    if (x->strip >= 0)
+        end_strip(r, members[0]);
     if (!x->op)
         return;
     if (x->op->verb == VERB_REDUCE) {
@@ -92,17 +118,24 @@ static void execute(Run *r, int node)
     const Region *regions = &r->regions[x->region];
     uint64_t hash = x->name;
     for (int i = 0; i < x->op->read_count; i++)
-        hash = read_tokens(m, &regions[i], hash);
+        for (int t = 0; t < copies_of(r, x, i); t++)
+            hash = read_tokens(m, &regions[t * access_count(x->op) + i], hash);
     if (x->op->verb == VERB_REPORT || x->op->verb == VERB_FETCH)
         r->reported += mix(hash, 1);
-    for (int i = 0; i < x->op->write_count; i++)
-        write_token(m, &regions[x->op->read_count + i], mix(hash, (uint64_t)i));
+    for (int i = 0; i < x->op->write_count; i++) {
+        int k = x->op->read_count + i;
+        for (int t = 0; t < copies_of(r, x, k); t++)
+            write_token(m, &regions[t * access_count(x->op) + k], mix(hash, (uint64_t)i));
+        if (kind_of(r, x, k) == BUFFER_WORKSPACE)
+            x->work = mix(hash, (uint64_t)i);
+    }
 }
 
 static uint64_t execute_order(Run *r, uint64_t garbage)
 {
     const Schedule *s = r->schedule;
     r->reported = 0;
+    r->garbage = garbage;
     for (int d = 0; d < s->devices; d++) {
         Memory *m = &r->memory[d];
         for (int i = 0; i < m->count; i++) {
@@ -238,9 +271,9 @@ static Edge *find_unordered(const Run *r, uint64_t *const *ancestors, int *count
         int n = 0;
         for (int i = 0; i < r->count; i++) {
             const Instance *x = &r->instances[i];
-            for (int k = 0; x->op && x->device == d && k < access_count(x->op); k++)
+            for (int k = 0; x->op && x->device == d && k < THREADS * access_count(x->op); k++)
                 for (int g = r->regions[x->region + k].first; g < r->regions[x->region + k].last; g++) {
-                    Use u = {g, x->node, k >= x->op->read_count};
+                    Use u = {g, x->node, k % access_count(x->op) >= x->op->read_count};
                     APPEND(uses, n, u);
                 }
         }

@@ -2,7 +2,8 @@
  *
  * The operations of all steps are one graph, made from docs/design.md, "Execution of a schedule": the order of the lanes,
  * the waits, the changes of phase, what is owed of the step before, and one node for all members of a collective. The
- * run ends with a step without a phase, which drains. The begin and the end of each lane's step are instances too.
+ * run ends with a step without a phase, which drains. The begin and the end of each lane's step are instances too, and
+ * those of a strip: between them its calls have no order, unless two of them touch a buffer sample by sample.
  *
  * Memory is cut into segments at the ends of all accesses: an access touches whole segments. */
 #include "tests/mutation/run.h"
@@ -32,7 +33,8 @@ static void add_edge(Run *r, int from, int to)
 
 static int add_instance(Run *r, int step, int device, int phase, Lane lane, const ScheduledOp *op)
 {
-    Instance i = {.device = device, .step = step, .phase = phase, .op = op, .lane = lane};
+    Instance i = {.device = device, .step = step, .phase = phase, .op = op, .lane = lane, .gate = r->count, .strip = -1,
+                  .chunk = op ? op->chunk : 0};
     if (op) {
         const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
         i.reported_before = (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count && op->reads[0].slot < 0;
@@ -59,6 +61,77 @@ static void settle(Run *r, int step, int device)
             add_instance(r, step, device, before, LANE_HOST, &d->ops[o]);
 }
 
+/* ---- strips: calls of one number that follow each other in lane comp */
+
+static int next_in_lane(const DeviceSchedule *d, int o)
+{
+    Lane lane = d->ops[o].lane;
+    for (o++; o < d->op_count && d->ops[o].lane != lane; o++)
+        ;
+    return o;
+}
+
+static bool is_joined(const DeviceSchedule *d, int o, int next)
+{
+    return next < d->op_count && d->ops[o].verb == VERB_CALL && d->ops[next].verb == VERB_CALL && d->ops[o].strip >= 0 &&
+           d->ops[o].strip == d->ops[next].strip;
+}
+
+/* whether each thread touches those bytes of its own samples alone */
+static bool by_sample(const DeviceSchedule *d, const ScheduledOp *op, const Access *a)
+{
+    const Buffer *b = &d->buffers[a->buffer];
+    return op->by_sample && b->each > 0 && b->each * d->capacity == b->bytes && a->begin == 0 && a->end == b->bytes;
+}
+
+static bool touches_local(const DeviceSchedule *d, const ScheduledOp *op)
+{
+    for (int i = 0; i < access_count(op); i++)
+        if (d->buffers[access_of(op, i)->buffer].kind == BUFFER_LOCAL)
+            return true;
+    return false;
+}
+
+/* the later call of a strip finds the samples as the earlier one has left them; and what is a thread's own, anyway */
+static bool follows_by_sample(const DeviceSchedule *d, const ScheduledOp *op, const ScheduledOp *later)
+{
+    if (!op->by_sample || !later->by_sample)
+        return false;
+    if (touches_local(d, op) && touches_local(d, later))
+        return true;
+    for (int i = 0; i < access_count(op); i++)
+        for (int k = 0; k < access_count(later); k++)
+            if (access_of(op, i)->buffer == access_of(later, k)->buffer && (i >= op->read_count || k >= later->read_count) &&
+                by_sample(d, op, access_of(op, i)) && by_sample(d, later, access_of(later, k)))
+                return true;
+    return false;
+}
+
+/* the strip that begins with operation o, between a begin and an end; -> the first operation behind it */
+static int add_strip(Run *r, int step, int device, int phase, int o)
+{
+    const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
+    int begin = add_instance(r, step, device, phase, LANE_COMP, NULL), first = r->count, first_op = o, next = o;
+    for (bool more = true; more; o = next) {
+        r->chain[LANE_COMP][device] = begin;
+        int call = add_instance(r, step, device, phase, LANE_COMP, &d->ops[o]);
+        r->instances[call].gate = begin;
+        r->instances[call].chunk = d->ops[first_op].chunk; /* of the strip, says the engine */
+        for (int i = first; i < call; i++)
+            if (follows_by_sample(d, r->instances[i].op, &d->ops[o]))
+                add_edge(r, i, call);
+        next = next_in_lane(d, o);
+        more = is_joined(d, o, next);
+    }
+    int end = add_instance(r, step, device, phase, LANE_COMP, NULL);
+    r->instances[end].strip = first;
+    for (int i = first; i < end; i++) {
+        add_edge(r, i, end);
+        r->at[step][device * r->most_ops + (int)(r->instances[i].op - d->ops)] = end;
+    }
+    return next;
+}
+
 static void add_lane_step(Run *r, int step, int device, Lane lane)
 {
     int phase = r->steps[step], place = step_place(r, step, device, (int)lane);
@@ -68,6 +141,10 @@ static void add_lane_step(Run *r, int step, int device, Lane lane)
     for (int o = 0; d && o < d->op_count; o++) {
         if (d->ops[o].lane != lane)
             continue;
+        if (is_joined(d, o, next_in_lane(d, o))) {
+            o = add_strip(r, step, device, phase, o) - 1;
+            continue;
+        }
         bool skip = change && is_delayed(&d->ops[o]);
         if (skip && owed)
             settle(r, step, device);
@@ -95,7 +172,7 @@ static const char *add_waits(Run *r)
                 continue;
             bool same = r->steps[step] == x->phase;
             add_edge(r, same ? r->at[step][x->device * r->most_ops + wait.op]
-                             : r->end_of[step_place(r, step, x->device, (int)d->ops[wait.op].lane)], i);
+                             : r->end_of[step_place(r, step, x->device, (int)d->ops[wait.op].lane)], x->gate);
         }
     }
     for (int q = 1; q <= RUN_STEPS; q++)
@@ -214,13 +291,28 @@ static void add_address(Memory *m, int64_t address)
     APPEND(m->address, m->count, address);
 }
 
+static int64_t memory_bytes(const DeviceSchedule *d)
+{
+    return d->arena_bytes + (THREADS - 1) * d->work_bytes;
+}
+
+/* a thread's own place for the samples of its chunk */
+static bool has_room(const DeviceSchedule *d, const Instance *x, const Access *a)
+{
+    const Buffer *b = &d->buffers[a->buffer];
+    int64_t samples = x->chunk < d->capacity ? x->chunk : d->capacity;
+    if (b->bytes == 0)
+        return true;
+    return x->op->by_sample && x->chunk > 0 && a->begin == 0 && a->end == b->bytes && b->each > 0 && b->each * samples <= b->bytes;
+}
+
 static const char *add_addresses(Run *r)
 {
     const Schedule *s = r->schedule;
     for (int d = 0; d < s->devices; d++)
         for (int p = 0; p < s->phase_count; p++)
-            if (s->phases[p].devices[d].arena_bytes > r->memory[d].staging)
-                r->memory[d].staging = s->phases[p].devices[d].arena_bytes;
+            if (memory_bytes(&s->phases[p].devices[d]) > r->memory[d].staging)
+                r->memory[d].staging = memory_bytes(&s->phases[p].devices[d]);
     for (int i = 0; i < r->count; i++) {
         const Instance *x = &r->instances[i];
         for (int k = 0; x->op && k < access_count(x->op); k++) {
@@ -231,8 +323,12 @@ static const char *add_addresses(Run *r)
             int64_t arena = staging ? r->memory[x->device].staging : 0;
             if (a->begin < 0 || begin < arena || end < begin || end > arena + (staging ? d->staging_bytes : d->arena_bytes))
                 return "it touches memory outside the arena";
-            add_address(&r->memory[x->device], begin);
-            add_address(&r->memory[x->device], end);
+            if (d->buffers[a->buffer].kind == BUFFER_LOCAL && !has_room(d, x, a))
+                return "it has no room for the samples of a chunk";
+            for (int t = 0; t < copies_of(r, x, k); t++) {
+                add_address(&r->memory[x->device], begin + t * d->work_bytes);
+                add_address(&r->memory[x->device], end + t * d->work_bytes);
+            }
         }
     }
     return NULL;
@@ -316,16 +412,20 @@ static const char *find_segments(Run *r)
     for (int i = 0; i < r->count; i++)
         if (r->instances[i].op) {
             r->instances[i].region = regions;
-            regions += access_count(r->instances[i].op);
+            regions += THREADS * access_count(r->instances[i].op);
         }
     r->regions = NEW_ARRAY(Region, regions);
     for (int i = 0; i < r->count; i++) {
         const Instance *x = &r->instances[i];
+        int64_t work = x->op ? s->phases[x->phase].devices[x->device].work_bytes : 0;
         for (int k = 0; x->op && k < access_count(x->op); k++) {
             const Access *a = access_of(x->op, k);
             const Memory *m = &r->memory[x->device];
-            int64_t begin = access_address(r, x, a);
-            r->regions[x->region + k] = (Region){segment_of(m, begin), segment_of(m, begin + a->end - a->begin), begin};
+            for (int t = 0; t < copies_of(r, x, k); t++) { /* else: no segment */
+                int64_t begin = access_address(r, x, a) + t * work;
+                r->regions[x->region + t * access_count(x->op) + k] =
+                    (Region){segment_of(m, begin), segment_of(m, begin + a->end - a->begin), begin};
+            }
         }
     }
     for (int d = 0; d < s->devices; d++) {

@@ -4,12 +4,18 @@
 
 #include "tests/mutation/mutation.h"
 
+enum { THREADS = 2 }; /* of a device's team: what each has of its own lies where the schedule says, and once more behind it */
+
 typedef struct Region { int first, last; int64_t begin; } Region; /* segments [first, last) from address begin on */
 typedef struct Instance {
     int device, step, phase;
     const ScheduledOp *op;      /* NULL: begin or end of a lane's step, or an operation that this step skips */
     Lane lane;
-    int node, region;           /* its first one: reads, then writes */
+    int gate;                   /* instance that waits for what it waits for: itself, or the begin of its strip */
+    int strip;                  /* end of a strip: instance of its first call; else -1 */
+    int64_t chunk;              /* of its strip */
+    uint64_t work;              /* token that it left in its workspace */
+    int node, region;           /* its first one: reads, then writes; as often for each THREAD */
     uint64_t name;              /* hash of what it is */
     bool reported_before;       /* REPORT, FETCH of the step before */
 } Instance;
@@ -30,7 +36,7 @@ typedef struct Run {
     Edge *edges; int edge_count;
     int *chain[LANES];          /* [device]: last instance of the lane so far; -1 */
     int *begin_of, *end_of;     /* [step][device][lane] */
-    int **at;                   /* [step]: [device x most operations + op] -> instance, -1: none */
+    int **at;                   /* [step]: [device x most operations + op] -> instance that ends when it does: it, or the end of its strip */
     int most_ops;
     /* nodes: members of a collective are one */
     int node_count;
@@ -42,6 +48,7 @@ typedef struct Run {
     /* scratch of executions */
     int *order, *ready, *later, *left;
     uint64_t reported;          /* sum of what REPORT and FETCH saw */
+    uint64_t garbage;           /* of this execution */
 } Run;
 
 static inline const Access *access_of(const ScheduledOp *op, int i) /* reads, then writes */
@@ -52,6 +59,17 @@ static inline const Access *access_of(const ScheduledOp *op, int i) /* reads, th
 static inline int access_count(const ScheduledOp *op)
 {
     return op->read_count + op->write_count;
+}
+
+static inline BufferKind kind_of(const Run *r, const Instance *x, int access)
+{
+    return r->schedule->phases[x->phase].devices[x->device].buffers[access_of(x->op, access)->buffer].kind;
+}
+
+static inline int copies_of(const Run *r, const Instance *x, int access) /* of the bytes that it touches */
+{
+    BufferKind kind = kind_of(r, x, access);
+    return kind == BUFFER_WORKSPACE || kind == BUFFER_LOCAL ? THREADS : 1;
 }
 
 /* NULL, or why such a run cannot end well */

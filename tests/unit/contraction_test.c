@@ -2,8 +2,8 @@
  *
  * Every case is an EINSUM, CONVOLVE or CONVOLVE_WEIGHT with shapes, shards and memory orders; the first are chosen, the
  * others drawn from a fixed seed. All kernels are printed into one file, which is built and loaded; they run once for every
- * instruction set of the library that this machine has. Buffers are exactly as large as promised and the result holds NaN
- * before the call. */
+ * instruction set of the library that this machine has: whole, by ranges of samples, by teams of threads. Buffers are
+ * exactly as large as promised and the result holds NaN before the call. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,6 +27,7 @@ typedef struct Case {
     int64_t samples;
 } Case;
 
+static int narrow; /* of the cases that are made: which of a, b and the result (bits 0, 1, 2) are bf16 */
 static Case *cases;
 static int case_count;
 static uint64_t random_state = 88172645463325252u;
@@ -103,6 +104,10 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
         result = graph->model->variable_count - 1;
     }
     item.tensor[2] = tensor_of(graph, "c", node, result);
+    for (int i = 0; i < 3; i++)
+        if (narrow >> i & 1)
+            item.tensor[i]->dtype = BF16;
+    item.name = format("%s%s%s%s", name, narrow & 1 ? ", a bf16" : "", narrow & 2 ? ", b bf16" : "", narrow & 4 ? ", c bf16" : "");
     item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2]);
     APPEND(cases, case_count, item);
 }
@@ -269,6 +274,23 @@ static void drawn_cases(Dtype dtype, int count)
 
 /* ---- running them */
 
+static double from_bf16(uint16_t value)
+{
+    union { uint32_t bits; float value; } wide = {.bits = (uint32_t)value << 16};
+    return (double)wide.value;
+}
+
+/* the nearer of the two next to it, the even one in the middle; the slow way */
+static uint16_t to_bf16(double value)
+{
+    union { float value; uint32_t bits; } wide = {.value = (float)value};
+    if (isnan(value))
+        return 0x7fc0;
+    uint16_t below = (uint16_t)(wide.bits >> 16), above = (uint16_t)(below + 1);
+    double down = fabs((double)wide.value - from_bf16(below)), up = fabs(from_bf16(above) - (double)wide.value);
+    return down < up || (down == up && below % 2 == 0) ? below : above;
+}
+
 static void fill(double *values, int64_t count, int seed, Dtype dtype)
 {
     uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(seed + 1);
@@ -277,13 +299,16 @@ static void fill(double *values, int64_t count, int seed, Dtype dtype)
         values[i] = (double)(int64_t)(state >> 40) / (1 << 24) - 0.5;
         if (dtype == F32)
             values[i] = (double)(float)values[i];
+        if (dtype == BF16)
+            values[i] = from_bf16(to_bf16(values[i]));
     }
 }
 
 static bool leaf(void *context, const Node *node, double *out, int64_t count)
 {
     const Case *item = context;
-    fill(out, count, node == item->node->in[0] ? 1 : 2, node->dtype);
+    int operand = node == item->node->in[0] ? 0 : 1;
+    fill(out, count, operand + 1, item->tensor[operand]->dtype);
     return true;
 }
 
@@ -315,59 +340,158 @@ static void store(void *memory, Dtype dtype, int64_t place, double value)
 {
     if (dtype == F64)
         ((double *)memory)[place] = value;
+    else if (dtype == BF16)
+        ((uint16_t *)memory)[place] = to_bf16(value);
     else
         ((float *)memory)[place] = (float)value;
 }
 
 static double fetch(const void *memory, Dtype dtype, int64_t place)
 {
-    return dtype == F64 ? ((const double *)memory)[place] : (double)((const float *)memory)[place];
+    return dtype == F64    ? ((const double *)memory)[place]
+           : dtype == BF16 ? from_bf16(((const uint16_t *)memory)[place])
+                           : (double)((const float *)memory)[place];
+}
+
+typedef struct Run { /* of one case */
+    const Case *item;
+    mgpu_kernel_function *kernel;
+    void *memory[4];
+    int64_t workspace, count;
+    double limit;
+    const double *expected;
+    double *first; /* results of the first turn */
+} Run;
+
+static void call(Run *run, int64_t begin, int64_t end, int thread, int threads, bool first)
+{
+    const mgpu_part part = {.samples = run->item->samples, .begin = begin, .end = end, .thread = thread, .threads = threads,
+                            .first = first, .stride = run->workspace};
+    if (first)
+        memset(run->memory[3], 0xff, (size_t)run->workspace);
+    run->kernel(run->memory, NULL, &part);
+}
+
+static void spoil(Run *run)
+{
+    for (int64_t i = 0; i < run->count; i++)
+        store(run->memory[2], run->item->tensor[2]->dtype, i, (double)NAN);
+}
+
+static const char *check_element(const Run *run, int64_t i, double value)
+{
+    double rounding = run->item->tensor[2]->dtype == BF16 ? fabs(run->expected[i]) / 256 : 0;
+    return fabs(value - run->expected[i]) <= run->limit + rounding ? NULL
+           : format("element %lld is %.17g, not %.17g", (long long)i, value, run->expected[i]);
+}
+
+static double result(const Run *run, int64_t i)
+{
+    return fetch(run->memory[2], run->item->tensor[2]->dtype, place_of(run->item, 2, i));
+}
+
+/* twice the same call: the same bits */
+static const char *run_whole(Run *run)
+{
+    const char *wrong = NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        spoil(run);
+        call(run, 0, run->item->samples, 0, 1, true);
+        for (int64_t i = 0; i < run->count && wrong == NULL; i++) {
+            double value = result(run, i);
+            wrong = check_element(run, i, value);
+            if (wrong == NULL && turn == 1 && value != run->first[i])
+                wrong = format("element %lld is %.17g, then %.17g", (long long)i, run->first[i], value);
+            run->first[i] = value;
+        }
+    }
+    return wrong;
+}
+
+/* samples in several calls, the last ones first; no call writes others' elements */
+static const char *run_ranges(Run *run)
+{
+    int64_t samples = run->item->samples, of_sample = run->count / samples, begin, end = samples;
+    if (contraction_split(run->item->plan) != MGPU_SPLIT_SAMPLES)
+        return NULL;
+    spoil(run);
+    for (bool first = true; end > 0; end = begin, first = false) {
+        begin = end - 1 - draw(end);
+        call(run, begin, end, 1, 3, first);
+        for (int64_t i = 0; i < run->count; i++) {
+            const char *wrong = i < begin * of_sample ? isnan(result(run, i)) ? NULL : format("element %lld is written", (long long)i)
+                                                      : check_element(run, i, result(run, i));
+            if (wrong != NULL)
+                return format("samples %lld to %lld of %lld: %s", (long long)begin, (long long)end, (long long)samples, wrong);
+        }
+    }
+    return NULL;
+}
+
+/* every element is written by one thread of a team */
+static const char *run_team(Run *run, int threads)
+{
+    int64_t written = 0;
+    for (int thread = 0; thread < threads; thread++) {
+        spoil(run);
+        call(run, 0, run->item->samples, thread, threads, true);
+        for (int64_t i = 0; i < run->count; i++) {
+            double value = result(run, i);
+            if (isnan(value))
+                continue;
+            written++;
+            const char *wrong = check_element(run, i, value);
+            if (wrong != NULL)
+                return format("thread %d of %d: %s", thread, threads, wrong);
+        }
+    }
+    return written == run->count ? NULL : format("a team of %d writes %lld elements, not %lld", threads, (long long)written,
+                                                 (long long)run->count);
 }
 
 /* NULL: as expected; else what is wrong */
-static const char *run_case(const Case *item, mgpu_kernel_function *kernel, const double *expected)
+static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool *team, const double *expected)
 {
-    Dtype dtype = item->node->dtype;
-    void *memory[4];
-    int64_t per_sample = 0, workspace = contraction_workspace(item->plan, &per_sample), count = elements(item, 2);
+    Run run = {.item = item, .kernel = kernel, .count = elements(item, 2), .expected = expected};
+    int64_t per_sample = 0;
+    run.workspace = contraction_workspace(item->plan, &per_sample) + per_sample * item->samples;
+    run.first = NEW_ARRAY(double, run.count);
     for (int i = 0; i < 3; i++)
-        memory[i] = malloc((size_t)(elements(item, i) * dtype_bytes(dtype)));
-    memory[3] = malloc((size_t)(workspace + per_sample * item->samples));
+        run.memory[i] = malloc((size_t)(elements(item, i) * dtype_bytes(item->tensor[i]->dtype)));
+    run.memory[3] = aligned_alloc(64, (size_t)(run.workspace + 63) / 64 * 64);
     for (int i = 0; i < 2; i++) {
         double *values = NEW_ARRAY(double, elements(item, i));
-        fill(values, elements(item, i), i + 1, dtype);
+        fill(values, elements(item, i), i + 1, item->tensor[i]->dtype);
         for (int64_t j = 0; j < elements(item, i); j++)
-            store(memory[i], dtype, place_of(item, i, j), values[j]);
+            store(run.memory[i], item->tensor[i]->dtype, place_of(item, i, j), values[j]);
     }
-    const char *wrong = NULL;
     double flops, sampled, bytes, byte_samples;
     contraction_cost(item->plan, &flops, &sampled, &bytes, &byte_samples);
-    double terms = (flops + sampled * (double)item->samples) / 2 / (double)(count > 0 ? count : 1);
-    double limit = (dtype == F64 ? 2e-16 : 1e-7) * (8 + 2 * sqrt(terms));
-    double *first = NEW_ARRAY(double, count);
-    for (int turn = 0; turn < 2; turn++) {
-        memset(memory[3], 0xff, (size_t)(workspace + per_sample * item->samples));
-        for (int64_t i = 0; i < count; i++)
-            store(memory[2], dtype, i, (double)NAN);
-        kernel(memory, NULL, item->samples);
-        for (int64_t i = 0; i < count && wrong == NULL; i++) {
-            double value = fetch(memory[2], dtype, place_of(item, 2, i));
-            if (!(fabs(value - expected[i]) <= limit))
-                wrong = format("element %lld is %.17g, not %.17g", (long long)i, value, expected[i]);
-            else if (turn == 1 && value != first[i])
-                wrong = format("element %lld is %.17g, then %.17g", (long long)i, first[i], value);
-            first[i] = value;
-        }
-    }
+    double terms = (flops + sampled * (double)item->samples) / 2 / (double)(run.count > 0 ? run.count : 1);
+    run.limit = (item->node->dtype == F64 ? 2e-16 : 1e-7) * (8 + 4 * sqrt(terms));
+    *team = false;
+    const char *wrong = run_whole(&run);
+    if (wrong == NULL)
+        wrong = run_ranges(&run);
+    *team = true;
+    static const int threads[] = {1, 2, 3, 5, 16};
+    for (int i = 0; i < COUNT(threads) && wrong == NULL; i++)
+        wrong = run_team(&run, threads[i]);
     for (int i = 0; i < 4; i++)
-        free(memory[i]);
+        free(run.memory[i]);
     return wrong;
+}
+
+static void as_programs(const mgpu_contraction *table, void *const *argument, const mgpu_part *part, bool team)
+{
+    (team ? mgpu_contract_team : mgpu_contract)(table, argument, part);
 }
 
 static int failures;
 
 typedef struct Library { /* of kernels: what they call, and themselves */
-    mgpu_contract_function **contract_f32, **contract_f64;
+    mgpu_contract_function **contract;
+    bool *team; /* call it as mgpu_contract_team */
     mgpu_kernel_function *const *table;
 } Library;
 
@@ -375,7 +499,7 @@ static void run_all(const Library *library, const char *name, double **expected)
 {
     int wrong_cases = 0;
     for (int i = 0; i < case_count; i++) {
-        const char *wrong = run_case(&cases[i], library->table[i], expected[i]);
+        const char *wrong = run_case(&cases[i], library->table[i], library->team, expected[i]);
         if (wrong == NULL)
             continue;
         wrong_cases++;
@@ -390,9 +514,9 @@ static void run_all(const Library *library, const char *name, double **expected)
 static void print_kernels(Text *text)
 {
     text_add(text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\n"
-                   "extern mgpu_contract_function *contract_f32, *contract_f64;\n"
-                   "mgpu_contract_function *contract_f32, *contract_f64;\n"
-                   "#define mgpu_contract_f32 contract_f32\n#define mgpu_contract_f64 contract_f64\n");
+                   "extern mgpu_contract_function *contract;\nmgpu_contract_function *contract;\n"
+                   "extern bool team;\nbool team;\n"
+                   "#define mgpu_contract(table, argument, part) contract(table, argument, part, team)\n");
     for (int i = 0; i < case_count; i++)
         contraction_print(cases[i].plan, format("kernel%d", i), text);
     text_add(text, "extern mgpu_kernel_function *const table[];\nmgpu_kernel_function *const table[] = {");
@@ -415,10 +539,44 @@ static const char *load(Library *library, const char *folder)
     void *handle = dlopen(format("%s/kernels.so", folder), RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return dlerror();
-    library->contract_f32 = (mgpu_contract_function **)dlsym(handle, "contract_f32");
-    library->contract_f64 = (mgpu_contract_function **)dlsym(handle, "contract_f64");
+    library->contract = (mgpu_contract_function **)dlsym(handle, "contract");
+    library->team = (bool *)dlsym(handle, "team");
     library->table = (mgpu_kernel_function *const *)dlsym(handle, "table");
     return NULL;
+}
+
+/* a NaN and infinities in A's rows stay in their rows of C, bf16 or not */
+static void test_nan(void)
+{
+    enum { M = 40, N = 24, K = 19 };
+    static const mgpu_axis axis[] = {{M, K, 0, N, 0, 0}, {N, 0, 1, 1, 0, 0}, {K, 1, N, 0, 0, 0}};
+    static uint16_t a[M * K], b[K * N], c[M * N];
+    const mgpu_contraction product = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32, .bf16_a = true, .bf16_b = true,
+                                      .bf16_c = true, .copy = MGPU_COPY_BYTES, .sums = MGPU_SUMS_BYTES,
+                                      .packed = MGPU_PACKED_BYTES};
+    const mgpu_part part = {.samples = 1, .end = 1, .threads = 1, .first = true};
+    void *workspace = aligned_alloc(64, MGPU_COPY_BYTES + MGPU_SUMS_BYTES + MGPU_PACKED_BYTES);
+    void *argument[] = {a, b, c, workspace};
+    for (int i = 0; i < M * K; i++)
+        a[i] = to_bf16(0.5);
+    for (int i = 0; i < K * N; i++)
+        b[i] = to_bf16(0.25);
+    a[3 * K + 7] = 0x7f81; /* a NaN whose last bits alone are set */
+    a[5 * K + 2] = 0xffff;
+    a[30 * K] = 0x7f80;
+    const mgpu_contract_variant *variant;
+    for (int i = 0; (variant = mgpu_contract_choice(i)) != NULL; i++) {
+        bool right = true;
+        variant->run(&product, argument, &part, false);
+        for (int j = 0; j < M * N; j++) {
+            double value = from_bf16(c[j]);
+            int row = j / N;
+            right = right && (row == 3 || row == 5 ? isnan(value) : row == 30 ? isinf(value) : value == from_bf16(to_bf16(K / 8.0)));
+        }
+        printf("%s NaN and infinities in bf16, %s\n", right ? "ok" : "not ok", variant->name);
+        failures += !right;
+    }
+    free(workspace);
 }
 
 int main(void)
@@ -431,6 +589,11 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         chosen_cases(i == 0 ? F64 : F32);
         drawn_cases(i == 0 ? F64 : F32, 60);
+    }
+    for (narrow = 1; narrow < 8; narrow++) {
+        if (narrow % 4 == 3)
+            chosen_cases(F32);
+        drawn_cases(F32, 20);
     }
     double **expected = NEW_ARRAY(double *, case_count);
     for (int i = 0; i < case_count; i++) {
@@ -447,10 +610,10 @@ int main(void)
     }
     const mgpu_contract_variant *variant;
     for (int i = 0; wrong == NULL && (variant = mgpu_contract_choice(i)) != NULL; i++) {
-        *library.contract_f32 = i == 0 ? mgpu_contract_f32 : variant->f32; /* the first one as programs call it */
-        *library.contract_f64 = i == 0 ? mgpu_contract_f64 : variant->f64;
+        *library.contract = i == 0 ? as_programs : variant->run;
         run_all(&library, variant->name, expected);
     }
+    test_nan();
     if (system(format("rm -r %s", folder)) != 0)
         printf("not ok remove %s\n", folder);
     return failures > 0;

@@ -545,6 +545,88 @@ static const char *net_batchnorm(Setup *s) { return batchnorm(s, SAMPLES, 0); }
 static const char *net_batchnorm_missing(Setup *s) { return batchnorm(s, 2, 0); }
 static const char *net_batchnorm_groups(Setup *s) { return batchnorm(s, SAMPLES, 2); }
 
+/* A row of the table whose body is its definition: both mean the same, and the gradient is that of the body. The result
+ * is used twice, once beside the composite. */
+typedef Node *Definition(Graph *region, Node *x, Node *weight, Node *bias);
+
+static Node *mean_along(Graph *g, Node *x, int axis)
+{
+    Shape kept = x->shape;
+    kept.extent[axis] = 1;
+    Node *sum = graph_reshape(g, graph_sum(g, x, &axis, 1), kept);
+    return graph_binary(g, OP_DIV, sum, graph_weak(g, (double)x->shape.extent[axis]));
+}
+
+static Node *define_norm(Graph *g, Node *x, Node *weight, Node *bias, bool centred)
+{
+    int last = x->shape.rank - 1;
+    Node *distance = centred ? graph_binary(g, OP_SUB, x, mean_along(g, x, last)) : x;
+    Node *square = mean_along(g, graph_binary(g, OP_MUL, distance, distance), last);
+    Node *y = graph_binary(g, OP_DIV, distance, graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, square, graph_weak(g, 1e-3))));
+    y = graph_binary(g, OP_MUL, y, weight);
+    return bias ? graph_binary(g, OP_ADD, y, bias) : y;
+}
+
+static Node *define_layernorm(Graph *g, Node *x, Node *weight, Node *bias) { return define_norm(g, x, weight, bias, true); }
+static Node *define_rmsnorm(Graph *g, Node *x, Node *weight, Node *bias) { return define_norm(g, x, weight, bias, false); }
+
+static Node *define_softmax(Graph *g, Node *x, int axis)
+{
+    Shape kept = x->shape;
+    kept.extent[axis] = 1;
+    Node *e = graph_unary(g, OP_EXP, x);
+    return graph_binary(g, OP_DIV, e, graph_reshape(g, graph_sum(g, e, &axis, 1), kept));
+}
+
+static Node *define_softmax_rows(Graph *g, Node *x, Node *weight, Node *bias)
+{
+    (void)weight, (void)bias;
+    return define_softmax(g, x, 1);
+}
+
+static Node *define_softmax_columns(Graph *g, Node *x, Node *weight, Node *bias)
+{
+    (void)weight, (void)bias;
+    return define_softmax(g, x, 0);
+}
+
+static const char *table_row(Setup *s, const char *layer, Definition *define, int parts, double number, bool sharded)
+{
+    static const char *const NAMES[] = {"norm.weight", "norm.bias"};
+    Graph *g = begin(s, 2);
+    Node *x = sharded ? dense(g, s, make_input(g, s, SHAPE(4), F32, -1, 1), 6) : make_weight(g, s, SHAPE(6), -1, 1), *part[2] = {0};
+    Node *sample = make_input(g, s, SHAPE(2, 3), F32, -1, 1), *y;
+    x = graph_reshape(g, x, SHAPE(2, 3));
+    for (int i = 0; i < parts; i++) {
+        part[i] = make_weight(g, s, SHAPE(3), 0.5, 1);
+        s->model.variables[s->model.variable_count - 1].name = NAMES[i];
+    }
+    Graph *region = graph_open_region(g, layer);
+    Node *result = define(region, x, part[0], part[1]);
+    graph_close_region(region, OP_COMPOSITE, layer, NULL, 0, &number, 1, &result, 1, &y);
+    Node *both = graph_binary(g, OP_ADD, relu(g, y), graph_binary(g, OP_MUL, y, x));
+    graph_result(g, ROLE_LOSS, "loss", 0, graph_binary(g, OP_MUL, both, sample), NULL);
+    Graph *row = expand_composites(g), *body = inline_bodies(g);
+    double value[2][32], count = 0;
+    for (int k = 0; k < 2; k++) {
+        Graph *h = k ? body : row;
+        Interpretation run = {.samples = SAMPLES, .leaf = give_leaf, .context = s, .values = NEW_ARRAY(double *, h->node_count)};
+        interpret(h, &run);
+        for (int i = 0; i < 6 * SAMPLES; i++)
+            value[k][i] = run.values[graph_find_result(h, ROLE_LOSS, 0)->value->id][i];
+    }
+    for (int i = 0; i < 6 * SAMPLES; i++)
+        count += fabs(value[0][i] - value[1][i]) > 1e-12;
+    return count > 0 ? "the table's forward is not the body" : compare(g, s);
+}
+
+static const char *net_layernorm(Setup *s) { return table_row(s, "layernorm", define_layernorm, 2, 1e-3, true); }
+static const char *net_layernorm_plain(Setup *s) { return table_row(s, "layernorm", define_layernorm, 1, 1e-3, true); }
+static const char *net_layernorm_of_weights(Setup *s) { return table_row(s, "layernorm", define_layernorm, 2, 1e-3, false); }
+static const char *net_rmsnorm(Setup *s) { return table_row(s, "rmsnorm", define_rmsnorm, 1, 1e-3, true); }
+static const char *net_softmax(Setup *s) { return table_row(s, "softmax", define_softmax_rows, 0, -1, true); }
+static const char *net_softmax_columns(Setup *s) { return table_row(s, "softmax", define_softmax_columns, 0, 0, true); }
+
 /* halves at a tie, equal parts to all maxima, 0 at |0|, the first maximum of a window */
 static const char *net_ties(Setup *s)
 {
@@ -592,7 +674,9 @@ static int check_nets(void)
         {"nothing counts", net_nothing_counts}, {"convolution and pool", net_convolution}, {"weighted losses", net_two_losses},
         {"masked infinity", net_masked_infinity}, {"batch mean", net_batch_mean}, {"tied weights", net_tied_weights},
         {"batchnorm", net_batchnorm}, {"batchnorm, a missing sample", net_batchnorm_missing},
-        {"batchnorm of groups", net_batchnorm_groups}, {"stop_gradient", net_stopped}, {"nested composites", net_composites}, {"ties", net_ties},
+        {"batchnorm of groups", net_batchnorm_groups}, {"layernorm", net_layernorm}, {"layernorm without a bias", net_layernorm_plain},
+        {"layernorm of a weight", net_layernorm_of_weights}, {"rmsnorm", net_rmsnorm}, {"softmax", net_softmax},
+        {"softmax along the first axis", net_softmax_columns}, {"stop_gradient", net_stopped}, {"nested composites", net_composites}, {"ties", net_ties},
         {"one sum for each weight", net_one_sum},
     };
     int failed = 0;

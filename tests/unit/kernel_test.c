@@ -91,6 +91,7 @@ static Node *new_variable(Graph *g, Dtype dtype, Shape shape)
 
 typedef struct Case {
     const char *name;
+    double tolerance;
     Graph *graph;
     Phase *fused, *separate;
     double **input, **variable; /* values, row-major */
@@ -104,7 +105,7 @@ static Options fuse_them, keep_separate = {.no_fuse = true};
 
 static void add_case(const char *name, Graph *g)
 {
-    Case c = {.name = name, .graph = g, .values = random_state};
+    Case c = {.name = name, .graph = g, .values = random_state, .tolerance = 1e-12};
     program.model = g->model;
     program.options = &fuse_them;
     c.fused = fuse(&program, g, PHASE_TRAIN, true);
@@ -598,6 +599,64 @@ static Graph *whole_numbers(void)
     return g;
 }
 
+/* what a team shares in each of the ways: large enough to be worth it */
+static Graph *shared_work(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *x = new_input(g, F64, SHAPE(30, 24), 0), *i = new_input(g, I32, SHAPE(6), 50);
+    Node *w = new_variable(g, F64, SHAPE(90, 100)), *v = new_variable(g, F64, SHAPE(3, 4096)), *table = new_variable(g, F64, SHAPE(50, 24));
+    Node *wide = new_variable(g, F64, SHAPE(70000)), *y = graph_cast(g, new_input(g, U8, SHAPE(70000), 0), F64);
+    /* range: element-wise, transposed, rows, a norm */
+    graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_binary(g, OP_ADD, w, graph_number(g, 1, F64)), NULL);
+    Node *turned = graph_transpose(g, bounded(g, w), (int[]){1, 0}), *square = graph_binary(g, OP_MUL, w, w);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(100, 90))->ints[0], turned, NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(90))->ints[0], graph_sum(g, square, (int[]){1}, 1), NULL);
+    graph_result(g, ROLE_REPORT, "norm", 0, graph_unary(g, OP_SQRT, graph_sum(g, square, (int[]){0, 1}, 2)), NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(3))->ints[0], graph_sum(g, bounded(g, v), (int[]){1}, 1), NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(3))->ints[0], graph_max(g, v, (int[]){1}, 1), NULL);
+    Node *draws = graph_cast(g, graph_random(g, SHAPE(5, 4096), "draws", false), F64);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(5, 4096))->ints[0], draws, NULL);
+    Node *parts[2] = {w, graph_transpose(g, turned, (int[]){1, 0})};
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(90, 200))->ints[0], graph_concat(g, parts, 2, 1), NULL);
+    /* samples: sums in a pass with a store, with few and with very many results */
+    Node *alive = select_alive(g, bounded(g, x));
+    graph_result(g, ROLE_OUTPUT, "alive", 0, alive, NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(24))->ints[0], graph_sum_samples(g, alive, (int[]){0}, 1), NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(30))->ints[0], graph_sum_samples(g, alive, (int[]){1}, 1), NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)wide->ints[0], graph_binary(g, OP_ADD, wide, graph_sum_samples(g, select_alive(g, y), NULL, 0)), NULL);
+    /* groups of samples, and all of them; a table that samples add to */
+    graph_result(g, ROLE_OUTPUT, "pairs", 0, graph_group_sum(g, alive, 2), NULL);
+    graph_result(g, ROLE_OUTPUT, "all", 0, graph_group_sum(g, alive, 0), NULL);
+    int64_t zero = 0;
+    Node *rows = NODE(g, OP_GATHER, &zero, 1, NULL, table, i), *grown = graph_binary(g, OP_MUL, rows, graph_number(g, 3, F64));
+    Node *scattered = graph_scatter_add(g, table, i, select_alive(g, grown), 0, true);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(50, 24))->ints[0], scattered, NULL);
+    Node *columns = new_variable(g, F64, SHAPE(24, 50));
+    Node *sideways = graph_scatter_add(g, columns, i, graph_transpose(g, select_alive(g, grown), (int[]){1, 0}), 1, true);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(24, 50))->ints[0], sideways, NULL);
+    return g;
+}
+
+/* values between 1 and 2 in bf16: they are rounded once, where they are stored */
+static Graph *halves(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *x = new_input(g, BF16, SHAPE(40, 33), 0), *w = new_variable(g, BF16, SHAPE(33)), *table = new_variable(g, BF16, SHAPE(9, 33));
+    Node *y = graph_unary(g, OP_COS, graph_binary(g, OP_ADD, x, graph_broadcast(g, w, SHAPE(40, 33))));
+    graph_result(g, ROLE_OUTPUT, "y", 0, y, NULL);
+    graph_result(g, ROLE_OUTPUT, "exact", 0, x, NULL);
+    graph_result(g, ROLE_OUTPUT, "wide", 0, graph_cast(g, graph_max(g, y, (int[]){0}, 1), F64), NULL);
+    Node *mean = graph_binary(g, OP_MUL, graph_sum_samples(g, select_alive(g, graph_cast(g, y, F32)), (int[]){0}, 1), graph_number(g, 0.005, F32));
+    graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_cast(g, mean, BF16), NULL);
+    Node *few = graph_sum(g, y, (int[]){1}, 1);
+    graph_result(g, ROLE_OUTPUT, "few", 0, graph_binary(g, OP_MUL, few, graph_number(g, 0.03125, BF16)), NULL);
+    Node *i = new_input(g, I32, SHAPE(1), 9);
+    int64_t zero = 0, one[2] = {1, 33}, start[2] = {0, 0}, step[2] = {1, 1};
+    Node *row = graph_slice(g, x, start, one, step);
+    graph_result(g, ROLE_OUTPUT, "rows", 0, graph_scatter_add(g, table, i, row, (int)zero, false), NULL);
+    return g;
+}
+
 /* ---- running */
 
 static int failed;
@@ -647,7 +706,7 @@ static double fit(Dtype t, double v, int64_t classes)
     if (t == BOOL)
         return v > 0;
     if (dtype_is_float(t))
-        return v;
+        return t == BF16 ? floor(v * 64) / 64 : v; /* exact */
     return classes ? floor((v + 1) / 2 * (double)classes) : floor((v + 1) * 4);
 }
 
@@ -682,6 +741,7 @@ static void put(Dtype t, char *to, int64_t i, double v)
     case U32: ((uint32_t *)to)[i] = (uint32_t)v; break;
     case I32: ((int32_t *)to)[i] = (int32_t)v; break;
     case I64: ((int64_t *)to)[i] = (int64_t)v; break;
+    case BF16: ((uint16_t *)to)[i] = (uint16_t)((union { float f; uint32_t bits; }){.f = (float)v}.bits >> 16); break;
     case F32: ((float *)to)[i] = (float)v; break;
     default: ((double *)to)[i] = v; break;
     }
@@ -698,6 +758,7 @@ static double get(Dtype t, const char *from, int64_t i)
     case U32: return ((const uint32_t *)from)[i];
     case I32: return ((const int32_t *)from)[i];
     case I64: return (double)((const int64_t *)from)[i];
+    case BF16: return (double)(union { uint32_t bits; float f; }){.bits = (uint32_t)((const uint16_t *)from)[i] << 16}.f;
     case F32: return (double)((const float *)from)[i];
     default: return ((const double *)from)[i];
     }
@@ -761,9 +822,71 @@ static const Tensor *find(const Phase *p, TensorKind kind, int index)
     return NULL;
 }
 
-static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels, double *const *want, double tolerance)
+/* ---- teams: what a runtime may do with a kernel, one thread after the other */
+
+enum { MOST_THREADS = 7 };
+typedef struct Team {
+    int threads;
+    char *work;            /* of all threads: `stride` bytes each */
+    int64_t stride;
+    void **arguments;
+    int work_argument;
+    mgpu_step step;
+    bool called[MOST_THREADS];
+} Team;
+
+static void call(Team *team, const mgpu_kernel *k, int thread, int64_t begin, int64_t end)
 {
-    mgpu_step step = step_block();
+    mgpu_part part = {.samples = SAMPLES, .begin = begin, .end = end, .thread = thread, .threads = team->threads,
+                      .first = !team->called[thread], .stride = team->stride};
+    team->called[thread] = true;
+    team->arguments[team->work_argument] = team->work + thread * team->stride;
+    k->run(team->arguments, &team->step, &part);
+}
+
+/* parts of [0, extent) of random sizes, the last first, to random threads */
+static void call_parts(Team *team, const mgpu_kernel *k, int64_t extent, int64_t grain)
+{
+    int64_t bound[8] = {0};
+    int parts = 0, most = team->threads == 1 ? 1 : 1 + (int)draw(COUNT(bound) - 1);
+    while (bound[parts] < extent) {
+        int64_t left = extent - bound[parts], size = grain * (1 + draw((left + grain - 1) / grain));
+        bound[parts + 1] = bound[parts] + (parts + 1 == most || size > left ? left : size);
+        parts++;
+    }
+    for (int i = parts - 1; i >= 0; i--)
+        call(team, k, (int)draw(team->threads), bound[i], bound[i + 1]);
+    for (int t = 0; t < team->threads && k->finish; t++) /* every thread calls at least once */
+        if (!team->called[t])
+            call(team, k, t, 0, 0);
+}
+
+static const char *run_kernel(Team *team, const mgpu_kernel *k)
+{
+    memset(team->called, 0, sizeof team->called);
+    memset(team->work, 0xFF, (size_t)(team->stride * team->threads));
+    if (k->split == MGPU_SPLIT_SAMPLES) {
+        call_parts(team, k, SAMPLES, 1);
+    } else if (k->split == MGPU_SPLIT_RANGE) {
+        if (k->extent < 1 || k->grain < 1)
+            return format("%s has extent %lld and grain %lld", k->name, (long long)k->extent, (long long)k->grain);
+        call_parts(team, k, k->extent, k->grain);
+    } else if (k->split == MGPU_SPLIT_TEAM) {
+        for (int t = team->threads - 1; t >= 0; t--)
+            call(team, k, t, 0, 1);
+    } else {
+        call(team, k, 0, 0, 1);
+    }
+    if (k->finish) {
+        mgpu_part part = {.samples = SAMPLES, .end = 1, .threads = team->threads, .stride = team->stride};
+        team->arguments[team->work_argument] = team->work;
+        k->finish(team->arguments, &team->step, &part);
+    }
+    return NULL;
+}
+
+static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels, double *const *want, double tolerance, int threads)
+{
     char **memory = NEW_ARRAY(char *, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++)
         memory[i] = fill(c, p->tensors[i]);
@@ -777,10 +900,14 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
             arguments[count++] = memory[t->reads[k]->id];
         for (int k = 0; k < t->write_count; k++)
             arguments[count++] = memory[t->writes[k]->id];
-        char *work = malloc((size_t)(t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample) + 64);
-        arguments[count++] = (void *)(((uintptr_t)work + 63) & ~(uintptr_t)63);
-        kernels[t->kernel->number].run(arguments, &step, SAMPLES);
+        Team team = {.threads = threads, .step = step_block(), .arguments = arguments, .work_argument = count};
+        team.stride = (t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample + 63) / 64 * 64;
+        char *work = malloc((size_t)(threads * team.stride) + 64);
+        team.work = (char *)(((uintptr_t)work + 63) & ~(uintptr_t)63);
+        const char *wrong = run_kernel(&team, &kernels[t->kernel->number]);
         free(work);
+        if (wrong)
+            return wrong;
     }
     const Graph *g = c->graph;
     const char *wrong = NULL;
@@ -839,13 +966,16 @@ static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
     Interpretation in = {.samples = SAMPLES, .first_sample = FIRST_SAMPLE, .step = STEP, .seed = SEED, .leaf = leaf, .context = c};
     in.values = NEW_ARRAY(double *, c->graph->node_count);
     interpret(c->graph, &in);
-    const char *wrong = run(c, c->fused, kernels, in.values, 1e-12);
-    if (wrong)
-        report(format("%s, fused", c->name), wrong);
-    const char *worse = run(c, c->separate, kernels, in.values, 1e-12);
-    if (worse)
-        report(format("%s, separate", c->name), worse);
-    *good += !wrong && !worse;
+    static const int TEAMS[] = {1, 2, 3, 5, MOST_THREADS};
+    bool all = true;
+    for (int i = 0; i < 2 * COUNT(TEAMS) && all; i++) {
+        int threads = TEAMS[i / 2];
+        const char *wrong = run(c, i % 2 ? c->separate : c->fused, kernels, in.values, c->tolerance, threads);
+        if (wrong)
+            report(format("%s, %s, %d threads", c->name, i % 2 ? "separate" : "fused", threads), wrong);
+        all = all && !wrong;
+    }
+    *good += all;
     for (int i = 0; i < c->graph->node_count; i++)
         free(in.values[i]);
 }
@@ -863,6 +993,28 @@ static double seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* kernels that one thread must do alone are those with little work */
+static void check_splits(void)
+{
+    Graph *g = shared_work();
+    Program p = {.model = g->model, .options = &fuse_them};
+    fuse(&p, g, PHASE_TRAIN, true);
+    int count[4] = {0}, finishes = 0;
+    for (int i = 0; i < p.kernel_count; i++) {
+        const Kernel *k = p.kernels[i];
+        count[k->split]++;
+        finishes += k->partial_bytes > 0;
+        for (int j = 0; j < k->read_count + k->write_count && k->split == MGPU_SPLIT_NONE; j++) {
+            const Tensor *t = j < k->read_count ? k->reads[j] : k->writes[j - k->read_count];
+            if (t->sharded || shape_count(&t->shape) >= 8192)
+                report("teams share all large kernels", format("not %s: %s", k->name, k->title));
+        }
+    }
+    report("kernels are shared in every way", !count[MGPU_SPLIT_SAMPLES] || !count[MGPU_SPLIT_RANGE] || count[MGPU_SPLIT_TEAM] < 4 || finishes < 3
+               ? format("%d by samples, %d by range, %d by thread, %d with partial sums", count[MGPU_SPLIT_SAMPLES],
+                        count[MGPU_SPLIT_RANGE], count[MGPU_SPLIT_TEAM], finishes) : NULL);
 }
 
 /* deep nets: the time per layer stays, equal layers share their kernels */
@@ -895,6 +1047,9 @@ int main(int argc, char **argv)
     add_case("empty tensors", edges());
     add_case("whole numbers", whole_numbers());
     add_case("a perceptron's step", perceptron(3, 12, F64));
+    add_case("work that a team shares", shared_work());
+    add_case("bf16", halves());
+    cases[case_count - 1].tolerance = 0x1p-8;
     chosen = case_count;
     for (int i = 0; i < RANDOM_GRAPHS; i++)
         add_random_case(i);
@@ -910,6 +1065,7 @@ int main(int argc, char **argv)
     }
     if (good == case_count)
         report(format("%d random graphs, fused and separate", RANDOM_GRAPHS), NULL);
+    check_splits();
     check_depth();
     return failed != 0;
 }

@@ -1,5 +1,6 @@
 /* linear_program.h: a program written by hand for tests of the runtime: linear regression on one-hot labels in f64 with
- * momentum, its tables built as the compiler would emit them, for 1 to 4 devices, with and without micro-batches. */
+ * momentum, its tables built as the compiler would emit them, for 1 to 4 devices of any number of threads, with and
+ * without micro-batches. */
 #ifndef LINEAR_PROGRAM_H
 #define LINEAR_PROGRAM_H
 
@@ -9,11 +10,12 @@
 #include <signal.h>
 #include <string.h>
 
-enum { IN = 3, OUT = 5, SAMPLES = 21, VALID = 10, SLOTS = 2 };
+enum { IN = 3, OUT = 5, SAMPLES = 21, VALID = 10, SLOTS = 2, CHUNK = 2 };
 enum { W, M, SUMS, EVAL_SUMS, GRADIENT, COUNT, STEPS, VARIABLES }; /* variables; W and M: [OUT, IN], in memory [IN, OUT] */
 enum { X, LABEL, INPUTS };
 
-/* ---- kernels: arguments are reads, writes, in the order of the tables below */
+/* ---- kernels: arguments are reads, writes, in the order of the tables below, then the workspace. They are divided among
+ * threads in all ways that there are. */
 static double output_of(const double *w, const double *x, int o)
 {
     double y = 0;
@@ -27,112 +29,166 @@ static double first_weight(int o, int i)
     return 0.1 * sin(3 * o + i);
 }
 
-static void k_init(void *const *a, const mgpu_step *step, int64_t n)
+/* -> w, m; the threads take the outputs in turn */
+static void k_init(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    (void)step, (void)n;
+    (void)step;
     double *w = a[0], *m = a[1];
-    for (int o = 0; o < OUT; o++)
+    for (int o = part->thread; o < OUT; o += part->threads)
         for (int i = 0; i < IN; i++)
             w[i * OUT + o] = first_weight(o, i), m[i * OUT + o] = 0;
 }
 
 /* label -> COUNT: the living samples of this device, over the micro-batches */
-static void k_count(void *const *a, const mgpu_step *step, int64_t n)
+static void k_count(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    (void)n;
+    (void)part;
     double *count = a[2];
     *count = (step->micro ? *(const double *)a[1] : 0) + (double)step->alive;
 }
 
-/* x, label, w, GRADIENT, SUMS -> bucket, SUMS; bucket = gradient [IN * OUT], loss; not yet divided by the count */
-static void gradient(const double *x, const uint8_t *label, const double *w, double *sums, double *bucket, const mgpu_step *step)
+/* Of a sample: the errors of the outputs, its loss, whether the largest output is the right one. A thread has them for one
+ * chunk. */
+enum { LOSS = OUT, RIGHT, ERRORS };
+
+/* x, label, w -> errors; sample by sample */
+static void k_errors(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    for (int64_t s = 0; s < step->alive; s++) {
+    (void)step;
+    const double *w = a[2];
+    const uint8_t *label = a[1];
+    for (int64_t s = part->begin; s < part->end; s++) {
+        const double *x = (const double *)a[0] + s * IN;
+        double *e = (double *)a[3] + s * ERRORS;
         int best = 0;
-        double loss = 0;
+        e[LOSS] = 0;
         for (int o = 0; o < OUT; o++) {
-            double y = output_of(w, x + s * IN, o), e = y - (label[s] == o);
-            loss += e * e;
-            best = y > output_of(w, x + s * IN, best) ? o : best;
-            for (int i = 0; i < IN; i++)
-                bucket[i * OUT + o] += 2 * e * x[s * IN + i];
+            double y = output_of(w, x, o);
+            e[o] = y - (label[s] == o);
+            e[LOSS] += e[o] * e[o];
+            best = y > output_of(w, x, best) ? o : best;
         }
-        bucket[IN * OUT] += loss;
-        sums[0] += loss;
-        sums[1] += best == label[s];
-        sums[2] += 1;
+        e[RIGHT] = best == label[s];
     }
 }
 
-static void k_accumulate(void *const *a, const mgpu_step *step, int64_t n)
+/* The partial sums of a thread: gradient [IN * OUT], loss, right ones, samples */
+enum { SUM_LOSS = IN * OUT, SUM_RIGHT, SUM_SAMPLES, PARTIAL };
+
+static void add_samples(const double *x, const double *errors, double *sums, const mgpu_step *step, const mgpu_part *part)
 {
-    (void)n;
-    double *bucket = a[5];
-    if (step->micro == 0)
-        memset(bucket, 0, (IN * OUT + 1) * sizeof *bucket);
-    gradient(a[0], a[1], a[2], a[6], bucket, step);
+    if (part->first)
+        memset(sums, 0, PARTIAL * sizeof *sums);
+    for (int64_t s = part->begin; s < part->end && s < step->alive; s++) {
+        const double *e = errors + s * ERRORS;
+        for (int o = 0; o < OUT; o++)
+            for (int i = 0; i < IN; i++)
+                sums[i * OUT + o] += 2 * e[o] * x[s * IN + i];
+        sums[SUM_LOSS] += e[LOSS];
+        sums[SUM_RIGHT] += e[RIGHT];
+        sums[SUM_SAMPLES] += 1;
+    }
 }
 
-static void k_gradient(void *const *a, const mgpu_step *step, int64_t n)
+static void add_partial(const double *workspace, const mgpu_part *part, double *sums)
 {
-    (void)n;
-    double *bucket = a[5];
-    if (step->micro == 0)
-        memset(bucket, 0, (IN * OUT + 2) * sizeof *bucket);
-    else
-        memcpy(bucket, a[3], (IN * OUT + 1) * sizeof *bucket);
-    bucket[IN * OUT + 1] = step->micro ? *(const double *)a[7] : (double)step->alive;
-    if (step->setting[1] == 1 && step->step == 3)
+    for (int i = 0; i < PARTIAL; i++)
+        for (int t = 0; t < part->threads; t++)
+            sums[i] += workspace[i + t * part->stride / (int64_t)sizeof *workspace];
+}
+
+/* x, errors, GRADIENT, SUMS, COUNT -> bucket, SUMS; bucket = gradient [IN * OUT], loss, not yet divided by the count; count */
+static void k_gradient(void *const *a, const mgpu_step *step, const mgpu_part *part)
+{
+    if (step->setting[1] == 1 && step->step == 3 && part->thread == part->threads - 1)
         raise(SIGSEGV); /* as a wrong pointer would */
-    gradient(a[0], a[1], a[2], a[6], bucket, step);
+    add_samples(a[0], a[1], a[7], step, part);
+}
+
+static void add_gradient(double *bucket, const double *before, double *report, const double *workspace, const mgpu_step *step,
+                         const mgpu_part *part)
+{
+    double sums[PARTIAL] = {0};
+    add_partial(workspace, part, sums);
+    for (int i = 0; i <= IN * OUT; i++)
+        bucket[i] = (step->micro ? before[i] : 0) + sums[i];
+    for (int i = 0; i < 3; i++)
+        report[i] += sums[SUM_LOSS + i];
+}
+
+static void k_gradient_finish(void *const *a, const mgpu_step *step, const mgpu_part *part)
+{
+    double *bucket = a[5];
+    add_gradient(bucket, a[2], a[6], a[7], step, part);
+    bucket[IN * OUT + 1] = step->micro ? *(const double *)a[4] : (double)step->alive;
+}
+
+/* x, errors, GRADIENT, SUMS -> GRADIENT, SUMS */
+static void k_accumulate(void *const *a, const mgpu_step *step, const mgpu_part *part)
+{
+    add_samples(a[0], a[1], a[6], step, part);
+}
+
+static void k_accumulate_finish(void *const *a, const mgpu_step *step, const mgpu_part *part)
+{
+    add_gradient(a[4], a[2], a[5], a[6], step, part);
 }
 
 static const double LR = 0.05, MOMENTUM = 0.9;
 
-/* bucket, w, m, STEPS -> w, m, report, STEPS */
-static void k_update(void *const *a, const mgpu_step *step, int64_t n)
+/* bucket, w, m, STEPS -> w, m, report, STEPS; a range of the weights, who has the first of them does the rest */
+static void k_update(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    (void)n;
     const double *bucket = a[0];
     double *w = a[4], *m = a[5], *report = a[6], count = bucket[IN * OUT + 1];
     double lr = isnan(step->setting[0]) ? LR : step->setting[0];
-    for (int i = 0; i < IN * OUT; i++) {
+    for (int64_t i = part->begin; i < part->end; i++) {
         m[i] = MOMENTUM * m[i] + bucket[i] / count;
         w[i] -= lr * m[i];
     }
+    if (part->begin != 0)
+        return;
     report[0] = bucket[IN * OUT] / count;
     report[1] = lr;
     report[2] = step->epoch;
     *(double *)a[7] += 1;
 }
 
-static void k_eval(void *const *a, const mgpu_step *step, int64_t n)
+/* x, errors, SUMS -> SUMS */
+static void k_eval(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    (void)n;
-    double unused[IN * OUT + 1] = {0};
-    gradient(a[0], a[1], a[2], a[4], unused, step);
+    add_samples(a[0], a[1], a[4], step, part);
 }
 
-static void k_predict(void *const *a, const mgpu_step *step, int64_t n)
+static void k_eval_finish(void *const *a, const mgpu_step *step, const mgpu_part *part)
+{
+    (void)step;
+    double sums[PARTIAL] = {0}, *report = a[3];
+    add_partial(a[4], part, sums);
+    for (int i = 0; i < 3; i++)
+        report[i] += sums[SUM_LOSS + i];
+}
+
+static void k_predict(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
     (void)step;
     const double *x = a[0];
     double *y = a[2];
-    for (int64_t s = 0; s < n; s++)
+    for (int64_t s = part->begin; s < part->end; s++)
         for (int o = 0; o < OUT; o++)
             y[s * OUT + o] = output_of(a[1], x + s * IN, o);
 }
 
-static void k_take_sums(void *const *a, const mgpu_step *step, int64_t n)
+static void k_take_sums(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    (void)step, (void)n;
+    (void)step, (void)part;
     memcpy(a[1], a[0], 3 * sizeof(double));
     memset(a[2], 0, 3 * sizeof(double));
 }
 
-static void k_report(void *const *a, const mgpu_step *step, int64_t n)
+static void k_report(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    (void)step, (void)n;
+    (void)step, (void)part;
     const double *sums = a[0];
     double *report = a[1];
     report[0] = sums[0] / sums[2];
@@ -140,18 +196,26 @@ static void k_report(void *const *a, const mgpu_step *step, int64_t n)
 }
 
 /* bucket, STEPS -> report, STEPS */
-static void k_report_train(void *const *a, const mgpu_step *step, int64_t n)
+static void k_report_train(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
-    k_report((void *const[]){a[0], a[2]}, step, n);
+    k_report((void *const[]){a[0], a[2]}, step, part);
     ((double *)a[2])[2] = *(const double *)a[1];
     *(double *)a[3] = 0;
 }
 
-enum { K_INIT, K_COUNT, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT, K_REPORT_TRAIN };
-static const mgpu_kernel KERNELS[] = {{"init", k_init, 1},       {"count", k_count, 2},     {"accumulate", k_accumulate, 3},
-                                      {"gradient", k_gradient, 4}, {"update", k_update, 5},   {"eval", k_eval, 6},
-                                      {"predict", k_predict, 7}, {"take_sums", k_take_sums, 8}, {"report", k_report, 9},
-                                      {"report_train", k_report_train, 10}};
+enum { K_INIT, K_COUNT, K_ERRORS, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT, K_REPORT_TRAIN };
+static const mgpu_kernel KERNELS[] = {
+    {"init", k_init, NULL, 1, MGPU_SPLIT_TEAM, 0, 0, NULL},
+    {"count", k_count, NULL, 2, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"errors", k_errors, NULL, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"accumulate", k_accumulate, k_accumulate_finish, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"gradient", k_gradient, k_gradient_finish, 4, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"update", k_update, NULL, 5, MGPU_SPLIT_RANGE, IN * OUT, 4, NULL},
+    {"eval", k_eval, k_eval_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"predict", k_predict, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"take_sums", k_take_sums, NULL, 8, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"report", k_report, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"report_train", k_report_train, NULL, 10, MGPU_SPLIT_NONE, 0, 0, NULL}};
 
 /* ---- tables */
 static const mgpu_variable VARIABLE[VARIABLES] = {
@@ -175,7 +239,8 @@ static const char *const TRAIN_REPORTS[] = {"loss", "lr", "epoch"};
 static const char *const METRICS[] = {"loss", "accuracy", "steps"}; /* the last of training only */
 
 /* buffers of every phase, by number */
-enum { B_STAGE_X, B_STAGE_LABEL, B_STEP, B_X, B_LABEL, B_REPORT, B_OUTPUT, B_VARIABLE, B_BUCKET = B_VARIABLE + VARIABLES, BUFFERS };
+enum { B_STAGE_X, B_STAGE_LABEL, B_STEP, B_X, B_LABEL, B_REPORT, B_OUTPUT, B_VARIABLE, B_BUCKET = B_VARIABLE + VARIABLES, B_ERRORS,
+       B_WORK, BUFFERS };
 
 static int64_t aligned(int64_t bytes)
 {
@@ -184,7 +249,7 @@ static int64_t aligned(int64_t bytes)
 
 static int64_t add_buffer(mgpu_buffer *b, const char *name, uint8_t kind, int64_t bytes, int slots, int index, int64_t offset)
 {
-    *b = (mgpu_buffer){name, kind, offset, bytes, aligned(bytes), slots, index};
+    *b = (mgpu_buffer){name, kind, offset, bytes, aligned(bytes), slots, index, 0};
     return offset + aligned(bytes) * slots;
 }
 
@@ -203,12 +268,16 @@ static mgpu_buffer *make_buffers(mgpu_device *device, int64_t *offsets)
         offsets[i] = at;
         at = add_buffer(&b[B_VARIABLE + i], VARIABLE[i].tensor.name, MGPU_VARIABLE, mgpu_tensor_bytes(&VARIABLE[i].tensor), 1, i, at);
     }
-    device->arena_bytes = add_buffer(&b[B_BUCKET], "bucket0", MGPU_BUCKET, (IN * OUT + 2) * 8, 1, -1, at);
+    int64_t work = add_buffer(&b[B_BUCKET], "bucket0", MGPU_BUCKET, (IN * OUT + 2) * 8, 1, -1, at);
+    at = add_buffer(&b[B_ERRORS], "errors", MGPU_LOCAL, (n < CHUNK ? n : CHUNK) * ERRORS * 8, 1, -1, work);
+    b[B_ERRORS].each = ERRORS * 8;
+    device->arena_bytes = add_buffer(&b[B_WORK], "work", MGPU_WORKSPACE, PARTIAL * 8, 1, -1, at);
+    device->work_bytes = device->arena_bytes - work;
     device->variable_offset = offsets;
     return b;
 }
 
-typedef struct Builder { mgpu_op ops[16]; int count; const mgpu_buffer *buffers; } Builder;
+typedef struct Builder { mgpu_op ops[16]; int count, strips; const mgpu_buffer *buffers; } Builder;
 
 /* reads and writes: buffers, -1 ends; a report or output that is read is that of the step before */
 static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int *reads, const int *writes)
@@ -216,7 +285,8 @@ static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int
     mgpu_op *op = &b->ops[b->count];
     mgpu_access *access = mgpu_allocate(16, sizeof *access);
     char *id = mgpu_format("%c%d", "cumh"[lane], b->count);
-    *op = (mgpu_op){.id = id, .lane = lane, .verb = verb, .target = target, .access = access, .line = 100 + b->count};
+    *op = (mgpu_op){.id = id, .lane = lane, .verb = verb, .target = target, .access = access, .line = 100 + b->count,
+                    .strip = verb == MGPU_CALL ? b->strips++ : -1};
     for (; reads && *reads >= 0; reads++)
         access[op->read_count++] = (mgpu_access){*reads, lane == MGPU_HOST ? -1 : 0, 0, b->buffers[*reads].bytes};
     for (; writes && *writes >= 0; writes++)
@@ -226,6 +296,19 @@ static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int
     b->count++;
 }
 #define LIST(...) ((const int[]){__VA_ARGS__, -1})
+
+static void add_call(Builder *b, int kernel, const int *reads, const int *writes)
+{
+    add_op(b, MGPU_COMP, MGPU_CALL, kernel, reads, writes);
+}
+
+/* the last two calls become one strip, in which a thread takes CHUNK samples at a time */
+static void join_calls(Builder *b)
+{
+    mgpu_op *op = &b->ops[b->count - 2];
+    op[1].strip = op[0].strip;
+    op[0].chunk = op[1].chunk = CHUNK;
+}
 
 static bool conflict(const mgpu_op *a, const mgpu_op *b, int back, const mgpu_buffer *buffers) /* b is `back` steps before a */
 {
@@ -270,27 +353,34 @@ static void make_ops(Builder *b, int kind)
     add_op(b, MGPU_COPY, MGPU_UPLOAD, -1, stage, input);
     int w = B_VARIABLE + W, m = B_VARIABLE + M, sums = B_VARIABLE + SUMS, eval = B_VARIABLE + EVAL_SUMS;
     int g = B_VARIABLE + GRADIENT, count = B_VARIABLE + COUNT, steps = B_VARIABLE + STEPS;
+    if (kind == MGPU_PHASE_ACCUMULATE || kind == MGPU_PHASE_TRAIN || kind == MGPU_PHASE_EVAL)
+        add_call(b, K_ERRORS, LIST(B_X, B_LABEL, w, B_STEP), LIST(B_ERRORS));
     switch (kind) {
-    case MGPU_PHASE_INIT: add_op(b, MGPU_COMP, MGPU_CALL, K_INIT, LIST(B_STEP), LIST(w, m)); break;
-    case MGPU_PHASE_PROLOGUE: add_op(b, MGPU_COMP, MGPU_CALL, K_COUNT, LIST(B_LABEL, B_STEP, count), LIST(count)); break;
+    case MGPU_PHASE_INIT: add_call(b, K_INIT, LIST(B_STEP), LIST(w, m)); break;
+    case MGPU_PHASE_PROLOGUE: add_call(b, K_COUNT, LIST(B_LABEL, B_STEP, count), LIST(count)); break;
     case MGPU_PHASE_ACCUMULATE:
-        add_op(b, MGPU_COMP, MGPU_CALL, K_ACCUMULATE, LIST(B_STEP, B_X, B_LABEL, w, g, sums), LIST(g, sums));
+        add_call(b, K_ACCUMULATE, LIST(B_STEP, B_X, B_ERRORS, g, sums), LIST(g, sums, B_WORK));
+        join_calls(b);
         break;
     case MGPU_PHASE_TRAIN:
-        add_op(b, MGPU_COMP, MGPU_CALL, K_GRADIENT, LIST(B_X, B_LABEL, w, g, sums, B_STEP), LIST(B_BUCKET, sums, count));
+        add_call(b, K_GRADIENT, LIST(B_X, B_ERRORS, g, sums, count, B_STEP), LIST(B_BUCKET, sums, B_WORK));
+        join_calls(b);
         add_op(b, MGPU_COMM, MGPU_REDUCE, 0, LIST(B_BUCKET), LIST(B_BUCKET));
-        add_op(b, MGPU_COMP, MGPU_CALL, K_UPDATE, LIST(B_BUCKET, w, m, B_STEP, steps), LIST(w, m, B_REPORT, steps));
+        add_call(b, K_UPDATE, LIST(B_BUCKET, w, m, B_STEP, steps), LIST(w, m, B_REPORT, steps));
         break;
-    case MGPU_PHASE_EVAL: add_op(b, MGPU_COMP, MGPU_CALL, K_EVAL, LIST(B_X, B_LABEL, w, eval, B_STEP), LIST(eval)); break;
-    case MGPU_PHASE_PREDICT: add_op(b, MGPU_COMP, MGPU_CALL, K_PREDICT, LIST(B_X, w, B_STEP), LIST(B_OUTPUT)); break;
+    case MGPU_PHASE_EVAL:
+        add_call(b, K_EVAL, LIST(B_X, B_ERRORS, eval, B_STEP), LIST(eval, B_WORK));
+        join_calls(b);
+        break;
+    case MGPU_PHASE_PREDICT: add_call(b, K_PREDICT, LIST(B_X, w, B_STEP), LIST(B_OUTPUT)); break;
     default: {
         int which = kind == MGPU_PHASE_REPORT_TRAIN ? sums : eval;
-        add_op(b, MGPU_COMP, MGPU_CALL, K_TAKE_SUMS, LIST(which, B_STEP), LIST(B_BUCKET, which));
+        add_call(b, K_TAKE_SUMS, LIST(which, B_STEP), LIST(B_BUCKET, which));
         add_op(b, MGPU_COMM, MGPU_REDUCE, 0, LIST(B_BUCKET), LIST(B_BUCKET));
         if (kind == MGPU_PHASE_REPORT_TRAIN)
-            add_op(b, MGPU_COMP, MGPU_CALL, K_REPORT_TRAIN, LIST(B_BUCKET, steps, B_STEP), LIST(B_REPORT, steps));
+            add_call(b, K_REPORT_TRAIN, LIST(B_BUCKET, steps, B_STEP), LIST(B_REPORT, steps));
         else
-            add_op(b, MGPU_COMP, MGPU_CALL, K_REPORT, LIST(B_BUCKET, B_STEP), LIST(B_REPORT));
+            add_call(b, K_REPORT, LIST(B_BUCKET, B_STEP), LIST(B_REPORT));
     }
     }
     add_waits(b);

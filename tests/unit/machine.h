@@ -42,6 +42,7 @@ typedef struct Machine {
     double **variables[MOST_DEVICES];
     double **reduced;               /* what the k-th REDUCE gives */
     int variable_count, device;
+    bool exact;                     /* BF16 is not rounded, either */
 } Machine;
 
 static inline double number_of(uint64_t a, uint64_t b, uint64_t c) /* in (-1, 1), never 0 */
@@ -147,7 +148,7 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
         changed = false;
         for (int d = 0; d < m->devices; d++) {
             m->device = d;
-            Interpretation run = {.samples = m->capacity[d], .first_sample = m->first[d], .step = m->step, .seed = 11,
+            Interpretation run = {.exact = m->exact, .samples = m->capacity[d], .first_sample = m->first[d], .step = m->step, .seed = 11,
                                   .leaf = machine_leaf, .context = m, .values = values[d]};
             interpret(g, &run);
             values[d] = run.values;

@@ -116,13 +116,14 @@ static bool fit_together(const Node *a, const Node *b)
 }
 
 static bool many_sums; /* over samples, and much that is linear in them */
+static bool many_products;
 
 static Node *random_node(Graph *g, Node **pool, int count)
 {
     static const Op BINARY[] = {OP_ADD, OP_SUB, OP_MUL, OP_MINIMUM, OP_MAXIMUM};
     Node *a = pick(pool, count), *b = pick(pool, count);
     int axes[MAX_RANK], n = 0;
-    switch (many_sums && draw(3) == 0 ? (draw(3) ? 10 : 0) : draw(14)) {
+    switch (many_sums && draw(3) == 0 ? (draw(3) ? 10 : 0) : many_products && draw(2) ? 13 : draw(14)) {
     case 0: case 1:
         return fit_together(a, b) ? graph_binary(g, BINARY[draw(COUNT(BINARY))], a, b) : a;
     case 2:
@@ -247,6 +248,263 @@ static void test_simplify(int seeds)
     check(after < before, "simplify.smaller", format("%d nodes became %d", before, after));
 }
 
+/* ---- bf16 */
+
+static double to_bf16(double v)
+{
+    float f = (float)v;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    bits = f == f ? (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u : bits;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* what products read is what the masters are */
+static void make_copies(Machine *m)
+{
+    for (int d = 0; d < MOST_DEVICES; d++)
+        for (int v = 0; v < m->variable_count; v++) {
+            const Variable *x = &m->model->variables[v];
+            for (int64_t i = 0; i < shape_count(&x->shape) && x->kind == ROUNDED; i++)
+                m->variables[d][v][i] = m->exact ? m->variables[d][x->owner][i] : to_bf16(m->variables[d][x->owner][i]);
+        }
+}
+
+static bool multiplies(const Node *n)
+{
+    bool pair = n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || (n->op == OP_EINSUM && n->inputs == 2);
+    return pair && (n->in[0]->sharded || n->in[1]->sharded);
+}
+
+/* Products of samples take BF16; what they make is BF16, or F32 if it is a sum over samples; nothing else calculates in
+ * BF16, nothing is owed in it, and what is rounded is used in no other precision if it was computed. */
+static const char *wrong_types(const Graph *g, int *products)
+{
+    int *uses = NEW_ARRAY(int, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->inputs; k++)
+            uses[g->nodes[i]->in[k]->id]++;
+    for (int i = 0; i < g->result_count; i++)
+        uses[g->results[i].value->id]++;
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        const char *name = OP_INFO[n->op].name;
+        bool view = OP_INFO[n->op].op_class == VIEW;
+        if (n->dtype == BF16 && n->distribution == PARTIAL)
+            return format("%s (node %d) is owed in bf16", name, i);
+        if (multiplies(n)) {
+            (*products)++;
+            if (n->in[0]->dtype != BF16 || n->in[1]->dtype != BF16 || n->dtype != (n->sharded ? BF16 : F32))
+                return format("%s (node %d) multiplies %s and %s into %s", name, i, dtype_name(n->in[0]->dtype),
+                              dtype_name(n->in[1]->dtype), dtype_name(n->dtype));
+            continue;
+        }
+        for (int k = 0; k < n->inputs; k++)
+            if (n->in[k]->dtype == BF16 && !view && n->op != OP_CAST)
+                return format("%s (node %d) calculates in bf16", name, i);
+        if (n->op == OP_CAST && n->in[0]->dtype == BF16 && !n->sharded)
+            return format("a value that is no sample's (node %d) is rounded for more than products", n->in[0]->id);
+        if (n->op != OP_CAST || n->dtype != BF16)
+            continue;
+        if (n->in[0]->op == OP_VARIABLE && g->results[0].role != ROLE_INIT)
+            return format("a variable is rounded at its use (node %d)", i);
+        OpClass of = OP_INFO[n->in[0]->op].op_class;
+        if (n->in[0]->dtype == F32 && n->sharded && (of == ELEMENTWISE || of == WINDOW) && uses[n->in[0]->id] > 1)
+            return format("%s (node %d) is there in f32 and in bf16", OP_INFO[n->in[0]->op].name, n->in[0]->id);
+    }
+    return NULL;
+}
+
+/* The interpreter rounds as hardware does. */
+static void test_rounding(void)
+{
+    Model *m = toy_model();
+    enum { NUMBERS = 4096 };
+    double *numbers = NEW_ARRAY(double, NUMBERS);
+    random_state = 5;
+    for (int i = 0; i < NUMBERS; i++) {
+        uint32_t bits = ((uint32_t)draw(65536) << 16) | (uint32_t)(i % 3 ? draw(65536) : i % 2 ? 0x8000 : 0x7fff);
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        numbers[i] = f;
+    }
+    Graph *g = graph_new(m, "rounding", NULL);
+    Node *x = graph_cast(g, graph_constant(g, numbers, SHAPE(NUMBERS), F32), BF16);
+    graph_result(g, ROLE_OUTPUT, "y", 0, x, NULL);
+    Machine machine = machine_of(m, 1, 1);
+    set_variables(&machine);
+    Outcome y = machine_run(&machine, g, false);
+    const char *why = NULL;
+    for (int i = 0; i < NUMBERS; i++) {
+        double is = y.values[0][i], expected = to_bf16(numbers[i]);
+        if (!(is == expected || (is != is && expected != expected)))
+            why = format("%a became %a, not %a", numbers[i], is, expected);
+    }
+    check(!why, "precision.rounding", why);
+}
+
+/* Casts alone: without rounding, the graph means what it meant; so it does after the passes that follow. */
+static void test_bf16(int seeds)
+{
+    const char *why = NULL, *why_types = NULL;
+    int products = 0;
+    for (int seed = 0; seed < seeds && !why && !why_types; seed++) {
+        Model *m = toy_model();
+        add_variable(m, "w", WEIGHT, SHAPE(3, 4));
+        add_variable(m, "u", WEIGHT, SHAPE(4));
+        m->precision = BF16;
+        many_products = true;
+        Graph *d = distribute(simplify(random_graph(m, (uint64_t)seed + 300000, 60)));
+        many_products = false;
+        find_rounded_variables(m, &d, 1);
+        Graph *narrow = choose_precision(d), *later = distribute(specialise(narrow, true));
+        why_types = wrong_types(narrow, &products);
+        if (!why_types)
+            why_types = wrong_types(later, &products);
+        Machine machine = machine_of(m, 4, 6);
+        machine.exact = true;
+        set_variables(&machine);
+        make_copies(&machine);
+        why = compare_results(&machine, d, narrow, 1e-9);
+        if (!why)
+            why = compare_results(&machine, d, later, 1e-9);
+        if (why || why_types)
+            fprintf(stderr, "seed %d\n", seed);
+    }
+    check(!why, "precision.bf16_is_casts", why);
+    check(!why_types, "precision.bf16_types", why_types);
+    check(products > seeds / 3, "precision.bf16_products", format("only %d products", products));
+}
+
+enum { CONV, OUT, HIDDEN, BIAS, TABLE, CNN_VARIABLES };
+
+/* convolution, residual, pooling, a table's rows, softmax; every weight follows its gradient */
+static Graph *cnn_graph(Model *m)
+{
+    Graph *g = graph_new(m, "train", NULL);
+    add_variable(m, "conv.weight", WEIGHT, SHAPE(6, 2, 3, 3));
+    add_variable(m, "out.weight", WEIGHT, SHAPE(4, 6));
+    add_variable(m, "hidden.weight", WEIGHT, SHAPE(6, 6));
+    add_variable(m, "hidden.bias", WEIGHT, SHAPE(6));
+    add_variable(m, "table", WEIGHT, SHAPE(4, 6));
+    int64_t convolve[] = {2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, pool[] = {3, 2, 1, 2, 2, 1, 1, 0, 0, 1, 0, 0};
+    Node *zero = graph_weak(g, 0), *label = graph_cast(g, graph_input(g, 2), I32);
+    Node *x = NODE(g, OP_CONVOLVE, convolve, 12, NULL, graph_input(g, 3), graph_variable(g, CONV));
+    Node *more = graph_einsum(g, "hwc,oc->hwo", (Node *[]){x, graph_variable(g, HIDDEN)}, 2, false);
+    x = graph_binary(g, OP_ADD, graph_binary(g, OP_ADD, more, graph_variable(g, BIAS)), x);
+    x = graph_where(g, graph_binary(g, OP_LE, x, zero), zero, x);
+    x = NODE(g, OP_WINDOW_MAX, pool, 12, NULL, x);
+    x = graph_sum(g, x, (int[]){0, 1}, 2);
+    x = graph_binary(g, OP_ADD, x, NODE(g, OP_GATHER, &(int64_t){0}, 1, NULL, graph_variable(g, TABLE), label));
+    Node *made = tamed(g, graph_variable(g, OUT)); /* no variable: rounded for the product alone */
+    Node *logits = graph_einsum(g, "c,oc->o", (Node *[]){x, made}, 2, false);
+    Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, logits, graph_reshape(g, all_of(g, graph_max(g, logits, (int[]){0}, 1)), SHAPE(1))));
+    Node *p = graph_binary(g, OP_DIV, e, graph_reshape(g, all_of(g, e), SHAPE(1)));
+    Node *right = graph_binary(g, OP_EQ, graph_reshape(g, label, SHAPE(1)), graph_arange(g, 4));
+    Node *loss = graph_negate(g, graph_unary(g, OP_LOG, all_of(g, graph_where(g, right, p, zero))));
+    graph_result(g, ROLE_LOSS, "loss", 0, loss, NULL);
+    for (int v = 0; v < CNN_VARIABLES; v++) {
+        Node *step = graph_binary(g, OP_MUL, graph_gradient(g, v), graph_weak(g, 0.1));
+        graph_result(g, ROLE_UPDATE, NULL, v, graph_binary(g, OP_SUB, graph_variable(g, v), step), NULL);
+    }
+    return g;
+}
+
+/* A whole step, on one device and on three: near the step without rounding; masters, gradients and what is owed are F32;
+ * the copies follow their masters. */
+static void test_bf16_step(void)
+{
+    Model *m = toy_model();
+    Graph *init = graph_new(m, "init", NULL), *g = cnn_graph(m), *eval = graph_new(m, "eval", NULL), *reports[2];
+    for (int v = 0; v < CNN_VARIABLES; v++)
+        graph_result(init, ROLE_INIT, NULL, v, graph_random(init, m->variables[v].shape, format("init %d", v), false), NULL);
+    Graph *train = simplify(differentiate(simplify(g)));
+    make_reports(m, &train, &eval, &reports[0], &reports[1]);
+    train = distribute(simplify(update(train)));
+    int masters = m->variable_count, products = 0;
+    m->precision = BF16;
+    find_rounded_variables(m, (Graph *[]){init, train}, 2);
+    Graph *narrow = choose_precision(train), *first = choose_precision(init);
+    int rounded = 0;
+    const char *why_copies = NULL;
+    for (int v = masters; v < m->variable_count; v++) {
+        const Variable *c = &m->variables[v];
+        rounded |= 1 << c->owner;
+        const Graph *both[] = {narrow, first};
+        for (int k = 0; k < 2; k++) {
+            Role role = k ? ROLE_INIT : ROLE_UPDATE;
+            int copy = find_result(both[k], role, NULL, v), master = find_result(both[k], role, NULL, c->owner);
+            const Node *value = copy < 0 ? NULL : both[k]->results[copy].value;
+            if (!value || value->op != OP_CAST || value->dtype != BF16 || value->in[0] != both[k]->results[master].value)
+                why_copies = format("%s does not follow its master in %s", c->name, both[k]->name);
+        }
+        if (c->kind != ROUNDED || c->dtype != BF16 || c->trained)
+            why_copies = format("%s is another kind of variable", c->name);
+    }
+    check(rounded == (1 << CONV | 1 << HIDDEN), "precision.bf16_copies", format("copies of the variables %x", (unsigned)rounded));
+    check(!why_copies, "precision.bf16_copies_follow", why_copies);
+    const char *why = wrong_types(narrow, &products);
+    for (int i = 0; i < narrow->node_count && !why; i++) {
+        const Node *n = narrow->nodes[i];
+        if (n->op == OP_GATHER && (n->in[0]->op != OP_VARIABLE || n->in[0]->ints[0] != TABLE))
+            why = "the rows of the table are not those of the master";
+        if ((n->op == OP_EXP || n->op == OP_LOG || n->op == OP_MAX || n->op == OP_SUM || n->op == OP_REDUCE) && n->dtype != F32 && n->dtype != F64)
+            why = format("%s in %s", OP_INFO[n->op].name, dtype_name(n->dtype));
+    }
+    check(!why && products >= 8, "precision.bf16_step_types", why ? why : format("%d products", products));
+    int casts = 0, relu = 0;
+    for (int i = 0; i < narrow->node_count; i++) {
+        const Node *n = narrow->nodes[i];
+        casts += n->op == OP_CAST && n->dtype == BF16 && n->sharded;
+        relu += n->op == OP_CAST && n->dtype == BF16 && n->in[0]->op == OP_WHERE && !n->backward; /* for the pool and backward */
+    }
+    check(casts == 11 && relu == 1, "precision.bf16_rounded", format("%d values are rounded, %d of them the relu's", casts, relu));
+    choose_layout(m, (Graph *[]){first, narrow}, 2);
+    int copy_of_conv = masters;
+    while (m->variables[copy_of_conv].owner != CONV)
+        copy_of_conv++;
+    check(m->variables[CONV].order[3] == 0 && !memcmp(m->variables[CONV].order, m->variables[copy_of_conv].order, sizeof m->variables[CONV].order),
+          "precision.bf16_layout", "the copy lies in another order than its master");
+
+    Machine machine = machine_of(m, 11, 12);
+    machine.exact = true;
+    set_variables(&machine);
+    make_copies(&machine);
+    Outcome exact = machine_run(&machine, train, false), same = machine_run(&machine, narrow, false);
+    machine.exact = false;
+    make_copies(&machine);
+    Outcome one = machine_run(&machine, narrow, false);
+    share_samples(&machine, 3, 0, 11);
+    Outcome three = machine_run(&machine, narrow, false);
+    const char *why_same = NULL, *why_near = NULL, *why_devices = NULL;
+    double change = 0, error = 0, spread = 0;
+    for (int i = 0; i < train->result_count; i++) {
+        const Result *r = &train->results[i];
+        int64_t count = shape_count(&r->value->shape);
+        for (int64_t k = 0; k < count; k++) {
+            double a = exact.values[i][k], b = one.values[i][k], c = three.values[i][k];
+            if (!near(a, same.values[i][k], 1e-9))
+                why_same = format("result %d: %g and %g", i, a, same.values[i][k]);
+            if (r->role == ROLE_UPDATE && r->index < CNN_VARIABLES) {
+                double before = machine.variables[0][r->index][k];
+                change += (a - before) * (a - before);
+                error += (a - b) * (a - b);
+                spread += (c - b) * (c - b);
+            } else if (!near(a, b, 1e-2)) {
+                why_near = format("result %d: %g and %g", i, a, b);
+            }
+        }
+    }
+    if (sqrt(error) > 0.02 * sqrt(change) || error == 0)
+        why_near = format("the steps differ by %g of %g", sqrt(error), sqrt(change));
+    if (sqrt(spread) > 1e-6 * sqrt(change))
+        why_devices = format("one device and three differ by %g of %g", sqrt(spread), sqrt(change));
+    check(!why_same, "precision.bf16_step_is_casts", why_same);
+    check(!why_near, "precision.bf16_step", why_near);
+    check(!why_devices, "precision.bf16_devices", why_devices);
+}
+
 /* random graphs on several devices against one */
 static void test_distribute(int seeds)
 {
@@ -313,6 +571,29 @@ static void test_rules(void)
     s = simplify(g);
     const Node *z = s->results[0].value;
     check(z->op == OP_WHERE && z->in[0]->op == OP_LE && z->in[0]->in[0]->op == OP_WHERE, "simplify.relu", "x is kept");
+
+    /* behind a value that backward reads anyway, it asks that: here the input */
+    g = graph_new(m, "relu_kept", NULL);
+    x = graph_binary(g, OP_ADD, graph_input(g, 0), graph_weak(g, 1));
+    zero = graph_fill(g, 0, x->shape, F32);
+    c = NODE(g, OP_LE, NULL, 0, NULL, x, zero);
+    y = graph_where(g, c, zero, x);
+    g->backward = true;
+    back = graph_where(g, c, zero, graph_binary(g, OP_MUL, graph_unary(g, OP_EXP, y), graph_input(g, 0)));
+    graph_result(g, ROLE_OUTPUT, "y", 0, back, NULL);
+    s = simplify(g);
+    z = s->results[0].value;
+    check(z->op == OP_WHERE && z->in[0]->op == OP_LE && z->in[0]->in[0]->op == OP_ADD, "simplify.relu_kept", "the result is asked");
+
+    /* a maximum of relus is the relu of a maximum */
+    g = graph_new(m, "pool", NULL);
+    x = graph_input(g, 0);
+    int64_t two[] = {1, 2, 1, 2, 0, 0, 0, 0};
+    zero = graph_fill(g, 0, x->shape, F32);
+    y = NODE(g, OP_WINDOW_MAX, two, 8, NULL, graph_where(g, NODE(g, OP_LE, NULL, 0, NULL, x, zero), zero, x));
+    graph_result(g, ROLE_OUTPUT, "y", 0, y, NULL);
+    s = simplify(g);
+    check(s->results[0].value->op == OP_WHERE, "simplify.relu_of_pool", "the relu stands before the pool");
 
     /* a dense layer: no transpose is left, forward or backward */
     g = graph_new(m, "dense", NULL);
@@ -407,6 +688,9 @@ int main(int argc, char **argv)
     int seeds = argc > 1 ? atoi(argv[1]) : 300;
     test_rules();
     test_simplify(seeds);
+    test_rounding();
+    test_bf16(seeds);
+    test_bf16_step();
     test_distribute(seeds);
     test_layout();
     test_depth();

@@ -1,6 +1,6 @@
 /* random_phase.h: random but legal programs for tests of what comes behind `fuse`: a Model with inputs and variables, and
  * Phases of tasks over them. Kernels are stand-ins: every task has one of its own, so a call's number leads back to its
- * task (random_task).
+ * task (random_task). Most kernels that may work sample by sample do.
  *
  * Legal means: a temporary, output or report is written once, before it is read; what is partial is summed by a REDUCE
  * before it is read; a variable is read only before the task that updates it; an accumulator is summed ahead of that.
@@ -10,7 +10,8 @@
 #ifndef MGPU_RANDOM_PHASE_H
 #define MGPU_RANDOM_PHASE_H
 
-#include "compiler/compiler.h"
+#include "compiler/kernel.h"
+#include "runtime/mgpu.h"
 
 #include <string.h>
 
@@ -62,7 +63,7 @@ static inline Task *random_add(RandomPhase *b, TaskKind kind)
     APPEND(b->phase->tasks, b->phase->task_count, t);
     if (kind == TASK_REDUCE)
         return t;
-    t->kernel = allocate(256); /* never looked into */
+    t->kernel = NEW(Kernel); /* only its `split` is looked at */
     APPEND(b->program->kernels, b->program->kernel_count, t->kernel);
     t->flops_per_sample = random_below(b->r, 1000000);
     t->bytes = random_below(b->r, 10000);
@@ -283,6 +284,18 @@ static inline void random_reports(RandomPhase *b)
             random_update(b, i, NULL);
 }
 
+/* What touches samples may work by sample: sums of them are partial until it is finished. */
+static inline void random_split(RandomPhase *b, const Task *t)
+{
+    static const uint8_t OTHER[] = {MGPU_SPLIT_NONE, MGPU_SPLIT_RANGE, MGPU_SPLIT_TEAM};
+    bool samples = false;
+    for (int i = 0; i < t->read_count; i++)
+        samples |= t->reads[i]->sharded;
+    for (int i = 0; i < t->write_count; i++)
+        samples |= t->writes[i]->sharded;
+    t->kernel->split = samples && random_chance(b->r, 75) ? MGPU_SPLIT_SAMPLES : OTHER[random_below(b->r, COUNT(OTHER))];
+}
+
 static inline Phase *random_phase(Program *p, Random *r, PhaseKind kind, bool ragged, int tasks)
 {
     RandomPhase b = {.r = r, .program = p, .phase = NEW(Phase)};
@@ -302,6 +315,9 @@ static inline Phase *random_phase(Program *p, Random *r, PhaseKind kind, bool ra
     case PHASE_REPORT_TRAIN: case PHASE_REPORT_EVAL: random_reports(&b); break;
     default: random_open(&b, kind), random_body(&b, tasks, 20); break;
     }
+    for (int i = 0; i < b.phase->task_count; i++)
+        if (b.phase->tasks[i]->kind == TASK_KERNEL)
+            random_split(&b, b.phase->tasks[i]);
     return b.phase;
 }
 

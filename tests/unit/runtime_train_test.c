@@ -247,6 +247,29 @@ static bool same_files(const Test *t, const char *a, const char *b)
     return same;
 }
 
+/* the same numbers with any number of threads; the same bits again with the same number */
+static void test_threads(Test *t)
+{
+    static const int THREADS[] = {1, 2, 3, 5, 8, 16};
+    mgpu_program p = make_program(7, 2);
+    Reference r;
+    reference(&r, 7, 3, true);
+    for (int i = 0; i < MGPU_COUNT(THREADS); i++)
+        for (int devices = 1; devices <= 3; devices += 2) {
+            const char *why = "exit status";
+            for (int again = 0; again < 2; again++) {
+                char *arguments = mgpu_format("--devices %d --threads %d --log log --save %s", devices, THREADS[i], again ? "b" : "a");
+                char *name = mgpu_format("threads/%d-devices-%d%s", THREADS[i], devices, again ? "-again" : "");
+                bool good = run(t, &p, arguments) == 0 && same_losses(t, "log", &r, &why);
+                if (good && again) {
+                    why = "the weights differ";
+                    good = same_files(t, "a/weights.safetensors", "b/weights.safetensors");
+                }
+                say(t, name, good, why);
+            }
+        }
+}
+
 /* the metrics of every epoch, as the log writes them */
 static char *epoch_metrics(const Test *t, const char *log)
 {
@@ -384,6 +407,9 @@ static void test_eval_and_predict(Test *t)
     say(t, "predict/label", run(t, &p, "predict valid-x.idx label=valid-label.idx -o o.npy") == 2 && said(t, "no output depends"), "");
 }
 
+#define IN_QUOTES(x) #x
+#define IN_WORDS(x) IN_QUOTES(x)
+
 static void test_command_line(Test *t)
 {
     static const struct { const char *arguments; int status; const char *message; } CASES[] = {
@@ -405,7 +431,7 @@ static void test_command_line(Test *t)
         {"--data nowhere", 1, "linear.net:20: there is no file train-x.idx, nor train-x.idx.gz, in the folder nowhere"},
         {"--resume nowhere", 1, "there is no saved run"},
         {"--save /proc/nowhere", 3, "cannot be made"},
-        {"--version", 0, "interface 1"},
+        {"--version", 0, "interface " IN_WORDS(MGPU_INTERFACE)},
         {"--help", 0, "Exit status"},
         {"info", 0, "fc.weight"},
         {"schedule", 0, "text"},
@@ -458,6 +484,8 @@ static void test_crash(Test *t)
     mgpu_program p = make_program(4, 1);
     say(t, "crash", run(t, &p, "--devices 2 --set crash=1 --no-save") == 3 && said(t, ", step 3, phase train.full, operation c") &&
                         said(t, "gradient (linear.net, line 10"), "message");
+    say(t, "crash/thread", run(t, &p, "--devices 2 --threads 6 --set crash=1 --no-save") == 3 &&
+                               said(t, ", step 3, phase train.full, operation c") && said(t, "gradient (linear.net, line 10"), "message");
 }
 
 static void remove_folder(const char *path)
@@ -488,6 +516,7 @@ int main(void)
     write_set(t.folder, false, SAMPLES);
     write_set(t.folder, true, VALID);
     test_losses(&t);
+    test_threads(&t);
     test_resume(&t);
     test_interrupted_save(&t);
     test_init(&t);

@@ -2,7 +2,8 @@
  *
  * Waits are checked by a small machine of its own: lanes of all devices run at random, as the rules in docs/design.md
  * (Execution of a schedule) allow, over random sequences of phases; every operation gets a vector clock, and all
- * conflicting accesses must be ordered by it. The same machine shows that no wait is superfluous. */
+ * conflicting accesses must be ordered by it; within a strip only what two calls do sample by sample is. The same machine
+ * shows that no wait is superfluous, and agrees with the verifier about strips that were changed. */
 #include "tests/unit/random_phase.h"
 
 #include <stdlib.h>
@@ -28,6 +29,7 @@ typedef struct Machine {
     int steps, width;
     Random *r;
     const Wait *dropped;     /* as if it were not there */
+    bool alone;              /* calls run one by one, not strip by strip */
     int *now;                /* [device, lane]: clock of the lane */
     int *lane_end[MOST_STEPS + 1]; /* [device, lane]: at the end of a step */
     int ***ends[MOST_STEPS + 1];   /* [device][op]: clock behind it */
@@ -64,6 +66,16 @@ static int next_op(const Machine *m, int device, Lane lane, int step, int place)
     return -1;
 }
 
+/* the call behind `op` in its strip; -1: there is none */
+static int next_of_strip(const Machine *m, const DeviceSchedule *d, int op)
+{
+    int next = op + 1;
+    while (next < d->op_count && d->ops[next].lane != LANE_COMP)
+        next++;
+    bool joined = d->ops[op].verb == VERB_CALL && next < d->op_count && d->ops[next].strip == d->ops[op].strip;
+    return joined && !m->alone ? next : -1;
+}
+
 /* the clock behind all waits of `op`; false: one does not hold yet */
 static bool gather_waits(const Machine *m, int device, int step, const ScheduledOp *op, int phase_step, int *clock)
 {
@@ -94,12 +106,20 @@ static Instance run_op(Machine *m, int lane, const int *start)
     return x;
 }
 
-static void finish_op(Machine *m, int device, int step, int op, const int *start)
+/* an operation, or the strip that begins with it, begins with the clock `start`; -> its last one */
+static int finish_op(Machine *m, int device, int step, int op, const int *start)
 {
-    int lane = lane_index(device, device_of(m, step, device)->ops[op].lane);
-    m->instances[step][device][op] = run_op(m, lane, start);
-    m->ends[step][device][op] = NEW_ARRAY(int, m->width);
-    memcpy(m->ends[step][device][op], &m->now[lane * m->width], sizeof(int) * (size_t)m->width);
+    const DeviceSchedule *d = device_of(m, step, device);
+    int lane = lane_index(device, d->ops[op].lane), last = op;
+    for (int i = op; i >= 0; i = next_of_strip(m, d, i)) {
+        m->instances[step][device][i] = run_op(m, lane, start);
+        last = i;
+    }
+    for (int i = op; i >= 0; i = next_of_strip(m, d, i)) {
+        m->ends[step][device][i] = NEW_ARRAY(int, m->width);
+        memcpy(m->ends[step][device][i], &m->now[lane * m->width], sizeof(int) * (size_t)m->width);
+    }
+    return last;
 }
 
 /* all members are there: they begin and end together */
@@ -145,7 +165,7 @@ static bool settle(Machine *m, int device, int step)
     return true;
 }
 
-/* one operation, or the end of a step, of a lane; false: it has to wait */
+/* one operation, one strip or the end of a step, of a lane; false: it has to wait */
 static bool advance(Machine *m, int device, Lane lane)
 {
     int at = lane_index(device, lane), step = m->step[at], op = next_op(m, device, lane, step, m->place[at]);
@@ -169,10 +189,10 @@ static bool advance(Machine *m, int device, Lane lane)
         return try_meet(m, step, d->ops[op].target);
     int *clock = NEW_ARRAY(int, m->width);
     memcpy(clock, &m->now[at * m->width], sizeof *clock * (size_t)m->width);
-    if (!gather_waits(m, device, step, &d->ops[op], step, clock))
-        return false;
-    finish_op(m, device, step, op, clock);
-    m->place[at] = op + 1;
+    for (int i = op; i >= 0; i = next_of_strip(m, d, i))
+        if (!gather_waits(m, device, step, &d->ops[i], step, clock))
+            return false;
+    m->place[at] = finish_op(m, device, step, op, clock) + 1;
     return true;
 }
 
@@ -218,7 +238,13 @@ static const char *run_machine(Machine *m)
 }
 
 /* ---- conflicts */
-typedef struct Use { int64_t begin, end; bool write; const Instance *by; Event event; } Use;
+typedef struct Use {
+    int64_t begin, end;
+    bool write;
+    const Instance *by;
+    Event event;
+    int samples;             /* buffer that is taken sample by sample, all local ones alike; -1 */
+} Use;
 
 static int compare_uses(const void *a, const void *b)
 {
@@ -238,7 +264,11 @@ static void list_op(const DeviceSchedule *d, int op_number, int step, const Inst
         int64_t begin = b->offset + slot * ((b->bytes + 63) / 64 * 64) + a->begin;
         if (b->kind == BUFFER_STAGING)
             begin += d->arena_bytes;
-        Use use = {begin, begin + a->end - a->begin, k >= op->read_count, by, event};
+        Use use = {begin, begin + a->end - a->begin, k >= op->read_count, by, event, -1};
+        if (op->by_sample && a->begin == 0 && a->end == b->bytes && b->each > 0 && b->each * d->capacity == b->bytes)
+            use.samples = a->buffer;
+        if (b->kind == BUFFER_LOCAL && op->by_sample && op->chunk > 0) /* a thread's own, in the order of the calls */
+            use.samples = d->buffer_count;
         if (use.end > use.begin)
             APPEND(*uses, *count, use);
     }
@@ -271,21 +301,49 @@ static const char *find_race(const Machine *m)
                 if (is_before(uses[i].by, uses[k].by) || is_before(uses[k].by, uses[i].by))
                     continue;
                 const Event *a = &uses[i].event, *b = &uses[k].event;
-                return format("d%d.%s of step %d (%s) and d%d.%s of step %d (%s)", device,
-                              device_of(m, a->step, device)->ops[a->op].id, a->step,
-                              m->s->phases[m->sequence[a->step - 1]].name, device,
-                              device_of(m, b->step, device)->ops[b->op].id, b->step,
+                const ScheduledOp *x = &device_of(m, a->step, device)->ops[a->op], *y = &device_of(m, b->step, device)->ops[b->op];
+                if (a->step == b->step && x->verb == VERB_CALL && y->verb == VERB_CALL && x->strip == y->strip &&
+                    uses[i].samples >= 0 && uses[i].samples == uses[k].samples)
+                    continue;
+                return format("d%d.%s of step %d (%s) and d%d.%s of step %d (%s)", device, x->id, a->step,
+                              m->s->phases[m->sequence[a->step - 1]].name, device, y->id, b->step,
                               m->s->phases[m->sequence[b->step - 1]].name);
             }
     }
     return NULL;
 }
 
+/* without the wait `dropped`, calls run one by one: what a strip's other calls wait for would hide that it is missing */
 static const char *try_sequence(const Schedule *s, const int *sequence, int steps, Random *r, const Wait *dropped)
 {
-    Machine m = {.s = s, .sequence = sequence, .steps = steps, .r = r, .dropped = dropped};
+    Machine m = {.s = s, .sequence = sequence, .steps = steps, .r = r, .dropped = dropped, .alone = dropped != NULL};
     const char *why = run_machine(&m);
     return why ? why : find_race(&m);
+}
+
+/* some sequences of phases on which to run the machine: each phase alone, some mixed */
+static const char *try_sequences(const Schedule *s, Random *r, int mixed)
+{
+    const char *why = NULL;
+    for (int i = 0; i < s->phase_count + mixed && !why; i++) {
+        int sequence[MOST_STEPS], steps = i < s->phase_count ? 4 : MOST_STEPS;
+        for (int q = 0; q < steps; q++)
+            sequence[q] = i < s->phase_count                 ? i
+                          : q && random_chance(r, 50) ? sequence[q - 1]
+                                                      : random_below(r, s->phase_count);
+        why = try_sequence(s, sequence, steps, r, NULL);
+    }
+    return why;
+}
+
+static void make_large(Program *p, Random *r) /* samples of values: chunks become small */
+{
+    for (int i = 0; i < p->phase_count; i++)
+        for (int k = 0; k < p->phases[i]->tensor_count; k++) {
+            Tensor *x = p->phases[i]->tensors[k];
+            if (x->kind == TENSOR_TEMPORARY && x->sharded)
+                x->shape.extent[x->shape.rank++] = 1 + random_below(r, 5000);
+        }
 }
 
 static void test_races(int programs)
@@ -294,19 +352,105 @@ static void test_races(int programs)
     for (int seed = 0; seed < programs && !why; seed++) {
         Random r = {(uint64_t)seed + 1000};
         Program *p = random_program((uint64_t)seed, 16);
+        if (seed % 4 == 3)
+            make_large(p, &r);
         Plan *plan = random_plan(p, 1 + seed % 3);
-        for (int i = 0; i < plan->schedule->phase_count + 4 && !why; i++) {
-            int sequence[MOST_STEPS], steps = i < plan->schedule->phase_count ? 4 : MOST_STEPS;
-            for (int q = 0; q < steps; q++)
-                sequence[q] = i < plan->schedule->phase_count ? i
-                              : q && random_chance(&r, 50)    ? sequence[q - 1]
-                                                              : random_below(&r, plan->schedule->phase_count);
-            why = try_sequence(plan->schedule, sequence, steps, &r, NULL);
-            if (why)
-                why = format("program %d on %d devices: %s", seed, plan->devices, why);
-        }
+        why = try_sequences(plan->schedule, &r, 4);
+        if (why)
+            why = format("program %d on %d devices: %s", seed, plan->devices, why);
     }
     result("conflicting accesses are ordered", why);
+}
+
+/* ---- strips */
+static const char *check_strips(const DeviceSchedule *d, int *calls, int *joined, int *local)
+{
+    for (int i = 0; i < d->buffer_count; i++)
+        *local += d->buffers[i].kind == BUFFER_LOCAL && d->buffers[i].bytes < d->buffers[i].each * d->capacity;
+    int strip = -1;
+    int64_t chunk = 0;
+    for (int i = 0; i < d->op_count; i++) {
+        const ScheduledOp *op = &d->ops[i];
+        if (op->verb != VERB_CALL)
+            continue;
+        if (op->strip != strip && op->strip != strip + 1)
+            return format("%s is in strip %d, behind strip %d", op->id, op->strip, strip);
+        if (op->chunk < 0 || (op->strip == strip && op->chunk != chunk))
+            return format("%s takes %lld samples at a time", op->id, (long long)op->chunk);
+        *joined += op->strip == strip;
+        ++*calls;
+        strip = op->strip;
+        chunk = op->chunk;
+    }
+    return NULL;
+}
+
+static void test_strips(int programs)
+{
+    const char *why = NULL;
+    int calls = 0, joined = 0, local = 0;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        Program *p = random_program((uint64_t)seed + 20000, 40);
+        Options options = *p->options;
+        options.no_reuse = seed % 5 == 0;
+        p->options = &options;
+        Random r = {(uint64_t)seed};
+        if (seed % 2)
+            make_large(p, &r);
+        const Schedule *s = random_plan(p, 1 + seed % 4)->schedule;
+        for (int i = 0; i < s->phase_count && !why; i++)
+            for (int d = 0; d < s->devices && !why; d++)
+                why = check_strips(&s->phases[i].devices[d], &calls, &joined, &local);
+        why = why ? why : verify(s);
+        if (why)
+            why = format("program %d: %s", seed, why);
+    }
+    if (!why && (joined * 5 < calls || local < programs / 10))
+        why = format("of %d calls only %d are in a strip with the one before, %d values are local to a chunk", calls, joined, local);
+    result("schedules with strips are proved", why);
+}
+
+static void change_strips(DeviceSchedule *d, Random *r) /* joins two strips, or takes `samples` from a call */
+{
+    if (!d->op_count)
+        return;
+    int at = random_below(r, d->op_count), before = at - 1;
+    ScheduledOp *op = &d->ops[at];
+    while (before >= 0 && d->ops[before].lane != LANE_COMP)
+        before--;
+    if (op->verb != VERB_CALL || before < 0)
+        return;
+    if (random_chance(r, 30)) {
+        op->by_sample = false;
+        return;
+    }
+    int strip = op->strip, by = strip - d->ops[before].strip;
+    for (int i = 0; i < d->op_count; i++)
+        if (d->ops[i].verb == VERB_CALL) {
+            d->ops[i].strip -= d->ops[i].strip >= strip ? by : 0;
+            d->ops[i].chunk = 0; /* in all strips alike */
+        }
+}
+
+/* strips that were changed: what the verifier accepts has no race and ends */
+static void test_changed(int programs)
+{
+    const char *why = NULL;
+    int accepted = 0, rejected = 0;
+    for (int seed = 0; seed < programs && !why; seed++) {
+        Random r = {(uint64_t)seed + 30000};
+        Schedule *s = random_plan(random_program((uint64_t)seed + 30000, 12), 1 + seed % 2)->schedule;
+        change_strips(&s->phases[random_below(&r, s->phase_count)].devices[random_below(&r, s->devices)], &r);
+        bool good = !verify(s);
+        accepted += good;
+        rejected += !good;
+        why = good ? try_sequences(s, &r, 2) : NULL;
+        if (why)
+            why = format("program %d: %s", seed, why);
+    }
+    if (!why && (accepted * 10 < programs || rejected * 10 < programs))
+        why = format("%d accepted, %d rejected", accepted, rejected);
+    result("strips that are proved have no race", why);
 }
 
 /* Without any one of its waits a phase has a race, alone or after another one. */
@@ -378,7 +522,8 @@ static const char *check_memory(const Program *p, const Phase *phase, const Devi
             const Buffer *b = &d->buffers[a->buffer];
             if (a->end > b->bytes || b->offset + b->bytes > d->arena_bytes || b->offset % 64)
                 return format("%s lies outside its buffer or the arena", x->name);
-            if (a->end - a->begin != tensor_bytes(x, d->capacity) || (a->begin && a->begin % dtype_bytes(x->dtype)))
+            int64_t samples = b->kind == BUFFER_LOCAL && op->chunk < d->capacity ? op->chunk : d->capacity;
+            if (a->end - a->begin != tensor_bytes(x, samples) || (a->begin && a->begin % dtype_bytes(x->dtype)))
                 return format("%s has the wrong bytes", x->name);
             if (x->kind == TENSOR_TEMPORARY && !write && x->partial && !summed[x->id] && a->end > a->begin &&
                 b->kind == BUFFER_BUCKET)
@@ -536,6 +681,7 @@ static Program *chain(int layers, int64_t bucket_bytes)
         Task *t = random_add(&b, TASK_KERNEL);
         random_read(t, activations[i]);
         random_read(t, random_variable(&b, i));
+        t->kernel->split = MGPU_SPLIT_SAMPLES;
         activations[i + 1] = random_temporary(&b, F32, SHAPE(64), true);
         random_write(t, activations[i + 1]);
     }
@@ -543,6 +689,8 @@ static Program *chain(int layers, int64_t bucket_bytes)
     for (int i = layers - 1; i >= 0; i--) {
         Task *weight = random_add(&b, TASK_KERNEL), *input = random_add(&b, TASK_KERNEL);
         weight->backward = input->backward = true;
+        weight->kernel->split = MGPU_SPLIT_RANGE;
+        input->kernel->split = MGPU_SPLIT_SAMPLES;
         random_read(weight, activations[i]);
         random_read(weight, down);
         random_partial(&b, weight, F32, SHAPE(64, 64));
@@ -585,6 +733,9 @@ static void test_overlap(void)
         int after = 0; /* kernels of backward that run meanwhile */
         for (int i = op->wait_count ? op->waits[0].op + 1 : 0; i < d->op_count; i++)
             after += d->ops[i].verb == VERB_CALL && random_task(p, &d->ops[i])->backward;
+        for (int i = op->wait_count ? op->waits[0].op + 1 : 0; i < d->op_count && !why; i++)
+            if (d->ops[i].verb == VERB_CALL && d->ops[i].strip == d->ops[op->waits[0].op].strip)
+                why = format("%s is in the strip that %s waits for", d->ops[i].id, op->id);
         if (!why && after != 4 * (s->collective_count - 1 - c) + 1)
             why = format("%d kernels of backward run beside %s", after, op->id);
     }
@@ -628,6 +779,8 @@ int main(int argc, char **argv)
     test_tight();
     test_memory(60 * scale);
     test_races(40 * scale);
+    test_strips(100 * scale);
+    test_changed(60 * scale);
     test_minimal(4 * scale);
     return failures != 0;
 }

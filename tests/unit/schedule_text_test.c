@@ -73,7 +73,7 @@ static const char *error_of(const char *text)
 }
 
 #define HEAD "mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
-#define DEVICE HEAD "device 0 name \"host\" arena 64 staging 0 samples 0..2 capacity 2\n"
+#define DEVICE HEAD "device 0 name \"host\" arena 64 work 0 staging 0 samples 0..2 capacity 2\n"
 #define BUFFER DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1\n"
 #define END " begin_us 0.0 time_us 0.0 line 0\n"
 
@@ -92,11 +92,16 @@ static void test_errors(void)
         {HEAD "device 1 name", "junk.sched:4:7: error: here must stand device 0"},
         {DEVICE "device 1 name", "junk.sched:5:7: error: there are 1 devices only"},
         {HEAD "device 0 name \"host", "junk.sched:4:20: error: the text is not closed"},
-        {HEAD "device 0 name \"h\" arena 0 staging 0 samples 4..2", "junk.sched:4:48: error: the samples end before they begin"},
+        {HEAD "device 0 name \"h\" arena 0 work 0 staging 0 samples 4..2", "junk.sched:4:55: error: the samples end before they begin"},
         {BUFFER "buffer d0.a kind", "junk.sched:6:11: error: device 0 has a buffer 'a' already"},
         {DEVICE "buffer d0.a kind workspaec", "junk.sched:5:18: error: 'workspaec' is not a kind of buffer; did you mean 'workspace'?"},
         {DEVICE "buffer d0.a kind step offset 0 bytes 1 slots 0", "junk.sched:5:45: error: a buffer has one slot at least"},
         {DEVICE "bufer d0.a", "junk.sched:5:1: error: a record is"},
+        {HEAD "device 0 name \"h\" arena 0 staging", "junk.sched:4:27: error: here must stand 'work'"},
+        {DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1 each", "junk.sched:5:58: error: here must stand the size of a sample"},
+        {BUFFER "op d0.c0 lane comp call k1 strip" END, "junk.sched:6:34: error: here must stand the number of the strip"},
+        {BUFFER "op d0.c0 lane comp call k1 strip 0 chunk" END, "junk.sched:6:42: error: here must stand the samples of a chunk"},
+        {BUFFER "op d0.c0 lane comp call k1 samples" END, "junk.sched:6:28: error: here must stand 'begin_us'"},
         {BUFFER "op d0.c0 lane comp call 12" END, "junk.sched:6:25: error: '12' is no kernel"},
         {BUFFER "op d0.c0 lane comp call k1 reads d0.b" END, "junk.sched:6:37: error: device 0 has no buffer 'b'"},
         {BUFFER "op d0.c0 lane comp call k1 reads d0.a[0-4]" END, "junk.sched:6:40: error: here must stand ':'"},

@@ -6,82 +6,83 @@
 #include <string.h>
 #include <time.h>
 
-/* Two devices, five samples of four bytes; per device a weight, a temporary, a bucket, a report and an output. */
+/* Two devices, five samples of four bytes; per device a weight, temporaries, buckets, a workspace, a report and an output.
+ * Strip 4 has two calls, of which the second reads what the first makes, sample by sample. */
 static const char GOOD[] =
     "mgpu-schedule 1\n"
     "model hand precision f32 batch 5 accumulate 1 devices 2\n"
     "phase train.full\n"
-    "device 0 name \"host\" arena 1344 staging 128 samples 0..3 capacity 3\n"
-    "device 1 name \"host\" arena 1344 staging 128 samples 3..5 capacity 2\n"
+    "device 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3\n"
+    "device 1 name \"host\" arena 1472 work 128 staging 128 samples 3..5 capacity 2\n"
     "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0\n"
     "buffer d0.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 index 0\n"
+    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 each 4 index 0\n"
     "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
     "buffer d0.report kind report offset 320 bytes 8 slots 2\n"
-    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 index 0\n"
-    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1\n"
-    "buffer d0.t1 kind temporary offset 640 bytes 24 slots 1\n"
+    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0\n"
+    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8\n"
+    "buffer d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8\n"
     "buffer d0.bucket0 kind bucket offset 704 bytes 80 slots 1\n"
     "buffer d0.bucket1 kind bucket offset 832 bytes 16 slots 1\n"
-    "buffer d0.work kind workspace offset 896 bytes 100 slots 1\n"
+    "buffer d0.work kind workspace offset 1344 bytes 100 slots 1\n"
     "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d0.h1 lane host report - reads d0.report@-1 waits d0.c2@-1 begin_us 0 time_us 1 line 0\n"
     "op d0.u0 lane copy upload - reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c4@-2 begin_us 0 time_us 1 line 0\n"
-    "op d0.c0 lane comp call k0 reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
-    "op d0.c1 lane comp call k1 reads d0.t0 d0.step writes d0.bucket1 d0.work begin_us 0 time_us 1 line 7\n"
+    "op d0.c0 lane comp call k0 strip 0 samples reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
+    "op d0.c1 lane comp call k1 strip 2 reads d0.t0 d0.step writes d0.bucket1 d0.work begin_us 0 time_us 1 line 7\n"
     "op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1 begin_us 0 time_us 1 line 7\n"
-    "op d0.c2 lane comp call k2 reads d0.t0 d0.step writes d0.t1 d0.report waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
-    "op d0.c3 lane comp call k3 reads d0.t1 d0.step writes d0.bucket0[0:16] d0.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
+    "op d0.c2 lane comp call k2 strip 4 samples chunk 2 reads d0.t0 d0.step writes d0.t1 d0.report waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "op d0.c3 lane comp call k3 strip 4 samples chunk 2 reads d0.t1 d0.step writes d0.bucket0[0:16] d0.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
     "op d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0 waits d0.c3 begin_us 0 time_us 1 line 7\n"
-    "op d0.c4 lane comp call k4 reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc waits d0.m1 begin_us 0 time_us 1 line 7\n"
+    "op d0.c4 lane comp call k4 strip 6 reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc waits d0.m1 begin_us 0 time_us 1 line 7\n"
     "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0\n"
     "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 index 0\n"
+    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 each 4 index 0\n"
     "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
     "buffer d1.report kind report offset 320 bytes 8 slots 2\n"
-    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 index 0\n"
-    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1\n"
-    "buffer d1.t1 kind temporary offset 640 bytes 16 slots 1\n"
+    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 each 4 index 0\n"
+    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1 each 8\n"
+    "buffer d1.t1 kind temporary offset 640 bytes 16 slots 1 each 8\n"
     "buffer d1.bucket0 kind bucket offset 704 bytes 80 slots 1\n"
     "buffer d1.bucket1 kind bucket offset 832 bytes 16 slots 1\n"
-    "buffer d1.work kind workspace offset 896 bytes 100 slots 1\n"
+    "buffer d1.work kind workspace offset 1344 bytes 100 slots 1\n"
     "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d1.h1 lane host report - reads d1.report@-1 waits d1.c2@-1 begin_us 0 time_us 1 line 0\n"
     "op d1.u0 lane copy upload - reads d1.stage.x writes d1.in.x d1.step waits d1.h0 d1.c4@-2 begin_us 0 time_us 1 line 0\n"
-    "op d1.c0 lane comp call k0 reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
-    "op d1.c1 lane comp call k1 reads d1.t0 d1.step writes d1.bucket1 d1.work begin_us 0 time_us 1 line 7\n"
+    "op d1.c0 lane comp call k0 strip 0 samples reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
+    "op d1.c1 lane comp call k1 strip 2 reads d1.t0 d1.step writes d1.bucket1 d1.work begin_us 0 time_us 1 line 7\n"
     "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\n"
-    "op d1.c2 lane comp call k2 reads d1.t0 d1.step writes d1.t1 d1.report waits d1.h1@-1 begin_us 0 time_us 1 line 7\n"
-    "op d1.c3 lane comp call k3 reads d1.t1 d1.step writes d1.bucket0[0:16] d1.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
+    "op d1.c2 lane comp call k2 strip 4 samples chunk 2 reads d1.t0 d1.step writes d1.t1 d1.report waits d1.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "op d1.c3 lane comp call k3 strip 4 samples chunk 2 reads d1.t1 d1.step writes d1.bucket0[0:16] d1.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
     "op d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0 waits d1.c3 begin_us 0 time_us 1 line 7\n"
-    "op d1.c4 lane comp call k4 reads d1.bucket0[0:16] d1.bucket1 d1.w.fc d1.step writes d1.w.fc waits d1.m1 begin_us 0 time_us 1 line 7\n"
+    "op d1.c4 lane comp call k4 strip 6 reads d1.bucket0[0:16] d1.bucket1 d1.w.fc d1.step writes d1.w.fc waits d1.m1 begin_us 0 time_us 1 line 7\n"
     "collective r0 group all members d0.m0 d1.m0 kind sum bytes 16 dtype f32 via host\n"
     "collective r1 group all members d0.m1 d1.m1 kind sum bytes 80 dtype f32 via host\n"
     "phase eval.full\n"
-    "device 0 name \"host\" arena 1344 staging 128 samples 0..3 capacity 3\n"
-    "device 1 name \"host\" arena 1344 staging 128 samples 3..5 capacity 2\n"
+    "device 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3\n"
+    "device 1 name \"host\" arena 1472 work 128 staging 128 samples 3..5 capacity 2\n"
     "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0\n"
     "buffer d0.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 index 0\n"
+    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 each 4 index 0\n"
     "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
-    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 index 0\n"
-    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1\n"
+    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0\n"
+    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8\n"
     "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d0.h1 lane host fetch p reads d0.out.p@-1 waits d0.c1@-1 begin_us 0 time_us 1 line 0\n"
     "op d0.u0 lane copy upload - reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c1@-2 begin_us 0 time_us 1 line 0\n"
-    "op d0.c0 lane comp call k5 reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
-    "op d0.c1 lane comp call k6 reads d0.t0 d0.step writes d0.out.p waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "op d0.c0 lane comp call k5 strip 0 samples reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
+    "op d0.c1 lane comp call k6 strip 0 samples reads d0.t0 d0.step writes d0.out.p waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
     "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0\n"
     "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 index 0\n"
+    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 each 4 index 0\n"
     "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
-    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 index 0\n"
-    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1\n"
+    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 each 4 index 0\n"
+    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1 each 8\n"
     "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d1.h1 lane host fetch p reads d1.out.p@-1 waits d1.c1@-1 begin_us 0 time_us 1 line 0\n"
     "op d1.u0 lane copy upload - reads d1.stage.x writes d1.in.x d1.step waits d1.h0 d1.c1@-2 begin_us 0 time_us 1 line 0\n"
-    "op d1.c0 lane comp call k5 reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
-    "op d1.c1 lane comp call k6 reads d1.t0 d1.step writes d1.out.p waits d1.h1@-1 begin_us 0 time_us 1 line 7\n";
+    "op d1.c0 lane comp call k5 strip 0 samples reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
+    "op d1.c1 lane comp call k6 strip 0 samples reads d1.t0 d1.step writes d1.out.p waits d1.h1@-1 begin_us 0 time_us 1 line 7\n";
 
 static int failures;
 
@@ -119,12 +120,14 @@ typedef struct Case {
     struct { const char *find, *by; } change[3];
     const char *message; /* NULL: as good */
 } Case;
+#define LOCAL_T1(offset, bytes)                                                                                            \
+    "d0.t1 kind temporary offset 640 bytes 24 slots 1", "d0.t1 kind local offset " #offset " bytes " #bytes " slots 1"
 static const Case CASES[] = {
     {"arena",
      {{"d0.w.fc kind variable offset 256", "d0.w.fc kind variable offset 12800"}},
-     "phase train.full: d0.w.fc, 1 x 16 bytes at 12800, lies outside its arena of 1344 bytes"},
+     "phase train.full: d0.w.fc, 1 x 16 bytes at 12800, lies outside its arena of 1472 bytes"},
     {"arena_staging",
-     {{"staging 128 samples 0", "staging 64 samples 0"}},
+     {{"*staging 128 samples 0", "staging 64 samples 0"}},
      "phase train.full: d0.stage.x, 2 x 12 bytes at 0, lies outside its arena of 64 bytes"},
     {"slots",
      {{"t0 kind temporary offset 576 bytes 24 slots 1", "t0 kind temporary offset 576 bytes 24 slots 2"}},
@@ -174,6 +177,9 @@ static const Case CASES[] = {
     {"report_wait",
      {{"reads d0.report@-1 waits d0.c2@-1", "reads d0.report@-1 waits d0.c2"}},
      "phase train.full: d0.h1 reads report of the step before, but waits for d0.c2 of this one"},
+    {"report_wait_in_lane", /* behind a change of phase it would wait for the end of the step that it runs in */
+     {{"reads d0.report@-1 waits d0.c2@-1", "reads d0.report@-1 waits d0.c2@-1 d0.h0"}},
+     "phase train.full: d0.h1 reads report of the step before, but waits for d0.h0 of this one"},
     {"input_partly",
      {{"writes d0.stage.x waits", "writes d0.stage.x[0:8] waits"}},
      "phase train.full: d0.h0 fills [0, 8) of stage.x, which has 12 bytes: samples are missing"},
@@ -194,7 +200,7 @@ static const Case CASES[] = {
      {{"*samples 3..5 capacity 2", "samples 2..5 capacity 3"}},
      "phase train.full: device 1 begins with sample 2 of the micro-batch, the devices before it end at 3: samples are used twice"},
     {"samples_change",
-     {{"phase eval.full\ndevice 0 name \"host\" arena 1344 staging 128 samples 0..3 capacity 3", "phase eval.full\ndevice 0 name \"host\" arena 1344 staging 128 samples 0..2 capacity 2"}},
+     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3", "phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..2 capacity 2"}},
      "phase eval.full: device 0 has samples 0..2, in phase train.full 0..3"},
     {"capacity",
      {{"*samples 3..5 capacity 2", "samples 3..5 capacity 3"}},
@@ -258,7 +264,7 @@ static const Case CASES[] = {
      "phase eval.full, 2 steps after phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for lane comp of 2 steps before)"},
     {"over_written",
      {{"buffer d0.work kind", "buffer d0.t2 kind temporary offset 576 bytes 8 slots 1\nbuffer d0.work kind"},
-      {"op d0.c1 lane", "op d0.c8 lane comp call k8 writes d0.t2 begin_us 0 time_us 1 line 0\nop d0.c1 lane"}},
+      {"op d0.c1 lane", "op d0.c8 lane comp call k8 strip 1 writes d0.t2 begin_us 0 time_us 1 line 0\nop d0.c1 lane"}},
      "phase train.full: d0.c1 reads t0 [0, 8), over which d0.c8 has written t2"},
     {"not_written",
      {{"writes d0.t1 d0.report", "writes d0.report"}},
@@ -267,14 +273,29 @@ static const Case CASES[] = {
      {{"d0.bucket0[0:16] d0.bucket1 d0.w.fc", "d0.bucket0[0:20] d0.bucket1 d0.w.fc"}},
      "phase train.full: d0.c4 reads bucket0 [16, 20), which nothing has written in this step"},
     {"before_sum",
-     {{"op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1", "op d0.c8 lane comp call k8 reads d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c8"}},
+     {{"op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1", "op d0.c8 lane comp call k8 strip 3 reads d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c8"}},
      "phase train.full: d0.c8 reads bucket1 [0, 16) before d0.m0 has summed it over the devices"},
     {"written_twice",
      {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.work d0.report waits"},
-      {"buffer d0.work kind workspace", "buffer d0.work kind temporary"}},
+      {"buffer d0.work kind workspace offset 1344", "buffer d0.work kind temporary offset 960"}},
      "phase train.full: d0.c2 writes work [0, 100), which d0.c1 has written in this step"},
+    {"added_in_place",
+     {{"op d0.c1 lane", "op d0.c8 lane comp call k8 strip 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
+      {"op d0.m0 lane", "op d0.c9 lane comp call k8 strip 3 reads d0.bucket1 writes d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane"},
+      {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c9"}},
+     NULL},
+    {"added_too_late",
+     {{"op d0.m0 lane", "op d0.c8 lane comp call k8 strip 3 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.m0 lane"}},
+     "phase train.full: d0.c1 reads t0 [0, 24) before d0.c8 has added to it"},
+    {"added_too_early",
+     {{"op d0.c0 lane", "op d0.c8 lane comp call k8 strip 0 reads d0.t0 d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 0\nop d0.c0 lane"},
+      {"call k0 strip 0", "call k0 strip 1"}},
+     "phase train.full: d0.c8 reads t0 [0, 24), which nothing has written in this step"},
+    {"added_to_sum",
+     {{"reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc", "reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc d0.bucket1"}},
+     "phase train.full: d0.c4 writes bucket1 [0, 16), which d0.m0 has written in this step"},
     {"after_update",
-     {{"buffer d1.stage.x", "op d0.c8 lane comp call k8 reads d0.w.fc begin_us 0 time_us 1 line 0\nbuffer d1.stage.x"}},
+     {{"buffer d1.stage.x", "op d0.c8 lane comp call k8 strip 7 reads d0.w.fc begin_us 0 time_us 1 line 0\nbuffer d1.stage.x"}},
      "phase train.full: d0.c8 reads w.fc [0, 16) after d0.c4 has updated it in this step"},
     {"wrong_slot_read",
      {{"reads d0.in.x d0.w.fc", "reads d0.in.x@+1 d0.w.fc"}},
@@ -288,6 +309,132 @@ static const Case CASES[] = {
     {"one_slot",
      {{"*d0.out.p kind output offset 448 bytes 12 slots 2", "d0.out.p kind output offset 448 bytes 12 slots 1"}},
      "phase eval.full: d0.c1 writes out.p [0, 12) while d0.h1 may still read out.p: no wait orders them (d0.c1 should wait for d0.h1)"},
+    {"strip_missing",
+     {{"op d0.c1 lane comp call k1 strip 2", "op d0.c1 lane comp call k1"}},
+     "phase train.full: d0.c1 is a call, but in no strip"},
+    {"strip_of_no_call",
+     {{"op d0.m0 lane comm reduce r0", "op d0.m0 lane comm reduce r0 strip 2"}},
+     "phase train.full: d0.m0 is in strip 2, but no call"},
+    {"strip_descends",
+     {{"op d0.c4 lane comp call k4 strip 6", "op d0.c4 lane comp call k4 strip 2"}},
+     "phase train.full: d0.c4 of strip 2 comes behind d0.c3 of strip 4: strips ascend, and the calls of one follow each other"},
+    {"strip_chunks",
+     {{"call k3 strip 4 samples chunk 2", "call k3 strip 4 samples chunk 3"}},
+     "phase train.full: d0.c3 takes 3 samples at a time through strip 4, d0.c2 2"},
+    {"barrier_after_write",
+     {{"call k1 strip 2", "call k1 strip 0"}},
+     "phase train.full: d0.c1 reads t0, which d0.c0 of the same strip 0 writes: a barrier is missing between them (d0.c1 does not take it sample by sample)"},
+    {"barrier_samples",
+     {{"call k2 strip 4 samples chunk 2", "call k2 strip 4 chunk 2"}},
+     "phase train.full: d0.c3 reads t1, which d0.c2 of the same strip 4 writes: a barrier is missing between them (d0.c2 does not take it sample by sample)"},
+    {"barrier_each",
+     {{"d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8", "d0.t1 kind temporary offset 640 bytes 24 slots 1"}},
+     "phase train.full: d0.c3 reads t1, which d0.c2 of the same strip 4 writes: a barrier is missing between them (t1 does not consist of samples)"},
+    {"barrier_part",
+     {{"reads d0.t1 d0.step", "reads d0.t1[0:16] d0.step"}},
+     "phase train.full: d0.c3 reads t1, which d0.c2 of the same strip 4 writes: a barrier is missing between them (d0.c3 does not take it sample by sample)"},
+    {"barrier_overlap",
+     {{"call k1 strip 2", "call k1 strip 4 chunk 2"},
+      {"d0.bucket1 kind bucket offset 832", "d0.bucket1 kind bucket offset 640"}},
+     "phase train.full: d0.c2 writes t1 over bucket1, which d0.c1 of the same strip 4 writes: a barrier is missing between them"},
+    {"barrier_overlap_of_samples",
+     {{"call k1 strip 2", "call k1 strip 4 samples chunk 2"},
+      {"buffer d0.work kind", "buffer d0.t2 kind temporary offset 640 bytes 24 slots 1 each 8\nbuffer d0.work kind"},
+      {"writes d0.bucket1 d0.work", "writes d0.t2 d0.bucket1 d0.work"}},
+     "phase train.full: d0.c2 writes t1 over t2, which d0.c1 of the same strip 4 writes: a barrier is missing between them"},
+    {"barrier_workspace",
+     {{"call k1 strip 2", "call k1 strip 4 chunk 2"}, {"writes d0.t1 d0.report waits", "writes d0.t1 d0.report d0.work waits"}},
+     "phase train.full: d0.c2 writes work, which d0.c1 of the same strip 4 writes: a barrier is missing between them (work does not consist of samples)"},
+    {"barrier_update",
+     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] d0.w.fc"},
+      {"reads d0.t0 d0.step writes d0.t1", "reads d0.t0 d0.w.fc d0.step writes d0.t1"}},
+     "phase train.full: d0.c3 writes w.fc, which d0.c2 of the same strip 4 reads: a barrier is missing between them (w.fc does not consist of samples)"},
+    {"barrier_update_of_part",
+     {{"reads d0.t1 d0.step writes", "reads d0.t1 d0.w.fc d0.step writes"},
+      {"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] d0.w.fc"},
+      {"reads d0.t0 d0.step writes d0.t1", "reads d0.t0 d0.w.fc[0:8] d0.step writes d0.t1"}},
+     "phase train.full: d0.c3 writes w.fc, which d0.c2 of the same strip 4 reads: a barrier is missing between them (w.fc does not consist of samples)"},
+    {"shared_reading", {{"call k1 strip 2", "call k1 strip 4 chunk 2"}}, NULL},
+    {"workspace_again", {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.report d0.work waits"}}, NULL},
+    {"strip_waits_as_one", /* of two calls the second waits for what the first needs */
+     {{"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"},
+      {"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.h1@-1"}},
+     NULL},
+    {"strip_is_over_as_one", {{"writes d0.bucket0 waits d0.c3", "writes d0.bucket0 waits d0.c2"}}, NULL},
+    {"strip_is_not_over",
+     {{"writes d0.bucket0 waits d0.c3", "writes d0.bucket0 waits d0.c2"}, {"call k2 strip 4", "call k2 strip 3"}},
+     "phase train.full: d0.m1 reads bucket0 [0, 16) while d0.c3 may still write bucket0: no wait orders them (d0.m1 should wait for d0.c3)"},
+    {"cycle_in_strip",
+     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.c2"}},
+     "phase train.full: a cycle: d0.c3 waits for d0.c2, which is in one strip with d0.c3"},
+    {"cycle_through_strip",
+     {{"call k1 strip 2", "call k1 strip 4 chunk 2"},
+      {"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0"}},
+     "phase train.full: a cycle: d0.c3 waits for d0.m0; d0.m0 waits for d0.c1, which is in one strip with d0.c3"},
+    {"no_cycle_between_strips",
+     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0 d0.c1"}}, NULL},
+    {"work_outside",
+     {{"d0.work kind workspace offset 1344", "d0.work kind workspace offset 1280"}},
+     "phase train.full: d0.work lies at [1280, 1380), but workspaces in the last 128 bytes of the arena, from 1344 on"},
+    {"work_foreign",
+     {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 1408"}},
+     "phase train.full: d0.t1 lies at [1408, 1432), but from 1344 on every thread has its own bytes, for workspaces"},
+    {"work_size",
+     {{"arena 1472 work 128 staging 128 samples 0", "arena 1472 work 100 staging 128 samples 0"}},
+     "phase train.full: device 0: workspaces of 100 bytes in an arena of 1472"},
+    {"work_changes",
+     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128", "phase eval.full\ndevice 0 name \"host\" arena 1536 work 128"}},
+     "phase eval.full: device 0 has an arena of 1536 bytes, 128 of them for workspaces, and 128 of staging, in phase train.full 1472, 128 and 128"},
+    {"work_twice",
+     {{"buffer d0.work kind", "buffer d0.more kind workspace offset 1408 bytes 0 slots 1\nbuffer d0.work kind"},
+      {"writes d0.bucket1 d0.work", "writes d0.bucket1 d0.work d0.more"}},
+     "phase train.full: d0.c1 has 2 workspaces, but a thread finds one only"},
+    {"each_size",
+     {{"d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8", "d0.t1 kind temporary offset 640 bytes 24 slots 1 each 12"}},
+     "phase train.full: d0.t1 has 24 bytes, 12 a sample, for 3 samples"},
+    {"each_kind",
+     {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1 index", "d0.w.fc kind variable offset 256 bytes 16 slots 1 each 4 index"}},
+     "phase train.full: d0.w.fc, a variable, has 4 bytes a sample"},
+    {"each_changes",
+     {{"d0.out.p kind output offset 448 bytes 12 slots 2 each 4", "d0.out.p kind output offset 448 bytes 12 slots 2"}},
+     "phase eval.full: d0.out.p has 4 bytes a sample, but in phase train.full 0"},
+    {"each_of_devices",
+     {{"*d1.out.p kind output offset 448 bytes 8 slots 2 each 4", "d1.out.p kind output offset 448 bytes 8 slots 2"}},
+     "phase train.full: d1.out.p has 0 bytes a sample, on another device 4"},
+    {"local", {{LOCAL_T1(1344, 16)}}, NULL}, /* where a workspace of another strip lies */
+    {"local_room",
+     {{LOCAL_T1(1344, 24)}},
+     "phase train.full: d0.c2 touches [0, 24) of t1, which has 24 bytes of 8 a sample, but a chunk has 2 samples"},
+    {"local_outside",
+     {{LOCAL_T1(640, 16)}},
+     "phase train.full: d0.t1 lies at [640, 656), but workspaces in the last 128 bytes of the arena, from 1344 on"},
+    {"local_not_by_sample",
+     {{LOCAL_T1(1344, 16)}, {"call k3 strip 4 samples chunk 2", "call k3 strip 4 chunk 2"}},
+     "phase train.full: d0.c3 touches t1, which is local to a chunk, but does not work on chunks of samples"},
+    {"local_to_all_samples",
+     {{LOCAL_T1(1344, 16)}, {"call k2 strip 4 samples chunk 2", "call k2 strip 4 samples"}, {"call k3 strip 4 samples chunk 2", "call k3 strip 4 samples"}},
+     "phase train.full: d0.c2 touches t1, which is local to a chunk, but does not work on chunks of samples"},
+    {"local_to_another_strip",
+     {{LOCAL_T1(1344, 16)}, {"call k3 strip 4", "call k3 strip 5"}},
+     "phase train.full: d0.c3 of strip 5 touches t1, which is local to strip 4"},
+    {"local_over_workspace",
+     {{LOCAL_T1(1344, 16)}, {"call k1 strip 2", "call k1 strip 4 chunk 2"}},
+     "phase train.full: d0.c2 writes t1 over work, which d0.c1 of the same strip 4 writes: a barrier is missing between them"},
+    {"local_not_written",
+     {{LOCAL_T1(1344, 16)}, {"writes d0.t1 d0.report", "writes d0.report"}},
+     "phase train.full: d0.c3 reads t1 [0, 16), over which d0.c1 has written work"},
+    {"local_in_turn", /* of two local ones that share bytes the second begins when the first is over */
+     {{LOCAL_T1(1344, 16)},
+      {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8\nbuffer d0.work kind"},
+      {"op d0.m1 lane comm", "op d0.c8 lane comp call k8 strip 4 samples chunk 2 reads d0.t0 writes d0.t2 begin_us 0 time_us 1 line 0\n"
+                             "op d0.m1 lane comm"}},
+     NULL},
+    {"local_too_early",
+     {{LOCAL_T1(1344, 16)},
+      {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8\nbuffer d0.work kind"},
+      {"op d0.c3 lane comp", "op d0.c8 lane comp call k8 strip 4 samples chunk 2 reads d0.t0 writes d0.t2 begin_us 0 time_us 1 line 0\n"
+                             "op d0.c3 lane comp"}},
+     "phase train.full: d0.c3 reads t1 [0, 16), over which d0.c8 has written t2"},
     {"redundant_wait", {{"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"}}, NULL},
     {"stronger_wait", {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c4@-1"}}, NULL},
     {"reads_step_earlier", {{"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.h1@-1"}}, NULL},
@@ -311,16 +458,17 @@ static void test_numbers(void)
     say("empty", "the schedule has no device, no phase or no batch", verify(s));
 }
 
-/* A deep net on many devices: `layers` calls forward, back and for the updates, a collective every ten, in four phases. */
+/* A deep net on many devices: `layers` calls forward, back and for the updates, ten of them a strip, with a collective for
+ * each, in four phases. */
 static void deep_device(Text *t, int d, int layers, bool train)
 {
     int variables = 256, temporaries = variables + 64 * layers, buckets = temporaries + 64 * layers;
     text_add(t, "buffer d%d.stage.x kind staging offset 0 bytes 64 slots 2 index 0\n"
                 "buffer d%d.step kind step offset 0 bytes 64 slots 2\n"
-                "buffer d%d.in.x kind input offset 128 bytes 64 slots 2 index 0\n", d, d, d);
+                "buffer d%d.in.x kind input offset 128 bytes 64 slots 2 each 64 index 0\n", d, d, d);
     for (int i = 0; i < layers; i++)
         text_add(t, "buffer d%d.w%d kind variable offset %d bytes 64 slots 1 index %d\n"
-                    "buffer d%d.a%d kind temporary offset %d bytes 64 slots 1\n", d, i, variables + 64 * i, i, d, i,
+                    "buffer d%d.a%d kind temporary offset %d bytes 64 slots 1 each 64\n", d, i, variables + 64 * i, i, d, i,
                  temporaries + 64 * i);
     for (int i = 0; i < layers / 10 && train; i++)
         text_add(t, "buffer d%d.bucket%d kind bucket offset %d bytes 640 slots 1\n", d, i, buckets + 640 * i);
@@ -329,10 +477,10 @@ static void deep_device(Text *t, int d, int layers, bool train)
                 "op d%d.u0 lane copy upload - reads d%d.stage.x writes d%d.in.x d%d.step waits d%d.h0 d%d.%s%d@-2 %s", d, d, d,
              TIMES, d, d, d, d, d, d, train ? "p" : "f", layers - 1, TIMES);
     for (int i = 0; i < layers; i++)
-        text_add(t, "op d%d.f%d lane comp call k0 reads d%d.%s d%d.w%d d%d.step writes d%d.a%d%s %s", d, i, d,
+        text_add(t, "op d%d.f%d lane comp call k0 strip %d samples chunk 1 reads d%d.%s d%d.w%d d%d.step writes d%d.a%d%s %s", d, i, i / 10, d,
                  i ? format("a%d", i - 1) : "in.x", d, i, d, d, i, i ? "" : format(" waits d%d.u0", d), TIMES);
     for (int i = layers - 1; i >= 0 && train; i--) {
-        text_add(t, "op d%d.b%d lane comp call k1 reads d%d.a%d d%d.w%d d%d.step writes d%d.bucket%d[%d:%d] %s", d, i, d, i, d, i, d,
+        text_add(t, "op d%d.b%d lane comp call k1 strip %d reads d%d.a%d d%d.w%d d%d.step writes d%d.bucket%d[%d:%d] %s", d, i, 2 * layers - i / 10, d, i, d, i, d,
                  d, i / 10, i % 10 * 64, i % 10 * 64 + 64, TIMES);
         if (i % 10 == 0)
             text_add(t, "op d%d.m%d lane comm reduce r%d reads d%d.bucket%d writes d%d.bucket%d waits d%d.b%d %s", d, i / 10, i / 10,
@@ -340,8 +488,8 @@ static void deep_device(Text *t, int d, int layers, bool train)
     }
     for (int i = 0; i < layers && train; i++) {
         int k = layers - 1 - (i / 10 * 10 + 9 - i % 10); /* bucket by bucket, as they are reduced */
-        text_add(t, "op d%d.p%d lane comp call k2 reads d%d.bucket%d[%d:%d] d%d.w%d d%d.step writes d%d.w%d waits d%d.m%d %s", d, i,
-                 d, k / 10, k % 10 * 64, k % 10 * 64 + 64, d, k, d, d, k, d, k / 10, TIMES);
+        text_add(t, "op d%d.p%d lane comp call k2 strip %d reads d%d.bucket%d[%d:%d] d%d.w%d d%d.step writes d%d.w%d waits d%d.m%d %s", d, i,
+                 3 * layers + i / 10, d, k / 10, k % 10 * 64, k % 10 * 64 + 64, d, k, d, d, k, d, k / 10, TIMES);
     }
 }
 
@@ -353,7 +501,7 @@ static Schedule *deep(int layers, int devices)
     for (int p = 0; p < COUNT(PHASES); p++) {
         text_add(&t, "phase %s\n", PHASES[p]);
         for (int d = 0; d < devices; d++)
-            text_add(&t, "device %d name \"host\" arena %d staging 128 samples %d..%d capacity 1\n", d, 192 * layers + 256, d, d + 1);
+            text_add(&t, "device %d name \"host\" arena %d work 0 staging 128 samples %d..%d capacity 1\n", d, 192 * layers + 256, d, d + 1);
         for (int d = 0; d < devices; d++)
             deep_device(&t, d, layers, p < 2);
         for (int i = layers / 10 - 1; i >= 0 && p < 2; i--) {
@@ -384,10 +532,35 @@ static void test_deep(void)
     failures += took >= 20;
     fprintf(stderr, "deep: %d operations on 8 devices: %.2f s\n", s->phases[0].devices[0].op_count, took);
     DeviceSchedule *d = &s->phases[1].devices[5];
-    int update = d->op_count - 500;
-    d->ops[update].wait_count = 0;
+    for (int o = d->op_count - 500, strip = d->ops[o].strip; d->ops[o].strip == strip; o++)
+        d->ops[o].wait_count = 0;
     say("deep_drop", "phase train.ragged: d5.p500 reads bucket49 [0, 64) while d5.m49 may still write bucket49: no wait orders them "
         "(d5.p500 should wait for d5.m49)", verify(s));
+}
+
+/* one strip of many calls, each of which reads what the one before has made */
+static void test_wide(int calls)
+{
+    Text t = {0};
+    text_add(&t, "mgpu-schedule 1\nmodel wide precision f32 batch 2 accumulate 1 devices 1\nphase train.full\n"
+                 "device 0 name \"host\" arena %d work 0 staging 0 samples 0..2 capacity 2\n"
+                 "buffer d0.step kind step offset 0 bytes 64 slots 2\n", 64 * calls + 128);
+    for (int i = 0; i < calls; i++)
+        text_add(&t, "buffer d0.t%d kind temporary offset %d bytes 64 slots 1 each 32\n", i, 64 * i + 128);
+    text_add(&t, "op d0.u0 lane copy upload - writes d0.step waits d0.c%d@-2 begin_us 0 time_us 1 line 0\n", calls - 1);
+    for (int i = 0; i < calls; i++)
+        text_add(&t, "op d0.c%d lane comp call k0 strip 0 samples chunk 1 reads %sd0.step writes d0.t%d %sbegin_us 0 time_us 1 line 0\n",
+                 i, i ? format("d0.t%d ", i - 1) : "", i, i ? "" : "waits d0.u0 ");
+    Schedule *s = schedule_read("wide", text_of(&t));
+    double began = seconds();
+    say("wide", NULL, verify(s));
+    double took = seconds() - began;
+    printf(took < 5 ? "ok wide_time\n" : "not ok wide_time: %.1f s\n", took);
+    failures += took >= 5;
+    fprintf(stderr, "wide: a strip of %d calls: %.2f s\n", calls, took);
+    s->phases[0].devices[0].ops[calls].by_sample = false;
+    say("wide_barrier", format("phase train.full: d0.c%d reads t%d, which d0.c%d of the same strip 0 writes: a barrier is missing "
+        "between them (d0.c%d does not take it sample by sample)", calls - 1, calls - 2, calls - 2, calls - 1), verify(s));
 }
 
 int main(void)
@@ -402,5 +575,6 @@ int main(void)
     }
     test_numbers();
     test_deep();
+    test_wide(30000);
     return failures ? 1 : 0;
 }

@@ -1,0 +1,85 @@
+/* fuse_pack.c: kernels of little work that follow each other become one.
+ *
+ * In: groups with their kernels, in order. Out: the same in fewer kernels: each call costs the device's team of threads a
+ * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
+ * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. */
+#include "compiler/fuse.h"
+
+#include "runtime/mgpu.h"
+
+enum { MOST_NESTS = 16, MOST_POINTS = 8192 /* of all nests: what one thread does faster than a team begins */ };
+
+static int64_t points(const Kernel *k)
+{
+    int64_t count = 0;
+    for (int i = 0; i < k->nest_count; i++) {
+        const Exprs *x = k->nests[i].exprs;
+        int64_t all = 1;
+        for (int j = 0; j < x->axis_count && all <= MOST_POINTS; j++)
+            all = x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN ? MOST_POINTS + 1 : all * x->axis[j].extent;
+        count += all;
+        if (count > MOST_POINTS)
+            return MOST_POINTS + 1;
+    }
+    return count;
+}
+
+bool fuse_little(const Group *g)
+{
+    const Kernel *k = g->kernel;
+    return k && !k->contraction && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
+           points(k) <= MOST_POINTS;
+}
+
+static bool listed(const Tensor *const *list, int count, const Tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == t)
+            return true;
+    return false;
+}
+
+static void join(Group *to, const Group *from)
+{
+    Kernel *a = to->kernel;
+    const Kernel *b = from->kernel;
+    for (int i = 0; i < b->read_count; i++) /* what an earlier nest makes is no argument that is read */
+        if (!listed(a->writes, a->write_count, b->reads[i]) && !listed(a->reads, a->read_count, b->reads[i]))
+            APPEND(a->reads, a->read_count, b->reads[i]);
+    for (int i = 0; i < b->write_count; i++)
+        if (!listed(a->writes, a->write_count, b->writes[i]))
+            APPEND(a->writes, a->write_count, b->writes[i]);
+    Nest *nests = NEW_ARRAY(Nest, a->nest_count + b->nest_count);
+    for (int i = 0; i < a->nest_count + b->nest_count; i++)
+        nests[i] = i < a->nest_count ? a->nests[i] : b->nests[i - a->nest_count];
+    a->nests = nests;
+    a->nest_count += b->nest_count;
+    for (int i = 0; i < from->count; i++)
+        APPEND(to->members, to->count, from->members[i]);
+}
+
+void fuse_pack(Fusion *f)
+{
+    int kept = 0;
+    Group *open = NULL; /* the last group, if more may be packed into it */
+    int64_t open_points = 0;
+    for (int i = 0; i < f->group_count; i++) {
+        Group *g = f->groups[i];
+        if (!fuse_little(g)) {
+            open = NULL;
+        } else {
+            int64_t count = points(g->kernel);
+            if (open && open->early == g->early && open->update == g->update && open->kernel->nest_count < MOST_NESTS &&
+                open_points + count <= MOST_POINTS) {
+                join(open, g);
+                open_points += count;
+                fuse_describe(open);
+                continue;
+            }
+            open = g;
+            open_points = count;
+        }
+        f->groups[kept++] = g;
+    }
+    f->group_count = kept;
+}

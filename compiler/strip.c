@@ -1,0 +1,154 @@
+/* strip.c: Order -> strips: runs of calls between which a device's team of threads needs no barrier.
+ *
+ * In a strip every thread takes its own samples, a chunk at a time, through all calls that work sample by sample
+ * (strip-mining), so that what one kernel stores is still in the core's cache when the next one reads it. Calls that are
+ * divided otherwise (weights, sums over samples) may stand in a strip too, as long as nothing there depends on them.
+ *
+ * A call joins the strip of the calls before it unless
+ *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;
+ *   - it needs a sum over the devices to which the strip contributes (it would wait for itself);
+ *   - the strip contributes to a sum that may now set out (several devices: the sooner, the better);
+ *   - a chunk could not be both small enough for the cache and large enough for the weights that the call reads for each
+ *     chunk anew.
+ * The chunk is as large as the cache allows. */
+#include "compiler/schedule_internal.h"
+
+#include "compiler/kernel.h"
+#include "runtime/mgpu.h"
+
+static const double CACHE_BYTES = 1 << 20; /* of one core, for the values of a chunk; half of what servers of today have */
+static const double FLOPS_PER_WEIGHT_BYTE = 16; /* and chunk: below, reading the weights is what takes the time */
+
+typedef struct Strip {
+    int first;                /* call */
+    double footprint;         /* the most bytes that one of its calls touches, for one sample */
+    double least;             /* samples of a chunk: for the weights' sake */
+    bool by_sample;           /* some call is */
+} Strip;
+
+typedef struct Cutting {
+    const Phase *phase;
+    Order *order;
+    int devices;
+    int *touched, *written;   /* by tensor: number of the last strip that touches, writes it + 1 */
+    bool *whole;              /* by tensor: the strip touches it otherwise than by sample */
+    int *fed;                 /* by group: the last strip that contributes to it + 1 */
+    int *after;               /* by call: a collective follows it */
+    int number;               /* of the strip + 1 */
+    Strip strip;
+} Cutting;
+
+static bool by_sample(const Task *t) { return t->kernel->split == MGPU_SPLIT_SAMPLES; }
+
+static double sample_bytes(const Task *t)
+{
+    double bytes = 0;
+    for (int i = 0; i < t->read_count; i++)
+        bytes += t->reads[i]->sharded ? (double)tensor_bytes(t->reads[i], 1) : 0;
+    for (int i = 0; i < t->write_count; i++)
+        bytes += t->writes[i]->sharded ? (double)tensor_bytes(t->writes[i], 1) : 0;
+    return bytes;
+}
+
+static double weight_bytes(const Task *t)
+{
+    double bytes = 0;
+    for (int i = 0; i < t->read_count; i++)
+        bytes += t->reads[i]->sharded ? 0 : (double)tensor_bytes(t->reads[i], 1);
+    return bytes;
+}
+
+static bool tensor_conflicts(const Cutting *c, const Task *t, const Tensor *x, bool write)
+{
+    if ((write ? c->touched : c->written)[x->id] != c->number)
+        return false;
+    return !x->sharded || !by_sample(t) || c->whole[x->id];
+}
+
+static bool conflicts(const Cutting *c, const Task *t)
+{
+    for (int i = 0; i < t->read_count; i++) {
+        int group = c->order->group_of[t->reads[i]->id];
+        if (tensor_conflicts(c, t, t->reads[i], false) || (group >= 0 && c->fed[group] == c->number))
+            return true;
+    }
+    for (int i = 0; i < t->write_count; i++)
+        if (tensor_conflicts(c, t, t->writes[i], true))
+            return true;
+    return false;
+}
+
+static void with(Strip *s, const Task *t)
+{
+    if (!by_sample(t))
+        return;
+    double footprint = sample_bytes(t), weights = weight_bytes(t);
+    double least = t->flops_per_sample > 0 ? weights * FLOPS_PER_WEIGHT_BYTE / t->flops_per_sample : 1;
+    s->footprint = footprint > s->footprint ? footprint : s->footprint;
+    s->least = least > s->least ? least : s->least;
+    s->by_sample = true;
+}
+
+static bool fits(const Cutting *c, const Task *t)
+{
+    Strip s = c->strip;
+    with(&s, t);
+    return !s.by_sample || s.least <= 1 || s.least * s.footprint <= CACHE_BYTES;
+}
+
+static void note(Cutting *c, const Tensor *x, const Task *t, bool write)
+{
+    if (c->touched[x->id] != c->number)
+        c->whole[x->id] = false;
+    c->touched[x->id] = c->number;
+    if (write)
+        c->written[x->id] = c->number;
+    c->whole[x->id] |= !by_sample(t);
+    if (write && c->order->group_of[x->id] >= 0)
+        c->fed[c->order->group_of[x->id]] = c->number;
+}
+
+static void close_strip(Cutting *c, int end)
+{
+    const Strip *s = &c->strip;
+    int64_t chunk = s->by_sample && s->footprint > 0 ? (int64_t)(CACHE_BYTES / s->footprint) : 0;
+    if (s->by_sample && chunk < 1)
+        chunk = 1;
+    int calls = 0; /* that work by sample: a single one gains nothing from chunks */
+    for (int i = s->first; i < end; i++)
+        calls += by_sample(c->order->calls[i]);
+    for (int i = s->first; i < end; i++) {
+        c->order->strip[i] = c->number - 1;
+        c->order->chunk[i] = calls > 1 ? chunk : 0;
+    }
+}
+
+void cut_strips(const Phase *p, Order *o, int devices)
+{
+    Cutting c = {.phase = p, .order = o, .devices = devices};
+    c.touched = NEW_ARRAY(int, p->tensor_count);
+    c.written = NEW_ARRAY(int, p->tensor_count);
+    c.whole = NEW_ARRAY(bool, p->tensor_count);
+    c.fed = NEW_ARRAY(int, o->group_count);
+    c.after = NEW_ARRAY(int, o->call_count + 1);
+    for (int g = 0; g < o->group_count; g++)
+        c.after[o->groups[g].after + 1] = 1;
+    o->strip = NEW_ARRAY(int, o->call_count);
+    o->chunk = NEW_ARRAY(int64_t, o->call_count);
+    for (int i = 0; i < o->call_count; i++) {
+        const Task *t = o->calls[i];
+        if (i == 0 || c.after[i] || conflicts(&c, t) || !fits(&c, t)) {
+            if (i > 0)
+                close_strip(&c, i);
+            c.number++;
+            c.strip = (Strip){.first = i};
+        }
+        with(&c.strip, t);
+        for (int k = 0; k < t->read_count; k++)
+            note(&c, t->reads[k], t, false);
+        for (int k = 0; k < t->write_count; k++)
+            note(&c, t->writes[k], t, true);
+    }
+    if (o->call_count)
+        close_strip(&c, o->call_count);
+}

@@ -1,0 +1,276 @@
+/* tools.c: the C compiler: which one it is, what it is told, and how it is run: without a shell, several at a time.
+ *
+ * The identity of a compiler is all that what it makes depends on besides a text and flags: the files that the words of CC
+ * name (where they lie, their sizes and times), what it says of its version, the environment that compilers look at, this
+ * processor (-march=native) and the headers of the runtime. */
+#include "compiler/pieces.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- running */
+
+void add_argument(Arguments *a, const char *text) { APPEND(a->list, a->count, text); }
+
+void add_arguments(Arguments *a, const Arguments *more)
+{
+    for (int i = 0; i < more->count; i++)
+        add_argument(a, more->list[i]);
+}
+
+static pid_t start_tool(const Arguments *a, int output) /* output: a descriptor for what it prints, or -1 */
+{
+    const char **list = NEW_ARRAY(const char *, a->count + 1);
+    for (int i = 0; i < a->count; i++)
+        list[i] = a->list[i];
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    if (output >= 0) {
+        posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+        posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+    }
+    pid_t child;
+    fflush(NULL);
+    int error = posix_spawnp(&child, list[0], &actions, NULL, (char *const *)(uintptr_t)list, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error == EAGAIN || error == ENOMEM)
+        fail(3, "'%s' cannot be started: %s", list[0], strerror(error));
+    if (error)
+        fail(3, "no C compiler: '%s' cannot be run. Install one (Debian: apt-get install gcc libc6-dev zlib1g-dev) or name "
+                "yours: CC=clang mgpuc ...", list[0]);
+    return child;
+}
+
+/* waits for any of them: its number; *status as waitpid gives it */
+static int wait_for_one(const pid_t *children, int count, int *status)
+{
+    for (;;) {
+        pid_t ended = waitpid(-1, status, 0);
+        if (ended < 0 && errno != EINTR)
+            fail(3, "waiting for the C compiler: %s", strerror(errno));
+        for (int i = 0; ended > 0 && i < count; i++)
+            if (children[i] == ended)
+                return i;
+    }
+}
+
+int run_tools(const Arguments *tools, int count, int at_a_time)
+{
+    pid_t *children = NEW_ARRAY(pid_t, count);
+    int started = 0, running = 0, failed = -1;
+    while (running || (started < count && failed < 0)) {
+        if (started < count && running < at_a_time && failed < 0) {
+            children[started] = start_tool(&tools[started], -1);
+            started++;
+            running++;
+            continue;
+        }
+        int status, ended = wait_for_one(children, started, &status);
+        children[ended] = 0;
+        running--;
+        if (failed >= 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+            continue;
+        failed = ended;
+        for (int i = 0; i < started; i++)
+            if (children[i] > 0)
+                kill(children[i], SIGTERM);
+    }
+    return failed;
+}
+
+/* ---- what it is */
+
+static Arguments words_of(const char *cc)
+{
+    Arguments a = {0};
+    for (const char *at = cc; *at;) {
+        size_t space = strspn(at, " \t"), length = strcspn(at + space, " \t");
+        if (length)
+            add_argument(&a, copy_text(at + space, length));
+        at += space + length;
+    }
+    if (!a.count)
+        add_argument(&a, "cc");
+    return a;
+}
+
+static const char *version_of(const Arguments *words)
+{
+    Arguments a = {0};
+    add_arguments(&a, words);
+    add_argument(&a, "--version");
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        fail(3, "the C compiler cannot be run: %s", strerror(errno));
+    pid_t child = start_tool(&a, ends[1]);
+    close(ends[1]);
+    Text text = {0};
+    char part[4096];
+    for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0 || (got < 0 && errno == EINTR);)
+        text_bytes(&text, part, got > 0 ? (size_t)got : 0);
+    close(ends[0]);
+    int status;
+    wait_for_one(&child, 1, &status);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        fail(3, "'%s --version' failed: %s", words->list[0], text_of(&text));
+    return text_of(&text);
+}
+
+/* a word of CC that is a program: where it lies, its size and the time of its last change */
+static void add_program(Sha256 *h, const char *word)
+{
+    const char *path = getenv("PATH");
+    Text list = {0};
+    text_add(&list, "%s", strchr(word, '/') || !path ? "" : path);
+    for (const char *at = text_of(&list);; at++) {
+        size_t length = strcspn(at, ":");
+        const char *file = strchr(word, '/') ? word : format("%.*s/%s", (int)length, length ? at : ".", word);
+        char real[PATH_MAX];
+        struct stat s;
+        if (stat(file, &s) == 0 && S_ISREG(s.st_mode) && access(file, X_OK) == 0 && realpath(file, real)) {
+            sha256_add_text(h, format("%s %s %lld %lld.%09ld", file, real, (long long)s.st_size, (long long)s.st_mtim.tv_sec,
+                                      s.st_mtim.tv_nsec));
+            return;
+        }
+        at += length;
+        if (!*at)
+            return;
+    }
+}
+
+/* the first processor as the kernel describes it, without what changes while it runs */
+static void add_processor(Sha256 *h)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char *line = NULL;
+    size_t room = 0;
+    while (f && getline(&line, &room, f) > 1)
+        if (!strcasestr(line, "mhz") && strncasecmp(line, "bogomips", 8) != 0 && strncasecmp(line, "processor", 9) != 0)
+            sha256_add_text(h, line);
+    free(line);
+    if (f)
+        fclose(f);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static int is_header(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return length > 2 && strcmp(entry->d_name + length - 2, ".h") == 0;
+}
+
+static void add_headers(Sha256 *h, const char *home)
+{
+    struct dirent **entries;
+    int count = scandir(home, &entries, is_header, by_name);
+    for (int i = 0; i < count; i++) {
+        size_t length;
+        const char *text = read_file(format("%s/%s", home, entries[i]->d_name), &length);
+        sha256_add_text(h, format("%s %zu", entries[i]->d_name, text ? length : 0));
+        sha256_add(h, text, text ? length : 0);
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+}
+
+static const char *const KERNEL_FLAGS[] = {"-O2", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
+                                           "-fno-trapping-math", "-DMGPU_KERNELS"};
+/* for gcc: the vectoriser, without two passes that keep it from pooling and masking loops (measured: the kernels of
+ * mnist_cnn 44 -> 23 ms); clang vectorises at -O2 and knows none of them. -fno-thread-jumps is needed for right results:
+ * with it on, gcc 12 reads uninitialised lanes in simd loops that reduce a maximum, a sum and a conditional sum. */
+static const char *const GCC_FLAGS[] = {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps"};
+/* what gcc and clang read of the environment */
+static const char *const VARIABLES[] = {"CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH"};
+
+Compiler find_compiler(const char *cc, const char *home)
+{
+    Compiler c = {.words = words_of(cc), .include = format("-I%s", home)};
+    const char *version = version_of(&c.words);
+    Sha256 h = sha256_begin();
+    sha256_add_text(&h, version);
+    for (int i = 0; i < c.words.count; i++) {
+        sha256_add_text(&h, c.words.list[i]);
+        if (c.words.list[i][0] != '-')
+            add_program(&h, c.words.list[i]);
+    }
+    for (int i = 0; i < COUNT(VARIABLES); i++) {
+        const char *value = getenv(VARIABLES[i]);
+        sha256_add_text(&h, value ? format("%s=%s", VARIABLES[i], value) : "");
+    }
+    add_processor(&h);
+    add_headers(&h, home);
+    c.identity = sha256_end(&h);
+    add_argument(&c.table_flags, "-std=gnu11");
+    add_argument(&c.table_flags, "-w");
+    add_arguments(&c.kernel_flags, &c.table_flags);
+    for (int i = 0; i < COUNT(KERNEL_FLAGS); i++)
+        add_argument(&c.kernel_flags, KERNEL_FLAGS[i]);
+    for (int i = 0; i < COUNT(GCC_FLAGS) && !strstr(version, "clang"); i++)
+        add_argument(&c.kernel_flags, GCC_FLAGS[i]);
+    return c;
+}
+
+/* ---- how many run at a time */
+
+/* processors that the control group of the process may use, by the limits of it and of all above it; 0: no limit */
+static int group_limit(void)
+{
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    char *line = NULL;
+    size_t room = 0;
+    double least = 0;
+    while (f && getline(&line, &room, f) > 0) {
+        char *path = strchr(line, ':') ? strchr(strchr(line, ':') + 1, ':') : NULL;
+        bool old = path && strstr(line, ":cpu"); /* version 1: ID:cpu,cpuacct:PATH */
+        if (!path || (!old && strncmp(line, "0::", 3) != 0))
+            continue;
+        path[strcspn(path, "\n")] = 0;
+        for (char *end = path + strlen(path);; *end = 0) {
+            double quota = 0, period = 0;
+            size_t length;
+            const char *folder = format("/sys/fs/cgroup%s%s", old ? "/cpu" : "", path + 1);
+            const char *text = read_file(format("%s/%s", folder, old ? "cpu.cfs_quota_us" : "cpu.max"), &length);
+            if (text && old && sscanf(text, "%lf", &quota) == 1 && (text = read_file(format("%s/cpu.cfs_period_us", folder), &length)))
+                sscanf(text, "%lf", &period);
+            else if (text && !old)
+                sscanf(text, "%lf %lf", &quota, &period); /* "max": no number */
+            if (quota > 0 && period > 0 && (least == 0 || quota / period < least))
+                least = quota / period;
+            end = strrchr(path + 1, '/');
+            if (!end)
+                break;
+        }
+    }
+    free(line);
+    if (f)
+        fclose(f);
+    return least == 0 ? 0 : least <= 1 ? 1 : (int)(least + 0.999);
+}
+
+int cores_available(void)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int cores = online < 1 ? 1 : (int)online;
+    cpu_set_t *set = CPU_ALLOC(1 << 16);
+    size_t bytes = CPU_ALLOC_SIZE(1 << 16);
+    if (set && sched_getaffinity(0, bytes, set) == 0)
+        cores = CPU_COUNT_S(bytes, set);
+    CPU_FREE(set);
+    int limit = group_limit();
+    return limit && limit < cores ? limit : cores;
+}

@@ -1,0 +1,149 @@
+/* contract_tile.h: vectors and the product in registers, for one element type. Included by contract_product.h with
+ * MGPU_REAL and MGPU_NAME(name) defined. */
+typedef MGPU_REAL MGPU_NAME(vector) __attribute__((vector_size(MGPU_VECTOR_BYTES)));
+typedef MGPU_REAL MGPU_NAME(anywhere) /* a vector in memory, at any element */
+    __attribute__((vector_size(MGPU_VECTOR_BYTES), aligned(sizeof(MGPU_REAL)), may_alias));
+typedef MGPU_REAL MGPU_NAME(half) __attribute__((vector_size(MGPU_VECTOR_BYTES / 2), aligned(sizeof(MGPU_REAL)), may_alias));
+#define VECTOR MGPU_NAME(vector)
+#define HALF MGPU_NAME(half)
+#define MASK MGPU_NAME(mask)
+#define LANES ((int64_t)(MGPU_VECTOR_BYTES / sizeof(MGPU_REAL)))
+#define LOAD(address) ((VECTOR) * (const MGPU_NAME(anywhere) *)(address))
+#define STORE(address) (*(MGPU_NAME(anywhere) *)(address))
+#define SPLAT(number) ((number) - (VECTOR){0})
+#define LOAD_PART(address, mask) MGPU_NAME(load_part)(address, mask)
+#define STORE_PART(address, mask, value) MGPU_NAME(store_part)(address, mask, value)
+
+/* ---- the first elements of a vector: what is behind them is neither read nor written, and 0 in registers */
+#if MGPU_VECTOR_BYTES == 64
+typedef unsigned MASK;
+MGPU_INLINE MASK MGPU_NAME(mask_of)(int64_t count) { return (1u << count) - 1; }
+MGPU_INLINE VECTOR MGPU_NAME(load_part)(const MGPU_REAL *from, MASK mask)
+{
+    if (sizeof(MGPU_REAL) == 4)
+        return (VECTOR)_mm512_maskz_loadu_ps((__mmask16)mask, from);
+    return (VECTOR)_mm512_maskz_loadu_pd((__mmask8)mask, from);
+}
+MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
+{
+    if (sizeof(MGPU_REAL) == 4)
+        _mm512_mask_storeu_ps(to, (__mmask16)mask, (__m512)value);
+    else
+        _mm512_mask_storeu_pd(to, (__mmask8)mask, (__m512d)value);
+}
+#elif MGPU_VECTOR_BYTES == 32
+typedef __m256i MASK;
+MGPU_INLINE MASK MGPU_NAME(mask_of)(int64_t count)
+{
+    static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i_u *)(ones + 8 - count * (int64_t)sizeof(MGPU_REAL) / 4));
+}
+MGPU_INLINE VECTOR MGPU_NAME(load_part)(const MGPU_REAL *from, MASK mask)
+{
+    if (sizeof(MGPU_REAL) == 4)
+        return (VECTOR)_mm256_maskload_ps((const float *)from, mask);
+    return (VECTOR)_mm256_maskload_pd((const double *)from, mask);
+}
+MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
+{
+    if (sizeof(MGPU_REAL) == 4)
+        _mm256_maskstore_ps((float *)to, mask, (__m256)value);
+    else
+        _mm256_maskstore_pd((double *)to, mask, (__m256d)value);
+}
+#else
+typedef int64_t MASK;
+MGPU_INLINE MASK MGPU_NAME(mask_of)(int64_t count) { return count; }
+MGPU_INLINE VECTOR MGPU_NAME(load_part)(const MGPU_REAL *from, MASK mask)
+{
+    VECTOR value = {0};
+    if (mask == LANES)
+        return LOAD(from);
+    for (int64_t i = 0; i < mask; i++)
+        value[i] = from[i];
+    return value;
+}
+MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
+{
+    if (mask == LANES)
+        STORE(to) = value;
+    else
+        for (int64_t i = 0; i < mask; i++)
+            to[i] = value[i];
+}
+#endif
+
+/* ---- a tile: ROWS x (VECTORS of) columns of C, over `terms` of the sum.
+ * A's element (r, k): a[row[r] + term[k]], or beside it as many as there are columns; B's (k, v): b[k * ldb + v * next_b].
+ * C: rows at c + row_c[r] for r < used, columns next to each other, `columns` of them in the last vector; added to what is
+ * there, or stored. row has ROWS elements. One vector alone is not enough to keep the processor busy with loading A: then
+ * the rows' addresses serve two terms. */
+typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *row, const int64_t *term, const MGPU_REAL *b,
+                             int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c, int64_t used, int64_t columns,
+                             bool add);
+
+#define MGPU_UNROLL _Pragma("GCC unroll 32")
+#define MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                                  \
+    {                                                                                                                  \
+        VECTOR column[COUNT][VECTORS];                                                                                 \
+        int64_t at[COUNT];                                                                                             \
+        MGPU_UNROLL for (int k = 0; k < COUNT; k++)                                                                    \
+        {                                                                                                              \
+            at[k] = term[k];                                                                                           \
+            MGPU_UNROLL for (int v = 0; v < VECTORS - 1; v++) column[k][v] = LOAD(b + k * ldb + v * next_b);           \
+            column[k][VECTORS - 1] = LOAD_PART(b + k * ldb + (VECTORS - 1) * next_b, mask);                            \
+        }                                                                                                              \
+        MGPU_UNROLL for (int r = 0; r < ROWS; r++) MGPU_UNROLL for (int k = 0; k < COUNT; k++)                         \
+        {                                                                                                              \
+            VECTOR own = BESIDE ? LOAD_PART(from[r] + at[k], mask) : SPLAT(from[r][at[k]]);                            \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] += own * column[k][v];                             \
+        }                                                                                                              \
+        term += COUNT;                                                                                                 \
+        b += COUNT * ldb;                                                                                              \
+        terms -= COUNT;                                                                                                \
+    }
+#define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                  \
+    MGPU_NOINLINE void MGPU_NAME(name)(int64_t terms, const MGPU_REAL *a, const int64_t *row, const int64_t *term,     \
+                                       const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c,                  \
+                                       const int64_t *row_c, int64_t used, int64_t columns, bool add)                  \
+    {                                                                                                                  \
+        const MASK mask = MGPU_NAME(mask_of)(columns);                                                                 \
+        const MGPU_REAL *from[ROWS];                                                                                   \
+        VECTOR sum[ROWS][VECTORS];                                                                                     \
+        MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                     \
+        {                                                                                                              \
+            from[r] = a + row[r];                                                                                      \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                                     \
+        }                                                                                                              \
+        while (terms >= COUNT)                                                                                         \
+            MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                              \
+        while (COUNT > 1 && terms > 0)                                                                                 \
+            MGPU_SOME_TERMS(1, ROWS, VECTORS, BESIDE)                                                                  \
+        MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                     \
+        {                                                                                                              \
+            if (r >= used)                                                                                             \
+                return;                                                                                                \
+            MGPU_REAL *to = c + row_c[r], *end = to + (VECTORS - 1) * LANES;                                           \
+            MGPU_UNROLL for (int v = 0; v < VECTORS - 1; v++)                                                          \
+                STORE(to + v * LANES) = add ? sum[r][v] + LOAD(to + v * LANES) : sum[r][v];                            \
+            STORE_PART(end, mask, add ? sum[r][VECTORS - 1] + LOAD_PART(end, mask) : sum[r][VECTORS - 1]);             \
+        }                                                                                                              \
+    }
+#define MGPU_TILE_OF(rows, vectors) MGPU_TILE(tile_##rows##_##vectors, rows, vectors, ((vectors) == 1 ? 2 : 1), false)
+#define MGPU_TILE_BESIDE(rows) MGPU_TILE(tile_##rows##_beside, rows, 1, 1, true)
+MGPU_TILES(MGPU_TILE_OF)
+MGPU_TILES_BESIDE(MGPU_TILE_BESIDE)
+
+/* [vectors - 1, 4: beside][rows - 1]; NULL: the next larger one */
+#define MGPU_TILE_ENTRY(rows, vectors) [vectors - 1][rows - 1] = MGPU_NAME(tile_##rows##_##vectors),
+#define MGPU_TILE_ENTRY_BESIDE(rows) [4][rows - 1] = MGPU_NAME(tile_##rows##_beside),
+static MGPU_NAME(tile) *const MGPU_NAME(tiles)[5][MGPU_ROWS_1] = {
+    MGPU_TILES(MGPU_TILE_ENTRY) MGPU_TILES_BESIDE(MGPU_TILE_ENTRY_BESIDE)
+};
+#undef MGPU_UNROLL
+#undef MGPU_SOME_TERMS
+#undef MGPU_TILE
+#undef MGPU_TILE_OF
+#undef MGPU_TILE_BESIDE
+#undef MGPU_TILE_ENTRY
+#undef MGPU_TILE_ENTRY_BESIDE

@@ -1,0 +1,67 @@
+/* onednn_library.h: the few calls of oneDNN's C interface that products need, the same for versions 2 and 3.
+ *
+ * No header of oneDNN is needed: what is declared here and in onednn_library.c is a part of its stable interface
+ * (https://oneapi-src.github.io/oneDNN/, dnnl.h and dnnl_types.h of 2.0 to 2.7 and of 3.x). Version 2 has descriptors by
+ * value and operation descriptors, version 3 opaque pointers and one function per primitive; both hide in OnednnLibrary. */
+#ifndef MGPU_ONEDNN_LIBRARY_H
+#define MGPU_ONEDNN_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ONEDNN_BF16 = 2, ONEDNN_F32 = 3 };
+enum { ONEDNN_RANK = 12 };  /* of the library's arrays */
+enum {                      /* arguments of primitives */
+    ONEDNN_SRC = 1, ONEDNN_DST = 17, ONEDNN_WEIGHTS = 33, ONEDNN_SCRATCHPAD = 80, ONEDNN_DIFF_SRC = 129,
+    ONEDNN_DIFF_DST = 145, ONEDNN_DIFF_WEIGHTS = 161
+};
+enum { ONEDNN_FORWARD = 64, ONEDNN_BACKWARD_DATA = 160, ONEDNN_BACKWARD_WEIGHTS = 192 };
+
+/* a tensor by its strides in elements; `any`: the library may choose how it lies in memory */
+typedef struct OnednnTensor {
+    int type, rank;
+    int64_t extent[ONEDNN_RANK], stride[ONEDNN_RANK];
+    bool any;
+} OnednnTensor;
+
+typedef struct OnednnConvolution {
+    int kind;               /* ONEDNN_FORWARD, ... */
+    OnednnTensor x, w, y;   /* or their gradients; w: [groups], out, in, taps */
+    int64_t stride[3], dilation[3] /* 1: none */, before[3], after[3];
+    const char *avoid;      /* NULL, or how the names of implementations begin that are passed over */
+} OnednnConvolution;
+
+/* A primitive. tensor[i] has its data for argument id[i]; memory[i]: bytes. Immutable: many threads execute it at once. */
+typedef struct OnednnPrimitive {
+    void *primitive, *descriptor;
+    int id[3];
+    const void *tensor[3];
+    size_t bytes[3];
+    const void *scratch;
+    size_t scratch_bytes;
+    const char *said;       /* the implementation's name */
+} OnednnPrimitive;
+
+/* what one thread executes a primitive with */
+typedef struct OnednnSeat { void *memory[4]; void *data[4]; } OnednnSeat;
+
+typedef struct OnednnVersion { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } OnednnVersion;
+
+/* once; true: the library is there and can be used. name: of a file, or NULL for the system's */
+bool onednn_load(const char *name, char *said, size_t room);
+const OnednnVersion *onednn_version(void);
+bool onednn_has_amx(void);  /* then its bf16 code is faster than its f32 code */
+
+/* false: the library has no such primitive; nothing is left behind */
+bool onednn_convolution(const OnednnConvolution *, OnednnPrimitive *);
+bool onednn_matmul(const OnednnTensor *a, const OnednnTensor *b, const OnednnTensor *c, OnednnPrimitive *);
+/* from / to: a tensor of a primitive (used), or NULL: the plain one */
+bool onednn_reorder(const OnednnTensor *plain, const void *tensor, bool to_plain, OnednnPrimitive *);
+bool onednn_is(const void *tensor, const OnednnTensor *plain);
+void onednn_free(OnednnPrimitive *);
+
+/* data: of id[0], id[1], id[2], then scratch of scratch_bytes, aligned to 64 bytes */
+bool onednn_execute(const OnednnPrimitive *, OnednnSeat *, void *const data[4]);
+void onednn_leave(OnednnSeat *);
+#endif

@@ -1,0 +1,247 @@
+/* Teams of threads (runtime/team.c): every thread does its part of every run, what was written before a barrier is seen
+ * behind it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with teams side by side. */
+#include "runtime/internal.h"
+#include "runtime/team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 64 };
+
+static int failed;
+
+static void say(const char *name, const char *why)
+{
+    if (why)
+        printf("not ok %s: %s\n", name, why);
+    else
+        printf("ok %s\n", name);
+    failed += why != NULL;
+    fflush(stdout);
+}
+
+static void pause_us(long us)
+{
+    struct timespec time = {0, us * 1000};
+    nanosleep(&time, NULL);
+}
+
+/* ---- the work: rounds in which each thread passes a number on to the next one. No slot is atomic: only the barriers, and
+ * the begin and the end of a run, order what the threads do to them. */
+typedef struct Slot { int64_t value, runs, wrong; char apart[104]; } Slot;
+typedef struct Relay {
+    Team *team;
+    int threads, barriers, late;       /* barriers: pairs of them in a run; late: thread that keeps the others waiting; -1 */
+    int64_t run;
+    Slot slot[MOST];
+} Relay;
+
+static void pass_on(void *context, int thread)
+{
+    Relay *w = context;
+    Slot *own = &w->slot[thread], *next = &w->slot[(thread + 1) % w->threads];
+    own->runs++;
+    own->wrong += own->runs != w->run; /* written by thread 0 ahead of the run */
+    for (int i = 0; i < w->barriers; i++) {
+        if (w->late == thread)
+            pause_us(300);
+        own->value = w->run * 1000 + i * 100 + thread;
+        mgpu_team_barrier(w->team, thread);
+        own->wrong += next->value != w->run * 1000 + i * 100 + (thread + 1) % w->threads;
+        mgpu_team_barrier(w->team, thread);
+    }
+    own->value = -w->run;
+}
+
+static const char *run_work(Relay *w, int barriers, int late)
+{
+    w->barriers = barriers;
+    w->late = late;
+    w->run++;
+    mgpu_team_run(w->team, pass_on, w);
+    for (int t = 0; t < w->threads; t++)
+        if (w->slot[t].value != -w->run || w->slot[t].runs != w->run || w->slot[t].wrong)
+            return "a thread has missed a run, or what another one had written";
+    return NULL;
+}
+
+static Relay *open_work(int threads, bool spin)
+{
+    Relay *w = mgpu_allocate(1, sizeof *w);
+    w->threads = threads;
+    w->team = mgpu_team_open(&(TeamPlan){.threads = threads, .spin = spin});
+    return w;
+}
+
+static void close_work(Relay *w)
+{
+    mgpu_team_close(w->team);
+    free(w);
+}
+
+static void test_runs(int threads, bool spin, int runs)
+{
+    Relay *w = open_work(threads, spin);
+    const char *why = mgpu_team_threads(w->team) == threads ? NULL : "the number of threads";
+    for (int i = 0; i < runs && !why; i++)
+        why = run_work(w, i % 4, -1);
+    close_work(w);
+    char *name = mgpu_format("runs/%d-threads%s", threads, spin ? "-spinning" : "");
+    say(name, why);
+    free(name);
+}
+
+/* ---- sleep: who waits long sleeps, and is woken by the next run, the last one at the barrier, or the end */
+static void test_sleep(int threads, bool spin)
+{
+    Relay *w = open_work(threads, spin);
+    const char *why = NULL;
+    for (int i = 0; i < 60 && !why; i++) {
+        if (i % 3 == 0)
+            pause_us(i % 2 ? 100 : 3000); /* all others sleep, or are about to */
+        why = run_work(w, 1 + i % 2, i % 3 == 1 ? i % threads : -1);
+    }
+    pause_us(3000);
+    close_work(w);
+    char *name = mgpu_format("sleep/%d-threads%s", threads, spin ? "-spinning" : "");
+    say(name, why);
+    free(name);
+}
+
+/* ---- opening and closing */
+typedef struct Visits { int entered[MOST], left[MOST]; pthread_t thread[MOST]; } Visits;
+
+static void enter(void *context, int thread)
+{
+    Visits *v = context;
+    v->entered[thread]++;
+    v->thread[thread] = pthread_self();
+}
+
+static void leave(void *context, int thread)
+{
+    Visits *v = context;
+    v->left[thread] += pthread_equal(v->thread[thread], pthread_self()) != 0;
+}
+
+static void do_nothing(void *context, int thread)
+{
+    (void)context, (void)thread;
+}
+
+static void test_visits(void)
+{
+    const char *why = NULL;
+    for (int i = 0; i < 200 && !why; i++) {
+        Visits v = {{0}, {0}, {0}};
+        int threads = 1 + i % 6;
+        Team *team = mgpu_team_open(&(TeamPlan){.threads = threads, .spin = i % 2, .enter = enter, .leave = leave, .context = &v});
+        for (int k = 0; k < i % 3; k++)
+            mgpu_team_run(team, do_nothing, NULL);
+        mgpu_team_close(team);
+        for (int t = 0; t < threads; t++)
+            if (v.entered[t] != (t > 0) || v.left[t] != (t > 0))
+                why = "a thread does not enter and leave once";
+    }
+    say("enter-and-leave", why);
+}
+
+static void note_core(void *context, int thread)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    pthread_getaffinity_np(pthread_self(), sizeof set, &set);
+    for (int core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_COUNT(&set) == 1 && CPU_ISSET((size_t)core, &set))
+            ((int *)context)[thread] = core;
+}
+
+typedef struct Pinning { int *cores, count; const char *why; } Pinning;
+
+/* in a thread of its own, as thread 0 stays on its core too. The list of cores is the caller's, and gone when teams run. */
+static void *pin(void *argument)
+{
+    Pinning *p = argument;
+    int threads = p->count < MOST ? p->count : MOST, found[MOST], *cores = mgpu_allocate((size_t)threads, sizeof *cores);
+    for (int t = 0; t < threads; t++) {
+        cores[t] = p->cores[threads - 1 - t];
+        found[t] = -1;
+    }
+    Team *team = mgpu_team_open(&(TeamPlan){.threads = threads, .cores = cores});
+    memset(cores, 0xff, sizeof *cores * (size_t)threads);
+    free(cores);
+    mgpu_team_run(team, note_core, found);
+    mgpu_team_close(team);
+    for (int t = 0; t < threads; t++)
+        if (found[t] != p->cores[threads - 1 - t])
+            p->why = "a thread is not on its core";
+    return NULL;
+}
+
+static void test_cores(void)
+{
+    Pinning p = {NULL, 0, NULL};
+    pthread_t thread;
+    p.cores = mgpu_cores_allowed(&p.count);
+    if (p.count > 0 && pthread_create(&thread, NULL, pin, &p) == 0)
+        pthread_join(thread, NULL);
+    say("cores", p.count > 0 ? p.why : "no cores");
+    free(p.cores);
+}
+
+/* ---- teams side by side, as devices have them: each is run by a thread of its own */
+static void *drive(void *argument)
+{
+    int number = *(int *)argument;
+    const char *why = NULL;
+    Relay *w = open_work(2 + number, false);
+    for (int i = 0; i < 300 && !why; i++)
+        why = run_work(w, i % 3, -1);
+    close_work(w);
+    return (void *)(uintptr_t)why;
+}
+
+static void test_teams(void)
+{
+    enum { TEAMS = 4 };
+    pthread_t threads[TEAMS];
+    int numbers[TEAMS];
+    const char *why = NULL;
+    for (int i = 0; i < TEAMS; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, drive, &numbers[i]) != 0)
+            mgpu_fail(3, "no thread");
+    }
+    for (int i = 0; i < TEAMS; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        why = result ? result : why;
+    }
+    say("teams-side-by-side", why);
+}
+
+int main(int argc, char **argv)
+{
+    static const int THREADS[] = {1, 2, 3, 8};
+    int scale = argc > 1 ? atoi(argv[1]) : 1, allowed; /* more runs */
+    free(mgpu_cores_allowed(&allowed));
+    alarm((unsigned)(120 * scale)); /* who is not woken waits for ever */
+    for (int i = 0; i < MGPU_COUNT(THREADS); i++) {
+        test_runs(THREADS[i], false, 2000 * scale);
+        test_sleep(THREADS[i], false);
+        if (THREADS[i] <= allowed) { /* others may have the cores now: then a spin lasts as long as it may */
+            test_runs(THREADS[i], true, THREADS[i] > 1 ? 300 * scale : 2000);
+            test_sleep(THREADS[i], true);
+        }
+    }
+    test_runs(3, true, 30 * scale);
+    test_runs(MOST, false, 60 * scale);
+    test_visits();
+    test_cores();
+    test_teams();
+    return failed != 0;
+}
