@@ -20,7 +20,12 @@ static void print_store(Printer *p, const Store *s)
     const char *value = p->shown[s->value->id].text;
     const char *element = format("%s[%s]", emit_argument(p, s->tensor), p->shown[s->offset->id].text);
     const char *statement = format("%s %s %s;", element, s->add ? "+=" : "=", value);
-    if (s->tensor->dtype == BF16)
+    const Expr *v = s->value;
+    bool rounded = v->kind == X_OP && v->op == OP_CAST && v->dtype == BF16 && v->in[0]->dtype == F32;
+    if (s->tensor->dtype == BF16 && rounded && !s->add)
+        statement = strncmp(value, "mgpu_round_bf16(", 16) ? format("%s = mgpu_half_of(%s);", element, value)
+                                                           : format("%s = mgpu_to_bf16(%s);", element, p->shown[v->in[0]->id].text);
+    else if (s->tensor->dtype == BF16)
         statement = s->add ? format("%s = mgpu_to_bf16(mgpu_from_bf16(%s) + %s);", element, element, value)
                            : format("%s = mgpu_to_bf16(%s);", element, value);
     if (s->guard) {

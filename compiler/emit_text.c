@@ -232,7 +232,9 @@ static const char *op_text(Printer *p, const Expr *e, Level *level)
     if (e->op == OP_DIV && e->count == 1)
         return *level = LEVEL_ATOM, format("mgpu_inverse(%s)", emit_operand(p, e->in[0], LEVEL_CHOICE));
     if (e->op == OP_CAST) {
-        if (strcmp(C_TYPE[from], C_TYPE[to]) == 0) /* bf16 is rounded where it is stored */
+        if (to == BF16 && from == F32) /* a stored value, which this kernel uses as those see it that load it */
+            return *level = LEVEL_ATOM, format("mgpu_round_bf16(%s)", emit_operand(p, e->in[0], LEVEL_CHOICE));
+        if (strcmp(C_TYPE[from], C_TYPE[to]) == 0)
             return *level = p->shown[e->in[0]->id].level, p->shown[e->in[0]->id].text;
         if (to == BOOL)
             return *level = LEVEL_EQUAL, format("%s != 0", emit_operand(p, e->in[0], LEVEL_LESS));

@@ -29,8 +29,10 @@ bool fuse_contracts(const Node *n)
 {
     if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT)
         return true;
-    return n->op == OP_EINSUM && n->inputs == 2 && (n->dtype == F32 || n->dtype == F64) && n->in[0]->dtype == n->dtype &&
-           n->in[1]->dtype == n->dtype;
+    if (n->op != OP_EINSUM || n->inputs != 2)
+        return false;
+    Dtype t = n->in[0]->dtype;
+    return (t == F32 || t == F64 || t == BF16) && n->in[1]->dtype == t;
 }
 
 /* of the variable that the model assigned it to, else of the library's layer that made it, else of the operation */
@@ -83,7 +85,8 @@ static bool always_root(const Node *n)
 
 static bool is_view(const Node *n)
 {
-    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || n->op == OP_CAST;
+    bool narrows = n->op == OP_CAST && n->dtype == BF16; /* that is what is stored then */
+    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows);
 }
 
 static double size_of(const Node *n)
@@ -138,9 +141,11 @@ static void estimate(Fusion *f)
 {
     const Graph *g = f->graph;
     int *users = NEW_ARRAY(int, g->node_count);
-    for (int i = 0; i < g->node_count; i++)
-        for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++)
-            users[g->nodes[i]->in[k]->id]++;
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++) {
+            bool widens = g->nodes[i]->op == OP_CAST && g->nodes[i]->in[0]->dtype == BF16;
+            users[g->nodes[i]->in[k]->id] += widens ? users[i] : 1;
+        }
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         Info *info = &f->info[i];

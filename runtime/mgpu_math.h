@@ -39,6 +39,10 @@ static inline mgpu_bf16 mgpu_to_bf16(float v)
     return (mgpu_bf16)(v != v ? bits >> 16 | 0x40u : nearest);
 }
 
+/* the float that others load when v is stored; and what is stored of it */
+static inline float mgpu_round_bf16(float v) { return mgpu_from_bf16(mgpu_to_bf16(v)); }
+static inline mgpu_bf16 mgpu_half_of(float rounded) { return (mgpu_bf16)(mgpu_bits_of(rounded) >> 16); }
+
 /* to the nearest whole number, |v| < 2^22 */
 static inline float mgpu_round(float v) { return (v + 12582912.0f) - 12582912.0f; }
 

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPINS_ALONE = 20000, SPINS_SHARED = 50 };
+enum { SPINS_ALONE = 5000, SPINS_SHARED = 50 };
 
 typedef struct Member {
     Counter arrived;          /* barriers and rounds that this thread has reached */
     Team *team;
-    int number;
+    int number, core;         /* core: -1: any */
     int64_t count;            /* the same, its own copy */
     pthread_t thread;
 } Member;
@@ -47,8 +47,8 @@ static void *serve(void *argument)
 {
     Member *m = argument;
     Team *t = m->team;
-    if (t->plan.cores)
-        stay_on(t->plan.cores[m->number]);
+    if (m->core >= 0)
+        stay_on(m->core);
     if (t->plan.enter)
         t->plan.enter(t->plan.context, m->number);
     for (int64_t round = 1;; round++) {
@@ -72,10 +72,12 @@ Team *mgpu_team_open(const TeamPlan *plan)
     memset(t, 0, sizeof *t);
     memset(members, 0, (size_t)plan->threads * sizeof *members);
     t->plan = *plan;
+    t->plan.cores = NULL; /* the caller's */
     t->members = members;
     for (int i = 0; i < plan->threads; i++) {
         members[i].team = t;
         members[i].number = i;
+        members[i].core = plan->cores ? plan->cores[i] : -1;
     }
     for (int i = 1; i < plan->threads; i++)
         if (pthread_create(&members[i].thread, NULL, serve, &members[i]) != 0)
@@ -124,8 +126,8 @@ void mgpu_team_run(Team *t, void (*work)(void *context, int thread), void *conte
 {
     t->work = work;
     t->context = context;
-    if (t->rounds++ == 0 && t->plan.cores)
-        stay_on(t->plan.cores[0]);
+    if (t->rounds++ == 0 && t->members[0].core >= 0)
+        stay_on(t->members[0].core);
     if (t->plan.threads > 1)
         mgpu_counter_set(&t->round, t->rounds);
     work(context, 0);
