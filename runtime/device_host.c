@@ -21,6 +21,7 @@ struct Device {
     const mgpu_op **now;
     bool finishes;             /* the strip has kernels with `finish` */
     Library *library;          /* NULL: there is none */
+    char said[200];            /* which one, or why none */
     void ***argument;          /* [thread]: room for the arguments of a call */
     int most_arguments;
 };
@@ -81,7 +82,7 @@ static Device *host_open(const mgpu_device *plan, const TeamPlan *team)
         host_close(d);
         return NULL;
     }
-    d->library = mgpu_library_open(d->samples, d->threads);
+    d->library = mgpu_library_open(d->samples, d->threads, d->said, sizeof d->said);
     d->team = mgpu_team_open(team);
     return d;
 }
@@ -241,13 +242,18 @@ static void host_ready(Device *d)
         mgpu_library_ready(d->library);
 }
 
+static const char *host_library_name(const Device *d)
+{
+    return d->said;
+}
+
 static int64_t host_library_bytes(const Device *d)
 {
     return d->library ? mgpu_library_bytes(d->library) : 0;
 }
 
 const DeviceKind mgpu_device_host = {"host",       host_open,    host_close,   host_arena_bytes, host_arena,
-                                     host_staging, host_copy_in, host_copy_out, host_prepare, host_ready, host_library_bytes, host_run};
+                                     host_staging, host_copy_in, host_copy_out, host_prepare, host_ready, host_library_name, host_library_bytes, host_run};
 
 const DeviceKind *mgpu_device_kind(const char *name)
 {

@@ -703,6 +703,11 @@ void mgpu_engine_set_profile(Engine *e, Profile *profile)
     e->profile = profile;
 }
 
+const char *mgpu_engine_library(const Engine *e)
+{
+    return e->kind->library_name(e->devices[0]);
+}
+
 int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
 {
     return e->kind->arena_bytes(e->devices[device]);

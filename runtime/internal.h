@@ -164,6 +164,7 @@ Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be fil
 void mgpu_engine_post(Engine *);
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
 void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
+const char *mgpu_engine_library(const Engine *); /* that computes products; or why there is none */
 int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
 typedef struct Profile Profile;        /* profile.h */
 void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
@@ -219,6 +220,8 @@ typedef struct StartReport {
     const Engine *engine;
     int64_t train_samples, valid_samples, step, epoch, total_steps;
     uint64_t seed;
+    const char *threads;               /* "2 threads on 2 cores" */
+    int thread_count;
 } StartReport;
 typedef struct StepReport {
     int64_t step, epoch, samples, total_steps, steps_per_epoch;

@@ -38,10 +38,9 @@ struct Library {
     uint8_t **memory;                /* by thread: the strip's, then scratch */
 };
 
-Library *mgpu_library_open(int64_t samples, int threads)
+Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room)
 {
-    char said[200];
-    if (!mgpu_onednn_open(said, sizeof said))
+    if (!mgpu_onednn_open(said, room))
         return NULL;
     Library *l = mgpu_allocate(1, sizeof *l);
     *l = (Library){.samples = samples, .threads = threads};

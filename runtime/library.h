@@ -8,7 +8,8 @@
 typedef struct Library Library;          /* of one device */
 typedef struct LibraryCall LibraryCall;  /* one operation of a phase */
 
-Library *mgpu_library_open(int64_t samples, int threads); /* NULL: there is no library */
+/* NULL: there is no library; said: which one, or why none */
+Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room);
 void mgpu_library_close(Library *);
 /* Operations of one strip are prepared one behind the other, between begin and end. NULL: our own code does it. */
 void mgpu_library_begin_strip(Library *, int64_t chunk);

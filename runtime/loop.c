@@ -265,9 +265,12 @@ static int run_training(Run *run)
 
 static void start_report(Run *run)
 {
+    char threads[200];
+    int count = mgpu_used_threads(run->options, run->plan->devices, threads, sizeof threads);
     StartReport s = {.program = run->program, .plan = run->plan, .engine = run->engine, .train_samples = run->train.samples,
                      .valid_samples = run->valid.samples, .step = run->at.step, .epoch = run->at.epoch,
-                     .total_steps = run->total_steps, .seed = run->at.seed};
+                     .total_steps = run->total_steps, .seed = run->at.seed,
+                     .threads = threads, .thread_count = count};
     mgpu_report_start(run->reporter, &s);
 }
 

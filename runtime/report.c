@@ -181,6 +181,7 @@ static void print_start(const StartReport *s)
         printf("%s%s", d ? " + " : "", mgpu_grouped(s->plan->device[d].shard.share, a));
     puts(p->accumulate > 1 ? " samples of each" : " samples");
     print_arenas(s);
+    printf("%s; %s\n", s->threads, mgpu_engine_library(s->engine));
     fflush(stdout);
 }
 
@@ -197,6 +198,8 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     log_whole(r, "accumulate", s->program->accumulate > 1 ? s->program->accumulate : 1);
     log_text(r, "kind", s->plan->kind);
     log_whole(r, "devices", s->plan->devices);
+    log_whole(r, "threads", s->thread_count);
+    log_text(r, "library", mgpu_engine_library(s->engine));
     fputs(",\"batch_per_device\":[", r->log);
     for (int d = 0; d < s->plan->devices; d++)
         fprintf(r->log, "%s%lld", d ? "," : "", (long long)s->plan->device[d].shard.share);

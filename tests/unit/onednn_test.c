@@ -5,6 +5,7 @@
  * those that the compiler prints for EINSUM, CONVOLVE and CONVOLVE_WEIGHT, chosen ones and some drawn from a fixed seed. The
  * reference adds up along the table's axes and windows, so it also checks what the table says of convolutions. Every case
  * runs whole, in shares, from a later sample on, with packed weights, and by several threads at once. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -461,6 +462,18 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* of this process; 1 where there is no /proc */
+static int count_threads(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    int count = 0;
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    if (folder != NULL)
+        closedir(folder);
+    return folder != NULL ? count : 1;
+}
+
 /* a call may cost little more than its work, and must not start threads: 16 x 16 x 16 in less than 10 us of one thread */
 static void check_overhead(void)
 {
@@ -485,6 +498,10 @@ static void check_overhead(void)
     }
     free(scratch);
     mgpu_onednn_free(product);
+    if (count_threads() != 1) {
+        printf("not ok the library has threads of its own\n");
+        failures++;
+    }
     if (best > 10e-6) {
         printf("not ok a call costs %.1f us\n", best * 1e6);
         failures++;
