@@ -1,8 +1,12 @@
-/* gemm: GFLOP/s of the contraction kernels, for a table of shapes, on one core.
+/* gemm: GFLOP/s of the contraction kernels for the layers of the example networks, on one core: forward, the gradient of
+ * the input (dX) and of the weight (dW).
  *
- * usage: gemm [f32 | f64] [base | avx2 | avx512]      default: f64, the best instruction set that there is
+ * usage: gemm [f32 | f64 | bf16] [all | base | avx2 | avx512] [network] [samples of one call]
+ *        default: f32, the best instruction set that there is, all networks, the whole batch in one call
  * build: ninja gemm in the build folder makes bench/gemm there
- * Every kernel is planned, printed, built and called as mgpuc would do it; the best of several turns counts. */
+ * Every kernel is planned, printed, built and called as mgpuc would do it; the best of several turns counts. With a number
+ * of samples, a turn is as many calls as the batch needs; only the first of them packs the weight. "cold" is the first call
+ * of a turn alone where there are several. Seconds are of the thread's own time. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,58 +21,57 @@
 #define MGPU_SOURCE "."
 #endif
 
-typedef struct Row {
-    const char *name;
+typedef struct Layer {
+    const char *network;
     int64_t samples;
-    /* einsum: spec, extents of a and b, which of a, b, c have samples (bits 0, 1, 2) */
-    const char *spec;
+    /* dense: tokens of a sample, features in and out; convolution: side, kernel, channels in and out, stride, padding */
+    int64_t tokens, in, out, side, kernel, stride, before, after, groups;
+    const char *spec;              /* of an einsum whose operands and result all have samples, with the extents of a and b */
     int64_t a[4], b[4];
-    int sharded;
-    /* convolution over a square: side, kernel, channels in and out, stride, padding before and after, spread, groups */
-    int64_t side, kernel, in, out, stride, before, after, spread, groups;
-    bool weight;
-} Row;
+} Layer;
 
-#define CONVOLUTION(name, samples, side, kernel, in, out, stride, before, after, spread, groups)                       \
-    {name, samples, NULL, {0}, {0}, 0, side, kernel, in, out, stride, before, after, spread, groups, false},           \
-    {name ", weight", samples, NULL, {0}, {0}, 0, side, kernel, in, out, stride, before, after, spread, groups, true}
-#define EINSUM(name, samples, spec, sharded, ...) {name, samples, spec, __VA_ARGS__, sharded, 0, 0, 0, 0, 0, 0, 0, 0, 0, false}
+#define DENSE(network, samples, tokens, in, out) {network, samples, tokens, in, out, 0, 0, 0, 0, 0, 0, NULL, {0}, {0}}
+#define CONV(network, samples, side, kernel, in, out, stride, before, after, groups) \
+    {network, samples, 0, in, out, side, kernel, stride, before, after, groups, NULL, {0}, {0}}
+#define EINSUM(network, samples, spec, ...) {network, samples, 0, 0, 0, 0, 0, 0, 0, 0, 0, spec, __VA_ARGS__}
 
-static const Row table[] = {
-    EINSUM("matmul 128 x 512 x 512", 128, "a,ab->b", 5, {512}, {512, 512}),
-    EINSUM("dense, weight [out, in]", 128, "a,ba->b", 5, {512}, {512, 512}),
-    EINSUM("dense, data gradient", 128, "b,ba->a", 5, {512}, {512, 512}),
-    EINSUM("dense, weight gradient", 128, "b,a->ba", 3, {512}, {512}),
-    EINSUM("matmul 1024^3", 1024, "a,ab->b", 5, {1024}, {1024, 1024}),
-    EINSUM("dense 784 -> 256", 64, "a,ba->b", 5, {784}, {256, 784}),
-    EINSUM("dense 256 -> 10", 64, "a,ba->b", 5, {256}, {10, 256}),
-    EINSUM("its data gradient", 64, "b,ba->a", 5, {10}, {10, 256}),
-    EINSUM("its weight gradient", 64, "b,a->ba", 3, {10}, {256}),
-    EINSUM("one sample, 1024 x 1024", 1, "a,ba->b", 5, {1024}, {1024, 1024}),
-    EINSUM("attention q k, 8 heads", 4, "qhd,khd->hqk", 7, {128, 8, 64}, {128, 8, 64}),
-    EINSUM("attention p v, 8 heads", 4, "hqk,khd->qhd", 7, {8, 128, 128}, {128, 8, 64}),
-    EINSUM("per sample, 16 x 16 x 16", 256, "ab,bc->ac", 7, {16, 16}, {16, 16}),
-    EINSUM("outer product of samples", 64, "a,b->ab", 7, {128}, {128}),
-    EINSUM("dot of samples", 512, "a,a->", 7, {512}, {512}),
-    CONVOLUTION("3x3 c1 -> 32, 28", 64, 28, 3, 1, 32, 1, 1, 1, 1, 1),
-    CONVOLUTION("5x5 c1 -> 6, 28", 64, 28, 5, 1, 6, 1, 2, 2, 1, 1),
-    CONVOLUTION("5x5 c6 -> 16, 14 valid", 64, 14, 5, 6, 16, 1, 0, 0, 1, 1),
-    CONVOLUTION("7x7 c3 -> 64, 224 s2", 2, 224, 7, 3, 64, 2, 3, 3, 1, 1),
-    CONVOLUTION("3x3 c3 -> 16, 32", 64, 32, 3, 3, 16, 1, 1, 1, 1, 1),
-    CONVOLUTION("3x3 c32 -> 32, 28", 32, 28, 3, 32, 32, 1, 1, 1, 1, 1),
-    CONVOLUTION("3x3 c32 -> 64, 14", 64, 14, 3, 32, 64, 1, 1, 1, 1, 1),
-    CONVOLUTION("3x3 c64 -> 64, 14", 64, 14, 3, 64, 64, 1, 1, 1, 1, 1),
-    CONVOLUTION("3x3 c64 -> 128, 28 s2", 16, 28, 3, 64, 128, 2, 1, 1, 1, 1),
-    CONVOLUTION("its data gradient", 16, 14, 3, 128, 64, 1, 1, 2, 2, 1),
-    CONVOLUTION("1x1 c64 -> 128, 28 s2", 16, 28, 1, 64, 128, 2, 0, 0, 1, 1),
-    CONVOLUTION("its data gradient", 16, 14, 1, 128, 64, 1, 0, 1, 2, 1),
-    CONVOLUTION("1x1 c64 -> 256, 28", 16, 28, 1, 64, 256, 1, 0, 0, 1, 1),
-    CONVOLUTION("3x3 c256 -> 256, 7", 16, 7, 3, 256, 256, 1, 1, 1, 1, 1),
-    CONVOLUTION("3x3 c64 32 groups, 28", 16, 28, 3, 128, 128, 1, 1, 1, 1, 32),
-    CONVOLUTION("3x3 depthwise c64, 28", 32, 28, 3, 64, 64, 1, 1, 1, 1, 64),
+static const Layer layers[] = {
+    DENSE("mlp", 128, 1, 784, 512), DENSE("mlp", 128, 1, 512, 512), DENSE("mlp", 128, 1, 512, 10),
+    DENSE("mlp32", 32, 1, 784, 512), DENSE("mlp32", 32, 1, 512, 512), DENSE("mlp32", 32, 1, 512, 10),
+    CONV("lenet5", 128, 28, 5, 1, 6, 1, 2, 2, 1), CONV("lenet5", 128, 14, 5, 6, 16, 1, 0, 0, 1),
+    DENSE("lenet5", 128, 1, 400, 120), DENSE("lenet5", 128, 1, 120, 84), DENSE("lenet5", 128, 1, 84, 10),
+    CONV("mnist_cnn", 128, 28, 3, 1, 32, 1, 0, 0, 1), CONV("mnist_cnn", 128, 26, 3, 32, 64, 1, 0, 0, 1),
+    DENSE("mnist_cnn", 128, 1, 9216, 128),
+    CONV("cnn7", 64, 128, 3, 3, 32, 1, 1, 1, 1), CONV("cnn7", 64, 64, 3, 32, 32, 1, 1, 1, 1),
+    CONV("cnn7", 64, 32, 3, 32, 64, 1, 1, 1, 1), CONV("cnn7", 64, 16, 3, 64, 64, 1, 1, 1, 1),
+    CONV("cnn7", 64, 8, 3, 64, 128, 1, 1, 1, 1), DENSE("cnn7", 64, 1, 2048, 128),
+    CONV("resnet20", 128, 32, 3, 3, 16, 1, 1, 1, 1), CONV("resnet20", 128, 32, 3, 16, 16, 1, 1, 1, 1),
+    CONV("resnet20", 128, 32, 3, 16, 32, 2, 0, 1, 1), CONV("resnet20", 128, 32, 1, 16, 32, 2, 0, 0, 1),
+    CONV("resnet20", 128, 16, 3, 32, 32, 1, 1, 1, 1), CONV("resnet20", 128, 16, 3, 32, 64, 2, 0, 1, 1),
+    CONV("resnet20", 128, 8, 3, 64, 64, 1, 1, 1, 1),
+    CONV("resnet50", 16, 224, 7, 3, 64, 2, 2, 3, 1), CONV("resnet50", 16, 56, 1, 64, 64, 1, 0, 0, 1),
+    CONV("resnet50", 16, 56, 3, 64, 64, 1, 1, 1, 1), CONV("resnet50", 16, 56, 1, 64, 256, 1, 0, 0, 1),
+    CONV("resnet50", 16, 56, 1, 256, 64, 1, 0, 0, 1), CONV("resnet50", 16, 56, 3, 128, 128, 2, 0, 1, 1),
+    CONV("resnet50", 16, 28, 3, 128, 128, 1, 1, 1, 1), CONV("resnet50", 16, 28, 1, 128, 512, 1, 0, 0, 1),
+    CONV("resnet50", 16, 28, 1, 512, 128, 1, 0, 0, 1), CONV("resnet50", 16, 56, 1, 256, 512, 2, 0, 0, 1),
+    CONV("resnet50", 16, 14, 3, 256, 256, 1, 1, 1, 1), CONV("resnet50", 16, 14, 1, 256, 1024, 1, 0, 0, 1),
+    CONV("resnet50", 16, 14, 1, 1024, 256, 1, 0, 0, 1), CONV("resnet50", 16, 7, 3, 512, 512, 1, 1, 1, 1),
+    CONV("resnet50", 16, 7, 1, 512, 2048, 1, 0, 0, 1), CONV("resnet50", 16, 7, 1, 2048, 512, 1, 0, 0, 1),
+    DENSE("resnet50", 16, 1, 2048, 1000),
+    DENSE("gpt_mini", 16, 256, 384, 1152), DENSE("gpt_mini", 16, 256, 384, 1536), DENSE("gpt_mini", 16, 256, 1536, 384),
+    DENSE("gpt_mini", 16, 256, 384, 65), EINSUM("gpt_mini", 16, "qhd,khd->hqk", {256, 6, 64}, {256, 6, 64}),
+    EINSUM("gpt_mini", 16, "hqk,khd->qhd", {6, 256, 256}, {256, 6, 64}),
+    DENSE("gpt2", 4, 64, 768, 2304), DENSE("gpt2", 4, 64, 768, 768), DENSE("gpt2", 4, 64, 768, 3072),
+    DENSE("gpt2", 4, 64, 3072, 768), DENSE("gpt2", 4, 64, 768, 50257),
+    EINSUM("gpt2", 4, "qhd,khd->hqk", {64, 12, 64}, {64, 12, 64}), EINSUM("gpt2", 4, "hqk,khd->qhd", {12, 64, 64}, {64, 12, 64}),
+    DENSE("square", 1024, 1, 1024, 1024), DENSE("square", 1, 1, 1024, 1024), DENSE("square", 2048, 1, 2048, 2048),
+    EINSUM("small", 256, "ab,bc->ac", {16, 16}, {16, 16}), EINSUM("small", 64, "a,b->ab", {128}, {128}),
+    EINSUM("small", 512, "a,a->", {512}, {512}),
+    CONV("groups", 16, 28, 3, 128, 128, 1, 1, 1, 32), CONV("groups", 32, 28, 3, 64, 64, 1, 1, 1, 64),
 };
 
-typedef struct Entry { Contraction *plan; Node *node; Tensor *tensor[3]; } Entry;
+typedef enum Direction { FORWARD, INPUT, WEIGHT_OF, DIRECTIONS } Direction;
+typedef struct Entry { const char *name; Contraction *plan; Node *node; Tensor *tensor[3]; int64_t samples; const Layer *layer; } Entry;
 
 static Shape shape_from(const int64_t *extents)
 {
@@ -92,12 +95,11 @@ static Node *new_leaf(Graph *graph, Dtype dtype, Shape shape, bool sharded)
     return graph_variable(graph, model->variable_count - 1);
 }
 
-/* variables of convolutions lie as [k..., c, o], as `layout` would have it */
-static Tensor *tensor_of(const Node *node, Variable *variable, int index, bool kernel)
+/* variables of convolutions lie as [k..., c, o], as `layout` would have it; but not those that are turned for dX */
+static Tensor *tensor_of(const Node *node, Variable *variable, int index, bool kernel, Dtype dtype)
 {
     Tensor *tensor = NEW(Tensor);
-    *tensor = (Tensor){
-        .kind = TENSOR_TEMPORARY, .name = "t", .dtype = node->dtype, .shape = node->shape, .sharded = node->sharded};
+    *tensor = (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = dtype, .shape = node->shape, .sharded = node->sharded};
     for (int i = 0; variable != NULL && i < node->shape.rank; i++) {
         tensor->kind = TENSOR_VARIABLE;
         tensor->index = index;
@@ -107,28 +109,64 @@ static Tensor *tensor_of(const Node *node, Variable *variable, int index, bool k
     return tensor;
 }
 
-static Entry plan_row(const Row *row, Dtype dtype)
+static Node *plan_convolution(Graph *graph, const Layer *l, Direction direction, Dtype dtype, Node **in)
 {
+    int64_t out = (l->side + l->before + l->after - l->kernel) / l->stride + 1, before = l->before, after = l->after;
+    int64_t stride = l->stride, spread = 1, from = l->in, to = l->out, k = l->kernel, side = l->side;
+    if (direction == INPUT) {
+        before = k - 1 - l->before;
+        after = l->side - ((out - 1) * stride + 1) + l->before;
+        spread = stride;
+        stride = 1;
+        from = l->out;
+        to = l->in;
+        side = out;
+    }
+    const int64_t ints[] = {2, stride, stride, before, before, after, after, 1, 1, spread, spread, l->groups, k, k};
+    in[0] = new_leaf(graph, dtype, SHAPE(side, side, from), true);
+    in[1] = direction == WEIGHT_OF ? new_leaf(graph, dtype, SHAPE(out, out, to), true)
+                                   : new_leaf(graph, dtype, SHAPE(to, from / l->groups, k, k), false);
+    return graph_node(graph, direction == WEIGHT_OF ? OP_CONVOLVE_WEIGHT : OP_CONVOLVE, in, 2, ints,
+                      direction == WEIGHT_OF ? 14 : 12, NULL);
+}
+
+static Node *plan_dense(Graph *graph, const Layer *l, Direction direction, Dtype dtype, Node **in)
+{
+    static const char *const spec[DIRECTIONS][2] = {{"i,oi->o", "ti,oi->to"}, {"o,oi->i", "to,oi->ti"}, {"o,i->oi", "to,ti->oi"}};
+    const char *text = spec[direction][l->tokens > 1];
+    int64_t first = direction == FORWARD ? l->in : l->out;
+    in[0] = new_leaf(graph, dtype, l->tokens > 1 ? SHAPE(l->tokens, first) : SHAPE(first), true);
+    if (direction == WEIGHT_OF) {
+        in[1] = new_leaf(graph, dtype, l->tokens > 1 ? SHAPE(l->tokens, l->in) : SHAPE(l->in), true);
+        return graph_einsum(graph, text, in, 2, true);
+    }
+    in[1] = new_leaf(graph, dtype, SHAPE(l->out, l->in), false);
+    return graph_node(graph, OP_EINSUM, in, 2, NULL, 0, text);
+}
+
+static Entry plan_layer(const Layer *l, Direction direction, Dtype dtype, Dtype stored)
+{
+    static const char *const name[] = {"", " dX", " dW"};
     Model *model = NEW(Model);
     model->inputs = NEW_ARRAY(Input, 2);
     model->variables = NEW_ARRAY(Variable, 3);
-    Graph *graph = graph_new(model, row->name, NULL);
-    Entry entry = {0};
+    model->batch = l->samples;
+    Graph *graph = graph_new(model, l->network, NULL);
+    Entry entry = {.samples = l->samples, .layer = l};
     Node *in[2];
-    bool weight = row->weight;
-    if (row->spec != NULL) {
-        in[0] = new_leaf(graph, dtype, shape_from(row->a), row->sharded & 1);
-        in[1] = new_leaf(graph, dtype, shape_from(row->b), (row->sharded & 2) != 0);
-        entry.node = row->sharded & 4 ? graph_node(graph, OP_EINSUM, in, 2, NULL, 0, row->spec)
-                                      : graph_einsum(graph, row->spec, in, 2, true);
+    if (l->spec != NULL) {
+        in[0] = new_leaf(graph, dtype, shape_from(l->a), true);
+        in[1] = new_leaf(graph, dtype, shape_from(l->b), true);
+        entry.node = graph_node(graph, OP_EINSUM, in, 2, NULL, 0, l->spec);
+        entry.name = l->spec;
+    } else if (l->kernel > 0) {
+        entry.node = plan_convolution(graph, l, direction, dtype, in);
+        entry.name = format("%lldx%lld, %lld -> %lld, %lld%s%s%s", (long long)l->kernel, (long long)l->kernel, (long long)l->in,
+                            (long long)l->out, (long long)l->side, l->stride > 1 ? " s2" : "",
+                            l->groups > 1 ? format(" g%lld", (long long)l->groups) : "", name[direction]);
     } else {
-        int64_t out = ((row->side - 1) * row->spread + row->before + row->after - row->kernel + 1) / row->stride + 1;
-        const int64_t ints[] = {2, row->stride, row->stride, row->before, row->before, row->after, row->after, 1, 1,
-                                row->spread, row->spread, row->groups, row->kernel, row->kernel};
-        in[0] = new_leaf(graph, dtype, SHAPE(row->side, row->side, row->in), true);
-        in[1] = weight ? new_leaf(graph, dtype, SHAPE(out, out, row->out), true)
-                       : new_leaf(graph, dtype, SHAPE(row->out, row->in / row->groups, row->kernel, row->kernel), false);
-        entry.node = graph_node(graph, weight ? OP_CONVOLVE_WEIGHT : OP_CONVOLVE, in, 2, ints, weight ? 14 : 12, NULL);
+        entry.node = plan_dense(graph, l, direction, dtype, in);
+        entry.name = format("dense %lld -> %lld%s", (long long)l->in, (long long)l->out, name[direction]);
     }
     int next = 0;
     for (int i = 0; i < 3; i++) {
@@ -136,7 +174,8 @@ static Entry plan_row(const Row *row, Dtype dtype)
         if (i == 2 && !node->sharded)
             model->variable_count++;
         Variable *variable = node->sharded ? NULL : &model->variables[next];
-        entry.tensor[i] = tensor_of(node, variable, next, row->spec == NULL);
+        /* gradients of weights are not rounded */
+        entry.tensor[i] = tensor_of(node, variable, next, l->kernel > 0 && direction != INPUT, i == 2 && variable ? dtype : stored);
         next += variable != NULL;
     }
     entry.plan = contraction_plan(entry.node, entry.tensor[0], entry.tensor[1], entry.tensor[2]);
@@ -150,56 +189,75 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void measure(const Row *row, const Entry *entry, mgpu_kernel_function *kernel)
+/* seconds of the whole batch */
+static double measure(const Entry *entry, mgpu_kernel_function *kernel, int64_t some, double *flops)
 {
     void *memory[4];
-    int64_t per_sample, bytes[4];
+    int64_t per_sample, bytes[4], samples = entry->samples;
     for (int i = 0; i < 3; i++)
-        bytes[i] = shape_count(&entry->tensor[i]->shape) * (entry->tensor[i]->sharded ? row->samples : 1) *
-                   dtype_bytes(entry->node->dtype);
+        bytes[i] = shape_count(&entry->tensor[i]->shape) * (entry->tensor[i]->sharded ? samples : 1) *
+                   dtype_bytes(entry->tensor[i]->dtype);
     bytes[3] = contraction_workspace(entry->plan, &per_sample);
     for (int i = 0; i < 4; i++) {
-        memory[i] = aligned_alloc(64, (size_t)(bytes[i] + 63) / 64 * 64);
+        memory[i] = aligned_alloc(64, (size_t)(bytes[i] + 127) / 64 * 64);
         memset(memory[i], 0, (size_t)bytes[i]);
     }
-    const mgpu_part part = {.samples = row->samples, .end = row->samples, .threads = 1, .first = true};
-    double flops, sampled, moved, moved_sampled, best = 1e30, spent = 0;
-    contraction_cost(entry->plan, &flops, &sampled, &moved, &moved_sampled);
-    flops += sampled * (double)row->samples;
-    for (int turn = 0; turn < 5 || (spent < 0.1 && turn < 1000); turn++) {
-        double begin = seconds();
-        kernel(memory, NULL, &part);
+    double sampled, moved, moved_sampled, best = 1e30, first = 1e30, spent = 0;
+    contraction_cost(entry->plan, flops, &sampled, &moved, &moved_sampled);
+    *flops += sampled * (double)samples;
+    if (some <= 0 || contraction_split(entry->plan) != MGPU_SPLIT_SAMPLES)
+        some = samples;
+    for (int turn = 0; turn < 4 || (spent < 0.05 && turn < 1000); turn++) {
+        double begin = seconds(), cold = 0;
+        for (int64_t i = 0; i < samples; i += some) {
+            const mgpu_part part = {.samples = samples, .begin = i, .end = i + some < samples ? i + some : samples, .threads = 1,
+                                    .first = i == 0};
+            kernel(memory, NULL, &part);
+            cold = i == 0 ? seconds() - begin : cold;
+        }
         double time = seconds() - begin;
         spent += time;
         best = time < best ? time : best;
+        first = cold < first ? cold : first;
     }
-    printf("%-32s %6lld samples %10.1f us %8.1f GFLOP/s\n", row->name, (long long)row->samples, best * 1e6, flops / best * 1e-9);
+    printf("%-10s %-26s %5lld samples %10.1f us %7.1f GFLOP/s", entry->layer->network, entry->name, (long long)samples,
+           best * 1e6, *flops / best * 1e-9);
+    if (some < samples)
+        printf(", cold %.1f us", first * 1e6);
+    printf("\n");
     for (int i = 0; i < 4; i++)
         free(memory[i]);
+    return best;
 }
 
 int main(int argc, char **argv)
 {
-    Dtype dtype = argc > 1 && strcmp(argv[1], "f32") == 0 ? F32 : F64;
+    Dtype dtype = argc > 1 && strcmp(argv[1], "f64") == 0 ? F64 : F32;
+    Dtype stored = argc > 1 && strcmp(argv[1], "bf16") == 0 ? BF16 : dtype;
     const mgpu_contract_variant *variant = mgpu_contract_choice(0);
-    for (int i = 0; argc > 2 && strcmp(argv[2], variant->name) != 0; i++)
+    for (int i = 0; argc > 2 && strcmp(argv[2], "all") != 0 && strcmp(argv[2], variant->name) != 0; i++)
         if ((variant = mgpu_contract_choice(i)) == NULL)
             fail(2, "no instruction set %s here", argv[2]);
     Text text = {0};
     char folder[] = "/tmp/gemm.XXXXXX";
     if (mkdtemp(folder) == NULL)
         fail(3, "no folder for kernels");
-    Entry entry[COUNT(table)];
+    Entry entry[COUNT(layers) * DIRECTIONS];
+    int count = 0;
     text_add(&text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\nmgpu_contract_function *contract;\n"
-                    "#define mgpu_contract(table, argument, part) contract(table, argument, part, false)\n");
-    for (int i = 0; i < COUNT(table); i++) {
-        entry[i] = plan_row(&table[i], dtype);
-        contraction_print(entry[i].plan, format("kernel%d", i), &text);
-    }
+                    "#define mgpu_contract(table, argument, part) contract(table, argument, part, false)\n"
+                    "#define mgpu_contract_team(table, argument, part) contract(table, argument, part, true)\n");
+    for (int i = 0; i < COUNT(layers); i++)
+        for (int d = 0; d < (layers[i].spec ? 1 : DIRECTIONS); d++)
+            if (argc <= 3 || strcmp(layers[i].network, argv[3]) == 0) {
+                entry[count] = plan_layer(&layers[i], (Direction)d, dtype, stored);
+                contraction_print(entry[count].plan, format("kernel%d", count), &text);
+                count++;
+            }
     text_add(&text, "mgpu_kernel_function *const kernels[] = {");
-    for (int i = 0; i < COUNT(table); i++)
+    for (int i = 0; i < count; i++)
         text_add(&text, "kernel%d, ", i);
-    text_add(&text, "};\n");
+    text_add(&text, "0};\n");
     FILE *file = fopen(format("%s/kernels.c", folder), "w");
     fwrite(text.data, 1, text.length, file);
     fclose(file);
@@ -210,8 +268,14 @@ int main(int argc, char **argv)
         fail(3, "%s", dlerror());
     *(mgpu_contract_function **)dlsym(handle, "contract") = variant->run;
     mgpu_kernel_function *const *kernels = (mgpu_kernel_function *const *)dlsym(handle, "kernels");
-    for (int i = 0; i < COUNT(table); i++)
-        if (argc <= 3 || strstr(table[i].name, argv[3]) != NULL)
-            measure(&table[i], &entry[i], kernels[i]);
+    double time = 0, work = 0, flops;
+    for (int i = 0; i < count; i++) {
+        time += measure(&entry[i], kernels[i], argc > 4 ? atoll(argv[4]) : 0, &flops);
+        work += flops;
+        if (i == count - 1 || entry[i + 1].layer->network != entry[i].layer->network) {
+            printf("%-10s %-26s %24.1f us %7.1f GFLOP/s\n\n", entry[i].layer->network, "each once", time * 1e6, work / time * 1e-9);
+            time = work = 0;
+        }
+    }
     return system(format("rm -r %s", folder)) != 0;
 }

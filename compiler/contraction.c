@@ -26,7 +26,11 @@ typedef struct Axis {
 
 typedef struct Window { int64_t extent, stride, first, spread; } Window;
 
-enum { KEPT_MOST = 8 * 1024 * 1024 }; /* bytes of packed B */
+enum {
+    KEPT_MOST = 8 * 1024 * 1024, /* bytes of packed B */
+    MANY_TERMS = 16 * 1024,      /* of which B is packed a block at a time */
+    MUCH_WEIGHT = 64 * 1024      /* elements */
+};
 enum { A, B, C };
 enum { BATCH, M, N, K, LISTS };
 static const char *const LIST_NAME[LISTS] = {"batch", "M", "N", "K"};
@@ -41,6 +45,7 @@ struct Contraction {
     Window window[MGPU_WINDOWS];
     int windows;
     int64_t first[2];       /* offset of the element at all indices 0, in a and b */
+    bool team;              /* a team of threads shares its results, not the samples */
     bool swapped;           /* the product's A is argument 1, b */
 };
 
@@ -220,31 +225,94 @@ static void make_lists(Contraction *plan, int first)
     }
 }
 
-/* ---- the estimate, in cycles of a core with two 64-byte multiply-adds a cycle; 32 samples */
+/* ---- which operand is A, and who shares the work: an estimate in cycles of a core with two 64-byte multiply-adds a cycle */
 
-static double extent_of(const Axis *axis) { return axis->extent == MGPU_SAMPLES ? 32 : (double)axis->extent; }
-
-static double count_of(const Contraction *plan, int list)
+static double count_of(const Contraction *plan, int list, double samples)
 {
     double count = 1;
     for (int i = 0; i < plan->count[list]; i++)
-        count *= extent_of(&plan->list[list][i]);
+        count *= plan->list[list][i].extent == MGPU_SAMPLES ? samples : (double)plan->list[list][i].extent;
     return count;
 }
 
-/* of the product with its lists as they are */
-static double estimate(const Contraction *plan)
+/* elements of a list that follow each other in an operand */
+static double run_of(const Contraction *plan, int list, int operand, double samples)
+{
+    double run = 1;
+    int64_t next = 1;
+    for (int i = plan->count[list] - 1; i >= 0; i--) {
+        const Axis *axis = &plan->list[list][i];
+        if (axis->extent == 1)
+            continue;
+        if (axis->stride[operand] != next)
+            break;
+        run *= axis->extent == MGPU_SAMPLES ? samples : (double)axis->extent;
+        next = axis->extent == MGPU_SAMPLES ? -1 : next * axis->extent;
+    }
+    return run;
+}
+
+/* of a micro-batch, if the model says it */
+static int64_t samples_of(const Contraction *plan)
+{
+    const Model *model = plan->node->graph->model;
+    int64_t pieces = model->accumulate > 1 ? model->accumulate : 1;
+    return model->batch > 0 ? (model->batch + pieces - 1) / pieces : 64;
+}
+
+/* of a call for so many samples, one of `calls` in an operation, by the lists as they are */
+static double estimate(const Contraction *plan, double samples, double calls)
 {
     int second = plan->swapped ? A : B;
     double lanes = real_bytes(plan) == 8 ? 8 : 16;
-    double m = count_of(plan, M), n = count_of(plan, N), k = count_of(plan, K);
-    double vectors = ceil(n / lanes), rows = vectors > 1 ? 14 : 24, in_flight = fmin(m, rows) * fmin(vectors, 2);
-    double multiply = m * vectors * k / 2 * (in_flight < 8 ? 8 / in_flight : vectors > 1 ? 1 : 1.15) + ceil(m / rows) * vectors * 20;
-    bool dense = innermost(plan, N, second) == 1;
-    double pack = dense && m <= 64 ? 0 : n * k * (dense ? 0.15 : innermost(plan, K, second) == 1 ? 0.3 : 1.2);
-    bool beside = innermost(plan, N, C) == 1 && n >= lanes;
-    double store = m * n * (beside ? 1 / lanes : innermost(plan, M, C) == 1 ? 0.4 : 1.5);
-    return multiply + pack + store;
+    double m = count_of(plan, M, samples), n = count_of(plan, N, samples), k = count_of(plan, K, samples);
+    double vectors = ceil(n / lanes), rows = vectors > 1 ? 14 : 24, in_flight = fmin(m, rows) * fmin(vectors, 4);
+    double multiply = m * vectors * k / 2 * (in_flight < 8 ? 8 / in_flight : vectors > 1 ? 1 : 1.15);
+    double tiles = ceil(m / rows) * vectors * 20, across = run_of(plan, N, second, samples);
+    bool dense = across >= fmin(n, 4 * lanes), down = run_of(plan, K, second, samples) >= 8;
+    double pack = n * k * (dense ? 0.15 : down ? 0.4 : 1.2);
+    if (!plan->team && !plan->tensor[second]->sharded && n * k * (double)real_bytes(plan) <= KEPT_MOST)
+        pack /= calls;
+    else if (dense && m <= 28)
+        pack = 0;
+    bool straight = run_of(plan, N, C, samples) >= n && plan->tensor[C]->dtype != BF16;
+    double store = m * n * (straight ? 1 / lanes : run_of(plan, M, C, samples) >= 8 ? 0.5 : 1.5);
+    return count_of(plan, BATCH, samples) * (multiply + tiles + pack + store);
+}
+
+/* With few results for each sample (a dense layer) a thread's part of the samples is too few rows: all threads share all
+ * samples, and each reads a part of the weight only. But small ones are not worth meeting the others for. */
+static bool shared_by_team(const Contraction *plan)
+{
+    double weight = 1, places = 1;
+    bool sampled = false;
+    if (!plan->tensor[C]->sharded)
+        return true;
+    if (plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
+        return false;
+    for (int i = 0; i < plan->axis_count; i++) {
+        const Axis *axis = &plan->axes[i];
+        if (axis->extent == MGPU_SAMPLES)
+            sampled = axis->in[A] != axis->in[B];
+        else if (plan->tensor[A]->sharded ? axis->in[B] : axis->in[A])
+            weight *= (double)axis->extent;
+        else
+            places *= (double)axis->extent;
+    }
+    return sampled && places < 16 && weight >= MUCH_WEIGHT;
+}
+
+/* the lists with the better operand as A */
+static void choose_a(Contraction *plan)
+{
+    double batch = (double)samples_of(plan);
+    plan->team = shared_by_team(plan);
+    double samples = plan->team ? batch : fmin(batch, 8), calls = plan->team ? 1 : fmax(1, batch / 16);
+    make_lists(plan, B);
+    double swapped = estimate(plan, samples, calls);
+    make_lists(plan, A);
+    if (plan->windows == 0 && swapped < estimate(plan, samples, calls)) /* windows move over A */
+        make_lists(plan, B);
 }
 
 Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result)
@@ -269,11 +337,7 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
     else
         die("no contraction: %s", OP_INFO[node->op].name);
     drop_windows(plan);
-    make_lists(plan, B);
-    double swapped = estimate(plan);
-    make_lists(plan, A);
-    if (plan->windows == 0 && swapped < estimate(plan)) /* windows move over A */
-        make_lists(plan, B);
+    choose_a(plan);
     return plan;
 }
 
@@ -355,8 +419,9 @@ typedef struct Workspace { int64_t copy, sums, packed; bool keep; } Workspace;
 static Workspace workspace_of(const Contraction *plan)
 {
     const Tensor *a = plan->tensor[plan->swapped ? B : A], *b = plan->tensor[plan->swapped ? A : B];
-    int64_t rows = innermost(plan, M, plan->swapped ? B : A) * real_bytes(plan), most = MGPU_BLOCK_N;
-    bool crowded = (rows + 64) % 4096 <= 128 && rows > 2048; /* they fall onto each other in the cache */
+    int64_t rows = innermost(plan, M, plan->swapped ? B : A) * real_bytes(plan), most;
+    bool crowded = ((rows + 64) % 4096 <= 128 && rows > 2048) || /* they fall onto each other in the cache */
+                   innermost(plan, K, plan->swapped ? B : A) * real_bytes(plan) >= MGPU_FAR_BYTES;
     Workspace work = {0};
     if (plan->windows > 0 || a->dtype == BF16 || crowded)
         work.copy = MGPU_COPY_BYTES;
@@ -365,17 +430,18 @@ static Workspace workspace_of(const Contraction *plan)
     int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
     int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
     /* B is the same for all samples and not too large */
-    if (plan->tensor[C]->sharded && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
+    if (!plan->team && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
         work.packed = packed_bytes(plan, batch, n, k);
         work.keep = work.packed <= KEPT_MOST;
     }
-    if (!work.keep) {
-        int64_t lanes = innermost_extent(plan, BATCH);
-        lanes = lanes == MGPU_SAMPLES || lanes > most ? most : lanes;
-        n = extent_of_list(plan, N, most, most);
-        k = extent_of_list(plan, K, MGPU_PACKED_BYTES, MGPU_PACKED_BYTES);
-        work.packed = round_up(n > lanes ? n : lanes, 16) * k * real_bytes(plan);
-        work.packed = work.packed < MGPU_PACKED_BYTES ? work.packed : MGPU_PACKED_BYTES;
+    if (!work.keep) { /* the B of one member of the batch, or as much of it as there should be room for */
+        int64_t samples = samples_of(plan), lanes = innermost_extent(plan, BATCH);
+        most = plan->team ? KEPT_MOST : MGPU_PACKED_BYTES;
+        n = extent_of_list(plan, N, samples, most / real_bytes(plan));
+        n = round_up(n > lanes ? n : lanes, 16);
+        k = extent_of_list(plan, K, samples, most / real_bytes(plan));
+        work.packed = n * k * real_bytes(plan) <= most ? n * k * real_bytes(plan) : k > MANY_TERMS ? MGPU_PACKED_BYTES : most;
+        work.packed = work.packed > MGPU_PACKED_LEAST ? work.packed : MGPU_PACKED_LEAST;
     }
     work.packed = round_up(work.packed, 64);
     return work;
@@ -390,7 +456,7 @@ int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
 
 uint8_t contraction_split(const Contraction *plan)
 {
-    return plan->tensor[C]->sharded ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_TEAM;
+    return plan->team ? MGPU_SPLIT_TEAM : MGPU_SPLIT_SAMPLES;
 }
 
 /* ---- text */
@@ -546,7 +612,7 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
     if (plan->first[A] != 0)
         text_add(text, ", .%s = %lld", plan->swapped ? "b" : "a", (long long)plan->first[A]);
     text_add(text, "};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", name);
-    text_add(text, "    (void)step;\n    mgpu_contract(&%s_product, argument, part);\n}\n", name);
+    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_product, argument, part);\n}\n", plan->team ? "_team" : "", name);
 }
 
 void contraction_print(const Contraction *plan, const char *kernel_name, Text *text)

@@ -170,7 +170,7 @@ Linked write_program(const Program *p)
     }
     linked.compile_ms = now_ms() - start;
     start = now_ms();
-    const char *fresh = format("%s.new", o->output);
+    const char *fresh = format("%s.%ld.new", o->output, (long)getpid());
     Arguments command = link_command(&compiler, jobs, count, library, fresh);
     failed = run_tools(&command, 1, 1);
     remove_folder(folder, jobs, count);

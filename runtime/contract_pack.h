@@ -210,7 +210,7 @@ MGPU_NOINLINE void MGPU_NAME(transpose)(MGPU_REAL *to, int64_t pitch, const MGPU
 #endif
 
 /* ---- B as vectors: element (k, n) at to[(n / LANES * pitch + k) * LANES + n % LANES], counted from the first of each;
- * missing columns are 0 */
+ * missing columns are 0. A, too, with M in place of N. */
 
 /* vectors of columns that lie together */
 MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t column, bool bf16,
@@ -235,18 +235,19 @@ MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const vo
 }
 
 MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t first, bool bf16,
-                                   const mgpu_product *product, int64_t n_begin, int64_t n_end, int64_t k_begin, int64_t k_end)
+                                   const mgpu_index *across, int64_t n_begin, int64_t n_end, const mgpu_index *down,
+                                   int64_t k_begin, int64_t k_end)
 {
-    enum { TERMS = 256, VECTORS = 4 };
+    enum { TERMS = 256, VECTORS = 8 };
     int64_t term[TERMS], column[VECTORS * LANES], terms, columns;
     for (int64_t k = k_begin; k < k_end; k += terms, to += terms * LANES) {
         terms = mgpu_least(TERMS, k_end - k);
-        mgpu_offsets(&product->bk, k, k + terms, term);
-        bool along = product->bk.axes > 0 && product->bk.stride[product->bk.axes - 1] == 1;
+        mgpu_offsets(down, k, k + terms, term);
+        bool along = down->axes > 0 && down->stride[down->axes - 1] == 1;
         MGPU_REAL *own = to;
         for (int64_t n = n_begin; n < n_end; n += columns, own += pitch * (VECTORS * LANES)) {
             columns = mgpu_least(VECTORS * LANES, n_end - n);
-            mgpu_offsets(&product->bn, n, n + columns, column);
+            mgpu_offsets(across, n, n + columns, column);
             bool together = true;
             for (int64_t i = 1; i < columns; i++)
                 together = together && column[i] == column[0] + i;

@@ -420,10 +420,10 @@ MGPU_NOINLINE void mgpu_contract_typed(const mgpu_contraction *table, void *cons
     bool in_c = false;
     for (int i = 0; i < table->batch + table->m + table->n; i++)
         in_c = in_c || table->axis[i].extent == MGPU_SAMPLES;
-    if (!in_c) { /* all samples, or none, for every element */
+    if (!in_c || team) {
         own.begin = 0;
         own.end = part->samples;
-    } else if (!team) {
+    } else {
         own.thread = 0;
         own.threads = 1;
     }

@@ -6,10 +6,11 @@ typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
     void *c;
     bool bf16_a, bf16_b, bf16_c;
     int64_t a_offset, b_offset, c_offset; /* of this member of the batch */
-    bool copies;                  /* A is copied */
+    bool copies, packs;           /* A is copied with zeros around it, or packed */
     bool direct;                  /* B is read in place */
     bool straight;                /* tiles go to C, else to `sums` */
-    const MGPU_REAL *kept;        /* all of B, packed; NULL: it is packed block by block */
+    const MGPU_REAL *kept;        /* B packed for all terms, from column kept_begin on; NULL: it is packed block by block */
+    int64_t kept_begin;
     MGPU_REAL *copy, *sums, *packed;          /* the workspace, and its elements */
     int64_t copy_most, sums_most, packed_most;
     int64_t m_begin, m_end, k_begin, k_end, n_begin, n_end;
@@ -37,12 +38,12 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(MGPU_NAME(block) *block)
     const mgpu_product *product = block->product;
     int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
     int64_t vectors = mgpu_quotient_up(n, LANES), some;
-    const MGPU_REAL *a = block->copies ? block->copy : (const MGPU_REAL *)block->a + block->from, *b = block->packed;
+    const MGPU_REAL *a = block->copies || block->packs ? block->copy : (const MGPU_REAL *)block->a + block->from, *b = block->packed;
     int64_t ldb = LANES, next = terms * LANES;
     MGPU_REAL *c = block->straight ? (MGPU_REAL *)block->c + (block->c_offset + block->n_begin) : block->sums;
     if (block->kept != NULL) {
         next = product->bk.count * LANES;
-        b = block->kept + (block->n_begin - product->n.begin) / LANES * next + block->k_begin * LANES;
+        b = block->kept + (block->n_begin - block->kept_begin) / LANES * next + block->k_begin * LANES;
     } else if (block->direct) {
         ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
         next = LANES;
@@ -77,25 +78,34 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
             most = rows.count / 2;
         } while (copy.elements > block->copy_most && most > 0);
         block->m_end = block->m_begin + rows.count;
+    } else if (block->packs) {
+        int64_t room = block->copy_most / (block->k_end - block->k_begin) / LANES * LANES, m = block->m_end - block->m_begin;
+        if (m > room)
+            block->m_end = block->m_begin + mgpu_least(room, mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, room)), LANES));
     }
     const int64_t key[] = {block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end,
                            product->beside ? block->n_begin : 0, lanes};
     bool same_tables = memcmp(key + 1, block->key + 1, 4 * sizeof *key) == 0 && key[6] == block->key[6];
-    if (!block->copies)
-        block->from = block->a_offset + (product->beside ? block->n_begin : 0);
-    else if (!same_tables || key[0] != block->key[0] || key[5] != block->key[5]) {
-        int64_t from = block->a_offset;
-        if (!same_tables) {
-            mgpu_offsets(&copy.rows, 0, rows.count, block->row);
-            mgpu_offsets(&copy.terms, 0, terms->count, block->term);
-        }
-        MGPU_NAME(copy_box)(block->copy, block->a, from, block->bf16_a, &copy);
-    }
-    int64_t count = block->m_end - block->m_begin;
-    if (!same_tables && !block->copies) {
+    bool same = same_tables && key[0] == block->key[0] && key[5] == block->key[5];
+    int64_t count = block->m_end - block->m_begin, terms_count = block->k_end - block->k_begin;
+    block->from = block->a_offset + (product->beside ? block->n_begin : 0);
+    if (block->copies && !same_tables) {
+        mgpu_offsets(&copy.rows, 0, count, block->row);
+        mgpu_offsets(&copy.terms, 0, terms_count, block->term);
+    } else if (block->packs && !same_tables) {
+        for (int64_t i = 0; i < count; i++)
+            block->row[i] = i / LANES * LANES * terms_count + i % LANES;
+        for (int64_t i = 0; i < terms_count; i++)
+            block->term[i] = i * LANES;
+    } else if (!same_tables) {
         mgpu_offsets(&product->am, block->m_begin, block->m_end, block->row);
         mgpu_offsets(&product->ak, block->k_begin, block->k_end, block->term);
     }
+    if (block->copies && !same)
+        MGPU_NAME(copy_box)(block->copy, block->a, block->a_offset, block->bf16_a, &copy);
+    else if (block->packs && !same)
+        MGPU_NAME(pack)(block->copy, terms_count, block->a, block->a_offset, block->bf16_a, &product->am, block->m_begin,
+                        block->m_end, &product->ak, block->k_begin, block->k_end);
     if (!same_tables)
         for (int i = 0; i < MGPU_ROWS_1; i++) /* a tile may be higher than what is left: its last rows are read twice */
             block->row[count + i] = block->row[count - 1];
@@ -131,15 +141,20 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
 {
     const mgpu_product *product = block->product;
     int64_t m_end = product->m.end, n_end = product->n.end, k = product->ak.count, most = 512 * 4 / (int64_t)sizeof(MGPU_REAL);
-    int64_t n_most = block->kept != NULL || block->direct ? n_end : MGPU_BLOCK_N;
+    int64_t n = n_end - product->n.begin, n_most = mgpu_round_up(n, LANES);
+    bool packs_b = block->kept == NULL && !block->direct, whole = false; /* B is packed for all terms */
+    if (packs_b) { /* A is read once for every block of columns, and packed: as many as there is room for */
+        whole = k * 4 * LANES <= block->packed_most;
+        n_most = mgpu_least(n_most, mgpu_most(whole ? 4 : MGPU_BLOCK_N / LANES, block->packed_most / k / LANES) * LANES);
+    }
     if (!block->straight)
         n_most = mgpu_least(n_most, MGPU_BLOCK_N / 2);
     if (product->beside)
         n_most = mgpu_least(n_most, 4 * LANES);
-    n_most = mgpu_round_up(mgpu_least(n_most, n_end - product->n.begin), LANES);
+    whole = whole || k * n_most <= block->packed_most;
     if (product->windows > 0 && block->kept != NULL)
         most = mgpu_least(k, MGPU_BLOCK_TERMS);
-    if (block->kept == NULL && !block->direct)
+    if (packs_b && !whole)
         most = mgpu_least(most, block->packed_most / n_most);
     block->pitch = n_most + LANES;
     int64_t m_large = k <= most ? m_end : MGPU_BLOCK_C_BYTES / (int64_t)sizeof(MGPU_REAL) / n_most;
@@ -147,6 +162,12 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
         m_large = mgpu_least(m_large, block->sums_most / block->pitch);
     for (block->n_begin = product->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
         block->n_end = mgpu_least(n_end, block->n_begin + n_most);
+        if (packs_b && whole) {
+            MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->bf16_b, &product->bn, block->n_begin,
+                            block->n_end, &product->bk, 0, k);
+            block->kept = block->packed;
+            block->kept_begin = block->n_begin;
+        }
         for (int64_t end, begin = product->m.begin; begin < m_end; begin = end) {
             mgpu_box terms, rows;
             end = mgpu_least(m_end, begin + m_large);
@@ -170,9 +191,9 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
                 }
                 block->k_end = mgpu_least(k, block->k_end);
                 const int64_t key[] = {block->b_offset, block->n_begin, block->k_begin, block->k_end};
-                if (block->kept == NULL && !block->direct && memcmp(block->key_b, key, sizeof key) != 0) {
+                if (packs_b && !whole && memcmp(block->key_b, key, sizeof key) != 0) {
                     MGPU_NAME(pack)(block->packed, block->k_end - block->k_begin, block->b, block->b_offset, block->bf16_b,
-                                    product, block->n_begin, block->n_end, block->k_begin, block->k_end);
+                                    &product->bn, block->n_begin, block->n_end, &product->bk, block->k_begin, block->k_end);
                     memcpy(block->key_b, key, sizeof key);
                 }
                 for (block->m_begin = begin; block->m_begin < end; block->m_begin = block->m_end) {
@@ -262,13 +283,18 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
     if (n == 0 || product->members.end == product->members.begin || (m == 0 && kept == NULL))
         return;
     int64_t across = product->am.axes > 0 ? product->am.stride[product->am.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
-    bool crowded = (across + 64) % 4096 <= 128 && across > 2048 && m > 8 && n > 2 * LANES; /* rows fall onto each other in the cache */
-    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->bf16_b;
+    int64_t down = product->ak.axes > 0 ? product->ak.stride[product->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
+    /* rows fall onto each other in the cache, or every term is a line of its own */
+    bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
+    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->bf16_b &&
+                 (n % LANES == 0 || product->beside);
     bool dense = product->bk.axes == 0 || product->bk.stride[0] <= 4 * LANES;
     bool dots = (m == 1 || n == 1) && !product->beside && product->windows == 0 && MGPU_NAME(single)(&product->ak) && k >= 2 * LANES &&
                 MGPU_NAME(single)(&product->bk) && !block->bf16_a && !block->bf16_b && !block->bf16_c;
-    block->copies = product->windows > 0 || block->bf16_a || (crowded && block->copy_most > 0);
-    block->direct = kept == NULL && lines && (m <= 64 || dense);
+    block->copies = product->windows > 0 || (product->beside && block->bf16_a);
+    block->packs = !block->copies && (block->bf16_a || (crowded && m > 8 && n > 2 * LANES && !product->beside)) &&
+                   block->copy_most > 0;
+    block->direct = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense);
     block->straight = MGPU_NAME(single)(&product->cn) && !block->bf16_c;
     memset(block->key, 0xff, sizeof block->key);
     memset(block->key_b, 0xff, sizeof block->key_b);
@@ -281,8 +307,10 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
         block->b_offset = product->b + at_b.offset;
         block->c_offset = product->c + at_c.offset;
         block->kept = kept;
+        block->kept_begin = product->n.begin;
         if (kept != NULL && first)
-            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->bf16_b, product, product->n.begin, product->n.end, 0, k);
+            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->bf16_b, &product->bn, product->n.begin, product->n.end,
+                            &product->bk, 0, k);
         if (kept != NULL)
             kept += k * mgpu_round_up(n, LANES);
         if (k == 0)

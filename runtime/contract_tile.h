@@ -74,7 +74,8 @@ MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
 #endif
 
 /* ---- a tile: ROWS x (VECTORS of) columns of C, over `terms` of the sum.
- * A's element (r, k): a[row[r] + term[k]], or beside it as many as there are columns; B's (k, v): b[k * ldb + v * next_b].
+ * A's element (r, k): a[row[r] + term[k]], or beside it as many as there are columns; B's (k, v): b[k * ldb + v * next_b],
+ * whole vectors of it (beside it those columns alone).
  * C: rows at c + row_c[r] for r < used, columns next to each other, `columns` of them in the last vector; added to what is
  * there, or stored. row has ROWS elements. One vector alone is not enough to keep the processor busy with loading A: then
  * the rows' addresses serve two terms. */
@@ -90,8 +91,9 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
         MGPU_UNROLL for (int k = 0; k < COUNT; k++)                                                                    \
         {                                                                                                              \
             at[k] = term[k];                                                                                           \
-            MGPU_UNROLL for (int v = 0; v < VECTORS - 1; v++) column[k][v] = LOAD(b + k * ldb + v * next_b);           \
-            column[k][VECTORS - 1] = LOAD_PART(b + k * ldb + (VECTORS - 1) * next_b, mask);                            \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(b + (k + 8) * ldb + v * next_b);          \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                              \
+                column[k][v] = BESIDE ? LOAD_PART(b + k * ldb, mask) : LOAD(b + k * ldb + v * next_b);                 \
         }                                                                                                              \
         MGPU_UNROLL for (int r = 0; r < ROWS; r++) MGPU_UNROLL for (int k = 0; k < COUNT; k++)                         \
         {                                                                                                              \
@@ -115,6 +117,8 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
             from[r] = a + row[r];                                                                                      \
             MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                                     \
         }                                                                                                              \
+        for (int64_t r = 0; terms >= 64 && r < used; r++)                                                              \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(c + row_c[r] + v * LANES, 1);             \
         while (terms >= COUNT)                                                                                         \
             MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                              \
         while (COUNT > 1 && terms > 0)                                                                                 \

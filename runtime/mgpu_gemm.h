@@ -18,8 +18,10 @@ enum {
     /* the largest blocks, whatever the instruction set, because the compiler places the workspace before anybody knows
      * where the program will run: columns of C, rows of A, terms of the sum; bytes of C that are worked on */
     MGPU_BLOCK_N = 512, MGPU_BLOCK_ROWS = 512, MGPU_BLOCK_TERMS = 4608, MGPU_BLOCK_C_BYTES = 1024 * 1024,
+    MGPU_FAR_BYTES = 512, /* terms of A that lie so far apart are worth packing */
     /* good sizes of the parts of the workspace: a copy of a block of A, sums that do not go straight to C, packed B */
-    MGPU_COPY_BYTES = 512 * 1024, MGPU_SUMS_BYTES = 256 * 1024, MGPU_PACKED_BYTES = 512 * 1024
+    MGPU_COPY_BYTES = 512 * 1024, MGPU_SUMS_BYTES = 512 * 1024, MGPU_PACKED_BYTES = 1024 * 1024,
+    MGPU_PACKED_LEAST = 64 * 1024 /* 16 columns for a block of terms, in any case */
 };
 
 typedef struct mgpu_axis {
@@ -66,9 +68,9 @@ typedef struct mgpu_contraction {
 /* argument: the operands, C, and the thread's workspace: copy + sums + packed bytes. Every element of C that the part covers is written, nothing outside the operands is
  * touched. The order of additions depends on the table, the part and the instruction set alone.
  *
- * Where the samples are an axis of C, mgpu_contract computes samples [begin, end) of it (MGPU_SPLIT_SAMPLES); else the
- * share of `thread` among `threads` (MGPU_SPLIT_TEAM). mgpu_contract_team computes the share of `thread` among `threads`
- * of samples [begin, end) in both cases: for fewer samples than threads. Shares of a team never overlap. */
+ * Where the samples are an axis of C, mgpu_contract computes samples [begin, end) of it (MGPU_SPLIT_SAMPLES); else, and
+ * mgpu_contract_team in both cases, the share of `thread` among `threads` of all samples (MGPU_SPLIT_TEAM). Shares of a
+ * team never overlap. */
 void mgpu_contract(const mgpu_contraction *, void *const *argument, const mgpu_part *);
 void mgpu_contract_team(const mgpu_contraction *, void *const *argument, const mgpu_part *);
 #endif

@@ -96,9 +96,11 @@ static bool worth_matmul(const OnednnTensor *w, const OnednnPrimitive *primitive
 
 /* Widening is a pass over the operands: they must be in the cache, a few rows at a time (then the second matrix is widened
  * once for all of them), or there must be many multiplications an element. */
-static bool worth_widening(int64_t calls, int64_t m, int64_t n, int64_t k)
+static bool worth_widening(const OnednnTensor *w, int64_t calls, int64_t m, int64_t n, int64_t k)
 {
-    enum { MANY = 128 };
+    enum { MANY = 128, LARGE = 1024 * 1024 /* elements, by rows: mgpu_contract takes these as fast */ };
+    if (w->stride[1] == 1 && n * k >= LARGE)
+        return false;
     double elements = (double)m * (double)k + (double)k * (double)n + (double)m * (double)n;
     return (calls > 1 && calls * m >= MANY) || elements * 4 <= 2 * CACHE_BYTES ||
            (double)m * (double)n * (double)k >= MANY * elements;
@@ -466,7 +468,7 @@ static bool prepare_matmul(MgpuLibraryProduct *product, const mgpu_contraction *
         for (int i = 0; i < 3; i++)
             wide[i] = widened(&tensor[i]);
     }
-    if (!types->native && !share->any_speed && !worth_widening(calls, m.extent, n.extent, k.extent))
+    if (!types->native && !share->any_speed && !worth_widening(&wide[W], calls, m.extent, n.extent, k.extent))
         return false;
     if (!onednn_matmul(&wide[X], &wide[W], &wide[Y], &product->main) ||
         !(share->any_speed || worth_matmul(&wide[W], &product->main, product->loops, calls * m.extent, n.extent, k.extent)))

@@ -516,7 +516,8 @@ static void print_kernels(Text *text)
     text_add(text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\n"
                    "extern mgpu_contract_function *contract;\nmgpu_contract_function *contract;\n"
                    "extern bool team;\nbool team;\n"
-                   "#define mgpu_contract(table, argument, part) contract(table, argument, part, team)\n");
+                   "#define mgpu_contract(table, argument, part) contract(table, argument, part, team)\n"
+                   "#define mgpu_contract_team(table, argument, part) contract(table, argument, part, true)\n");
     for (int i = 0; i < case_count; i++)
         contraction_print(cases[i].plan, format("kernel%d", i), text);
     text_add(text, "extern mgpu_kernel_function *const table[];\nmgpu_kernel_function *const table[] = {");
