@@ -1,5 +1,5 @@
 /* gemm: GFLOP/s of the contraction kernels for the layers of the example networks, on one core: forward, the gradient of
- * the input (dX) and of the weight (dW).
+ * the input (dX; not of images) and of the weight (dW).
  *
  * usage: gemm [f32 | f64 | bf16] [all | base | avx2 | avx512] [network] [samples of one call]
  *        default: f32, the best instruction set that there is, all networks, the whole batch in one call
@@ -248,12 +248,14 @@ int main(int argc, char **argv)
                     "#define mgpu_contract(table, argument, part) contract(table, argument, part, false)\n"
                     "#define mgpu_contract_team(table, argument, part) contract(table, argument, part, true)\n");
     for (int i = 0; i < COUNT(layers); i++)
-        for (int d = 0; d < (layers[i].spec ? 1 : DIRECTIONS); d++)
-            if (argc <= 3 || strcmp(layers[i].network, argv[3]) == 0) {
+        for (int d = 0; d < (layers[i].spec ? 1 : DIRECTIONS); d++) {
+            bool needed = d != INPUT || layers[i].kernel == 0 || layers[i].in > 3; /* nobody asks for the gradient of an image */
+            if (needed && (argc <= 3 || strcmp(layers[i].network, argv[3]) == 0)) {
                 entry[count] = plan_layer(&layers[i], (Direction)d, dtype, stored);
                 contraction_print(entry[count].plan, format("kernel%d", count), &text);
                 count++;
             }
+        }
     text_add(&text, "mgpu_kernel_function *const kernels[] = {");
     for (int i = 0; i < count; i++)
         text_add(&text, "kernel%d, ", i);

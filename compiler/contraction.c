@@ -27,7 +27,7 @@ typedef struct Axis {
 typedef struct Window { int64_t extent, stride, first, spread; } Window;
 
 enum {
-    KEPT_MOST = 8 * 1024 * 1024, /* bytes of packed B */
+    KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
     MANY_TERMS = 16 * 1024,      /* of which B is packed a block at a time */
     MUCH_WEIGHT = 64 * 1024      /* elements */
 };
@@ -146,8 +146,9 @@ static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
     place_axis(axis, y, stride[y][dims]);
 }
 
-/* windows that never leave x become strides; the others are numbered anew. A windowed axis has its stride in x, too:
- * lists are sorted by it, the table leaves it out. */
+/* Windows that never leave x become strides (but not those of bf16: its copy as f32 should not have an element for every
+ * tap); the others are numbered anew. A windowed axis has its stride in x, too: lists are sorted by it, the table leaves
+ * it out. */
 static void drop_windows(Contraction *plan)
 {
     int number[MGPU_WINDOWS] = {0}, kept = 0;
@@ -161,7 +162,7 @@ static void drop_windows(Contraction *plan)
             axis->stride[A] = axis->step * window.stride;
             last += (axis->extent - 1) * axis->step;
         }
-        if (window.spread == 1 && window.first >= 0 && last < window.extent) {
+        if (window.spread == 1 && window.first >= 0 && last < window.extent && plan->tensor[A]->dtype != BF16) {
             plan->first[A] += window.first * window.stride;
         } else {
             plan->window[kept] = window;
@@ -414,7 +415,14 @@ static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t colu
     return (straight > beside ? straight : beside) * terms * real_bytes(plan);
 }
 
-typedef struct Workspace { int64_t copy, sums, packed; bool keep; } Workspace;
+typedef struct Workspace { int64_t copy, sums, packed; bool keep, wide; } Workspace;
+
+/* few columns, and a window: places side by side may fill the vectors (runtime/contract_product.h, mgpu_wide). Where they
+ * are in M, packed B has room for more taps, and if they are in K there is room for all sums. */
+static bool may_be_wide(const Contraction *plan)
+{
+    return plan->windows > 0 && extent_of_list(plan, N, 1024, 1024) <= 8 && extent_of_list(plan, BATCH, 2, 2) == 1;
+}
 
 static Workspace workspace_of(const Contraction *plan)
 {
@@ -443,6 +451,11 @@ static Workspace workspace_of(const Contraction *plan)
         work.packed = n * k * real_bytes(plan) <= most ? n * k * real_bytes(plan) : k > MANY_TERMS ? MGPU_PACKED_BYTES : most;
         work.packed = work.packed > MGPU_PACKED_LEAST ? work.packed : MGPU_PACKED_LEAST;
     }
+    work.wide = may_be_wide(plan) && (work.keep || !plan->tensor[C]->sharded);
+    if (work.wide && work.keep)
+        work.packed *= 16;
+    else if (work.wide)
+        work.sums = MGPU_SUMS_BYTES;
     work.packed = round_up(work.packed, 64);
     return work;
 }
@@ -609,6 +622,8 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
     Workspace work = workspace_of(plan);
     text_add(text, "\n    .copy = %lld, .sums = %lld, .packed = %lld, .keep = %s", (long long)work.copy, (long long)work.sums,
              (long long)work.packed, work.keep ? "true" : "false");
+    if (work.wide)
+        text_add(text, ", .wide = true");
     if (plan->first[A] != 0)
         text_add(text, ", .%s = %lld", plan->swapped ? "b" : "a", (long long)plan->first[A]);
     text_add(text, "};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", name);

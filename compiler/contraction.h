@@ -4,9 +4,10 @@
  *              a list of axes with any strides; windows of a convolution are axes whose positions are checked.
  *   print      Contraction -> one C function that hands a constant table to the product in the runtime library.
  *
- * Tensors may lie in any order (Variable.order); a, b and result have the node's dtype, F32 or F64. The printed function
- * has the arguments a, b, result, workspace in this order (a and b are two arguments even if they are one tensor), writes
- * every element of result, adds in a fixed order, and needs "runtime/mgpu_gemm.h" included before it. */
+ * Tensors may lie in any order (Variable.order). They are F32 or BF16 each, or all F64; sums of BF16 are F32. The printed
+ * table and function need "runtime/mgpu_gemm.h" included before them; the function's arguments are a, b, result, workspace
+ * in this order (a and b are two arguments even if they are one tensor). It writes every element of result that its part
+ * covers and adds in a fixed order. */
 #ifndef MGPU_CONTRACTION_H
 #define MGPU_CONTRACTION_H
 
@@ -17,7 +18,8 @@ typedef struct Contraction Contraction;
 /* node: EINSUM with two inputs, CONVOLVE or CONVOLVE_WEIGHT; a and b hold node->in[0] and node->in[1] */
 Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result);
 
-/* a head comment (equation, line, shapes, M x N x K), then static void kernel_name(argument, step, n) */
+/* a head comment (equation, line, shapes, M x N x K), then the tables kernel_name_axis, kernel_name_product ..., and
+ * static void kernel_name(argument, step, part) */
 void contraction_print(const Contraction *, const char *kernel_name, Text *);
 
 /* how a team of threads shares it: MGPU_SPLIT_SAMPLES or MGPU_SPLIT_TEAM */
@@ -26,7 +28,7 @@ uint8_t contraction_split(const Contraction *);
 /* the function without its name and comment: two contractions with equal keys may share one kernel */
 const char *contraction_key(const Contraction *);
 
-/* bytes of workspace of one call, and what each sample adds to that (always 0: panels are packed block by block) */
+/* bytes of workspace of each thread, and what each sample adds to that (always 0: blocks have a fixed size) */
 int64_t contraction_workspace(const Contraction *, int64_t *per_sample);
 
 /* work of one call, in the terms of Task: a constant part, and a part for every sample */

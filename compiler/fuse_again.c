@@ -65,9 +65,17 @@ static bool readers_compute(const Fusion *f, const Root *r)
     return info->reader_count > 0 && info->reader_count <= 8;
 }
 
+/* Random numbers are cheap only in the order in which they are drawn, and weights with places (of convolutions) lie in
+ * another one. */
+static bool drawn_in_order(const Fusion *f, const Root *r)
+{
+    enum { OUT_IN_AND_PLACE = 3, PAIRS = 1 };
+    return f->phase->kind == PHASE_INIT && r->node->op == OP_RANDOM && r->node->shape.rank >= OUT_IN_AND_PLACE + PAIRS;
+}
+
 static bool may_compute(const Fusion *f, const Root *r)
 {
-    return r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !f->computed[r->node->id] &&
+    return !drawn_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !f->computed[r->node->id] &&
            OP_INFO[r->node->op].op_class != MARK;
 }
 

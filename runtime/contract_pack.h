@@ -2,7 +2,8 @@
  * straight to C. Included by contract_product.h after contract_tile.h. Operands may be bf16; here they become MGPU_REAL. */
 
 /* ---- bf16 */
-typedef uint16_t MGPU_NAME(short_vector) __attribute__((vector_size(2 * MGPU_VECTOR_BYTES / sizeof(MGPU_REAL)), aligned(2), may_alias));
+typedef uint16_t MGPU_NAME(short_vector)
+    __attribute__((vector_size(2 * MGPU_VECTOR_BYTES / sizeof(MGPU_REAL)), aligned(2), may_alias));
 typedef uint32_t MGPU_NAME(word_vector) __attribute__((vector_size(4 * MGPU_VECTOR_BYTES / sizeof(MGPU_REAL))));
 typedef float MGPU_NAME(float_vector) __attribute__((vector_size(4 * MGPU_VECTOR_BYTES / sizeof(MGPU_REAL))));
 #define WORDS MGPU_NAME(word_vector)
@@ -22,19 +23,78 @@ MGPU_INLINE mgpu_bf16 MGPU_NAME(to_bf16)(MGPU_REAL value)
     return (mgpu_bf16)(value != value ? wide.bits >> 16 | 0x40 : rounded);
 }
 
-MGPU_INLINE VECTOR MGPU_NAME(load_bf16)(const mgpu_bf16 *from)
+/* the first elements of a vector: what is behind them is neither read nor written, and 0 in registers */
+#if MGPU_VECTOR_BYTES == 64
+MGPU_INLINE VECTOR MGPU_NAME(load_bf16)(const mgpu_bf16 *from, int64_t count)
 {
+    __m256i narrow = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), from);
+    __m512 wide = (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+    if (sizeof(MGPU_REAL) == 4)
+        return (VECTOR)wide;
+    return (VECTOR)_mm512_cvtps_pd(_mm512_castps512_ps256(wide));
+}
+
+MGPU_INLINE void MGPU_NAME(store_bf16)(mgpu_bf16 *to, int64_t count, VECTOR value)
+{
+    __m512 narrow = sizeof(MGPU_REAL) == 4 ? (__m512)value : _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)value));
+    __m512i word = (__m512i)narrow, odd = _mm512_and_si512(_mm512_srli_epi32(word, 16), _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(_mm512_add_epi32(word, _mm512_set1_epi32(0x7fff)), odd);
+    up = _mm512_mask_or_epi32(up, _mm512_cmp_ps_mask(narrow, narrow, _CMP_UNORD_Q), word, _mm512_set1_epi32(0x400000));
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
+}
+#else
+MGPU_INLINE VECTOR MGPU_NAME(load_bf16)(const mgpu_bf16 *from, int64_t count)
+{
+    mgpu_bf16 some[LANES] = {0};
+    if (count < LANES) {
+        for (int64_t i = 0; i < count; i++)
+            some[i] = from[i];
+        from = some;
+    }
     WORDS bits = __builtin_convertvector(*(const MGPU_NAME(short_vector) *)from, WORDS) << 16;
     return __builtin_convertvector((FLOATS)bits, VECTOR);
 }
 
-MGPU_INLINE void MGPU_NAME(store_bf16)(mgpu_bf16 *to, VECTOR value)
+MGPU_INLINE void MGPU_NAME(store_bf16)(mgpu_bf16 *to, int64_t count, VECTOR value)
 {
     FLOATS narrow = __builtin_convertvector(value, FLOATS);
     WORDS bits = (WORDS)narrow, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     WORDS nan = (WORDS)(narrow != narrow);
-    *(MGPU_NAME(short_vector) *)to =
-        __builtin_convertvector((rounded & ~nan) | ((bits >> 16 | 0x40) & nan), MGPU_NAME(short_vector));
+    union { MGPU_NAME(short_vector) all; mgpu_bf16 one[LANES]; } halves;
+    halves.all = __builtin_convertvector((rounded & ~nan) | ((bits >> 16 | 0x40) & nan), MGPU_NAME(short_vector));
+    for (int64_t i = 0; i < count; i++)
+        to[i] = halves.one[i];
+}
+#endif
+
+/* an element of an operand, and of C */
+MGPU_INLINE MGPU_REAL MGPU_NAME(get)(const void *from, int64_t at, bool bf16)
+{
+    return bf16 ? MGPU_NAME(from_bf16)(((const mgpu_bf16 *)from)[at]) : ((const MGPU_REAL *)from)[at];
+}
+
+MGPU_INLINE void MGPU_NAME(put)(void *to, int64_t at, bool bf16, MGPU_REAL value)
+{
+    if (bf16)
+        ((mgpu_bf16 *)to)[at] = MGPU_NAME(to_bf16)(value);
+    else
+        ((MGPU_REAL *)to)[at] = value;
+}
+
+/* the first `count` elements of vectors of them */
+MGPU_INLINE VECTOR MGPU_NAME(get_part)(const void *from, int64_t at, bool bf16, int64_t count)
+{
+    if (bf16)
+        return MGPU_NAME(load_bf16)((const mgpu_bf16 *)from + at, count);
+    return LOAD_PART((const MGPU_REAL *)from + at, MGPU_NAME(mask_of)(count));
+}
+
+MGPU_INLINE void MGPU_NAME(put_part)(void *to, int64_t at, bool bf16, int64_t count, VECTOR value)
+{
+    if (bf16)
+        MGPU_NAME(store_bf16)((mgpu_bf16 *)to + at, count, value);
+    else
+        STORE_PART((MGPU_REAL *)to + at, MGPU_NAME(mask_of)(count), value);
 }
 
 /* ---- runs */
@@ -59,9 +119,9 @@ MGPU_INLINE void MGPU_NAME(copy_bf16)(MGPU_REAL *to, const mgpu_bf16 *from, int6
 {
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES)
-        STORE(to + i) = MGPU_NAME(load_bf16)(from + i);
-    for (; i < count; i++)
-        to[i] = MGPU_NAME(from_bf16)(from[i]);
+        STORE(to + i) = MGPU_NAME(load_bf16)(from + i, LANES);
+    if (i < count)
+        STORE_PART(to + i, MGPU_NAME(mask_of)(count - i), MGPU_NAME(load_bf16)(from + i, count - i));
 }
 
 MGPU_INLINE void MGPU_NAME(clear)(MGPU_REAL *to, int64_t count)
@@ -86,21 +146,13 @@ MGPU_INLINE void MGPU_NAME(copy_run)(MGPU_REAL *to, const void *a, int64_t from,
             MGPU_NAME(copy)(to, (const MGPU_REAL *)a + from, count);
         else if (run->from == 1)
             MGPU_NAME(copy_bf16)(to, (const mgpu_bf16 *)a + from, count);
-        else if (!bf16)
-            for (int64_t i = 0; i < count; i++)
-                to[i] = ((const MGPU_REAL *)a)[from + i * run->from];
         else
             for (int64_t i = 0; i < count; i++)
-                to[i] = MGPU_NAME(from_bf16)(((const mgpu_bf16 *)a)[from + i * run->from]);
+                to[i] = MGPU_NAME(get)(a, from + i * run->from, bf16);
         return;
     }
     for (int64_t i = 0; i < run->extent; i++, to += run->to)
-        if (i < run->low || i >= run->high)
-            *to = 0;
-        else if (!bf16)
-            *to = ((const MGPU_REAL *)a)[from + (i - run->low) * run->from];
-        else
-            *to = MGPU_NAME(from_bf16)(((const mgpu_bf16 *)a)[from + (i - run->low) * run->from]);
+        *to = i < run->low || i >= run->high ? 0 : MGPU_NAME(get)(a, from + (i - run->low) * run->from, bf16);
 }
 
 MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t from, bool bf16, mgpu_patch *copy)
@@ -134,17 +186,16 @@ MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t fro
     }
 }
 
-/* ---- transposing: to[c * pitch + r] = from[row[r] + c] for r < rows <= LANES, c < columns; `written` elements of each
+/* ---- transposing: to[place[c] + r] = from[row[r] + c] for r < rows <= LANES, c < columns; `written` elements of each
  * run, those from `rows` on 0 */
 #if MGPU_VECTOR_BYTES == 64
-MGPU_INLINE void MGPU_NAME(transpose_square)(MGPU_REAL *to, int64_t pitch, const MGPU_REAL *from, const int64_t *row,
-                                             int64_t rows, int64_t columns, MASK written)
+MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, bool to_bf16, const int64_t *place, const void *from, int64_t first,
+                                             bool from_bf16, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
 {
     typedef int64_t Longs __attribute__((vector_size(64)));
-    MASK mask = MGPU_NAME(mask_of)(columns);
     VECTOR v[16], w[16];
     _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
-        v[i] = i < rows ? LOAD_PART(from + row[i], mask) : (VECTOR){0};
+        v[i] = i < rows ? MGPU_NAME(get_part)(from, first + row[i], from_bf16, columns) : (VECTOR){0};
     if (sizeof(MGPU_REAL) == 4) {
         _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 2) {
             w[i] = (VECTOR)_mm512_unpacklo_ps((__m512)v[i], (__m512)v[i + 1]);
@@ -186,52 +237,71 @@ MGPU_INLINE void MGPU_NAME(transpose_square)(MGPU_REAL *to, int64_t pitch, const
     _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) {
         if (i >= columns)
             return;
-        STORE_PART(to + i * pitch, written, w[i]);
+        MGPU_NAME(put_part)(to, place[i], to_bf16, written, w[i]);
     }
-}
-MGPU_NOINLINE void MGPU_NAME(transpose)(MGPU_REAL *to, int64_t pitch, const MGPU_REAL *from, const int64_t *row, int64_t rows,
-                                        int64_t columns, int64_t written)
-{
-    MASK mask = MGPU_NAME(mask_of)(written);
-    for (; columns > 0; columns -= LANES, from += LANES, to += LANES * pitch)
-        MGPU_NAME(transpose_square)(to, pitch, from, row, rows, mgpu_least(columns, LANES), mask);
 }
 #else
-MGPU_NOINLINE void MGPU_NAME(transpose)(MGPU_REAL *to, int64_t pitch, const MGPU_REAL *from, const int64_t *row, int64_t rows,
-                                        int64_t columns, int64_t written)
+MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, bool to_bf16, const int64_t *place, const void *from, int64_t first,
+                                             bool from_bf16, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
 {
-    for (int64_t c = 0; c < columns; c++, to += pitch) {
-        for (int64_t r = 0; r < rows; r++)
-            to[r] = from[row[r] + c];
-        for (int64_t r = rows; r < written; r++)
-            to[r] = 0;
-    }
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < written; r++)
+            MGPU_NAME(put)(to, place[c] + r, to_bf16, r < rows ? MGPU_NAME(get)(from, first + row[r] + c, from_bf16) : 0);
 }
 #endif
+
+/* from an operand to packed vectors; from sums to C */
+MGPU_NOINLINE void MGPU_NAME(transpose_in)(MGPU_REAL *to, const int64_t *place, const void *from, int64_t first, bool bf16,
+                                           const int64_t *row, int64_t rows, int64_t columns)
+{
+    for (; columns > 0; columns -= LANES, first += LANES, place += LANES)
+        if (bf16)
+            MGPU_NAME(transpose_square)(to, false, place, from, first, true, row, rows, mgpu_least(columns, LANES), LANES);
+        else
+            MGPU_NAME(transpose_square)(to, false, place, from, first, false, row, rows, mgpu_least(columns, LANES), LANES);
+}
+
+MGPU_NOINLINE void MGPU_NAME(transpose_out)(void *to, bool bf16, const int64_t *place, const MGPU_REAL *from,
+                                            const int64_t *row, int64_t rows, int64_t columns)
+{
+    for (; columns > 0; columns -= LANES, from += LANES, place += LANES)
+        if (bf16)
+            MGPU_NAME(transpose_square)(to, true, place, from, 0, false, row, rows, mgpu_least(columns, LANES), rows);
+        else
+            MGPU_NAME(transpose_square)(to, false, place, from, 0, false, row, rows, mgpu_least(columns, LANES), rows);
+}
 
 /* ---- B as vectors: element (k, n) at to[(n / LANES * pitch + k) * LANES + n % LANES], counted from the first of each;
  * missing columns are 0. A, too, with M in place of N. */
 
-/* vectors of columns that lie together */
+/* vectors of columns that lie together; place: where a term goes */
 MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t column, bool bf16,
-                                          const int64_t *term, int64_t terms, int64_t columns)
+                                          const int64_t *term, const int64_t *place, int64_t terms, int64_t columns)
 {
     int64_t vectors = mgpu_quotient_up(columns, LANES), rest = columns - (vectors - 1) * LANES;
-    MASK mask = MGPU_NAME(mask_of)(rest);
-    for (int64_t k = 0; k < terms; k++, to += LANES)
-        for (int64_t v = 0; v < vectors; v++) {
-            int64_t from = column + term[k] + v * LANES;
-            MGPU_REAL *own = to + v * pitch * LANES;
-            if (!bf16 && v < vectors - 1)
-                STORE(own) = LOAD((const MGPU_REAL *)b + from);
-            else if (!bf16)
-                STORE(own) = LOAD_PART((const MGPU_REAL *)b + from, mask);
-            else if (v < vectors - 1 || rest == LANES)
-                STORE(own) = MGPU_NAME(load_bf16)((const mgpu_bf16 *)b + from);
-            else
-                for (int64_t i = 0; i < LANES; i++)
-                    own[i] = i < rest ? MGPU_NAME(from_bf16)(((const mgpu_bf16 *)b)[from + i]) : 0;
+    for (int64_t k = 0; k < terms; k++)
+        for (int64_t v = 0; v < vectors; v++)
+            STORE(to + v * pitch * LANES + place[k]) =
+                MGPU_NAME(get_part)(b, column + term[k] + v * LANES, bf16, v < vectors - 1 ? LANES : rest);
+}
+
+/* one vector of columns that lie apart; along: some terms follow each other */
+MGPU_INLINE void MGPU_NAME(pack_apart)(MGPU_REAL *to, const void *b, int64_t first, bool bf16, bool along,
+                                       const int64_t *column, int64_t columns, const int64_t *term, const int64_t *place,
+                                       int64_t terms)
+{
+    for (int64_t k = 0, run; k < terms; k += run) {
+        run = 1;
+        while (along && k + run < terms && term[k + run] == term[k] + run)
+            run++;
+        if (run >= LANES / 4) {
+            MGPU_NAME(transpose_in)(to, place + k, b, first + term[k], bf16, column, columns, run);
+            continue;
         }
+        for (int64_t l = k; l < k + run; l++)
+            for (int64_t i = 0; i < LANES; i++)
+                to[place[l] + i] = i < columns ? MGPU_NAME(get)(b, first + term[l] + column[i], bf16) : 0;
+    }
 }
 
 MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t first, bool bf16,
@@ -239,11 +309,15 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
                                    int64_t k_begin, int64_t k_end)
 {
     enum { TERMS = 256, VECTORS = 8 };
-    int64_t term[TERMS], column[VECTORS * LANES], terms, columns;
-    for (int64_t k = k_begin; k < k_end; k += terms, to += terms * LANES) {
+    int64_t term[TERMS], place[TERMS], column[VECTORS * LANES], terms, columns;
+    mgpu_index from = *down, packed = *down;
+    mgpu_packed_order(&from, &packed, LANES, k_begin == 0 && k_end == down->count);
+    bool along = from.axes > 0 && from.stride[from.axes - 1] == 1;
+    to -= k_begin * LANES;
+    for (int64_t k = k_begin; k < k_end; k += terms) {
         terms = mgpu_least(TERMS, k_end - k);
-        mgpu_offsets(down, k, k + terms, term);
-        bool along = down->axes > 0 && down->stride[down->axes - 1] == 1;
+        mgpu_offsets(&from, k, k + terms, term);
+        mgpu_offsets(&packed, k, k + terms, place);
         MGPU_REAL *own = to;
         for (int64_t n = n_begin; n < n_end; n += columns, own += pitch * (VECTORS * LANES)) {
             columns = mgpu_least(VECTORS * LANES, n_end - n);
@@ -251,30 +325,36 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
             bool together = true;
             for (int64_t i = 1; i < columns; i++)
                 together = together && column[i] == column[0] + i;
-            if (together) {
-                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], bf16, term, terms, columns);
-                continue;
-            }
-            for (int64_t v = 0; v * LANES < columns; v++) {
-                int64_t *vector = column + v * LANES, some = mgpu_least(LANES, columns - v * LANES), run;
-                MGPU_REAL *into = own + v * pitch * LANES;
-                for (int64_t j = 0; j < terms; j += run) {
-                    run = 1;
-                    while (along && j + run < terms && term[j + run] == term[j] + run)
-                        run++;
-                    if (!bf16 && run >= LANES / 2) {
-                        MGPU_NAME(transpose)(into + j * LANES, LANES, (const MGPU_REAL *)b + (first + term[j]), vector, some,
-                                             run, LANES);
-                        continue;
-                    }
-                    for (int64_t l = j; l < j + run; l++)
-                        for (int64_t i = 0; i < LANES; i++)
-                            into[l * LANES + i] =
-                                i >= some ? 0
-                                : bf16    ? MGPU_NAME(from_bf16)(((const mgpu_bf16 *)b)[first + term[l] + vector[i]])
-                                          : ((const MGPU_REAL *)b)[first + term[l] + vector[i]];
+            if (together && bf16)
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], true, term, place, terms, columns);
+            else if (together)
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], false, term, place, terms, columns);
+            for (int64_t v = 0; v < columns && !together; v += LANES)
+                MGPU_NAME(pack_apart)(own + v * pitch, b, first, bf16, along, column + v, mgpu_least(LANES, columns - v), term,
+                                      place, terms);
+        }
+    }
+}
+
+/* B of a wide product for all terms, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
+MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t first, bool bf16, const mgpu_product *product)
+{
+    enum { TERMS = 256 };
+    const mgpu_wide *wide = &product->wide;
+    int64_t column[LANES], term[TERMS], n = product->bn.count, k = product->bk.count, end;
+    mgpu_offsets(&product->bn, 0, n, column);
+    for (int64_t begin = 0; begin < k; begin = end) {
+        end = mgpu_least(k, begin + TERMS);
+        mgpu_offsets(&product->bk, begin, end, term);
+        for (int64_t i = begin; i < end; i++, to += LANES) {
+            int64_t tap = i / wide->inner % wide->positions, j = 0;
+            for (int64_t p = 0; p < wide->places; p++, tap--)
+                for (int64_t last = j + wide->columns; j < last; j++) {
+                    int64_t at = first + term[i - begin] + column[j];
+                    to[j] = tap < 0 || tap >= wide->taps ? 0 : MGPU_NAME(get)(b, at, bf16);
                 }
-            }
+            for (; j < LANES; j++)
+                to[j] = 0;
         }
     }
 }
@@ -288,35 +368,20 @@ MGPU_NOINLINE void MGPU_NAME(unpack)(void *c, bool bf16, const int64_t *row, int
         together = together && column[j] == column[0] + j;
     for (int64_t i = 1; i < rows; i++)
         upright = upright && row[i] == row[0] + i;
-    if (!together && upright && !bf16) {
-        int64_t place[64 / sizeof(MGPU_REAL)];
+    if (!together && upright) {
+        int64_t from[LANES];
+        for (int64_t j = 0; j < LANES; j++)
+            from[j] = j * pitch;
         for (int64_t i = 0; i < rows; i += LANES) {
-            int64_t some = mgpu_least(LANES, rows - i), run;
-            for (int64_t j = 0; j < LANES; j++)
-                place[j] = j * pitch;
-            for (int64_t j = 0; j < columns; j += run) {
-                run = 1;
-                int64_t apart = j + 1 < columns ? column[j + 1] - column[j] : 1;
-                while (j + run < columns && column[j + run] == column[j] + run * apart)
-                    run++;
-                MGPU_NAME(transpose)((MGPU_REAL *)c + (row[i] + column[j]), apart, sums + i * pitch + j, place, some, run, some);
-            }
+            void *first = (char *)c + row[i] * (int64_t)(bf16 ? sizeof(mgpu_bf16) : sizeof(MGPU_REAL));
+            MGPU_NAME(transpose_out)(first, bf16, column, sums + i * pitch, from, mgpu_least(LANES, rows - i), columns);
         }
         return;
     }
     for (int64_t i = 0; i < rows; i++, sums += pitch) {
-        int64_t j = 0;
-        mgpu_bf16 *narrow = (mgpu_bf16 *)c + row[i];
-        MGPU_REAL *wide = (MGPU_REAL *)c + row[i];
-        for (; together && j + LANES <= columns; j += LANES)
-            if (bf16)
-                MGPU_NAME(store_bf16)(narrow + column[0] + j, LOAD(sums + j));
-            else
-                STORE(wide + column[0] + j) = LOAD(sums + j);
-        for (; j < columns; j++)
-            if (bf16)
-                narrow[column[j]] = MGPU_NAME(to_bf16)(sums[j]);
-            else
-                wide[column[j]] = sums[j];
+        for (int64_t j = 0; together && j < columns; j += LANES)
+            MGPU_NAME(put_part)(c, row[i] + column[0] + j, bf16, mgpu_least(LANES, columns - j), LOAD(sums + j));
+        for (int64_t j = 0; !together && j < columns; j++)
+            MGPU_NAME(put)(c, row[i] + column[j], bf16, sums[j]);
     }
 }

@@ -110,6 +110,24 @@ MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t e
     }
 }
 
+/* The order in which a list is packed: as it lies in memory, if it is packed whole. packed: where its elements go, `size`
+ * apart in the list's own order. */
+MGPU_NOINLINE void mgpu_packed_order(mgpu_index *list, mgpu_index *packed, int64_t size, bool whole)
+{
+    for (int i = list->axes - 1; i >= 0; i--, size *= packed->extent[i + 1])
+        packed->stride[i] = size;
+    packed->axes = list->axes;
+    for (int i = 1; i < list->axes && whole; i++)
+        for (int j = i; j > 0 && list->stride[j] > list->stride[j - 1]; j--) {
+            int64_t *const both[] = {list->extent, list->stride, packed->extent, packed->stride};
+            for (int l = 0; l < 4; l++) {
+                int64_t moved = both[l][j];
+                both[l][j] = both[l][j - 1];
+                both[l][j - 1] = moved;
+            }
+        }
+}
+
 /* ---- a box of a list: a range of one axis, single places of those outside it, all of those inside it */
 typedef struct mgpu_box { int64_t count, begin[MGPU_AXES], extent[MGPU_AXES]; } mgpu_box;
 
@@ -137,12 +155,25 @@ MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t be
 
 typedef struct mgpu_range { int64_t begin, end; } mgpu_range;
 
+/* Few columns leave most of a vector empty. Then `places` neighbouring places of a window lie side by side in N, and its
+ * taps become as many positions as all of them see: place j of them has tap position - j, if there is one.
+ *     y[places q + j, n] = sum_p x[places q + p] w[p - j, n]           B has zeros: in_b
+ *     dw[t, n] = sum_j sum_q x[places q + j + t] dy[places q + j, n]   C is folded: row p, column (j, n) adds to tap p - j */
+typedef struct mgpu_wide {
+    int64_t places;       /* 1: not so */
+    bool in_b;
+    int64_t taps, positions;
+    int64_t inner;        /* elements of K (in_b) or M for one position */
+    int64_t columns;      /* of N for one place */
+} mgpu_wide;
+
 /* ---- one product: a contraction with the samples known and a phase of every window chosen */
 typedef struct mgpu_product {
     mgpu_index batch_a, batch_b, batch_c, am, ak, bk, bn, cm, cn;
     int windows;              /* over A */
     mgpu_window window[MGPU_WINDOWS];
     int64_t a, b, c;          /* first elements */
+    mgpu_wide wide;
     bool beside;              /* N is an axis of the batch: A has it, too, its elements next to each other */
     mgpu_range members, m, n; /* this call's share */
 } mgpu_product;
@@ -184,11 +215,65 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_product *product, mgpu_window *window, m
         term->extent = 0;
 }
 
+/* the innermost window, if it can be made so, with `lanes` elements in a vector: its axes become those of positions and of
+ * every places-th place; the axis of the places between, for N, is returned. most_rows: of C, if it is to be folded */
+MGPU_NOINLINE mgpu_axis mgpu_widen(mgpu_product *product, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
+                                   int64_t most_rows)
+{
+    mgpu_axis *n = axis + table->batch + table->m, *k = n + table->n, between = {.extent = 1}, *place = NULL, *term = NULL;
+    mgpu_wide *wide = &product->wide;
+    int64_t columns = 1, terms = 1;
+    *wide = (mgpu_wide){.places = 1};
+    for (mgpu_axis *i = n; i < k + table->k; i++)
+        *(i < k ? &columns : &terms) *= i->extent;
+    if (terms == 0 || columns == 0 || 2 * columns > lanes)
+        return between;
+    for (int w = table->windows; w > 0 && place == NULL; w--) {
+        mgpu_axis *in_m = NULL, *in_k = NULL;
+        for (mgpu_axis *i = axis + table->batch; i < n; i++)
+            in_m = i->window == w ? i : in_m;
+        for (mgpu_axis *i = k; i < k + table->k; i++)
+            in_k = i->window == w ? i : in_k;
+        if (in_m == NULL || in_k == NULL || in_m->step != in_k->step)
+            continue;
+        wide->in_b = table->keep; /* else B has samples, and C is small */
+        place = wide->in_b ? in_m : in_k;
+        term = wide->in_b ? in_k : in_m;
+    }
+    if (place == NULL || term->extent < 2)
+        return between;
+    for (int64_t some = 2; some * columns <= lanes; some++) /* share of useful work: some / positions */
+        if (place->extent % some == 0 &&
+            some * (term->extent + wide->places - 1) > wide->places * (term->extent + some - 1))
+            wide->places = some;
+    int64_t rows = term->extent + wide->places - 1;
+    for (const mgpu_axis *i = axis + table->batch; i < n; i++)
+        rows *= i == term ? 1 : i->extent;
+    if (wide->in_b ? place->c != columns && most_rows == 0 : rows > most_rows) /* where would they go? */
+        wide->places = 1;
+    if (wide->places == 1)
+        return between;
+    wide->taps = term->extent;
+    wide->positions = term->extent + wide->places - 1;
+    wide->columns = columns;
+    wide->inner = 1;
+    for (const mgpu_axis *i = term + 1, *last = wide->in_b ? k + table->k : n; i < last; i++)
+        wide->inner *= i->extent;
+    between = (mgpu_axis){wide->places, 0, wide->in_b ? -term->b : place->b, wide->in_b ? place->c : -term->c, 0, 0};
+    term->extent = wide->positions;
+    place->extent /= wide->places;
+    place->step *= wide->places;
+    place->a *= wide->places;
+    place->b *= wide->places;
+    place->c *= wide->places;
+    return between;
+}
+
 /* Sets up phase `phase` of all for samples [begin, end); returns the number of phases. The sum over all of them is the
- * contraction. An axis of the batch, of at least `least` elements that lie together in A and C, becomes N, and what was N
- * a part of the batch. */
+ * contraction. An axis of the batch whose elements lie together in A and C, at least half a vector of them, becomes N, and
+ * what was N a part of the batch. */
 MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contraction *table, int64_t begin, int64_t end,
-                                      int64_t phase, int64_t least)
+                                      int64_t phase, int64_t lanes)
 {
     mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *term[MGPU_WINDOWS] = {0};
     const int sizes[] = {table->batch, table->m, table->n, table->k};
@@ -224,9 +309,13 @@ MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contract
     int beside = -1; /* the innermost axis of the batch */
     for (int i = 0; i < table->batch; i++)
         beside = axis[i].extent > 1 ? i : beside;
-    if (beside >= 0 && (axis[beside].extent < least || axis[beside].a != 1 || axis[beside].c != 1))
+    if (beside >= 0 && (2 * axis[beside].extent < lanes || axis[beside].a != 1 || axis[beside].c != 1))
         beside = -1;
     product->beside = beside >= 0;
+    product->wide.places = 1;
+    mgpu_axis between = {.extent = 1};
+    if (table->wide && !product->beside)
+        between = mgpu_widen(product, table, axis, lanes, table->sums / (2 * MGPU_VECTOR_BYTES));
     const mgpu_axis *next = axis;
     mgpu_index *batch[] = {&product->batch_a, &product->batch_b, &product->batch_c};
     mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]}, {&product->am, NULL, &product->cm},
@@ -235,6 +324,8 @@ MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contract
         for (int j = 0; j < 3; j++)
             if (lists[i][j] != NULL)
                 lists[i][j]->count = 1;
+    mgpu_index_add(&product->bn, between.extent, between.b, -1, 0);
+    mgpu_index_add(&product->cn, between.extent, between.c, -1, 0);
     for (int i = 0; i < 4; i++)
         for (const mgpu_axis *last = next + sizes[i]; next < last; next++) {
             const int64_t strides[] = {next->a, next->b, next->c};
@@ -267,7 +358,9 @@ MGPU_NOINLINE void mgpu_take_share(mgpu_product *product, const mgpu_part *part,
     int64_t members = product->members.end, m = product->m.end, n = product->n.end, threads = part->threads;
     if (threads <= 1 || members * m * n == 0)
         return;
-    int64_t unit[3] = {1, m > threads * rows ? rows : 2, columns}, count[3] = {members, m, n}, grid[3] = {1, 1, 1};
+    const mgpu_wide *wide = &product->wide;
+    int64_t together = wide->places > 1 && !wide->in_b ? wide->positions * wide->inner : m > threads * rows ? rows : 2;
+    int64_t unit[3] = {1, together, columns}, count[3] = {members, m, n}, grid[3] = {1, 1, 1};
     double best = -1;
     for (int64_t i = 1; i <= threads; i++)
         for (int64_t j = 1; i * j <= threads; j++) {

@@ -7,10 +7,14 @@ typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
     bool bf16_a, bf16_b, bf16_c;
     int64_t a_offset, b_offset, c_offset; /* of this member of the batch */
     bool copies, packs;           /* A is copied with zeros around it, or packed */
-    bool direct;                  /* B is read in place */
+    int64_t direct;               /* terms for which B is read in place */
     bool straight;                /* tiles go to C, else to `sums` */
     const MGPU_REAL *kept;        /* B packed for all terms, from column kept_begin on; NULL: it is packed block by block */
     int64_t kept_begin;
+    const MGPU_REAL *from_b;      /* B of this block: rows of vectors, `ldb` apart; vectors `next_b` apart */
+    int64_t ldb, next_b;
+    int64_t m_large, n_most, k_most; /* rows that all terms are added to, columns, and terms of a block */
+    bool whole;                   /* B is packed for all terms at once */
     MGPU_REAL *copy, *sums, *packed;          /* the workspace, and its elements */
     int64_t copy_most, sums_most, packed_most;
     int64_t m_begin, m_end, k_begin, k_end, n_begin, n_end;
@@ -38,17 +42,10 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(MGPU_NAME(block) *block)
     const mgpu_product *product = block->product;
     int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
     int64_t vectors = mgpu_quotient_up(n, LANES), some;
-    const MGPU_REAL *a = block->copies || block->packs ? block->copy : (const MGPU_REAL *)block->a + block->from, *b = block->packed;
-    int64_t ldb = LANES, next = terms * LANES;
+    const MGPU_REAL *a = block->copies || block->packs ? block->copy : (const MGPU_REAL *)block->a + block->from;
+    const MGPU_REAL *b = block->from_b;
+    int64_t ldb = block->ldb, next = block->next_b;
     MGPU_REAL *c = block->straight ? (MGPU_REAL *)block->c + (block->c_offset + block->n_begin) : block->sums;
-    if (block->kept != NULL) {
-        next = product->bk.count * LANES;
-        b = block->kept + (block->n_begin - block->kept_begin) / LANES * next + block->k_begin * LANES;
-    } else if (block->direct) {
-        ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
-        next = LANES;
-        b = (const MGPU_REAL *)block->b + (block->b_offset + block->k_begin * ldb + block->n_begin);
-    }
     for (int64_t v = 0; v < vectors; v += some, b += some * next, c += some * LANES) {
         some = product->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
         int64_t kind = product->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
@@ -80,8 +77,8 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
         block->m_end = block->m_begin + rows.count;
     } else if (block->packs) {
         int64_t room = block->copy_most / (block->k_end - block->k_begin) / LANES * LANES, m = block->m_end - block->m_begin;
-        if (m > room)
-            block->m_end = block->m_begin + mgpu_least(room, mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, room)), LANES));
+        int64_t even = mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, room)), LANES);
+        block->m_end = block->m_begin + mgpu_least(m, mgpu_least(room, even));
     }
     const int64_t key[] = {block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end,
                            product->beside ? block->n_begin : 0, lanes};
@@ -117,11 +114,35 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
             block->row_c[i] = (block->m_begin - block->first_row + i) * block->pitch;
 }
 
+/* the sums of a wide product to C: a tap adds up what its places have found */
+MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
+{
+    const mgpu_product *product = block->product;
+    const mgpu_wide *wide = &product->wide;
+    int64_t column[LANES], row;
+    mgpu_offsets(&product->cn, 0, wide->columns, column);
+    for (int64_t i = 0; i < count; i++) {
+        if ((block->first_row + i) / wide->inner % wide->positions >= wide->taps)
+            continue;
+        mgpu_offsets(&product->cm, block->first_row + i, block->first_row + i + 1, &row);
+        for (int64_t n = 0; n < wide->columns; n++) {
+            MGPU_REAL sum = 0;
+            for (int64_t j = 0; j < wide->places; j++)
+                sum += block->sums[(i + j * wide->inner) * block->pitch + j * wide->columns + n];
+            MGPU_NAME(put)(block->c, block->c_offset + row + column[n], block->bf16_c, sum);
+        }
+    }
+}
+
 /* the sums of rows [first_row, end) to C */
 MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
 {
     const mgpu_product *product = block->product;
     int64_t column[MGPU_BLOCK_N], some, count = end - block->first_row;
+    if (product->wide.places > 1 && !product->wide.in_b) {
+        MGPU_NAME(fold_sums)(block, count);
+        return;
+    }
     for (int64_t i = 0; i < count; i += MGPU_BLOCK_ROWS) {
         int64_t rows = mgpu_least(MGPU_BLOCK_ROWS, count - i);
         mgpu_offsets(&product->cm, block->first_row + i, block->first_row + i + rows, block->row_c);
@@ -136,66 +157,105 @@ MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
     }
 }
 
-/* one member of the batch, in blocks; M in larger blocks around those of K, so that C stays in the cache meanwhile */
-MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
+/* ---- the loops */
+
+MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
 {
     const mgpu_product *product = block->product;
-    int64_t m_end = product->m.end, n_end = product->n.end, k = product->ak.count, most = 512 * 4 / (int64_t)sizeof(MGPU_REAL);
-    int64_t n = n_end - product->n.begin, n_most = mgpu_round_up(n, LANES);
-    bool packs_b = block->kept == NULL && !block->direct, whole = false; /* B is packed for all terms */
-    if (packs_b) { /* A is read once for every block of columns, and packed: as many as there is room for */
-        whole = k * 4 * LANES <= block->packed_most;
-        n_most = mgpu_least(n_most, mgpu_most(whole ? 4 : MGPU_BLOCK_N / LANES, block->packed_most / k / LANES) * LANES);
-    }
+    int64_t k = product->ak.count, n_most = mgpu_round_up(product->n.end - product->n.begin, LANES);
+    bool packs_b = block->kept == NULL && block->direct == 0;
+    block->k_most = 512 * 4 / (int64_t)sizeof(MGPU_REAL);
+    block->whole = packs_b && k * 4 * LANES <= block->packed_most;
+    if (packs_b) /* A is read once for every block of columns, and packed: as many as there is room for */
+        n_most = mgpu_least(n_most, mgpu_most(block->whole ? 4 : MGPU_BLOCK_N / LANES, block->packed_most / k / LANES) * LANES);
     if (!block->straight)
         n_most = mgpu_least(n_most, MGPU_BLOCK_N / 2);
     if (product->beside)
         n_most = mgpu_least(n_most, 4 * LANES);
-    whole = whole || k * n_most <= block->packed_most;
+    block->whole = packs_b && k * n_most <= block->packed_most;
     if (product->windows > 0 && block->kept != NULL)
-        most = mgpu_least(k, MGPU_BLOCK_TERMS);
-    if (packs_b && !whole)
-        most = mgpu_least(most, block->packed_most / n_most);
+        block->k_most = mgpu_least(k, MGPU_BLOCK_TERMS);
+    if (packs_b && !block->whole)
+        block->k_most = mgpu_least(block->k_most, block->packed_most / n_most);
+    block->n_most = n_most;
     block->pitch = n_most + LANES;
-    int64_t m_large = k <= most ? m_end : MGPU_BLOCK_C_BYTES / (int64_t)sizeof(MGPU_REAL) / n_most;
+    /* M in larger blocks around those of K, so that C stays in the cache meanwhile */
+    block->m_large = k <= block->k_most ? product->m.end : MGPU_BLOCK_C_BYTES / (int64_t)sizeof(MGPU_REAL) / n_most;
     if (!block->straight)
-        m_large = mgpu_least(m_large, block->sums_most / block->pitch);
+        block->m_large = mgpu_least(block->m_large, block->sums_most / block->pitch);
+}
+
+/* sets k_end; rows [begin, end) of A are to be multiplied. terms: as a box, where A is copied */
+MGPU_NOINLINE void MGPU_NAME(take_terms)(MGPU_NAME(block) *block, int64_t begin, int64_t end, mgpu_box *terms)
+{
+    const mgpu_product *product = block->product;
+    int64_t k = product->ak.count, last = block->k_begin < block->direct ? block->direct : k, some = block->k_most;
+    block->k_end = mgpu_least(last, block->k_begin + mgpu_quotient_up(k, mgpu_quotient_up(k, some)));
+    if (!block->copies)
+        return;
+    mgpu_patch copy;
+    mgpu_box rows;
+    mgpu_box_at(&rows, &product->am, begin, end, 128);
+    do {
+        mgpu_box_at(terms, &product->ak, block->k_begin, last, some);
+        mgpu_patch_of(&copy, product, &rows, terms, 0, product->beside ? block->n_end - block->n_begin : 1, sizeof(MGPU_REAL));
+        some = terms->count / 2;
+    } while (copy.elements > block->copy_most && some > 0);
+    block->k_end = block->k_begin + terms->count;
+}
+
+/* says where the block's B lies, and packs it if need be */
+MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
+{
+    const mgpu_product *product = block->product;
+    int64_t terms = block->k_end - block->k_begin;
+    block->ldb = LANES;
+    if (block->kept != NULL) {
+        block->next_b = product->bk.count * LANES;
+        block->from_b = block->kept + (block->n_begin - block->kept_begin) / LANES * block->next_b + block->k_begin * LANES;
+        return;
+    }
+    if (block->k_begin < block->direct) {
+        block->ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
+        block->next_b = LANES;
+        block->from_b = (const MGPU_REAL *)block->b + (block->b_offset + block->k_begin * block->ldb + block->n_begin);
+        return;
+    }
+    block->next_b = terms * LANES;
+    block->from_b = block->packed;
+    const int64_t key[] = {block->b_offset, block->n_begin, block->k_begin, block->k_end};
+    if (memcmp(block->key_b, key, sizeof key) == 0)
+        return;
+    memcpy(block->key_b, key, sizeof key);
+    MGPU_NAME(pack)(block->packed, terms, block->b, block->b_offset, block->bf16_b, &product->bn, block->n_begin, block->n_end,
+                    &product->bk, block->k_begin, block->k_end);
+}
+
+/* one member of the batch */
+MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
+{
+    const mgpu_product *product = block->product;
+    int64_t m_end = product->m.end, n_end = product->n.end, k = product->ak.count;
+    MGPU_NAME(choose_blocks)(block);
     for (block->n_begin = product->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
-        block->n_end = mgpu_least(n_end, block->n_begin + n_most);
-        if (packs_b && whole) {
+        block->n_end = mgpu_least(n_end, block->n_begin + block->n_most);
+        if (block->whole) {
             MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->bf16_b, &product->bn, block->n_begin,
                             block->n_end, &product->bk, 0, k);
             block->kept = block->packed;
             block->kept_begin = block->n_begin;
         }
         for (int64_t end, begin = product->m.begin; begin < m_end; begin = end) {
-            mgpu_box terms, rows;
-            end = mgpu_least(m_end, begin + m_large);
+            mgpu_box terms;
+            end = mgpu_least(m_end, begin + block->m_large);
             if (block->copies && end < m_end) {
-                mgpu_box_at(&rows, &product->am, begin, m_end, m_large);
-                end = begin + rows.count;
+                mgpu_box_at(&terms, &product->am, begin, m_end, block->m_large);
+                end = begin + terms.count;
             }
             block->first_row = begin;
             for (block->k_begin = 0; block->k_begin < k; block->k_begin = block->k_end) {
-                block->k_end = block->k_begin + mgpu_quotient_up(k, mgpu_quotient_up(k, most));
-                if (block->copies) {
-                    int64_t some = most, lanes = product->beside ? block->n_end - block->n_begin : 1;
-                    mgpu_patch copy;
-                    mgpu_box_at(&rows, &product->am, begin, end, 128);
-                    do {
-                        mgpu_box_at(&terms, &product->ak, block->k_begin, k, some);
-                        mgpu_patch_of(&copy, product, &rows, &terms, 0, lanes, sizeof(MGPU_REAL));
-                        some = terms.count / 2;
-                    } while (copy.elements > block->copy_most && some > 0);
-                    block->k_end = block->k_begin + terms.count;
-                }
-                block->k_end = mgpu_least(k, block->k_end);
-                const int64_t key[] = {block->b_offset, block->n_begin, block->k_begin, block->k_end};
-                if (packs_b && !whole && memcmp(block->key_b, key, sizeof key) != 0) {
-                    MGPU_NAME(pack)(block->packed, block->k_end - block->k_begin, block->b, block->b_offset, block->bf16_b,
-                                    &product->bn, block->n_begin, block->n_end, &product->bk, block->k_begin, block->k_end);
-                    memcpy(block->key_b, key, sizeof key);
-                }
+                MGPU_NAME(take_terms)(block, begin, end, &terms);
+                MGPU_NAME(take_columns)(block);
                 for (block->m_begin = begin; block->m_begin < end; block->m_begin = block->m_end) {
                     block->m_end = block->copies ? end : mgpu_least(end, block->m_begin + MGPU_BLOCK_ROWS);
                     MGPU_NAME(take_rows)(block, &terms);
@@ -260,20 +320,31 @@ MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
         mgpu_walk_start(&cm, &product->cm, product->m.begin);
         for (int64_t m = product->m.begin; m < product->m.end; m++, mgpu_walk_next(&cm, &product->cm)) {
             int64_t at = block->c_offset + cm.offset;
-            if (block->bf16_c)
-                for (int64_t j = 0; j < some; j++)
-                    ((mgpu_bf16 *)block->c)[at + column[j]] = 0;
-            else if (block->straight)
+            if (block->straight)
                 MGPU_NAME(clear)((MGPU_REAL *)block->c + at + column[0], some);
             else
                 for (int64_t j = 0; j < some; j++)
-                    ((MGPU_REAL *)block->c)[at + column[j]] = 0;
+                    MGPU_NAME(put)(block->c, at + column[j], block->bf16_c, 0);
         }
     }
 }
 
 /* ---- one phase of a contraction, and all of them */
-MGPU_INLINE bool MGPU_NAME(single)(const mgpu_index *list) { return list->axes == 0 || (list->axes == 1 && list->stride[0] == 1); }
+MGPU_INLINE bool MGPU_NAME(single)(const mgpu_index *list)
+{
+    return list->axes == 0 || (list->axes == 1 && list->stride[0] == 1);
+}
+
+/* Of B in lines of columns: as many as may be read in whole vectors without leaving it. Not worth it for a few terms. */
+MGPU_NOINLINE int64_t MGPU_NAME(terms_in_place)(const mgpu_product *product)
+{
+    int64_t k = product->bk.count, n = product->n.end - product->n.begin;
+    int64_t ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
+    if (product->beside || n % LANES == 0)
+        return k;
+    int64_t last = (k - 1) * ldb + product->bn.count - (product->n.begin + mgpu_round_up(n, LANES));
+    return k < 64 || ldb <= 0 || last < 0 ? 0 : mgpu_least(k, last / ldb + 1);
+}
 
 /* kept: where B is packed whole, on the thread's first call; NULL: it is not */
 MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL *kept, bool first)
@@ -286,16 +357,16 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
     int64_t down = product->ak.axes > 0 ? product->ak.stride[product->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
     /* rows fall onto each other in the cache, or every term is a line of its own */
     bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
-    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->bf16_b &&
-                 (n % LANES == 0 || product->beside);
+    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->bf16_b;
     bool dense = product->bk.axes == 0 || product->bk.stride[0] <= 4 * LANES;
-    bool dots = (m == 1 || n == 1) && !product->beside && product->windows == 0 && MGPU_NAME(single)(&product->ak) && k >= 2 * LANES &&
-                MGPU_NAME(single)(&product->bk) && !block->bf16_a && !block->bf16_b && !block->bf16_c;
-    block->copies = product->windows > 0 || (product->beside && block->bf16_a);
-    block->packs = !block->copies && (block->bf16_a || (crowded && m > 8 && n > 2 * LANES && !product->beside)) &&
-                   block->copy_most > 0;
-    block->direct = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense);
-    block->straight = MGPU_NAME(single)(&product->cn) && !block->bf16_c;
+    bool dots = (m == 1 || n == 1) && k >= 2 * LANES && !product->beside && product->windows == 0 &&
+                MGPU_NAME(single)(&product->ak) && MGPU_NAME(single)(&product->bk) && !block->bf16_a && !block->bf16_b &&
+                !block->bf16_c;
+    block->packs = product->windows == 0 && !product->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
+    block->copies = product->windows > 0 || (block->bf16_a && !block->packs);
+    bool in_place = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense);
+    block->direct = in_place ? MGPU_NAME(terms_in_place)(product) : 0;
+    block->straight = MGPU_NAME(single)(&product->cn) && !block->bf16_c && (product->wide.places == 1 || product->wide.in_b);
     memset(block->key, 0xff, sizeof block->key);
     memset(block->key_b, 0xff, sizeof block->key_b);
     mgpu_walk at_a, at_b, at_c;
@@ -308,7 +379,9 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
         block->c_offset = product->c + at_c.offset;
         block->kept = kept;
         block->kept_begin = product->n.begin;
-        if (kept != NULL && first)
+        if (kept != NULL && first && product->wide.places > 1)
+            MGPU_NAME(pack_wide)(kept, block->b, block->b_offset, block->bf16_b, product);
+        else if (kept != NULL && first)
             MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->bf16_b, &product->bn, product->n.begin, product->n.end,
                             &product->bk, 0, k);
         if (kept != NULL)
@@ -346,7 +419,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, con
     MGPU_REAL *kept = block.packed, *end = kept + (table->keep ? block.packed_most : 0);
     int64_t phases = 1;
     for (int64_t phase = 0; phase < phases; phase++) {
-        phases = mgpu_product_of(&product, table, part->begin, part->end, phase, LANES / 2);
+        phases = mgpu_product_of(&product, table, part->begin, part->end, phase, LANES);
         mgpu_take_share(&product, part, MGPU_ROWS_2, LANES);
         int64_t members = product.members.end - product.members.begin, n = product.n.end - product.n.begin;
         int64_t needed = members * product.bk.count * mgpu_round_up(n, LANES);

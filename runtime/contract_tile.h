@@ -102,7 +102,7 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
         }                                                                                                              \
         term += COUNT;                                                                                                 \
         b += COUNT * ldb;                                                                                              \
-        terms -= COUNT;                                                                                                \
+        left -= COUNT;                                                                                                 \
     }
 #define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                  \
     MGPU_NOINLINE void MGPU_NAME(name)(int64_t terms, const MGPU_REAL *a, const int64_t *row, const int64_t *term,     \
@@ -117,12 +117,18 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
             from[r] = a + row[r];                                                                                      \
             MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                                     \
         }                                                                                                              \
-        for (int64_t r = 0; terms >= 64 && r < used; r++)                                                              \
-            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(c + row_c[r] + v * LANES, 1);             \
-        while (terms >= COUNT)                                                                                         \
-            MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                              \
-        while (COUNT > 1 && terms > 0)                                                                                 \
-            MGPU_SOME_TERMS(1, ROWS, VECTORS, BESIDE)                                                                  \
+        int64_t some = terms < 4 * ROWS ? terms : terms / ROWS / 2 * 2;                                                \
+        for (int64_t fetched = 0; terms > 0; fetched++) {                                                              \
+            int64_t left = fetched < ROWS - 1 && some < terms ? some : terms;                                          \
+            terms -= left;                                                                                             \
+            if (fetched < used) /* C, row by row: all at once would keep A and B waiting */                            \
+                MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                          \
+                    __builtin_prefetch(c + row_c[fetched] + v * LANES, 1);                                             \
+            while (left >= COUNT)                                                                                      \
+                MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                          \
+            while (COUNT > 1 && left > 0)                                                                              \
+                MGPU_SOME_TERMS(1, ROWS, VECTORS, BESIDE)                                                              \
+        }                                                                                                              \
         MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                     \
         {                                                                                                              \
             if (r >= used)                                                                                             \

@@ -43,6 +43,7 @@ struct Lane {
     Counter progress;
     Engine *engine;
     int device, lane;
+    bool idle;                   /* it has no operation in any phase: no thread, and all its steps are over */
     pthread_t thread;
     DeviceCall *calls;           /* of the strip that runs, */
     void **argument;             /* and their arguments */
@@ -70,6 +71,7 @@ struct Engine {
     void *context;
     int64_t collected;
     Profile *profile;            /* NULL: nobody asks */
+    int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
     int ahead, threads;          /* threads: that compute, of all devices */
 };
 
@@ -560,11 +562,29 @@ static void make_lanes(Engine *e)
     }
 }
 
+static bool is_idle(const Engine *e, const Lane *l)
+{
+    for (int k = 0; k < e->plan->phase_count; k++) {
+        const int *begin = e->phases[k].device[l->device].begin;
+        if (begin[l->lane] < begin[l->lane + 1])
+            return false;
+    }
+    return l->lane != MGPU_COMP;
+}
+
 static void start_lanes(Engine *e)
 {
     size_t count = (size_t)e->plan->devices * MGPU_LANES;
+    for (size_t i = 0; i < count; i++) {
+        Lane *l = &e->lanes[i];
+        l->idle = is_idle(e, l);
+        if (l->idle)
+            atomic_store(&l->progress.value, INT64_MAX);
+        else if (l->lane == MGPU_COMP || l->lane == MGPU_COMM)
+            e->busy_lanes++;
+    }
     for (size_t i = 0; i < count; i++)
-        if (pthread_create(&e->lanes[i].thread, NULL, drive, &e->lanes[i]) != 0)
+        if (!e->lanes[i].idle && pthread_create(&e->lanes[i].thread, NULL, drive, &e->lanes[i]) != 0)
             mgpu_fail(MGPU_MACHINE_FAILED, "thread %zu of %zu cannot be started", i + 1, count);
 }
 
@@ -595,7 +615,8 @@ void mgpu_engine_close(Engine *e)
     atomic_store(&e->closing, true);
     mgpu_counter_set(&e->posted, atomic_load(&e->posted.value) + 1);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
-        pthread_join(e->lanes[i].thread, NULL);
+        if (!e->lanes[i].idle)
+            pthread_join(e->lanes[i].thread, NULL);
         free(e->lanes[i].argument);
         free(e->lanes[i].each);
         free(e->lanes[i].calls);
@@ -675,7 +696,7 @@ Work *mgpu_engine_next(Engine *e)
     memset(work->fetch, 0, (size_t)e->program->output_count * sizeof *work->fetch);
     atomic_store(&work->reported, false);
     atomic_store(&work->input_wait_ns, 0);
-    atomic_store(&work->unfinished, 2 * e->plan->devices);
+    atomic_store(&work->unfinished, e->busy_lanes);
     return work;
 }
 

@@ -62,11 +62,13 @@ typedef struct mgpu_contraction {
     bool bf16_a, bf16_b, bf16_c;
     int64_t copy, sums, packed; /* bytes of the workspace, multiples of 64: for a copy of a block of A (0: A is read in
                            * place), for sums that do not go straight to C (0: all do), for B in vectors along N */
+    bool wide;            /* there is room for what few columns need: see contract_product.h, mgpu_wide */
     bool keep;            /* there is room for all of B, which stays packed between the calls of an operation */
 } mgpu_contraction;
 
-/* argument: the operands, C, and the thread's workspace: copy + sums + packed bytes. Every element of C that the part covers is written, nothing outside the operands is
- * touched. The order of additions depends on the table, the part and the instruction set alone.
+/* argument: the operands, C, and the thread's workspace: copy + sums + packed bytes. Every element of C that the part
+ * covers is written, nothing outside the operands is touched. The order of additions depends on the table, the part and
+ * the instruction set alone.
  *
  * Where the samples are an axis of C, mgpu_contract computes samples [begin, end) of it (MGPU_SPLIT_SAMPLES); else, and
  * mgpu_contract_team in both cases, the share of `thread` among `threads` of all samples (MGPU_SPLIT_TEAM). Shares of a

@@ -202,6 +202,11 @@ static void chosen_cases(Dtype dtype)
     square_case(dtype, 12, 5, valid, 6, 16, 1, 2);
     square_case(dtype, 11, 7, (Convolution){2, 3, 3, 1, 1}, 3, 10, 1, 2);
     square_case(dtype, 10, 3, strided, 12, 20, 1, 2);
+    square_case(dtype, 28, 5, (Convolution){1, 2, 2, 1, 1}, 1, 6, 1, 3);
+    square_case(dtype, 12, 3, (Convolution){1, 4, 4, 1, 1}, 16, 6, 1, 2);
+    square_case(dtype, 15, 4, (Convolution){1, 1, 2, 1, 1}, 5, 3, 1, 2);
+    square_case(dtype, 12, 4, (Convolution){1, 1, 2, 1, 2}, 5, 1, 1, 2);
+    square_case(dtype, 9, 3, (Convolution){2, 1, 1, 2, 1}, 2, 4, 1, 3);
     square_case(dtype, 5, 3, spread, 12, 20, 1, 2);
     square_case(dtype, 5, 1, (Convolution){1, 0, 1, 1, 2}, 12, 20, 1, 2);
     square_case(dtype, 9, 3, same, 40, 40, 40, 2);
