@@ -436,7 +436,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
                            int class_count, const int *class_of, const KernelNumber *kernels)
 {
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
-    cut_strips(phase, order, plan->devices);
+    cut_strips(phase, order);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {

@@ -24,7 +24,7 @@ typedef struct Order {
 Order *order_phase(const Phase *, int devices, int64_t bucket_bytes);
 
 /* ---- strip.c: calls that the threads of a device run without a barrier between them */
-void cut_strips(const Phase *, Order *, int devices);
+void cut_strips(const Phase *, Order *);
 
 /* ---- place.c: where a byte lies */
 enum { ALIGNMENT = 64, SLOTS = 2 };

@@ -6,8 +6,7 @@
  *
  * A call joins the strip of the calls before it unless
  *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;
- *   - it needs a sum over the devices to which the strip contributes (it would wait for itself);
- *   - the strip contributes to a sum that may now set out (several devices: the sooner, the better);
+ *   - the strip completes a sum over the devices: that may now set out, and who needs it would wait for its own strip;
  *   - a chunk could not be both small enough for the cache and large enough for the weights that the call reads for each
  *     chunk anew.
  * The chunk is as large as the cache allows. */
@@ -29,10 +28,8 @@ typedef struct Strip {
 typedef struct Cutting {
     const Phase *phase;
     Order *order;
-    int devices;
     int *touched, *written;   /* by tensor: number of the last strip that touches, writes it + 1 */
     bool *whole;              /* by tensor: the strip touches it otherwise than by sample */
-    int *fed;                 /* by group: the last strip that contributes to it + 1 */
     int *after;               /* by call: a collective follows it */
     int number;               /* of the strip + 1 */
     Strip strip;
@@ -67,11 +64,9 @@ static bool tensor_conflicts(const Cutting *c, const Task *t, const Tensor *x, b
 
 static bool conflicts(const Cutting *c, const Task *t)
 {
-    for (int i = 0; i < t->read_count; i++) {
-        int group = c->order->group_of[t->reads[i]->id];
-        if (tensor_conflicts(c, t, t->reads[i], false) || (group >= 0 && c->fed[group] == c->number))
+    for (int i = 0; i < t->read_count; i++)
+        if (tensor_conflicts(c, t, t->reads[i], false))
             return true;
-    }
     for (int i = 0; i < t->write_count; i++)
         if (tensor_conflicts(c, t, t->writes[i], true))
             return true;
@@ -104,8 +99,6 @@ static void note(Cutting *c, const Tensor *x, const Task *t, bool write)
     if (write)
         c->written[x->id] = c->number;
     c->whole[x->id] |= !by_sample(t);
-    if (write && c->order->group_of[x->id] >= 0)
-        c->fed[c->order->group_of[x->id]] = c->number;
 }
 
 static void close_strip(Cutting *c, int end)
@@ -123,13 +116,12 @@ static void close_strip(Cutting *c, int end)
     }
 }
 
-void cut_strips(const Phase *p, Order *o, int devices)
+void cut_strips(const Phase *p, Order *o)
 {
-    Cutting c = {.phase = p, .order = o, .devices = devices};
+    Cutting c = {.phase = p, .order = o};
     c.touched = NEW_ARRAY(int, p->tensor_count);
     c.written = NEW_ARRAY(int, p->tensor_count);
     c.whole = NEW_ARRAY(bool, p->tensor_count);
-    c.fed = NEW_ARRAY(int, o->group_count);
     c.after = NEW_ARRAY(int, o->call_count + 1);
     for (int g = 0; g < o->group_count; g++)
         c.after[o->groups[g].after + 1] = 1;

@@ -16,8 +16,9 @@ enum {
     MGPU_WINDOWS = 7,
     MGPU_SAMPLES = -1, /* as an extent: the samples of the call */
     /* the largest blocks, whatever the instruction set, because the compiler places the workspace before anybody knows
-     * where the program will run: columns of C, rows of A, terms of the sum; bytes of C that are worked on */
-    MGPU_BLOCK_N = 512, MGPU_BLOCK_ROWS = 512, MGPU_BLOCK_TERMS = 4608, MGPU_BLOCK_C_BYTES = 1024 * 1024,
+     * where the program will run: columns of C, rows of A, terms of the sum (more would lose digits in f32: they are
+     * added one after the other); bytes of C that are worked on */
+    MGPU_BLOCK_N = 512, MGPU_BLOCK_ROWS = 512, MGPU_BLOCK_TERMS = 1152, MGPU_BLOCK_C_BYTES = 1024 * 1024,
     MGPU_FAR_BYTES = 512, /* terms of A that lie so far apart are worth packing */
     /* good sizes of the parts of the workspace: a copy of a block of A, sums that do not go straight to C, packed B */
     MGPU_COPY_BYTES = 512 * 1024, MGPU_SUMS_BYTES = 512 * 1024, MGPU_PACKED_BYTES = 1024 * 1024,

@@ -473,7 +473,7 @@ static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool
     double flops, sampled, bytes, byte_samples;
     contraction_cost(item->plan, &flops, &sampled, &bytes, &byte_samples);
     double terms = (flops + sampled * (double)item->samples) / 2 / (double)(run.count > 0 ? run.count : 1);
-    run.limit = (item->node->dtype == F64 ? 2e-16 : 1e-7) * (8 + 4 * sqrt(terms));
+    run.limit = (item->node->dtype == F64 ? 2e-16 : 1e-7) * (8 + 2 * sqrt(terms));
     *team = false;
     const char *wrong = run_whole(&run);
     if (wrong == NULL)
