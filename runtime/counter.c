@@ -1,8 +1,11 @@
 /* counter.c: a number that only grows, on which threads wait.
  *
- * Who raises it stores the value and then looks for sleepers; who waits announces itself and then looks at the value
- * once more. Both in sequentially consistent order, so that one of them sees the other: no wake-up is lost, and a raise
- * without sleepers costs two memory accesses. The spin is short: two cores may carry seven devices. */
+ * `wanted` is the smallest value that somebody sleeps for, 0: nobody sleeps. Who raises the number stores it and then
+ * looks at `wanted`; who waits lowers `wanted` and then looks at the number once more. Both in sequentially consistent
+ * order, so that one of them sees the other: no wake-up is lost, a raise that nobody sleeps for costs two memory
+ * accesses, and a lane that waits for another's last operation is not woken by each one before it. Who wakes the
+ * sleepers forgets them first, then changes `word`: those that want more announce themselves again.
+ * The spin is short: two cores may carry seven devices. */
 #include "runtime/internal.h"
 
 #include <limits.h>
@@ -29,7 +32,9 @@ static void pause_briefly(void)
 void mgpu_counter_set(Counter *c, int64_t value)
 {
     atomic_store(&c->value, value);
-    if (atomic_load(&c->sleepers)) {
+    int64_t wanted = atomic_load(&c->wanted);
+    if (wanted && wanted <= value) {
+        atomic_store(&c->wanted, 0);
         atomic_fetch_add(&c->word, 1);
         futex(&c->word, FUTEX_WAKE_PRIVATE, INT_MAX);
     }
@@ -47,12 +52,13 @@ void mgpu_counter_wait_spinning(Counter *c, int64_t at_least, int spins)
             return;
         pause_briefly();
     }
-    atomic_fetch_add(&c->sleepers, 1);
     for (;;) {
         uint32_t seen = atomic_load(&c->word);
+        int64_t wanted = atomic_load(&c->wanted);
+        while ((!wanted || wanted > at_least) && !atomic_compare_exchange_weak(&c->wanted, &wanted, at_least))
+            ;
         if (atomic_load(&c->value) >= at_least)
             break;
         futex(&c->word, FUTEX_WAIT_PRIVATE, seen);
     }
-    atomic_fetch_sub(&c->sleepers, 1);
 }

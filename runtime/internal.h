@@ -39,8 +39,9 @@ const char *mgpu_shape_text(int rank, const int64_t *extent, char text[200]); /*
 
 /* ---- counter.c: a number that only grows; others wait until it is large enough: a short spin, then sleep */
 typedef struct Counter {
-    _Alignas(64) _Atomic int64_t value;
-    _Atomic uint32_t word, sleepers;
+    _Alignas(64) _Atomic int64_t value; /* at least 0 */
+    _Atomic int64_t wanted;
+    _Atomic uint32_t word;
 } Counter;
 void mgpu_counter_set(Counter *, int64_t value);
 void mgpu_counter_wait(Counter *, int64_t at_least);
