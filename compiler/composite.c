@@ -15,7 +15,10 @@
  * layernorm: xhat = (x - mean) inv along the last axis, y = xhat weight + bias; with u = g weight,
  * dx = inv (u - mean(u) - xhat mean(u xhat)). rmsnorm: likewise without the means of x and u.
  *
- * softmax: dx = y (g - sum(g y)): of all that forward makes, backward needs y alone. */
+ * softmax: dx = y (g - sum(g y)): of all that forward makes, backward needs y alone.
+ *
+ * attention: the primitive ATTENTION, which keeps no scores: its gradient computes them again. With a mask or a bias that
+ * is a tensor, and where a query sees no key, it is the body. */
 #include "compiler/composite.h"
 #include "compiler/gradients.h"
 #include "compiler/passes.h"
@@ -368,10 +371,61 @@ static bool softmax_gradient(Graph *g, Node *composite, Node **inputs, Node **re
     return true;
 }
 
+/* ---- attention */
+
+/* the input of the composite that a node of its body is, through views; -1: none */
+static int argument_of(const Node *x)
+{
+    while (OP_INFO[x->op].op_class == VIEW && x->inputs == 1)
+        x = x->in[0];
+    return x->op == OP_ARG ? (int)x->ints[0] : -1;
+}
+
+/* numbers: causal, window, mask, bias, scale. q and k meet in the body's first product, v is the second operand of its last */
+static bool find_attention(Node *composite, Node **inputs, Node **part, double *number)
+{
+    enum { CAUSAL, WINDOW_SIZE, MASK, BIAS, SCALE, NUMBERS };
+    const Node *product[2] = {NULL, NULL};
+    if (composite->data_count != NUMBERS || result_count(composite->body) != 1)
+        return false;
+    for (int i = 0; i < composite->body->node_count; i++)
+        if (composite->body->nodes[i]->op == OP_EINSUM)
+            product[product[0] != NULL] = composite->body->nodes[i];
+    if (!product[1] || product[0]->inputs != 2 || product[1]->inputs != 2)
+        return false;
+    const Node *in[3] = {product[0]->in[0], product[0]->in[1], product[1]->in[1]};
+    for (int k = 0; k < 3; k++) {
+        int argument = argument_of(in[k]);
+        if (argument < 0 || argument >= composite->inputs)
+            return false;
+        part[k] = inputs[argument];
+        if (part[k]->shape.rank != 3 || part[k]->dtype != part[0]->dtype || !dtype_is_float(part[k]->dtype) ||
+            shape_count(&part[k]->shape) == 0)
+            return false;
+    }
+    const double *given = composite->data;
+    bool window = given[WINDOW_SIZE] == given[WINDOW_SIZE];
+    number[0] = given[CAUSAL];
+    number[1] = window ? given[WINDOW_SIZE] : 0;
+    number[2] = given[SCALE];
+    return given[MASK] != given[MASK] && given[BIAS] != given[BIAS] && given[SCALE] == given[SCALE] &&
+           (given[CAUSAL] == 0 || part[1]->shape.extent[0] >= part[0]->shape.extent[0]) && (!window || given[WINDOW_SIZE] >= 1);
+}
+
+static bool attention_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    Node *part[3];
+    double number[3];
+    if (!find_attention(composite, inputs, part, number))
+        return false;
+    results[0] = graph_attention(g, part[0], part[1], part[2], number[0] != 0, (int64_t)number[1], number[2]);
+    return true;
+}
+
 /* ---- the table */
 
 static const struct Composite {
-    const char *layer;
+    const char *layer; /* gradient NULL: those of the nodes that forward makes */
     bool (*forward)(Graph *, Node *composite, Node **inputs, Node **results);
     bool (*gradient)(Graph *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                      Node **input_gradients);
@@ -380,6 +434,7 @@ static const struct Composite {
     {"layernorm", layernorm_forward, layernorm_gradient},
     {"rmsnorm", rmsnorm_forward, rmsnorm_gradient},
     {"softmax", softmax_forward, softmax_gradient},
+    {"attention", attention_forward, NULL},
 };
 
 static const struct Composite *find_composite(const char *layer)
@@ -402,7 +457,7 @@ bool composite_gradient(Graph *g, Node *composite, Node **inputs, Node **results
                         Node **input_gradients)
 {
     const struct Composite *row = find_composite(composite->text);
-    return row && row->gradient(g, composite, inputs, results, result_gradients, input_gradients);
+    return row && row->gradient && row->gradient(g, composite, inputs, results, result_gradients, input_gradients);
 }
 
 /* ---- whole graphs */

@@ -195,6 +195,8 @@ void kernel_emit(const Kernel *k, Text *t)
 {
     if (k->contraction)
         contraction_print(k->contraction, k->name, t);
+    else if (k->attention)
+        attention_print(k->attention, k->name, t);
     else
         emit_function(k, t);
 }
@@ -221,7 +223,7 @@ void emit_kernels(const Program *program, Text *t)
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];
         text_add(t, "\n");
-        if (!k->contraction) {
+        if (k->nest_count) {
             text_add(t, "/* %s: %s", k->name, k->title);
             const Place *user = users_place(k->at);
             if (user && user->source)

@@ -88,7 +88,8 @@ static void find_paths(Kernel *k)
 static Kernel *share(Program *p, Kernel *k)
 {
     find_paths(k);
-    const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction)) : printed(k, kernel_print_canonical);
+    const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction))
+                     : k->attention ? format("attention %s", attention_key(k->attention)) : printed(k, kernel_print_canonical);
     const char *key = body;
     for (int i = 0; i < k->path_count; i++)
         key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
@@ -98,7 +99,7 @@ static Kernel *share(Program *p, Kernel *k)
     map_set(&p->kernel_texts, key, k);
     k->number = p->kernel_count;
     k->name = format("k%d", k->number);
-    if (!k->contraction)
+    if (k->nest_count)
         k->text = printed(k, kernel_print);
     if (k->partial_bytes)
         k->finish_text = printed(k, kernel_print_finish);
@@ -181,11 +182,19 @@ static void make_task(Fusion *f, Group *g)
             t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
             contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
         }
+        if (k->attention) {
+            double flops, bytes;
+            bool samples;
+            k->split = attention_split(k->attention);
+            t->workspace_bytes = attention_workspace(k->attention);
+            attention_cost(k->attention, &flops, &bytes, &samples);
+            add_cost(t, flops, bytes, samples);
+        }
         for (int i = 0; i < k->nest_count; i++)
             nest_cost(t, &k->nests[i]);
-        for (int i = 0; i < k->read_count && !k->contraction; i++)
+        for (int i = 0; i < k->read_count && k->nest_count; i++)
             add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
-        for (int i = 0; i < k->write_count && !k->contraction; i++)
+        for (int i = 0; i < k->write_count && k->nest_count; i++)
             add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
     }
     APPEND(f->phase->tasks, f->phase->task_count, t);

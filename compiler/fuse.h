@@ -91,7 +91,8 @@ typedef struct Fusion {
 } Fusion;
 
 enum { MAX_CHAIN = 8 };                            /* views between a contraction's operand and what is stored */
-bool fuse_contracts(const Node *);                 /* it becomes a Contraction */
+bool fuse_contracts(const Node *);                 /* it becomes a Contraction, or an Attention */
+bool is_attention(Op);
 /* the stored node behind reshapes (and transposes, of an EINSUM's operand; behind transposes, of a CONVOLVE's weight) that
  * a contraction can read */
 const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);

@@ -401,6 +401,26 @@ static void build_contraction(Fusion *f, Group *g, Kernel *k)
     APPEND(k->writes, k->write_count, result);
 }
 
+/* ---- attention */
+
+static void build_attention(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *nodes[3], *base[ATTENTION_OPERANDS];
+    const Tensor *operand[ATTENTION_OPERANDS], *result[3];
+    for (int i = 0; i < g->count; i++) {
+        nodes[i] = g->members[i]->node;
+        result[i] = f->info[nodes[i]->id].tensor;
+    }
+    for (int i = 0; i < nodes[0]->inputs; i++) {
+        base[i] = fuse_operand(f, nodes[0], i);
+        operand[i] = tensor_of(f, base[i]);
+        APPEND(k->reads, k->read_count, operand[i]);
+    }
+    for (int i = 0; i < g->count; i++)
+        APPEND(k->writes, k->write_count, result[i]);
+    k->attention = attention_plan(nodes, g->count, base, operand, result);
+}
+
 /* ---- arguments, titles */
 
 static void add_argument(const Tensor ***list, int *count, const Tensor *tensor)
@@ -466,7 +486,7 @@ static bool is_small(const Kernel *k)
         if (points > SMALL_POINTS)
             return false;
     }
-    return !k->contraction;
+    return k->nest_count > 0;
 }
 
 void fuse_describe(Group *g)
@@ -481,7 +501,9 @@ void fuse_build(Fusion *f, Group *g)
 {
     Kernel *k = g->kernel = NEW(Kernel);
     const Root *first = g->members[0];
-    if (first->kind == ROOT_CONTRACTION)
+    if (first->kind == ROOT_CONTRACTION && is_attention(first->node->op))
+        build_attention(f, g, k);
+    else if (first->kind == ROOT_CONTRACTION)
         build_contraction(f, g, k);
     else if (first->kind == ROOT_SCATTER)
         build_scatter(f, g, k);
@@ -489,7 +511,7 @@ void fuse_build(Fusion *f, Group *g)
         build_concat(f, g, k);
     else
         build_loops(f, g, k);
-    if (!k->contraction)
+    if (k->nest_count)
         find_arguments(k);
     team_split(k);
     fuse_describe(g);

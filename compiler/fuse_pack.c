@@ -27,7 +27,7 @@ static int64_t points(const Kernel *k)
 bool fuse_little(const Group *g)
 {
     const Kernel *k = g->kernel;
-    return k && !k->contraction && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
+    return k && k->nest_count && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
            points(k) <= MOST_POINTS;
 }
 

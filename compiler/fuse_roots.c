@@ -25,9 +25,11 @@ enum {
 
 static const double ABOUT_ONE = 1.3; /* values read for one element: reading the few instead of storing the one */
 
+bool is_attention(Op op) { return op == OP_ATTENTION || op == OP_ATTENTION_GRADIENT; }
+
 bool fuse_contracts(const Node *n)
 {
-    if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT)
+    if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || is_attention(n->op))
         return true;
     if (n->op != OP_EINSUM || n->inputs != 2)
         return false;
@@ -54,11 +56,22 @@ static bool identity_order(const Node *variable)
     return true;
 }
 
+static bool never_root(const Node *);
+static bool is_view(const Node *);
+
+/* a value that can lie in memory, row-major */
+static bool may_be_stored(const Node *n)
+{
+    return n->op == OP_INPUT || (n->op == OP_VARIABLE && identity_order(n)) || (!never_root(n) && !is_view(n));
+}
+
 const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
 {
     const Node *o = n->in[operand];
     if (f->separate)
         return o;
+    if (is_attention(n->op))
+        return attention_operand(o, may_be_stored);
     if (n->op == OP_CONVOLVE && operand == 1) {
         for (int i = 0; i < MAX_CHAIN && o->op == OP_TRANSPOSE && !o->sharded; i++)
             o = o->in[0];
@@ -177,7 +190,7 @@ static void store_operands(Fusion *f, const Node *n)
         for (int k = 0; k < n->inputs; k++) {
             Info *operand = &f->info[fuse_operand(f, n, k)->id];
             operand->store = true;
-            operand->operand = operand->operand || fuse_operand(f, n, k) != n->in[k];
+            operand->operand = operand->operand || is_attention(n->op) || fuse_operand(f, n, k) != n->in[k];
         }
     } else if (n->op == OP_REDUCE) {
         f->info[n->in[0]->id].store = true;

@@ -440,6 +440,39 @@ static void gradient_convolve(Sweep *s, Node *n, Node *g)
     sweep_contribute(s, x, over_samples(n, 0) ? graph_sum_samples(to, y, NULL, 0) : y);
 }
 
+static Node *attention_gradient(Sweep *s, const Node *n, Node *g, int64_t which)
+{
+    int64_t ints[4] = {n->ints[0], n->ints[1], n->ints[2], which};
+    return NODE(s->g, OP_ATTENTION_GRADIENT, ints, 4, NULL, n->in[0], n->in[1], n->in[2], g);
+}
+
+/* the value that x is a slice of, through a reshape */
+static const Node *sliced(const Node *x)
+{
+    if (x->op == OP_RESHAPE)
+        x = x->in[0];
+    return x->op == OP_SLICE ? x->in[0] : NULL;
+}
+
+/* If q, k and v are slices of one value, their gradients are made as one, of which that value's is a view. */
+static void gradient_attention(Sweep *s, Node *n, Node *g)
+{
+    Node *const *in = n->in;
+    bool one = sliced(in[0]) && sliced(in[0]) == sliced(in[1]) && sliced(in[0]) == sliced(in[2]) && in[0]->sharded &&
+               shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
+    Node *all = one ? attention_gradient(s, n, g, 3) : NULL;
+    for (int k = 0; k < 3; k++) {
+        if (!one) {
+            give(s, n, k, attention_gradient(s, n, g, k));
+            continue;
+        }
+        Shape part = all->shape;
+        part.extent[1] = 1;
+        Node *own = graph_slice(s->g, all, (int64_t[]){0, k, 0, 0}, part.extent, (int64_t[]){1, 1, 1, 1});
+        give(s, n, k, graph_reshape(s->g, own, in[k]->shape));
+    }
+}
+
 static void gradient_twice(Sweep *s, Node *n, Node *g)
 {
     (void)s, (void)g;

@@ -486,6 +486,22 @@ Node *graph_pad(Graph *graph, Node *a, const int64_t *before, const int64_t *aft
     return make(graph, &n, false);
 }
 
+/* ---- attention */
+
+Node *graph_attention(Graph *graph, Node *q, Node *k, Node *v, bool causal, int64_t window, double scale)
+{
+    int64_t ints[3] = {causal, window, 0};
+    memcpy(&ints[2], &scale, sizeof scale);
+    return NODE(graph, OP_ATTENTION, ints, 3, NULL, q, k, v);
+}
+
+double node_attention_scale(const Node *n)
+{
+    double scale;
+    memcpy(&scale, &n->ints[2], sizeof scale);
+    return scale;
+}
+
 /* ---- reductions */
 
 static int ascending_axes(const Node *a, const int *axes, int count, int64_t *ints)

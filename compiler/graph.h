@@ -243,6 +243,10 @@ Node *graph_scatter_add(Graph *, Node *x, Node *i, Node *v, int axis, bool over_
 /* the weight gradient of CONVOLVE; ints: CONVOLVE's, then the kernel sizes */
 Node *graph_convolve_weight(Graph *, Node *x, Node *g, const int64_t *ints, int int_count, bool over_samples);
 
+/* ATTENTION; window 0: none. Needs s >= t if causal, at least one key, one dtype */
+Node *graph_attention(Graph *, Node *q, Node *k, Node *v, bool causal, int64_t window, double scale);
+double node_attention_scale(const Node *);   /* of ATTENTION and its gradient */
+
 /* a composite: open a region, build the body in it, close it with its results; the elaborator's way */
 Graph *graph_open_region(Graph *parent, const char *name);
 /* -> RESULT nodes in `parent`, one per result of the body; ints: attributes of the composite */

@@ -261,6 +261,61 @@ static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, cons
         }
 }
 
+/* One query's probabilities p of the keys, and with a gradient those of its scores, ds = p (g v - sum p (g v)), lead to all
+ * that is asked for: y = p v; dq = scale ds k; dk += scale ds q; dv += p g. */
+static void attention(const Node *n, const double *const *in, double *out)
+{
+    const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
+    int64_t t = q->extent[0], heads = q->extent[1], d = q->extent[2], s = k->extent[0], groups = k->extent[1], e = v->extent[2];
+    double scale = node_attention_scale(n);
+    int64_t which = n->op == OP_ATTENTION ? -1 : n->ints[3];
+    double *p = malloc(sizeof *p * 2 * (size_t)s), *ds = p + s;
+    memset(out, 0, sizeof *out * (size_t)shape_count(&n->shape));
+    for (int64_t i = 0; i < t; i++)
+        for (int64_t h = 0; h < heads; h++) {
+            int64_t group = h / (heads / groups), age = i + s - t;
+            const double *own = in[0] + (i * heads + h) * d, *g = which < 0 ? NULL : in[3] + (i * heads + h) * e;
+            double most = -INFINITY, sum = 0, mean = 0;
+            for (int64_t j = 0; j < s; j++) {
+                p[j] = 0;
+                for (int64_t c = 0; c < d; c++)
+                    p[j] += own[c] * in[1][(j * groups + group) * d + c];
+                bool seen = (!n->ints[0] || age - j >= 0) && (!n->ints[1] || age - j < n->ints[1]);
+                p[j] = seen ? p[j] * scale : -INFINITY;
+                most = p[j] > most ? p[j] : most;
+            }
+            for (int64_t j = 0; j < s; j++)
+                sum += p[j] = exp(p[j] - most);
+            for (int64_t j = 0; j < s; j++) {
+                p[j] /= sum;
+                ds[j] = 0;
+                for (int64_t c = 0; c < e && g; c++)
+                    ds[j] += g[c] * in[2][(j * groups + group) * e + c];
+                mean += p[j] * ds[j];
+            }
+            /* the results' heads: [t, h, d], [s, g, d], [s, g, e], or parts of [t, 3, h, d] */
+            int64_t row = which == 3 ? 3 * heads : which == 1 || which == 2 ? groups : heads;
+            for (int64_t j = 0; j < s; j++) {
+                double slope = scale * p[j] * (ds[j] - mean);
+                double *y = out + (i * row + h) * e, *dq = out + (i * row + h) * d, *dk = out + (j * row + group) * d,
+                       *dv = out + (j * row + group) * e;
+                if (which == 3) {
+                    dk += heads * d;
+                    dv += 2 * heads * e;
+                }
+                for (int64_t c = 0; c < e && which < 0; c++)
+                    y[c] += p[j] * in[2][(j * groups + group) * e + c];
+                for (int64_t c = 0; c < d && (which == 0 || which == 3); c++)
+                    dq[c] += slope * in[1][(j * groups + group) * d + c];
+                for (int64_t c = 0; c < d && (which == 1 || which == 3); c++)
+                    dk[c] += slope * own[c];
+                for (int64_t c = 0; c < e && (which == 2 || which == 3); c++)
+                    dv[c] += p[j] * g[c];
+            }
+        }
+    free(p);
+}
+
 /* WINDOW_*: x is the large side, `windows` the other; ints begin with size, stride, before */
 static void window(const Node *n, const Shape *xs, const Shape *windows, const double *first, const double *second,
                    double *out)
@@ -402,6 +457,9 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
                     in[0], weight ? out : in[1], weight ? in[1] : out, weight);
         break;
     }
+    case OP_ATTENTION: case OP_ATTENTION_GRADIENT:
+        attention(n, (const double *const *)in, out);
+        break;
     case OP_WINDOW_MAX: case OP_WINDOW_SUM: case OP_WINDOW_ARGMAX:
         window(n, &n->in[0]->shape, &n->shape, in[0], NULL, out);
         break;

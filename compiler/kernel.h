@@ -16,6 +16,7 @@
 #ifndef MGPU_KERNEL_H
 #define MGPU_KERNEL_H
 
+#include "compiler/attention.h"
 #include "compiler/compiler.h"
 #include "compiler/contraction.h"
 
@@ -191,7 +192,8 @@ struct Kernel {
     int64_t extent, grain;  /* MGPU_SPLIT_RANGE */
     int64_t partial_bytes;  /* of the partial sums in a thread's workspace; 0: no function `finish` */
     bool small;             /* so little work that vector code is not worth the C compiler's time */
-    Contraction *contraction;
+    Contraction *contraction;   /* instead of nests, */
+    Attention *attention;       /* likewise */
     const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
     const Tensor **writes; int write_count;
 };

@@ -385,6 +385,37 @@ static void shape_convolve_weight(Node *n, bool over)
         n->shape.extent[2 + i] = v[2 + 5 * r + i];
 }
 
+/* inputs q [t, h, d], k [s, g, d], v [s, g, e] */
+static void shape_attention(Node *n, bool over)
+{
+    (void)over;
+    const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
+    bool fits = q->rank == 3 && k->rank == 3 && v->rank == 3 && k->extent[0] == v->extent[0] && k->extent[1] == v->extent[1] &&
+                q->extent[2] == k->extent[2] && k->extent[1] > 0 && q->extent[1] % k->extent[1] == 0 && k->extent[0] > 0 &&
+                (!n->ints[0] || k->extent[0] >= q->extent[0]) && n->ints[1] >= 0;
+    if (!fits || n->in[0]->dtype != n->in[1]->dtype || n->in[0]->dtype != n->in[2]->dtype)
+        die("attention of %s %s, %s %s and %s %s", dtype_name(n->in[0]->dtype), shape_text(q), dtype_name(n->in[1]->dtype),
+            shape_text(k), dtype_name(n->in[2]->dtype), shape_text(v));
+    like_first(n);
+    n->shape.extent[2] = v->extent[2];
+}
+
+static void shape_attention_gradient(Node *n, bool over)
+{
+    shape_attention(n, over);
+    const Node *q = n->in[0];
+    if (!shape_equal(&n->in[3]->shape, &n->shape) || n->in[3]->dtype != q->dtype || n->int_count != 4)
+        die("the gradient of attention of %s", shape_text(&n->in[3]->shape));
+    if (n->ints[3] < 3) {
+        n->shape = n->in[n->ints[3]]->shape;
+        return;
+    }
+    if (!shape_equal(&q->shape, &n->in[1]->shape) || !shape_equal(&q->shape, &n->in[2]->shape))
+        die("one gradient of attention for %s, %s and %s", shape_text(&q->shape), shape_text(&n->in[1]->shape),
+            shape_text(&n->in[2]->shape));
+    n->shape = SHAPE(q->shape.extent[0], 3, q->shape.extent[1], q->shape.extent[2]);
+}
+
 /* windows: ints = [size r, stride r, before r, after r] */
 static void shape_window(Node *n, bool over)
 {
@@ -656,6 +687,22 @@ void node_infer(Node *n, bool over_samples)
 
 /* ---- costs, of one sample if the node or an input of it is sharded */
 
+/* Multiply-adds twice, of the keys that queries see: forward q k' and p v; backward q k' again and four more. The three
+ * gradients are one computation: it counts with that of q. */
+static double attention_flops(const Node *n)
+{
+    const int64_t t = n->in[0]->shape.extent[0], h = n->in[0]->shape.extent[1], s = n->in[1]->shape.extent[0];
+    double d = (double)n->in[0]->shape.extent[2], e = (double)n->in[2]->shape.extent[2], seen = 0;
+    for (int64_t i = 0; i < t; i++) {
+        int64_t end = n->ints[0] && i + s - t + 1 < s ? i + s - t + 1 : s;
+        int64_t begin = n->ints[1] && i + s - t - n->ints[1] + 1 > 0 ? i + s - t - n->ints[1] + 1 : 0;
+        seen += begin < end ? (double)(end - begin) : 0;
+    }
+    if (n->op == OP_ATTENTION)
+        return 2 * seen * (double)h * (d + e);
+    return n->ints[3] == 0 || n->ints[3] == 3 ? 2 * seen * (double)h * (3 * d + 2 * e) : 0;
+}
+
 double node_flops(const Node *n)
 {
     double out = (double)shape_count(&n->shape);
@@ -686,6 +733,8 @@ double node_flops(const Node *n)
     case VIEW:
         return 0;
     }
+    if (n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT)
+        return attention_flops(n);
     if (n->op == OP_EINSUM) {
         bool seen[128] = {false};
         const char *p = n->text;

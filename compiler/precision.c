@@ -82,6 +82,8 @@ typedef struct Value {      /* of a node of the old graph */
 
 static bool is_product(const Node *n)
 {
+    if (n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT)
+        return n->dtype == F32 && n->sharded;
     bool pair = n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || (n->op == OP_EINSUM && n->inputs == 2);
     return pair && n->dtype == F32 && n->in[0]->dtype == F32 && n->in[1]->dtype == F32 &&
            (n->in[0]->sharded || n->in[1]->sharded);

@@ -36,7 +36,7 @@ static double step_flops(const Program *p)
             continue;
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
-            if (phase->tasks[k]->kernel && phase->tasks[k]->kernel->contraction)
+            if (phase->tasks[k]->kernel && (phase->tasks[k]->kernel->contraction || phase->tasks[k]->kernel->attention))
                 flops += phase->tasks[k]->flops_per_sample;
         return flops;
     }

@@ -26,6 +26,7 @@ int node_uses(const Simplifier *, const Node *);
 Node *rule_elementwise(Simplifier *, Node *);
 /* simplify_views.c */
 Node *rule_view(Simplifier *, Node *);
+Node *concat_of_parts(Simplifier *, Node *sum);
 Node *rule_sum(Simplifier *, Node *);
 Node *rule_window_sum(Simplifier *, Node *);
 Node *rule_window_max(Simplifier *, Node *);

@@ -186,10 +186,31 @@ static Node *rule_slice(Simplifier *s, Node *n)
     return NULL;
 }
 
+/* the value that the inputs are slices of, one behind the other */
+static Node *concat_of_slices(const Node *n)
+{
+    int axis = (int)n->ints[0], r = n->shape.rank;
+    Node *x = n->in[0]->op == OP_SLICE ? n->in[0]->in[0] : NULL;
+    if (!x || !shape_equal(&x->shape, &n->shape))
+        return NULL;
+    int64_t at = 0;
+    for (int k = 0; k < n->inputs; at += n->in[k++]->shape.extent[axis]) {
+        const Node *part = n->in[k];
+        if (part->op != OP_SLICE || part->in[0] != x)
+            return NULL;
+        for (int i = 0; i < r; i++)
+            if (part->ints[i] != (i == axis ? at : 0) || (part->ints[2 * r + i] != 1 && part->shape.extent[i] > 1))
+                return NULL;
+    }
+    return x;
+}
+
 static Node *rule_concat(Simplifier *s, Node *n)
 {
     int axis = (int)n->ints[0], count = 0;
     Node **in = NULL;
+    if (concat_of_slices(n))
+        return concat_of_slices(n);
     double value, first = 0;
     bool equal = node_is_constant(n->in[0], &first);
     for (int k = 0; k < n->inputs; k++) {
@@ -224,6 +245,68 @@ static Node *rule_pad(Simplifier *s, Node *n)
         after[i] = a->ints[r + i] + n->ints[r + i];
     }
     return simplify_node(s, graph_pad(s->target, a->in[0], before, after, n->data[0]));
+}
+
+/* ---- sums of parts in zeros */
+
+enum { MOST_PARTS = 64 };
+
+/* the terms of a sum; -1: too many */
+static int terms_of(const Simplifier *s, Node *n, bool top, Node **terms, int count)
+{
+    if (n->op != OP_ADD || (!top && node_uses(s, n) > 1)) {
+        if (count == MOST_PARTS)
+            return -1;
+        terms[count] = n;
+        return count + 1;
+    }
+    for (int k = 0; k < 2 && count >= 0; k++)
+        count = terms_of(s, n->in[k], false, terms, count);
+    return count;
+}
+
+/* the axis that a part is cut from, in one piece; -1: it is cut from none, or from several */
+static int axis_of_part(const Node *n)
+{
+    int axis = -1, r = n->shape.rank;
+    for (int i = 0; i < r; i++) {
+        if (n->ints[r + i] != 1 && n->in[0]->shape.extent[i] > 1)
+            return -1;
+        if (n->in[0]->shape.extent[i] == n->shape.extent[i])
+            continue;
+        if (axis >= 0)
+            return -1;
+        axis = i;
+    }
+    return axis;
+}
+
+/* Slices of one value each have a gradient, in zeros; where they cover it, their sum is what lies one behind the other. */
+Node *concat_of_parts(Simplifier *s, Node *n)
+{
+    Node *part[MOST_PARTS];
+    if (n->in[0]->op != OP_UNSLICE && n->in[1]->op != OP_UNSLICE)
+        return NULL;
+    int count = terms_of(s, n, true, part, 0), axis = -1;
+    for (int k = 0; k < count; k++) {
+        int own = part[k]->op == OP_UNSLICE && part[k]->sharded == n->sharded ? axis_of_part(part[k]) : -1;
+        if (own < 0 || (k > 0 && own != axis))
+            return NULL;
+        axis = own;
+        for (int j = k; j > 0 && part[j - 1]->ints[axis] > part[j]->ints[axis]; j--) {
+            Node *moved = part[j];
+            part[j] = part[j - 1];
+            part[j - 1] = moved;
+        }
+    }
+    int64_t at = 0;
+    for (int k = 0; k < count; k++) {
+        if (part[k]->ints[axis] != at)
+            return NULL;
+        at += part[k]->in[0]->shape.extent[axis];
+        part[k] = part[k]->in[0];
+    }
+    return count > 1 && at == n->shape.extent[axis] ? simplify_node(s, graph_concat(s->target, part, count, axis)) : NULL;
 }
 
 /* every axis whole and forwards */

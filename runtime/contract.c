@@ -41,3 +41,8 @@ void mgpu_contract_team(const mgpu_contraction *table, void *const *argument, co
 {
     mgpu_contract_choice(0)->run(table, argument, part, true);
 }
+
+void mgpu_attend(const mgpu_attention *table, void *const *argument, const mgpu_part *part)
+{
+    mgpu_contract_choice(0)->attend(table, argument, part);
+}

@@ -12,7 +12,7 @@
 enum { MGPU_ROWS_1 = 10, MGPU_ROWS_2 = 6, MGPU_ROWS_3 = 4, MGPU_ROWS_4 = 0, MGPU_ROWS_BESIDE = 8 };
 #include "runtime/contract_product.h"
 
-const mgpu_contract_variant mgpu_contract_avx2 = {"avx2", mgpu_contract_typed};
+const mgpu_contract_variant mgpu_contract_avx2 = {"avx2", mgpu_contract_typed, mgpu_attend_typed};
 #else
 const mgpu_contract_variant mgpu_contract_avx2 = {.name = "avx2"};
 #endif

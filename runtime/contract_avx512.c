@@ -13,7 +13,7 @@
 enum { MGPU_ROWS_1 = 24, MGPU_ROWS_2 = 14, MGPU_ROWS_3 = 8, MGPU_ROWS_4 = 6, MGPU_ROWS_BESIDE = 12 };
 #include "runtime/contract_product.h"
 
-const mgpu_contract_variant mgpu_contract_avx512 = {"avx512", mgpu_contract_typed};
+const mgpu_contract_variant mgpu_contract_avx512 = {"avx512", mgpu_contract_typed, mgpu_attend_typed};
 #else
 const mgpu_contract_variant mgpu_contract_avx512 = {.name = "avx512"};
 #endif

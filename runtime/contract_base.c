@@ -9,4 +9,4 @@
 enum { MGPU_ROWS_1 = 6, MGPU_ROWS_2 = 4, MGPU_ROWS_3 = 0, MGPU_ROWS_4 = 0, MGPU_ROWS_BESIDE = 6 };
 #include "runtime/contract_product.h"
 
-const mgpu_contract_variant mgpu_contract_base = {"base", mgpu_contract_typed};
+const mgpu_contract_variant mgpu_contract_base = {"base", mgpu_contract_typed, mgpu_attend_typed};

@@ -12,8 +12,10 @@
  * Products that are a batch of vectors (depthwise convolutions) have the batch as N; A has vectors, too, then.
  *
  * The order of additions: blocks of K in ascending order, in a block one sum per element in ascending order of K. */
+#include <math.h>
 #include <string.h>
 
+#include "runtime/mgpu_attention.h"
 #include "runtime/mgpu_gemm.h"
 #if MGPU_VECTOR_BYTES >= 32
 #include <immintrin.h>
@@ -522,4 +524,9 @@ MGPU_NOINLINE void mgpu_contract_typed(const mgpu_contraction *table, void *cons
     }
     (table->type == MGPU_F64 ? mgpu_multiply_phases_f64 : mgpu_multiply_phases_f32)(
         table, argument[table->swapped], argument[!table->swapped], argument[2], argument[3], &own);
+}
+
+static void mgpu_attend_typed(const mgpu_attention *table, void *const *argument, const mgpu_part *part)
+{
+    (table->type == MGPU_F64 ? mgpu_attend_samples_f64 : mgpu_attend_samples_f32)(table, argument, part);
 }

@@ -429,6 +429,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, con
     }
 }
 
+#include "runtime/attention_real.h"
+
 #undef VECTOR
 #undef HALF
 #undef LANES

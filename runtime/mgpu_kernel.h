@@ -10,6 +10,7 @@
 #endif
 #include "mgpu_math.h"
 #include "mgpu_random.h"
+#include "mgpu_attention.h"
 #include "mgpu_gemm.h"
 
 /* a kernel with so little work that it is compiled for size */

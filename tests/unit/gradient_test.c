@@ -91,6 +91,14 @@ static const Case CASES[] = {
     {OP_CONVOLVE, "3 d", 2, {S(3, 4, 2, 1), S(2, 1, 2, 3, 1)}, INTS(3, 1, 2, 1, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1)},
     {OP_CONVOLVE, "no channels", 2, {S(4, 0), S(2, 0, 2)}, INTS(1, 1, 0, 0, 1, 1, 1)},
     {OP_CONVOLVE, "no outputs", 2, {S(4, 2), S(0, 2, 2)}, INTS(1, 1, 0, 0, 1, 1, 1)},
+    /* causal, window */
+    {OP_ATTENTION, "every key", 3, {S(3, 2, 4), S(5, 2, 4), S(5, 2, 3)}, .number = 0.7, INTS(0, 0)},
+    {OP_ATTENTION, "causal", 3, {S(4, 2, 3), S(4, 2, 3), S(4, 2, 3)}, .number = 0.5, INTS(1, 0)},
+    {OP_ATTENTION, "causal, more keys", 3, {S(3, 1, 2), S(5, 1, 2), S(5, 1, 4)}, .number = 1, INTS(1, 0)},
+    {OP_ATTENTION, "a window", 3, {S(5, 2, 2), S(5, 1, 2), S(5, 1, 2)}, .number = -1, INTS(1, 2)},
+    {OP_ATTENTION, "a window, not causal", 3, {S(5, 1, 2), S(4, 1, 2), S(4, 1, 1)}, .number = 1, INTS(0, 3)},
+    {OP_ATTENTION, "shared keys", 3, {S(3, 4, 2), S(3, 2, 2), S(3, 2, 2)}, .number = 1, INTS(1, 0)},
+    {OP_ATTENTION, "one of each", 3, {S(1, 1, 1), S(1, 1, 1), S(1, 1, 1)}, .number = 1, INTS(1, 1)},
     /* windows: size, stride, before, after */
 #define WINDOWS(op)                                                                                                       \
     {op, "1 d", 1, {S(7)}, INTS(3, 2, 0, 0)}, {op, "padding", 1, {S(5, 2)}, INTS(3, 1, 2, 1, 1, 0, 1, 0)},               \
@@ -204,6 +212,8 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     case OP_EINSUM:
         v[0] = c->over ? select_alive(g, v[0]) : v[0];
         return graph_einsum(g, c->text, v, c->inputs, c->over);
+    case OP_ATTENTION:
+        return graph_attention(g, v[0], v[1], v[2], c->ints[0], c->ints[1], c->number);
     case OP_PAD:
         return graph_pad(g, v[0], c->ints, c->ints + c->int_count / 2, c->number);
     case OP_GATHER:

@@ -1,0 +1,349 @@
+/* attention_real.h: mgpu_attention.h for one element type: blocks of queries through the product in registers. Included by
+ * contract_real.h behind what it defines.
+ *
+ * Rows of a block and keys are cut to what is seen: a product of scores begins at the first row that sees its keys, one
+ * over keys ends at the last key that its rows see. */
+typedef struct MGPU_NAME(attend) { /* a head of a sample */
+    const mgpu_attention *table;
+    mgpu_attention_room room;
+    MGPU_REAL *work;
+    const void *q, *k, *v, *g;
+    void *y, *dq, *dk, *dv;
+    int64_t at_q, at_k, at_v, at_g, at_y, at_dq, at_dk, at_dv; /* elements of the head's first ones in them */
+    int64_t begin, rows;          /* queries of the block */
+    int64_t low, high;            /* keys that it sees: from a whole vector on */
+    /* tables of offsets: rows of A and of C, terms */
+    int64_t own[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], up[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], one[MGPU_BLOCK_TERMS];
+} MGPU_NAME(attend);
+
+typedef __typeof__((VECTOR){0} < (VECTOR){0}) MGPU_NAME(whole); /* of as many bits; what comparisons give */
+
+MGPU_INLINE VECTOR MGPU_NAME(choose)(MGPU_NAME(whole) which, VECTOR yes, VECTOR no)
+{
+    return (VECTOR)((which & (MGPU_NAME(whole))yes) | (~which & (MGPU_NAME(whole))no));
+}
+
+/* one vector of exponentials; x <= 0 */
+MGPU_INLINE VECTOR MGPU_NAME(exp_below)(VECTOR x)
+{
+    typedef MGPU_NAME(whole) WHOLE;
+    static const double inverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+                                     1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
+    const bool narrow = sizeof(MGPU_REAL) == 4;
+    const MGPU_REAL least = narrow ? (MGPU_REAL)-86.0 : (MGPU_REAL)-700.0;        /* what is left of it is nothing next to 1 */
+    const MGPU_REAL magic = narrow ? (MGPU_REAL)12582912.0 : (MGPU_REAL)6755399441055744.0; /* whole numbers in the last bits */
+    const MGPU_REAL high = narrow ? (MGPU_REAL)0.693359375 : (MGPU_REAL)6.93147180369123816490e-01;
+    const MGPU_REAL low = narrow ? (MGPU_REAL)-2.12194440e-4 : (MGPU_REAL)1.90821492927058770002e-10;
+    x = MGPU_NAME(choose)(x > least, x, SPLAT(least));
+    VECTOR whole = x * (MGPU_REAL)1.4426950408889634 + magic, k = whole - magic;
+    VECTOR r = (x - k * high) - k * low, p = SPLAT((MGPU_REAL)inverse[narrow ? 7 : 13]);
+    _Pragma("GCC unroll 14") for (int i = (narrow ? 7 : 13) - 1; i >= 0; i--)
+        p = p * r + (MGPU_REAL)inverse[i];
+    return (VECTOR)((WHOLE)p + ((WHOLE)whole << (narrow ? 23 : 52)));
+}
+
+#if MGPU_VECTOR_BYTES == 64
+MGPU_INLINE MGPU_REAL MGPU_NAME(sum_of)(VECTOR v)
+{
+    return sizeof(MGPU_REAL) == 4 ? (MGPU_REAL)_mm512_reduce_add_ps((__m512)v) : (MGPU_REAL)_mm512_reduce_add_pd((__m512d)v);
+}
+MGPU_INLINE VECTOR MGPU_NAME(larger)(VECTOR a, VECTOR b)
+{
+    return sizeof(MGPU_REAL) == 4 ? (VECTOR)_mm512_max_ps((__m512)a, (__m512)b) : (VECTOR)_mm512_max_pd((__m512d)a, (__m512d)b);
+}
+MGPU_INLINE MGPU_REAL MGPU_NAME(largest)(VECTOR v)
+{
+    return sizeof(MGPU_REAL) == 4 ? (MGPU_REAL)_mm512_reduce_max_ps((__m512)v) : (MGPU_REAL)_mm512_reduce_max_pd((__m512d)v);
+}
+#else
+MGPU_INLINE MGPU_REAL MGPU_NAME(sum_of)(VECTOR v)
+{
+    MGPU_REAL sum = 0;
+    for (int64_t i = 0; i < LANES; i++)
+        sum += v[i];
+    return sum;
+}
+MGPU_INLINE VECTOR MGPU_NAME(larger)(VECTOR a, VECTOR b) { return MGPU_NAME(choose)(a > b, a, b); }
+MGPU_INLINE MGPU_REAL MGPU_NAME(largest)(VECTOR v)
+{
+    MGPU_REAL most = v[0];
+    for (int64_t i = 1; i < LANES; i++)
+        most = v[i] > most ? v[i] : most;
+    return most;
+}
+#endif
+
+/* row[low .. high) = softmax(scale row), 0 around it from `from` to `to`; both of these begin a vector */
+MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t from, int64_t low, int64_t high, int64_t to)
+{
+    int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
+    if (scale == 0) {
+        MGPU_NAME(clear)(row + begin, end - begin);
+        scale = 1;
+    }
+    MGPU_REAL unseen = scale > 0 ? -(MGPU_REAL)INFINITY : (MGPU_REAL)INFINITY;
+    for (int64_t j = begin; j < low; j++)
+        row[j] = unseen;
+    for (int64_t j = high; j < end; j++)
+        row[j] = unseen;
+    VECTOR top = SPLAT(-(MGPU_REAL)INFINITY), total = {0};
+    for (int64_t j = begin; j < end; j += LANES)
+        top = MGPU_NAME(larger)(LOAD(row + j) * scale, top);
+    MGPU_REAL most = MGPU_NAME(largest)(top);
+    for (int64_t j = begin; j < end; j += LANES) {
+        VECTOR x = LOAD(row + j) * scale - most, p = MGPU_NAME(exp_below)(x);
+        p = MGPU_NAME(choose)(x == x, p, x); /* what is no number stays none */
+        total += p;
+        STORE(row + j) = p;
+    }
+    MGPU_REAL share = 1 / MGPU_NAME(sum_of)(total);
+    for (int64_t j = begin; j < end; j += LANES)
+        STORE(row + j) = LOAD(row + j) * share;
+    MGPU_NAME(clear)(row + from, low - from);
+    MGPU_NAME(clear)(row + high, to - high);
+}
+
+/* ds = scale p (dp - sum p dp), over dp */
+MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, MGPU_REAL scale, int64_t from, int64_t low,
+                                            int64_t high, int64_t to)
+{
+    int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
+    MGPU_NAME(clear)(dp + from, low - from);
+    MGPU_NAME(clear)(dp + high, to - high);
+    VECTOR total = {0};
+    for (int64_t j = begin; j < end; j += LANES)
+        total += LOAD(p + j) * LOAD(dp + j);
+    MGPU_REAL mean = MGPU_NAME(sum_of)(total);
+    for (int64_t j = begin; j < end; j += LANES)
+        STORE(dp + j) = LOAD(p + j) * scale * (LOAD(dp + j) - mean);
+}
+
+/* ---- products: C [m, some vectors] = or += A [m, terms] B; row and row_c: offsets of A's and C's rows, row with as many
+ * more as a tile may be too high */
+MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t columns, int64_t terms, const MGPU_REAL *a,
+                                         const int64_t *row, const int64_t *term, const MGPU_REAL *b, int64_t next,
+                                         MGPU_REAL *c, const int64_t *row_c, bool add)
+{
+    static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4};
+    int64_t tiles = mgpu_quotient_up(m, most[vectors - 1]), rows;
+    for (int64_t i = 0; i < m; i += rows, tiles--) {
+        rows = mgpu_quotient_up(m - i, tiles);
+        MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[vectors - 1][rows - 1];
+        while (*tile == NULL)
+            tile++;
+        (*tile)(terms, a, row + i, term, b, LANES, next, c, row_c + i, rows, columns, add);
+    }
+}
+
+/* first key that query i sees, and one beyond the last; of what the block holds */
+MGPU_INLINE int64_t MGPU_NAME(first_seen)(const MGPU_NAME(attend) *w, int64_t i)
+{
+    const mgpu_attention *t = w->table;
+    return t->window > 0 ? mgpu_most(0, i + t->keys - t->queries - t->window + 1) : 0;
+}
+
+MGPU_INLINE int64_t MGPU_NAME(end_seen)(const MGPU_NAME(attend) *w, int64_t i)
+{
+    const mgpu_attention *t = w->table;
+    return t->causal ? mgpu_least(t->keys, i + t->keys - t->queries + 1) : t->keys;
+}
+
+/* C [rows, keys low .. high) = A [rows, terms] times keys or values with keys along vectors */
+MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) *w, const MGPU_REAL *a, const int64_t *row,
+                                            const MGPU_REAL *packed, int64_t terms, MGPU_REAL *c)
+{
+    const mgpu_attention *t = w->table;
+    int64_t next = terms * LANES, vectors = mgpu_quotient_up(w->high - w->low, LANES), some, row_c[MGPU_ATTENTION_ROWS];
+    for (int64_t i = 0; i < w->rows; i++)
+        row_c[i] = i * w->room.pitch;
+    for (int64_t v = 0; v < vectors; v += some) {
+        int64_t key = w->low + v * LANES, first = 0;
+        some = MGPU_NAME(tile_vectors)(vectors - v, w->rows);
+        if (t->causal) /* the first row that sees one of these keys */
+            first = mgpu_least(w->rows, mgpu_most(0, key - (t->keys - t->queries) - w->begin));
+        for (int64_t done = 0, block; done < terms; done += block) {
+            block = mgpu_least(terms - done, MGPU_BLOCK_TERMS);
+            MGPU_NAME(attend_tiles)(w->rows - first, some, LANES, block, a + done, row + first, w->one,
+                                    packed + key / LANES * next + done * LANES, next, c + v * LANES, row_c + first, done > 0);
+        }
+    }
+}
+
+/* C [rows, columns] = P [rows, keys] times keys or values as they lie; pitch: of C */
+MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MGPU_REAL *p, const MGPU_REAL *packed,
+                                            int64_t columns, MGPU_REAL *c, int64_t pitch)
+{
+    int64_t next = w->table->keys * LANES, vectors = mgpu_quotient_up(columns, LANES), rows, some;
+    int64_t row[MGPU_ROWS_1 + MGPU_ROWS_2], row_c[MGPU_ROWS_1], tiles = mgpu_quotient_up(w->rows, MGPU_ROWS_2);
+    for (int64_t i = 0; i < w->rows; i += rows, tiles--) {
+        rows = mgpu_quotient_up(w->rows - i, tiles);
+        int64_t low = MGPU_NAME(first_seen)(w, w->begin + i) / LANES * LANES, high = MGPU_NAME(end_seen)(w, w->begin + i + rows - 1);
+        for (int64_t r = 0; r < MGPU_ROWS_1 + MGPU_ROWS_2; r++)
+            row[r] = mgpu_least(r, rows - 1) * w->room.pitch;
+        for (int64_t r = 0; r < rows; r++)
+            row_c[r] = r * pitch;
+        for (int64_t v = 0; v < vectors; v += some) {
+            some = MGPU_NAME(tile_vectors)(vectors - v, rows);
+            for (int64_t key = low, block; key < high; key += block) {
+                block = mgpu_least(high - key, MGPU_BLOCK_TERMS);
+                MGPU_NAME(attend_tiles)(rows, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), block,
+                                        p + i * w->room.pitch + (key - w->low), row, w->one,
+                                        packed + v * next + key * LANES, next, c + i * pitch + v * LANES, row_c, key > low);
+            }
+        }
+    }
+}
+
+/* C [keys, columns] += P' [keys, rows] times the block's queries, packed */
+MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) *w, const MGPU_REAL *p, const MGPU_REAL *packed,
+                                          int64_t columns, MGPU_REAL *c, int64_t pitch)
+{
+    const mgpu_attention *t = w->table;
+    int64_t next = w->rows * LANES, vectors = mgpu_quotient_up(columns, LANES), keys, some;
+    int64_t row_c[MGPU_ROWS_1], term[MGPU_ATTENTION_ROWS];
+    for (int64_t i = 0; i < w->rows; i++)
+        term[i] = i * w->room.pitch;
+    for (int64_t r = 0; r < MGPU_ROWS_1; r++)
+        row_c[r] = r * pitch;
+    int64_t tiles = mgpu_quotient_up(w->high - w->low, MGPU_ROWS_2);
+    for (int64_t key = w->low; key < w->high; key += keys, tiles--) {
+        keys = mgpu_quotient_up(w->high - key, tiles);
+        int64_t first = t->causal ? mgpu_least(w->rows, mgpu_most(0, key - (t->keys - t->queries) - w->begin)) : 0;
+        for (int64_t v = 0; v < vectors && first < w->rows; v += some) {
+            some = MGPU_NAME(tile_vectors)(vectors - v, keys);
+            MGPU_NAME(attend_tiles)(keys, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), w->rows - first,
+                                    p + (key - w->low), w->up, term + first, packed + v * next + first * LANES, next,
+                                    c + key * pitch + v * LANES, row_c, true);
+        }
+    }
+}
+
+/* ---- operands and results */
+MGPU_INLINE void MGPU_NAME(attend_pack)(MGPU_REAL *to, const void *from, int64_t first, bool bf16, int64_t row, int64_t rows,
+                                        int64_t columns, bool rows_along)
+{
+    mgpu_index index[2] = {{.count = 1}, {.count = 1}};
+    mgpu_index_add(&index[0], rows, row, -1, 0);
+    mgpu_index_add(&index[1], columns, 1, -1, 0);
+    const mgpu_index *across = &index[!rows_along], *down = &index[rows_along];
+    MGPU_NAME(pack)(to, down->count, from, first, bf16, across, 0, across->count, down, 0, down->count);
+}
+
+/* the rows of A for a block of queries: in place, or widened; sets w->own */
+MGPU_INLINE const MGPU_REAL *MGPU_NAME(attend_rows)(MGPU_NAME(attend) *w, const void *from, int64_t first,
+                                                    const mgpu_attention_operand *o, int64_t columns, MGPU_REAL *copy)
+{
+    first += w->begin * o->row;
+    for (int64_t i = 0; i < w->rows + MGPU_ROWS_1; i++)
+        w->own[i] = mgpu_least(i, w->rows - 1) * (o->bf16 ? columns : o->row);
+    if (!o->bf16)
+        return (const MGPU_REAL *)from + first;
+    for (int64_t i = 0; i < w->rows; i++)
+        MGPU_NAME(copy_bf16)(copy + i * columns, (const mgpu_bf16 *)from + first + i * o->row, columns);
+    return copy;
+}
+
+MGPU_INLINE void MGPU_NAME(attend_put)(void *to, int64_t first, const mgpu_attention_operand *o, int64_t begin, int64_t rows,
+                                       int64_t columns, const MGPU_REAL *from, int64_t pitch)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < columns; c += LANES)
+            MGPU_NAME(put_part)(to, first + (begin + i) * o->row + c, o->bf16, mgpu_least(LANES, columns - c),
+                                LOAD(from + i * pitch + c));
+}
+
+/* ---- a block of queries of a head: p; then y, or dq and the block's part of dk and dv */
+MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
+{
+    const mgpu_attention *t = w->table;
+    const mgpu_attention_room *room = &w->room;
+    MGPU_REAL *work = w->work, *p = work + room->p, *dp = work + room->dp, *result = work + room->result;
+    int64_t d = mgpu_round_up(t->d, LANES), e = mgpu_round_up(t->e, LANES), last = w->begin + w->rows - 1;
+    w->low = MGPU_NAME(first_seen)(w, w->begin) / LANES * LANES;
+    w->high = MGPU_NAME(end_seen)(w, last);
+    int64_t to = mgpu_round_up(w->high - w->low, LANES);
+    const MGPU_REAL *q = MGPU_NAME(attend_rows)(w, w->q, w->at_q, &t->q, t->d, work + room->q_copy);
+    MGPU_NAME(attend_scores)(w, q, w->own, work + room->k_t, t->d, p);
+    for (int64_t i = 0; i < w->rows; i++)
+        MGPU_NAME(softmax_row)(p + i * room->pitch, (MGPU_REAL)t->scale, 0, MGPU_NAME(first_seen)(w, w->begin + i) - w->low,
+                               MGPU_NAME(end_seen)(w, w->begin + i) - w->low, to);
+    if (!t->backward) {
+        MGPU_NAME(attend_values)(w, p, work + room->v_n, t->e, result, e);
+        MGPU_NAME(attend_put)(w->y, w->at_y, &t->y, w->begin, w->rows, t->e, result, e);
+        return;
+    }
+    if (t->dv.argument >= 0) {
+        MGPU_NAME(attend_pack)(work + room->g_n, w->g, w->at_g + w->begin * t->g.row, t->g.bf16, t->g.row, w->rows, t->e, false);
+        MGPU_NAME(attend_keys)(w, p, work + room->g_n, t->e, work + room->dv, e);
+    }
+    if (t->dq.argument < 0 && t->dk.argument < 0)
+        return;
+    const MGPU_REAL *g = MGPU_NAME(attend_rows)(w, w->g, w->at_g, &t->g, t->e, work + room->g_copy);
+    MGPU_NAME(attend_scores)(w, g, w->own, work + room->v_t, t->e, dp);
+    for (int64_t i = 0; i < w->rows; i++)
+        MGPU_NAME(softmax_slope)(p + i * room->pitch, dp + i * room->pitch, (MGPU_REAL)t->scale, 0,
+                                 MGPU_NAME(first_seen)(w, w->begin + i) - w->low, MGPU_NAME(end_seen)(w, w->begin + i) - w->low, to);
+    if (t->dq.argument >= 0) {
+        MGPU_NAME(attend_values)(w, dp, work + room->k_n, t->d, result, d);
+        MGPU_NAME(attend_put)(w->dq, w->at_dq, &t->dq, w->begin, w->rows, t->d, result, d);
+    }
+    if (t->dk.argument >= 0) {
+        MGPU_NAME(attend_pack)(work + room->q_n, w->q, w->at_q + w->begin * t->q.row, t->q.bf16, t->q.row, w->rows, t->d, false);
+        MGPU_NAME(attend_keys)(w, dp, work + room->q_n, t->d, work + room->dk, d);
+    }
+}
+
+/* all heads of q that share one of k and v */
+MGPU_NOINLINE void MGPU_NAME(attend_group)(MGPU_NAME(attend) *w, void *const *argument, int64_t sample, int64_t group)
+{
+    const mgpu_attention *t = w->table;
+    const mgpu_attention_room *room = &w->room;
+    int64_t d = mgpu_round_up(t->d, LANES), e = mgpu_round_up(t->e, LANES), heads = t->heads / t->groups;
+    w->at_k = t->k.first + sample * t->k.sample + group * t->k.head;
+    w->at_v = t->v.first + sample * t->v.sample + group * t->v.head;
+    MGPU_NAME(attend_pack)(w->work + room->k_t, argument[t->k.argument], w->at_k, t->k.bf16, t->k.row, t->keys, t->d, true);
+    if (!t->backward) {
+        MGPU_NAME(attend_pack)(w->work + room->v_n, argument[t->v.argument], w->at_v, t->v.bf16, t->v.row, t->keys, t->e, false);
+    } else {
+        MGPU_NAME(attend_pack)(w->work + room->k_n, argument[t->k.argument], w->at_k, t->k.bf16, t->k.row, t->keys, t->d, false);
+        MGPU_NAME(attend_pack)(w->work + room->v_t, argument[t->v.argument], w->at_v, t->v.bf16, t->v.row, t->keys, t->e, true);
+        MGPU_NAME(clear)(w->work + room->dk, t->keys * d);
+        MGPU_NAME(clear)(w->work + room->dv, t->keys * e);
+    }
+    for (int64_t h = group * heads; h < (group + 1) * heads; h++) {
+        w->at_q = t->q.first + sample * t->q.sample + h * t->q.head;
+        w->at_g = t->g.first + sample * t->g.sample + h * t->g.head;
+        w->at_y = t->y.first + sample * t->y.sample + h * t->y.head;
+        w->at_dq = t->dq.first + sample * t->dq.sample + h * t->dq.head;
+        for (w->begin = 0; w->begin < t->queries; w->begin += w->rows) {
+            w->rows = mgpu_least(t->rows, t->queries - w->begin);
+            MGPU_NAME(attend_block)(w);
+        }
+    }
+    w->at_dk = t->dk.first + sample * t->dk.sample + group * t->dk.head;
+    w->at_dv = t->dv.first + sample * t->dv.sample + group * t->dv.head;
+    if (t->backward && t->dk.argument >= 0)
+        MGPU_NAME(attend_put)(w->dk, w->at_dk, &t->dk, 0, t->keys, t->d, w->work + room->dk, d);
+    if (t->backward && t->dv.argument >= 0)
+        MGPU_NAME(attend_put)(w->dv, w->at_dv, &t->dv, 0, t->keys, t->e, w->work + room->dv, e);
+}
+
+MGPU_NOINLINE void MGPU_NAME(attend_samples)(const mgpu_attention *t, void *const *argument, const mgpu_part *part)
+{
+    MGPU_NAME(attend) w = {.table = t, .room = mgpu_attention_layout(t), .work = argument[t->workspace]};
+    w.q = argument[t->q.argument];
+    w.k = argument[t->k.argument];
+    w.v = argument[t->v.argument];
+    w.g = t->backward ? argument[t->g.argument] : NULL;
+    w.y = t->backward ? NULL : argument[t->y.argument];
+    w.dq = t->backward && t->dq.argument >= 0 ? argument[t->dq.argument] : NULL;
+    w.dk = t->backward && t->dk.argument >= 0 ? argument[t->dk.argument] : NULL;
+    w.dv = t->backward && t->dv.argument >= 0 ? argument[t->dv.argument] : NULL;
+    for (int64_t i = 0; i < MGPU_BLOCK_TERMS; i++)
+        w.one[i] = i;
+    for (int64_t i = 0; i < MGPU_ATTENTION_ROWS + MGPU_ROWS_1; i++)
+        w.up[i] = i;
+    for (int64_t sample = part->begin; sample < part->end; sample++)
+        for (int64_t group = 0; group < t->groups; group++)
+            MGPU_NAME(attend_group)(&w, argument, sample, group);
+}

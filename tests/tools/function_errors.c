@@ -1,0 +1,84 @@
+/* function_errors: the float functions of runtime/mgpu_math.h against those of double: over numbers of every size and
+ * sign, and at the ends. Prints a line per function: name, largest error in units in the last place, where; then a line
+ * per value at an end that is wrong. tests/vector.test compiles it with the flags of kernels, for several processors. */
+#include "runtime/mgpu_math.h"
+
+#include <stdio.h>
+
+enum { BLOCK = 64, STRIDE = 4099 };
+
+static double units(float got, double wanted)
+{
+    const double beyond = 3.4028234663852886e38 * (1 + 0x1p-25); /* rounds to infinity */
+    if (isnan(wanted) || isnan(got))
+        return isnan(wanted) && isnan(got) ? 0 : INFINITY;
+    if (fabs(wanted) >= beyond || isinf(got))
+        return fabs(wanted) >= beyond * (1 - 0x1p-22) && isinf(got) && (got < 0) == (wanted < 0) ? 0 : INFINITY;
+    int exponent;
+    frexp(wanted, &exponent);
+    return fabs((double)got - wanted) / ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
+}
+
+#define LARGEST_ERROR(name, most)                                                                                            \
+    static void name##_error(void)                                                                                        \
+    {                                                                                                                     \
+        double worst = 0;                                                                                                 \
+        float at = 0, x[BLOCK], y[BLOCK];                                                                                 \
+        for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {                          \
+            for (int i = 0; i < BLOCK; i++)                                                                               \
+                x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);                                             \
+            _Pragma("omp simd") for (int i = 0; i < BLOCK; i++)                                                           \
+                y[i] = mgpu_##name##f(x[i]);                                                                              \
+            for (int i = 0; i < BLOCK; i++)                                                                               \
+                if (!(fabsf(x[i]) > most) && units(y[i], name((double)x[i])) > worst) {                                   \
+                    worst = units(y[i], name((double)x[i]));                                                              \
+                    at = x[i];                                                                                            \
+                }                                                                                                         \
+        }                                                                                                                 \
+        printf("%s %.3f at %.9g\n", #name, worst, (double)at);                                                            \
+    }
+LARGEST_ERROR(exp, INFINITY)
+LARGEST_ERROR(log, INFINITY)
+LARGEST_ERROR(sin, 1e9f) /* beyond, floats are 64 apart */
+LARGEST_ERROR(cos, 1e9f)
+LARGEST_ERROR(tanh, INFINITY)
+LARGEST_ERROR(erf, INFINITY)
+
+static void at_end(const char *what, float got, float wanted)
+{
+    if (!(isnan(got) && isnan(wanted)) && (got != wanted || !signbit(got) != !signbit(wanted)))
+        printf("wrong: %s = %.9g, not %.9g\n", what, (double)got, (double)wanted);
+}
+
+int main(void)
+{
+    exp_error();
+    log_error();
+    sin_error();
+    cos_error();
+    tanh_error();
+    erf_error();
+    volatile float zero = 0, infinite = INFINITY, none = NAN;
+    at_end("exp(0)", mgpu_expf(zero), 1);
+    at_end("exp(-inf)", mgpu_expf(-infinite), 0);
+    at_end("exp(inf)", mgpu_expf(infinite), INFINITY);
+    at_end("exp(nan)", mgpu_expf(none), NAN);
+    at_end("log(0)", mgpu_logf(zero), -INFINITY);
+    at_end("log(inf)", mgpu_logf(infinite), INFINITY);
+    at_end("log(-inf)", mgpu_logf(-infinite), NAN);
+    at_end("tanh(-0)", mgpu_tanhf(-zero), -0.0f);
+    at_end("tanh(inf)", mgpu_tanhf(infinite), 1);
+    at_end("tanh(-inf)", mgpu_tanhf(-infinite), -1);
+    at_end("tanh(nan)", mgpu_tanhf(none), NAN);
+    at_end("erf(-0)", mgpu_erff(-zero), -0.0f);
+    at_end("erf(inf)", mgpu_erff(infinite), 1);
+    at_end("erf(-inf)", mgpu_erff(-infinite), -1);
+    at_end("erf(nan)", mgpu_erff(none), NAN);
+    for (float x = 3; x < 12; x += 0x1p-12f) { /* bounded, also where they end in polynomials */
+        if (mgpu_erff(x) > 1)
+            at_end("erf of a large number", mgpu_erff(x), 1);
+        if (mgpu_tanhf(x) > 1)
+            at_end("tanh of a large number", mgpu_tanhf(x), 1);
+    }
+    return 0;
+}
