@@ -162,7 +162,7 @@ struct Schedule {
 /* simplify.c       fold, share, drop; composites become better graphs only in differentiate */
 Graph *simplify(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
-bool composite_known(const char *layer);                     /* the elaborator asks which library layers to keep whole */
+bool composite_known(const char *layer, bool training);      /* the elaborator asks which library layers to keep whole */
 Graph *inline_bodies(Graph *);                               /* every composite by its library body */
 /* differentiate.c  ROLE_LOSS -> ROLE_GRADIENT per trained variable, and ROLE_REPORT loss; composites are expanded */
 Graph *differentiate(Graph *train);

@@ -425,16 +425,17 @@ static bool attention_forward(Graph *g, Node *composite, Node **inputs, Node **r
 /* ---- the table */
 
 static const struct Composite {
-    const char *layer; /* gradient NULL: those of the nodes that forward makes */
+    const char *layer;
+    bool training;     /* in training only */
     bool (*forward)(Graph *, Node *composite, Node **inputs, Node **results);
     bool (*gradient)(Graph *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
-                     Node **input_gradients);
+                     Node **input_gradients); /* NULL: those of the nodes that forward makes */
 } COMPOSITES[] = {
-    {"batchnorm", batchnorm_forward, batchnorm_gradient},
-    {"layernorm", layernorm_forward, layernorm_gradient},
-    {"rmsnorm", rmsnorm_forward, rmsnorm_gradient},
-    {"softmax", softmax_forward, softmax_gradient},
-    {"attention", attention_forward, NULL},
+    {"batchnorm", true, batchnorm_forward, batchnorm_gradient},
+    {"layernorm", false, layernorm_forward, layernorm_gradient},
+    {"rmsnorm", false, rmsnorm_forward, rmsnorm_gradient},
+    {"softmax", false, softmax_forward, softmax_gradient},
+    {"attention", false, attention_forward, NULL},
 };
 
 static const struct Composite *find_composite(const char *layer)
@@ -445,7 +446,11 @@ static const struct Composite *find_composite(const char *layer)
     return NULL;
 }
 
-bool composite_known(const char *layer) { return find_composite(layer) != NULL; }
+bool composite_known(const char *layer, bool training)
+{
+    const struct Composite *row = find_composite(layer);
+    return row && (training || !row->training);
+}
 
 bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **results)
 {

@@ -287,7 +287,8 @@ static double composite_number(const Value *v)
 
 static bool is_composite(const Elaborator *e, const Layer *layer)
 {
-    return layer->tree->source->library && e->in_model && e->training_pass && e->frame->training && e->graph == e->top && composite_known(layer->name);
+    return layer->tree->source->library && e->in_model && e->graph == e->top &&
+           composite_known(layer->name, e->training_pass && e->frame->training);
 }
 
 static Value *run_composite(Elaborator *e, const Binding *b, const Tree *block)
