@@ -23,7 +23,7 @@ MGPU_INLINE VECTOR MGPU_NAME(choose)(MGPU_NAME(whole) which, VECTOR yes, VECTOR 
     return (VECTOR)((which & (MGPU_NAME(whole))yes) | (~which & (MGPU_NAME(whole))no));
 }
 
-/* one vector of exponentials; x <= 0 */
+/* one vector of exponentials; x <= 0, or no number, which it stays */
 MGPU_INLINE VECTOR MGPU_NAME(exp_below)(VECTOR x)
 {
     typedef MGPU_NAME(whole) WHOLE;
@@ -34,12 +34,13 @@ MGPU_INLINE VECTOR MGPU_NAME(exp_below)(VECTOR x)
     const MGPU_REAL magic = narrow ? (MGPU_REAL)12582912.0 : (MGPU_REAL)6755399441055744.0; /* whole numbers in the last bits */
     const MGPU_REAL high = narrow ? (MGPU_REAL)0.693359375 : (MGPU_REAL)6.93147180369123816490e-01;
     const MGPU_REAL low = narrow ? (MGPU_REAL)-2.12194440e-4 : (MGPU_REAL)1.90821492927058770002e-10;
-    x = MGPU_NAME(choose)(x > least, x, SPLAT(least));
+    x = MGPU_NAME(choose)(x < least, SPLAT(least), x);
     VECTOR whole = x * (MGPU_REAL)1.4426950408889634 + magic, k = whole - magic;
     VECTOR r = (x - k * high) - k * low, p = SPLAT((MGPU_REAL)inverse[narrow ? 7 : 13]);
     _Pragma("GCC unroll 14") for (int i = (narrow ? 7 : 13) - 1; i >= 0; i--)
         p = p * r + (MGPU_REAL)inverse[i];
-    return (VECTOR)((WHOLE)p + ((WHOLE)whole << (narrow ? 23 : 52)));
+    VECTOR y = (VECTOR)((WHOLE)p + ((WHOLE)whole << (narrow ? 23 : 52)));
+    return MGPU_NAME(choose)(x == x, y, x);
 }
 
 #if MGPU_VECTOR_BYTES == 64
@@ -73,6 +74,23 @@ MGPU_INLINE MGPU_REAL MGPU_NAME(largest)(VECTOR v)
 }
 #endif
 
+/* all bits of the elements [low, high) of the vector that begins at j, no others */
+MGPU_INLINE MGPU_NAME(whole) MGPU_NAME(within)(int64_t j, int64_t low, int64_t high)
+{
+    static const MGPU_REAL number[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    VECTOR place = LOAD(number) + (MGPU_REAL)j;
+    return (place >= (MGPU_REAL)low) & (place < (MGPU_REAL)high);
+}
+
+/* the elements of row[begin .. end), whole vectors, that are not in [low, high), which touches each of the two ends */
+MGPU_INLINE void MGPU_NAME(fill_edges)(MGPU_REAL *row, int64_t begin, int64_t low, int64_t high, int64_t end, MGPU_REAL value)
+{
+    if (begin < low)
+        STORE(row + begin) = MGPU_NAME(choose)(MGPU_NAME(within)(begin, low, high), LOAD(row + begin), SPLAT(value));
+    if (high < end)
+        STORE(row + end - LANES) = MGPU_NAME(choose)(MGPU_NAME(within)(end - LANES, low, high), LOAD(row + end - LANES), SPLAT(value));
+}
+
 /* row[low .. high) = softmax(scale row), 0 around it from `from` to `to`; both of these begin a vector */
 MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t from, int64_t low, int64_t high, int64_t to)
 {
@@ -81,41 +99,42 @@ MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64
         MGPU_NAME(clear)(row + begin, end - begin);
         scale = 1;
     }
-    MGPU_REAL unseen = scale > 0 ? -(MGPU_REAL)INFINITY : (MGPU_REAL)INFINITY;
-    for (int64_t j = begin; j < low; j++)
-        row[j] = unseen;
-    for (int64_t j = high; j < end; j++)
-        row[j] = unseen;
+    MGPU_NAME(fill_edges)(row, begin, low, high, end, scale > 0 ? -(MGPU_REAL)INFINITY : (MGPU_REAL)INFINITY);
     VECTOR top = SPLAT(-(MGPU_REAL)INFINITY), total = {0};
     for (int64_t j = begin; j < end; j += LANES)
         top = MGPU_NAME(larger)(LOAD(row + j) * scale, top);
     MGPU_REAL most = MGPU_NAME(largest)(top);
     for (int64_t j = begin; j < end; j += LANES) {
-        VECTOR x = LOAD(row + j) * scale - most, p = MGPU_NAME(exp_below)(x);
-        p = MGPU_NAME(choose)(x == x, p, x); /* what is no number stays none */
+        VECTOR p = MGPU_NAME(exp_below)(LOAD(row + j) * scale - most);
         total += p;
         STORE(row + j) = p;
     }
     MGPU_REAL share = 1 / MGPU_NAME(sum_of)(total);
     for (int64_t j = begin; j < end; j += LANES)
         STORE(row + j) = LOAD(row + j) * share;
-    MGPU_NAME(clear)(row + from, low - from);
-    MGPU_NAME(clear)(row + high, to - high);
+    MGPU_NAME(fill_edges)(row, begin, low, high, end, 0);
+    for (int64_t j = from; j < begin; j += LANES)
+        STORE(row + j) = (VECTOR){0};
+    for (int64_t j = end; j < to; j += LANES)
+        STORE(row + j) = (VECTOR){0};
 }
 
-/* ds = scale p (dp - sum p dp), over dp */
+/* dp = ds = scale p (dp - sum p dp), where p is not 0 */
 MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, MGPU_REAL scale, int64_t from, int64_t low,
                                             int64_t high, int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
-    MGPU_NAME(clear)(dp + from, low - from);
-    MGPU_NAME(clear)(dp + high, to - high);
+    MGPU_NAME(fill_edges)(dp, begin, low, high, end, 0);
     VECTOR total = {0};
     for (int64_t j = begin; j < end; j += LANES)
         total += LOAD(p + j) * LOAD(dp + j);
     MGPU_REAL mean = MGPU_NAME(sum_of)(total);
     for (int64_t j = begin; j < end; j += LANES)
         STORE(dp + j) = LOAD(p + j) * scale * (LOAD(dp + j) - mean);
+    for (int64_t j = from; j < begin; j += LANES)
+        STORE(dp + j) = (VECTOR){0};
+    for (int64_t j = end; j < to; j += LANES)
+        STORE(dp + j) = (VECTOR){0};
 }
 
 /* ---- products: C [m, some vectors] = or += A [m, terms] B; row and row_c: offsets of A's and C's rows, row with as many
@@ -131,7 +150,8 @@ MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t col
         MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[vectors - 1][rows - 1];
         while (*tile == NULL)
             tile++;
-        (*tile)(terms, a, row + i, term, b, LANES, next, c, row_c + i, rows, columns, add);
+        (*tile)(terms, a, row + i, term, b, LANES, next, c, row_c + i, rows, columns, add,
+                &(mgpu_ahead){.each = 0});
     }
 }
 
