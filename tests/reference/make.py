@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ten losses of every example, and of tests/models/layers.net, in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
+"""Ten losses of every example, and of layers.net and attention.net of tests/models, in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
 
     python3 tests/reference/make.py            needs torch and numpy; the tests themselves need neither
 
@@ -291,8 +291,60 @@ def layers():
     return w, (28, 28, 1), 16, loss, torch.optim.SGD(groups, lr=1, momentum=0.9, nesterov=True), rate
 
 
+def attend(q, k, v, causal=False, window=None, scale=None):
+    """q [n, t, h, d], k [n, s, g, d], v [n, s, g, e] -> [n, t, h, e]"""
+    t, s, shared = q.shape[1], k.shape[1], q.shape[2] // k.shape[2]
+    k, v = k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)
+    z = torch.einsum("nthd,nshd->nhts", q, k) * (scale or q.shape[3] ** -0.5)
+    age = torch.arange(t)[:, None] + s - t - torch.arange(s)
+    seen = (age >= 0) | torch.tensor(not causal)
+    if window:
+        seen = seen & (age < window)
+    return torch.einsum("nhts,nshe->nthe", z.masked_fill(~seen, -math.inf).softmax(3), v)
+
+
+def rope(x):
+    t, d = x.shape[1], x.shape[3]
+    a = (torch.arange(t)[:, None] * 10000.0 ** (-2 * torch.arange(d // 2) / d))[:, None]
+    u, v = x.chunk(2, 3)
+    return torch.cat([u * a.cos() - v * a.sin(), u * a.sin() + v * a.cos()], 3)
+
+
+def attention():
+    width, shapes = 32, {}
+    for i in (1, 2, 3):
+        shapes[f"layernorm_{i}.weight"], shapes[f"layernorm_{i}.bias"] = (32,), (32,)
+    for name, a, b in (("dense_1", 28, 32), ("self_attention_1.dense_1", 32, 32), ("self_attention_1.dense_2", 32, 16),
+                       ("self_attention_1.dense_3", 32, 16), ("self_attention_1.dense_4", 32, 32), ("dense_2", 32, 96),
+                       ("dense_3", 32, 32), ("cross_attention_1.dense_1", 32, 32), ("cross_attention_1.dense_2", 32, 64),
+                       ("cross_attention_1.dense_3", 32, 32), ("dense_4", 32, 10)):
+        shapes[name + ".weight"], shapes[name + ".bias"] = (b, a), (b,)
+    w = make(shapes)
+
+    def norm(x, name):
+        return F.layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"])
+
+    def loss(x, label, first, step):
+        x = dense(w, x / 255, "dense_1")
+        n, y, p = len(x), norm(x, "layernorm_1"), "self_attention_1."
+        q, k, v = (dense(w, y, p + f"dense_{i}").reshape(n, 28, -1, 8) for i in (1, 2, 3))
+        y = dense(w, attend(rope(q), rope(k), v, causal=True).flatten(2), p + "dense_4")
+        x = x + dropout(y, 0.1, "dropout_1.random_1", first, step)
+        q, k, v = dense(w, norm(x, "layernorm_2"), "dense_2").reshape(n, 28, 3, 4, 8).unbind(2)
+        x = x + dense(w, attend(q, k, v, window=9).flatten(2), "dense_3")
+        p = "cross_attention_1."
+        k, v = dense(w, x, p + "dense_2").chunk(2, 2)
+        q, k, v = (y.reshape(n, -1, 4, 8) for y in (dense(w, x[:, 4:11], p + "dense_1"), k, v))
+        y = dense(w, attend(q, k, v).flatten(2), p + "dense_3")
+        z = norm(x, "layernorm_3")[:, :, None]
+        y = y + attend(z[:, 21:], z, z, causal=True, scale=0.05)[:, :, 0]
+        return F.cross_entropy(dense(w, y.mean(1), "dense_4"), label)
+
+    return w, (28, 28), 16, loss, torch.optim.AdamW(w.values(), lr=3e-3, eps=1e-8, weight_decay=0.01), None
+
+
 def main():
-    for example in (layers, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
+    for example in (layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
         w, shape, batch, loss, optimizer, rate = example()
         count = 2 * batch  # two steps an epoch, five epochs
         images, labels = idx(256, count, *shape), idx(10, count)
@@ -306,8 +358,8 @@ def main():
             if rate:
                 for group in optimizer.param_groups:
                     group["lr"] = rate(progress_of(step))
-            if example in (custom_layer, layers):
-                torch.nn.utils.clip_grad_norm_(w.values(), 1.0 if example is custom_layer else 0.5)
+            if example in (custom_layer, layers, attention):
+                torch.nn.utils.clip_grad_norm_(w.values(), 0.5 if example is layers else 1.0)
             optimizer.step()
             losses.append(value.item())
         text = "".join(f"{v:.17g}\n" for v in losses)
