@@ -38,9 +38,10 @@ int64_t mgpu_tensor_bytes(const mgpu_tensor *);
 const char *mgpu_shape_text(int rank, const int64_t *extent, char text[200]); /* "[28, 28]" */
 
 /* ---- counter.c: a number that only grows; others wait until it is large enough: a short spin, then sleep */
+enum { MGPU_WAITING_KINDS = 6 };        /* a counter is one line of the cache */
 typedef struct Counter {
     _Alignas(64) _Atomic int64_t value; /* at least 0 */
-    _Atomic int64_t wanted;
+    _Atomic int64_t wanted[MGPU_WAITING_KINDS];
     _Atomic uint32_t word;
 } Counter;
 void mgpu_counter_set(Counter *, int64_t value);
