@@ -43,6 +43,7 @@ typedef struct Printer {
     bool finish;          /* the end of a kernel with partial sums */
     const char *begin, *end; /* the part of the divided axis; of samples: in samples */
     const char **partial; /* per reduction: the thread's partial sums */
+    const char **run;     /* per store in runs: what gathers its lanes */
 } Printer;
 
 extern const char *const C_TYPE[DTYPES];                  /* of values: those of bf16 are floats */

@@ -11,14 +11,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8 };
+enum { TILE_BYTES = 16384, WIDEST_TILE = 2048, NARROWEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8, UPDATE_TILE = 256, LEAST_UPDATE = 32768 };
 
 /* ---- stores and accumulations */
 
 static void print_store(Printer *p, const Store *s)
 {
     const char *value = p->shown[s->value->id].text;
-    const char *element = format("%s[%s]", emit_argument(p, s->tensor), p->shown[s->offset->id].text);
+    const char *element = s->run ? format("%s[%s]", p->run[s - p->nest->stores], p->axis_name[p->nest->exprs->axis_count - 1])
+                                 : format("%s[%s]", emit_argument(p, s->tensor), p->shown[s->offset->id].text);
     const char *statement = format("%s %s %s;", element, s->add ? "+=" : "=", value);
     const Expr *v = s->value;
     bool rounded = v->kind == X_OP && v->op == OP_CAST && v->dtype == BF16 && v->in[0]->dtype == F32;
@@ -154,6 +155,34 @@ static void pass_statements(Printer *p, int pass, const char *where)
             print_store(p, &nest->stores[i]);
 }
 
+/* rooms for the lanes of stores in runs */
+static void declare_runs(Printer *p, const char *width)
+{
+    const Nest *nest = p->nest;
+    p->run = NEW_ARRAY(const char *, nest->store_count);
+    for (int i = 0; i < nest->store_count; i++)
+        if (nest->stores[i].run) {
+            p->run[i] = emit_name(p, "row");
+            emit_line(p, "%s %s[%s];", emit_element_type(nest->stores[i].tensor->dtype), p->run[i], width);
+        }
+}
+
+/* behind the loop over lanes */
+static void store_runs(Printer *p, int lane)
+{
+    const Nest *nest = p->nest;
+    const char *v = p->axis_name[lane];
+    for (int i = 0; i < nest->store_count; i++) {
+        const Store *s = &nest->stores[i];
+        if (!s->run)
+            continue;
+        emit_line(p, "for (int64_t %s = 0; %s < %lld; %s++)", v, v, (long long)(nest->exprs->axis[lane].extent / s->run), v);
+        emit_line(p, "    memcpy(%s + %s + %lld * %s, %s + %lld * %s, %lld);", emit_argument(p, s->tensor),
+                  emit_operand(p, s->offset, LEVEL_SUM), (long long)s->apart, v, p->run[i], (long long)s->run, v,
+                  (long long)(s->run * dtype_bytes(s->tensor->dtype)));
+    }
+}
+
 /* ---- nests */
 
 static const char *result_name(Printer *p, const Reduction *r)
@@ -263,6 +292,49 @@ static void use_rows(Printer *p, int pass)
     }
 }
 
+/* ---- updates in place */
+
+/* what it stores at every point of the first axis has been read there */
+static bool changes_in_place(const Nest *nest, const Store *s)
+{
+    bool along = !s->outer && s->offset->kind == X_AXIS && s->offset->constant == 0;
+    for (int i = 0; i < nest->exprs->count && along; i++) {
+        const Expr *e = nest->exprs->all[i];
+        if (e->kind == X_LOAD && e->tensor->id == s->tensor->id && e->in[0] == s->offset)
+            return true;
+    }
+    return false;
+}
+
+/* an axis that the team divides, and tensors that are changed along it */
+static bool is_update(const Printer *p)
+{
+    const Nest *nest = p->nest;
+    bool plain = nest->exprs->axis_count == 1 && nest->divided == 1 && !p->finish && !nest->serial && nest->reduction_count == 0 &&
+                 nest->exprs->axis[0].kind == AXIS_PLAIN && !nest->exprs->axis[0].samples && nest->exprs->axis[0].extent >= LEAST_UPDATE;
+    bool any = false;
+    for (int i = 0; i < nest->store_count && plain; i++)
+        any = any || changes_in_place(nest, &nest->stores[i]);
+    return plain && any;
+}
+
+/* the loop over tiles: while one is calculated, the lines of the next are fetched to be written */
+static void open_update(Printer *p)
+{
+    const Nest *nest = p->nest;
+    p->tile_start = emit_name(p, "tile");
+    p->tile_width = emit_name(p, "tile_end");
+    const char *end = emit_to(p, 0);
+    emit_line(p, "for (int64_t %s = %s; %s < %s; %s += %d) {", p->tile_start, emit_from(p, 0), p->tile_start, end, p->tile_start, UPDATE_TILE);
+    p->indent++;
+    emit_line(p, "const int64_t %s = %s + %d < %s ? %s + %d : %s;", p->tile_width, p->tile_start, UPDATE_TILE, end, p->tile_start,
+              UPDATE_TILE, end);
+    for (int i = 0; i < nest->store_count; i++)
+        if (changes_in_place(nest, &nest->stores[i]))
+            emit_line(p, "mgpu_prepare_stores(%s + %s, %d);", emit_argument(p, nest->stores[i].tensor), p->tile_width,
+                      UPDATE_TILE * dtype_bytes(nest->stores[i].tensor->dtype));
+}
+
 /* also element-wise nests: no reduced axes, one pass, all loops are "kept" */
 static void print_rows(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
 {
@@ -277,7 +349,10 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
     emit_define(p, 0, 0);
     int all = p->loops;
     p->loops = kept_count;
-    emit_open_loops(p, 0, 0, false, reduced_count || nest->reduction_count ? -1 : 0);
+    bool update = is_update(p);
+    if (update)
+        open_update(p);
+    emit_open_loops(p, 0, 0, update, reduced_count || nest->reduction_count ? -1 : 0);
     p->loops = all;
     keep_rows(p, reduced, reduced_count);
     for (int pass = 0; pass < nest->passes; pass++) {
@@ -309,6 +384,8 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
     }
     p->loops = kept_count;
     emit_close_loops(p, 0);
+    if (update)
+        emit_close(p);
 }
 
 /* arrays of accumulators and their initial values */
@@ -356,13 +433,25 @@ static void column_results(Printer *p, int pass, int lane)
     }
 }
 
+/* lanes whose accumulators fit into the first cache beside what is read: long stretches of memory are read faster than
+ * short ones; as many as nest_widen joins at least, whose sums are folded at once */
+static int64_t widest_tile(const Nest *nest)
+{
+    int64_t bytes = 0, lanes = WIDEST_TILE;
+    for (int i = 0; i < nest->reduction_count; i++)
+        bytes += dtype_bytes(reduction_type(&nest->reductions[i]));
+    while (lanes > NARROWEST_TILE && lanes * bytes > TILE_BYTES)
+        lanes /= 2;
+    return lanes;
+}
+
 static void print_columns(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
 {
     const Nest *nest = p->nest;
     Expr **roots = root_room(nest);
     int lane = kept[kept_count - 1], outer = kept_count - 1;
-    int64_t extent = nest->exprs->axis[lane].extent;
-    bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > WIDEST_TILE || nest->divided == lane + 1;
+    int64_t extent = nest->exprs->axis[lane].extent, widest = widest_tile(nest);
+    bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > widest || nest->divided == lane + 1;
     p->loops = 0;
     for (int i = 0; i < outer; i++)
         p->loop[p->loops++] = kept[i];
@@ -374,7 +463,7 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
     int all = p->loops;
     p->loops = outer;
     emit_open_loops(p, 0, 0, false, -1);
-    const char *width = format("%lld", (long long)(samples || extent > WIDEST_TILE ? WIDEST_TILE : extent));
+    const char *width = format("%lld", (long long)(samples || extent > widest ? widest : extent));
     p->tile_start = p->tile_width = NULL;
     if (tiled) {
         p->tile_start = emit_name(p, "tile");
@@ -395,8 +484,12 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
         column_accumulators(p, pass, lane, width);
         const char **saved = emit_saved_texts(p);
         emit_find_wanted(p, roots, count, p->loops);
+        declare_runs(p, width);
         emit_open_loops(p, outer, pass, true, -1);
         pass_statements(p, pass, where);
+        emit_close(p);
+        store_runs(p, lane);
+        p->loops--;
         emit_close_loops(p, outer);
         emit_restore_texts(p, saved);
         if (nest->partial)

@@ -226,7 +226,7 @@ static const char *op_text(Printer *p, const Expr *e, Level *level)
     bool whole = !dtype_is_float(to) && to != BOOL;
     if (e->op == OP_MAX || e->op == OP_WINDOW_MAX) {
         *level = LEVEL_ATOM;
-        return format("%s(%s, %s)", e->op == OP_MAX ? "mgpu_larger" : "mgpu_beats", emit_operand(p, e->in[0], LEVEL_CHOICE),
+        return format("%s(%s, %s)", e->op == OP_MAX ? "mgpu_better" : "mgpu_beats", emit_operand(p, e->in[0], LEVEL_CHOICE),
                       emit_operand(p, e->in[1], LEVEL_CHOICE));
     }
     if (e->op == OP_DIV && e->count == 1)

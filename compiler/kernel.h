@@ -159,6 +159,8 @@ typedef struct Store {
     Expr *offset, *value, *guard;
     bool outer;             /* at the kept axes only, behind all passes */
     bool add;               /* += ; one point after the other */
+    int64_t run, apart;     /* run > 0: the lanes lie in runs of so many elements, whose beginnings are so many apart; the */
+                            /* offset is that of the first lane */
     const Node *node;
 } Store;
 

@@ -395,19 +395,24 @@ static void tile_transposed(Nest *nest)
 
 enum { FEW_LANES = 16, MOST_LANES = 512 };
 
+/* the first load that is contiguous along the innermost axis */
+static const Expr *find_loaded(const Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    const bool *wanted = wanted_expressions(nest);
+    for (int i = 0; i < x->count; i++)
+        if (wanted[i] && x->all[i]->kind == X_LOAD && expr_factor(x->all[i]->in[0], x->axis_count - 1) == 1)
+            return x->all[i]->in[0];
+    return NULL;
+}
+
 /* what lies in memory along the innermost axis: a store at every point, else a load */
 static const Expr *find_contiguous(const Nest *nest)
 {
-    const Exprs *x = nest->exprs;
-    int inner = x->axis_count - 1;
     for (int i = 0; i < nest->store_count; i++)
-        if (!nest->stores[i].outer && expr_factor(nest->stores[i].offset, inner) == 1)
+        if (!nest->stores[i].outer && expr_factor(nest->stores[i].offset, nest->exprs->axis_count - 1) == 1)
             return nest->stores[i].offset;
-    const bool *wanted = wanted_expressions(nest);
-    for (int i = 0; i < x->count; i++)
-        if (wanted[i] && x->all[i]->kind == X_LOAD && expr_factor(x->all[i]->in[0], inner) == 1)
-            return x->all[i]->in[0];
-    return NULL;
+    return find_loaded(nest);
 }
 
 /* of an index that depends on one axis alone */
@@ -488,54 +493,139 @@ static void tabulate_lanes(Nest *nest)
     move_known(nest, to, axes, memo);
 }
 
+typedef struct Lanes { /* axes that become one with the innermost */
+    int64_t count;            /* of lanes */
+    int64_t stride[MAX_AXES]; /* of an axis, in lanes; 0: it stays */
+} Lanes;
+
+/* the axes outside the innermost one along which `along` goes on */
+static Lanes join_lanes(const Nest *nest, const Expr *along)
+{
+    const Exprs *x = nest->exprs;
+    int inner = x->axis_count - 1;
+    Lanes lanes = {.count = x->axis[inner].extent};
+    for (bool found = true; found;) {
+        found = false;
+        for (int i = 0; i < inner && !found; i++) {
+            const Axis *a = &x->axis[i];
+            found = !lanes.stride[i] && a->kind == AXIS_PLAIN && !a->samples && nest->divided != i + 1 && a->extent > 1 &&
+                    expr_factor(along, i) == lanes.count && lanes.count * a->extent <= MOST_LANES;
+            if (found) {
+                lanes.stride[i] = lanes.count;
+                lanes.count *= a->extent;
+            }
+        }
+    }
+    return lanes;
+}
+
+/* the index is a sum of multiples of these axes and of what does not depend on them */
+static bool is_linear(const Expr *index, uint32_t axes)
+{
+    for (int i = 0; i < index->count && index->kind == X_SUM; i++)
+        if (index->in[i]->axes & axes && index->in[i]->kind != X_AXIS)
+            return false;
+    return index->kind == X_SUM || index->kind == X_AXIS || !(index->axes & axes);
+}
+
+/* The gradient of pooling stores what it loads at several places: its loads are contiguous along more lanes than its store,
+ * which goes on from run to run: *apart. */
+static bool spreads(const Nest *nest, const Lanes *lanes, int64_t *apart)
+{
+    const Exprs *x = nest->exprs;
+    int inner = x->axis_count - 1, full = -1;
+    uint32_t axes = 1u << inner;
+    for (int i = 0; i < inner; i++)
+        axes |= lanes->stride[i] ? 1u << i : 0;
+    const bool *wanted = wanted_expressions(nest);
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (!wanted[i] || !(e->axes & axes))
+            continue;
+        bool index = e->kind == X_AXIS || e->kind == X_SUM || e->kind == X_LOAD || e->kind == X_OP || e->kind == X_RESULT;
+        if (!index || (e->kind == X_LOAD && (e->count > 1 || expr_factor(e->in[0], inner) != 1 || !is_linear(e->in[0], axes))))
+            return false;
+        for (int k = 0; k < inner && e->kind == X_LOAD; k++)
+            if (lanes->stride[k] && expr_factor(e->in[0], k) != lanes->stride[k])
+                return false;
+    }
+    for (int i = 0; i < nest->store_count; i++)
+        if (!nest->stores[i].outer) {
+            if (full >= 0)
+                return false;
+            full = i;
+        }
+    if (full < 0)
+        return false;
+    const Store *s = &nest->stores[full];
+    *apart = 0;
+    if (s->guard || s->add || expr_factor(s->offset, inner) != 1 || !is_linear(s->offset, axes))
+        return false;
+    for (int k = 0; k < inner; k++) {
+        int64_t step = lanes->stride[k] / x->axis[inner].extent, factor = expr_factor(s->offset, k);
+        if (!lanes->stride[k])
+            continue;
+        if (factor % step || (*apart && factor / step != *apart))
+            return false;
+        *apart = factor / step;
+    }
+    return *apart > x->axis[inner].extent;
+}
+
 /* Six channels are no good vectors, but 28 pixels of six are: lane q stands for channel q mod 6 of pixel q / 6. The sums
  * of the lanes of one channel are added at the end. */
 void nest_widen(Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    int inner = x->axis_count - 1, inside[MAX_AXES] = {0}; /* inside[k]: + 1, its place among the axes that q replaces */
+    int inner = x->axis_count - 1;
     for (int i = 0; i < nest->reduction_count; i++)
         if (nest->reductions[i].kind != REDUCE_SUM)
             return;
     if (!nest->columns || !nest->partial || x->axis[inner].extent >= FEW_LANES || nest->serial)
         return;
-    const Expr *along = find_contiguous(nest);
-    int64_t lanes = x->axis[inner].extent, stride[MAX_AXES];
-    bool found = along != NULL;
     for (int i = 0; i < inner; i++)
         if (!x->axis[i].reduced)
             return;
-    while (found) {
-        found = false;
-        for (int i = 0; i < inner && !found; i++) {
-            const Axis *a = &x->axis[i];
-            found = !inside[i] && a->kind == AXIS_PLAIN && !a->samples && nest->divided != i + 1 && a->extent > 1 &&
-                    expr_factor(along, i) == lanes && lanes * a->extent <= MOST_LANES;
-            if (found) {
-                inside[i] = 1;
-                stride[i] = lanes;
-                lanes *= a->extent;
-            }
-        }
+    const Expr *along = find_contiguous(nest), *loaded = find_loaded(nest);
+    int64_t apart = 0;
+    Lanes lanes = {0};
+    if (loaded)
+        lanes = join_lanes(nest, loaded);
+    if (lanes.count < FEW_LANES || !spreads(nest, &lanes, &apart)) {
+        apart = 0;
+        lanes = along ? join_lanes(nest, along) : (Lanes){0};
     }
-    if (lanes < FEW_LANES)
+    if (lanes.count < FEW_LANES)
         return;
     Exprs *to = NEW(Exprs);
-    Expr *axes[MAX_AXES];
+    Expr *axes[MAX_AXES], *first[MAX_AXES]; /* of a lane, and of lane 0 */
     int divided = 0;
     for (int i = 0; i < inner; i++)
-        if (!inside[i]) {
+        if (!lanes.stride[i]) {
             divided = nest->divided == i + 1 ? to->axis_count + 1 : divided;
             to->axis[to->axis_count++] = x->axis[i];
         }
-    to->axis[to->axis_count++] = (Axis){.extent = lanes};
+    to->axis[to->axis_count++] = (Axis){.extent = lanes.count};
     Expr *lane = expr_axis(to, to->axis_count - 1);
-    for (int i = 0, k = 0; i < inner; i++)
-        axes[i] = inside[i] ? expr_mod(to, expr_div(to, lane, stride[i]), x->axis[i].extent) : expr_axis(to, k++);
+    for (int i = 0, k = 0; i < inner; i++) {
+        axes[i] = lanes.stride[i] ? expr_mod(to, expr_div(to, lane, lanes.stride[i]), x->axis[i].extent) : expr_axis(to, k++);
+        first[i] = lanes.stride[i] ? expr_index(to, 0) : axes[i];
+    }
     nest->fold = x->axis[inner].extent;
     axes[inner] = expr_mod(to, lane, nest->fold);
+    first[inner] = expr_index(to, 0);
     nest->divided = divided;
+    Expr **starts = NEW_ARRAY(Expr *, nest->store_count);
+    for (int i = 0; i < nest->store_count && apart; i++)
+        if (!nest->stores[i].outer)
+            starts[i] = expr_rewrite(to, nest->stores[i].offset, first, NEW_ARRAY(Expr *, x->count));
     move_to(nest, to, axes);
+    for (int i = 0; i < nest->store_count; i++)
+        if (starts[i]) {
+            nest->stores[i].offset = starts[i];
+            nest->stores[i].run = nest->fold;
+            nest->stores[i].apart = apart;
+        }
     tabulate_lanes(nest);
 }
 

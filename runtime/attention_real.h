@@ -30,7 +30,7 @@ MGPU_INLINE VECTOR MGPU_NAME(exp_below)(VECTOR x)
     static const double inverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
                                      1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
     const bool narrow = sizeof(MGPU_REAL) == 4;
-    const MGPU_REAL least = narrow ? (MGPU_REAL)-86.0 : (MGPU_REAL)-700.0;        /* what is left of it is nothing next to 1 */
+    const MGPU_REAL least = narrow ? (MGPU_REAL)-70.0 : (MGPU_REAL)-650.0; /* nothing next to 1, and no slow denormal number */
     const MGPU_REAL magic = narrow ? (MGPU_REAL)12582912.0 : (MGPU_REAL)6755399441055744.0; /* whole numbers in the last bits */
     const MGPU_REAL high = narrow ? (MGPU_REAL)0.693359375 : (MGPU_REAL)6.93147180369123816490e-01;
     const MGPU_REAL low = narrow ? (MGPU_REAL)-2.12194440e-4 : (MGPU_REAL)1.90821492927058770002e-10;

@@ -18,6 +18,15 @@
 /* the body of several kernels */
 #define MGPU_SHARED __attribute__((noinline))
 
+/* Will be stored to, soon: a line of the cache that other cores have read, too, takes long to become this one's own, and
+ * after a product they all have read its weights. (Two cores, 512 x 512 weights: the update 0.12 -> 0.06 ms; what comes
+ * from memory gains 5 %. Stores past the cache make an update in place slower: 88 -> 44 GB/s, from memory 50 -> 40.) */
+static inline void mgpu_prepare_stores(const void *from, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch((const char *)from + at, 1);
+}
+
 /* ---- teams */
 
 /* where part `index` of `parts` of an extent begins; parts are multiples of `grain`, the last is the rest */

@@ -51,24 +51,26 @@ static inline float mgpu_power_of_two(int32_t k) { return mgpu_float_of((uint32_
 
 /* ---- float: exponential and logarithm */
 
-/* 0 below -104 (masked elements: not by way of denormals, which are slow), inf above 89 */
+/* 0 below -104 (masked elements: not by way of denormals, which are slow), inf above 89.
+ * e^v = e^r 4^m, |r| <= log 2: 2^m twice makes denormal results and 2^128. A sum with 1.5 2^23 has m in its lowest bits. */
 static inline float mgpu_expf(float v)
 {
     bool none = v < -104.0f;
     float x = none ? 0.0f : v > 89.0f ? 89.0f : v;
-    float k = mgpu_round(x * 1.44269504f);
-    float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = (p * r) * r + r + 1.0f;
-    int32_t whole = (int32_t)k, half = whole >> 1; /* in two steps: denormal results, and 2^128 */
-    float y = p * mgpu_power_of_two(half) * mgpu_power_of_two(whole - half);
-    y = none ? 0.0f : y;
-    return v != v ? v : y;
+    float shifted = x * 0.72134752f + 12582912.0f;
+    float m = shifted - 12582912.0f;
+    float r = (x - m * 1.38671875f) + m * 4.24388880e-4f;
+    float p = 1.961180096e-04f;
+    p = p * r + 1.410430414e-03f;
+    p = p * r + 8.336098865e-03f;
+    p = p * r + 4.166127741e-02f;
+    p = p * r + 1.666661501e-01f;
+    p = p * r + 5.000003576e-01f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    float power = mgpu_float_of((mgpu_bits_of(shifted) << 23) + 0x3f800000u);
+    float y = p * power * power;
+    return none ? 0.0f : y;
 }
 
 /* log(x) = k log 2 + log(m), sqrt(1/2) <= m < sqrt(2) */
@@ -141,44 +143,58 @@ static inline float mgpu_cosf(float x)
     return known ? y : x - x + 1.0f;
 }
 
+/* x + x^3 P(x^2) near 0, elsewhere 1 - 2 / (e^(2|x|) + 1), whose exponent needs no care: e^(2|x|) = 2^k e^u, |u| <= log 2 / 2 */
 static inline float mgpu_tanhf(float x)
 {
-    float a = x < 0.0f ? -x : x;
-    float z = x * x;
+    float a = fabsf(x), z = x * x;
     float p = -5.70498872745e-3f;
     p = p * z + 2.06390887954e-2f;
     p = p * z - 5.37397155531e-2f;
     p = p * z + 1.33314422036e-1f;
     p = p * z - 3.33332819422e-1f;
-    float small = p * z * x + x;
-    float large = 1.0f - 2.0f / (mgpu_expf(2.0f * (a > 10.0f ? 10.0f : a)) + 1.0f);
-    float y = a < 0.625f ? small : x < 0.0f ? -large : large;
-    return x != x ? x : y;
+    float small = p * z * a + a;
+    float b = a > 10.0f ? 10.0f : a;
+    float shifted = b * 2.88539008f + 12582912.0f;
+    float k = shifted - 12582912.0f;
+    float u = (2.0f * b - k * 0.693359375f) + k * 2.12194440e-4f;
+    float q = 8.312450722e-03f;
+    q = q * u + 4.189054295e-02f;
+    q = q * u + 1.666711718e-01f;
+    q = q * u + 4.999922812e-01f;
+    q = q * u + 1.0f;
+    q = q * u + 1.0f;
+    float power = mgpu_float_of((mgpu_bits_of(shifted) << 23) + 0x3f800000u);
+    float large = 1.0f - 2.0f / (q * power + 1.0f);
+    return copysignf(a < 0.625f ? small : large, x);
 }
 
-/* erf(x) = x P(x^2) near 0, 1 - e^(Q(|x|)) elsewhere */
+/* x P(x^2) near 0, elsewhere a polynomial of |x|, which is 1 at 3.92 */
 static inline float mgpu_erff(float x)
 {
-    float a = x < 0.0f ? -x : x;
-    float z = x * x;
-    float p = -5.96761703e-4f;
-    p = p * z + 4.99119423e-3f;
-    p = p * z - 2.67681349e-2f;
-    p = p * z + 1.12819925e-1f;
-    p = p * z - 3.76125336e-1f;
-    p = p * z + 1.28379166e-1f;
-    float small = p * x + x;
-    float b = a > 4.0f ? 4.0f : a;
-    float q = -1.72853470e-5f;
-    q = q * b + 3.83197126e-4f;
-    q = q * b - 3.88396438e-3f;
-    q = q * b + 2.42546219e-2f;
-    q = q * b - 1.06777877e-1f;
-    q = q * b - 6.34846687e-1f;
-    q = q * b - 1.28717512e-1f;
-    float large = 1.0f - mgpu_expf(q * b - b);
-    float y = a < 0.921875f ? small : x < 0.0f ? -large : large;
-    return x != x ? x : y;
+    float a = fabsf(x), z = x * x;
+    float p = 7.520992222e-05f;
+    p = p * z - 7.912919973e-04f;
+    p = p * z + 5.177722313e-03f;
+    p = p * z - 2.684851550e-02f;
+    p = p * z + 1.128346622e-01f;
+    p = p * z - 3.761261702e-01f;
+    p = p * z + 1.283791661e-01f;
+    float small = p * a + a;
+    float b = (a > 3.92f ? 3.92f : a) - 2.45f;
+    float q = -9.088291336e-06f;
+    q = q * b + 2.650957504e-05f;
+    q = q * b + 4.859888213e-05f;
+    q = q * b - 3.066764330e-04f;
+    q = q * b + 4.189674510e-04f;
+    q = q * b + 4.297519918e-04f;
+    q = q * b - 2.995192306e-03f;
+    q = q * b + 6.976429373e-03f;
+    q = q * b - 1.024897117e-02f;
+    q = q * b + 1.023604348e-02f;
+    q = q * b - 6.836796179e-03f;
+    q = q * b + 2.789898310e-03f;
+    q = q * b + 9.994694591e-01f;
+    return copysignf(a < 1.05f ? small : q, x);
 }
 
 /* ---- float: powers, by the exponential and logarithm of double, which are exact enough for any exponent */
@@ -311,12 +327,18 @@ static inline float mgpu_sqrtf(float a) { return sqrtf(a); }
 #define mgpu_abs(a)                                                                                                       \
     _Generic((a), float: mgpu_absf((float)(a)), double: mgpu_abs_double((double)(a)), default: (a) < 0 ? -(a) : (a))
 
-/* minimum and maximum as in ops.def; maxima of many, where the first NaN is the largest of all: b beats the best so far */
+/* minimum and maximum as in ops.def; maxima of many, where the first NaN is the largest of all: b beats the best so far.
+ * larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted, too. */
 #define MGPU_ORDER(name, type)                                                                                            \
     static inline type mgpu_minimum_##name(type a, type b) { return a < b ? a : b; }                                      \
     static inline type mgpu_maximum_##name(type a, type b) { return a > b ? a : b; }                                      \
     static inline type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }                    \
-    static inline bool mgpu_beats_##name(type b, type best) { return b > best || (b != b && best == best); }
+    static inline bool mgpu_beats_##name(type b, type best)                                                               \
+    {                                                                                                                     \
+        bool more = !(b <= best), number = best == best;                                                                  \
+        return more & number;                                                                                             \
+    }                                                                                                                     \
+    static inline type mgpu_better_##name(type best, type b) { return mgpu_beats_##name(b, best) ? b : best; }
 MGPU_ORDER(f32, float)
 MGPU_ORDER(f64, double)
 MGPU_ORDER(i32, int32_t)
@@ -330,6 +352,7 @@ MGPU_ORDER(i64, int64_t)
 #define mgpu_maximum(a, b) mgpu_by_type(maximum, a, b)
 #define mgpu_beats(b, best) mgpu_by_type(beats, b, best)
 #define mgpu_larger(best, b) mgpu_by_type(larger, best, b)
+#define mgpu_better(best, b) mgpu_by_type(better, best, b)
 #pragma omp declare reduction(mgpu_larger : float, double, int32_t, int64_t, uint8_t, int8_t, uint16_t, int16_t, uint32_t    \
                               : omp_out = mgpu_larger(omp_out, omp_in)) initializer(omp_priv = omp_orig)
 #endif

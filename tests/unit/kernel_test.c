@@ -637,6 +637,19 @@ static Graph *shared_work(void)
     return g;
 }
 
+/* as the gradient of pooling with few channels: what is loaded in one piece is stored in runs of six, and summed */
+static Graph *spread_lanes(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *x = new_input(g, F64, SHAPE(7, 6), 0), *factor = new_variable(g, F64, SHAPE(2));
+    Node *wide = graph_broadcast(g, graph_reshape(g, x, SHAPE(7, 1, 6)), SHAPE(7, 2, 6));
+    Node *factors = graph_broadcast(g, graph_reshape(g, factor, SHAPE(1, 2, 1)), SHAPE(7, 2, 6));
+    Node *spread = select_alive(g, graph_binary(g, OP_MUL, wide, factors));
+    graph_result(g, ROLE_OUTPUT, "spread", 0, spread, NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(6))->ints[0], graph_sum_samples(g, spread, (int[]){0, 1}, 2), NULL);
+    return g;
+}
+
 /* values between 1 and 2 in bf16: they are rounded once, where they are stored */
 static Graph *halves(void)
 {
@@ -957,6 +970,7 @@ static const mgpu_kernel *load(int argc, char **argv)
         unlink(source);
     unlink(library);
     report("the C compiler takes the kernels", NULL);
+    report("lanes are stored in runs", strstr(text_of(&t), "memcpy(") ? NULL : "no kernel does it");
     return dlsym(handle, "mgpu_kernels");
 }
 
@@ -1048,6 +1062,7 @@ int main(int argc, char **argv)
     add_case("whole numbers", whole_numbers());
     add_case("a perceptron's step", perceptron(3, 12, F64));
     add_case("work that a team shares", shared_work());
+    add_case("stores in runs", spread_lanes());
     add_case("bf16", halves());
     cases[case_count - 1].tolerance = 0x1p-8;
     chosen = case_count;

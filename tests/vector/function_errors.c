@@ -27,7 +27,7 @@ static double units(float got, double wanted)
         for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {                          \
             for (int i = 0; i < BLOCK; i++)                                                                               \
                 x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);                                             \
-            _Pragma("omp simd") for (int i = 0; i < BLOCK; i++)                                                           \
+            for (int i = 0; i < BLOCK; i++)                                                                               \
                 y[i] = mgpu_##name##f(x[i]);                                                                              \
             for (int i = 0; i < BLOCK; i++)                                                                               \
                 if (!(fabsf(x[i]) > most) && units(y[i], name((double)x[i])) > worst) {                                   \
