@@ -1,15 +1,18 @@
-/* gemm: GFLOP/s of the contraction kernels for the layers of the example networks, on one core: forward, the gradient of
- * the input (dX; not of images) and of the weight (dW).
+/* gemm: GFLOP/s of the contraction kernels for the layers of the example networks: forward, the gradient of the input (dX;
+ * not of images) and of the weight (dW).
  *
- * usage: gemm [f32 | f64 | bf16] [all | base | avx2 | avx512] [network] [samples of one call]
- *        default: f32, the best instruction set that there is, all networks, the whole batch in one call
+ * usage: gemm [f32 | f64 | bf16] [all | base | avx2 | avx512] [network] [samples of one call] [threads]
+ *        default: f32, the best instruction set that there is, all networks, the whole batch in one call, one thread
  * build: ninja gemm in the build folder makes bench/gemm there
  * Every kernel is planned, printed, built and called as mgpuc would do it; the best of several turns counts. With a number
- * of samples, a turn is as many calls as the batch needs; only the first of them packs the weight. "cold" is the first call
- * of a turn alone where there are several. Seconds are of the thread's own time. */
+ * of samples (0: all), a turn is as many calls as the batch needs; only the first of them packs the weight. "cold" is the
+ * first call of a turn alone where there are several. Seconds are of the first thread's own time, from when all begin; with
+ * several threads they are of the clock on the wall, until the last one is through. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -64,7 +67,7 @@ static const Layer layers[] = {
     DENSE("gpt2", 4, 64, 768, 2304), DENSE("gpt2", 4, 64, 768, 768), DENSE("gpt2", 4, 64, 768, 3072),
     DENSE("gpt2", 4, 64, 3072, 768), DENSE("gpt2", 4, 64, 768, 50257),
     EINSUM("gpt2", 4, "qhd,khd->hqk", {64, 12, 64}, {64, 12, 64}), EINSUM("gpt2", 4, "hqk,khd->qhd", {12, 64, 64}, {64, 12, 64}),
-    DENSE("square", 1024, 1, 1024, 1024), DENSE("square", 1, 1, 1024, 1024), DENSE("square", 2048, 1, 2048, 2048),
+    DENSE("square", 256, 1, 256, 256), DENSE("square", 1024, 1, 1024, 1024), DENSE("square", 1, 1, 1024, 1024), DENSE("square", 2048, 1, 2048, 2048),
     EINSUM("small", 256, "ab,bc->ac", {16, 16}, {16, 16}), EINSUM("small", 64, "a,b->ab", {128}, {128}),
     EINSUM("small", 512, "a,a->", {512}, {512}),
     CONV("groups", 16, 28, 3, 128, 128, 1, 1, 1, 32), CONV("groups", 32, 28, 3, 64, 64, 1, 1, 1, 64),
@@ -182,52 +185,118 @@ static Entry plan_layer(const Layer *l, Direction direction, Dtype dtype, Dtype 
     return entry;
 }
 
-static double seconds(void)
+static double seconds(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* seconds of the whole batch */
-static double measure(const Entry *entry, mgpu_kernel_function *kernel, int64_t some, double *flops)
+/* in large pages, as arenas are */
+static void *memory_of(int64_t bytes)
 {
-    void *memory[4];
-    int64_t per_sample, bytes[4], samples = entry->samples;
-    for (int i = 0; i < 3; i++)
-        bytes[i] = shape_count(&entry->tensor[i]->shape) * (entry->tensor[i]->sharded ? samples : 1) *
-                   dtype_bytes(entry->tensor[i]->dtype);
-    bytes[3] = contraction_workspace(entry->plan, &per_sample);
-    for (int i = 0; i < 4; i++) {
-        memory[i] = aligned_alloc(64, (size_t)(bytes[i] + 127) / 64 * 64);
-        memset(memory[i], 0, (size_t)bytes[i]);
+    enum { PAGE = 2 << 20 };
+    size_t size = ((size_t)bytes + PAGE) / PAGE * PAGE;
+    void *memory = aligned_alloc(PAGE, size);
+    if (memory == NULL)
+        fail(3, "no memory");
+    madvise(memory, size, MADV_HUGEPAGE);
+    return memset(memory, 0, size);
+}
+
+enum { MOST_THREADS = 64 };
+
+typedef struct Turns { /* what the threads share */
+    mgpu_kernel_function *kernel;
+    void *memory[3];
+    int64_t workspace, samples, some;
+    bool by_sample;
+    int threads;
+    pthread_barrier_t all;
+    double best, cold;
+} Turns;
+
+typedef struct Worker { Turns *turns; int thread; } Worker;
+
+/* one turn of one thread; seconds of its first call */
+static double turn_of(const Turns *t, int thread, void *workspace, clockid_t clock)
+{
+    void *memory[] = {t->memory[0], t->memory[1], t->memory[2], workspace};
+    int64_t from = t->by_sample ? t->samples * thread / t->threads : 0;
+    int64_t to = t->by_sample ? t->samples * (thread + 1) / t->threads : t->samples;
+    double begin = seconds(clock), cold = 0;
+    for (int64_t i = from; i < to; i += t->some) {
+        const mgpu_part part = {.samples = t->samples, .begin = i, .end = i + t->some < to ? i + t->some : to,
+                                .thread = thread, .threads = t->threads, .first = i == from};
+        t->kernel(memory, NULL, &part);
+        cold = i == from ? seconds(clock) - begin : cold;
     }
-    double sampled, moved, moved_sampled, best = 1e30, first = 1e30, spent = 0;
-    contraction_cost(entry->plan, flops, &sampled, &moved, &moved_sampled);
-    *flops += sampled * (double)samples;
-    if (some <= 0 || contraction_split(entry->plan) != MGPU_SPLIT_SAMPLES)
-        some = samples;
-    for (int turn = 0; turn < 4 || (spent < 0.05 && turn < 1000); turn++) {
-        double begin = seconds(), cold = 0;
-        for (int64_t i = 0; i < samples; i += some) {
-            const mgpu_part part = {.samples = samples, .begin = i, .end = i + some < samples ? i + some : samples, .threads = 1,
-                                    .first = i == 0};
-            kernel(memory, NULL, &part);
-            cold = i == 0 ? seconds() - begin : cold;
+    return cold;
+}
+
+static void *take_turns(void *given)
+{
+    Worker *worker = given;
+    Turns *t = worker->turns;
+    clockid_t clock = t->threads > 1 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID;
+    void *workspace = memory_of(t->workspace);
+    double end = seconds(CLOCK_MONOTONIC) + 0.2; /* of the turns: more than a few only if they are short */
+    static bool more;
+    for (int turn = 0;; turn++) {
+        if (worker->thread == 0)
+            more = turn < 4 || (seconds(CLOCK_MONOTONIC) < end && turn < 1000);
+        pthread_barrier_wait(&t->all);
+        if (!more)
+            break;
+        double begin = seconds(clock), cold = turn_of(t, worker->thread, workspace, clock);
+        pthread_barrier_wait(&t->all);
+        double time = seconds(clock) - begin;
+        if (worker->thread == 0) {
+            t->best = time < t->best ? time : t->best;
+            t->cold = cold < t->cold ? cold : t->cold;
         }
-        double time = seconds() - begin;
-        spent += time;
-        best = time < best ? time : best;
-        first = cold < first ? cold : first;
     }
-    printf("%-10s %-26s %5lld samples %10.1f us %7.1f GFLOP/s", entry->layer->network, entry->name, (long long)samples,
-           best * 1e6, *flops / best * 1e-9);
-    if (some < samples)
-        printf(", cold %.1f us", first * 1e6);
+    free(workspace);
+    return NULL;
+}
+
+/* seconds of the whole batch */
+static double measure(const Entry *entry, mgpu_kernel_function *kernel, int64_t some, int threads, double *flops)
+{
+    Turns turns = {.kernel = kernel, .samples = entry->samples, .some = some, .threads = threads, .best = 1e30, .cold = 1e30};
+    int64_t per_sample;
+    for (int i = 0; i < 3; i++) {
+        int64_t bytes = shape_count(&entry->tensor[i]->shape) * (entry->tensor[i]->sharded ? entry->samples : 1) *
+                        dtype_bytes(entry->tensor[i]->dtype);
+        turns.memory[i] = memory_of(bytes);
+    }
+    turns.workspace = contraction_workspace(entry->plan, &per_sample);
+    turns.by_sample = contraction_split(entry->plan) == MGPU_SPLIT_SAMPLES;
+    double sampled, moved, moved_sampled;
+    contraction_cost(entry->plan, flops, &sampled, &moved, &moved_sampled);
+    *flops += sampled * (double)entry->samples;
+    if (some <= 0 || !turns.by_sample)
+        turns.some = entry->samples;
+    Worker worker[MOST_THREADS];
+    pthread_t others[MOST_THREADS];
+    pthread_barrier_init(&turns.all, NULL, (unsigned)threads);
+    for (int i = threads - 1; i >= 0; i--) {
+        worker[i] = (Worker){&turns, i};
+        if (i > 0 && pthread_create(&others[i], NULL, take_turns, &worker[i]) != 0)
+            fail(3, "no thread");
+    }
+    take_turns(&worker[0]);
+    for (int i = 1; i < threads; i++)
+        pthread_join(others[i], NULL);
+    pthread_barrier_destroy(&turns.all);
+    printf("%-10s %-26s %5lld samples %10.1f us %7.1f GFLOP/s", entry->layer->network, entry->name,
+           (long long)entry->samples, turns.best * 1e6, *flops / turns.best * 1e-9);
+    if (turns.some * threads < entry->samples)
+        printf(", cold %.1f us", turns.cold * 1e6);
     printf("\n");
-    for (int i = 0; i < 4; i++)
-        free(memory[i]);
-    return best;
+    for (int i = 0; i < 3; i++)
+        free(turns.memory[i]);
+    return turns.best;
 }
 
 int main(int argc, char **argv)
@@ -238,6 +307,9 @@ int main(int argc, char **argv)
     for (int i = 0; argc > 2 && strcmp(argv[2], "all") != 0 && strcmp(argv[2], variant->name) != 0; i++)
         if ((variant = mgpu_contract_choice(i)) == NULL)
             fail(2, "no instruction set %s here", argv[2]);
+    int threads = argc > 5 ? atoi(argv[5]) : 1;
+    if (threads < 1 || threads > MOST_THREADS)
+        fail(2, "1 to %d threads", MOST_THREADS);
     Text text = {0};
     char folder[] = "/tmp/gemm.XXXXXX";
     if (mkdtemp(folder) == NULL)
@@ -272,7 +344,7 @@ int main(int argc, char **argv)
     mgpu_kernel_function *const *kernels = (mgpu_kernel_function *const *)dlsym(handle, "kernels");
     double time = 0, work = 0, flops;
     for (int i = 0; i < count; i++) {
-        time += measure(&entry[i], kernels[i], argc > 4 ? atoll(argv[4]) : 0, &flops);
+        time += measure(&entry[i], kernels[i], argc > 4 ? atoll(argv[4]) : 0, threads, &flops);
         work += flops;
         if (i == count - 1 || entry[i + 1].layer->network != entry[i].layer->network) {
             printf("%-10s %-26s %24.1f us %7.1f GFLOP/s\n\n", entry[i].layer->network, "each once", time * 1e6, work / time * 1e-9);

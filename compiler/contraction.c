@@ -261,6 +261,16 @@ static int64_t samples_of(const Contraction *plan)
     return model->batch > 0 ? (model->batch + pieces - 1) / pieces : 64;
 }
 
+static bool collide(int64_t bytes) { return (bytes + 64) % 4096 <= 128 && bytes > 2048; } /* in the cache, so far apart */
+
+/* A is packed: its rows collide, or every term is a line of its own */
+static bool crowded(const Contraction *plan)
+{
+    int first = plan->swapped ? B : A;
+    return collide(innermost(plan, M, first) * real_bytes(plan)) ||
+           innermost(plan, K, first) * real_bytes(plan) >= MGPU_FAR_BYTES;
+}
+
 /* of a call for so many samples, one of `calls` in an operation, by the lists as they are */
 static double estimate(const Contraction *plan, double samples, double calls)
 {
@@ -277,6 +287,12 @@ static double estimate(const Contraction *plan, double samples, double calls)
     else if (dense && m <= 28)
         pack = 0;
     bool straight = run_of(plan, N, C, samples) >= n && plan->tensor[C]->dtype != BF16;
+    bool packs = plan->windows == 0 && m > 8 && n > 2 * lanes && crowded(plan);
+    int64_t apart = innermost(plan, K, second) * real_bytes(plan);
+    if (packs && dense && apart % 64 == 0 && apart <= 8192 && !collide(apart)) /* read in place */
+        pack = 0;
+    if (packs) /* A, for every block of columns, from far away */
+        pack += m * k * 0.5 * ceil(straight ? 1 : n / (MGPU_BLOCK_N / 2));
     double store = m * n * (straight ? 1 / lanes : run_of(plan, M, C, samples) >= 8 ? 0.5 : 1.5);
     return count_of(plan, BATCH, samples) * (multiply + tiles + pack + store);
 }
@@ -427,12 +443,12 @@ static bool may_be_wide(const Contraction *plan)
 static Workspace workspace_of(const Contraction *plan)
 {
     const Tensor *a = plan->tensor[plan->swapped ? B : A], *b = plan->tensor[plan->swapped ? A : B];
-    int64_t rows = innermost(plan, M, plan->swapped ? B : A) * real_bytes(plan), most;
-    bool crowded = ((rows + 64) % 4096 <= 128 && rows > 2048) || /* they fall onto each other in the cache */
-                   innermost(plan, K, plan->swapped ? B : A) * real_bytes(plan) >= MGPU_FAR_BYTES;
+    int64_t most;
     Workspace work = {0};
-    if (plan->windows > 0 || a->dtype == BF16 || crowded)
+    if (plan->windows > 0 || a->dtype == BF16)
         work.copy = MGPU_COPY_BYTES;
+    else if (crowded(plan))
+        work.copy = MGPU_ROWS_BYTES;
     if (plan->tensor[C]->dtype == BF16 || !lies_together(plan, N, C))
         work.sums = MGPU_SUMS_BYTES;
     int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);

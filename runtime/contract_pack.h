@@ -336,6 +336,37 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
     }
 }
 
+/* ---- A as tiles read it: element (r, k) at to[row[r] + term[k]] */
+
+/* rows whose terms lie together: they stay so, each behind the other; `pitch`: between rows */
+MGPU_NOINLINE void MGPU_NAME(pack_along)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, bool bf16,
+                                         const int64_t *row, int64_t rows, int64_t terms)
+{
+    for (int64_t i = 0; i < rows; i++, to += pitch)
+        if (bf16)
+            MGPU_NAME(copy_bf16)(to, (const mgpu_bf16 *)a + first + row[i], terms);
+        else
+            MGPU_NAME(copy)(to, (const MGPU_REAL *)a + first + row[i], terms);
+}
+
+/* Rows that lie together, as many in a group as a tile takes; `pitch`: between groups, from an element of it to the next.
+ * Some terms at a time: memory is read faster at several places. What a vector has too much is written over. */
+MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, bool bf16,
+                                        const int64_t *term, int64_t rows, int64_t terms)
+{
+    enum { GROUP = MGPU_ROWS_2, TERMS = 8 };
+    for (int64_t k = 0, some; k < terms; k += some, to += some * GROUP) {
+        MGPU_REAL *own = to;
+        some = mgpu_least(TERMS, terms - k);
+        for (int64_t i = 0; i < rows; i += GROUP, own += pitch)
+            for (int64_t l = 0; l < some; l++)
+                for (int64_t j = 0; j < GROUP; j += LANES) {
+                    int64_t count = mgpu_least(LANES, mgpu_least(GROUP, rows - i) - j), at = first + term[k + l] + i + j;
+                    STORE(own + l * GROUP + j) = count > 0 ? MGPU_NAME(get_part)(a, at, bf16, count) : (VECTOR){0};
+                }
+    }
+}
+
 /* B of a wide product for all terms, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
 MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t first, bool bf16, const mgpu_product *product)
 {

@@ -155,6 +155,33 @@ MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t be
     }
 }
 
+/* ---- what is soon needed from far away, to be fetched into the core's own cache little by little: runs of lines */
+enum { MGPU_LINE = 64 };
+typedef struct mgpu_ahead {
+    const char *at;
+    int64_t each;         /* lines at a time */
+    int64_t run, left;    /* lines of a run, and of this one */
+    int64_t skip;         /* bytes from the end of a run to the next one */
+} mgpu_ahead;
+
+/* `runs` runs of `bytes` from `at` on, `apart` bytes from each other, in so many times */
+MGPU_INLINE mgpu_ahead mgpu_ahead_of(const void *at, int64_t runs, int64_t bytes, int64_t apart, int64_t times)
+{
+    enum { MOST = 8 };
+    int64_t lines = mgpu_quotient_up(bytes, MGPU_LINE);
+    return (mgpu_ahead){at, mgpu_least(MOST, mgpu_quotient_up(runs * lines, times)), lines, lines, apart - lines * MGPU_LINE};
+}
+
+MGPU_INLINE void mgpu_fetch(mgpu_ahead *ahead)
+{
+    for (int64_t i = ahead->each; i > 0; i--) {
+        __builtin_prefetch(ahead->at, 0, 2);
+        int64_t over = -(int64_t)(--ahead->left == 0); /* no branch: nobody could foresee it */
+        ahead->at += MGPU_LINE + (over & ahead->skip);
+        ahead->left += over & ahead->run;
+    }
+}
+
 typedef struct mgpu_range { int64_t begin, end; } mgpu_range;
 
 /* Few columns leave most of a vector empty. Then `places` neighbouring places of a window lie side by side in N, and its

@@ -6,7 +6,8 @@ typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
     void *c;
     bool bf16_a, bf16_b, bf16_c;
     int64_t a_offset, b_offset, c_offset; /* of this member of the batch */
-    bool copies, packs;           /* A is copied with zeros around it, or packed */
+    bool copies, packs;           /* A is copied with zeros around it, or packed: */
+    bool along, groups;           /* its terms, its rows lie together */
     int64_t direct;               /* terms for which B is read in place */
     bool straight;                /* tiles go to C, else to `sums` */
     const MGPU_REAL *kept;        /* B packed for all terms, from column kept_begin on; NULL: it is packed block by block */
@@ -36,28 +37,104 @@ MGPU_INLINE int64_t MGPU_NAME(tile_vectors)(int64_t left, int64_t rows)
     return mgpu_least(left, 2);
 }
 
-MGPU_NOINLINE void MGPU_NAME(multiply_block)(MGPU_NAME(block) *block)
+/* times that a tile fetches some of what comes next */
+MGPU_INLINE int64_t MGPU_NAME(times)(int64_t terms, int64_t rows) { return terms < 4 * rows ? 1 : rows; }
+
+/* rows [begin, end) of the block; next_a: fetched ahead; NULL: the next columns of B are, if they are not near */
+MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_ahead *next_a)
 {
     static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
     const mgpu_product *product = block->product;
-    int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
-    int64_t vectors = mgpu_quotient_up(n, LANES), some;
+    int64_t m = end - begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
+    int64_t vectors = mgpu_quotient_up(n, LANES), some, vector = MGPU_VECTOR_BYTES, bytes = sizeof(MGPU_REAL);
     const MGPU_REAL *a = block->copies || block->packs ? block->copy : (const MGPU_REAL *)block->a + block->from;
     const MGPU_REAL *b = block->from_b;
     int64_t ldb = block->ldb, next = block->next_b;
     MGPU_REAL *c = block->straight ? (MGPU_REAL *)block->c + (block->c_offset + block->n_begin) : block->sums;
+    bool far = next_a == NULL && !product->beside && (ldb != LANES || product->bk.count * n * bytes > MGPU_PACKED_BYTES);
+    mgpu_ahead ahead = next_a != NULL ? *next_a : (mgpu_ahead){.each = 0};
     for (int64_t v = 0; v < vectors; v += some, b += some * next, c += some * LANES) {
         some = product->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
         int64_t kind = product->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
-        int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES);
-        for (int64_t i = 0; i < m; i += rows, tiles--) {
-            rows = mgpu_quotient_up(m - i, tiles);
+        int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES), times = tiles * MGPU_NAME(times)(terms, most[kind]);
+        if (far)
+            ahead = ldb == LANES ? mgpu_ahead_of(b + some * next, some, terms * vector, next * bytes, times)
+                                 : mgpu_ahead_of(b + some * next, terms, some * vector, ldb * bytes, times);
+        if (far && v + some >= vectors)
+            ahead.each = 0;
+        for (int64_t i = begin; i < end; i += rows, tiles--) {
+            rows = mgpu_quotient_up(end - i, tiles);
             MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[kind][rows - 1];
             while (*tile == NULL)
                 tile++;
             (*tile)(terms, product->beside ? a + v * LANES : a, block->row + i, block->term, b, ldb, next, c, block->row_c + i,
-                    rows, columns, block->k_begin > 0);
+                    rows, columns, block->k_begin > 0, &ahead);
         }
+    }
+}
+
+/* Few columns of B stay in the core's cache: then A, which may come from far away, is read a few rows after the other. Else
+ * its rows stay there, and B is read in columns. */
+MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
+{
+    enum { NEAR_BYTES = 512 * 1024 };
+    const mgpu_product *product = block->product;
+    int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
+    int64_t size = sizeof(MGPU_REAL), vectors = mgpu_quotient_up(n, LANES), chunks = mgpu_quotient_up(m, MGPU_ROWS_2), some;
+    bool lines = product->am.axes == 1 && product->ak.axes == 1 && product->ak.stride[0] == 1;
+    if (block->copies || block->packs || !lines || vectors < 2 || m <= n || terms * n * size > NEAR_BYTES) {
+        MGPU_NAME(multiply_rows)(block, 0, m, NULL);
+        return;
+    }
+    const MGPU_REAL *a = (const MGPU_REAL *)block->a + block->from;
+    for (int64_t i = 0; i < m; i += some, chunks--) {
+        some = mgpu_quotient_up(m - i, chunks);
+        int64_t times = mgpu_quotient_up(vectors, 2) * MGPU_NAME(times)(terms, MGPU_ROWS_2);
+        mgpu_ahead next = mgpu_ahead_of(a + block->row[i + some] + block->term[0], some, terms * size,
+                                        product->am.stride[0] * size, times);
+        if (i + some >= m)
+            next.each = 0;
+        MGPU_NAME(multiply_rows)(block, i, i + some, &next);
+    }
+}
+
+/* rows of A that are packed together, and the elements that so many of them take */
+MGPU_INLINE int64_t MGPU_NAME(packed_rows)(const MGPU_NAME(block) *block)
+{
+    return block->along ? 1 : block->groups ? MGPU_ROWS_2 : LANES;
+}
+
+MGPU_INLINE int64_t MGPU_NAME(packed_pitch)(const MGPU_NAME(block) *block)
+{
+    bool apart = block->along || block->groups; /* else they would fall onto each other in the cache */
+    return MGPU_NAME(packed_rows)(block) * (block->k_end - block->k_begin) + (apart ? LANES : 0);
+}
+
+MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
+{
+    enum { SOME = 256 };
+    const mgpu_product *product = block->product;
+    int64_t rows = block->m_end - block->m_begin, terms = block->k_end - block->k_begin, offset[SOME], some, first;
+    int64_t pitch = MGPU_NAME(packed_pitch)(block), count = block->along ? rows : terms;
+    if (!block->along && !block->groups) {
+        MGPU_NAME(pack)(block->copy, terms, block->a, block->a_offset, block->bf16_a, &product->am, block->m_begin,
+                        block->m_end, &product->ak, block->k_begin, block->k_end);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += some) {
+        some = mgpu_least(SOME, count - i);
+        if (block->along) {
+            first = block->a_offset + block->k_begin;
+            mgpu_offsets(&product->am, block->m_begin + i, block->m_begin + i + some, offset);
+            MGPU_NAME(pack_along)(block->copy + i * pitch, pitch, block->a, first, block->bf16_a, offset, some, terms);
+            continue;
+        }
+        first = block->a_offset + block->m_begin;
+        mgpu_offsets(&product->ak, block->k_begin + i, block->k_begin + i + some, offset);
+        if (block->bf16_a)
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, true, offset, rows, some);
+        else
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, false, offset, rows, some);
     }
 }
 
@@ -76,8 +153,9 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
         } while (copy.elements > block->copy_most && most > 0);
         block->m_end = block->m_begin + rows.count;
     } else if (block->packs) {
-        int64_t room = block->copy_most / (block->k_end - block->k_begin) / LANES * LANES, m = block->m_end - block->m_begin;
-        int64_t even = mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, room)), LANES);
+        int64_t unit = MGPU_NAME(packed_rows)(block), m = block->m_end - block->m_begin;
+        int64_t room = (block->copy_most - unit * LANES) / MGPU_NAME(packed_pitch)(block) * unit;
+        int64_t even = mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, room)), block->along ? MGPU_ROWS_2 : unit);
         block->m_end = block->m_begin + mgpu_least(m, mgpu_least(room, even));
     }
     const int64_t key[] = {block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end,
@@ -90,10 +168,11 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
         mgpu_offsets(&copy.rows, 0, count, block->row);
         mgpu_offsets(&copy.terms, 0, terms_count, block->term);
     } else if (block->packs && !same_tables) {
+        int64_t unit = MGPU_NAME(packed_rows)(block), pitch = MGPU_NAME(packed_pitch)(block);
         for (int64_t i = 0; i < count; i++)
-            block->row[i] = i / LANES * LANES * terms_count + i % LANES;
+            block->row[i] = i / unit * pitch + i % unit;
         for (int64_t i = 0; i < terms_count; i++)
-            block->term[i] = i * LANES;
+            block->term[i] = i * unit;
     } else if (!same_tables) {
         mgpu_offsets(&product->am, block->m_begin, block->m_end, block->row);
         mgpu_offsets(&product->ak, block->k_begin, block->k_end, block->term);
@@ -101,8 +180,7 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
     if (block->copies && !same)
         MGPU_NAME(copy_box)(block->copy, block->a, block->a_offset, block->bf16_a, &copy);
     else if (block->packs && !same)
-        MGPU_NAME(pack)(block->copy, terms_count, block->a, block->a_offset, block->bf16_a, &product->am, block->m_begin,
-                        block->m_end, &product->ak, block->k_begin, block->k_end);
+        MGPU_NAME(pack_a)(block);
     if (!same_tables)
         for (int i = 0; i < MGPU_ROWS_1; i++) /* a tile may be higher than what is left: its last rows are read twice */
             block->row[count + i] = block->row[count - 1];
@@ -179,10 +257,16 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
         block->k_most = mgpu_least(block->k_most, block->packed_most / n_most);
     block->n_most = n_most;
     block->pitch = n_most + LANES;
-    /* M in larger blocks around those of K, so that C stays in the cache meanwhile */
-    block->m_large = k <= block->k_most ? product->m.end : MGPU_BLOCK_C_BYTES / (int64_t)sizeof(MGPU_REAL) / n_most;
+    /* M in larger blocks around those of K, so that C stays in the cache meanwhile; but packing A brings in more than C */
+    int64_t m = product->m.end - product->m.begin, c_bytes = (int64_t)MGPU_BLOCK_C_BYTES * (block->packs ? 5 : 2) / 2;
+    int64_t m_large = k <= block->k_most ? m : c_bytes / (int64_t)sizeof(MGPU_REAL) / n_most;
+    if (!block->copies)
+        m_large = mgpu_most(m_large, MGPU_BLOCK_ROWS / 2);
     if (!block->straight)
-        block->m_large = mgpu_least(block->m_large, block->sums_most / block->pitch);
+        m_large = mgpu_least(m_large, block->sums_most / block->pitch);
+    if (!block->copies && m_large < m)
+        m_large = mgpu_least(m_large, mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, m_large)), MGPU_ROWS_2));
+    block->m_large = m_large;
 }
 
 /* sets k_end; rows [begin, end) of A are to be multiplied. terms: as a box, where A is copied */
@@ -346,6 +430,14 @@ MGPU_NOINLINE int64_t MGPU_NAME(terms_in_place)(const mgpu_product *product)
     return k < 64 || ldb <= 0 || last < 0 ? 0 : mgpu_least(k, last / ldb + 1);
 }
 
+/* Lines of B so far apart are read in place as fast as they would be packed, where that takes time of its own: whole vectors
+ * that do not fall onto each other in the cache. */
+MGPU_INLINE bool MGPU_NAME(near)(int64_t apart)
+{
+    int64_t bytes = apart * (int64_t)sizeof(MGPU_REAL);
+    return bytes % MGPU_LINE == 0 && bytes <= 8192 && (bytes + 64) % 4096 > 128;
+}
+
 /* kept: where B is packed whole, on the thread's first call; NULL: it is not */
 MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL *kept, bool first)
 {
@@ -364,7 +456,10 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
                 !block->bf16_c;
     block->packs = product->windows == 0 && !product->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
     block->copies = product->windows > 0 || (block->bf16_a && !block->packs);
-    bool in_place = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense);
+    block->along = product->ak.axes == 1 && product->ak.stride[0] == 1;
+    block->groups = !block->along && product->am.axes == 1 && product->am.stride[0] == 1;
+    bool near = (block->packs || m <= MGPU_BLOCK_ROWS) && MGPU_NAME(near)(product->bk.axes > 0 ? product->bk.stride[0] : 0);
+    bool in_place = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense || near);
     block->direct = in_place ? MGPU_NAME(terms_in_place)(product) : 0;
     block->straight = MGPU_NAME(single)(&product->cn) && !block->bf16_c && (product->wide.places == 1 || product->wide.in_b);
     memset(block->key, 0xff, sizeof block->key);

@@ -75,13 +75,13 @@ MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
 
 /* ---- a tile: ROWS x (VECTORS of) columns of C, over `terms` of the sum.
  * A's element (r, k): a[row[r] + term[k]], or beside it as many as there are columns; B's (k, v): b[k * ldb + v * next_b],
- * whole vectors of it (beside it those columns alone).
+ * whole vectors of it (beside it those columns alone). Meanwhile it fetches some of what comes next.
  * C: rows at c + row_c[r] for r < used, columns next to each other, `columns` of them in the last vector; added to what is
  * there, or stored. row has ROWS elements. One vector alone is not enough to keep the processor busy with loading A: then
  * the rows' addresses serve two terms. */
 typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *row, const int64_t *term, const MGPU_REAL *b,
                              int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c, int64_t used, int64_t columns,
-                             bool add);
+                             bool add, mgpu_ahead *ahead);
 
 #define MGPU_UNROLL _Pragma("GCC unroll 32")
 #define MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                                  \
@@ -107,7 +107,8 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
 #define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                  \
     MGPU_NOINLINE void MGPU_NAME(name)(int64_t terms, const MGPU_REAL *a, const int64_t *row, const int64_t *term,     \
                                        const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c,                  \
-                                       const int64_t *row_c, int64_t used, int64_t columns, bool add)                  \
+                                       const int64_t *row_c, int64_t used, int64_t columns, bool add,                  \
+                                       mgpu_ahead *ahead)                                                              \
     {                                                                                                                  \
         const MASK mask = MGPU_NAME(mask_of)(columns);                                                                 \
         const MGPU_REAL *from[ROWS];                                                                                   \
@@ -124,6 +125,8 @@ typedef void MGPU_NAME(tile)(int64_t terms, const MGPU_REAL *a, const int64_t *r
             if (fetched < used) /* C, row by row: all at once would keep A and B waiting */                            \
                 MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                          \
                     __builtin_prefetch(c + row_c[fetched] + v * LANES, 1);                                             \
+            if (__builtin_expect(ahead->each > 0, 0)) /* rare: it gets no registers */                                 \
+                mgpu_fetch(ahead);                                                                                     \
             while (left >= COUNT)                                                                                      \
                 MGPU_SOME_TERMS(COUNT, ROWS, VECTORS, BESIDE)                                                          \
             while (COUNT > 1 && left > 0)                                                                              \

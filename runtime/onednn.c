@@ -32,6 +32,7 @@ static bool available;
  *     1x1 and products of matrices, 64 rows and more       110 - 175     75 - 160
  *         fewer rows                                        50 - 150     60 - 165    ours
  *         by many rows that lie whole pages apart           65 -  80    100 - 130    ours
+ *         gradients of weights by 1024 rows and more       120 - 150    140 - 150    ours
  *     1x1 with a stride, few channels, forward and dW       65 - 100     75 - 135    ours
  *     dX of a strided convolution                           65 - 170     35 - 150
  *     general code (names with gemm, ref)                   10 - 120                 ours
@@ -86,10 +87,15 @@ static bool worth_convolution(const OnednnConvolution *c, const OnednnPrimitive 
     return !first && !slow_stride && it.terms >= (it.weights > LARGE ? MANY : FEW);
 }
 
-static bool worth_matmul(const OnednnTensor *w, const OnednnPrimitive *primitive, int loops, int64_t m, int64_t n, int64_t k)
+static bool worth_matmul(const OnednnTensor *x, const OnednnTensor *w, const OnednnPrimitive *primitive, int loops, int64_t m,
+                         int64_t n, int64_t k)
 {
     enum { ROWS = 64, SMALL = 128 * 1024 /* multiplications */, LARGE = 1024 * 1024 /* elements */, PAGE = 1024 };
+    enum { MANY = 1024, WIDE = 192 };
     bool collides = w->stride[1] == 1 && w->stride[0] % PAGE == 0 && n * k > LARGE;
+    bool turned = x->stride[0] == 1 && x->stride[1] >= WIDE && m >= WIDE && n >= WIDE && k >= MANY;
+    if (turned && x->type == ONEDNN_F32)
+        return false;
     return strncmp(primitive->said, "ref", 3) != 0 && m >= ROWS && (double)m * (double)n * (double)k >= SMALL && !collides &&
            (loops == 0 || strncmp(primitive->said, "brg", 3) == 0);
 }
@@ -471,7 +477,7 @@ static bool prepare_matmul(MgpuLibraryProduct *product, const mgpu_contraction *
     if (!types->native && !share->any_speed && !worth_widening(&wide[W], calls, m.extent, n.extent, k.extent))
         return false;
     if (!onednn_matmul(&wide[X], &wide[W], &wide[Y], &product->main) ||
-        !(share->any_speed || worth_matmul(&wide[W], &product->main, product->loops, calls * m.extent, n.extent, k.extent)))
+        !(share->any_speed || worth_matmul(&wide[X], &wide[W], &product->main, product->loops, calls * m.extent, n.extent, k.extent)))
         return false;
     for (int i = 0; i < product->loops; i++)
         for (int j = 0; j < 3; j++)

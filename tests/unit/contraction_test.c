@@ -184,6 +184,11 @@ static void chosen_cases(Dtype dtype)
     einsum_case(dtype, "a,b->ba", SHAPE(37), SHAPE(29), 3, 700, true);
     einsum_case(dtype, "ab,bc->ac", SHAPE(70, 650), SHAPE(650, 33), 0, 1, true);
     einsum_case(dtype, "ab,bc->ac", SHAPE(3, 2), SHAPE(2, 530), 5, 2, false);
+    /* A packed in groups of rows, in several blocks, B in place and packed; rows that collide; A in few rows after the other */
+    einsum_case(dtype, "ba,bc->ac", SHAPE(530, 170), SHAPE(530, 64), 0, 1, false);
+    einsum_case(dtype, "ba,bc->ac", SHAPE(130, 600), SHAPE(130, 70), 3, 5, false);
+    einsum_case(dtype, "ab,bc->ac", SHAPE(40, 1024), SHAPE(1024, 48), 0, 1, false);
+    einsum_case(dtype, "ab,cb->ac", SHAPE(300, 200), SHAPE(40, 200), 5, 2, false);
     einsum_case(dtype, "qhd,khd->hqk", SHAPE(17, 3, 20), SHAPE(19, 3, 20), 7, 2, false);
     einsum_case(dtype, "hqk,khd->qhd", SHAPE(3, 17, 19), SHAPE(19, 3, 20), 7, 2, false);
     einsum_case(dtype, "ab,ab->ab", SHAPE(5, 70), SHAPE(5, 70), 7, 2, false);
