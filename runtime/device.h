@@ -37,6 +37,7 @@ typedef struct DeviceKind {
     /* Before a strip runs for the first time: fills in library[i] for op i. Many strips, then `ready`. */
     void (*prepare)(Device *, const mgpu_kernel *kernels, const mgpu_op *const *ops, int count, void **library);
     void (*ready)(Device *);
+    void (*settled)(Device *);                         /* many steps have run: what pays in the long run only */
     const char *(*library_name)(const Device *);       /* "oneDNN 2.6.3"; or why there is none */
     int64_t (*library_bytes)(const Device *);          /* allocated besides, for libraries */
     void (*run)(Device *, DeviceStrip *, const mgpu_op **now); /* now[thread]: the operation that it is at */

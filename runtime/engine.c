@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SETTLED = 64 };    /* steps, of any phase */
 enum { PLACE_BITS = 24 }; /* operations of a lane in a phase: check.c holds plans to it */
 
 /* the operations of a phase on a device, lane by lane */
@@ -394,6 +395,8 @@ static void finish_step(Lane *l)
         atomic_store(&work->finished_at, mgpu_seconds());
         atomic_fetch_sub(&work->unfinished, 1);
     }
+    if (l->lane == MGPU_COMP && l->number == SETTLED)
+        l->engine->kind->settled(l->engine->devices[l->device]);
     mgpu_counter_set(&l->progress, finished(l->number));
 }
 
