@@ -241,7 +241,8 @@ static void choose(Fusion *f)
         Info *info = &f->info[i];
         if (!info->needed)
             continue;
-        if (!never_root(n))
+        bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a product reads */
+        if (!never_root(n) || moved)
             info->root = always_root(n) || info->store || f->separate || (!f->computed[i] && worth_storing(f, n));
         store_operands(f, n);
         count_uses(f, n);
