@@ -390,16 +390,7 @@ void contraction_cost(const Contraction *plan, double *flops, double *flops_per_
 /* the list is one axis of elements that follow each other */
 static bool lies_together(const Contraction *plan, int list, int operand)
 {
-    int64_t next = 1;
-    for (int i = plan->count[list] - 1; i >= 0; i--) {
-        const Axis *axis = &plan->list[list][i];
-        if (axis->extent == 1)
-            continue;
-        if (axis->stride[operand] != next)
-            return false;
-        next = axis->extent == MGPU_SAMPLES ? -1 : next * axis->extent;
-    }
-    return true;
+    return run_of(plan, list, operand, 2) >= count_of(plan, list, 2); /* for any number of samples, as for two */
 }
 
 static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }

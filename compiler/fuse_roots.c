@@ -56,8 +56,22 @@ static bool identity_order(const Node *variable)
     return true;
 }
 
-static bool never_root(const Node *);
-static bool is_view(const Node *);
+/* a value that costs next to nothing wherever it is used and has no place in memory */
+static bool never_root(const Node *n)
+{
+    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE || leaf_in_memory(n);
+}
+
+static bool always_root(const Node *n)
+{
+    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE;
+}
+
+static bool is_view(const Node *n)
+{
+    bool narrows = n->op == OP_CAST && n->dtype == BF16; /* that is what is stored then */
+    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows);
+}
 
 /* a value that can lie in memory, row-major */
 static bool may_be_stored(const Node *n)
@@ -83,23 +97,6 @@ const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
     while (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT)
         o = o->in[0];
     return o != first && o->op == OP_VARIABLE && !identity_order(o) ? first : o;
-}
-
-/* a value that costs next to nothing wherever it is used and has no place in memory */
-static bool never_root(const Node *n)
-{
-    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE || leaf_in_memory(n);
-}
-
-static bool always_root(const Node *n)
-{
-    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE;
-}
-
-static bool is_view(const Node *n)
-{
-    bool narrows = n->op == OP_CAST && n->dtype == BF16; /* that is what is stored then */
-    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows);
 }
 
 static double size_of(const Node *n)

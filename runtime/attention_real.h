@@ -91,8 +91,8 @@ MGPU_INLINE void MGPU_NAME(fill_edges)(MGPU_REAL *row, int64_t begin, int64_t lo
         STORE(row + end - LANES) = MGPU_NAME(choose)(MGPU_NAME(within)(end - LANES, low, high), LOAD(row + end - LANES), SPLAT(value));
 }
 
-/* row[low .. high) = softmax(scale row), 0 around it from `from` to `to`; both of these begin a vector */
-MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t from, int64_t low, int64_t high, int64_t to)
+/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors */
+MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t low, int64_t high, int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
     if (scale == 0) {
@@ -113,15 +113,15 @@ MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64
     for (int64_t j = begin; j < end; j += LANES)
         STORE(row + j) = LOAD(row + j) * share;
     MGPU_NAME(fill_edges)(row, begin, low, high, end, 0);
-    for (int64_t j = from; j < begin; j += LANES)
+    for (int64_t j = 0; j < begin; j += LANES)
         STORE(row + j) = (VECTOR){0};
     for (int64_t j = end; j < to; j += LANES)
         STORE(row + j) = (VECTOR){0};
 }
 
 /* dp = ds = scale p (dp - sum p dp), where p is not 0 */
-MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, MGPU_REAL scale, int64_t from, int64_t low,
-                                            int64_t high, int64_t to)
+MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, MGPU_REAL scale, int64_t low, int64_t high,
+                                            int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
     MGPU_NAME(fill_edges)(dp, begin, low, high, end, 0);
@@ -131,7 +131,7 @@ MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, M
     MGPU_REAL mean = MGPU_NAME(sum_of)(total);
     for (int64_t j = begin; j < end; j += LANES)
         STORE(dp + j) = LOAD(p + j) * scale * (LOAD(dp + j) - mean);
-    for (int64_t j = from; j < begin; j += LANES)
+    for (int64_t j = 0; j < begin; j += LANES)
         STORE(dp + j) = (VECTOR){0};
     for (int64_t j = end; j < to; j += LANES)
         STORE(dp + j) = (VECTOR){0};
@@ -285,7 +285,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
     const MGPU_REAL *q = MGPU_NAME(attend_rows)(w, w->q, w->at_q, &t->q, t->d, work + room->q_copy);
     MGPU_NAME(attend_scores)(w, q, w->own, work + room->k_t, t->d, p);
     for (int64_t i = 0; i < w->rows; i++)
-        MGPU_NAME(softmax_row)(p + i * room->pitch, (MGPU_REAL)t->scale, 0, MGPU_NAME(first_seen)(w, w->begin + i) - w->low,
+        MGPU_NAME(softmax_row)(p + i * room->pitch, (MGPU_REAL)t->scale, MGPU_NAME(first_seen)(w, w->begin + i) - w->low,
                                MGPU_NAME(end_seen)(w, w->begin + i) - w->low, to);
     if (!t->backward) {
         MGPU_NAME(attend_values)(w, p, work + room->v_n, t->e, result, e);
@@ -301,7 +301,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
     const MGPU_REAL *g = MGPU_NAME(attend_rows)(w, w->g, w->at_g, &t->g, t->e, work + room->g_copy);
     MGPU_NAME(attend_scores)(w, g, w->own, work + room->v_t, t->e, dp);
     for (int64_t i = 0; i < w->rows; i++)
-        MGPU_NAME(softmax_slope)(p + i * room->pitch, dp + i * room->pitch, (MGPU_REAL)t->scale, 0,
+        MGPU_NAME(softmax_slope)(p + i * room->pitch, dp + i * room->pitch, (MGPU_REAL)t->scale,
                                  MGPU_NAME(first_seen)(w, w->begin + i) - w->low, MGPU_NAME(end_seen)(w, w->begin + i) - w->low, to);
     if (t->dq.argument >= 0) {
         MGPU_NAME(attend_values)(w, dp, work + room->k_n, t->d, result, d);

@@ -1,5 +1,5 @@
-/* contract.c: mgpu_contract and mgpu_contract_team: every call goes to the product for the best instruction set that the
- * processor and the system have. Asking is a few loads: the answers lie ready in the C compiler's library. */
+/* contract.c: mgpu_contract, mgpu_contract_team and mgpu_attend: every call goes to the code for the best instruction set
+ * that the processor and the system have. Asking is a few loads: the answers lie ready in the C compiler's library. */
 #include "runtime/contract.h"
 
 #include <stddef.h>

@@ -1,6 +1,7 @@
-/* contract_product.h: the product of mgpu_gemm.h for one instruction set. Included by one file for each, with
- * MGPU_VECTOR_BYTES and the tiles defined: MGPU_TILES(F), F(rows, vectors) for each of them, MGPU_TILES_BESIDE(F), and the
- * most rows of tiles of 1, 2, 3 and 4 vectors: MGPU_ROWS_1 ... MGPU_ROWS_4. Out: mgpu_contract_typed.
+/* contract_product.h: the products of mgpu_gemm.h and mgpu_attention.h for one instruction set. Included by one file for
+ * each, with MGPU_VECTOR_BYTES and the tiles defined: MGPU_TILES(F), F(rows, vectors) for each of them, MGPU_TILES_BESIDE(F),
+ * and the most rows of tiles of 1, 2, 3 and 4 vectors: MGPU_ROWS_1 ... MGPU_ROWS_4. Out: mgpu_contract_typed,
+ * mgpu_attend_typed.
  *
  * Algorithm: blocks of N, M and K as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
  * around a product in registers of R rows of A by V vectors of N. What it takes from A are single elements at
