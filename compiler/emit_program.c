@@ -51,6 +51,56 @@ static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
     text_add(t, "%s}}", s->rank ? "" : "0");
 }
 
+static void emit_call(const DataCall *c, Text *t)
+{
+    text_add(t, "    {\"%s\", ", c->name);
+    text_add(t, c->option_count ? "(const mgpu_option[]){" : "NULL");
+    for (int i = 0; i < c->option_count; i++) {
+        const DataOption *o = &c->options[i];
+        text_add(t, "%s{\"%s\", %s", i ? ", " : "", o->name, o->count ? "(const mgpu_item[]){" : "NULL");
+        for (int k = 0; k < o->count; k++) {
+            text_add(t, k ? ", {" : "{");
+            if (o->items[k].text)
+                quote(t, o->items[k].text);
+            else
+                text_add(t, "NULL, %.17g", o->items[k].number);
+            text_add(t, o->items[k].text ? ", 0}" : "}");
+        }
+        text_add(t, "%s, %d}", o->count ? "}" : "", o->count);
+    }
+    text_add(t, "%s, %d, %d},\n", c->option_count ? "}" : "", c->option_count, users_line(c->at));
+}
+
+static void emit_column(const DataColumn *c, Text *t)
+{
+    text_add(t, "    {\"%s\", %d, %s", c->name, c->input, c->count ? "(const char *const[]){" : "NULL");
+    for (int k = 0; k < c->count; k++) {
+        text_add(t, k ? ", " : "");
+        quote(t, c->texts[k]);
+    }
+    text_add(t, "%s, %d, %d},\n", c->count ? "}" : "", c->count, users_line(c->at));
+}
+
+static void emit_sets(const Model *m, Text *t)
+{
+    for (int i = 0; i < m->set_count; i++) {
+        const DataSet *s = &m->sets[i];
+        text_add(t, "static const mgpu_column columns_%s[] = {\n", s->name);
+        for (int k = 0; k < s->column_count; k++)
+            emit_column(&s->columns[k], t);
+        text_add(t, "%s};\nstatic const mgpu_call calls_%s[] = {\n", s->column_count ? "" : "    {0}\n", s->name);
+        for (int k = 0; k < s->call_count; k++)
+            emit_call(&s->calls[k], t);
+        text_add(t, "};\n");
+    }
+    text_add(t, "static const mgpu_set sets[] = {\n");
+    for (int i = 0; i < m->set_count; i++) {
+        const DataSet *s = &m->sets[i];
+        text_add(t, "    {\"%s\", columns_%s, %d, calls_%s, %d},\n", s->name, s->name, s->column_count, s->name, s->call_count);
+    }
+    text_add(t, "%s};\n\n", m->set_count ? "" : "    {0}\n");
+}
+
 static int copy_count(const Model *m)
 {
     int count = 0;
@@ -108,31 +158,8 @@ static void emit_model(const Model *m, Text *t)
     if (!outputs)
         text_add(t, "    {0}\n");
     text_add(t, "};\nenum { OUTPUTS = %d };\n\n", outputs);
-    for (int i = 0; i < m->set_count; i++) {
-        const DataSet *s = &m->sets[i];
-        text_add(t, "static const mgpu_column columns_%s[] = {\n", s->name);
-        for (int k = 0; k < s->column_count; k++) {
-            text_add(t, "    {%d, ", s->columns[k].input);
-            quote(t, s->columns[k].path);
-            text_add(t, ", %d},\n", s->columns[k].at ? s->columns[k].at->line : 0);
-        }
-        if (!s->column_count)
-            text_add(t, "    {0}\n");
-        text_add(t, "};\n");
-    }
-    text_add(t, "static const mgpu_set sets[] = {\n");
-    for (int i = 0; i < m->set_count; i++) {
-        const DataSet *s = &m->sets[i];
-        text_add(t, "    {\"%s\", ", s->name);
-        if (s->reader)
-            quote(t, s->reader);
-        else
-            text_add(t, "NULL");
-        text_add(t, ", columns_%s, %d},\n", s->name, s->column_count);
-    }
-    if (!m->set_count)
-        text_add(t, "    {0}\n");
-    text_add(t, "};\n\nstatic const mgpu_setting settings[] = {\n");
+    emit_sets(m, t);
+    text_add(t, "static const mgpu_setting settings[] = {\n");
     for (int i = 0; i < m->setting_count; i++) {
         text_add(t, "    {");
         quote(t, m->settings[i].name);

@@ -146,13 +146,21 @@ typedef struct Variable {
     const Place *at;
 } Variable;
 
-typedef struct SourceColumn { int input; const char *path; const Place *at; } SourceColumn;
+/* A data set: calls[0] is a reader, the others are stages; columns are the reader's. runtime/mgpu.h says more. */
+typedef struct DataItem { const char *text; double number; } DataItem; /* text NULL: a number */
+typedef struct DataOption { const char *name; DataItem *items; int count; } DataOption;
+typedef struct DataCall { const char *name; DataOption *options; int option_count; const Place *at; } DataCall;
+typedef struct DataColumn {
+    const char *name;
+    int input;                   /* that takes it, or one made of it; -1: only a stage needs it */
+    const char **texts;          /* paths, columns of a table */
+    int count;
+    const Place *at;
+} DataColumn;
 typedef struct DataSet {
     const char *name;            /* train, valid, test */
-    const char *reader;          /* "idx"; NULL: none given */
-    SourceColumn *columns;
-    int column_count;
-    const Place *at;
+    DataColumn *columns;  int column_count;
+    DataCall *calls;      int call_count;
 } DataSet;
 
 typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given; } Setting;

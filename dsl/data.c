@@ -1,28 +1,7 @@
-/* data.c: the data block: readers and stages by name, columns bound to inputs. Only idx is read so far; everything
- * else is checked and said to be "not yet". */
-#include "dsl/elaborate.h"
+/* data.c: the data block: sources and stages as values, and whose columns are whose inputs. */
+#include "dsl/data.h"
 
 #include <string.h>
-
-struct Samples {
-    DataSet set;
-    const char **names; /* of the columns */
-    bool later;         /* a reader or stage that is not there yet: its columns are not known */
-};
-
-static const char *const READERS[] = {"idx", "images", "cifar", "tokens", "characters", "text", "csv", "npy", "tar", "mix"};
-static const char *const STAGES[] = {"resize", "center_crop", "random_crop", "random_resized_crop", "part", "pairs",
-                                     "mixup", "cutmix"};
-static const char *const OPTIONS[] = {"cache", "on_bad", "header", "missing", "strip", "delimiter", "stride", "shuffle",
-                                      "names", "numeric", "target", "type", "vocabulary", "weights"};
-
-static int find_text(const char *name, const char *const *list, int count)
-{
-    for (int k = 0; k < count; k++)
-        if (strcmp(list[k], name) == 0)
-            return k;
-    return -1;
-}
 
 static Value *source_value(Samples *s)
 {
@@ -31,87 +10,255 @@ static Value *source_value(Samples *s)
     return v;
 }
 
-static int find_input(const Elaborator *e, const char *name)
+/* part(0.9, 0.1), part(0.5, 0.5) */
+static void check_part(const DataCall *call)
 {
-    for (int k = 0; k < e->model->input_count; k++)
-        if (strcmp(e->model->inputs[k].name, name) == 0)
-            return k;
-    return -1;
+    double from = call->options[0].items[0].number, to = call->options[1].items[0].number;
+    if (from >= to)
+        error_at(call->at, "part(%g, %g) is empty: the second number must be the larger one, as in part(0, 0.9)", from, to);
 }
 
-static Value *read_idx(Elaborator *e, const Place *at, Arguments a, const Value *piped)
+static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arguments a, Value *piped)
 {
+    if (!piped || first_of(piped)->kind != VALUE_SOURCE || first_of(piped)->samples->decoded)
+        error_at(at, "'%s' is a stage: it stands behind a reader, as in images(\"train\") |> %s", row->name, row->usage);
     Samples *s = NEW(Samples);
-    s->set = (DataSet){.reader = "idx", .at = at};
-    if (piped)
-        error_at(at, "idx names its columns: idx(image = \"images.gz\", label = \"labels.gz\")");
-    for (int k = 0; k < a.count; k++) {
-        const Argument *one = &a.list[k];
-        if (!one->name)
-            error_at(one->at, "idx names its columns: idx(image = \"images.gz\", label = \"labels.gz\")");
-        if (find_text(one->name, OPTIONS, COUNT(OPTIONS)) >= 0 && find_input(e, one->name) < 0) {
-            not_yet(e, one->at, format("the option '%s'", one->name));
-            continue;
-        }
-        if (one->value->kind != VALUE_STRING)
-            error_at(one->at, "the column '%s' must be the path of a file, not %s", one->name, value_describe(one->value));
-        SourceColumn c = {.input = find_input(e, one->name), .path = one->value->text, .at = one->at};
-        int names = s->set.column_count;
-        APPEND(s->names, names, one->name);
-        APPEND(s->set.columns, s->set.column_count, c);
+    *s = *first_of(piped)->samples;
+    DataCall call = check_call(e, row, at, a, NULL, &s->set, NULL, NULL);
+    if (row->later) {
+        not_yet(e, at, format("the stage '%s'", row->name));
+        s->later = true;
     }
-    if (s->set.column_count == 0)
-        error_at(at, "idx needs a file for each input: idx(image = \"images.gz\")");
+    if (strcmp(row->name, "part") == 0)
+        check_part(&call);
+    DataCall *calls = NEW_ARRAY(DataCall, s->set.call_count + 1); /* the source's value keeps its own */
+    memcpy(calls, s->set.calls, sizeof *calls * (size_t)s->set.call_count);
+    calls[s->set.call_count++] = call;
+    s->set.calls = calls;
     return source_value(s);
+}
+
+/* images of the paths in columns of a table: a stage that stands behind the reader */
+static void add_decoding(Samples *s, const Place *at, const char **names, int count)
+{
+    DataOption o = {.name = "columns"};
+    for (int k = 0; k < count; k++) {
+        DataItem item = {names[k], 0};
+        APPEND(o.items, o.count, item);
+    }
+    DataCall call = {.name = "decode", .at = at};
+    APPEND(call.options, call.option_count, o);
+    APPEND(s->set.calls, s->set.call_count, call);
 }
 
 Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Arguments a, Value *piped)
 {
-    const char *name = layer->name;
-    if (strcmp(name, "decode") == 0) {
-        not_yet(e, at, "decode");
-        return value_text("decode");
-    }
-    if (find_text(name, STAGES, COUNT(STAGES)) >= 0) {
-        if (!piped || first_of(piped)->kind != VALUE_SOURCE)
-            error_at(at, "'%s' is a stage: it stands behind a reader, as in images(\"train\") |> %s(...)", name, name);
-        not_yet(e, at, format("the stage '%s'", name));
-        Samples *s = NEW(Samples);
-        *s = *first_of(piped)->samples;
-        s->later = true;
+    const DataRow *row = find_row(layer->name);
+    if (row->stage)
+        return call_stage(e, row, at, a, piped);
+    Samples *s = NEW(Samples);
+    *s = (Samples){.reader = row, .later = row->later};
+    if (row->later)
+        not_yet(e, at, strcmp(row->name, "decode") == 0 ? "decode" : format("the reader '%s'", row->name));
+    if (strcmp(row->name, "mix") == 0)
+        return source_value(s);
+    const char **decoded = NULL;
+    int decoded_count = 0;
+    DataCall call = check_call(e, row, at, a, piped ? first_of(piped) : NULL, &s->set, &decoded, &decoded_count);
+    if (strcmp(row->name, "decode") == 0) {
+        s->decoded = call.options[0].items[0].text;
         return source_value(s);
     }
-    if (strcmp(name, "idx") == 0)
-        return read_idx(e, at, a, piped);
-    not_yet(e, at, format("the reader '%s'", name));
-    Samples *s = NEW(Samples);
-    *s = (Samples){.set = {.reader = name, .at = at}, .later = true};
+    APPEND(s->set.calls, s->set.call_count, call);
+    if (decoded_count)
+        add_decoding(s, at, decoded, decoded_count);
+    if (row->kind == COLUMNS_PATHS && s->set.column_count == 0)
+        error_at(at, "%s needs a file for each input: %s", row->name, row->usage);
     return source_value(s);
 }
 
-/* every column an input, every input a column */
-static void bind_columns(Elaborator *e, const char *set, const Samples *s)
+/* ---- columns and inputs */
+typedef struct Need { const char *name; int input; } Need; /* a column that the reader has to give */
+typedef struct Needs { Need *list; int count; } Needs;
+
+static int find_need(const Needs *n, const char *name)
+{
+    for (int k = 0; k < n->count; k++)
+        if (strcmp(n->list[k].name, name) == 0)
+            return k;
+    return -1;
+}
+
+static bool has_column(const char *columns, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = columns; (at = strstr(at, name)); at += length)
+        if ((at == columns || at[-1] == ' ') && (at[length] == 0 || at[length] == ' '))
+            return true;
+    return false;
+}
+
+static const char *with_commas(const char *columns)
+{
+    Text t = {0};
+    for (const char *c = columns; *c; c++)
+        text_add(&t, *c == ' ' ? ", " : "%c", *c);
+    return text_of(&t);
+}
+
+/* pairs makes left, right (of one column) and same (of label) */
+static Needs needs_of_pairs(const Elaborator *e, const Samples *s, const DataCall *call)
 {
     const Model *m = e->model;
-    const char **inputs = NEW_ARRAY(const char *, m->input_count);
-    for (int k = 0; k < m->input_count; k++)
-        inputs[k] = m->inputs[k].name;
-    for (int c = 0; c < s->set.column_count; c++) {
-        if (s->set.columns[c].input < 0)
-            error_at(s->set.columns[c].at, "'%s' is neither an input of the model nor an option of %s%s", s->names[c],
-                     s->set.reader, did_you_mean(s->names[c], inputs, m->input_count));
-        for (int d = 0; d < c; d++)
-            if (s->set.columns[d].input == s->set.columns[c].input)
-                error_at(s->set.columns[c].at, "the column '%s' is given twice", s->names[c]);
-    }
+    int input = -1;
     for (int k = 0; k < m->input_count; k++) {
-        bool found = false;
-        for (int c = 0; c < s->set.column_count; c++)
-            found |= s->set.columns[c].input == k;
-        if (!found)
-            error_at(s->set.at, "'%s' has no column for the input '%s': give %s(%s = ...)", set, m->inputs[k].name,
-                     s->set.reader, m->inputs[k].name);
+        const Input *in = &m->inputs[k];
+        if (!has_column("left right same", in->name))
+            error_at(call->at, "pairs gives left, right and same; the model's input '%s' is none of them", in->name);
+        if (strcmp(in->name, "same") == 0)
+            continue;
+        if (input >= 0 && (m->inputs[input].dtype != in->dtype || !shape_equal(&m->inputs[input].shape, &in->shape)))
+            error_at(call->at, "pairs gives left and right of one column: the inputs must have one type and shape");
+        input = k;
     }
+    if (input < 0)
+        error_at(call->at, "pairs gives left, right and same; the model has no input 'left' or 'right'");
+    const char *other = s->reader->kind == COLUMNS_FIXED && has_column(s->reader->columns, "image") ? "image" : NULL;
+    bool label = other != NULL;
+    for (int k = 0; k < s->set.column_count; k++) {
+        const char *name = s->set.columns[k].name;
+        if (strcmp(name, "label") == 0)
+            label = true;
+        else if (other)
+            error_at(s->set.columns[k].at, "pairs makes left and right of one column beside 'label': '%s' or '%s'?", other, name);
+        else
+            other = name;
+    }
+    if (!label || !other)
+        error_at(call->at, "pairs needs a column 'label', by which it knows what is the same, and one other: idx(image = ..., label = ...)");
+    Needs n = {0};
+    Need list[] = {{other, input}, {"label", -1}};
+    for (int k = 0; k < COUNT(list); k++)
+        APPEND(n.list, n.count, list[k]);
+    return n;
+}
+
+static Needs needs_of(const Elaborator *e, const Samples *s)
+{
+    for (int k = s->set.call_count - 1; k > 0; k--)
+        if (strcmp(s->set.calls[k].name, "pairs") == 0)
+            return needs_of_pairs(e, s, &s->set.calls[k]);
+    Needs n = {0};
+    for (int k = 0; k < e->model->input_count; k++) {
+        Need one = {e->model->inputs[k].name, k};
+        APPEND(n.list, n.count, one);
+    }
+    return n;
+}
+
+static bool has_calls(const DataSet *set, const char *name)
+{
+    for (int k = 0; k < set->call_count; k++)
+        if (strcmp(set->calls[k].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* columns that arguments named: each is needed */
+static void check_named(const Elaborator *e, const Samples *s, const Needs *needs)
+{
+    const char **inputs = NULL;
+    int count = 0;
+    for (int k = 0; k < e->model->input_count; k++)
+        APPEND(inputs, count, e->model->inputs[k].name);
+    for (int c = 0; c < s->set.column_count; c++) {
+        DataColumn *column = &s->set.columns[c];
+        int need = find_need(needs, column->name);
+        if (need < 0)
+            error_at(column->at, "'%s' is neither an input of the model nor an option of %s%s", column->name, s->reader->name,
+                     did_you_mean(column->name, inputs, count));
+        column->input = needs->list[need].input;
+    }
+}
+
+/* columns that a reader has by itself, and those of a table that are called like their inputs */
+static void add_needed(const char *name, const Samples *s, DataSet *set, const Needs *needs)
+{
+    const Place *at = set->calls[0].at;
+    for (int k = 0; k < needs->count; k++) {
+        const Need *need = &needs->list[k];
+        bool found = false;
+        for (int c = 0; c < set->column_count; c++)
+            found |= strcmp(set->columns[c].name, need->name) == 0;
+        if (found)
+            continue;
+        DataColumn column = {.name = need->name, .input = need->input, .at = at};
+        if (s->reader->kind == COLUMNS_PATHS)
+            error_at(at, "'%s' has no column for the input '%s': give %s(%s = ...)", name, need->name, s->reader->name, need->name);
+        if (s->reader->kind == COLUMNS_FIXED && !has_column(s->reader->columns, need->name))
+            error_at(at, "'%s' has no column for the input '%s': %s gives %s", name, need->name, s->reader->name,
+                     with_commas(s->reader->columns));
+        if (s->reader->kind == COLUMNS_OF_TABLE)
+            APPEND(column.texts, column.count, need->name);
+        APPEND(set->columns, set->column_count, column);
+    }
+}
+
+/* names = [...]: all columns of the table are known here and now */
+static void check_names(const DataSet *set)
+{
+    const DataCall *call = &set->calls[0];
+    const char **names = NULL;
+    int count = 0;
+    for (int k = 0; k < call->option_count; k++)
+        for (int i = 0; strcmp(call->options[k].name, "names") == 0 && i < call->options[k].count; i++)
+            APPEND(names, count, call->options[k].items[i].text);
+    for (int c = 0; count && c < set->column_count; c++)
+        for (int t = 0; t < set->columns[c].count; t++) {
+            int at = 0;
+            while (at < count && strcmp(names[at], set->columns[c].texts[t]) != 0)
+                at++;
+            if (at == count)
+                error_at(set->columns[c].at, "`names` has no column '%s'%s%s", set->columns[c].texts[t],
+                         set->columns[c].at == call->at ? " for the input of this name" : "",
+                         did_you_mean(set->columns[c].texts[t], names, count));
+        }
+}
+
+/* windows are as long as the inputs */
+static void check_windows(const Elaborator *e, const Samples *s)
+{
+    const Input *first = NULL;
+    for (int k = 0; k < e->model->input_count; k++) {
+        const Input *in = &e->model->inputs[k];
+        if (in->shape.rank != 1)
+            error_at(s->set.calls[0].at, "%s gives windows of a sequence: the input '%s' must have one axis, its shape is %s", s->reader->name,
+                     in->name, shape_text(&in->shape));
+        if (dtype_is_float(in->dtype))
+            error_at(s->set.calls[0].at, "%s gives whole numbers: the input '%s' should be class(n)[%s], not %s", s->reader->name, in->name,
+                     "t", dtype_name(in->dtype));
+        if (first && !shape_equal(&first->shape, &in->shape))
+            error_at(s->set.calls[0].at, "%s gives windows of one length: the inputs '%s' and '%s' have %s and %s", s->reader->name, first->name,
+                     in->name, shape_text(&first->shape), shape_text(&in->shape));
+        first = in;
+    }
+}
+
+static void bind_columns(Elaborator *e, const char *name, const Samples *s, DataSet *set)
+{
+    Needs needs = needs_of(e, s);
+    check_named(e, s, &needs);
+    *set = s->set;
+    DataColumn *columns = NULL; /* other sets may have the same source */
+    int count = 0;
+    for (int c = 0; c < set->column_count; c++)
+        APPEND(columns, count, set->columns[c]);
+    set->columns = columns;
+    add_needed(name, s, set, &needs);
+    if (s->reader->kind == COLUMNS_OF_TABLE)
+        check_names(set);
+    if (s->reader->windows && !has_calls(set, "pairs"))
+        check_windows(e, s);
 }
 
 void run_data(Elaborator *e)
@@ -126,14 +273,15 @@ void run_data(Elaborator *e)
         const Value *v = map_get(&e->frame->locals, SETS[k]);
         if (!v)
             continue;
+        if (v->kind == VALUE_SOURCE && v->samples->decoded)
+            error_tree(e, e->data_tree, "'%s' must be a source of data; decode(...) stands for a column: %s", SETS[k],
+                       find_row("decode")->usage);
         if (v->kind != VALUE_SOURCE)
             error_tree(e, e->data_tree, "'%s' must be a source of data such as idx(...), not %s", SETS[k], value_describe(v));
-        DataSet set = v->samples->set;
+        DataSet set = {0};
+        if (!v->samples->later)
+            bind_columns(e, SETS[k], v->samples, &set);
         set.name = SETS[k];
-        if (v->samples->later)
-            set.columns = NULL, set.column_count = 0;
-        else
-            bind_columns(e, SETS[k], v->samples);
         APPEND(e->model->sets, e->model->set_count, set);
     }
     pop_frame(e, before);
@@ -141,12 +289,9 @@ void run_data(Elaborator *e)
 
 void load_readers(Elaborator *e)
 {
-    const char *const *const lists[] = {READERS, STAGES, (const char *const[]){"decode"}};
-    const int counts[] = {COUNT(READERS), COUNT(STAGES), 1};
-    for (int l = 0; l < COUNT(lists); l++)
-        for (int k = 0; k < counts[l]; k++) {
-            Layer *layer = NEW(Layer);
-            *layer = (Layer){.kind = LAYER_READER, .name = lists[l][k]};
-            map_set(&e->readers, layer->name, layer);
-        }
+    for (const DataRow *r = DATA_ROWS; r->name; r++) {
+        Layer *layer = NEW(Layer);
+        *layer = (Layer){.kind = LAYER_READER, .name = r->name};
+        map_set(&e->readers, layer->name, layer);
+    }
 }

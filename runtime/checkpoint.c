@@ -7,7 +7,7 @@
  * declared axes, whatever their order in memory. Rounded copies of variables are not saved: they are made again of what
  * was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run may go on with
  * another device count. */
-#include "runtime/internal.h"
+#include "runtime/data.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +119,7 @@ static void fill(void *context, int i, void *to)
     free(memory);
 }
 
-static void write_tensors(FILE *f, const Saving *s, int file, int64_t step)
+static void write_tensors(FILE *f, const Saving *s, int file, const FileNotes *notes)
 {
     int count = 0, *variables = mgpu_allocate((size_t)s->program->variable_count, sizeof *variables);
     SavedTensor *tensors = mgpu_allocate((size_t)s->program->variable_count, sizeof *tensors);
@@ -130,7 +130,7 @@ static void write_tensors(FILE *f, const Saving *s, int file, int64_t step)
         }
     Saving saving = *s;
     saving.variables = variables;
-    mgpu_write_safetensors(f, tensors, count, step, fill, &saving);
+    mgpu_write_safetensors(f, tensors, count, notes, fill, &saving);
     free(tensors);
     free(variables);
 }
@@ -195,8 +195,9 @@ void mgpu_make_folder(const char *folder)
 }
 
 void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress,
-                          const char *folder)
+                          const Categories *categories, const char *folder)
 {
+    char *tables = mgpu_categories_text(categories);
     uint8_t *file = files_of(program, plan);
     Saving s = {.program = program, .engine = engine, .devices = plan->devices, .file = file};
     mgpu_make_folder(folder);
@@ -212,7 +213,7 @@ void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, co
         if (!f)
             mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(errno));
         if (i < NO_FILE)
-            write_tensors(f, &s, i, progress->step);
+            write_tensors(f, &s, i, &(FileNotes){progress->step, i == WEIGHTS_FILE ? tables : NULL});
         else
             write_progress(f, program, progress);
         close_file(f, fresh);
@@ -220,6 +221,7 @@ void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, co
     }
     sync_folder(folder);
     rename_all(folder);
+    free(tables);
     free(file);
 }
 
@@ -342,6 +344,16 @@ static void make_copies(const mgpu_program *program, int devices, Engine *engine
         free(master);
         free(copy);
     }
+}
+
+void mgpu_load_categories(Categories *categories, const char *path)
+{
+    TensorFile file;
+    mgpu_read_safetensors(&file, path);
+    const Json *notes = mgpu_json_member(file.header, "__metadata__"), *tables = notes ? mgpu_json_member(notes, "categories") : NULL;
+    if (tables && tables->kind == JSON_TEXT)
+        mgpu_read_categories(categories, tables->text, path);
+    mgpu_close_safetensors(&file);
 }
 
 void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)

@@ -198,6 +198,12 @@ static void run_strip(Lane *l, const mgpu_device_phase *p, const int *order, int
         mgpu_profile_add(e->profile, l->phase, l->device, order[i], l->calls[i].seconds);
 }
 
+/* evaluation and prediction see the same samples whenever they are run */
+static bool is_training(const mgpu_phase *phase)
+{
+    return phase->kind == MGPU_PHASE_PROLOGUE || phase->kind == MGPU_PHASE_ACCUMULATE || phase->kind == MGPU_PHASE_TRAIN;
+}
+
 /* samples of this device -> staging; the missing ones of a short step are copies of a real one */
 static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
 {
@@ -205,20 +211,28 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
     uint8_t *staging = e->kind->staging(e->devices[l->device]);
     const mgpu_shard *shard = &e->plan->device[l->device].shard;
     const mgpu_step *block = &work->block[l->device];
+    uint8_t *to[e->program->input_count + 1];
+    memset(to, 0, sizeof to);
+    bool any = false;
     for (int i = 0; i < op->write_count; i++) {
         const mgpu_access *a = &op->access[op->read_count + i];
         int index = p->buffers[a->buffer].index;
-        uint8_t *to = staging + access_offset(p, a, l->number);
-        if (index < 0) {
-            memcpy(to, block, sizeof *block);
-        } else if (work->set) {
-            const mgpu_input *input = &e->program->inputs[index];
-            const Array *column = &work->set->columns[index];
-            int64_t bytes = mgpu_tensor_bytes(&input->tensor);
-            mgpu_gather(to, input, column, work->index + shard->first, block->alive);
-            for (int64_t s = block->alive; s < shard->capacity; s++)
-                mgpu_gather(to + s * bytes, input, column, block->alive ? work->index + shard->first : work->index, 1);
-        }
+        uint8_t *place = staging + access_offset(p, a, l->number);
+        if (index < 0)
+            memcpy(place, block, sizeof *block);
+        else
+            to[index] = place;
+        any = any || index >= 0;
+    }
+    if (!work->set || !any)
+        return;
+    bool training = is_training(l->phase);
+    mgpu_read_samples(work->set, to, block->alive ? work->index + shard->first : work->index, block->alive ? block->alive : 1,
+                      training ? block->seed : 0, training ? work->epoch : 0);
+    for (int i = 0; i < e->program->input_count; i++) {
+        int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);
+        for (int64_t s = block->alive ? block->alive : 1; to[i] && s < shard->capacity; s++)
+            memcpy(to[i] + s * bytes, to[i], (size_t)bytes);
     }
 }
 

@@ -1,5 +1,5 @@
 /* evaluate.c: `eval`: loss and metrics of saved weights on the data sets valid and test, or those that are named. */
-#include "runtime/internal.h"
+#include "runtime/data.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@ char *mgpu_save_folder(const Options *o)
     return o->save ? mgpu_format("%s", o->save) : o->resume ? mgpu_format("%s", o->resume) : mgpu_format("./%s.save", o->program);
 }
 
-Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *feed, Collect *collect, void *context)
+Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *feed, Categories *categories, Collect *collect,
+                          void *context)
 {
     char *folder = mgpu_save_folder(o);
     char *path = o->init ? mgpu_format("%s", o->init) : mgpu_format("%s/weights.safetensors", o->resume ? o->resume : folder);
@@ -24,6 +25,8 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(engine);
     mgpu_load_weights(program, plan, engine, path);
+    if (categories)
+        mgpu_load_categories(categories, path);
     free(folder);
     free(path);
     return engine;
@@ -120,7 +123,8 @@ static void print_result(const Evaluation *e)
     }
 }
 
-static void evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Reporter *reporter)
+static void evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Categories *categories,
+                         Reporter *reporter)
 {
     const mgpu_program *p = feed->program;
     const mgpu_set *set = mgpu_find_set(p, name);
@@ -129,7 +133,7 @@ static void evaluate_set(const Feed *feed, const Options *o, const char *name, c
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
     mgpu_wanted_inputs(p, feed->plan, 1u << MGPU_PHASE_EVAL, wanted);
     Dataset data;
-    mgpu_open_set(&data, p, set, wanted, o->data);
+    mgpu_open_set(&data, p, set, wanted, o->data, categories);
     mgpu_post_set(feed, MGPU_PHASE_EVAL, &data, 0, 0, NULL, NULL);
     mgpu_post_alone(feed, MGPU_PHASE_REPORT_EVAL, 0, 0);
     mgpu_engine_drain(feed->engine);
@@ -138,7 +142,7 @@ static void evaluate_set(const Feed *feed, const Options *o, const char *name, c
         e = (Evaluation){name, data.samples, result->phase->reports, result->values, result->phase->report_count};
     print_result(&e);
     mgpu_report_eval(reporter, &e, 0, 0);
-    mgpu_close_set(&data, p);
+    mgpu_close_set(&data);
     free(wanted);
 }
 
@@ -147,20 +151,22 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     static const char *const USUAL[] = {"valid", "test"};
     Result result = {0};
     Feed feed;
-    Engine *engine = mgpu_open_trained(program, o, &feed, collect, &result);
+    Categories *categories = mgpu_new_categories(true);
+    Engine *engine = mgpu_open_trained(program, o, &feed, categories, collect, &result);
     Reporter *reporter = mgpu_reporter_open(program, o->log);
     int done = 0;
     for (int i = 0; i < o->operand_count; i++, done++)
-        evaluate_set(&feed, o, o->operands[i], &result, reporter);
+        evaluate_set(&feed, o, o->operands[i], &result, categories, reporter);
     for (int i = 0; !o->operand_count && i < MGPU_COUNT(USUAL); i++)
         if (mgpu_find_set(program, USUAL[i])) {
-            evaluate_set(&feed, o, USUAL[i], &result, reporter);
+            evaluate_set(&feed, o, USUAL[i], &result, categories, reporter);
             done++;
         }
     if (!done)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no data for evaluation: data { valid = idx(...) }", program->model_file);
     mgpu_engine_close(engine);
     mgpu_reporter_close(reporter);
+    mgpu_free_categories(categories);
     free(result.values);
     return 0;
 }

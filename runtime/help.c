@@ -101,6 +101,30 @@ static void print_memory(const mgpu_program *p)
     }
 }
 
+/* "train: csv("t.csv") |> part(0, 0.9)", then the columns */
+static void print_set(const mgpu_set *s)
+{
+    printf("  %s: ", s->name);
+    for (int k = 0; k < s->call_count; k++) {
+        printf("%s%s(", k ? " |> " : "", s->calls[k].name);
+        for (int i = 0; i < s->calls[k].option_count; i++) {
+            const mgpu_option *o = &s->calls[k].options[i];
+            printf("%s%s = %s", i ? ", " : "", o->name, o->count > 1 ? "[" : "");
+            for (int n = 0; n < o->count; n++)
+                printf(o->items[n].text ? "%s\"%s\"" : "%s%s%.9g", n ? ", " : "", o->items[n].text ? o->items[n].text : "", o->items[n].number);
+            printf("%s", o->count > 1 ? "]" : "");
+        }
+        putchar(')');
+    }
+    putchar('\n');
+    for (int c = 0; c < s->column_count; c++) {
+        printf("    %s", s->columns[c].name);
+        for (int n = 0; n < s->columns[c].count; n++)
+            printf("%s%s", n ? ", " : " from ", s->columns[c].texts[n]);
+        putchar('\n');
+    }
+}
+
 int mgpu_info(const mgpu_program *p, const Options *o)
 {
     printf("model       %s (%s)\n", p->name, p->model_file);
@@ -137,9 +161,7 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     if (p->set_count)
         puts("\ndata");
     for (int i = 0; i < p->set_count; i++)
-        for (int c = 0; c < p->sets[i].column_count; c++)
-            printf("  %s: %s from %s\n", p->sets[i].name, p->inputs[p->sets[i].columns[c].input].tensor.name,
-                   p->sets[i].columns[c].path);
+        print_set(&p->sets[i]);
     puts("\nsettings at run time (--set)");
     for (int i = 0; i < p->setting_count; i++) {
         if (isnan(p->settings[i].value))

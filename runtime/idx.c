@@ -1,9 +1,10 @@
-/* idx.c: IDX files, plain or gzipped -> Array.
+/* idx.c: IDX files, plain or gzipped -> Array; the reader idx.
  *
  * The format (Y. LeCun, The MNIST database): two zero bytes, a type, the number of axes; the axes as 32-bit big-endian
  * numbers, the first counts the samples; then the elements, big-endian, row-major, and nothing behind them. zlib reads
- * plain files as they are. Memory grows with what is read, so a header that lies costs nothing. */
-#include "runtime/internal.h"
+ * plain files as they are. Memory grows with what is read, so a header that lies costs nothing. Plain files whose
+ * elements are bytes are mapped. */
+#include "runtime/data.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -98,28 +99,50 @@ static void read_header(const Source *s, Array *a)
     }
 }
 
-static void read_elements(const Source *s, Array *a)
+/* true: the elements are where they lie in the file */
+static bool map_elements(const Source *s, Array *a, int64_t bytes)
+{
+    FileBytes file;
+    int64_t header = 4 + 4 * (a->rank + 1);
+    if (mgpu_dtype_bytes(a->dtype) != 1 || !gzdirect(s->file))
+        return false;
+    mgpu_map_file(&file, s->path, s->where);
+    if (file.bytes != header + bytes || !file.map) {
+        mgpu_close_file(&file);
+        return false; /* what is wrong is said by who reads it */
+    }
+    a->data = file.data + header;
+    a->map = file.map;
+    a->map_bytes = (size_t)file.bytes;
+    return true;
+}
+
+static void read_elements(const Source *s, Array *a, bool load)
 {
     int64_t bytes, done = 0, room = 0;
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header's axes make more than 2^63 bytes", s->where, s->path);
+    if (!load && map_elements(s, a, bytes))
+        return;
     const char *error = NULL;
+    uint8_t *data = NULL;
     do {
         room = room ? room + room / 2 : 1 << 26;
         room = room < bytes ? room : bytes;
-        a->data = mgpu_resize(a->data, (size_t)room);
-        done += read_bytes(s, a->data + done, room - done, &error);
+        data = mgpu_resize(data, (size_t)room);
+        done += read_bytes(s, data + done, room - done, &error);
     } while (done == room && room < bytes);
+    a->data = a->owned = data;
     if (done < bytes)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: its header promises %lld samples (%lld bytes), %lld bytes are there",
                   s->where, s->path, error ? error : TRUNCATED, (long long)a->samples, (long long)bytes, (long long)done);
     uint8_t more;
     if (read_bytes(s, &more, 1, &error) || error)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "there are bytes behind the last sample");
-    mgpu_swap_bytes(a->data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
+    mgpu_swap_bytes(data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
 }
 
-void mgpu_read_idx(Array *a, const char *path, const char *where)
+void mgpu_read_idx(Array *a, const char *path, const char *where, bool load)
 {
     Source s = {gzopen(path, "rb"), path, where};
     if (!s.file)
@@ -129,6 +152,23 @@ void mgpu_read_idx(Array *a, const char *path, const char *where)
     read_header(&s, a);
     if (a->samples == 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no samples", where, path);
-    read_elements(&s, a);
+    read_elements(&s, a, load);
     gzclose(s.file);
+}
+
+Stream *mgpu_open_idx(const Opening *o)
+{
+    bool load = mgpu_find_option(o->call, "cache") != NULL;
+    Stream *s = mgpu_array_stream(o, o->column_count);
+    for (int c = 0; c < o->column_count; c++) {
+        const mgpu_column *column = &o->columns[c];
+        char *where = mgpu_format("%s:%d: ", o->program->model_file, column->line);
+        char *path = mgpu_find_file(column->texts[0], o->folder, where);
+        Array a;
+        mgpu_read_idx(&a, path, where, load);
+        mgpu_set_array(s, c, column->name, mgpu_column_input(o, column), &a, path, where);
+        free(path);
+        free(where);
+    }
+    return s;
 }

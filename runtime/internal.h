@@ -100,35 +100,48 @@ int mgpu_default_threads(const char *program);           /* the cores, at most O
 /* of a run on so many devices, and in words: "2 threads on 2 cores" */
 int mgpu_used_threads(const Options *, int devices, char *text, size_t room);
 
-/* ---- input.c, idx.c, npy.c */
+/* ---- data sets: data.c opens them, batch.c brings samples to the model's inputs, order.c says in which order; data.h has
+ * what readers and stages are made of */
 typedef struct Array {         /* what a file holds: samples of one shape, elements in this machine's byte order */
     uint8_t dtype;
     int rank;                  /* of one sample */
     int64_t extent[MGPU_MAX_RANK];
     int64_t samples, sample_bytes;
-    uint8_t *data;
+    const uint8_t *data;       /* at any alignment */
+    void *owned;               /* to be freed; NULL: data lies in a mapped file */
+    void *map; size_t map_bytes;
 } Array;
-/* Errors end the program with status 1: path: what is wrong. `where` is put in front ("model.net:12: "). */
-void mgpu_read_idx(Array *, const char *path, const char *where);
-void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank);
+/* Errors end the program with status 1: path: what is wrong. `where` is put in front ("model.net:12: "). Plain files are
+ * mapped where their elements lie in them as they are, unless `load`. */
+void mgpu_read_idx(Array *, const char *path, const char *where, bool load);
+void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank, bool load);
+void mgpu_free_array(Array *);
 void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes); /* each element's bytes in reverse */
 void mgpu_write_npy(FILE *, uint8_t dtype, int rank, const int64_t *extent, const void *data);
 
+typedef struct Categories Categories; /* categories.c: the classes of words, fixed by the set that trains */
 typedef struct Dataset {
     const char *name;
-    int64_t samples;
-    Array *columns;            /* by input; data NULL: not read */
+    const mgpu_program *program;
+    int64_t samples, shuffle;  /* shuffle: as in Stream */
+    struct Stream *stream;
+    struct Bound *bound;       /* by input: where it comes from */
+    struct Workers *workers;   /* NULL: samples cost nothing */
 } Dataset;
-/* the columns of the inputs that `wanted` names */
-void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder);
-void mgpu_close_set(Dataset *, const mgpu_program *);
-/* one file for one input (predict) */
-void mgpu_open_file(Array *, const mgpu_program *, int input, const char *path);
+/* The columns of the inputs that `wanted` names. Words get the classes that `categories` knows; of a set that trains
+ * they are added there. */
+void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
+/* one file for each wanted input (predict) */
+void mgpu_open_files(Dataset *, const mgpu_program *, const char *const *paths);
+void mgpu_close_set(Dataset *);
 const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name);
-/* n samples of a column into `to` as the input's elements; `index` as places in the set */
-void mgpu_gather(void *to, const mgpu_input *, const Array *, const int64_t *index, int64_t n);
-void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, bool shuffle);
+/* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample behind the other.
+ * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */
+void mgpu_read_samples(const Dataset *, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
+/* shuffle 0: as they lie; 1: a random order; n: random blocks of n samples, in random order inside */
+void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, int64_t shuffle);
 void mgpu_fill_random(void *to, const mgpu_input *, int64_t samples, uint64_t seed); /* bench */
+uint64_t mgpu_hash_text(const char *);   /* as the compiler hashes paths */
 
 /* ---- reduce.c: sums over the devices in the order of the devices: the same bits on every device */
 typedef struct Reduction Reduction;
@@ -190,7 +203,8 @@ typedef struct TensorFile {
 } TensorFile;
 /* `fill` writes the elements of tensors[i]; they are asked for one by one */
 typedef void FillTensor(void *context, int i, void *to);
-void mgpu_write_safetensors(FILE *, const SavedTensor *, int count, int64_t step, FillTensor *fill, void *context);
+typedef struct FileNotes { int64_t step; const char *categories; } FileNotes; /* __metadata__; categories NULL: none */
+void mgpu_write_safetensors(FILE *, const SavedTensor *, int count, const FileNotes *, FillTensor *fill, void *context);
 void mgpu_read_safetensors(TensorFile *, const char *path);
 SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
 void mgpu_close_safetensors(TensorFile *);
@@ -204,9 +218,11 @@ typedef struct Progress {              /* where a run stands; run.json */
 } Progress;
 /* all of them of a drained engine */
 void mgpu_make_folder(const char *folder);
-void mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, const Progress *, const char *folder);
+void mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, const Progress *, const Categories *,
+                          const char *folder);
 void mgpu_read_progress(Progress *, const mgpu_program *, const char *folder); /* finishes an interrupted save first */
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const char *folder);
+void mgpu_load_categories(Categories *, const char *path);  /* of a file of weights: its words' classes, if it has any */
 void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path); /* weights and states */
 
 /* ---- report.c: what the user sees of a run, and its log */
@@ -280,6 +296,6 @@ int mgpu_predict(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
 /* evaluate.c: an engine with the weights that the options name, for who does not train; initialises `feed` */
-Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Collect *, void *context);
+Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Categories *, Collect *, void *context);
 char *mgpu_save_folder(const Options *); /* the caller frees */
 #endif

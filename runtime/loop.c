@@ -5,7 +5,7 @@
  * (seed, step, position) only, so a run that goes on from a checkpoint is the run that was never interrupted.
  *
  * Signals: SIGINT and SIGTERM are blocked in all threads but taken by one that waits for them (no handler, no global). */
-#include "runtime/internal.h"
+#include "runtime/data.h"
 
 #include <errno.h>
 #include <math.h>
@@ -27,6 +27,7 @@ typedef struct Run {
     Reporter *reporter;
     Feed feed;
     Dataset train, valid;          /* valid.samples 0: there is none */
+    Categories *categories;
     int64_t *order;                /* of the epoch's samples */
     int64_t steps_per_epoch, total_steps;
     Progress at;                   /* what is posted; loss_*: what is collected */
@@ -118,14 +119,19 @@ static void open_data(Run *run)
                   p->model_file, run->options->program);
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
     mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
-    mgpu_open_set(&run->train, p, train, wanted, run->options->data);
+    run->categories = mgpu_new_categories(false);
+    char *weights = run->options->resume ? mgpu_format("%s/weights.safetensors", run->options->resume) : NULL;
+    if (weights || run->options->init)
+        mgpu_load_categories(run->categories, weights ? weights : run->options->init);
+    free(weights);
+    mgpu_open_set(&run->train, p, train, wanted, run->options->data, run->categories);
     if (valid && run->options->evaluate) {
         mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_EVAL, wanted);
         bool any = false;
         for (int i = 0; i < p->input_count; i++)
             any = any || wanted[i];
         if (any)
-            mgpu_open_set(&run->valid, p, valid, wanted, run->options->data);
+            mgpu_open_set(&run->valid, p, valid, wanted, run->options->data, run->categories);
     }
     free(wanted);
 }
@@ -155,8 +161,12 @@ static void read_position(Run *run)
         mgpu_fail(MGPU_BAD_INPUT, "the run in %s has a batch of %lld, this program of %lld; compile with --set batch=%lld, or begin a "
                   "new run with its weights: --init %s/weights.safetensors", o->resume, (long long)run->at.batch,
                   (long long)run->program->batch, (long long)run->at.batch, o->resume);
+}
+
+static void check_position(const Run *run)
+{
     if (run->at.position > run->train.samples)
-        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has seen %lld samples of its epoch, the data holds %lld", o->resume,
+        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has seen %lld samples of its epoch, the data holds %lld", run->options->resume,
                   (long long)run->at.position, (long long)run->train.samples);
 }
 
@@ -185,7 +195,7 @@ static void save(Run *run)
     if (!run->folder)
         return;
     mgpu_engine_drain(run->engine);
-    mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->folder);
+    mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->categories, run->folder);
     run->saved = true;
     mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, run->at.epoch);
 }
@@ -194,7 +204,7 @@ static void save(Run *run)
 static bool train_epoch(Run *run)
 {
     Progress *at = &run->at;
-    mgpu_permutation(run->order, run->train.samples, at->seed, at->epoch, run->options->shuffle);
+    mgpu_permutation(run->order, run->train.samples, at->seed, at->epoch, run->options->shuffle ? run->train.shuffle : 0);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
     while (at->position < run->train.samples && !over(run)) {
@@ -278,8 +288,9 @@ static void close_run(Run *run)
 {
     mgpu_engine_close(run->engine);
     mgpu_reporter_close(run->reporter);
-    mgpu_close_set(&run->train, run->program);
-    mgpu_close_set(&run->valid, run->program);
+    mgpu_close_set(&run->train);
+    mgpu_close_set(&run->valid);
+    mgpu_free_categories(run->categories);
     free(run->train_report.values);
     free(run->eval_report.values);
     free(run->order);
@@ -294,8 +305,9 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     pthread_t watcher;
     if (pthread_create(&watcher, NULL, watch_signals, &run) != 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "the thread that waits for signals cannot be started");
-    open_data(&run);
     read_position(&run);
+    open_data(&run);
+    check_position(&run);
     choose_length(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
     run.folder = options->write ? mgpu_save_folder(options) : NULL;

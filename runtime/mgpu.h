@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 2  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 3  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 enum { MGPU_BOOL, MGPU_U8, MGPU_I8, MGPU_U16, MGPU_I16, MGPU_U32, MGPU_I32, MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64 };
@@ -133,8 +133,13 @@ typedef struct mgpu_variable {
 } mgpu_variable;
 typedef struct mgpu_copy { int copy, master; } mgpu_copy; /* two variables of one shape and order: one in full, one MGPU_ROUNDED */
 typedef struct mgpu_input { mgpu_tensor tensor; int64_t classes, ignore, other; } mgpu_input; /* classes 0: not a class */
-typedef struct mgpu_column { int input; const char *path; int line; } mgpu_column;
-typedef struct mgpu_set { const char *name, *reader; const mgpu_column *columns; int column_count; } mgpu_set;
+/* A data set: its calls are a reader, then stages. Columns are the reader's: `texts` are what it was told of each (paths,
+ * columns of a table), nothing where its name says all; input -1: only a stage needs it. */
+typedef struct mgpu_item { const char *text; double number; } mgpu_item; /* text NULL: a number */
+typedef struct mgpu_option { const char *name; const mgpu_item *items; int count; } mgpu_option;
+typedef struct mgpu_call { const char *name; const mgpu_option *options; int option_count, line; } mgpu_call;
+typedef struct mgpu_column { const char *name; int input; const char *const *texts; int count, line; } mgpu_column;
+typedef struct mgpu_set { const char *name; const mgpu_column *columns; int column_count; const mgpu_call *calls; int call_count; } mgpu_set;
 typedef struct mgpu_setting { const char *name; double value; } mgpu_setting; /* value: in the model, NaN if computed */
 typedef struct mgpu_layer { const char *name; mgpu_tensor shape; int64_t parameters; int line; } mgpu_layer;
 

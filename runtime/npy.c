@@ -1,7 +1,7 @@
 /* npy.c: NumPy's .npy files (format 1.0 to 3.0): arrays in C order, read and written.
  *
- * A header is the text of a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
-#include "runtime/internal.h"
+ * Plain arrays in this machine's byte order are mapped. A header is the text of a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
+#include "runtime/data.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_M
     return rank;
 }
 
-void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank)
+void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load)
 {
     Source s = {fopen(path, "rb"), path, where};
     if (!s.file)
@@ -112,11 +112,19 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
     if (here < 0 || fseek(s.file, 0, SEEK_END) != 0 || ftell(s.file) - here != bytes || fseek(s.file, here, SEEK_SET) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header promises %lld bytes of elements, %ld are there", where, path, (long long)bytes,
                   ftell(s.file) - here);
-    a->data = mgpu_allocate((size_t)bytes, 1);
-    if (fread(a->data, 1, (size_t)bytes, s.file) < (size_t)bytes)
-        broken(&s, strerror(errno));
-    if (swapped)
-        mgpu_swap_bytes(a->data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
+    if (!load && !swapped) {
+        FileBytes file;
+        mgpu_map_file(&file, path, where);
+        a->data = file.data + here;
+        a->map = file.map;
+        a->map_bytes = (size_t)file.bytes;
+    } else {
+        a->data = a->owned = mgpu_allocate((size_t)bytes, 1);
+        if (fread(a->owned, 1, (size_t)bytes, s.file) < (size_t)bytes)
+            broken(&s, strerror(errno));
+        if (swapped)
+            mgpu_swap_bytes(a->owned, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
+    }
     fclose(s.file);
 }
 
@@ -144,4 +152,22 @@ void mgpu_write_npy(FILE *f, uint8_t dtype, int rank, const int64_t *extent, con
     fwrite((char[]){1, 0, (char)(length & 255), (char)(length >> 8)}, 1, 4, f);
     fwrite(header, 1, (size_t)length, f);
     fwrite(data, (size_t)mgpu_dtype_bytes(dtype), (size_t)elements, f);
+}
+
+Stream *mgpu_open_npy(const Opening *o)
+{
+    bool load = mgpu_find_option(o->call, "cache") != NULL;
+    Stream *s = mgpu_array_stream(o, o->column_count);
+    for (int c = 0; c < o->column_count; c++) {
+        const mgpu_column *column = &o->columns[c];
+        const mgpu_input *in = mgpu_column_input(o, column);
+        char *where = mgpu_format("%s:%d: ", o->program->model_file, column->line);
+        char *path = mgpu_find_file(column->texts[0], o->folder, where);
+        Array a;
+        mgpu_read_npy(&a, path, where, 0, load);
+        mgpu_set_array(s, c, column->name, in, &a, path, where);
+        free(path);
+        free(where);
+    }
+    return s;
 }

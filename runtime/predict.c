@@ -22,43 +22,40 @@ static int named_input(const mgpu_program *p, const char *operand)
     return -1;
 }
 
-static void open_input(Dataset *d, const mgpu_program *p, int input, const char *path)
+static void name_file(const char **paths, const mgpu_program *p, int input, const char *path)
 {
-    Array *a = &d->columns[input];
-    if (a->data)
+    if (paths[input])
         mgpu_fail(MGPU_BAD_USAGE, "there are two files for the input '%s'", p->inputs[input].tensor.name);
-    mgpu_open_file(a, p, input, path);
-    if (!d->samples)
-        d->samples = a->samples;
-    if (d->samples != a->samples)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %lld samples, the files before have %lld", path, (long long)a->samples, (long long)d->samples);
+    paths[input] = path;
 }
 
 static void open_inputs(Dataset *d, const mgpu_program *p, const mgpu_plan *plan, const Options *o)
 {
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
+    const char **paths = mgpu_allocate((size_t)p->input_count, sizeof *paths);
     mgpu_wanted_inputs(p, plan, 1u << MGPU_PHASE_PREDICT, wanted);
-    *d = (Dataset){.name = "predict", .columns = mgpu_allocate((size_t)p->input_count, sizeof(Array))};
     for (int i = 0; i < o->operand_count; i++) {
         int input = named_input(p, o->operands[i]);
         if (input >= 0 && !wanted[input])
             mgpu_fail(MGPU_BAD_USAGE, "%s: no output depends on the input '%s'", o->operands[i], p->inputs[input].tensor.name);
         if (input >= 0)
-            open_input(d, p, input, strchr(o->operands[i], '=') + 1);
+            name_file(paths, p, input, strchr(o->operands[i], '=') + 1);
     }
     int next = 0;
     for (int i = 0; i < o->operand_count; i++) {
         if (named_input(p, o->operands[i]) >= 0)
             continue;
-        while (next < p->input_count && (!wanted[next] || d->columns[next].data))
+        while (next < p->input_count && (!wanted[next] || paths[next]))
             next++;
         if (next == p->input_count)
             mgpu_fail(MGPU_BAD_USAGE, "%s: the outputs depend on no further input", o->operands[i]);
-        open_input(d, p, next, o->operands[i]);
+        name_file(paths, p, next, o->operands[i]);
     }
     for (int i = 0; i < p->input_count; i++)
-        if (wanted[i] && !d->columns[i].data)
+        if (wanted[i] && !paths[i])
             mgpu_fail(MGPU_BAD_USAGE, "there is no file for the input '%s'; usage: %s predict IN ... -o OUT", p->inputs[i].tensor.name, o->program);
+    mgpu_open_files(d, p, paths);
+    free(paths);
     free(wanted);
 }
 
@@ -133,7 +130,7 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     Dataset data;
     open_inputs(&data, program, mgpu_choose_plan(program, o), o);
     Feed feed;
-    Engine *engine = mgpu_open_trained(program, o, &feed, nothing_to_collect, NULL);
+    Engine *engine = mgpu_open_trained(program, o, &feed, NULL, nothing_to_collect, NULL);
     uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
     for (int i = 0; i < program->output_count; i++)
         result[i] = mgpu_allocate((size_t)data.samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
@@ -145,6 +142,6 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     }
     free(result);
     mgpu_engine_close(engine);
-    mgpu_close_set(&data, program);
+    mgpu_close_set(&data);
     return 0;
 }

@@ -19,9 +19,14 @@ static const char *const NAMES[] = {[MGPU_BOOL] = "BOOL", [MGPU_U8] = "U8", [MGP
                                     [MGPU_BF16] = "BF16", [MGPU_F32] = "F32", [MGPU_F64] = "F64"};
 
 /* ---- writing */
-static void write_header(FILE *f, const SavedTensor *tensors, const int *order, int count, int64_t step)
+static void write_header(FILE *f, const SavedTensor *tensors, const int *order, int count, const FileNotes *notes)
 {
-    fprintf(f, "{\"__metadata__\":{\"format\":\"pt\",\"step\":\"%lld\"}", (long long)step);
+    fprintf(f, "{\"__metadata__\":{\"format\":\"pt\",\"step\":\"%lld\"", (long long)notes->step);
+    if (notes->categories) {
+        fputs(",\"categories\":", f);
+        mgpu_json_write_text(f, notes->categories);
+    }
+    fputc('}', f);
     int64_t at = 0;
     for (int k = 0; k < count; k++) {
         const mgpu_tensor *t = &tensors[order[k]].tensor;
@@ -36,7 +41,7 @@ static void write_header(FILE *f, const SavedTensor *tensors, const int *order, 
     fputc('}', f);
 }
 
-void mgpu_write_safetensors(FILE *f, const SavedTensor *tensors, int count, int64_t step, FillTensor *fill, void *context)
+void mgpu_write_safetensors(FILE *f, const SavedTensor *tensors, int count, const FileNotes *notes, FillTensor *fill, void *context)
 {
     int *order = mgpu_allocate((size_t)count, sizeof *order), ordered = 0;
     int64_t largest = 0;
@@ -51,7 +56,7 @@ void mgpu_write_safetensors(FILE *f, const SavedTensor *tensors, int count, int6
     FILE *memory = open_memstream(&header, &length);
     if (!memory)
         mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a file's header");
-    write_header(memory, tensors, order, count, step);
+    write_header(memory, tensors, order, count, notes);
     while (ftell(memory) % 8)
         fputc(' ', memory);
     if (fclose(memory) != 0)

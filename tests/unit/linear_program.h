@@ -230,9 +230,11 @@ static const mgpu_variable VARIABLE[VARIABLES] = {
 static const mgpu_input INPUT[INPUTS] = {[X] = {{"x", MGPU_F64, 2, {IN, 1}}, 0, -1, -1},
                                          [LABEL] = {{"label", MGPU_U8, 0, {0}}, OUT, -1, -1}};
 static const mgpu_tensor OUTPUT[] = {{"y", MGPU_F64, 1, {OUT}}};
-static const mgpu_column TRAIN_COLUMNS[] = {{X, "train-x.idx", 20}, {LABEL, "train-label.idx", 21}};
-static const mgpu_column VALID_COLUMNS[] = {{X, "valid-x.idx", 22}, {LABEL, "valid-label.idx", 23}};
-static const mgpu_set SETS[] = {{"train", "idx", TRAIN_COLUMNS, 2}, {"valid", "idx", VALID_COLUMNS, 2}};
+#define FILE_NAME(name) (const char *const[]){name}, 1
+static const mgpu_column TRAIN_COLUMNS[] = {{"x", X, FILE_NAME("train-x.idx"), 20}, {"label", LABEL, FILE_NAME("train-label.idx"), 21}};
+static const mgpu_column VALID_COLUMNS[] = {{"x", X, FILE_NAME("valid-x.idx"), 22}, {"label", LABEL, FILE_NAME("valid-label.idx"), 23}};
+static const mgpu_call IDX = {"idx", NULL, 0, 19};
+static const mgpu_set SETS[] = {{"train", TRAIN_COLUMNS, 2, &IDX, 1}, {"valid", VALID_COLUMNS, 2, &IDX, 1}};
 static const mgpu_setting SETTINGS[] = {{"lr", 0.05}, {"crash", 0}};
 static const char *const FIXED[] = {"batch", "width"};
 static const char *const TRAIN_REPORTS[] = {"loss", "lr", "epoch"};

@@ -133,8 +133,8 @@ static void test_json(void)
 static void read_idx(const char *path)
 {
     Array a;
-    mgpu_read_idx(&a, path, "m.net:3: ");
-    free(a.data);
+    mgpu_read_idx(&a, path, "m.net:3: ", false);
+    mgpu_free_array(&a);
 }
 
 static void write_gzip(const char *name, const void *bytes, unsigned count)
@@ -150,11 +150,11 @@ static bool holds(const char *name, uint8_t dtype, int rank, int64_t samples, co
 {
     Array a;
     char *path = path_of(name);
-    mgpu_read_idx(&a, path, "");
+    mgpu_read_idx(&a, path, "", false);
     bool good = a.dtype == dtype && a.rank == rank && a.samples == samples;
     for (int i = 0; good && i < count; i++)
         good = mgpu_to_double(a.data, a.dtype, i) == values[i];
-    free(a.data);
+    mgpu_free_array(&a);
     free(path);
     return good;
 }
@@ -221,8 +221,8 @@ static void test_idx(void)
 static void read_npy(const char *path)
 {
     Array a;
-    mgpu_read_npy(&a, path, "", 1);
-    free(a.data);
+    mgpu_read_npy(&a, path, "", 1, false);
+    mgpu_free_array(&a);
 }
 
 static void test_npy(void)
@@ -233,19 +233,19 @@ static void test_npy(void)
     mgpu_write_npy(f, MGPU_F32, 2, (int64_t[]){2, 3}, values);
     fclose(f);
     Array a;
-    mgpu_read_npy(&a, path, "", 1);
+    mgpu_read_npy(&a, path, "", 1, false);
     say("npy/samples", a.dtype == MGPU_F32 && a.rank == 1 && a.samples == 2 && a.extent[0] == 3 && memcmp(a.data, values, sizeof values) == 0);
-    free(a.data);
-    mgpu_read_npy(&a, path, "", 2);
+    mgpu_free_array(&a);
+    mgpu_read_npy(&a, path, "", 2, false);
     say("npy/one-sample", a.rank == 2 && a.samples == 1);
-    free(a.data);
+    mgpu_free_array(&a);
     static const char BIG[] = "\x93NUMPY\1\0\x40\0" "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }      \n\0\1\1\0";
     write_bytes("big.npy", BIG, sizeof BIG - 1);
     free(path);
     path = path_of("big.npy");
-    mgpu_read_npy(&a, path, "", 0);
+    mgpu_read_npy(&a, path, "", 0, false);
     say("npy/big-endian", a.samples == 2 && mgpu_to_double(a.data, a.dtype, 0) == 1 && mgpu_to_double(a.data, a.dtype, 1) == 256);
-    free(a.data);
+    mgpu_free_array(&a);
     free(path);
     write_bytes("short.npy", BIG, sizeof BIG - 2);
     write_bytes("junk.npy", "junkjunkjunk", 12);
@@ -284,7 +284,7 @@ static void test_safetensors(void)
     const void *data[3] = {"abc", w, b};
     char *path = path_of("a.safetensors");
     FILE *f = fopen(path, "wb");
-    mgpu_write_safetensors(f, tensors, 3, 42, fill, data);
+    mgpu_write_safetensors(f, tensors, 3, &(FileNotes){42, NULL}, fill, data);
     fclose(f);
     TensorFile file;
     mgpu_read_safetensors(&file, path);

@@ -1,0 +1,256 @@
+/* readers.c: the readers and stages of data: one table with their arguments, and the checks that it asks for. */
+#include "dsl/data.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CACHE {"cache", ARGUMENT_CHOICE, "ram disk", "disk"}
+#define SHUFFLE {"shuffle", ARGUMENT_SHUFFLE, NULL, NULL}
+#define ON_BAD {"on_bad", ARGUMENT_CHOICE, "stop skip", NULL}
+
+const DataRow DATA_ROWS[] = {
+    {"idx", false, false, COLUMNS_PATHS, "", "idx(image = \"images.gz\", label = \"labels.gz\")", false, 0, 0, {CACHE, SHUFFLE}},
+    {"npy", false, false, COLUMNS_PATHS, "", "npy(x = \"x.npy\", label = \"label.npy\")", false, 0, 0, {CACHE, SHUFFLE}},
+    {"csv", false, true, COLUMNS_OF_TABLE, "", "csv(\"table.csv\", numeric = [\"age\", \"hours\"], target = \"price\")", false, 1, 1,
+     {{"file", ARGUMENT_FILE, NULL, NULL}, {"names", ARGUMENT_TEXTS, NULL, NULL}, {"header", ARGUMENT_SWITCH, NULL, NULL},
+      {"missing", ARGUMENT_TEXTS, NULL, NULL}, {"strip", ARGUMENT_TEXT, NULL, NULL}, {"delimiter", ARGUMENT_CHARACTER, NULL, NULL},
+      ON_BAD, CACHE, SHUFFLE}},
+    {"images", false, true, COLUMNS_FIXED, "image label", "images(\"folder\")", false, 1, 1,
+     {{"folder", ARGUMENT_FILE, NULL, NULL}, ON_BAD, CACHE, SHUFFLE}},
+    {"cifar", false, true, COLUMNS_FIXED, "image label coarse", "cifar(\"cifar-10-batches-bin\")", false, 1, 1,
+     {{"folder", ARGUMENT_FILE, NULL, NULL}, CACHE, SHUFFLE}},
+    {"tokens", false, true, COLUMNS_FIXED, "token next", "tokens(\"train.bin\", type = u16)", true, 1, 1,
+     {{"file", ARGUMENT_FILE, NULL, NULL}, {"type", ARGUMENT_TYPE, "u8 u16 u32 i32 i64", NULL}, {"stride", ARGUMENT_COUNT, NULL, NULL},
+      CACHE, SHUFFLE}},
+    {"characters", false, true, COLUMNS_FIXED, "token next", "characters(\"input.txt\")", true, 1, 1,
+     {{"file", ARGUMENT_FILE, NULL, NULL}, {"stride", ARGUMENT_COUNT, NULL, NULL}, CACHE, SHUFFLE}},
+    {"text", false, true, COLUMNS_FIXED, "token next", "text(\"corpus.txt\", vocabulary = \"gpt2-vocab\")", true, 2, 1,
+     {{"file", ARGUMENT_FILE, NULL, NULL}, {"vocabulary", ARGUMENT_FILE, NULL, NULL}, {"stride", ARGUMENT_COUNT, NULL, NULL}, CACHE,
+      SHUFFLE}},
+    {"tar", false, true, COLUMNS_PATHS, "", "tar(\"shard-{000..099}.tar\", image = \"jpg\", label = \"cls\")", false, 1, 1,
+     {{"file", ARGUMENT_FILE, NULL, NULL}, ON_BAD, CACHE, SHUFFLE}},
+    {"mix", false, true, COLUMNS_FIXED, "", "mix([a, b], weights = [3, 1])", false, 0, 0, {{0}}},
+    {"part", true, false, COLUMNS_KEPT, "", "part(0, 0.9)", false, 2, 2,
+     {{"from", ARGUMENT_SHARE, NULL, NULL}, {"to", ARGUMENT_SHARE, NULL, NULL}}},
+    {"pairs", true, true, COLUMNS_PAIRED, "left right same", "pairs(same = 0.5)", false, 0, 1, {{"same", ARGUMENT_SHARE, NULL, NULL}}},
+    {"resize", true, true, COLUMNS_KEPT, "", "resize(256)", false, 1, 1, {{"size", ARGUMENT_COUNT, NULL, NULL}}},
+    {"center_crop", true, true, COLUMNS_KEPT, "", "center_crop(224)", false, 1, 1, {{"size", ARGUMENT_COUNT, NULL, NULL}}},
+    {"random_crop", true, true, COLUMNS_KEPT, "", "random_crop(224)", false, 1, 1, {{"size", ARGUMENT_COUNT, NULL, NULL}}},
+    {"random_resized_crop", true, true, COLUMNS_KEPT, "", "random_resized_crop(224, scale = [0.08, 1])", false, 1, 1,
+     {{"size", ARGUMENT_COUNT, NULL, NULL}, {"scale", ARGUMENT_RANGE, NULL, NULL}, {"ratio", ARGUMENT_RANGE, NULL, NULL}}},
+    {"mixup", true, true, COLUMNS_KEPT, "", "mixup(0.2)", false, 1, 1, {{"alpha", ARGUMENT_NUMBER, NULL, NULL}}},
+    {"cutmix", true, true, COLUMNS_KEPT, "", "cutmix(1.0)", false, 1, 1, {{"alpha", ARGUMENT_NUMBER, NULL, NULL}}},
+    {"decode", false, true, COLUMNS_FIXED, "", "csv(\"table.csv\", image = decode(\"path\"))", false, 1, 1,
+     {{"column", ARGUMENT_TEXT, NULL, NULL}}},
+    {.name = NULL},
+};
+
+const DataRow *find_row(const char *name)
+{
+    for (const DataRow *r = DATA_ROWS; r->name; r++)
+        if (strcmp(r->name, name) == 0)
+            return r;
+    die("there is no reader '%s'", name);
+}
+
+int find_input(const Elaborator *e, const char *name)
+{
+    for (int k = 0; k < e->model->input_count; k++)
+        if (strcmp(e->model->inputs[k].name, name) == 0)
+            return k;
+    return -1;
+}
+
+/* ---- values */
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; at && length && (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == 0 || at[length] == ' '))
+            return true;
+    return false;
+}
+
+static DataItem number_item(double v) { return (DataItem){NULL, v}; }
+
+static void add_text(DataOption *o, const Place *at, const Value *v, const char *what)
+{
+    if (v->kind != VALUE_STRING)
+        error_at(at, "%s must be a string%s, not %s", what, o->count ? " in every place" : "", value_describe(v));
+    DataItem item = {v->text, 0};
+    APPEND(o->items, o->count, item);
+}
+
+static void add_shuffle(DataOption *o, const Place *at, const Value *v, const char *what)
+{
+    bool quantity = v->kind == VALUE_QUANTITY && strcmp(v->text, "samples") == 0;
+    double n = quantity ? v->d : v->kind == VALUE_NUMBER ? number_of(v) : v->kind == VALUE_BOOL ? (double)v->i : -1;
+    if (n < 0 || n != floor(n))
+        error_at(at, "%s must be true, false or a number of samples such as 10000samples, not %s", what, value_describe(v));
+    APPEND(o->items, o->count, number_item(n));
+}
+
+static void add_number(DataOption *o, ArgumentKind kind, const Place *at, const Value *v, const char *what)
+{
+    double n = v->kind == VALUE_NUMBER ? number_of(v) : 0;
+    bool good = v->kind == VALUE_NUMBER && (kind != ARGUMENT_SHARE || (n >= 0 && n <= 1)) &&
+                (kind != ARGUMENT_COUNT || (n >= 1 && n == floor(n) && n < 0x1p31));
+    if (!good)
+        error_at(at, "%s must be %s, not %s", what,
+                 kind == ARGUMENT_SHARE ? "a number from 0 to 1" : kind == ARGUMENT_COUNT ? "a whole number above 0" : "a number",
+                 value_describe(v));
+    APPEND(o->items, o->count, number_item(n));
+}
+
+static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter *p, const Place *at, const Value *v)
+{
+    DataOption o = {.name = p->name};
+    const char *what = format("'%s' of %s", p->name, row->name);
+    switch (p->kind) {
+    case ARGUMENT_FILE:
+    case ARGUMENT_TEXT:
+    case ARGUMENT_CHARACTER:
+        add_text(&o, at, v, what);
+        if (p->kind == ARGUMENT_FILE && !v->text[0])
+            error_at(at, "%s is empty: %s", what, row->usage);
+        if (p->kind == ARGUMENT_CHARACTER && strlen(v->text) != 1)
+            error_at(at, "%s must be one character, not %s", what, value_describe(v));
+        break;
+    case ARGUMENT_TEXTS:
+        if (v->kind != VALUE_LIST)
+            add_text(&o, at, v, what);
+        for (int k = 0; v->kind == VALUE_LIST && k < v->count; k++)
+            add_text(&o, at, v->items[k], what);
+        break;
+    case ARGUMENT_COUNT:
+    case ARGUMENT_SHARE:
+    case ARGUMENT_NUMBER: add_number(&o, p->kind, at, v, what); break;
+    case ARGUMENT_RANGE:
+        if (v->kind != VALUE_LIST || v->count != 2 || v->items[0]->kind != VALUE_NUMBER || v->items[1]->kind != VALUE_NUMBER ||
+            !(number_of(v->items[0]) > 0) || number_of(v->items[1]) < number_of(v->items[0]))
+            error_at(at, "%s must be two numbers [least, most] above 0, not %s", what, value_print(v));
+        for (int k = 0; k < 2; k++)
+            add_number(&o, ARGUMENT_NUMBER, at, v->items[k], what);
+        break;
+    case ARGUMENT_SWITCH:
+        if (v->kind != VALUE_BOOL)
+            error_at(at, "%s must be true or false, not %s", what, value_describe(v));
+        APPEND(o.items, o.count, number_item((double)v->i));
+        break;
+    case ARGUMENT_TYPE:
+    case ARGUMENT_CHOICE:
+        if (v->kind != (p->kind == ARGUMENT_TYPE ? VALUE_TYPE : VALUE_STRING) || !has_word(p->choices, v->text))
+            error_at(at, "%s must be one of %s, not %s", what, p->choices, value_describe(v));
+        DataItem item = {v->text, 0};
+        APPEND(o.items, o.count, item);
+        break;
+    case ARGUMENT_SHUFFLE: add_shuffle(&o, at, v, what); break;
+    }
+    if (p->later && (!p->later[0] || (v->kind == VALUE_STRING && has_word(p->later, v->text))))
+        not_yet(e, at, p->later[0] ? format("%s = \"%s\"", p->name, v->text) : format("the option '%s'", p->name));
+    return o;
+}
+
+/* ---- columns that arguments name */
+static DataColumn path_column(const DataRow *row, const Argument *one)
+{
+    DataColumn c = {.name = one->name, .input = -1, .at = one->at};
+    const Value *v = one->value;
+    if (row->later && v->kind == VALUE_LIST)
+        return c;
+    if (v->kind != VALUE_STRING)
+        error_at(one->at, "the column '%s' must be the path of a file, not %s", one->name, value_describe(v));
+    APPEND(c.texts, c.count, v->text);
+    return c;
+}
+
+static DataColumn table_column(const Argument *one, const char ***decoded, int *decoded_count)
+{
+    DataColumn c = {.name = one->name, .input = -1, .at = one->at};
+    const Value *v = one->value;
+    if (v->kind == VALUE_SOURCE && v->samples->decoded) {
+        APPEND(c.texts, c.count, v->samples->decoded);
+        APPEND(*decoded, *decoded_count, one->name);
+        return c;
+    }
+    bool list = v->kind == VALUE_LIST && v->count > 0;
+    for (int k = 0; k < (list ? v->count : 1); k++) {
+        const Value *name = list ? v->items[k] : v;
+        if (name->kind != VALUE_STRING)
+            error_at(one->at, "'%s' must be a column of the table, a list of columns or decode(column), not %s", one->name,
+                     value_describe(v));
+        APPEND(c.texts, c.count, name->text);
+    }
+    return c;
+}
+
+/* ---- a call */
+static int find_parameter(const DataRow *row, const char *name)
+{
+    for (int p = 0; p < MOST_PARAMETERS && row->parameters[p].name; p++)
+        if (strcmp(row->parameters[p].name, name) == 0)
+            return p;
+    return -1;
+}
+
+static _Noreturn void unknown_argument(const DataRow *row, const Argument *one)
+{
+    const char **names = NULL;
+    int count = 0;
+    Text all = {0};
+    for (int p = 0; p < MOST_PARAMETERS && row->parameters[p].name; p++) {
+        text_add(&all, "%s%s", p ? ", " : "", row->parameters[p].name);
+        APPEND(names, count, row->parameters[p].name);
+    }
+    const char *hint = did_you_mean(one->name, names, count);
+    error_at(one->at, "'%s' is no argument of %s%s", one->name, row->name, hint[0] ? hint : count ? format("; it has: %s", text_of(&all)) : "");
+}
+
+static void add_column(DataSet *set, DataColumn c)
+{
+    for (int k = 0; k < set->column_count; k++)
+        if (strcmp(set->columns[k].name, c.name) == 0)
+            error_at(c.at, "the column '%s' is given twice", c.name);
+    APPEND(set->columns, set->column_count, c);
+}
+
+DataCall check_call(Elaborator *e, const DataRow *row, const Place *at, Arguments a, const Value *piped, DataSet *set, const char ***decoded,
+                    int *decoded_count)
+{
+    DataCall call = {.name = row->name, .at = at};
+    const Value *given[MOST_PARAMETERS] = {0};
+    const Place *places[MOST_PARAMETERS] = {0};
+    bool names_columns = row->kind == COLUMNS_PATHS || row->kind == COLUMNS_OF_TABLE;
+    int next = 0;
+    if (piped && row->positions == 0)
+        error_at(at, "%s takes nothing through |>: %s", row->name, row->usage);
+    if (piped) {
+        given[next] = piped;
+        places[next++] = at;
+    }
+    for (int k = 0; k < a.count; k++) {
+        const Argument *one = &a.list[k];
+        int p = one->name ? find_parameter(row, one->name) : next++;
+        if (!one->name && p >= row->positions)
+            error_at(one->at, "%s%s: %s", row->name, row->positions || !names_columns ? " takes fewer arguments by position" : " names its columns", row->usage);
+        if (one->name && names_columns && (p < 0 || find_input(e, one->name) >= 0)) {
+            add_column(set, row->kind == COLUMNS_PATHS ? path_column(row, one) : table_column(one, decoded, decoded_count));
+            continue;
+        }
+        if (p < 0)
+            unknown_argument(row, one);
+        if (given[p])
+            error_at(one->at, "%s: '%s' is given twice", row->name, row->parameters[p].name);
+        given[p] = one->value;
+        places[p] = one->at;
+    }
+    for (int p = 0; p < MOST_PARAMETERS && row->parameters[p].name; p++) {
+        if (!given[p] && p < row->needed)
+            error_at(at, "%s lacks '%s': %s", row->name, row->parameters[p].name, row->usage);
+        if (given[p]) {
+            DataOption o = check_value(e, row, &row->parameters[p], places[p], given[p]);
+            APPEND(call.options, call.option_count, o);
+        }
+    }
+    return call;
+}

@@ -1,0 +1,77 @@
+/* arrays.c: streams of arrays, one for each column: what idx and npy read, and the files of `predict`. */
+#include "runtime/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct Arrays { Array *array; char **path; } Arrays; /* by column */
+
+void mgpu_free_array(Array *a)
+{
+    if (a->map)
+        munmap(a->map, a->map_bytes);
+    free(a->owned);
+    *a = (Array){0};
+}
+
+static void read_arrays(const Stream *s, int64_t sample, Reading *r, Item *items)
+{
+    (void)r;
+    const Arrays *arrays = s->state;
+    for (int c = 0; c < s->column_count; c++) {
+        if (!items[c].wanted)
+            continue;
+        const Array *a = &arrays->array[c];
+        items[c].dtype = a->dtype;
+        items[c].rank = a->rank;
+        memcpy(items[c].extent, a->extent, sizeof a->extent);
+        items[c].data = a->data + sample * a->sample_bytes;
+    }
+}
+
+static void describe_arrays(const Stream *s, int64_t sample, int column, char *text, size_t room)
+{
+    const Arrays *arrays = s->state;
+    snprintf(text, room, "%s: sample %lld", arrays->path[column], (long long)sample);
+}
+
+static void close_arrays(Stream *s)
+{
+    Arrays *arrays = s->state;
+    for (int c = 0; c < s->column_count; c++) {
+        mgpu_free_array(&arrays->array[c]);
+        free(arrays->path[c]);
+    }
+    free(arrays->array);
+    free(arrays->path);
+    free(arrays);
+}
+
+Stream *mgpu_array_stream(const Opening *o, int columns)
+{
+    Stream *s = mgpu_new_stream(o, columns);
+    Arrays *arrays = s->state = mgpu_allocate(1, sizeof *arrays);
+    arrays->array = mgpu_allocate((size_t)columns, sizeof *arrays->array);
+    arrays->path = mgpu_allocate((size_t)columns, sizeof *arrays->path);
+    s->read = read_arrays;
+    s->describe = describe_arrays;
+    s->close = close_arrays;
+    return s;
+}
+
+void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *in, const Array *a, const char *path, const char *where)
+{
+    Arrays *arrays = s->state;
+    arrays->array[column] = *a;
+    arrays->path[column] = mgpu_format("%s", path);
+    StreamColumn *c = &s->columns[column];
+    *c = (StreamColumn){.name = name, .uniform = true, .image = a->rank == 3 && a->dtype == MGPU_U8, .dtype = a->dtype, .rank = a->rank,
+                        .input = in};
+    memcpy(c->extent, a->extent, sizeof a->extent);
+    for (int k = 0; k < s->column_count; k++)
+        if (arrays->path[k] && k != column && s->samples != a->samples)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld samples, %s has %lld", where, path, (long long)a->samples, arrays->path[k],
+                      (long long)s->samples);
+    s->samples = a->samples;
+}

@@ -1,0 +1,408 @@
+/* batch.c: from a set's streams to the model's inputs: which column goes where, whether it fits, and batches.
+ *
+ * Elements stay as their files have them (u8 stays u8) until a batch is read; then they are checked and converted into the
+ * place where the model reads them. Checks that need no more than a moment are made when the set is opened, so that a run
+ * does not end in its third hour. Threads share the samples of a batch where a sample is costly. */
+#include "runtime/data.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t MOMENT = 1 << 26; /* elements that are checked when a set is opened */
+
+struct Bound {
+    int column;          /* of the stream; -1: not read */
+    bool plain;          /* every element of the column is a value of the input */
+    int64_t *class_of;   /* of words; NULL: numbers */
+};
+
+typedef struct Place { const Dataset *set; int input; int64_t sample; } Place; /* what is being read */
+
+static _Noreturn void misfit(const Place *p, const char *what)
+{
+    char text[600];
+    mgpu_describe(p->set->stream, p->sample, p->set->bound[p->input].column, text, sizeof text);
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s %s", p->set->stream->where, text, what);
+}
+
+/* ---- does a sample fit its input? */
+/* a trailing axis of extent 1 may be missing; a sequence of classes may have any length */
+static bool shapes_agree(const mgpu_input *in, int rank, const int64_t *extent)
+{
+    const mgpu_tensor *t = &in->tensor;
+    if (rank > t->rank)
+        return false;
+    if (in->classes && t->rank == 1 && rank == 1)
+        return true;
+    for (int i = 0; i < t->rank; i++)
+        if (t->extent[i] != (i < rank ? extent[i] : 1))
+            return false;
+    return true;
+}
+
+static _Noreturn void bad_shape(const Place *p, int rank, const int64_t *extent)
+{
+    char is[200], expected[200], text[600];
+    const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
+    snprintf(text, sizeof text, "has the shape %s, input '%s' has %s", mgpu_shape_text(rank, extent, is), t->name,
+             mgpu_shape_text(t->rank, t->extent, expected));
+    misfit(p, text);
+}
+
+static _Noreturn void bad_label(const Place *p, double v)
+{
+    const mgpu_input *in = &p->set->program->inputs[p->input];
+    char text[300];
+    snprintf(text, sizeof text, "has the label %.9g; input '%s' has the classes 0 to %lld", v, in->tensor.name, (long long)in->classes - 1);
+    misfit(p, text);
+}
+
+static _Noreturn void bad_word(const Place *p, const char *word)
+{
+    const Dataset *d = p->set;
+    const mgpu_input *in = &d->program->inputs[p->input];
+    char text[500];
+    if (word)
+        snprintf(text, sizeof text, "is '%.100s', which is no category that training knew; class(%lld, other = 0) for input '%s' has a class "
+                 "for such", word, (long long)in->classes + 1, in->tensor.name);
+    else
+        snprintf(text, sizeof text, "is missing; class(%lld, other = 0) for input '%s' has a class for such", (long long)in->classes + 1,
+                 in->tensor.name);
+    misfit(p, text);
+}
+
+static void put_classes(const Place *p, const Item *item, const void *data, int64_t count, void *to)
+{
+    const mgpu_input *in = &p->set->program->inputs[p->input];
+    const struct Bound *b = &p->set->bound[p->input];
+    const Words *words = p->set->stream->columns[b->column].words;
+    for (int64_t i = 0; i < count; i++) {
+        double v = mgpu_to_double(data, item->dtype, i);
+        if (b->class_of) {
+            int64_t class = b->class_of[(int64_t)v];
+            if (class < 0)
+                bad_word(p, words->text[(int64_t)v]);
+            mgpu_from_double(to, in->tensor.dtype, i, (double)class);
+            continue;
+        }
+        bool good = (v >= 0 && v < (double)in->classes && v == floor(v)) || (in->ignore >= 0 && v == (double)in->ignore);
+        if (!good && in->other < 0)
+            bad_label(p, v);
+        mgpu_from_double(to, in->tensor.dtype, i, good ? v : (double)in->other);
+    }
+}
+
+static void put_values(const Place *p, const Item *item, const void *data, int64_t count, void *to)
+{
+    const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
+    char text[400];
+    int64_t bad;
+    if (mgpu_dtype_is_float(item->dtype) && !mgpu_dtype_is_float(t->dtype) && t->dtype != MGPU_BOOL) {
+        snprintf(text, sizeof text, "has elements of %s, input '%s' is %s", mgpu_dtype_name(item->dtype), t->name, mgpu_dtype_name(t->dtype));
+        misfit(p, text);
+    }
+    if (!mgpu_values_fit(data, item->dtype, count, t->dtype, &bad)) {
+        snprintf(text, sizeof text, "holds %.9g, which is no value of input '%s' (%s)", mgpu_to_double(data, item->dtype, bad), t->name,
+                 mgpu_dtype_name(t->dtype));
+        misfit(p, text);
+    }
+    mgpu_convert(to, t->dtype, data, item->dtype, count);
+}
+
+/* a sample's column -> the input's elements */
+static void put(const Place *p, const Item *item, void *to, Reading *r)
+{
+    const mgpu_input *in = &p->set->program->inputs[p->input];
+    const struct Bound *b = &p->set->bound[p->input];
+    int64_t count = mgpu_elements(&in->tensor), there = 1, element = mgpu_dtype_bytes(item->dtype);
+    const void *data = item->data;
+    if (b->plain) {
+        memcpy(to, data, (size_t)(count * element));
+        return;
+    }
+    if (!shapes_agree(in, item->rank, item->extent))
+        bad_shape(p, item->rank, item->extent);
+    for (int i = 0; i < item->rank; i++)
+        there *= item->extent[i];
+    if (there < count) {
+        memset(to, 0, (size_t)(count * mgpu_dtype_bytes(in->tensor.dtype)));
+        count = there;
+    }
+    if ((uintptr_t)data % (uintptr_t)element) {
+        void *aligned = mgpu_reading_room(r, count * element);
+        memcpy(aligned, data, (size_t)(count * element));
+        data = aligned;
+    }
+    if (in->classes)
+        put_classes(p, item, data, count, to);
+    else
+        put_values(p, item, data, count, to);
+}
+
+/* ---- binding */
+static Item *new_items(const Stream *s)
+{
+    return mgpu_allocate((size_t)s->column_count, sizeof(Item));
+}
+
+/* how often each word stands in the set */
+static int64_t *count_words(const Stream *s, int column)
+{
+    int64_t *used = mgpu_allocate((size_t)s->columns[column].words->count, sizeof *used);
+    Item *items = new_items(s);
+    Reading r = {0};
+    for (int64_t i = 0; i < s->samples; i++) {
+        items[column].wanted = true;
+        s->read(s, i, &r, items);
+        int64_t count = 1;
+        for (int k = 0; k < items[column].rank; k++)
+            count *= items[column].extent[k];
+        for (int64_t k = 0; k < count; k++)
+            used[(int64_t)mgpu_to_double(items[column].data, items[column].dtype, k)]++;
+        mgpu_reading_reset(&r);
+    }
+    mgpu_reading_close(&r);
+    free(items);
+    return used;
+}
+
+static void bind_words(Dataset *d, int input, Categories *categories)
+{
+    const mgpu_input *in = &d->program->inputs[input];
+    struct Bound *b = &d->bound[input];
+    const StreamColumn *c = &d->stream->columns[b->column];
+    char text[600], *place;
+    mgpu_describe(d->stream, 0, b->column, text, sizeof text);
+    if (!in->classes)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s holds words; input '%s' is %s: class(%lld) takes words", d->stream->where, text, in->tensor.name,
+                  mgpu_dtype_name(in->tensor.dtype), (long long)c->words->count);
+    place = mgpu_format("%s%s", d->stream->where, text);
+    int64_t *used = count_words(d->stream, b->column);
+    b->class_of = mgpu_classes_of_words(categories, in, c->words, used, place);
+    free(used);
+    free(place);
+}
+
+/* every value of one type is one of the other */
+static bool always_fits(uint8_t from, uint8_t to)
+{
+    return from == to && to != MGPU_BOOL;
+}
+
+static void bind_input(Dataset *d, int input, Categories *categories)
+{
+    const mgpu_input *in = &d->program->inputs[input];
+    struct Bound *b = &d->bound[input];
+    b->column = mgpu_find_column(d->stream, in->tensor.name);
+    if (b->column < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: the data set '%s' has no column for the input '%s'", d->program->model_file, d->name, in->tensor.name);
+    const StreamColumn *c = &d->stream->columns[b->column];
+    Place first = {d, input, 0};
+    if (c->uniform && !shapes_agree(in, c->rank, c->extent))
+        bad_shape(&first, c->rank, c->extent);
+    if (c->words)
+        bind_words(d, input, categories);
+    b->plain = c->uniform && !in->classes && always_fits(c->dtype, in->tensor.dtype);
+}
+
+/* all samples of an input, if that takes no more than a moment */
+static void check_input(Dataset *d, int input)
+{
+    const Stream *s = d->stream;
+    const struct Bound *b = &d->bound[input];
+    const mgpu_tensor *t = &d->program->inputs[input].tensor;
+    const StreamColumn *c = &s->columns[b->column];
+    bool wide = mgpu_dtype_is_float(t->dtype) && c->uniform && !d->program->inputs[input].classes;
+    if (b->plain || wide || c->image || mgpu_elements(t) > MOMENT / d->samples)
+        return;
+    Item *items = new_items(s);
+    Reading r = {0};
+    uint8_t *to = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
+    for (int64_t i = 0; i < d->samples; i++) {
+        Place p = {d, input, i};
+        items[b->column].wanted = true;
+        s->read(s, i, &r, items);
+        put(&p, &items[b->column], to, &r);
+        mgpu_reading_reset(&r);
+    }
+    mgpu_reading_close(&r);
+    free(to);
+    free(items);
+}
+
+/* ---- threads for costly samples */
+typedef struct Job {
+    const Dataset *set;
+    uint8_t *const *to;
+    const int64_t *index;
+    int64_t n, taken, done;
+    uint64_t seed;
+    int64_t epoch;
+    struct Job *next;
+} Job;
+
+struct Workers {
+    pthread_mutex_t lock;
+    pthread_cond_t more, done;
+    Job *jobs;             /* of which samples are left */
+    pthread_t *threads;
+    int count;
+    bool stop;
+};
+
+/* sample k of a job */
+static void read_sample(const Job *j, int64_t k, Item *items, Reading *r)
+{
+    const Dataset *d = j->set;
+    r->seed = j->seed;
+    r->epoch = j->epoch;
+    for (int c = 0; c < d->stream->column_count; c++)
+        items[c].wanted = false;
+    for (int i = 0; i < d->program->input_count; i++)
+        if (j->to[i])
+            items[d->bound[i].column].wanted = true;
+    d->stream->read(d->stream, j->index[k], r, items);
+    for (int i = 0; i < d->program->input_count; i++) {
+        Place p = {d, i, j->index[k]};
+        if (j->to[i])
+            put(&p, &items[d->bound[i].column], j->to[i] + k * mgpu_tensor_bytes(&d->program->inputs[i].tensor), r);
+    }
+    mgpu_reading_reset(r);
+}
+
+/* samples of a job until none is left; the lock is held before and after */
+static void work_on(struct Workers *w, Job *j, Item *items, Reading *r)
+{
+    while (j->taken < j->n) {
+        int64_t k = j->taken++;
+        if (j->taken == j->n)
+            for (Job **at = &w->jobs; *at; at = &(*at)->next)
+                if (*at == j) {
+                    *at = j->next;
+                    break;
+                }
+        pthread_mutex_unlock(&w->lock);
+        read_sample(j, k, items, r);
+        pthread_mutex_lock(&w->lock);
+        if (++j->done == j->n)
+            pthread_cond_broadcast(&w->done);
+    }
+}
+
+typedef struct Worker { struct Workers *workers; const Stream *stream; } Worker;
+
+static void *run_worker(void *argument)
+{
+    Worker *self = argument;
+    struct Workers *w = self->workers;
+    Item *items = new_items(self->stream);
+    Reading r = {0};
+    pthread_mutex_lock(&w->lock);
+    while (!w->stop) {
+        if (w->jobs)
+            work_on(w, w->jobs, items, &r);
+        else
+            pthread_cond_wait(&w->more, &w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+    mgpu_reading_close(&r);
+    free(items);
+    free(self);
+    return NULL;
+}
+
+static struct Workers *start_workers(const Stream *s)
+{
+    enum { MOST = 16 };
+    char why[200];
+    int count = mgpu_cores_available(why, sizeof why) - 1; /* who reads a batch works, too */
+    struct Workers *w = mgpu_allocate(1, sizeof *w);
+    w->count = count < 1 ? 1 : count > MOST ? MOST : count;
+    w->threads = mgpu_allocate((size_t)w->count, sizeof *w->threads);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->more, NULL);
+    pthread_cond_init(&w->done, NULL);
+    for (int i = 0; i < w->count; i++) {
+        Worker *self = mgpu_allocate(1, sizeof *self);
+        *self = (Worker){w, s};
+        if (pthread_create(&w->threads[i], NULL, run_worker, self) != 0)
+            mgpu_fail(MGPU_MACHINE_FAILED, "the threads that read data cannot be started");
+    }
+    return w;
+}
+
+static void stop_workers(struct Workers *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
+    for (int i = 0; i < w->count; i++)
+        pthread_join(w->threads[i], NULL);
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->more);
+    pthread_cond_destroy(&w->done);
+    free(w->threads);
+    free(w);
+}
+
+/* ---- sets */
+void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
+{
+    bool any = false;
+    d->samples = d->stream->samples;
+    d->shuffle = d->stream->shuffle;
+    d->bound = mgpu_allocate((size_t)d->program->input_count, sizeof *d->bound);
+    for (int i = 0; i < d->program->input_count; i++) {
+        d->bound[i].column = -1;
+        any = any || wanted[i];
+    }
+    if (!any)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: the data set '%s' gives no input that the model uses", d->program->model_file, d->name);
+    if (!d->samples)
+        mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
+    for (int i = 0; i < d->program->input_count; i++)
+        if (wanted[i])
+            bind_input(d, i, categories);
+    for (int i = 0; i < d->program->input_count; i++)
+        if (wanted[i])
+            check_input(d, i);
+    d->workers = d->stream->costly ? start_workers(d->stream) : NULL;
+}
+
+void mgpu_close_set(Dataset *d)
+{
+    stop_workers(d->workers);
+    for (int i = 0; d->bound && i < d->program->input_count; i++)
+        free(d->bound[i].class_of);
+    free(d->bound);
+    mgpu_close_stream(d->stream);
+    *d = (Dataset){0};
+}
+
+void mgpu_read_samples(const Dataset *d, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
+{
+    Job job = {.set = d, .to = to, .index = index, .n = n, .seed = seed, .epoch = epoch};
+    Item *items = new_items(d->stream);
+    Reading r = {0};
+    struct Workers *w = d->workers;
+    if (w && n > 1) {
+        pthread_mutex_lock(&w->lock);
+        job.next = w->jobs;
+        w->jobs = &job;
+        pthread_cond_broadcast(&w->more);
+        work_on(w, &job, items, &r);
+        while (job.done < job.n)
+            pthread_cond_wait(&w->done, &w->lock);
+        pthread_mutex_unlock(&w->lock);
+    } else {
+        for (int64_t k = 0; k < n; k++)
+            read_sample(&job, k, items, &r);
+    }
+    mgpu_reading_close(&r);
+    free(items);
+}

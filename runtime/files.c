@@ -1,0 +1,121 @@
+/* files.c: files of data: where they are, mapped or read, plain or gzipped (zlib reads plain ones as they are). */
+#include "runtime/data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+char *mgpu_path_in(const char *folder, const char *path)
+{
+    return path[0] != '/' && folder ? mgpu_format("%s/%s", folder, path) : mgpu_format("%s", path);
+}
+
+char *mgpu_find_file(const char *path, const char *folder, const char *where)
+{
+    bool inside = path[0] != '/' && folder;
+    char *full = mgpu_path_in(folder, path);
+    if (access(full, F_OK) == 0)
+        return full;
+    size_t length = strlen(full);
+    char *other = ends_with(full, ".gz") ? mgpu_format("%.*s", (int)length - 3, full) : mgpu_format("%s.gz", full);
+    if (access(other, F_OK) == 0) {
+        free(full);
+        return other;
+    }
+    char here[4096];
+    if (path[0] == '/')
+        mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, full, other);
+    mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s, in %s %s; say where the data lies with --data DIR", where, path,
+              strrchr(other, '/') && !strchr(path, '/') ? strrchr(other, '/') + 1 : other, inside ? "the folder" : "the current folder",
+              inside ? folder : getcwd(here, sizeof here) ? here : ".");
+}
+
+static int open_file(const char *path, const char *where, int64_t *bytes)
+{
+    int f = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (f < 0 || fstat(f, &status) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder, a file is expected", where, path);
+    *bytes = S_ISREG(status.st_mode) ? status.st_size : -1;
+    return f;
+}
+
+void mgpu_map_file(FileBytes *b, const char *path, const char *where)
+{
+    int64_t bytes;
+    int f = open_file(path, where, &bytes);
+    if (bytes < 0) { /* a pipe or device */
+        close(f);
+        mgpu_load_file(b, path, where, true);
+        return;
+    }
+    *b = (FileBytes){.data = (const uint8_t *)"", .bytes = bytes};
+    if (bytes) {
+        b->map = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, f, 0);
+        if (b->map == MAP_FAILED)
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s%s cannot be mapped: %s", where, path, strerror(errno));
+        b->data = b->map;
+    }
+    close(f);
+}
+
+/* memory grows with what is there */
+static void unpack(FileBytes *b, const char *path, const char *where)
+{
+    gzFile f = gzopen(path, "rbe");
+    if (!f)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno ? errno : ENOMEM));
+    gzbuffer(f, 1 << 18);
+    uint8_t *data = NULL;
+    int64_t room = 0, done = 0;
+    int n, code;
+    do {
+        if (room - done < 1 << 20) {
+            room = room ? 2 * room : 1 << 22;
+            data = mgpu_resize(data, (size_t)room);
+        }
+        n = gzread(f, data + done, (unsigned)(room - done < 1 << 24 ? room - done : 1 << 24));
+        done += n > 0 ? n : 0;
+    } while (n > 0);
+    const char *message = gzerror(f, &code);
+    if (n < 0 || code != Z_OK)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s after %lld bytes", where, path,
+                  code == Z_ERRNO ? strerror(errno) : code == Z_BUF_ERROR ? "the file is truncated" : message, (long long)done);
+    gzclose(f);
+    data = mgpu_resize(data, (size_t)done);
+    *b = (FileBytes){.data = data, .bytes = done, .owned = data};
+}
+
+void mgpu_load_file(FileBytes *b, const char *path, const char *where, bool load)
+{
+    int64_t bytes;
+    int f = open_file(path, where, &bytes);
+    uint8_t magic[2] = {0};
+    bool packed = bytes > 2 && pread(f, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    close(f);
+    if (packed || load || bytes < 0)
+        unpack(b, path, where);
+    else
+        mgpu_map_file(b, path, where);
+}
+
+void mgpu_close_file(FileBytes *b)
+{
+    if (b->map)
+        munmap(b->map, (size_t)b->bytes);
+    free(b->owned);
+    *b = (FileBytes){0};
+}
