@@ -18,6 +18,19 @@ static void check_part(const DataCall *call)
         error_at(call->at, "part(%g, %g) is empty: the second number must be the larger one, as in part(0, 0.9)", from, to);
 }
 
+/* csv(header = false) without names: no column could be named */
+static void check_titles(const DataCall *call)
+{
+    bool names = false, header = true;
+    for (int k = 0; k < call->option_count; k++) {
+        names |= strcmp(call->options[k].name, "names") == 0;
+        if (strcmp(call->options[k].name, "header") == 0)
+            header = call->options[k].items[0].number != 0;
+    }
+    if (!names && !header)
+        error_at(call->at, "csv: header = false needs names = [...], which say what the columns are called");
+}
+
 static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arguments a, Value *piped)
 {
     if (!piped || first_of(piped)->kind != VALUE_SOURCE || first_of(piped)->samples->decoded)
@@ -69,6 +82,8 @@ Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Arguments
         s->decoded = call.options[0].items[0].text;
         return source_value(s);
     }
+    if (row->kind == COLUMNS_OF_TABLE)
+        check_titles(&call);
     APPEND(s->set.calls, s->set.call_count, call);
     if (decoded_count)
         add_decoding(s, at, decoded, decoded_count);

@@ -11,7 +11,7 @@
 const DataRow DATA_ROWS[] = {
     {"idx", false, false, COLUMNS_PATHS, "", "idx(image = \"images.gz\", label = \"labels.gz\")", false, 0, 0, {CACHE, SHUFFLE}},
     {"npy", false, false, COLUMNS_PATHS, "", "npy(x = \"x.npy\", label = \"label.npy\")", false, 0, 0, {CACHE, SHUFFLE}},
-    {"csv", false, true, COLUMNS_OF_TABLE, "", "csv(\"table.csv\", numeric = [\"age\", \"hours\"], target = \"price\")", false, 1, 1,
+    {"csv", false, false, COLUMNS_OF_TABLE, "", "csv(\"table.csv\", numeric = [\"age\", \"hours\"], target = \"price\")", false, 1, 1,
      {{"file", ARGUMENT_FILE, NULL, NULL}, {"names", ARGUMENT_TEXTS, NULL, NULL}, {"header", ARGUMENT_SWITCH, NULL, NULL},
       {"missing", ARGUMENT_TEXTS, NULL, NULL}, {"strip", ARGUMENT_TEXT, NULL, NULL}, {"delimiter", ARGUMENT_CHARACTER, NULL, NULL},
       ON_BAD, CACHE, SHUFFLE}},

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
-static const CallRow READERS[] = {{"idx", mgpu_open_idx}, {"npy", mgpu_open_npy}};
+static const CallRow READERS[] = {{"idx", mgpu_open_idx}, {"npy", mgpu_open_npy}, {"csv", mgpu_open_csv}};
 static const CallRow STAGES[] = {{"part", mgpu_open_part}};
 
 static OpenStream *find_call(const CallRow *rows, int count, const char *name)

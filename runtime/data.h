@@ -34,7 +34,8 @@ typedef struct Item {          /* one column of one sample */
     const void *data;          /* row-major; lies in the stream's memory or in the Reading's. At any alignment */
 } Item;
 
-typedef struct Words { char **text; int64_t count; } Words; /* names of categories; an element k stands for text[k] */
+/* names of categories: an element k stands for text[k]; NULL: missing */
+typedef struct Words { char **text; int64_t count; } Words;
 
 typedef struct StreamColumn {
     const char *name;
@@ -108,12 +109,18 @@ void mgpu_read_categories(Categories *, const char *json, const char *path); /* 
 /* -> by word its class, -1 for none. `used`: by word how often it stands in the set. `place`: "t.csv: column 'age'" */
 int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, const int64_t *used, const char *place);
 
+/* ---- words.c: distinct words in the order in which they come */
+typedef struct WordTable { Words words; int64_t *slots, slot_count; } WordTable;
+int64_t mgpu_intern(WordTable *, const char *text, size_t length); /* its number; text NULL: a word that is missing */
+void mgpu_free_words(WordTable *);
+
 /* ---- batch.c */
 void mgpu_bind_set(Dataset *, const bool *wanted, Categories *); /* by input: the stream's column of its name */
 
 /* ---- arrays: idx.c, npy.c read them; a stream of them (arrays.c) has one for each column */
 Stream *mgpu_open_idx(const Opening *);
 Stream *mgpu_open_npy(const Opening *);
+Stream *mgpu_open_csv(const Opening *);
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */
 Stream *mgpu_array_stream(const Opening *, int columns);
 void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path, const char *where);
