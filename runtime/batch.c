@@ -179,7 +179,7 @@ static void bind_words(Dataset *d, int input, Categories *categories)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s holds words; input '%s' is %s: class(%lld) takes words", d->stream->where, text, in->tensor.name,
                   mgpu_dtype_name(in->tensor.dtype), (long long)c->words->count);
     place = mgpu_format("%s%s", d->stream->where, text);
-    int64_t *used = count_words(d->stream, b->column);
+    int64_t *used = in->other >= 0 ? count_words(d->stream, b->column) : NULL;
     b->class_of = mgpu_classes_of_words(categories, in, c->words, used, place);
     free(used);
     free(place);

@@ -172,10 +172,10 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
     int64_t count = 0, room = in->classes - (in->other >= 0);
     bool numbers = true, classes = true;
     for (int64_t k = 0; k < words->count; k++) {
-        if (!words->text[k] || (in->other >= 0 && !used[k]))
+        if (!words->text[k] || (used && !used[k]))
             continue;
         Candidate *one = &list[count++];
-        *one = (Candidate){.text = words->text[k], .used = used[k]};
+        *one = (Candidate){.text = words->text[k], .used = used ? used[k] : 0};
         numbers = numbers && whole_number(one->text, &one->number);
         classes = classes && numbers && admitted(in, one->number);
     }
@@ -217,7 +217,7 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
     bool number = true;
     for (int64_t k = 0; k < words->count && number; k++) {
         int64_t value;
-        number = !words->text[k] || !used[k] || (whole_number(words->text[k], &value) && admitted(in, value));
+        number = !words->text[k] || (used && !used[k]) || (whole_number(words->text[k], &value) && admitted(in, value));
     }
     static const Table NUMBERS = {.numbers = true};
     if (!t && (!c || c->fixed) && number)

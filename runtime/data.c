@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
-static const CallRow READERS[] = {{"idx", mgpu_open_idx}, {"npy", mgpu_open_npy}, {"csv", mgpu_open_csv}};
-static const CallRow STAGES[] = {{"part", mgpu_open_part}};
+static const CallRow READERS[] = {{"idx", mgpu_open_idx}, {"npy", mgpu_open_npy}, {"csv", mgpu_open_csv},
+                                  {"cifar", mgpu_open_cifar}, {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters}};
+static const CallRow STAGES[] = {{"part", mgpu_open_part}, {"pairs", mgpu_open_pairs}};
 
 static OpenStream *find_call(const CallRow *rows, int count, const char *name)
 {

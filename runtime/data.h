@@ -106,7 +106,8 @@ Categories *mgpu_new_categories(bool fixed);  /* fixed: no table is added */
 void mgpu_free_categories(Categories *);
 char *mgpu_categories_text(const Categories *); /* JSON; NULL: there are none. The caller frees */
 void mgpu_read_categories(Categories *, const char *json, const char *path); /* in place of those that are there */
-/* -> by word its class, -1 for none. `used`: by word how often it stands in the set. `place`: "t.csv: column 'age'" */
+/* -> by word its class, -1 for none. `used`: by word how often it stands in the set; NULL:
+ * all are taken. `place`: "t.csv: column 'age'" */
 int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, const int64_t *used, const char *place);
 
 /* ---- words.c: distinct words in the order in which they come */
@@ -121,10 +122,14 @@ void mgpu_bind_set(Dataset *, const bool *wanted, Categories *); /* by input: th
 Stream *mgpu_open_idx(const Opening *);
 Stream *mgpu_open_npy(const Opening *);
 Stream *mgpu_open_csv(const Opening *);
+Stream *mgpu_open_cifar(const Opening *);
+Stream *mgpu_open_tokens(const Opening *); /* windows.c */
+Stream *mgpu_open_characters(const Opening *);
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */
 Stream *mgpu_array_stream(const Opening *, int columns);
 void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path, const char *where);
 
 /* ---- stages */
 Stream *mgpu_open_part(const Opening *);
+Stream *mgpu_open_pairs(const Opening *);
 #endif
