@@ -102,6 +102,21 @@ static void add_number(DataOption *o, ArgumentKind kind, const Place *at, const 
     APPEND(o->items, o->count, number_item(n));
 }
 
+/* u8, u16; "ram", "disk" */
+static const char *choices_text(const Parameter *p)
+{
+    const char *quote = p->kind == ARGUMENT_TYPE ? "" : "\"";
+    Text t = {0};
+    text_add(&t, "%s", quote);
+    for (const char *c = p->choices; *c; c++)
+        if (*c == ' ')
+            text_add(&t, "%s, %s", quote, quote);
+        else
+            text_add(&t, "%c", *c);
+    text_add(&t, "%s", quote);
+    return text_of(&t);
+}
+
 static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter *p, const Place *at, const Value *v)
 {
     DataOption o = {.name = p->name};
@@ -140,7 +155,7 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
     case ARGUMENT_TYPE:
     case ARGUMENT_CHOICE:
         if (v->kind != (p->kind == ARGUMENT_TYPE ? VALUE_TYPE : VALUE_STRING) || !has_word(p->choices, v->text))
-            error_at(at, "%s must be one of %s, not %s", what, p->choices, value_describe(v));
+            error_at(at, "%s must be one of %s, not %s", what, choices_text(p), value_describe(v));
         DataItem item = {v->text, 0};
         APPEND(o.items, o.count, item);
         break;

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Writes tests/reference/data: small files of odd kinds, and beside them what Python's csv module and NumPy read there:
+NAME.values holds a line for each sample and input, `sample input value value ...`, in the order of unit/data_test.c."""
+import csv
+import gzip
+import io
+import os
+import struct
+
+import numpy as np
+
+folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+os.makedirs(folder, exist_ok=True)
+random = np.random.default_rng(7)
+
+
+def path(name):
+    return os.path.join(folder, name)
+
+
+def write(name, content):
+    with open(path(name), "wb") as f:
+        f.write(content)
+
+
+def pack(name, content):
+    with open(path(name), "wb") as f, gzip.GzipFile(fileobj=f, mode="wb", mtime=0, filename="") as g:
+        g.write(content)
+
+
+def values(name, *columns):
+    """columns: (input, array of samples)"""
+    with open(path(name + ".values"), "w") as f:
+        for i in range(len(columns[0][1])):
+            for key, array in columns:
+                numbers = np.asarray(array[i], dtype=np.float64).ravel()
+                print(i, key, *("nan" if np.isnan(v) else repr(float(v)) for v in numbers), file=f)
+
+
+# ---- csv
+def table(name, content, compressed=False, **options):
+    (pack if compressed else write)(name, content)
+    text = content.decode("utf-8-sig")
+    return [row for row in csv.reader(io.StringIO(text, newline=""), **options) if row]
+
+
+def classes(words, size, other=None, train=None):
+    """as mgpuc numbers them: sorted, `other` is left out"""
+    known = sorted({w for w in (train or words) if w not in ("", "?", "NA")})
+    places = [c for c in range(size) if c != other]
+    number = dict(zip(known, places))
+    return [number.get(w, other) for w in words]
+
+
+rows = table("quotes.csv", (
+    "\ufeffage,\"name, in full\",unused,city,member,rank,score\r\n"
+    "31,\"Smith, \"\"Bob\"\"\",x,\"New\r\nYork\",1,-3,1.5e3\r\n"
+    "\r\n"
+    "\"42\",Ann,\"\",Graz,0,70000,\r\n"
+    "7,\"\",,Zürich,true,0,.25\r\n"
+    "1e1,Ann,\"a\"\"\",Graz,False,12,NA\r\n"
+    "-0,Eve,y,,1,9,-inf").encode())[1:]
+values("quotes",
+       ("age", [float(r[0]) for r in rows]),
+       ("numbers", [[float(r[0]), float(r[6]) if r[6] not in ("", "NA") else np.nan] for r in rows]),
+       ("name", classes([r[1] for r in rows], 5, other=0)),
+       ("city", classes([r[3] for r in rows], 6, other=5)),
+       ("member", [{"1": 1, "0": 0, "true": 1, "False": 0}[r[4]] for r in rows]),
+       ("rank", [int(r[5]) for r in rows]))
+
+rows = table("plain.csv.gz", (
+    "  5 ; red. ;10\n"
+    " 4;blue;  2 \n"
+    "   \n"
+    "3;  ? ;10\n"
+    "2; green;1\n"
+    "1;\"blue\";2\n").encode(), compressed=True, delimiter=";")
+rows = [[field.strip(" .") for field in r] for r in rows if "".join(r).strip()]
+values("plain",
+       ("size", [float(r[0]) for r in rows]),
+       ("colour", classes([r[1] for r in rows], 4, other=2)),
+       ("kind", [[1, 2, 10].index(int(r[2])) for r in rows]))
+
+# ---- npy and idx
+n = 5
+halves = random.normal(size=(n, 3)).astype("<f2")
+big = random.normal(size=(n, 2, 2)).astype(">f4")
+doubles = random.normal(size=(n,)).astype("<f8")
+longs = random.integers(-2**40, 2**40, size=(n, 1)).astype(">i8")
+truth = random.integers(0, 2, size=(n, 4)).astype("?")
+short = random.integers(0, 9, size=(n, 3)).astype("<u2")
+long = random.integers(0, 9, size=(n, 7)).astype("|u1")
+for key, array in dict(halves=halves, big=big, doubles=doubles, longs=longs, truth=truth, short=short, long=long).items():
+    np.save(path(key + ".npy"), array)
+values("arrays", ("halves", halves), ("big", big), ("doubles", doubles), ("longs", longs), ("truth", truth),
+       ("short", np.pad(short, ((0, 0), (0, 2)))), ("long", long[:, :5]))
+
+
+def idx(array):
+    code = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}[array.dtype.str[1:]]
+    return struct.pack(">BBBB", 0, 0, code, array.ndim) + struct.pack(">%dI" % array.ndim, *array.shape) + array.astype(
+        array.dtype.newbyteorder(">")).tobytes()
+
+
+bytes_ = random.integers(0, 256, size=(n, 3, 2)).astype("u1")
+shorts = random.integers(-2**15, 2**15, size=(n, 2)).astype("i2")
+reals = random.normal(size=(n,)).astype("f8")
+label = random.integers(0, 4, size=(n,)).astype("u1")
+write("bytes.idx", idx(bytes_))
+pack("shorts.idx.gz", idx(shorts))
+write("reals.idx", idx(reals))
+write("label.idx", idx(label))
+values("idx", ("bytes", bytes_), ("shorts", shorts), ("reals", reals), ("label", label))
+
+# ---- cifar: two files of two records, and CIFAR-100's two labels; samples of the values file are few numbers of each image
+pick = [0, 1, 2, 3, 95, 96, 3071]
+
+
+def cifar(labels, images):
+    return b"".join(bytes(l) + i.transpose(2, 0, 1).tobytes() for l, i in zip(labels, images))
+
+
+images = random.integers(0, 256, size=(4, 32, 32, 3)).astype("u1")
+os.makedirs(path("cifar"), exist_ok=True)
+write("cifar/data_batch_1.bin", cifar([[3], [9]], images[:2]))
+write("cifar/data_batch_2.bin", cifar([[0], [1]], images[2:]))
+write("cifar/train.bin", cifar([[4, 77], [19, 0]], images[1:3]))
+values("cifar10", ("image", images.reshape(4, -1)[:, pick]), ("label", [3, 9, 0, 1]))
+values("cifar100", ("image", images[1:3].reshape(2, -1)[:, pick]), ("label", [77, 0]), ("coarse", [4, 19]))
+
+
+# ---- sequences
+def windows(name, numbers, length, stride):
+    starts = range(0, len(numbers) - length, stride)
+    values(name, ("token", [numbers[i:i + length] for i in starts]), ("next", [numbers[i + 1:i + 1 + length] for i in starts]))
+
+
+tokens = random.integers(0, 50257, size=23).astype("<u2")
+write("tokens.bin", tokens.tobytes())
+windows("tokens", tokens, 5, 5)
+windows("stride", tokens, 5, 2)
+write("longs.bin", tokens.astype("<i8").tobytes())
+windows("longs", tokens, 4, 4)
+for name, text in dict(ascii="to be, or not to be:\nthat is\tthe question\n", unicode="Größe: 5 µm — 日本, 𝄞 ça\n").items():
+    write(name + ".txt", text.encode())
+    number = {c: i for i, c in enumerate(sorted(set(text)))}
+    windows(name, [number[c] for c in text], 6, 6)

@@ -1,0 +1,591 @@
+/* Readers and stages: a model's data block -> opened sets, whose samples are compared with what Python's csv module and NumPy
+ * read in the same files (tests/reference/data, made by data.py); parts, pairs, categories, orders, threads; and what is
+ * said of files that are wrong. */
+#include "dsl/dsl.h"
+#include "runtime/data.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *folder; /* of files that are written here */
+static const char REFERENCE[] = MGPU_SOURCE "/tests/reference/data";
+static int failed;
+
+static void say(const char *name, bool good)
+{
+    printf(good ? "ok %s\n" : "not ok %s: see its case\n", name);
+    failed += !good;
+    fflush(stdout);
+}
+
+static void write_bytes(const char *name, const void *bytes, size_t count)
+{
+    const char *path = format("%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(bytes, 1, count, f) != count || fclose(f))
+        mgpu_fail(3, "%s: %s", path, strerror(errno));
+}
+
+static void write_file(const char *name, const char *content)
+{
+    write_bytes(name, content, strlen(content));
+}
+
+/* ---- a program of nothing but inputs and sets */
+static const mgpu_call *calls_of(const DataSet *set)
+{
+    mgpu_call *calls = NEW_ARRAY(mgpu_call, set->call_count);
+    for (int k = 0; k < set->call_count; k++) {
+        const DataCall *c = &set->calls[k];
+        mgpu_option *options = NEW_ARRAY(mgpu_option, c->option_count);
+        for (int i = 0; i < c->option_count; i++) {
+            mgpu_item *items = NEW_ARRAY(mgpu_item, c->options[i].count);
+            for (int n = 0; n < c->options[i].count; n++)
+                items[n] = (mgpu_item){c->options[i].items[n].text, c->options[i].items[n].number};
+            options[i] = (mgpu_option){c->options[i].name, items, c->options[i].count};
+        }
+        calls[k] = (mgpu_call){c->name, options, c->option_count, c->at->line};
+    }
+    return calls;
+}
+
+static const mgpu_set *sets_of(const Model *m)
+{
+    mgpu_set *sets = NEW_ARRAY(mgpu_set, m->set_count);
+    for (int i = 0; i < m->set_count; i++) {
+        const DataSet *s = &m->sets[i];
+        mgpu_column *columns = NEW_ARRAY(mgpu_column, s->column_count);
+        for (int k = 0; k < s->column_count; k++)
+            columns[k] = (mgpu_column){s->columns[k].name, s->columns[k].input, s->columns[k].texts, s->columns[k].count, s->columns[k].at->line};
+        sets[i] = (mgpu_set){s->name, columns, s->column_count, calls_of(s), s->call_count};
+    }
+    return sets;
+}
+
+/* inputs and data as the model language has them */
+static const mgpu_program *program_of(const char *inputs, const char *data)
+{
+    const char *text = format("model m {\n%s\nweight w: f32[1] = 0\nloss sum(w)\n}\ndata {\n%s\n}\n", inputs, data);
+    Source *source = NEW(Source);
+    *source = (Source){.file = "m.net", .text = text, .length = strlen(text)};
+    static const Settings NONE;
+    const Model *m = elaborate(parse(source), &NONE);
+    mgpu_input *list = NEW_ARRAY(mgpu_input, m->input_count);
+    for (int i = 0; i < m->input_count; i++) {
+        const Input *in = &m->inputs[i];
+        list[i] = (mgpu_input){{in->name, (uint8_t)in->dtype, in->shape.rank, {0}}, in->classes, in->ignore, in->other};
+        memcpy(list[i].tensor.extent, in->shape.extent, (size_t)in->shape.rank * sizeof(int64_t));
+    }
+    mgpu_program *p = NEW(mgpu_program);
+    *p = (mgpu_program){.name = "m", .model_file = "m.net", .inputs = list, .input_count = m->input_count, .sets = sets_of(m),
+                        .set_count = m->set_count};
+    return p;
+}
+
+static void open_set(Dataset *d, const mgpu_program *p, const char *name, const char *where, Categories *categories)
+{
+    bool wanted[32];
+    memset(wanted, true, sizeof wanted);
+    mgpu_open_set(d, p, mgpu_find_set(p, name), wanted, where, categories);
+}
+
+/* -> the numbers of one input of all samples, in order */
+static double *read_input(const Dataset *d, const char *name, uint64_t seed, int64_t epoch)
+{
+    int input = -1;
+    for (int i = 0; i < d->program->input_count; i++)
+        if (strcmp(d->program->inputs[i].tensor.name, name) == 0)
+            input = i;
+    const mgpu_tensor *t = &d->program->inputs[input].tensor;
+    int64_t count = mgpu_elements(t) * d->samples, *order = mgpu_allocate((size_t)d->samples, sizeof *order);
+    uint8_t **to = mgpu_allocate((size_t)d->program->input_count, sizeof *to);
+    to[input] = mgpu_allocate((size_t)count, (size_t)mgpu_dtype_bytes(t->dtype));
+    mgpu_permutation(order, d->samples, 0, 0, 0);
+    mgpu_read_samples(d, to, order, d->samples, seed, epoch);
+    double *numbers = mgpu_allocate((size_t)count, sizeof *numbers);
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = mgpu_to_double(to[input], t->dtype, i);
+    free(to[input]);
+    free(to);
+    free(order);
+    return numbers;
+}
+
+/* ---- values that others read in the same files */
+static bool agree(const mgpu_tensor *t, double is, double expected)
+{
+    double tolerance = t->dtype == MGPU_F32 ? 1e-7 * fabs(expected) : 0;
+    return is == expected || (isnan(is) && isnan(expected)) || fabs(is - expected) <= tolerance;
+}
+
+/* `pick`: which elements of the first input the file has; NULL: all */
+static void check_values(const char *name, const char *inputs, const char *data, const int *pick, int picked)
+{
+    const mgpu_program *p = program_of(inputs, data);
+    Categories *categories = mgpu_new_categories(false);
+    Dataset d;
+    open_set(&d, p, "train", REFERENCE, categories);
+    size_t length;
+    char *text = read_file(format("%s/%s.values", REFERENCE, name), &length), *at = text;
+    bool good = text != NULL;
+    double *numbers[32];
+    for (int i = 0; i < p->input_count; i++)
+        numbers[i] = read_input(&d, p->inputs[i].tensor.name, 0, 0);
+    for (int64_t s = 0; good && s < d.samples; s++)
+        for (int i = 0; good && i < p->input_count; i++) {
+            const mgpu_tensor *t = &p->inputs[i].tensor;
+            int64_t elements = mgpu_elements(t), count = pick && i == 0 ? picked : elements;
+            long long number = -1;
+            char key[64] = "";
+            int used = 0;
+            good = sscanf(at, "%lld %63s%n", &number, key, &used) == 2 && number == s && strcmp(key, t->name) == 0;
+            at += used;
+            for (int64_t k = 0; good && k < count; k++) {
+                char *end;
+                double expected = strtod(at, &end), is = numbers[i][s * elements + (pick && i == 0 ? pick[k] : k)];
+                good = end != at && agree(t, is, expected);
+                if (!good)
+                    printf("# %s: sample %lld, %s[%lld] is %.17g, %.17g expected\n", name, (long long)s, key, (long long)k, is, expected);
+                at = end;
+            }
+            good = good && *at++ == '\n';
+            if (!good)
+                printf("# %s: sample %lld, input %s: near '%.30s'\n", name, (long long)s, t->name, at);
+        }
+    say(format("values/%s", name), good && *at == 0);
+    for (int i = 0; i < p->input_count; i++)
+        free(numbers[i]);
+    mgpu_close_set(&d);
+    mgpu_free_categories(categories);
+}
+
+static void test_values(void)
+{
+    static const int PICK[] = {0, 1, 2, 3, 95, 96, 3071};
+    check_values("quotes",
+                 "input age: f32  input numbers: f32[2]  input name: class(5, other = 0)  input city: class(6, other = 5)\n"
+                 "input member: bool  input rank: i32",
+                 "train = csv(\"quotes.csv\", numbers = [\"age\", \"score\"], name = \"name, in full\", missing = [\"?\", \"NA\"])", NULL, 0);
+    check_values("plain", "input size: f64  input colour: class(4, other = 2)  input kind: class(3)[1]",
+                 "train = csv(\"plain.csv.gz\", names = [\"size\", \"colour\", \"kind\"], delimiter = \";\", strip = \" .\", missing = \"?\")",
+                 NULL, 0);
+    for (int ram = 0; ram < 2; ram++)
+        check_values("arrays",
+                     "input halves: f32[3]  input big: f64[2, 2]  input doubles: f64[1]  input longs: i64[1]  input truth: bool[4]\n"
+                     "input short: class(9)[5]  input long: class(9)[5]",
+                     format("train = npy(halves = \"halves.npy\", big = \"big.npy\", doubles = \"doubles.npy\", longs = \"longs.npy\",\n"
+                            "truth = \"truth.npy\", short = \"short.npy\", long = \"long.npy\"%s)", ram ? ", cache = \"ram\"" : ""), NULL, 0);
+    for (int ram = 0; ram < 2; ram++)
+        check_values("idx", "input bytes: f32[3, 2, 1]  input shorts: i16[2]  input reals: f64  input label: class(4)",
+                     format("train = idx(bytes = \"bytes.idx\", shorts = \"shorts.idx\", reals = \"reals.idx.gz\", label = \"label.idx\"%s)",
+                            ram ? ", cache = \"ram\"" : ""), NULL, 0);
+    check_values("cifar10", "input image: u8[32, 32, 3]  input label: class(10)", "train = cifar(\"cifar\")", PICK, COUNT(PICK));
+    check_values("cifar100", "input image: f32[32, 32, 3]  input label: class(100)  input coarse: class(20)",
+                 "train = cifar(\"cifar/train.bin\")", PICK, COUNT(PICK));
+    check_values("tokens", "input token: class(50257)[5]  input next: class(50257)[5]", "train = tokens(\"tokens.bin\")", NULL, 0);
+    check_values("stride", "input token: class(50257)[5]  input next: class(50257)[5]",
+                 "train = tokens(\"tokens.bin\", type = u16, stride = 2)", NULL, 0);
+    check_values("longs", "input token: i32[4]  input next: class(50257)[4]", "train = tokens(\"longs.bin\", type = i64, cache = \"ram\")",
+                 NULL, 0);
+    check_values("ascii", "input token: class(20)[6]  input next: class(20)[6]", "train = characters(\"ascii.txt\")", NULL, 0);
+    check_values("unicode", "input token: class(40)[6]  input next: class(40)[6]", "train = characters(\"unicode.txt\")", NULL, 0);
+}
+
+/* ---- part */
+static void test_part(void)
+{
+    enum { N = 5000 };
+    double x[N];
+    for (int i = 0; i < N; i++)
+        x[i] = i;
+    FILE *f = fopen(format("%s/n.npy", folder), "wb");
+    mgpu_write_npy(f, MGPU_F64, 1, (int64_t[]){N}, x);
+    fclose(f);
+    const mgpu_program *p = program_of("input x: f64", "all = npy(x = \"n.npy\")\ntrain = all |> part(0, 0.7)\nvalid = all |> part(0.7, 1)\n"
+                                                       "test = all |> part(0.5, 1) |> part(0, 0.7)");
+    Dataset train, valid, test;
+    open_set(&train, p, "train", folder, NULL);
+    open_set(&valid, p, "valid", folder, NULL);
+    open_set(&test, p, "test", folder, NULL);
+    say("part/share", llabs(train.samples - (long long)(0.7 * N)) < 100 && train.samples + valid.samples == N);
+    say("part/of-a-part", llabs(test.samples - (long long)(0.2 * N)) < 100);
+    int seen[N] = {0}, last = -1;
+    bool order = true;
+    const Dataset *sets[] = {&train, &valid, &test};
+    for (int k = 0; k < 3; k++) {
+        double *numbers = read_input(sets[k], "x", 0, 0);
+        last = -1;
+        for (int64_t i = 0; i < sets[k]->samples; i++) {
+            order = order && (int)numbers[i] > last;
+            last = (int)numbers[i];
+            seen[last] += k == 2 ? 10 : 1;
+        }
+        free(numbers);
+    }
+    bool once = true;
+    for (int i = 0; i < N; i++)
+        once = once && seen[i] % 10 == 1;
+    say("part/order", order);
+    say("part/each-sample-once", once);
+    mgpu_close_set(&train);
+    mgpu_close_set(&valid);
+    mgpu_close_set(&test);
+
+    char text[1001];
+    for (int i = 0; i < 1000; i++)
+        text[i] = (char)('a' + i * i % 23 % 7);
+    text[1000] = 0;
+    write_file("long.txt", text);
+    p = program_of("input token: class(7)[10]  input next: class(7)[10]",
+                   "all = characters(\"long.txt\", stride = 3)\ntrain = all |> part(0, 0.9)\nvalid = all |> part(0.9, 1)");
+    Categories *categories = mgpu_new_categories(false);
+    open_set(&train, p, "train", folder, categories);
+    open_set(&valid, p, "valid", folder, categories);
+    say("part/windows", train.samples == (900 - 11) / 3 + 1 && valid.samples == (100 - 11) / 3 + 1);
+    char *json = mgpu_categories_text(categories);
+    const char *order_of = "abcdefg";
+    double *token = read_input(&valid, "token", 0, 0), *next = read_input(&train, "next", 0, 0);
+    bool same = json != NULL, inside = true;
+    for (int64_t i = 0; i < valid.samples * 10; i++) /* the letters that stand there, by the classes that the table gives */
+        same = same && (int)token[i] == (int)(strchr(order_of, text[900 + i / 10 * 3 + i % 10]) - order_of);
+    int64_t end = (train.samples - 1) * 3 + 10;
+    inside = end < 900 && (int)next[train.samples * 10 - 1] == (int)(strchr(order_of, text[end]) - order_of);
+    say("part/windows-by-place", same && inside);
+    free(token);
+    free(next);
+    free(json);
+    mgpu_free_categories(categories);
+    mgpu_close_set(&train);
+    mgpu_close_set(&valid);
+}
+
+/* ---- pairs */
+static void test_pairs(void)
+{
+    enum { N = 3000, LABELS = 7 };
+    double x[N];
+    uint8_t label[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = i;
+        label[i] = (uint8_t)(i == 17 ? LABELS - 1 : i * 31 % 101 % (LABELS - 1)); /* the last label has one sample */
+    }
+    FILE *f = fopen(format("%s/x.npy", folder), "wb"), *g = fopen(format("%s/label.npy", folder), "wb");
+    mgpu_write_npy(f, MGPU_F64, 1, (int64_t[]){N}, x);
+    mgpu_write_npy(g, MGPU_U8, 1, (int64_t[]){N}, label);
+    fclose(f);
+    fclose(g);
+    const mgpu_program *p = program_of("input left: f64  input right: f64  input same: bool",
+                                       "train = npy(x = \"x.npy\", label = \"label.npy\") |> pairs(same = 0.3)");
+    Dataset d;
+    open_set(&d, p, "train", folder, NULL);
+    double *left = read_input(&d, "left", 5, 1), *right = read_input(&d, "right", 5, 1), *same = read_input(&d, "same", 5, 1);
+    double *again = read_input(&d, "right", 5, 1), *later = read_input(&d, "right", 5, 2), *other = read_input(&d, "right", 6, 1);
+    bool good = d.samples == N, himself = true;
+    int alike = 0, repeated = 0, moved = 0, changed = 0;
+    static int drawn[LABELS];
+    for (int i = 0; i < N; i++) {
+        good = good && left[i] == i && (label[(int)left[i]] == label[(int)right[i]]) == (same[i] != 0);
+        himself = himself && (right[i] != i || i == 17);
+        alike += same[i] != 0;
+        repeated += again[i] == right[i];
+        moved += later[i] != right[i];
+        changed += other[i] != right[i];
+        drawn[label[(int)right[i]]]++;
+    }
+    say("pairs/same", good && d.samples == N);
+    say("pairs/share", abs(alike - (int)(0.3 * N)) < 90);
+    say("pairs/not-himself", himself);
+    say("pairs/by-seed-and-epoch", repeated == N && moved > N / 2 && changed > N / 2);
+    bool all = true;
+    for (int l = 0; l < LABELS - 1; l++)
+        all = all && drawn[l] > N / LABELS / 2;
+    say("pairs/all-labels", all);
+    double *const lists[] = {left, right, same, again, later, other};
+    for (int k = 0; k < COUNT(lists); k++)
+        free(lists[k]);
+    mgpu_close_set(&d);
+}
+
+/* ---- categories: fixed by train, saved, read again */
+static void test_categories(void)
+{
+    write_file("train.csv", "kind,code,size\nred,3,b\nblue,1,a\nred,2,b\ngreen,1,c\nred,3,b\nblue,2,a\n,1,b\n");
+    write_file("valid.csv", "kind,code,size\npink,2,a\nred,2,b\nblue,7,c\n");
+    const char *inputs = "input kind: class(3, other = 1)  input code: class(8)  input size: class(3)";
+    const mgpu_program *p = program_of(inputs, "train = csv(\"train.csv\")\nvalid = csv(\"valid.csv\")");
+    Categories *categories = mgpu_new_categories(false);
+    Dataset d;
+    open_set(&d, p, "train", folder, categories); /* green is the rarest of three words for two places */
+    static const double KIND[] = {2, 0, 2, 1, 2, 0, 1}, CODE[] = {3, 1, 2, 1, 3, 2, 1}, SIZE[] = {1, 0, 1, 2, 1, 0, 1};
+    double *kind = read_input(&d, "kind", 0, 0), *code = read_input(&d, "code", 0, 0), *size = read_input(&d, "size", 0, 0);
+    say("categories/most-frequent", memcmp(kind, KIND, sizeof KIND) == 0);
+    say("categories/numbers", memcmp(code, CODE, sizeof CODE) == 0);
+    say("categories/order", memcmp(size, SIZE, sizeof SIZE) == 0);
+    free(kind);
+    free(code);
+    free(size);
+    mgpu_close_set(&d);
+    char *json = mgpu_categories_text(categories);
+    say("categories/text", json && strcmp(json, "{\"kind\":[\"blue\",null,\"red\"],\"code\":\"numbers\",\"size\":[\"a\",\"b\",\"c\"]}") == 0);
+    Categories *saved = mgpu_new_categories(true);
+    mgpu_read_categories(saved, json, "w.safetensors");
+    static const double VALID_KIND[] = {1, 2, 0};
+    for (int k = 0; k < 2; k++) { /* as training has them, and as they were saved */
+        open_set(&d, p, "valid", folder, k ? saved : categories);
+        kind = read_input(&d, "kind", 0, 0);
+        say(k ? "categories/saved" : "categories/unseen", memcmp(kind, VALID_KIND, sizeof VALID_KIND) == 0);
+        free(kind);
+        mgpu_close_set(&d);
+    }
+    free(json);
+    mgpu_free_categories(saved);
+    mgpu_free_categories(categories);
+
+    /* words that only samples of another part have are unseen if there is a class for such, else they are known */
+    char *text = NULL;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fputs("a,b\n", f);
+    for (int i = 0; i < 200; i++)
+        fprintf(f, "w%d,w%d\n", i, i);
+    fclose(f);
+    write_file("many.csv", text);
+    free(text);
+    p = program_of("input a: class(201, other = 200)  input b: class(200)",
+                   "all = csv(\"many.csv\")\ntrain = all |> part(0, 0.5)\nvalid = all |> part(0.5, 1)");
+    categories = mgpu_new_categories(false);
+    Dataset valid;
+    open_set(&d, p, "train", folder, categories);
+    open_set(&valid, p, "valid", folder, categories);
+    double *a = read_input(&d, "a", 0, 0), *b = read_input(&valid, "b", 0, 0), *unseen = read_input(&valid, "a", 0, 0);
+    bool known = true, others = true, distinct = true;
+    static int taken[200];
+    for (int64_t i = 0; i < d.samples; i++)
+        known = known && a[i] < (double)d.samples;
+    for (int64_t i = 0; i < valid.samples; i++) {
+        others = others && unseen[i] == 200;
+        distinct = distinct && !taken[(int)b[i]]++;
+    }
+    say("categories/of-a-part", known && others && distinct);
+    free(a);
+    free(b);
+    free(unseen);
+    mgpu_close_set(&d);
+    mgpu_close_set(&valid);
+    mgpu_free_categories(categories);
+}
+
+/* ---- orders */
+static void test_orders(void)
+{
+    enum { N = 103, BLOCK = 10 };
+    int64_t order[N], again[N], later[N];
+    mgpu_permutation(order, N, 5, 2, BLOCK);
+    mgpu_permutation(again, N, 5, 2, BLOCK);
+    mgpu_permutation(later, N, 5, 3, BLOCK);
+    int seen[N] = {0}, sorted = 0, blocks = 0;
+    bool once = true;
+    for (int i = 0; i < N; i++)
+        seen[order[i]]++;
+    for (int i = 0; i + 1 < N; i++) {
+        sorted += order[i + 1] == order[i] + 1;
+        blocks += order[i] / BLOCK != order[i + 1] / BLOCK;
+    }
+    for (int i = 0; i < N; i++)
+        once = once && seen[i] == 1;
+    say("order/blocks", once && blocks == (N - 1) / BLOCK && sorted < N / 3);
+    say("order/blocks-by-epoch", memcmp(order, again, sizeof order) == 0 && memcmp(order, later, sizeof order) != 0);
+
+    write_file("few.csv", "x\n1\n2\n3\n");
+    static const struct { const char *option; int64_t shuffle; } OPTIONS[] = {
+        {"", 1}, {", shuffle = true", 1}, {", shuffle = false", 0}, {", shuffle = 500", 500}, {", shuffle = 10000samples", 10000}};
+    bool good = true;
+    for (int i = 0; i < COUNT(OPTIONS); i++) {
+        const mgpu_program *p = program_of("input x: f32", format("train = csv(\"few.csv\"%s) |> part(0, 1)", OPTIONS[i].option));
+        Dataset d;
+        open_set(&d, p, "train", folder, NULL);
+        good = good && d.shuffle == OPTIONS[i].shuffle;
+        mgpu_close_set(&d);
+    }
+    say("order/shuffle", good);
+}
+
+/* ---- threads share the samples of a batch where a sample is costly */
+typedef struct Slow { Dataset *set; double *got; int64_t first, count; } Slow;
+
+static void *read_slowly(void *argument)
+{
+    Slow *s = argument;
+    uint8_t *to[1];
+    int64_t index[64];
+    for (int64_t at = 0; at < s->count; at += 64) {
+        for (int k = 0; k < 64; k++)
+            index[k] = s->first + at + k;
+        to[0] = (uint8_t *)(s->got + at);
+        mgpu_read_samples(s->set, to, index, 64, 3, 1);
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    enum { N = 5000, READERS = 3, EACH = 1600 };
+    const mgpu_program *p = program_of("input x: f64", "train = npy(x = \"n.npy\") |> part(0, 1)");
+    Dataset d;
+    bool wanted = true;
+    open_set(&d, p, "train", folder, NULL);
+    free(d.bound);
+    d.stream->costly = true;
+    mgpu_bind_set(&d, &wanted, NULL);
+    Slow slow[READERS];
+    pthread_t threads[READERS];
+    for (int k = 0; k < READERS; k++) {
+        slow[k] = (Slow){&d, mgpu_allocate(EACH, sizeof(double)), k * EACH, EACH};
+        pthread_create(&threads[k], NULL, read_slowly, &slow[k]);
+    }
+    bool good = d.workers != NULL;
+    for (int k = 0; k < READERS; k++) {
+        pthread_join(threads[k], NULL);
+        for (int i = 0; i < EACH; i++)
+            good = good && slow[k].got[i] == k * EACH + i;
+        free(slow[k].got);
+    }
+    say("threads", good);
+    mgpu_close_set(&d);
+}
+
+/* ---- what is wrong is said */
+/* opening the sets train and valid and reading all of them must end with status 1 and say `message` */
+static void refuses(const char *name, const char *inputs, const char *data, const char *message)
+{
+    fflush(stdout);
+    int ends[2];
+    char text[4096] = "";
+    if (pipe(ends) != 0)
+        mgpu_fail(3, "pipe: %s", strerror(errno));
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        const mgpu_program *p = program_of(inputs, data);
+        Categories *categories = mgpu_new_categories(false);
+        for (int i = 0; i < p->set_count; i++) {
+            Dataset d;
+            open_set(&d, p, p->sets[i].name, folder, categories);
+            for (int k = 0; k < p->input_count; k++)
+                free(read_input(&d, p->inputs[k].tensor.name, 0, 0));
+            mgpu_close_set(&d);
+        }
+        mgpu_free_categories(categories);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t n; (n = read(ends[0], text + length, sizeof text - 1 - length)) > 0;)
+        length += (size_t)n;
+    close(ends[0]);
+    int status;
+    waitpid(child, &status, 0);
+    bool good = WIFEXITED(status) && WEXITSTATUS(status) == (message[0] == '0' ? 0 : 1) && strstr(text, message + (message[0] == '0'));
+    if (!good)
+        printf("# status %d, said: %s\n", WEXITSTATUS(status), text);
+    say(format("refuses/%s", name), good);
+}
+
+static void test_csv_refusals(void)
+{
+    const char *inputs = "input x: f32  input label: class(2)", *data = "train = csv(\"bad.csv\")";
+    static const struct { const char *name, *content, *message; } CASES[] = {
+        {"empty", "", "bad.csv: the file is empty"},
+        {"no-rows", "x,label\n", "bad.csv: the file holds no rows"},
+        {"missing-column", "x,labell\n1,a\n", "bad.csv: there is no column 'label'; did you mean 'labell'?; it has: x, labell"},
+        {"column-twice", "x,label,x\n1,a,2\n", "bad.csv: two columns are called 'x'"},
+        {"short-row", "x,label\n1,a\n\n2\n", "bad.csv:4: 1 field, 2 expected; on_bad = \"skip\" leaves such lines out"},
+        {"long-row", "x,label\n1,a,7\n", "bad.csv:2: 3 fields, 2 expected"},
+        {"no-number", "x,label\n1,a\n1.5.2,b\n", "bad.csv:3: column 'x' is '1.5.2', a number is expected"},
+        {"hex", "x,label\n0x10,a\n", "bad.csv:2: column 'x' is '0x10', a number is expected"},
+        {"open-quote", "x,label\n1,a\n2,\"b\n3,c\n", "bad.csv:3: the quote that opens here is never closed"},
+        {"behind-quote", "x,label\n1,a\n2,\"b\"c\n", "bad.csv:3: field 2: text stands behind the closing quote"},
+        {"missing-label", "x,label\n1,a\n2,\n3,b\n", "bad.csv:3: column 'label' is missing; class(3, other = 0) for input 'label'"},
+        {"categories", "x,label\n1,a\n2,b\n3,c\n", "m.net:7: "},
+        {"too-many-categories", "x,label\n1,a\n2,b\n3,c\n",
+         "bad.csv:2: column 'label': 3 categories ('a', 'b', 'c'), input 'label' has 2 classes; write class(3), or class(2, other = 0)"},
+    };
+    for (int i = 0; i < COUNT(CASES); i++) {
+        write_file("bad.csv", CASES[i].content);
+        refuses(format("csv-%s", CASES[i].name), inputs, data, CASES[i].message);
+    }
+    write_file("bad.csv", "x,label\n1,a\nfoo,b\n2\n2,\"b\"c\n3,b\n");
+    refuses("csv-skip", inputs, "train = csv(\"bad.csv\", on_bad = \"skip\")",
+            "0bad.csv: 3 lines are left out, the first is line 3: column 'x' is 'foo', a number is expected");
+    write_file("bad.csv", "x,label\n1,a\nNA,b\n");
+    refuses("csv-nan", inputs, "train = csv(\"bad.csv\", missing = \"NA\")",
+            "01 numbers of 'x' are missing, the first in line 3; they are NaN: where(x == x, x, 0)");
+    refuses("csv-missing-whole", "input x: i32  input label: class(2)", "train = csv(\"bad.csv\", missing = \"NA\")",
+            "bad.csv:3: column 'x' has no value, and i32 has none for that");
+    write_file("bad.csv", "x,label\n1,a\n1000,b\n");
+    refuses("csv-range", "input x: i8  input label: class(2)", data, "bad.csv:3: column 'x' is 1000, which is no value of i8");
+    refuses("csv-shape", "input x: f32[3]  input label: class(2)", "train = csv(\"bad.csv\", x = [\"x\", \"x\"])",
+            "bad.csv:2: 'x' has the shape [2], input 'x' has [3]");
+    refuses("csv-no-file", inputs, "train = csv(\"none.csv\")", "m.net:7: there is no file none.csv, nor none.csv.gz, in the folder");
+    write_file("good.csv", "x,label\n1,a\n2,b\n");
+    write_file("bad.csv", "x,label\n1,a\n3,c\n");
+    refuses("csv-unseen", inputs, "train = csv(\"good.csv\")\nvalid = csv(\"bad.csv\")",
+            "bad.csv:3: column 'label' is 'c', which is no category that training knew; class(3, other = 0) for input 'label'");
+    write_file("bad.csv.gz", "\x1f\x8b\x08 nothing that zlib knows");
+    refuses("csv-broken-gz", inputs, "train = csv(\"bad.csv.gz\")", "bad.csv.gz: ");
+    refuses("csv-folder", inputs, "train = csv(\".\")", " is a folder, a file is expected");
+}
+
+static void test_refusals(void)
+{
+    const char *tokens = "input token: class(300)[4]  input next: class(300)[4]";
+    write_bytes("odd.bin", "12345678901234567", 17);
+    write_bytes("large.bin", "\1\0\2\0\3\0\4\0\54\1\6\0\7\0\10\0\11\0\12\0", 20);
+    refuses("tokens-odd", tokens, "train = tokens(\"odd.bin\")", "odd.bin: 17 bytes are no whole number of tokens of type u16");
+    refuses("tokens-few", "input next: class(300)[5]", "train = tokens(\"large.bin\", type = u32)",
+            "large.bin: 5 tokens are too few for one window of 5 and the token behind it");
+    refuses("tokens-class", tokens, "train = tokens(\"large.bin\")",
+            "large.bin: the window at token 4 has the label 300; input 'token' has the classes 0 to 299");
+    refuses("tokens-part", tokens, "train = tokens(\"large.bin\") |> part(0, 0.3)",
+            "large.bin: 3 tokens of this part are too few for one window of 4 and the token behind it");
+    write_bytes("latin.txt", "caf\xe9 au lait", 12);
+    refuses("characters-utf8", "input token: class(30)[4]", "train = characters(\"latin.txt\")",
+            "latin.txt: byte 3 (0xe9) is not UTF-8; tokens(file, type = u8) reads bytes");
+    refuses("characters-many", "input token: class(3)[4]", "train = characters(\"long.txt\")", "7 categories ('a', 'b'");
+    refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory; say where the data lies");
+    refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
+    write_bytes("data_batch_1.bin", "1234", 4);
+    refuses("cifar-size", "input label: class(10)", "train = cifar(\".\")", "4 bytes are no whole number of records of CIFAR-10 (3073 bytes each)");
+    refuses("samples", "input x: f64  input y: f64", "train = npy(x = \"x.npy\", y = \"n.npy\")", "n.npy: 5000 samples, ");
+    refuses("shape", "input x: f64[3]", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has the shape [], input 'x' has [3]");
+    refuses("type", "input x: i32", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has elements of f64, input 'x' is i32");
+    refuses("class", "input label: class(3)", "train = npy(label = \"label.npy\")", "label.npy: sample 3 has the label 3; input 'label' has the classes 0 to 2");
+    refuses("no-sample", "input x: f64", "train = npy(x = \"x.npy\") |> part(0.99999, 1)", "the data set 'train' has no sample");
+    refuses("pairs-one-label", "input left: f32  input same: bool", "train = csv(\"one.csv\", x = \"x\", label = \"label\") |> pairs()",
+            "all 2 samples have one label: there are no pairs that differ");
+}
+
+int main(void)
+{
+    char path[] = "/tmp/mgpu-data-XXXXXX";
+    folder = mkdtemp(path);
+    if (!folder)
+        return 3;
+    test_values();
+    test_part();
+    test_pairs();
+    test_categories();
+    test_orders();
+    test_threads();
+    test_csv_refusals();
+    write_file("one.csv", "x,label\n1,a\n2,a\n");
+    test_refusals();
+    if (system(format("rm -r %s", folder)) != 0)
+        return 3;
+    return failed != 0;
+}
