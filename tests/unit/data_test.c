@@ -346,6 +346,18 @@ static void test_categories(void)
     mgpu_free_categories(saved);
     mgpu_free_categories(categories);
 
+    /* the words themselves: quotes, line ends, blanks */
+    write_file("words.csv", "word,last\r\n\"a \"\"b\"\"\",x\r\n\"c\r\nd\",\"\"\"\"\r\n\"e,f\",\" g \"\r\n h ,i\r\n");
+    p = program_of("input word: class(4)  input last: class(4)", "train = csv(\"words.csv\", strip = \" \")");
+    categories = mgpu_new_categories(false);
+    open_set(&d, p, "train", folder, categories);
+    json = mgpu_categories_text(categories);
+    say("categories/words", strcmp(json, "{\"word\":[\"a \\\"b\\\"\",\"c\\u000d\\u000ad\",\"e,f\",\"h\"],"
+                                         "\"last\":[\" g \",\"\\\"\",\"i\",\"x\"]}") == 0);
+    free(json);
+    mgpu_free_categories(categories);
+    mgpu_close_set(&d);
+
     /* words that only samples of another part have are unseen if there is a class for such, else they are known */
     char *text = NULL;
     size_t length;
