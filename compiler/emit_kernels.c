@@ -197,6 +197,8 @@ void kernel_emit(const Kernel *k, Text *t)
         contraction_print(k->contraction, k->name, t);
     else if (k->attention)
         attention_print(k->attention, k->name, t);
+    else if (k->rows)
+        rows_print(k->rows, k->name, t);
     else
         emit_function(k, t);
 }

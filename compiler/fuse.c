@@ -89,7 +89,8 @@ static Kernel *share(Program *p, Kernel *k)
 {
     find_paths(k);
     const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction))
-                     : k->attention ? format("attention %s", attention_key(k->attention)) : printed(k, kernel_print_canonical);
+                     : k->attention ? format("attention %s", attention_key(k->attention))
+                     : k->rows ? format("rows %s", rows_key(k->rows)) : printed(k, kernel_print_canonical);
     const char *key = body;
     for (int i = 0; i < k->path_count; i++)
         key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
@@ -188,6 +189,14 @@ static void make_task(Fusion *f, Group *g)
             k->split = attention_split(k->attention);
             t->workspace_bytes = attention_workspace(k->attention);
             attention_cost(k->attention, &flops, &bytes, &samples);
+            add_cost(t, flops, bytes, samples);
+        }
+        if (k->rows) {
+            double flops, bytes;
+            bool samples;
+            k->split = rows_split(k->rows, &k->extent, &k->grain);
+            t->workspace_bytes = rows_workspace(k->rows);
+            rows_cost(k->rows, &flops, &bytes, &samples);
             add_cost(t, flops, bytes, samples);
         }
         for (int i = 0; i < k->nest_count; i++)

@@ -91,8 +91,9 @@ typedef struct Fusion {
 } Fusion;
 
 enum { MAX_CHAIN = 8 };                            /* views between a contraction's operand and what is stored */
-bool fuse_contracts(const Node *);                 /* it becomes a Contraction, or an Attention */
+bool fuse_contracts(const Node *);                 /* it becomes a Contraction, an Attention or Rows */
 bool is_attention(Op);
+bool is_rows(Op);
 /* the stored node behind reshapes (and transposes, of an EINSUM's operand; behind transposes, of a CONVOLVE's weight) that
  * a contraction can read */
 const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);

@@ -421,6 +421,23 @@ static void build_attention(Fusion *f, Group *g, Kernel *k)
     k->attention = attention_plan(nodes, g->count, base, operand, result);
 }
 
+/* ---- rows */
+
+static void build_rows(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *nodes[2];
+    const Tensor *result[2], *operand = tensor_of(f, fuse_operand(f, g->members[0]->node, 0));
+    if (g->count > COUNT(nodes))
+        die("%s of %d results", OP_INFO[g->members[0]->node->op].name, g->count);
+    APPEND(k->reads, k->read_count, operand);
+    for (int i = 0; i < g->count; i++) {
+        nodes[i] = g->members[i]->node;
+        result[i] = f->info[nodes[i]->id].tensor;
+        APPEND(k->writes, k->write_count, result[i]);
+    }
+    k->rows = rows_plan(nodes, g->count, operand, result);
+}
+
 /* ---- arguments, titles */
 
 static void add_argument(const Tensor ***list, int *count, const Tensor *tensor)
@@ -503,6 +520,8 @@ void fuse_build(Fusion *f, Group *g)
     const Root *first = g->members[0];
     if (first->kind == ROOT_CONTRACTION && is_attention(first->node->op))
         build_attention(f, g, k);
+    else if (first->kind == ROOT_CONTRACTION && is_rows(first->node->op))
+        build_rows(f, g, k);
     else if (first->kind == ROOT_CONTRACTION)
         build_contraction(f, g, k);
     else if (first->kind == ROOT_SCATTER)

@@ -413,18 +413,20 @@ static void find_old_readers(Fusion *f, Root *sink)
         }
 }
 
-/* The gradients of one attention are one computation: they have equal operands, so no path leads from one to another. */
-static bool join_attention(const Fusion *f, Group *g, const Root *r)
+/* The gradients of one attention are one computation, and so are the values of a TOP_K and their places: they have equal
+ * operands, so no path leads from one to another. */
+static bool join_results(const Fusion *f, Group *g, const Root *r)
 {
-    if (r->node->op != OP_ATTENTION_GRADIENT || r->target)
+    if ((r->node->op != OP_ATTENTION_GRADIENT && r->node->op != OP_TOP_K) || r->target)
         return false;
+    size_t shared = r->node->op == OP_TOP_K ? 2 : 3; /* attributes */
     const Info *info = &f->info[r->reads[0].node->id];
     for (int i = 0; i < info->reader_count && info->readers[i]->group; i++) {
         const Root *other = info->readers[i];
         Group *into = fuse_group(other);
         if (into == g || other->target || other->node->op != r->node->op || into->early != g->early || into->update != g->update ||
             memcmp(other->node->in, r->node->in, sizeof *r->node->in * (size_t)r->node->inputs) != 0 ||
-            memcmp(other->node->ints, r->node->ints, sizeof *r->node->ints * 3) != 0)
+            memcmp(other->node->ints, r->node->ints, sizeof *r->node->ints * shared) != 0)
             continue;
         merge(f, into, g, &(Fit){.shape = into->shape});
         return true;
@@ -457,7 +459,7 @@ void fuse_merge(Fusion *f)
             }
             continue;
         }
-        if (!f->separate && !join_attention(f, g, r))
+        if (!f->separate && !join_results(f, g, r))
             find_partners(f, g, r);
     }
     int kept = 0;

@@ -27,9 +27,11 @@ static const double ABOUT_ONE = 1.3; /* values read for one element: reading the
 
 bool is_attention(Op op) { return op == OP_ATTENTION || op == OP_ATTENTION_GRADIENT; }
 
+bool is_rows(Op op) { return op == OP_CUMSUM || op == OP_TOP_K; }
+
 bool fuse_contracts(const Node *n)
 {
-    if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || is_attention(n->op))
+    if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || is_attention(n->op) || is_rows(n->op))
         return true;
     if (n->op != OP_EINSUM || n->inputs != 2)
         return false;
@@ -79,11 +81,26 @@ static bool may_be_stored(const Node *n)
     return n->op == OP_INPUT || (n->op == OP_VARIABLE && identity_order(n)) || (!never_root(n) && !is_view(n));
 }
 
+/* what rows are read from: behind what leaves every element where it is, and behind a cast of what was rounded */
+static const Node *rows_operand(const Node *o)
+{
+    if (o->op == OP_CAST && o->dtype == F32 && o->in[0]->dtype == BF16)
+        o = o->in[0];
+    const Node *best = o;
+    for (int i = 0; i < MAX_CHAIN && (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT); i++) {
+        o = o->in[0];
+        best = may_be_stored(o) ? o : best;
+    }
+    return best;
+}
+
 const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
 {
     const Node *o = n->in[operand];
     if (f->separate)
         return o;
+    if (is_rows(n->op))
+        return rows_operand(o);
     if (is_attention(n->op))
         return attention_operand(o, may_be_stored);
     if (n->op == OP_CONVOLVE && operand == 1) {

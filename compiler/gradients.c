@@ -312,6 +312,12 @@ static void gradient_max(Sweep *s, Node *n, Node *g)
     give(s, n, 0, graph_where(to, top, part, number_like(to, x, 0)));
 }
 
+static void gradient_cumsum(Sweep *s, Node *n, Node *g)
+{
+    int64_t ints[2] = {n->ints[0], !n->ints[1]};
+    give(s, n, 0, NODE(s->g, OP_CUMSUM, ints, 2, NULL, g));
+}
+
 /* ---- contractions */
 
 /* The gradient at operand k is the einsum of g and the other operands that gives the letters of k. A letter that only
@@ -577,6 +583,30 @@ static void gradient_scatter(Sweep *s, Node *n, Node *g)
         Node *rows = NODE(s->g, OP_GATHER, n->ints, 1, NULL, g, n->in[1]);
         sweep_contribute(s, n->in[2], over_samples(n, 2) ? graph_sum_samples(s->g, rows, NULL, 0) : rows);
     }
+}
+
+/* Each of the k goes back to its place: x as one row of [outer, extent, inner] numbers, and the number of each place. */
+static void gradient_top_k(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    const Shape *x = &n->in[0]->shape;
+    int axis = (int)n->ints[0];
+    int64_t ints[3] = {axis, n->ints[1], 1}, extent = x->extent[axis], k = n->ints[1], outer = 1, inner = 1;
+    for (int i = 0; i < x->rank; i++) {
+        outer *= i < axis ? x->extent[i] : 1;
+        inner *= i > axis ? x->extent[i] : 1;
+    }
+    Node *place = NODE(to, OP_TOP_K, ints, 3, NULL, n->in[0]);
+    Dtype t = outer * extent * inner > INT32_MAX ? I64 : I32;
+    Node *row = graph_binary(to, OP_MUL, graph_cast(to, graph_arange(to, outer), t), graph_number(to, (double)extent, t));
+    Node *lane = graph_reshape(to, graph_cast(to, graph_arange(to, inner), t), SHAPE(1, 1, inner));
+    place = graph_binary(to, OP_ADD, graph_cast(to, graph_reshape(to, place, SHAPE(outer, k, inner)), t),
+                         graph_reshape(to, row, SHAPE(outer, 1, 1)));
+    place = graph_binary(to, OP_ADD, graph_binary(to, OP_MUL, place, graph_number(to, (double)inner, t)), lane);
+    Shape all = SHAPE(outer * extent * inner), chosen = SHAPE(outer * k * inner);
+    Node *y = graph_scatter_add(to, graph_fill(to, 0, all, g->dtype), graph_reshape(to, place, chosen),
+                                graph_reshape(to, g, chosen), 0, false);
+    give(s, n, 0, graph_reshape(to, y, *x));
 }
 
 /* ---- across samples */

@@ -418,6 +418,52 @@ static void by_index(const Node *n, double *table, const double *index, double *
             }
 }
 
+static void cumsum(const Node *n, const double *x, double *out)
+{
+    const Shape *s = &n->shape;
+    int axis = (int)n->ints[0];
+    int64_t outer = product(s->extent, 0, axis), extent = s->extent[axis], inner = product(s->extent, axis + 1, s->rank);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j++) {
+            double sum = 0;
+            for (int64_t i = 0; i < extent; i++) {
+                int64_t at = (o * extent + (n->ints[1] ? extent - 1 - i : i)) * inner + j;
+                out[at] = sum = fit(n->dtype, sum + x[at]);
+            }
+        }
+}
+
+typedef struct Candidate { double value; int64_t at; } Candidate;
+
+/* descending; NaN first; equals in order */
+static int by_value(const void *a, const void *b)
+{
+    const Candidate *x = a, *y = b;
+    bool none_x = x->value != x->value, none_y = y->value != y->value;
+    if (none_x != none_y)
+        return none_x ? -1 : 1;
+    if (!none_x && x->value != y->value)
+        return x->value > y->value ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static void top_k(const Node *n, const double *x, double *out)
+{
+    const Shape *s = &n->in[0]->shape;
+    int axis = (int)n->ints[0];
+    int64_t outer = product(s->extent, 0, axis), extent = s->extent[axis], inner = product(s->extent, axis + 1, s->rank);
+    Candidate *row = calloc((size_t)extent + 1, sizeof *row);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j++) {
+            for (int64_t i = 0; i < extent; i++)
+                row[i] = (Candidate){x[(o * extent + i) * inner + j], i};
+            qsort(row, (size_t)extent, sizeof *row, by_value);
+            for (int64_t i = 0; i < n->ints[1]; i++)
+                out[(o * n->ints[1] + i) * inner + j] = n->ints[2] ? (double)row[i].at : row[i].value;
+        }
+    free(row);
+}
+
 /* one sample of a node, from one sample of each input */
 static void compute(const Run *run, const Node *n, int64_t sample, double **in, double *out)
 {
@@ -446,6 +492,12 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
     }
     case OP_SUM: case OP_MAX: case OP_ARGMAX:
         reduce(n, in[0], out);
+        break;
+    case OP_CUMSUM:
+        cumsum(n, in[0], out);
+        break;
+    case OP_TOP_K:
+        top_k(n, in[0], out);
         break;
     case OP_EINSUM:
         einsum(n, (const double *const *)in, out);

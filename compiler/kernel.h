@@ -19,6 +19,7 @@
 #include "compiler/attention.h"
 #include "compiler/compiler.h"
 #include "compiler/contraction.h"
+#include "compiler/rows.h"
 
 enum { MAX_AXES = 24, LONGEST_DRAW = 2048 /* random numbers in one array */ };
 
@@ -195,7 +196,8 @@ struct Kernel {
     int64_t partial_bytes;  /* of the partial sums in a thread's workspace; 0: no function `finish` */
     bool small;             /* so little work that vector code is not worth the C compiler's time */
     Contraction *contraction;   /* instead of nests, */
-    Attention *attention;       /* likewise */
+    Attention *attention;       /* likewise, */
+    Rows *rows;                 /* likewise */
     const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
     const Tensor **writes; int write_count;
 };

@@ -247,10 +247,35 @@ static void shape_argmax(Node *n, bool over)
     n->dtype = I32;
 }
 
-static void shape_not_yet(Node *n, bool over)
+static void check_axis(const Node *n)
+{
+    if (n->ints[0] < 0 || n->ints[0] >= n->in[0]->shape.rank)
+        error_at(n->at, "%s: %s has no axis %lld", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), (long long)n->ints[0]);
+}
+
+static void shape_cumsum(Node *n, bool over)
 {
     (void)over;
-    die("%s has no shape rule yet; the elaborator refuses it", OP_INFO[n->op].name);
+    check_axis(n);
+    like_first(n);
+    if (n->dtype != summed_type(n->dtype))
+        die("cumsum of %s", dtype_name(n->dtype));
+}
+
+static void shape_top_k(Node *n, bool over)
+{
+    (void)over;
+    check_axis(n);
+    like_first(n);
+    int64_t *extent = &n->shape.extent[n->ints[0]], k = n->ints[1];
+    if (k < 1 || k > *extent)
+        error_at(n->at, "top_k: k is %lld, 1 to %lld expected: axis %lld of %s has no more elements", (long long)k, (long long)*extent,
+                 (long long)n->ints[0], shape_text(&n->shape));
+    if (*extent > INT32_MAX)
+        error_at(n->at, "top_k: axis %lld of %s has more elements than an i32 can count", (long long)n->ints[0],
+                 shape_text(&n->shape));
+    *extent = k;
+    n->dtype = n->ints[2] ? I32 : n->dtype;
 }
 
 static void shape_einsum(Node *n, bool over)
@@ -718,7 +743,7 @@ double node_flops(const Node *n)
             out *= n->op == OP_WINDOW_MAX_GRADIENT ? 1 : (double)n->ints[i];
         return out;
     case INDEXING:
-        return n->op == OP_SCATTER_ADD ? (double)shape_count(&n->in[2]->shape) : 0;
+        return n->op == OP_GATHER ? 0 : (double)shape_count(&n->in[n->inputs - 1]->shape);
     case MARK:
         return n->op == OP_STOP_GRADIENT || n->op == OP_REDUCE ? 0 : out;
     case REGION:

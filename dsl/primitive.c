@@ -175,25 +175,30 @@ static Value *run_argmax(Elaborator *e, const Place *at, Value **a)
     return value_tensor(graph_node(graph_at(e, at), OP_ARGMAX, &x, 1, &axis, 1, NULL));
 }
 
+/* sums of small whole numbers are i32 */
+static Node *summable(Elaborator *e, const Place *at, const Value *v, const char *function)
+{
+    no_weights(at, v, function);
+    Node *x = tensor(e, at, v, format("the argument of %s", function));
+    bool small = x->dtype == BOOL || x->dtype == U8 || x->dtype == I8 || x->dtype == U16 || x->dtype == I16;
+    return small ? graph_cast(graph_at(e, at), x, I32) : x;
+}
+
 static Value *run_cumsum(Elaborator *e, const Place *at, Value **a)
 {
-    Node *x = tensor(e, at, a[0], "the argument of cumsum");
-    axis_of(at, a[1], x->shape.rank, "cumsum");
-    not_yet(e, at, "cumsum");
-    return value_tensor(x);
+    Node *x = summable(e, at, a[0], "cumsum");
+    int64_t ints[2] = {axis_of(at, a[1], x->shape.rank, "cumsum"), 0};
+    return value_tensor(graph_node(graph_at(e, at), OP_CUMSUM, &x, 1, ints, 2, NULL));
 }
 
 static Value *run_top_k(Elaborator *e, const Place *at, Value **a)
 {
+    no_weights(at, a[0], "top_k");
     Node *x = tensor(e, at, a[0], "the argument of top_k");
-    int axis = axis_of(at, a[2], x->shape.rank, "top_k");
-    int64_t k = whole_of(at, a[1], "top_k's k");
-    if (k < 1 || k > x->shape.extent[axis])
-        error_at(at, "top_k: %" PRId64 " of an axis of %" PRId64, k, x->shape.extent[axis]);
-    not_yet(e, at, "top_k");
+    int64_t axis = axis_of(at, a[2], x->shape.rank, "top_k"), k = whole_of(at, a[1], "top_k's k");
     Value **results = NEW_ARRAY(Value *, 2);
-    results[0] = slice_axis(e, at, x, axis, value_whole(0), value_whole(k), value_whole(1));
-    results[1] = value_tensor(graph_cast(graph_at(e, at), results[0]->node, I32));
+    for (int which = 0; which < 2; which++)
+        results[which] = value_tensor(graph_node(graph_at(e, at), OP_TOP_K, &x, 1, (int64_t[]){axis, k, which}, 3, NULL));
     Value *v = value_list(results, 2);
     v->kind = VALUE_RESULTS;
     return v;
@@ -403,14 +408,37 @@ static Value *run_broadcast(Elaborator *e, const Place *at, Value **a)
     return value_tensor(graph_broadcast(graph_at(e, at), x, s));
 }
 
+static bool stretches(const Shape *from, const Shape *to)
+{
+    bool fits = from->rank <= to->rank;
+    for (int k = 1; fits && k <= from->rank; k++) {
+        int64_t own = from->extent[from->rank - k];
+        fits = own == 1 || own == to->extent[to->rank - k];
+    }
+    return fits;
+}
+
 static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
 {
-    Node *x = tensor(e, at, a[0], "what is added to");
-    Node *i = tensor(e, at, a[1], "the index"), *v = tensor(e, at, a[2], "what is added");
+    for (int k = 0; k < 3; k++)
+        no_weights(at, a[k], "scatter_add");
+    Node *x = tensor(e, at, a[0], "what is added to"), *i = tensor(e, at, a[1], "the index");
+    Node *v = node_of(e, at, a[2], "what is added");
+    Graph *g = graph_at(e, at);
     if (dtype_is_float(i->dtype) || i->dtype == BOOL)
         error_at(at, "scatter_add: the index must be whole numbers, not %s", dtype_name(i->dtype));
+    if (x->shape.rank == 0)
+        error_at(at, "scatter_add: what is added to is a number; it needs an axis for the index");
+    if (v->weak)
+        v = graph_strong(g, v, x->dtype);
     Dtype dtype = dtype_promote(x->dtype, v->dtype);
-    Graph *g = graph_at(e, at);
+    if (x->shape.rank - 1 + i->shape.rank <= MAX_RANK) { /* else the graph says so */
+        Shape rows = i->shape;
+        for (int k = 1; k < x->shape.rank; k++)
+            rows.extent[rows.rank++] = x->shape.extent[k];
+        if (stretches(&v->shape, &rows))
+            v = graph_broadcast(g, v, rows);
+    }
     Node *in[3] = {graph_cast(g, x, dtype), i, graph_cast(g, v, dtype)};
     int64_t axis = 0;
     return value_tensor(graph_node(g, OP_SCATTER_ADD, in, 3, &axis, 1, NULL));
@@ -455,14 +483,6 @@ static Value *run_stop_gradient(Elaborator *e, const Place *at, Value **a)
 }
 
 /* ---- across samples */
-
-static Node *summable(Elaborator *e, const Place *at, const Value *v, const char *function)
-{
-    no_weights(at, v, function);
-    Node *x = tensor(e, at, v, format("the argument of %s", function));
-    bool small = x->dtype == BOOL || x->dtype == U8 || x->dtype == I8 || x->dtype == U16 || x->dtype == I16;
-    return small ? graph_cast(graph_at(e, at), x, I32) : x;
-}
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 

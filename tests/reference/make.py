@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Ten losses of every example, and of layers.net and attention.net of tests/models, in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
+"""Ten losses of every example, and of layers.net, attention.net and rows.net of tests/models, in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
 
-    python3 tests/reference/make.py            needs torch and numpy; the tests themselves need neither
+    python3 tests/reference/make.py [NAME ...]     needs torch and numpy; the tests themselves need neither
 
 Weights and data are those of tests/tools/formula.c. Dropout masks come from our generator, Philox4x32-10 as
 docs/design.md says, written out here once more in numpy. Nothing is shuffled; steps take consecutive samples.
 """
 import math
 import pathlib
+import sys
 
 import numpy as np
 import torch
@@ -343,8 +344,35 @@ def attention():
     return w, (28, 28), 16, loss, torch.optim.AdamW(w.values(), lr=3e-3, eps=1e-8, weight_decay=0.01), None
 
 
+def rows():
+    width = 24
+    w = make({"dense_1.weight": (24, 28), "dense_1.bias": (24,), "dense_2.weight": (1, 24), "dense_2.bias": (1,),
+              "embedding_1.weight": (6, 24), "added_1.weight": (6, 24), "dense_3.weight": (10, 30), "dense_3.bias": (10,)})
+
+    def loss(x, label, first, step):
+        n, x = len(x), dense(w, x / 255, "dense_1")
+        x = x + torch.tanh(x.reshape(n, 4, 7, width).cumsum(2)).flatten(1, 2)
+        x = x + 0.1 * x.cumsum(-1)
+        score = dense(w, x, "dense_2")[..., 0]
+        best, at = score.topk(5)
+        y = (x.gather(1, at[..., None].expand(-1, -1, width)) * torch.sigmoid(best)[..., None]).sum(1)
+        high, place = x.reshape(n, 4, 7, width).topk(2, dim=2)
+        y = y + (high * (place + 1)).mean((1, 2))
+        bucket = (6 * torch.sigmoid(score)).long()
+        rows_of = bucket[..., None].expand(-1, -1, width)
+        own = torch.zeros(n, 6, width).scatter_add(1, rows_of, x)
+        added = w["added_1.weight"].expand(n, -1, -1).scatter_add(1, rows_of, x)
+        y = y + torch.tanh(own).sum(1) + w["embedding_1.weight"][bucket].mean(1) + torch.tanh(added).mean(1)
+        often = torch.zeros(n, 6).scatter_add(1, bucket, torch.ones_like(score))
+        return F.cross_entropy(dense(w, torch.cat([y, often / 28], 1), "dense_3"), label)
+
+    return w, (28, 28), 16, loss, torch.optim.AdamW(w.values(), lr=3e-3, eps=1e-8, weight_decay=0.01), None
+
+
 def main():
-    for example in (layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
+    for example in (rows, layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
+        if sys.argv[1:] and example.__name__ not in sys.argv[1:]:
+            continue
         w, shape, batch, loss, optimizer, rate = example()
         count = 2 * batch  # two steps an epoch, five epochs
         images, labels = idx(256, count, *shape), idx(10, count)
@@ -358,7 +386,7 @@ def main():
             if rate:
                 for group in optimizer.param_groups:
                     group["lr"] = rate(progress_of(step))
-            if example in (custom_layer, layers, attention):
+            if example in (custom_layer, layers, attention, rows):
                 torch.nn.utils.clip_grad_norm_(w.values(), 0.5 if example is layers else 1.0)
             optimizer.step()
             losses.append(value.item())

@@ -61,6 +61,11 @@ static const Case CASES[] = {
     {OP_MAX, "of all", 1, {S(3, 5)}, INTS(0, 1)}, {OP_MAX, "of an inner axis", 1, {S(2, 3, 4)}, INTS(1)},
     {OP_MAX, "of two axes", 1, {S(2, 3, 4)}, INTS(0, 2)}, {OP_MAX, "of size 1", 1, {S(1, 3)}, INTS(0)},
     {OP_MAX, "empty", 1, {S(0, 3)}, INTS(1)},
+    /* axis, backwards */
+    {OP_CUMSUM, "a row", 1, {S(5)}, INTS(0, 0)}, {OP_CUMSUM, "a row from its end", 1, {S(5)}, INTS(0, 1)},
+    {OP_CUMSUM, "an axis in the middle", 1, {S(2, 4, 3)}, INTS(1, 0)}, {OP_CUMSUM, "the last axis, from its end", 1, {S(2, 3)}, INTS(1, 1)},
+    {OP_CUMSUM, "size 1", 1, {S(1, 1)}, INTS(0, 0)}, {OP_CUMSUM, "of nothing", 1, {S(2, 0)}, INTS(1, 0)},
+    {OP_CUMSUM, "no rows", 1, {S(0, 3)}, INTS(1, 0)},
     /* contractions */
 #define EINSUM(name, count, spec, ...)                                                                                    \
     {OP_EINSUM, name, count, {__VA_ARGS__}, .text = spec}, {OP_EINSUM, name ", of samples", count, {__VA_ARGS__}, .text = spec, .over = true}
@@ -129,6 +134,11 @@ static const Case CASES[] = {
     {OP_SCATTER_ADD, "rows, of samples", 2, {S(4, 3), S(5, 3)}, .over = true, .index = S(5), INTS(0)},
     {OP_SCATTER_ADD, "an inner axis", 2, {S(2, 3), S(2, 2)}, .index = S(2), INTS(1)},
     {OP_SCATTER_ADD, "one place, of samples", 2, {S(3), S0}, .over = true, .index = S0, INTS(0)},
+    /* axis, k, values */
+    {OP_TOP_K, "three of seven", 1, {S(7)}, INTS(0, 3, 0)}, {OP_TOP_K, "the largest", 1, {S(3, 4)}, INTS(1, 1, 0)},
+    {OP_TOP_K, "an axis in the middle", 1, {S(2, 5, 3)}, INTS(1, 2, 0)}, {OP_TOP_K, "the first axis", 1, {S(4, 3)}, INTS(0, 2, 0)},
+    {OP_TOP_K, "all", 1, {S(2, 5)}, INTS(1, 5, 0)}, {OP_TOP_K, "size 1", 1, {S(1, 1)}, INTS(0, 1, 0)},
+    {OP_TOP_K, "no rows", 1, {S(0, 3)}, INTS(1, 2, 0)},
     /* across samples */
     {OP_GROUP_SUM, "of two", 1, {S(3)}, INTS(2)}, {OP_GROUP_SUM, "of the shard", 1, {S(2, 1)}, INTS(0)},
     {OP_GROUP_SUM, "of one", 1, {S0}, INTS(1)}, {OP_GROUP_SUM, "empty", 1, {S(0)}, INTS(2)},

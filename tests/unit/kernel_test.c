@@ -428,9 +428,24 @@ static Node *any_einsum(Pool *p)
     return shape_count(&y->shape) <= MOST_ELEMENTS ? y : NULL;
 }
 
+/* running sums, the k largest and their places */
+static Node *any_rows(Pool *p)
+{
+    Node *x = any_float(p);
+    if (!x->shape.rank)
+        return NULL;
+    int64_t axis = draw(x->shape.rank), extent = x->shape.extent[axis];
+    if (draw(2))
+        return NODE(p->g, OP_CUMSUM, ((int64_t[]){axis, draw(2)}), 2, NULL, bounded(p->g, x));
+    int64_t ints[3] = {axis, 1 + draw(extent), 0};
+    Node *values = NODE(p->g, OP_TOP_K, ints, 3, NULL, x);
+    ints[2] = 1;
+    return draw(2) ? values : graph_binary(p->g, OP_MUL, values, graph_cast(p->g, NODE(p->g, OP_TOP_K, ints, 3, NULL, x), F64));
+}
+
 static Node *any_node(Pool *p)
 {
-    switch (draw(12)) {
+    switch (draw(13)) {
     case 0: case 1: return any_unary(p);
     case 2: case 3: return any_binary(p);
     case 4: return any_where(p);
@@ -439,6 +454,7 @@ static Node *any_node(Pool *p)
     case 8: return any_window(p);
     case 9: return draw(2) ? any_indexed(p) : any_unslice(p);
     case 10: return any_einsum(p);
+    case 11: return any_rows(p);
     default: {
         Node *x = any_float(p);
         Node *r = graph_random(p->g, x->shape, format("path%d", (int)draw(3)), draw(2));
@@ -669,6 +685,8 @@ static Graph *halves(void)
     graph_result(g, ROLE_OUTPUT, "rows", 0, graph_scatter_add(g, table, i, row, (int)zero, false), NULL);
     return g;
 }
+
+#include "kernel_rows.h"
 
 /* ---- running */
 
@@ -1065,6 +1083,9 @@ int main(int argc, char **argv)
     add_case("stores in runs", spread_lanes());
     add_case("bf16", halves());
     cases[case_count - 1].tolerance = 0x1p-8;
+    add_case("rows of all shapes", row_shapes());
+    add_case("rows of all types", row_types());
+    cases[case_count - 1].tolerance = 0x1p-22;
     chosen = case_count;
     for (int i = 0; i < RANDOM_GRAPHS; i++)
         add_random_case(i);

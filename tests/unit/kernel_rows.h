@@ -1,0 +1,73 @@
+/* kernel_rows.h: graphs of running sums and of the k largest, for kernel_test.c. */
+
+static Node *running(Graph *g, Node *x, int64_t axis, bool backwards)
+{
+    return NODE(g, OP_CUMSUM, ((int64_t[]){axis, backwards}), 2, NULL, x);
+}
+
+static Node *largest(Graph *g, Node *x, int64_t axis, int64_t k, bool places)
+{
+    return NODE(g, OP_TOP_K, ((int64_t[]){axis, k, places}), 3, NULL, x);
+}
+
+/* along every axis of x, both ways; one, some and all */
+static void add_rows(Graph *g, const char *name, Node *x)
+{
+    for (int axis = 0; axis < x->shape.rank; axis++) {
+        int64_t extent = x->shape.extent[axis], k[3] = {1, extent / 2 + 1, extent};
+        bool sums = x->dtype == I32 || x->dtype == U32 || x->dtype == I64 || dtype_is_float(x->dtype);
+        for (int i = 0; i < 2 && sums; i++) {
+            Node *y = running(g, x, axis, i);
+            if (x->sharded)
+                graph_result(g, ROLE_OUTPUT, format("%s%d_sum%d", name, axis, i), 0, y, NULL);
+            else
+                graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, y->dtype, y->shape)->ints[0], y, NULL);
+        }
+        for (int i = 0; i < 3 && extent > 0; i++)
+            for (int places = 0; places < 2; places++) {
+                if (i == 0 && places == axis % 2) /* one of both alone */
+                    continue;
+                Node *y = largest(g, x, axis, k[i], places);
+                if (x->sharded)
+                    graph_result(g, ROLE_OUTPUT, format("%s%d_top%d_%d", name, axis, i, places), 0, y, NULL);
+                else
+                    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, y->dtype, y->shape)->ints[0], y, NULL);
+            }
+    }
+}
+
+/* odd and empty shapes; ties, zeros of both signs, NaN and infinities; weights in an order of their own; through reshapes */
+static Graph *row_shapes(void)
+{
+    Graph *g = new_graph(new_model());
+    static const Shape SHAPES[] = {{1, {7}}, {3, {3, 5, 4}}, {3, {2, 70, 3}}, {2, {33, 130}},
+                                   {2, {1, 1}}, {2, {0, 3}}, {2, {3, 0}}, {3, {9, 1, 2}}};
+    for (int i = 0; i < COUNT(SHAPES); i++) {
+        Node *x = new_input(g, F64, SHAPES[i], 0);
+        add_rows(g, format("x%d_", i), x);
+        Node *few = graph_unary(g, OP_FLOOR, graph_binary(g, OP_MUL, x, graph_number(g, 3, F64)));
+        Node *signs = graph_binary(g, OP_MUL, few, graph_number(g, -0.5, F64)); /* 0, -0, halves */
+        add_rows(g, format("ties%d_", i), signs);
+        add_rows(g, format("odd%d_", i), graph_unary(g, OP_LOG, few)); /* NaN, -infinity, numbers */
+    }
+    Node *w = new_variable(g, F64, SHAPE(3, 4, 6)), *x = new_input(g, F64, SHAPE(6, 4), 0);
+    add_rows(g, "w", w);
+    add_rows(g, "reshaped", graph_reshape(g, graph_unary(g, OP_EXP, x), SHAPE(2, 3, 4)));
+    add_rows(g, "turned", graph_transpose(g, x, (int[]){1, 0}));
+    add_rows(g, "large", new_variable(g, F64, SHAPE(300, 200)));
+    add_rows(g, "long", new_variable(g, F64, SHAPE(3, 9000)));
+    return g;
+}
+
+static Graph *row_types(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *x = new_input(g, F64, SHAPE(5, 37), 0), *half = new_input(g, BF16, SHAPE(70, 6), 0);
+    Node *big = graph_binary(g, OP_MUL, x, graph_number(g, 300, F64));
+    for (int t = BOOL; t <= I64; t++)
+        add_rows(g, format("%s_", dtype_name((Dtype)t)), graph_cast(g, big, (Dtype)t));
+    add_rows(g, "f32_", graph_cast(g, x, F32));
+    add_rows(g, "bf16_", graph_cast(g, half, F32));
+    add_rows(g, "flat_", graph_reshape(g, graph_cast(g, half, F32), SHAPE(420)));
+    return g;
+}
