@@ -42,6 +42,7 @@ typedef struct Printer {
     const char *tile_start, *tile_width; /* columns: NULL: one tile */
     bool finish;          /* the end of a kernel with partial sums */
     const char *begin, *end; /* the part of the divided axis; of samples: in samples */
+    const char *own;      /* the part of a table that the thread owns; NULL: it is no scatter, or divides no rows */
     const char **partial; /* per reduction: the thread's partial sums */
     const char **run;     /* per store in runs: what gathers its lanes */
 } Printer;

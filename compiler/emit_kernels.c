@@ -122,6 +122,19 @@ static bool is_divided_samples(const Kernel *k, const Nest *nest, int axis)
     return k->split == MGPU_SPLIT_SAMPLES && nest->divided == axis + 1;
 }
 
+static void print_own(Printer *p)
+{
+    static const char *const TYPE[DTYPES] = {[U8] = "U8",   [I8] = "I8",   [U16] = "U16", [I16] = "I16",
+                                             [U32] = "U32", [I32] = "I32", [I64] = "I64"};
+    const Kernel *k = p->kernel;
+    const Tensor *index = k->index;
+    const char *count = index ? format("%lld%s", (long long)shape_count(&index->shape), index->sharded ? " * part->samples" : "") : "0";
+    p->own = emit_name(p, "own");
+    emit_line(p, "const mgpu_own %s = mgpu_own_part(%lld, %lld, %lld, %s, MGPU_%s, %s, part);", p->own, (long long)k->owned_rows,
+              (long long)k->owned_columns, (long long)k->column_grain, index ? emit_argument(p, index) : "NULL",
+              index ? TYPE[index->dtype] : "I32", count);
+}
+
 static void print_function(const Kernel *k, Text *t, bool canonical, bool by_path, bool finish)
 {
     Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = by_path, .finish = finish, .indent = 1};
@@ -154,6 +167,8 @@ static void print_function(const Kernel *k, Text *t, bool canonical, bool by_pat
     else if (!uses_step || !uses_part)
         emit_line(&p, "(void)%s;", uses_step ? "part" : "step");
     print_tables(&p);
+    if (k->owned_rows)
+        print_own(&p);
     for (int i = 0; i < k->nest_count; i++)
         emit_nest(&p, &k->nests[i]);
     text_add(t, "}\n");

@@ -88,6 +88,9 @@ void emit_define(Printer *p, int depth, int pass)
 /* the threads of the team divide its points */
 static bool is_divided(const Printer *p, int axis) { return p->nest->divided == axis + 1 && !p->finish; }
 
+/* the thread owns some of its points */
+static bool is_owned(const Printer *p, int axis) { return p->nest->rows == axis + 1 && p->own; }
+
 /* before the innermost loop: the random numbers that follow each other in it */
 static void draw_rows(Printer *p, int axis)
 {
@@ -135,12 +138,16 @@ static const char *times(int64_t factor, const char *what)
 const char *emit_from(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
+    if (is_owned(p, axis))
+        return format("%s.row", p->own);
     return is_divided(p, axis) ? times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->begin) : "0";
 }
 
 const char *emit_to(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
+    if (is_owned(p, axis))
+        return format("%s.row_end", p->own);
     if (is_divided(p, axis))
         return times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->end);
     if (a->kind == AXIS_GROUPS)
@@ -157,6 +164,11 @@ void emit_part(Printer *p)
     p->begin = "begin", p->end = "end";
     if (axis < 0 || p->kernel->split != MGPU_SPLIT_TEAM)
         return;
+    if (p->own) {
+        p->begin = format("%s.column", p->own);
+        p->end = format("%s.column_end", p->own);
+        return;
+    }
     const Axis *a = &p->nest->exprs->axis[axis];
     const char *extent = a->kind == AXIS_GROUPS ? format("(n + %lld) / %lld", (long long)a->group - 1, (long long)a->group)
                                                 : format("%lld", (long long)a->extent);
@@ -223,6 +235,16 @@ static void print_simd(Printer *p, int pass)
     emit_line(p, "#pragma omp simd%s", text_of(&t));
 }
 
+/* of a scatter whose threads own rows: points of other rows, or of none, are passed over */
+static void skip_others(Printer *p, int depth)
+{
+    const Expr *row = p->nest->row;
+    if (!row || !p->own || depth_of(p, row) != depth)
+        return;
+    emit_line(p, "if (%s < %s.row || %s >= %s.row_end)", p->shown[row->id].text, p->own, p->shown[row->id].text, p->own);
+    emit_line(p, "    continue;");
+}
+
 /* the loops p->loop[from ...], with what each needs; then `inner` */
 void emit_open_loops(Printer *p, int from, int pass, bool tile, int simd_pass)
 {
@@ -239,6 +261,7 @@ void emit_open_loops(Printer *p, int from, int pass, bool tile, int simd_pass)
             open_loop(p, axis);
         }
         emit_define(p, depth + 1, pass);
+        skip_others(p, depth + 1);
     }
 }
 

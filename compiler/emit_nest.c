@@ -589,7 +589,7 @@ void emit_nest(Printer *p, const Nest *nest)
         for (int k = 0; k < e->count; k++)
             if (chosen[i] || (e->kind == X_OP && e->op == OP_WHERE && k > 0))
                 chosen[e->in[k]->id] = true;
-        p->shown[i].fixed = e->kind == X_LOAD && ((chosen[i] && e->count == 1) || emit_written(p->kernel, e->tensor));
+        p->shown[i].fixed = e == nest->row || (e->kind == X_LOAD && ((chosen[i] && e->count == 1) || emit_written(p->kernel, e->tensor)));
     }
     name_axes(p);
     int kept[MAX_AXES], kept_count = 0, reduced[MAX_AXES], reduced_count = 0;

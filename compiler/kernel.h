@@ -175,6 +175,8 @@ typedef struct Nest {
     int divided;            /* + 1: the axis that a team of threads divides; 0: none */
     int64_t grain;          /* MGPU_SPLIT_TEAM: of that axis */
     bool partial;           /* that axis is reduced: results are partial, and OUTER stores belong to the kernel's end */
+    int rows;               /* + 1: the axis of the kernel's owned rows; 0: none */
+    const Expr *row;        /* of a scatter: the row that a point adds to, if threads own rows */
     int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
 } Nest;
 
@@ -194,6 +196,9 @@ struct Kernel {
     uint8_t split;          /* MGPU_SPLIT_...: how a team of threads shares the work (mgpu.h) */
     int64_t extent, grain;  /* MGPU_SPLIT_RANGE */
     int64_t partial_bytes;  /* of the partial sums in a thread's workspace; 0: no function `finish` */
+    /* MGPU_SPLIT_TEAM, a scatter: threads own parts of a table (mgpu_scatter.h) */
+    int64_t owned_rows, owned_columns, column_grain; /* rows 0: it is none; columns 1: not divided */
+    const Tensor *index;    /* that rows are shared out by; NULL: equally many */
     bool small;             /* so little work that vector code is not worth the C compiler's time */
     Contraction *contraction;   /* instead of nests, */
     Attention *attention;       /* likewise, */

@@ -7,8 +7,8 @@
  *   sums       a reduced axis (the samples; else the longest of a large sum) is divided: each thread has partial sums in
  *              its workspace, a function of its own, kernel_finish, adds them up and makes the OUTER stores
  *   range      without samples: an axis that every store moves with
- *   team       the rest: a kept axis in every nest (statistics of groups of samples; sums with very many results; a
- *              scatter: both its nests divide the same axis of the table, so that neither waits for the other)
+ *   team       the rest: a kept axis in every nest (statistics of groups of samples; sums with very many results); a
+ *              scatter: threads own rows and columns of the table, in both its nests, so that neither waits for the other
  * What can be divided in no way, or is too little work, one thread does alone. */
 #include "compiler/kernel.h"
 #include "runtime/mgpu.h"
@@ -208,14 +208,17 @@ static bool without_samples(Kernel *k)
 
 /* ---- scatter: a table is copied, then values are added to its rows */
 
-/* the axis is one digit of the element's number: the other terms count in units of factor * extent, or below factor */
-static bool is_digit(const Expr *offset, int axis, int64_t factor, int64_t extent)
+static bool is_axis(const Expr *e, int axis) { return e->kind == X_AXIS && e->constant == axis; }
+
+/* an axis, or `term`, is one digit of the element's number: the other terms count in units of factor * extent, or below
+ * factor */
+static bool is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
 {
     __int128 below = offset->kind == X_SUM ? offset->constant : 0;
     for (int i = 0; offset->kind == X_SUM && i < offset->count; i++) {
         const Expr *in = offset->in[i];
         int64_t f = offset->factor[i];
-        if ((in->kind == X_AXIS && in->constant == axis) || f % (factor * extent) == 0)
+        if ((term ? in == term : is_axis(in, axis)) || f % (factor * extent) == 0)
             continue;
         if (f < 0 || in->low < 0)
             return false;
@@ -228,7 +231,7 @@ static int axis_with(const Nest *nest, int64_t factor, int64_t extent)
 {
     for (int i = 0; i < nest->exprs->axis_count; i++)
         if (nest->exprs->axis[i].extent == extent && expr_factor(nest->stores[0].offset, i) == factor &&
-            is_digit(nest->stores[0].offset, i, factor, extent))
+            is_digit(nest->stores[0].offset, i, NULL, factor, extent))
             return i;
     return -1;
 }
@@ -249,31 +252,76 @@ static int cut_out(Nest *nest, int64_t factor, int64_t extent)
     return axis_with(nest, factor, extent);
 }
 
+/* the axis of the table that the digit is, cut out where it is part of one; -1: none */
+static int axis_of_digit(Nest *copy, int64_t factor, int64_t extent)
+{
+    int axis = axis_with(copy, factor, extent);
+    return axis < 0 ? cut_out(copy, factor, extent) : axis;
+}
+
+/* the term of the offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
+static const Expr *row_term(const Expr *offset, int64_t *factor)
+{
+    *factor = 1;
+    if (offset->kind == X_INDEX_OF)
+        return offset->axes ? offset : NULL;
+    for (int i = 0; offset->kind == X_SUM && i < offset->count; i++)
+        if (offset->in[i]->kind == X_INDEX_OF) {
+            *factor = offset->factor[i];
+            return offset->in[i]->axes ? offset->in[i] : NULL;
+        }
+    return NULL;
+}
+
+/* the tensor that an index is read from as it is */
+static const Tensor *index_tensor(const Expr *row)
+{
+    const Expr *e = row->in[0];
+    while (e->kind == X_OP && e->op == OP_CAST)
+        e = e->in[0];
+    return e->kind == X_LOAD && !dtype_is_float(e->tensor->dtype) && e->tensor->dtype != BOOL ? e->tensor : NULL;
+}
+
 static bool split_scatter(Kernel *k)
 {
     if (k->nest_count != 2 || !k->nests[1].stores[0].add || k->nests[0].store_count != 1 || k->nests[1].store_count != 1)
         return false;
     Nest *copy = &k->nests[0], *add = &k->nests[1];
     const Expr *offset = add->stores[0].offset;
+    int64_t row_factor, factor = 0, extent = 0;
+    const Expr *row = row_term(offset, &row_factor);
     int best = -1;
     for (int i = 0; i < add->exprs->axis_count; i++) {
         const Axis *a = &add->exprs->axis[i];
         int64_t f = expr_factor(offset, i);
-        if (!a->samples && a->extent > 1 && f > 0 && is_digit(offset, i, f, a->extent) &&
+        if (!a->samples && a->extent > 1 && f > 0 && is_digit(offset, i, NULL, f, a->extent) &&
             (best < 0 || a->extent > add->exprs->axis[best].extent))
             best = i;
     }
-    if (best < 0)
+    if (best >= 0) {
+        factor = expr_factor(offset, best);
+        extent = add->exprs->axis[best].extent;
+        best = axis_of_digit(copy, factor, extent) < 0 ? -1 : best;
+    }
+    if (row && (row_factor < 1 || !is_digit(offset, -1, row, row_factor, row->constant) ||
+                axis_of_digit(copy, row_factor, row->constant) < 0))
+        row = NULL;
+    if (best < 0 && !row)
         return false;
-    int64_t factor = expr_factor(offset, best), extent = add->exprs->axis[best].extent;
-    int same = axis_with(copy, factor, extent);
-    if (same < 0)
-        same = cut_out(copy, factor, extent);
-    if (same < 0)
-        return false;
-    divide(copy, same);
-    divide(add, best);
-    copy->grain = add->grain = line_grain(add, best);
+    if (best >= 0) {
+        divide(copy, axis_with(copy, factor, extent));
+        divide(add, best);
+        copy->grain = add->grain = line_grain(add, best);
+    }
+    if (row) {
+        copy->rows = axis_with(copy, row_factor, row->constant) + 1;
+        add->row = row;
+        add->stores[0].guard = NULL; /* rows that a thread owns are there */
+        k->owned_rows = row->constant;
+        k->owned_columns = best >= 0 ? extent : 1;
+        k->column_grain = best >= 0 ? add->grain : 1;
+        k->index = index_tensor(row);
+    }
     return true;
 }
 
@@ -305,7 +353,7 @@ static bool split_team(Kernel *k)
 void team_split(Kernel *k)
 {
     k->split = MGPU_SPLIT_NONE;
-    k->partial_bytes = 0;
+    k->partial_bytes = k->owned_rows = 0;
     if (k->contraction || !k->nest_count)
         return;
     bool each = true;

@@ -13,6 +13,7 @@
 #include "mgpu_attention.h"
 #include "mgpu_gemm.h"
 #include "mgpu_rows.h"
+#include "mgpu_scatter.h"
 
 /* a kernel with so little work that it is compiled for size */
 #define MGPU_SMALL __attribute__((cold))

@@ -1,4 +1,4 @@
-/* kernel_rows.h: graphs of running sums and of the k largest, for kernel_test.c. */
+/* kernel_rows.h: graphs of running sums, of the k largest, and of sums into rows, for kernel_test.c. */
 
 static Node *running(Graph *g, Node *x, int64_t axis, bool backwards)
 {
@@ -69,5 +69,29 @@ static Graph *row_types(void)
     add_rows(g, "f32_", graph_cast(g, x, F32));
     add_rows(g, "bf16_", graph_cast(g, half, F32));
     add_rows(g, "flat_", graph_reshape(g, graph_cast(g, half, F32), SHAPE(420)));
+    return g;
+}
+
+/* tables of all shapes that many samples add to: by input, computed and constant indices, some outside; one sums to a table */
+static Graph *row_sums(void)
+{
+    Graph *g = new_graph(new_model());
+    Node *i = new_input(g, U16, SHAPE(9), 60), *x = new_input(g, F32, SHAPE(9, 33), 0), *one = new_input(g, I32, SCALAR, 60);
+    Node *far = graph_cast(g, graph_binary(g, OP_MUL, x, graph_number(g, 70, F32)), I32); /* some below 0 */
+    Node *grown = select_alive(g, graph_unary(g, OP_EXP, graph_binary(g, OP_MUL, x, graph_number(g, 9, F32))));
+    const Shape tables[] = {{2, {50, 33}}, {2, {300, 33}}, {2, {2000, 33}}};
+    for (int k = 0; k < COUNT(tables); k++) {
+        Node *w = new_variable(g, F32, tables[k]);
+        graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_scatter_add(g, w, i, grown, 0, true), NULL);
+    }
+    Node *sideways = new_variable(g, F32, SHAPE(33, 50)), *turned = graph_transpose(g, grown, (int[]){1, 0});
+    graph_result(g, ROLE_UPDATE, NULL, (int)sideways->ints[0], graph_scatter_add(g, sideways, i, turned, 1, true), NULL);
+    Node *counts = new_variable(g, F32, SHAPE(41)), *all = graph_reshape(g, grown, SHAPE(9, 33));
+    graph_result(g, ROLE_UPDATE, NULL, (int)counts->ints[0], graph_scatter_add(g, counts, far, all, 0, true), NULL);
+    Node *middle = new_variable(g, F32, SHAPE(3, 70, 11)), *cube = graph_reshape(g, grown, SHAPE(3, 9, 11));
+    graph_result(g, ROLE_UPDATE, NULL, (int)middle->ints[0], graph_scatter_add(g, middle, i, cube, 1, true), NULL);
+    Node *rows = new_variable(g, F32, SHAPE(70, 9, 33));
+    graph_result(g, ROLE_UPDATE, NULL, (int)rows->ints[0], graph_scatter_add(g, rows, one, grown, 0, true), NULL);
+    graph_result(g, ROLE_OUTPUT, "own", 0, graph_scatter_add(g, new_variable(g, F32, SHAPE(50, 33)), i, x, 0, false), NULL);
     return g;
 }

@@ -92,6 +92,7 @@ static Node *new_variable(Graph *g, Dtype dtype, Shape shape)
 typedef struct Case {
     const char *name;
     double tolerance;
+    bool same_bits;             /* whatever the number of threads */
     Graph *graph;
     Phase *fused, *separate;
     double **input, **variable; /* values, row-major */
@@ -916,7 +917,9 @@ static const char *run_kernel(Team *team, const mgpu_kernel *k)
     return NULL;
 }
 
-static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels, double *const *want, double tolerance, int threads)
+/* bits: of all results, as one number */
+static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels, double *const *want, double tolerance, int threads,
+                       uint64_t *bits)
 {
     char **memory = NEW_ARRAY(char *, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++)
@@ -952,6 +955,7 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
             return format("result %d is not written", i);
         wrong = compare(t, memory[t->id], r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL, r->value, values,
                         r->role == ROLE_REPORT ? reports++ : 0, tolerance);
+        *bits = hash_bytes(*bits, memory[t->id], (size_t)tensor_bytes(t, SAMPLES));
     }
     for (int i = 0; i < p->tensor_count; i++)
         free(memory[i]);
@@ -999,10 +1003,16 @@ static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
     in.values = NEW_ARRAY(double *, c->graph->node_count);
     interpret(c->graph, &in);
     static const int TEAMS[] = {1, 2, 3, 5, MOST_THREADS};
+    uint64_t one_thread[2] = {0};
     bool all = true;
     for (int i = 0; i < 2 * COUNT(TEAMS) && all; i++) {
         int threads = TEAMS[i / 2];
-        const char *wrong = run(c, i % 2 ? c->separate : c->fused, kernels, in.values, c->tolerance, threads);
+        uint64_t bits = 0;
+        const char *wrong = run(c, i % 2 ? c->separate : c->fused, kernels, in.values, c->tolerance, threads, &bits);
+        if (i < 2)
+            one_thread[i] = bits;
+        if (!wrong && c->same_bits && bits != one_thread[i % 2])
+            wrong = "not the bits that one thread makes";
         if (wrong)
             report(format("%s, %s, %d threads", c->name, i % 2 ? "separate" : "fused", threads), wrong);
         all = all && !wrong;
@@ -1086,6 +1096,9 @@ int main(int argc, char **argv)
     add_case("rows of all shapes", row_shapes());
     add_case("rows of all types", row_types());
     cases[case_count - 1].tolerance = 0x1p-22;
+    add_case("sums into rows", row_sums());
+    cases[case_count - 1].tolerance = 1e-5;
+    cases[case_count - 1].same_bits = true;
     chosen = case_count;
     for (int i = 0; i < RANDOM_GRAPHS; i++)
         add_random_case(i);
