@@ -6,23 +6,20 @@
  *
  *   columns   a thread has some columns of all rows: it clears them, then adds them for every token
  *   rows      a thread has some rows, equally many: it clears them, then looks at every token and adds those of its rows
- *   balanced  likewise, but rows and their tokens are shared out evenly, by a coarse histogram that every thread makes
- *   sorted    likewise; a thread then sorts its tokens by row (a counting sort, stable) and makes row after row, once
+ *   owned     what kernels do: the part of the table that runtime/scatter.c gives the thread, otherwise as rows
+ *   sorted    likewise, but a thread sorts its tokens by row (a counting sort, stable) and makes row after row, once
  *
  * Tokens are drawn as words are: token k with a probability of about 1 / (k + 3), or all alike. The best of several turns. */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "runtime/mgpu.h"
-#include "runtime/mgpu_kernel.h"
+#include "runtime/mgpu_scatter.h"
 
-enum { MOST_THREADS = 64, BINS = 1024, TURNS = 15, GRAIN = 16 };
-static const int64_t ROW_COST = 1, TOKEN_COST = 2;
+enum { MOST_THREADS = 64, TURNS = 15, GRAIN = 16 };
 
 typedef struct Work {
     int64_t tokens, vocabulary, width;
@@ -41,6 +38,12 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static int64_t share(int64_t extent, int64_t grain, int64_t index, int64_t parts)
+{
+    int64_t begin = (extent + grain - 1) / grain * index / parts * grain;
+    return begin < extent ? begin : extent;
+}
+
 static void add_row(float *restrict to, const float *restrict from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -49,7 +52,7 @@ static void add_row(float *restrict to, const float *restrict from, int64_t coun
 
 static void columns(const Work *w, int thread)
 {
-    int64_t from = mgpu_share(w->width, GRAIN, thread, w->threads), to = mgpu_share(w->width, GRAIN, thread + 1, w->threads);
+    int64_t from = share(w->width, GRAIN, thread, w->threads), to = share(w->width, GRAIN, thread + 1, w->threads);
     if (from == to)
         return;
     for (int64_t r = 0; r < w->vocabulary; r++)
@@ -68,50 +71,35 @@ static void add_own(const Work *w, int64_t from, int64_t to)
 
 static void rows(const Work *w, int thread)
 {
-    add_own(w, mgpu_share(w->vocabulary, 1, thread, w->threads), mgpu_share(w->vocabulary, 1, thread + 1, w->threads));
+    add_own(w, share(w->vocabulary, 1, thread, w->threads), share(w->vocabulary, 1, thread + 1, w->threads));
 }
 
-/* the first row of part `thread` of all costs */
-static int64_t bound(const int64_t *cost, int bins, int64_t each, int64_t vocabulary, int64_t part, int64_t parts)
+static mgpu_own own_of(const Work *w, int thread)
 {
-    int64_t total = 0, sum = 0;
-    for (int b = 0; b < bins; b++)
-        total += cost[b];
-    for (int b = 0; b < bins; b++) {
-        if (sum * parts >= total * part)
-            return b * each < vocabulary ? b * each : vocabulary;
-        sum += cost[b];
-    }
-    return vocabulary;
+    mgpu_part part = {.samples = 1, .end = 1, .thread = thread, .threads = w->threads};
+    bool small = w->vocabulary * w->width <= 1 << 18; /* as compiler/team.c */
+    mgpu_own own = mgpu_own_part(w->vocabulary, small ? w->width : 1, GRAIN, w->index, MGPU_I32, w->tokens, &part);
+    own.column_end = small ? own.column_end : w->width;
+    return own;
 }
 
-static void share_rows(const Work *w, int thread, int64_t *from, int64_t *to)
+static void owned(const Work *w, int thread)
 {
-    int64_t cost[BINS] = {0}, each = (w->vocabulary + BINS - 1) / BINS;
-    int shift = 0;
-    while ((int64_t)1 << shift < each)
-        shift++;
-    each = (int64_t)1 << shift;
-    int bins = (int)((w->vocabulary + each - 1) >> shift);
-    for (int b = 0; b < bins; b++)
-        cost[b] = ROW_COST * each;
+    mgpu_own own = own_of(w, thread);
+    int64_t width = own.column_end - own.column;
+    if (width == w->width)
+        memset(w->table + own.row * width, 0, (size_t)((own.row_end - own.row) * width) * sizeof(float));
+    for (int64_t r = own.row; r < own.row_end && width < w->width; r++)
+        memset(w->table + r * w->width + own.column, 0, (size_t)width * sizeof(float));
     for (int64_t i = 0; i < w->tokens; i++)
-        cost[w->index[i] >> shift] += TOKEN_COST;
-    *from = bound(cost, bins, each, w->vocabulary, thread, w->threads);
-    *to = thread + 1 == w->threads ? w->vocabulary : bound(cost, bins, each, w->vocabulary, thread + 1, w->threads);
-}
-
-static void balanced(const Work *w, int thread)
-{
-    int64_t from, to;
-    share_rows(w, thread, &from, &to);
-    add_own(w, from, to);
+        if (w->index[i] >= own.row && w->index[i] < own.row_end)
+            add_row(w->table + w->index[i] * w->width + own.column, w->gradient + i * w->width + own.column, width);
 }
 
 static void sorted(const Work *w, int thread)
 {
-    int64_t from, to;
-    share_rows(w, thread, &from, &to);
+    mgpu_own own = own_of(w, thread);
+    int64_t from = own.row, to = own.row_end, width = own.column_end - own.column;
     int32_t *end = w->scratch[thread], *list = end + (to - from) + 1;
     memset(end, 0, (size_t)(to - from + 1) * sizeof *end);
     for (int64_t i = 0; i < w->tokens; i++)
@@ -128,18 +116,19 @@ static void sorted(const Work *w, int thread)
             list[end[w->index[i] - from]++] = (int32_t)i;
     int32_t at = 0;
     for (int64_t r = 0; r < to - from; r++) {
-        float *row = w->table + (from + r) * w->width;
+        float *row = w->table + (from + r) * w->width + own.column;
+        const float *first = w->gradient + own.column;
         if (at < end[r])
-            memcpy(row, w->gradient + list[at++] * w->width, (size_t)w->width * sizeof(float));
+            memcpy(row, first + list[at++] * w->width, (size_t)width * sizeof(float));
         else
-            memset(row, 0, (size_t)w->width * sizeof(float));
+            memset(row, 0, (size_t)width * sizeof(float));
         for (; at < end[r]; at++)
-            add_row(row, w->gradient + list[at] * w->width, w->width);
+            add_row(row, first + list[at] * w->width, width);
     }
 }
 
-static void (*const WAY[])(const Work *, int) = {columns, rows, balanced, sorted};
-static const char *const NAME[] = {"columns", "rows", "balanced", "sorted"};
+static void (*const WAY[])(const Work *, int) = {columns, rows, owned, sorted};
+static const char *const NAME[] = {"columns", "rows", "owned", "sorted"};
 
 typedef struct Thread { Work *work; int number; } Thread;
 
@@ -202,11 +191,13 @@ static void draw_tokens(Work *w, int words)
 
 int main(int argc, char **argv)
 {
-    static const int64_t SIZES[][3] = {{65, 64, 1024}, {65, 64, 8192}, {65, 384, 8192}, {50257, 64, 1024}, {50257, 64, 8192}, {50257, 768, 1024}, {50257, 768, 8192}};
+    static const int64_t SIZES[][3] = {{65, 64, 1024}, {65, 64, 8192}, {65, 384, 8192}, {50257, 64, 1024},
+                                       {50257, 64, 8192}, {50257, 768, 1024}, {50257, 768, 8192}};
     int most = argc > 1 ? atoi(argv[1]) : 2;
     if (most < 1 || most > MOST_THREADS)
         return 2;
-    printf("%-24s %-6s %8s %10s %10s %10s %10s   ms\n", "vocabulary width tokens", "drawn", "threads", NAME[0], NAME[1], NAME[2], NAME[3]);
+    printf("%-24s %-6s %8s %10s %10s %10s %10s   ms\n", "vocabulary width tokens", "drawn", "threads", NAME[0], NAME[1], NAME[2],
+           NAME[3]);
     for (int s = 0; s < (int)(sizeof SIZES / sizeof *SIZES); s++)
         for (int words = 0; words < 2; words++) {
             Work w = {.vocabulary = SIZES[s][0], .width = SIZES[s][1], .tokens = SIZES[s][2]};
@@ -221,7 +212,8 @@ int main(int argc, char **argv)
             for (w.threads = 1; w.threads <= most; w.threads *= 2) {
                 for (int t = 0; t < w.threads; t++)
                     w.scratch[t] = malloc(sizeof(int32_t) * (size_t)(w.vocabulary + w.tokens + 2));
-                printf("%9lld %5lld %8lld %-6s %8d", (long long)w.vocabulary, (long long)w.width, (long long)w.tokens, words ? "words" : "alike", w.threads);
+                printf("%9lld %5lld %8lld %-6s %8d", (long long)w.vocabulary, (long long)w.width, (long long)w.tokens,
+                       words ? "words" : "alike", w.threads);
                 for (w.way = 0; w.way < 4; w.way++) {
                     printf(" %10.4f", 1e3 * measure(&w));
                     if (w.threads == 1 && w.way == 0)

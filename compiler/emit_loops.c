@@ -139,7 +139,7 @@ const char *emit_from(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
     if (is_owned(p, axis))
-        return format("%s.row", p->own);
+        return times(p->nest->row_points, format("%s.row", p->own));
     return is_divided(p, axis) ? times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->begin) : "0";
 }
 
@@ -147,7 +147,7 @@ const char *emit_to(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
     if (is_owned(p, axis))
-        return format("%s.row_end", p->own);
+        return times(p->nest->row_points, format("%s.row_end", p->own));
     if (is_divided(p, axis))
         return times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->end);
     if (a->kind == AXIS_GROUPS)

@@ -176,6 +176,7 @@ typedef struct Nest {
     int64_t grain;          /* MGPU_SPLIT_TEAM: of that axis */
     bool partial;           /* that axis is reduced: results are partial, and OUTER stores belong to the kernel's end */
     int rows;               /* + 1: the axis of the kernel's owned rows; 0: none */
+    int64_t row_points;     /* of that axis, of each row */
     const Expr *row;        /* of a scatter: the row that a point adds to, if threads own rows */
     int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
 } Nest;

@@ -100,7 +100,7 @@ uint8_t rows_split(const Rows *plan, int64_t *extent, int64_t *grain)
 
 int64_t rows_workspace(const Rows *plan)
 {
-    return plan->node->op == OP_TOP_K ? mgpu_top_k_workspace(plan->table.type, plan->table.k) : 0;
+    return plan->node->op == OP_TOP_K ? mgpu_top_k_workspace(plan->table.type, plan->table.along.extent, plan->table.k) : 0;
 }
 
 void rows_cost(const Rows *plan, double *flops, double *bytes, bool *samples)

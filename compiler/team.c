@@ -18,7 +18,8 @@ enum {
     LEAST_PART = 4096,        /* points of one part */
     MANY_PARTS = 16,          /* an axis that is long enough */
     MOST_PARTIAL = 512 * 1024,/* bytes of partial sums in each thread's workspace */
-    LINE = 64                 /* bytes that threads should not share */
+    LINE = 64,                /* bytes that threads should not share */
+    SMALL_TABLE = 1 << 18     /* elements of a table that caches hold */
 };
 
 Dtype reduction_type(const Reduction *r)
@@ -282,6 +283,19 @@ static const Tensor *index_tensor(const Expr *row)
     return e->kind == X_LOAD && !dtype_is_float(e->tensor->dtype) && e->tensor->dtype != BOOL ? e->tensor : NULL;
 }
 
+/* The axis of the table that counts all points of all rows, one row behind the other; -1: none. A large table is divided into
+ * rows alone: clearing it is most of the work, and pieces of rows are slow to write (bench/scatter.c, 50257 rows of 768, two
+ * threads: 50 ms by columns, 20 by rows). */
+static int axis_of_rows(const Nest *copy, int64_t factor, int64_t extent)
+{
+    for (int i = 0; i < copy->exprs->axis_count; i++) {
+        int64_t f = expr_factor(copy->stores[0].offset, i);
+        if (!copy->exprs->axis[i].samples && f > 0 && factor % f == 0 && copy->exprs->axis[i].extent * f == factor * extent)
+            return i;
+    }
+    return -1;
+}
+
 static bool split_scatter(Kernel *k)
 {
     if (k->nest_count != 2 || !k->nests[1].stores[0].add || k->nests[0].store_count != 1 || k->nests[1].store_count != 1)
@@ -290,8 +304,9 @@ static bool split_scatter(Kernel *k)
     const Expr *offset = add->stores[0].offset;
     int64_t row_factor, factor = 0, extent = 0;
     const Expr *row = row_term(offset, &row_factor);
-    int best = -1;
-    for (int i = 0; i < add->exprs->axis_count; i++) {
+    bool digit = row && row_factor > 0 && is_digit(offset, -1, row, row_factor, row->constant);
+    int whole = digit && points(copy) > SMALL_TABLE ? axis_of_rows(copy, row_factor, row->constant) : -1, best = -1;
+    for (int i = 0; i < add->exprs->axis_count && whole < 0; i++) {
         const Axis *a = &add->exprs->axis[i];
         int64_t f = expr_factor(offset, i);
         if (!a->samples && a->extent > 1 && f > 0 && is_digit(offset, i, NULL, f, a->extent) &&
@@ -303,8 +318,7 @@ static bool split_scatter(Kernel *k)
         extent = add->exprs->axis[best].extent;
         best = axis_of_digit(copy, factor, extent) < 0 ? -1 : best;
     }
-    if (row && (row_factor < 1 || !is_digit(offset, -1, row, row_factor, row->constant) ||
-                axis_of_digit(copy, row_factor, row->constant) < 0))
+    if (!digit || (whole < 0 && axis_of_digit(copy, row_factor, row->constant) < 0))
         row = NULL;
     if (best < 0 && !row)
         return false;
@@ -314,7 +328,8 @@ static bool split_scatter(Kernel *k)
         copy->grain = add->grain = line_grain(add, best);
     }
     if (row) {
-        copy->rows = axis_with(copy, row_factor, row->constant) + 1;
+        copy->rows = (whole < 0 ? axis_with(copy, row_factor, row->constant) : whole) + 1;
+        copy->row_points = copy->exprs->axis[copy->rows - 1].extent / row->constant;
         add->row = row;
         add->stores[0].guard = NULL; /* rows that a thread owns are there */
         k->owned_rows = row->constant;

@@ -11,7 +11,7 @@
 typedef struct mgpu_own { int64_t row, row_end, column, column_end; } mgpu_own;
 
 /* index: `count` numbers of the type, by whose frequency rows are shared out (any that are none of a row do not count);
- * NULL: equally many rows. Columns are divided at multiples of `grain`. The same for all threads of the part. */
+ * NULL: equally many rows. Columns are divided at multiples of `grain`; 1: they are not. The same for all threads of the part. */
 mgpu_own mgpu_own_part(int64_t rows, int64_t columns, int64_t grain, const void *index, uint8_t type, int64_t count,
                        const mgpu_part *part);
 #endif

@@ -4,7 +4,8 @@
  * each other in memory, or FEW rows that are not: their chains of additions are independent of each other.
  *
  * The k largest are kept in a heap whose root is the least of them. What stands in it is one whole number: the element, in
- * an order of its own that whole numbers have, above its place, complemented: of equals the first is the largest. */
+ * an order of its own that whole numbers have, above its place, complemented: of equals the first is the largest. Where k is a
+ * large part of a long row, all of it is sorted, by digits. */
 #include "runtime/mgpu_rows.h"
 
 #include <string.h>
@@ -24,6 +25,11 @@ static Run run_at(const mgpu_rows *t, int64_t row, int64_t end, bool several)
     int64_t sample = row / t->rows, rest = row % t->rows;
     Run r = {.operand = sample * t->operand_sample, .result = sample * t->result_sample, .lanes = 1};
     int64_t left = 1;
+    if (t->axes == 0) { /* a row for each sample */
+        left = end - row;
+        r.operand_lane = t->operand_sample;
+        r.result_lane = t->result_sample;
+    }
     for (int i = t->axes - 1; i >= 0; i--) {
         const mgpu_row_axis *a = &t->axis[i];
         int64_t at = rest % a->extent;
@@ -66,7 +72,7 @@ static float widen(uint16_t v)
     static void cumsum_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict y)                    \
     {                                                                                                                      \
         SUM sum[LANES] = {0};                                                                                              \
-        const int64_t n = t->along.extent, first = t->backwards && n ? n - 1 : 0, lanes = r->lanes;                             \
+        const int64_t n = t->along.extent, first = t->backwards && n ? n - 1 : 0, lanes = r->lanes;                        \
         const int64_t step = t->backwards ? -t->along.operand : t->along.operand;                                          \
         const int64_t result_step = t->backwards ? -t->along.result : t->along.result;                                     \
         x += r->operand + first * t->along.operand;                                                                        \
@@ -79,8 +85,13 @@ static float widen(uint16_t v)
                 }                                                                                                          \
             return;                                                                                                        \
         }                                                                                                                  \
-        for (int64_t i = 0; i < n; i++)                                                                                    \
-            for (int64_t j = 0; j < lanes; j++) {                                                                          \
+        for (int64_t i = 0; i < n && lanes == FEW; i++)                                                                    \
+            for (int j = 0; j < FEW; j++) { /* sums in registers */                                                        \
+                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                    \
+                y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                      \
+            }                                                                                                              \
+        for (int64_t j = 0; j < lanes && lanes < FEW; j++)                                                                 \
+            for (int64_t i = 0; i < n; i++) {                                                                              \
                 sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                    \
                 y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                      \
             }                                                                                                              \
@@ -168,7 +179,29 @@ typedef unsigned __int128 Wide;   /* of 64 bits */
             sink_##KEY(heap, i, 0);                                                                                        \
         }                                                                                                                  \
     }                                                                                                                      \
-    static int64_t place_of_##KEY(KEY key) { return (int64_t)(~(uint32_t)key); }
+    static int64_t place_of_##KEY(KEY key) { return (int64_t)(~(uint32_t)key); }                                           \
+    /* a stable sort by digits of eight bits of the elements, descending: from one array to the other; the sorted one */   \
+    static KEY *sort_digits_##KEY(KEY *from, KEY *to, int64_t count)                                                       \
+    {                                                                                                                      \
+        for (int shift = 4 * (int)sizeof(KEY); shift < 8 * (int)sizeof(KEY); shift += 8) {                                 \
+            int64_t at[256] = {0}, sum = 0;                                                                                \
+            for (int64_t i = 0; i < count; i++)                                                                            \
+                at[(uint8_t)(from[i] >> shift)]++;                                                                         \
+            if (at[(uint8_t)(from[0] >> shift)] == count)                                                                  \
+                continue;                                                                                                  \
+            for (int digit = 255; digit >= 0; digit--) {                                                                   \
+                int64_t own = at[digit];                                                                                   \
+                at[digit] = sum;                                                                                           \
+                sum += own;                                                                                                \
+            }                                                                                                              \
+            for (int64_t i = 0; i < count; i++)                                                                            \
+                to[at[(uint8_t)(from[i] >> shift)]++] = from[i];                                                           \
+            KEY *other = from;                                                                                             \
+            from = to;                                                                                                     \
+            to = other;                                                                                                    \
+        }                                                                                                                  \
+        return from;                                                                                                       \
+    }
 HEAP(Narrow)
 HEAP(Wide)
 
@@ -176,15 +209,19 @@ HEAP(Wide)
  * branches. Of equals the earlier one is larger, so an equal one is passed over, too. */
 #define TOP_K(NAME, FROM, READ, ORDER, TO, KEY)                                                                            \
     static void top_k_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict values,                \
-                             int32_t *restrict places, KEY *restrict heap)                                                 \
+                             int32_t *restrict places, KEY *heap)                                                          \
     {                                                                                                                      \
         const int64_t n = t->along.extent, k = t->k, step = t->along.operand, result_step = t->along.result;               \
         const int bits = 4 * (int)sizeof(KEY);                                                                             \
+        const bool whole = mgpu_top_k_sorts(n, k);                                                                         \
         x += r->operand;                                                                                                   \
-        for (int64_t i = 0; i < k; i++)                                                                                    \
+        for (int64_t i = 0; i < (whole ? n : k); i++)                                                                      \
             heap[i] = (KEY)ORDER(x[i * step]) << bits | (uint32_t)~(uint32_t)i;                                            \
-        make_##KEY(heap, k);                                                                                               \
-        for (int64_t from = k; from < n; from += BLOCK) {                                                                  \
+        if (whole)                                                                                                         \
+            heap = sort_digits_##KEY(heap, heap + n, n);                                                                   \
+        else                                                                                                               \
+            make_##KEY(heap, k);                                                                                           \
+        for (int64_t from = k; from < n && !whole; from += BLOCK) {                                                        \
             const int64_t to = from + BLOCK < n ? from + BLOCK : n;                                                        \
             const TO least = (TO)READ(x[place_of_##KEY(heap[0]) * step]);                                                  \
             int larger = 0;                                                                                                \
@@ -202,7 +239,8 @@ HEAP(Wide)
                 }                                                                                                          \
             }                                                                                                              \
         }                                                                                                                  \
-        sort_##KEY(heap, k);                                                                                               \
+        if (!whole)                                                                                                        \
+            sort_##KEY(heap, k);                                                                                           \
         for (int64_t i = 0; i < k; i++) {                                                                                  \
             const int64_t place = place_of_##KEY(heap[i]);                                                                 \
             if (values)                                                                                                    \

@@ -3,13 +3,11 @@
  * In: the size of a table and the indices of what is added to it. Out: the rectangle of the calling thread. Those of all
  * threads cover the table once.
  *
- * A table that the caches hold is divided into columns as far as these go, then into rows: the additions are its work, all
- * columns have equally many, and rows have not. A large one is divided into rows alone: clearing it is most of the work, and
- * pieces of rows are slow to write (bench/scatter.c, 50257 rows of 768, two threads: 65 ms by columns, 28 by rows). Rows and what
- * is added to them are then shared out evenly, by a histogram of at most LOOKED of the indices. */
+ * Columns are divided as far as they go, for all have equally many additions, and rows have not; then rows, which are shared
+ * out evenly together with what is added to them, by a histogram of at most LOOKED of the indices. */
 #include "runtime/mgpu_scatter.h"
 
-enum { BINS = 1024, LOOKED = 4096, SMALL_TABLE = 1 << 18 /* elements */, ROW_COST = 1, VALUE_COST = 2 };
+enum { BINS = 1024, LOOKED = 4096, ROW_COST = 1, VALUE_COST = 2 };
 
 static int64_t share(int64_t extent, int64_t grain, int64_t index, int64_t parts)
 {
@@ -18,12 +16,10 @@ static int64_t share(int64_t extent, int64_t grain, int64_t index, int64_t parts
 }
 
 /* parts of columns; the rest of the threads goes to rows */
-static int64_t column_parts(int64_t rows, int64_t columns, int64_t grain, int64_t threads)
+static int64_t column_parts(int64_t columns, int64_t grain, int64_t threads)
 {
     int64_t grains = (columns + grain - 1) / grain, best = 1;
     double least = 0;
-    if (columns > SMALL_TABLE / (rows > 0 ? rows : 1))
-        return 1;
     for (int64_t c = threads < grains ? threads : grains; c >= 1; c--) {
         double work = (double)((grains + c - 1) / c) / (double)(threads / c); /* of the thread that has most */
         if (least == 0 || work < least) {
@@ -99,7 +95,7 @@ static int64_t first_row(int64_t rows, const Index *x, int64_t part, int64_t par
 mgpu_own mgpu_own_part(int64_t rows, int64_t columns, int64_t grain, const void *index, uint8_t type, int64_t count,
                        const mgpu_part *part)
 {
-    int64_t across = column_parts(rows, columns, grain, part->threads), down = part->threads / across;
+    int64_t across = column_parts(columns, grain, part->threads), down = part->threads / across;
     int64_t column = part->thread % across, row = part->thread / across;
     mgpu_own own = {0, 0, share(columns, grain, column, across), share(columns, grain, column + 1, across)};
     if (row >= down || rows < 1)

@@ -67,6 +67,12 @@ static Graph *row_types(void)
     for (int t = BOOL; t <= I64; t++)
         add_rows(g, format("%s_", dtype_name((Dtype)t)), graph_cast(g, big, (Dtype)t));
     add_rows(g, "f32_", graph_cast(g, x, F32));
+    Node *long_rows = new_input(g, F64, SHAPE(2, 700), 0); /* sorted by digits, many of them equal */
+    add_rows(g, "long_", graph_cast(g, long_rows, F32));
+    for (int t = U8; t <= I64; t++)
+        add_rows(g, format("long_%s_", dtype_name((Dtype)t)),
+                 graph_cast(g, graph_binary(g, OP_MUL, long_rows, graph_number(g, 50, F64)), (Dtype)t));
+    add_rows(g, "scalars_", graph_reshape(g, x, SHAPE(185)));
     add_rows(g, "bf16_", graph_cast(g, half, F32));
     add_rows(g, "flat_", graph_reshape(g, graph_cast(g, half, F32), SHAPE(420)));
     return g;
@@ -79,7 +85,7 @@ static Graph *row_sums(void)
     Node *i = new_input(g, U16, SHAPE(9), 60), *x = new_input(g, F32, SHAPE(9, 33), 0), *one = new_input(g, I32, SCALAR, 60);
     Node *far = graph_cast(g, graph_binary(g, OP_MUL, x, graph_number(g, 70, F32)), I32); /* some below 0 */
     Node *grown = select_alive(g, graph_unary(g, OP_EXP, graph_binary(g, OP_MUL, x, graph_number(g, 9, F32))));
-    const Shape tables[] = {{2, {50, 33}}, {2, {300, 33}}, {2, {2000, 33}}};
+    const Shape tables[] = {{2, {50, 33}}, {2, {300, 33}}, {2, {2000, 33}}, {2, {9000, 33}}};
     for (int k = 0; k < COUNT(tables); k++) {
         Node *w = new_variable(g, F32, tables[k]);
         graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_scatter_add(g, w, i, grown, 0, true), NULL);

@@ -96,7 +96,7 @@ static void check_balance(void)
     for (int threads = 2; threads <= 16; threads *= 2) {
         int64_t most = 0;
         for (int t = 0; t < threads; t++) {
-            mgpu_own own = own_of(WORDS, 768, 16, words, MGPU_I32, TOKENS, t, threads);
+            mgpu_own own = own_of(WORDS, 1, 1, words, MGPU_I32, TOKENS, t, threads);
             int64_t work = own.row_end - own.row;
             for (int i = 0; i < TOKENS; i++)
                 work += words[i] >= own.row && words[i] < own.row_end ? 2 : 0;
