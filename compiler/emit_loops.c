@@ -89,7 +89,7 @@ void emit_define(Printer *p, int depth, int pass)
 static bool is_divided(const Printer *p, int axis) { return p->nest->divided == axis + 1 && !p->finish; }
 
 /* the thread owns some of its points */
-static bool is_owned(const Printer *p, int axis) { return p->nest->rows == axis + 1 && p->own; }
+static bool is_owned(const Printer *p, int axis) { return p->nest->owned == axis + 1 && p->own; }
 
 /* before the innermost loop: the random numbers that follow each other in it */
 static void draw_rows(Printer *p, int axis)
@@ -139,7 +139,7 @@ const char *emit_from(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
     if (is_owned(p, axis))
-        return times(p->nest->row_points, format("%s.row", p->own));
+        return times(p->nest->owned_points, format("%s.row", p->own));
     return is_divided(p, axis) ? times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->begin) : "0";
 }
 
@@ -147,7 +147,7 @@ const char *emit_to(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
     if (is_owned(p, axis))
-        return times(p->nest->row_points, format("%s.row_end", p->own));
+        return times(p->nest->owned_points, format("%s.row_end", p->own));
     if (is_divided(p, axis))
         return times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->end);
     if (a->kind == AXIS_GROUPS)

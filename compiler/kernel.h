@@ -175,8 +175,8 @@ typedef struct Nest {
     int divided;            /* + 1: the axis that a team of threads divides; 0: none */
     int64_t grain;          /* MGPU_SPLIT_TEAM: of that axis */
     bool partial;           /* that axis is reduced: results are partial, and OUTER stores belong to the kernel's end */
-    int rows;               /* + 1: the axis of the kernel's owned rows; 0: none */
-    int64_t row_points;     /* of that axis, of each row */
+    int owned;              /* + 1: the axis of the kernel's owned rows; 0: none */
+    int64_t owned_points;   /* of that axis, of each row */
     const Expr *row;        /* of a scatter: the row that a point adds to, if threads own rows */
     int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
 } Nest;
