@@ -12,6 +12,7 @@ typedef enum ArgumentKind {
     ARGUMENT_COUNT,   /* a whole number above 0 */
     ARGUMENT_SHARE,   /* a number from 0 to 1 */
     ARGUMENT_NUMBER,
+    ARGUMENT_SIZE,    /* of a picture: one number of pixels or [height, width] */
     ARGUMENT_RANGE,   /* two numbers above 0, the first not above the second */
     ARGUMENT_SWITCH,  /* true, false */
     ARGUMENT_TYPE,    /* an element type, of those in `choices` */

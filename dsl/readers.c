@@ -15,7 +15,7 @@ const DataRow DATA_ROWS[] = {
      {{"file", ARGUMENT_FILE, NULL, NULL}, {"names", ARGUMENT_TEXTS, NULL, NULL}, {"header", ARGUMENT_SWITCH, NULL, NULL},
       {"missing", ARGUMENT_TEXTS, NULL, NULL}, {"strip", ARGUMENT_TEXT, NULL, NULL}, {"delimiter", ARGUMENT_CHARACTER, NULL, NULL},
       ON_BAD, CACHE, SHUFFLE}},
-    {"images", false, true, COLUMNS_FIXED, "image label", "images(\"folder\")", false, 1, 1,
+    {"images", false, false, COLUMNS_FIXED, "image label", "images(\"folder\")", false, 1, 1,
      {{"folder", ARGUMENT_FILE, NULL, NULL}, ON_BAD, CACHE, SHUFFLE}},
     {"cifar", false, false, COLUMNS_FIXED, "image label coarse", "cifar(\"cifar-10-batches-bin\")", false, 1, 1,
      {{"folder", ARGUMENT_FILE, NULL, NULL}, CACHE, SHUFFLE}},
@@ -33,14 +33,14 @@ const DataRow DATA_ROWS[] = {
     {"part", true, false, COLUMNS_KEPT, "", "part(0, 0.9)", false, 2, 2,
      {{"from", ARGUMENT_SHARE, NULL, NULL}, {"to", ARGUMENT_SHARE, NULL, NULL}}},
     {"pairs", true, false, COLUMNS_PAIRED, "left right same", "pairs(same = 0.5)", false, 0, 1, {{"same", ARGUMENT_SHARE, NULL, NULL}}},
-    {"resize", true, true, COLUMNS_KEPT, "", "resize(256)", false, 1, 1, {{"size", ARGUMENT_COUNT, NULL, NULL}}},
-    {"center_crop", true, true, COLUMNS_KEPT, "", "center_crop(224)", false, 1, 1, {{"size", ARGUMENT_COUNT, NULL, NULL}}},
-    {"random_crop", true, true, COLUMNS_KEPT, "", "random_crop(224)", false, 1, 1, {{"size", ARGUMENT_COUNT, NULL, NULL}}},
-    {"random_resized_crop", true, true, COLUMNS_KEPT, "", "random_resized_crop(224, scale = [0.08, 1])", false, 1, 1,
-     {{"size", ARGUMENT_COUNT, NULL, NULL}, {"scale", ARGUMENT_RANGE, NULL, NULL}, {"ratio", ARGUMENT_RANGE, NULL, NULL}}},
+    {"resize", true, false, COLUMNS_KEPT, "", "resize(256)", false, 1, 1, {{"size", ARGUMENT_SIZE, NULL, NULL}}},
+    {"center_crop", true, false, COLUMNS_KEPT, "", "center_crop(224)", false, 1, 1, {{"size", ARGUMENT_SIZE, NULL, NULL}}},
+    {"random_crop", true, false, COLUMNS_KEPT, "", "random_crop(224)", false, 1, 1, {{"size", ARGUMENT_SIZE, NULL, NULL}}},
+    {"random_resized_crop", true, false, COLUMNS_KEPT, "", "random_resized_crop(224, scale = [0.08, 1])", false, 1, 1,
+     {{"size", ARGUMENT_SIZE, NULL, NULL}, {"scale", ARGUMENT_RANGE, NULL, NULL}, {"ratio", ARGUMENT_RANGE, NULL, NULL}}},
     {"mixup", true, true, COLUMNS_KEPT, "", "mixup(0.2)", false, 1, 1, {{"alpha", ARGUMENT_NUMBER, NULL, NULL}}},
     {"cutmix", true, true, COLUMNS_KEPT, "", "cutmix(1.0)", false, 1, 1, {{"alpha", ARGUMENT_NUMBER, NULL, NULL}}},
-    {"decode", false, true, COLUMNS_FIXED, "", "csv(\"table.csv\", image = decode(\"path\"))", false, 1, 1,
+    {"decode", false, false, COLUMNS_FIXED, "", "csv(\"table.csv\", image = decode(\"path\"))", false, 1, 1,
      {{"column", ARGUMENT_TEXT, NULL, NULL}}},
     {.name = NULL},
 };
@@ -140,6 +140,16 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
     case ARGUMENT_COUNT:
     case ARGUMENT_SHARE:
     case ARGUMENT_NUMBER: add_number(&o, p->kind, at, v, what); break;
+    case ARGUMENT_SIZE:
+        for (int k = 0; k < (v->kind == VALUE_LIST ? v->count : 1); k++) {
+            const Value *n = v->kind == VALUE_LIST ? v->items[k] : v;
+            if (n->kind != VALUE_NUMBER || !(number_of(n) >= 1 && number_of(n) <= 65536) || number_of(n) != floor(number_of(n)) ||
+                (v->kind == VALUE_LIST && v->count != 2))
+                error_at(at, "%s must be a number of pixels from 1 to 65536 or a list [height, width], not %s", what,
+                         v->kind == VALUE_LIST ? value_print(v) : value_describe(v));
+            add_number(&o, ARGUMENT_NUMBER, at, n, what);
+        }
+        break;
     case ARGUMENT_RANGE:
         if (v->kind != VALUE_LIST || v->count != 2 || v->items[0]->kind != VALUE_NUMBER || v->items[1]->kind != VALUE_NUMBER ||
             !(number_of(v->items[0]) > 0) || number_of(v->items[1]) < number_of(v->items[0]))

@@ -46,8 +46,9 @@ static _Noreturn void bad_shape(const Place *p, int rank, const int64_t *extent)
 {
     char is[200], expected[200], text[600];
     const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
-    snprintf(text, sizeof text, "has the shape %s, input '%s' has %s", mgpu_shape_text(rank, extent, is), t->name,
-             mgpu_shape_text(t->rank, t->extent, expected));
+    bool image = p->set->stream->columns[p->set->bound[p->input].column].image;
+    snprintf(text, sizeof text, "has the shape %s, input '%s' has %s%s", mgpu_shape_text(rank, extent, is), t->name,
+             mgpu_shape_text(t->rank, t->extent, expected), image ? "; |> resize(...) |> center_crop(...) bring pictures to one size" : "");
     misfit(p, text);
 }
 

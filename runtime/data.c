@@ -1,5 +1,5 @@
 /* data.c: a program's tables of data sets -> opened sets: the reader's stream, then each stage's, bound to the inputs. */
-#include "runtime/data.h"
+#include "runtime/image.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,9 +7,16 @@
 #include <unistd.h>
 
 typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
-static const CallRow READERS[] = {{"idx", mgpu_open_idx}, {"npy", mgpu_open_npy}, {"csv", mgpu_open_csv},
-                                  {"cifar", mgpu_open_cifar}, {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters}};
-static const CallRow STAGES[] = {{"part", mgpu_open_part}, {"pairs", mgpu_open_pairs}};
+static const CallRow READERS[] = {{"idx", mgpu_open_idx},       {"npy", mgpu_open_npy},       {"csv", mgpu_open_csv},
+                                  {"cifar", mgpu_open_cifar},   {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters},
+                                  {"images", mgpu_open_images}};
+static const CallRow STAGES[] = {{"part", mgpu_open_part},
+                                 {"pairs", mgpu_open_pairs},
+                                 {"decode", mgpu_open_decode},
+                                 {"resize", mgpu_open_image_stage},
+                                 {"center_crop", mgpu_open_image_stage},
+                                 {"random_crop", mgpu_open_image_stage},
+                                 {"random_resized_crop", mgpu_open_image_stage}};
 
 static OpenStream *find_call(const CallRow *rows, int count, const char *name)
 {

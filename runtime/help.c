@@ -22,6 +22,7 @@ static const char OPTIONS[] =
     "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2)\n"
     "  --threads N        that compute, all devices together; default: the cores that the process may use, at most\n"
     "                     OMP_NUM_THREADS. The variable MGPU_ONEDNN=off does without oneDNN; or it names its file\n"
+    "                     (as MGPU_TURBOJPEG and MGPU_LIBPNG name those of the libraries that decode pictures)\n"
     "  --seed N           of the initial weights, the order of samples and all random numbers\n"
     "  --set NAME=VALUE   a setting of the train block, such as lr=0.05; `info` lists them\n"
     "  --init FILE        begin with the weights of a safetensors file\n"
