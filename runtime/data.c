@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
@@ -92,7 +93,10 @@ void mgpu_open_files(Dataset *d, const mgpu_program *p, const char *const *paths
         Array a;
         if (access(paths[i], F_OK) != 0)
             mgpu_fail(MGPU_BAD_INPUT, "%s: %s", paths[i], strerror(errno));
-        if (ends_with(paths[i], ".npy"))
+        struct stat status;
+        if (mgpu_is_picture(paths[i]) || (stat(paths[i], &status) == 0 && S_ISDIR(status.st_mode)))
+            mgpu_read_pictures(&a, p, &p->inputs[i], paths[i]);
+        else if (ends_with(paths[i], ".npy"))
             mgpu_read_npy(&a, paths[i], "", p->inputs[i].tensor.rank, false);
         else
             mgpu_read_idx(&a, paths[i], "", false);

@@ -5,6 +5,7 @@
  * image_stages.c   the stages of a pipeline: resize, center_crop, random_crop, random_resized_crop
  * image_stream.c   streams: paths become pictures; the stages
  * image_folder.c   the reader images(dir)
+ * image_array.c    pictures for `predict`
  *
  * The first three end no program: a picture that cannot be had is `false` and a text that says why, because what follows
  * is the reader's decision. All memory is the Reading's: it lives until the sample is done. */
@@ -60,8 +61,21 @@ OpenStream mgpu_open_decode, mgpu_open_image_stage;
  * options on_bad and cache. folder: of paths that do not begin with '/'; NULL: the current one */
 Stream *mgpu_decode_paths(const Opening *, const char *folder, const char *const *columns, int count);
 
+int mgpu_image_channels(const mgpu_input *); /* that pictures for an input have, for mgpu_image_decode; NULL: 3 */
+bool mgpu_image_read(Reading *, const char *path, int channels, Image *, char why[MGPU_IMAGE_WHY]);
+/* of a call of resize, ..., behind others; the caller frees its name */
+ImageStage mgpu_image_stage(const mgpu_call *, const ImageStage *before, int count);
+
 /* ---- image_folder.c */
 OpenStream mgpu_open_images;
+bool mgpu_is_picture(const char *name); /* it ends in .jpg, .jpeg or .png */
+/* the pictures in a folder, sorted; their paths are the caller's to free. Fails if there are none */
+char **mgpu_list_pictures(const char *folder, int64_t *count);
+
+/* ---- image_array.c */
+/* a picture, or those in a folder, as samples of an input, through the stages of the set `valid`, else `test`, that are not
+ * random */
+void mgpu_read_pictures(Array *, const mgpu_program *, const mgpu_input *, const char *path);
 
 /* ---- image_sums_*.c: weighted sums of pixels, once for every instruction set: weights have 22 bits of fraction, sums are
  * rounded. rows: to[i] = sum of weight[k] from[k stride + i], i < count. pixels: pixel x of `to` is the sum over k of

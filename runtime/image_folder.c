@@ -46,7 +46,7 @@ static void free_names(Names *n)
     free(n->name);
 }
 
-static bool is_picture(const char *name)
+bool mgpu_is_picture(const char *name)
 {
     static const char *const ENDS[] = {".jpg", ".jpeg", ".png"};
     const char *end = strrchr(name, '.');
@@ -71,7 +71,7 @@ static bool list(const char *folder, Names *folders, Names *pictures)
         bool inside = entry->d_type == DT_DIR || (entry->d_type != DT_REG && there && S_ISDIR(status.st_mode));
         if (there && inside)
             add_name(folders, entry->d_name);
-        else if (there && is_picture(entry->d_name))
+        else if (there && mgpu_is_picture(entry->d_name))
             add_name(pictures, entry->d_name);
         free(path);
     }
@@ -111,6 +111,23 @@ static void collect(Files *files, const char *folder, int64_t class, int depth, 
     }
     free_names(&folders);
     free_names(&pictures);
+}
+
+char **mgpu_list_pictures(const char *folder, int64_t *count)
+{
+    Names folders = {0}, pictures = {0};
+    if (!list(folder, &folders, &pictures))
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", folder, strerror(errno));
+    if (!pictures.count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds no pictures: no file in it ends in .jpg, .jpeg or .png", folder);
+    for (int64_t i = 0; i < pictures.count; i++) {
+        char *name = pictures.name[i];
+        pictures.name[i] = mgpu_format("%s/%s", folder, name);
+        free(name);
+    }
+    free_names(&folders);
+    *count = pictures.count;
+    return pictures.name;
 }
 
 static void open_classes(Folder *f, Files *files, const char *path, const Opening *o)

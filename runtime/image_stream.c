@@ -55,7 +55,7 @@ static bool read_file(Reading *r, const char *path, const uint8_t **bytes, int64
     return good;
 }
 
-static int channels_for(const mgpu_input *in)
+int mgpu_image_channels(const mgpu_input *in)
 {
     if (!in)
         return 3;
@@ -64,7 +64,7 @@ static int channels_for(const mgpu_input *in)
     return in->tensor.rank == 3 ? (int)in->tensor.extent[2] : 1;
 }
 
-static bool file_image(Reading *r, const char *path, int channels, Image *image, char why[MGPU_IMAGE_WHY])
+bool mgpu_image_read(Reading *r, const char *path, int channels, Image *image, char why[MGPU_IMAGE_WHY])
 {
     const uint8_t *bytes;
     int64_t size;
@@ -125,7 +125,7 @@ static bool decode_item(const Stream *s, int column, int64_t sample, Reading *r,
             snprintf(why, MGPU_IMAGE_WHY, "the path is missing");
             return false;
         }
-        if (!file_image(r, *path, channels_for(s->columns[column].input), &image, why))
+        if (!mgpu_image_read(r, *path, mgpu_image_channels(s->columns[column].input), &image, why))
             return false;
         if (place)
             keep(place, &image);
@@ -273,7 +273,7 @@ Stream *mgpu_decode_paths(const Opening *o, const char *folder, const char *cons
     for (int i = 0; i < count; i++) {
         int c = mgpu_find_column(s, columns[i]);
         StreamColumn *column = &s->columns[c];
-        int channels = channels_for(column->input);
+        int channels = mgpu_image_channels(column->input);
         if (column->input && (column->input->tensor.rank < 2 || column->input->tensor.rank > 3 || channels == 2 || channels > 4))
             mgpu_fail(MGPU_BAD_INPUT, "%sinput '%s' cannot be a picture: f32 or u8 [height, width, 1, 3 or 4], or class [height, width]",
                       o->where, column->name);
@@ -339,16 +339,16 @@ static void close_staged(Stream *s)
     free(stages);
 }
 
-static ImageStage stage_of(const Opening *o, const Stages *before)
+ImageStage mgpu_image_stage(const mgpu_call *call, const ImageStage *before, int count)
 {
     static const char *const NAMES[] = {"resize", "center_crop", "random_crop", "random_resized_crop"};
     static const double SCALE[] = {0.08, 1}, RATIO[] = {3.0 / 4, 4.0 / 3};
-    const mgpu_option *size = mgpu_find_option(o->call, "size"), *scale = mgpu_find_option(o->call, "scale"),
-                      *ratio = mgpu_find_option(o->call, "ratio");
+    const mgpu_option *size = mgpu_find_option(call, "size"), *scale = mgpu_find_option(call, "scale"),
+                      *ratio = mgpu_find_option(call, "ratio");
     ImageStage s = {.height = (int)size->items[0].number};
     s.width = size->count > 1 ? (int)size->items[1].number : s.height;
     for (int i = 0; i < MGPU_COUNT(NAMES); i++)
-        if (strcmp(NAMES[i], o->call->name) == 0)
+        if (strcmp(NAMES[i], call->name) == 0)
             s.kind = (ImageStageKind)i;
     if (s.kind == STAGE_RESIZE && size->count == 1)
         s.height = 0;
@@ -357,9 +357,9 @@ static ImageStage stage_of(const Opening *o, const Stages *before)
         s.ratio[k] = ratio ? ratio->items[k].number : RATIO[k];
     }
     int same = 0;
-    for (int i = 0; i < before->count; i++)
-        same += before->stage[i].kind == s.kind;
-    s.name = same ? mgpu_format("%s %d", o->call->name, same) : mgpu_format("%s", o->call->name);
+    for (int i = 0; i < count; i++)
+        same += before[i].kind == s.kind;
+    s.name = same ? mgpu_format("%s %d", call->name, same) : mgpu_format("%s", call->name);
     return s;
 }
 
@@ -380,7 +380,7 @@ Stream *mgpu_open_image_stage(const Opening *o)
     }
     Stages *stages = s->state;
     stages->stage = mgpu_resize(stages->stage, (size_t)(stages->count + 1) * sizeof *stages->stage);
-    stages->stage[stages->count] = stage_of(o, stages);
+    stages->stage[stages->count] = mgpu_image_stage(o->call, stages->stage, stages->count);
     const ImageStage *stage = &stages->stage[stages->count++];
     for (int c = 0; c < s->column_count; c++)
         if (s->columns[c].image) {
