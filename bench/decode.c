@@ -1,5 +1,6 @@
-/* decode.c: pictures a second of processor time that one thread decodes and cuts, as the reader images(dir) does it; decode.py does the same
- * with Pillow. Usage: decode DIR [SECONDS]; DIR holds folders of pictures. Files are read once before, so none is timed. */
+/* decode.c: pictures a second of processor time that one thread decodes and cuts, as the reader images(dir) does it; decode.py
+ * does the same with Pillow. Usage: decode DIR [SECONDS]; DIR holds folders of pictures. Files are read once before, so none is
+ * timed. */
 #include "runtime/image.h"
 
 #include <dirent.h>
@@ -8,7 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct File { uint8_t *bytes; int64_t size; } File;
+typedef struct File {
+    uint8_t *bytes;
+    int64_t size;
+} File;
 static File *files;
 static int count;
 
@@ -79,8 +83,14 @@ int main(int argc, char **argv)
     load_folder(argv[1]);
     if (!count)
         mgpu_fail(1, "%s holds no pictures", argv[1]);
-    const ImageStage whole[] = {{.kind = STAGE_RESIZE, .name = "0", .width = 256}, {.kind = STAGE_CENTER_CROP, .name = "1", .width = 224, .height = 224}};
-    const ImageStage part[] = {{.kind = STAGE_RANDOM_RESIZED_CROP, .name = "0", .width = 224, .height = 224, .scale = {0.08, 1}, .ratio = {0.75, 4.0 / 3}}};
+    const ImageStage whole[] = {{.kind = STAGE_RESIZE, .name = "0", .width = 256},
+                                {.kind = STAGE_CENTER_CROP, .name = "1", .width = 224, .height = 224}};
+    const ImageStage part[] = {{.kind = STAGE_RANDOM_RESIZED_CROP,
+                                .name = "0",
+                                .width = 224,
+                                .height = 224,
+                                .scale = {0.08, 1},
+                                .ratio = {0.75, 4.0 / 3}}};
     measure("decode", NULL, 0, seconds);
     measure("decode, resize(256), center_crop(224)", whole, 2, seconds);
     measure("decode, random_resized_crop(224)", part, 1, seconds);

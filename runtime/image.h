@@ -14,7 +14,7 @@
 
 #include "runtime/data.h"
 
-enum { MGPU_IMAGE_WHY = 240 };          /* characters of a reason */
+enum { MGPU_IMAGE_WHY = 240 }; /* characters of a reason */
 
 /* [height, width, channels] bytes, rows `stride` bytes apart */
 typedef struct Image {
@@ -30,13 +30,15 @@ ImageKind mgpu_image_kind(const uint8_t *bytes, int64_t size);
 /* whether the library for a kind is there; why: "the library libturbojpeg.so.0 cannot be opened; install it ..." */
 bool mgpu_image_library(ImageKind, char why[MGPU_IMAGE_WHY]);
 
-enum { MGPU_IMAGE_LABELS = 0 };         /* `channels` of a picture whose bytes are numbers of classes */
+enum { MGPU_IMAGE_LABELS = 0 }; /* `channels` of a picture whose bytes are numbers of classes */
 /* channels: 1 (grey), 3 (red, green, blue), 4 (and alpha) whatever the file has, or MGPU_IMAGE_LABELS: one channel of the
  * numbers that the file holds, entries of a palette as they are. */
 bool mgpu_image_decode(Reading *, const uint8_t *bytes, int64_t size, int channels, Image *, char why[MGPU_IMAGE_WHY]);
 
 /* ---- image_resize.c */
-typedef struct ImageWindow { int x, y, width, height; } ImageWindow;
+typedef struct ImageWindow {
+    int x, y, width, height;
+} ImageWindow;
 /* Pixels of `window` of what the whole of `from` is when it is brought to `width` x `height`. nearest: for numbers of
  * classes, which have no mean. */
 void mgpu_image_resize(Reading *, const Image *from, int width, int height, ImageWindow, bool nearest, Image *to);
@@ -45,12 +47,15 @@ void mgpu_image_resize(Reading *, const Image *from, int width, int height, Imag
 typedef enum ImageStageKind { STAGE_RESIZE, STAGE_CENTER_CROP, STAGE_RANDOM_CROP, STAGE_RANDOM_RESIZED_CROP } ImageStageKind;
 typedef struct ImageStage {
     ImageStageKind kind;
-    const char *name;                   /* of its random numbers */
-    int width, height;                  /* of the result; STAGE_RESIZE with height 0: the shorter side is `width` */
-    double scale[2], ratio[2];          /* STAGE_RANDOM_RESIZED_CROP: parts of the area; width / height */
+    const char *name;          /* of its random numbers */
+    int width, height;         /* of the result; STAGE_RESIZE with height 0: the shorter side is `width` */
+    double scale[2], ratio[2]; /* STAGE_RANDOM_RESIZED_CROP: parts of the area; width / height */
 } ImageStage;
 /* what the bytes of a picture are: colours, or numbers of classes, which have no mean */
-typedef struct ImageMeaning { bool labels; int fill; } ImageMeaning; /* fill: what lies around labels; -1: there is nothing */
+typedef struct ImageMeaning {
+    bool labels;
+    int fill;
+} ImageMeaning; /* fill: what lies around labels; -1: there is nothing */
 /* the stages one after the other, on the same sample; false: a crop does not fit */
 bool mgpu_image_stages(Reading *, const Image *from, const ImageStage *, int count, int64_t sample, ImageMeaning, Image *to,
                        char why[MGPU_IMAGE_WHY]);
@@ -83,8 +88,8 @@ void mgpu_read_pictures(Array *, const mgpu_program *, const mgpu_input *, const
 typedef struct ImageSums {
     const char *name;
     void (*rows)(const uint8_t *from, int64_t stride, const int32_t *weight, int taps, int64_t count, uint8_t *to);
-    void (*pixels)(const uint8_t *from, int channels, const int32_t *weight, int weights, const int *first, const int *taps, int count,
-                   uint8_t *to);
+    void (*pixels)(const uint8_t *from, int channels, const int32_t *weight, int weights, const int *first, const int *taps,
+                   int count, uint8_t *to);
 } ImageSums;
 extern const ImageSums mgpu_image_sums_base, mgpu_image_sums_avx2; /* rows NULL: not built for it */
 const ImageSums *mgpu_image_sums_choice(int number);               /* those that run here, the fastest first, then NULL */

@@ -30,9 +30,11 @@ static void read_one(Reading *r, const ImageStage *stages, int count, const mgpu
         !mgpu_image_stages(r, &image, stages, count, 0, (ImageMeaning){in->classes != 0, (int)in->ignore}, &image, why))
         mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, why);
     if (image.height != t->extent[0] || image.width != t->extent[1])
-        mgpu_fail(MGPU_BAD_INPUT, "%s has %d x %d pixels%s, input '%s' has %lld x %lld: the data set valid says how pictures come to size, as in "
-                  "images(\"dir\") |> resize(%lld) |> center_crop(%lld)", path, image.width, image.height, count ? " after the stages of the model" : "",
-                  t->name, (long long)t->extent[1], (long long)t->extent[0], (long long)t->extent[0], (long long)t->extent[0]);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s has %d x %d pixels%s, input '%s' has %lld x %lld: the data set valid says how pictures come to size, as in "
+                  "images(\"dir\") |> resize(%lld) |> center_crop(%lld)",
+                  path, image.width, image.height, count ? " after the stages of the model" : "", t->name,
+                  (long long)t->extent[1], (long long)t->extent[0], (long long)t->extent[0], (long long)t->extent[0]);
     int64_t row = (int64_t)image.width * image.channels;
     for (int y = 0; y < image.height; y++)
         memcpy(to + y * row, image.pixels + y * image.stride, (size_t)row);

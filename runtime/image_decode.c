@@ -35,8 +35,8 @@ static struct {
     void *(*open)(void);
     int (*close)(void *);
     int (*header)(void *, const unsigned char *, unsigned long, int *width, int *height, int *sampling, int *space);
-    int (*decompress)(void *, const unsigned char *, unsigned long, unsigned char *to, int width, int pitch, int height, int format,
-                      int flags);
+    int (*decompress)(void *, const unsigned char *, unsigned long, unsigned char *to, int width, int pitch, int height,
+                      int format, int flags);
     char *(*message)(void *);
     int (*code)(void *);
 } jpeg;
@@ -47,7 +47,8 @@ static struct {
     bool there;
     char why[MGPU_IMAGE_WHY];
     const char *(*version)(const void *);
-    void *(*open)(const char *version, void *error_context, void (*error)(void *, const char *), void (*warning)(void *, const char *));
+    void *(*open)(const char *version, void *error_context, void (*error)(void *, const char *),
+                  void (*warning)(void *, const char *));
     void *(*open_info)(void *);
     void (*close)(void **, void **, void **);
     void *(*error_context)(const void *);
@@ -73,10 +74,13 @@ static struct {
     void (*read_image)(void *, unsigned char **rows);
 } png;
 
-typedef struct Entry { void *pointer; const char *name; } Entry;
-static const Entry JPEG_ENTRIES[] = {
-    {&jpeg.open, "tjInitDecompress"}, {&jpeg.close, "tjDestroy"},         {&jpeg.header, "tjDecompressHeader3"},
-    {&jpeg.decompress, "tjDecompress2"}, {&jpeg.message, "tjGetErrorStr2"}, {&jpeg.code, "tjGetErrorCode"}};
+typedef struct Entry {
+    void *pointer;
+    const char *name;
+} Entry;
+static const Entry JPEG_ENTRIES[] = {{&jpeg.open, "tjInitDecompress"},      {&jpeg.close, "tjDestroy"},
+                                     {&jpeg.header, "tjDecompressHeader3"}, {&jpeg.decompress, "tjDecompress2"},
+                                     {&jpeg.message, "tjGetErrorStr2"},     {&jpeg.code, "tjGetErrorCode"}};
 static const Entry PNG_ENTRIES[] = {{&png.version, "png_get_libpng_ver"},
                                     {&png.open, "png_create_read_struct"},
                                     {&png.open_info, "png_create_info_struct"},
@@ -112,15 +116,16 @@ static bool open_library(const char *variable, const char *name, const char *pac
         name = other;
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        snprintf(why, MGPU_IMAGE_WHY, "the library %s cannot be opened; install it (Debian: apt-get install %s) or name its file in %s",
-                 name, package, variable);
+        snprintf(why, MGPU_IMAGE_WHY,
+                 "the library %s cannot be opened; install it (Debian: apt-get install %s) or name its file in %s", name, package,
+                 variable);
         return false;
     }
     for (int i = 0; i < count; i++) {
         void *address = dlsym(handle, entries[i].name);
         if (!address) {
-            snprintf(why, MGPU_IMAGE_WHY, "the library %s has no %s: it is too old (Debian: apt-get install %s)", name, entries[i].name,
-                     package);
+            snprintf(why, MGPU_IMAGE_WHY, "the library %s has no %s: it is too old (Debian: apt-get install %s)", name,
+                     entries[i].name, package);
             return false;
         }
         memcpy(entries[i].pointer, &address, sizeof address);
@@ -130,7 +135,8 @@ static bool open_library(const char *variable, const char *name, const char *pac
 
 static void open_jpeg(void)
 {
-    jpeg.there = open_library("MGPU_TURBOJPEG", "libturbojpeg.so.0", "libturbojpeg0", JPEG_ENTRIES, MGPU_COUNT(JPEG_ENTRIES), jpeg.why);
+    jpeg.there =
+        open_library("MGPU_TURBOJPEG", "libturbojpeg.so.0", "libturbojpeg0", JPEG_ENTRIES, MGPU_COUNT(JPEG_ENTRIES), jpeg.why);
 }
 
 static void open_png(void)
@@ -162,7 +168,11 @@ bool mgpu_image_library(ImageKind kind, char why[MGPU_IMAGE_WHY])
 }
 
 /* ---- pictures */
-typedef struct Picture { int64_t width, height; int channels; uint8_t *pixels; } Picture;
+typedef struct Picture {
+    int64_t width, height;
+    int channels;
+    uint8_t *pixels;
+} Picture;
 
 static bool say(char why[MGPU_IMAGE_WHY], const char *what, const char *message)
 {
@@ -211,8 +221,8 @@ static void cmyk_to_rgb(const uint8_t *from, uint8_t *to, int64_t count, int cha
 /* warnings of libjpeg after which every pixel is what was written */
 static bool harmless(const char *message)
 {
-    static const char *const HARMLESS[] = {"extraneous bytes before marker", "Adobe color transform", "JFIF revision", "SOS parameters",
-                                           "ICC profile"};
+    static const char *const HARMLESS[] = {"extraneous bytes before marker", "Adobe color transform", "JFIF revision",
+                                           "SOS parameters", "ICC profile"};
     for (int i = 0; i < MGPU_COUNT(HARMLESS); i++)
         if (strstr(message, HARMLESS[i]))
             return true;
@@ -220,8 +230,8 @@ static bool harmless(const char *message)
 }
 
 /* Stopped by its first warning, a picture is decoded again if that one is harmless; the library then tells the last. */
-static bool decompress(void *handle, const uint8_t *bytes, int64_t size, const Picture *p, int format, int pixel_bytes, uint8_t *to,
-                       char why[MGPU_IMAGE_WHY])
+static bool decompress(void *handle, const uint8_t *bytes, int64_t size, const Picture *p, int format, int pixel_bytes,
+                       uint8_t *to, char why[MGPU_IMAGE_WHY])
 {
     int width = (int)p->width, height = (int)p->height;
     for (int flags = TJ_LIMIT_SCANS | TJ_STOP_ON_WARNING;; flags = TJ_LIMIT_SCANS) {

@@ -14,15 +14,22 @@
 
 enum { DEEPEST = 64 }; /* folders in folders: a link may lead back up */
 
-typedef struct Names { char **name; int64_t count, room; } Names;
-typedef struct Files { char **path; uint32_t *class; int64_t count, room; } Files; /* in the reader's order */
+typedef struct Names {
+    char **name;
+    int64_t count, room;
+} Names;
+typedef struct Files {
+    char **path;
+    uint32_t *class;
+    int64_t count, room;
+} Files; /* in the reader's order */
 
 typedef struct Folder {
     Words classes, paths;
-    uint32_t *class;       /* by sample */
-    uint32_t *number;      /* by sample: itself, as a word of `paths` */
-    size_t prefix;         /* of a path: not the sample's own */
-    int image, label;      /* columns; -1: not wanted */
+    uint32_t *class;  /* by sample */
+    uint32_t *number; /* by sample: itself, as a word of `paths` */
+    size_t prefix;    /* of a path: not the sample's own */
+    int image, label; /* columns; -1: not wanted */
 } Folder;
 
 static void add_name(Names *n, const char *name)
@@ -91,7 +98,7 @@ static void add_file(Files *f, char *path, int64_t class)
         f->class = mgpu_resize(f->class, (size_t)f->room * sizeof *f->class);
     }
     f->path[f->count] = path;
-    f->class[f->count++] = (uint32_t)class;
+    f->class[f->count++] = (uint32_t) class;
 }
 
 /* all below `folder`: first its own pictures, then those of its folders */
@@ -99,7 +106,8 @@ static void collect(Files *files, const char *folder, int64_t class, int depth, 
 {
     Names folders = {0}, pictures = {0};
     if (depth > DEEPEST)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: folders lie in each other more than %d deep; does a link lead back up?", where, folder, DEEPEST);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: folders lie in each other more than %d deep; does a link lead back up?", where, folder,
+                  DEEPEST);
     if (!list(folder, &folders, &pictures))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, folder, strerror(errno));
     for (int64_t i = 0; i < pictures.count; i++)
@@ -137,14 +145,15 @@ static void open_classes(Folder *f, Files *files, const char *path, const Openin
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s%s", o->where, path, errno == ENOENT ? "there is no such folder" : strerror(errno),
                   errno == ENOENT && !o->folder ? "; say where the data lies with --data DIR" : "");
     if (!folders.count)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s holds no folders; images(\"%s\") takes a folder for each class, %s/CLASS/*.jpg or *.png", o->where,
-                  path, path, path);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s holds no folders; images(\"%s\") takes a folder for each class, %s/CLASS/*.jpg or *.png",
+                  o->where, path, path, path);
     for (int64_t c = 0; c < folders.count; c++) {
         int64_t before = files->count;
         char *inner = mgpu_format("%s/%s", path, folders.name[c]);
         collect(files, inner, c, 0, o->where);
         if (files->count == before)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: a class without pictures: no file below it ends in .jpg, .jpeg or .png", o->where, inner);
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: a class without pictures: no file below it ends in .jpg, .jpeg or .png", o->where,
+                      inner);
         free(inner);
     }
     free_names(&pictures);
@@ -210,8 +219,11 @@ Stream *mgpu_open_images(const Opening *o)
     for (int c = 0; c < o->column_count; c++) {
         bool image = strcmp(o->columns[c].name, "image") == 0;
         *(image ? &f->image : &f->label) = c;
-        s->columns[c] = (StreamColumn){.name = o->columns[c].name, .uniform = true, .dtype = MGPU_U32,
-                                       .words = image ? &f->paths : &f->classes, .input = mgpu_column_input(o, &o->columns[c])};
+        s->columns[c] = (StreamColumn){.name = o->columns[c].name,
+                                       .uniform = true,
+                                       .dtype = MGPU_U32,
+                                       .words = image ? &f->paths : &f->classes,
+                                       .input = mgpu_column_input(o, &o->columns[c])};
     }
     s->samples = files.count;
     s->read = read_folder;

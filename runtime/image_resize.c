@@ -54,7 +54,8 @@ static int64_t room_for(const Image *to)
 static void pick_nearest(const Image *from, int width, int height, ImageWindow window, uint8_t *to)
 {
     for (int y = 0; y < window.height; y++) {
-        const uint8_t *row = from->pixels + (2 * (int64_t)(window.y + y) + 1) * from->height / (2 * (int64_t)height) * from->stride;
+        const uint8_t *row =
+            from->pixels + (2 * (int64_t)(window.y + y) + 1) * from->height / (2 * (int64_t)height) * from->stride;
         for (int x = 0; x < window.width; x++, to += from->channels)
             memcpy(to, row + (2 * (int64_t)(window.x + x) + 1) * from->width / (2 * (int64_t)width) * from->channels,
                    (size_t)from->channels);
@@ -92,14 +93,15 @@ void mgpu_image_resize(Reading *reading, const Image *from, int width, int heigh
         first = w.first[0];
         rows = w.first[window.height - 1] + w.taps[window.height - 1] - first;
     }
-    Image wide = {window.width, rows, from->channels, from->stride, from->pixels + first * from->stride + (int64_t)window.x * from->channels};
+    Image wide = {window.width, rows, from->channels, from->stride,
+                  from->pixels + first * from->stride + (int64_t)window.x * from->channels};
     if (width != from->width)
         wide = along_x(reading, from, width, window.x, window.width, first, rows);
     for (int y = 0; y < window.height; y++) {
         uint8_t *row = pixels + y * to->stride;
         if (height != from->height)
-            sums->rows(wide.pixels + (w.first[y] - first) * wide.stride, wide.stride, w.weight + (int64_t)y * w.room, w.taps[y], to->stride,
-                       row);
+            sums->rows(wide.pixels + (w.first[y] - first) * wide.stride, wide.stride, w.weight + (int64_t)y * w.room, w.taps[y],
+                       to->stride, row);
         else
             memcpy(row, wide.pixels + y * wide.stride, (size_t)to->stride);
     }

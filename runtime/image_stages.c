@@ -68,7 +68,8 @@ static bool add_border(Reading *reading, View *v, int width, int height, ImageMe
     to.stride = (int64_t)to.width * to.channels;
     int fill = meaning.labels ? meaning.fill : 0;
     if (fill < 0) {
-        snprintf(why, MGPU_IMAGE_WHY, "%d x %d is smaller than the crop of %d x %d, and its class has no 'ignore' to fill the border with",
+        snprintf(why, MGPU_IMAGE_WHY,
+                 "%d x %d is smaller than the crop of %d x %d, and its class has no 'ignore' to fill the border with",
                  inner.width, inner.height, width, height);
         return false;
     }
@@ -119,7 +120,8 @@ static void random_window(const Reading *reading, const ImageStage *s, int64_t s
     w->x = (width - w->width) / 2;
 }
 
-static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, ImageMeaning meaning, View *v, char why[MGPU_IMAGE_WHY])
+static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, ImageMeaning meaning, View *v,
+                     char why[MGPU_IMAGE_WHY])
 {
     int width = v->window.width, height = v->window.height;
     ImageWindow w;
@@ -131,8 +133,8 @@ static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, Imag
             target_height = width <= height ? n * height / width : n;
         }
         if (target_width > 1 << 20 || target_height > 1 << 20) {
-            snprintf(why, MGPU_IMAGE_WHY, "resized, its %d x %d pixels would be %lld x %lld", width, height, (long long)target_width,
-                     (long long)target_height);
+            snprintf(why, MGPU_IMAGE_WHY, "resized, its %d x %d pixels would be %lld x %lld", width, height,
+                     (long long)target_width, (long long)target_height);
             return false;
         }
         resize(reading, v, (int)target_width, (int)target_height, meaning);
@@ -145,8 +147,8 @@ static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, Imag
         return true;
     case STAGE_RANDOM_CROP: {
         if (width < s->width || height < s->height) {
-            snprintf(why, MGPU_IMAGE_WHY, "%d x %d is smaller than the crop of %d x %d: put resize(%d) before it", width, height, s->width,
-                     s->height, s->width > s->height ? s->width : s->height);
+            snprintf(why, MGPU_IMAGE_WHY, "%d x %d is smaller than the crop of %d x %d: put resize(%d) before it", width, height,
+                     s->width, s->height, s->width > s->height ? s->width : s->height);
             return false;
         }
         uint64_t key = mgpu_draw_key(reading, s->name);
@@ -164,8 +166,8 @@ static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, Imag
     return false;
 }
 
-bool mgpu_image_stages(Reading *reading, const Image *from, const ImageStage *stages, int count, int64_t sample, ImageMeaning meaning,
-                       Image *to, char why[MGPU_IMAGE_WHY])
+bool mgpu_image_stages(Reading *reading, const Image *from, const ImageStage *stages, int count, int64_t sample,
+                       ImageMeaning meaning, Image *to, char why[MGPU_IMAGE_WHY])
 {
     View v = whole(*from);
     for (int i = 0; i < count; i++)

@@ -16,13 +16,16 @@
 #include <unistd.h>
 
 /* ---- a file's picture */
-typedef struct Kept { int width, height, channels; uint8_t pixels[]; } Kept; /* in the cache */
+typedef struct Kept {
+    int width, height, channels;
+    uint8_t pixels[];
+} Kept; /* in the cache */
 
 typedef struct Decoding {
-    char *folder;               /* NULL: paths are as they stand */
-    bool *decoded;              /* by column */
-    int64_t *sample;            /* of the stream before, by number; NULL: all */
-    _Atomic(Kept *) *cache;     /* by column, then by sample of the stream before; NULL: none */
+    char *folder;           /* NULL: paths are as they stand */
+    bool *decoded;          /* by column */
+    int64_t *sample;        /* of the stream before, by number; NULL: all */
+    _Atomic(Kept *) *cache; /* by column, then by sample of the stream before; NULL: none */
 } Decoding;
 
 /* a file as it is now, in the Reading's memory; false: why */
@@ -110,7 +113,8 @@ static void keep(_Atomic(Kept *) *place, const Image *image)
 }
 
 /* sample: of the stream before. The item, a path, becomes a picture; false: why, and path, which the caller frees */
-static bool decode_item(const Stream *s, int column, int64_t sample, Reading *r, Item *item, char **path, char why[MGPU_IMAGE_WHY])
+static bool decode_item(const Stream *s, int column, int64_t sample, Reading *r, Item *item, char **path,
+                        char why[MGPU_IMAGE_WHY])
 {
     const Decoding *d = s->state;
     _Atomic(Kept *) *place = d->cache ? &d->cache[column * s->from->samples + sample] : NULL;
@@ -181,11 +185,11 @@ static void close_decoded(Stream *s)
 /* ---- on_bad = "skip" */
 typedef struct Search {
     const Stream *stream;
-    bool *bad;                  /* by sample of the stream before */
+    bool *bad; /* by sample of the stream before */
     _Atomic int64_t next;
     pthread_mutex_t lock;
-    int64_t count, first;       /* of the bad ones, and which is the first of them */
-    char text[1000];            /* file and reason of the first */
+    int64_t count, first; /* of the bad ones, and which is the first of them */
+    char text[1000];      /* file and reason of the first */
 } Search;
 
 static void found_bad(Search *f, int64_t sample, int column, const char *path, const char *why)
@@ -248,7 +252,8 @@ static void skip_bad(Stream *s)
         mgpu_fail(MGPU_BAD_INPUT, "%snone of %lld pictures can be read: %s", s->where, (long long)s->samples, f.text);
     if (f.count) {
         fprintf(stderr, "%s: warning: %s%lld of %lld samples are left out, their pictures cannot be read: %s%s\n",
-                program_invocation_short_name, s->where, (long long)f.count, (long long)s->samples, f.text, f.count > 1 ? "; ..." : "");
+                program_invocation_short_name, s->where, (long long)f.count, (long long)s->samples, f.text,
+                f.count > 1 ? "; ..." : "");
         d->sample = mgpu_allocate((size_t)(s->samples - f.count), sizeof *d->sample);
         int64_t kept = 0;
         for (int64_t i = 0; i < s->samples; i++)
@@ -275,10 +280,14 @@ Stream *mgpu_decode_paths(const Opening *o, const char *folder, const char *cons
         StreamColumn *column = &s->columns[c];
         int channels = mgpu_image_channels(column->input);
         if (column->input && (column->input->tensor.rank < 2 || column->input->tensor.rank > 3 || channels == 2 || channels > 4))
-            mgpu_fail(MGPU_BAD_INPUT, "%sinput '%s' cannot be a picture: f32 or u8 [height, width, 1, 3 or 4], or class [height, width]",
+            mgpu_fail(MGPU_BAD_INPUT,
+                      "%sinput '%s' cannot be a picture: f32 or u8 [height, width, 1, 3 or 4], or class [height, width]",
                       o->where, column->name);
         d->decoded[c] = true;
-        *column = (StreamColumn){.name = column->name, .image = true, .dtype = MGPU_U8, .input = column->input,
+        *column = (StreamColumn){.name = column->name,
+                                 .image = true,
+                                 .dtype = MGPU_U8,
+                                 .input = column->input,
                                  .rank = column->input ? column->input->tensor.rank : 3,
                                  .extent = {0, 0, channels == MGPU_IMAGE_LABELS ? 1 : channels}};
     }
@@ -307,7 +316,10 @@ Stream *mgpu_open_decode(const Opening *o)
 }
 
 /* ---- stages */
-typedef struct Stages { ImageStage *stage; int count; } Stages;
+typedef struct Stages {
+    ImageStage *stage;
+    int count;
+} Stages;
 
 static void read_staged(const Stream *s, int64_t sample, Reading *r, Item *items)
 {
@@ -370,7 +382,8 @@ Stream *mgpu_open_image_stage(const Opening *o)
     for (int c = 0; c < s->column_count; c++)
         images = images || s->columns[c].image;
     if (!images)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s needs pictures, [height, width, channels] of u8; %s gives none", o->where, o->call->name, s->what);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s needs pictures, [height, width, channels] of u8; %s gives none", o->where, o->call->name,
+                  s->what);
     if (s->read != read_staged) {
         s = mgpu_new_stream(o, o->from->column_count);
         s->state = mgpu_allocate(1, sizeof(Stages));

@@ -54,8 +54,8 @@ static inline void sum_vectors(const uint8_t *from, size_t channels, const int32
     }
 }
 
-static void sum_pixels(const uint8_t *from, int channels, const int32_t *weight, int weights, const int *first, const int *taps, int count,
-                       uint8_t *restrict to)
+static void sum_pixels(const uint8_t *from, int channels, const int32_t *weight, int weights, const int *first, const int *taps,
+                       int count, uint8_t *restrict to)
 {
     if (channels == 3) {
         sum_vectors(from, 3, weight, weights, first, taps, count, to);

@@ -19,7 +19,10 @@ static void say(bool good, const char *name, const char *why)
     fflush(stdout);
 }
 
-typedef struct Bytes { uint8_t *data; int64_t size; } Bytes;
+typedef struct Bytes {
+    uint8_t *data;
+    int64_t size;
+} Bytes;
 
 /* with nothing behind it that could be read unnoticed */
 static Bytes read_file(const char *path)
@@ -74,7 +77,8 @@ static int largest_difference(const Image *image, const char *hex)
     return most;
 }
 
-static void compare(Reading *reading, const char *file, int channels, const char *stage_text, int width, int height, const char *hex)
+static void compare(Reading *reading, const char *file, int channels, const char *stage_text, int width, int height,
+                    const char *hex)
 {
     char why[MGPU_IMAGE_WHY] = "", text[200], *name = mgpu_format("%s as %d, %s", file, channels, stage_text);
     ImageStage stages[8];
@@ -89,7 +93,8 @@ static void compare(Reading *reading, const char *file, int channels, const char
         image.width = box.width;
         image.height = box.height;
     }
-    good = good && mgpu_image_stages(reading, &image, stages, count, 0, (ImageMeaning){channels == MGPU_IMAGE_LABELS, -1}, &image, why);
+    good = good &&
+           mgpu_image_stages(reading, &image, stages, count, 0, (ImageMeaning){channels == MGPU_IMAGE_LABELS, -1}, &image, why);
     if (good && (image.width != width || image.height != height ||
                  strlen(hex) != 2 * (size_t)width * (size_t)height * (size_t)image.channels)) {
         snprintf(why, sizeof why, "its size is %d x %d x %d", image.width, image.height, image.channels);
@@ -207,8 +212,8 @@ static void random_crops(Reading *reading)
     }
     say(same && differs, "random_crop: a function of seed, epoch and sample, the same for a mask", "it is not");
     from = ramp(pixels, 29, 40);
-    say(!mgpu_image_stages(reading, &from, &crop, 1, 0, (ImageMeaning){false, 0}, &to, why) && strstr(why, "29 x 40 is smaller") &&
-            strstr(why, "resize(30)"),
+    say(!mgpu_image_stages(reading, &from, &crop, 1, 0, (ImageMeaning){false, 0}, &to, why) &&
+            strstr(why, "29 x 40 is smaller") && strstr(why, "resize(30)"),
         "random_crop: too small a picture", why);
     mgpu_reading_reset(reading);
 }
@@ -217,15 +222,18 @@ static void random_resized(Reading *reading)
 {
     static uint8_t pixels[200 * 200 * 3];
     Image from = ramp(pixels, 200, 120), to;
-    ImageStage stage = {.kind = STAGE_RANDOM_RESIZED_CROP, .name = "0", .width = 16, .height = 16, .scale = {0.1, 0.5}, .ratio = {0.75, 4.0 / 3}};
+    ImageStage stage = {
+        .kind = STAGE_RANDOM_RESIZED_CROP, .name = "0", .width = 16, .height = 16, .scale = {0.1, 0.5}, .ratio = {0.75, 4.0 / 3}};
     char why[MGPU_IMAGE_WHY] = "";
     double area = 0, square = 0, logs = 0;
     bool good = true;
     enum { SAMPLES = 3000 };
     for (int64_t sample = 0; sample < SAMPLES; sample++) {
-        good = good && mgpu_image_stages(reading, &from, &stage, 1, sample, (ImageMeaning){false, 0}, &to, why) && to.width == 16 && to.height == 16;
+        good = good && mgpu_image_stages(reading, &from, &stage, 1, sample, (ImageMeaning){false, 0}, &to, why) &&
+               to.width == 16 && to.height == 16;
         /* the window is seen from the ramps: their slopes away from the edges are its size / 16 */
-        double w = 16.0 * (to.pixels[12 * 3] - to.pixels[3 * 3]) / 9, h = 16.0 * (to.pixels[12 * to.stride + 1] - to.pixels[3 * to.stride + 1]) / 9;
+        double w = 16.0 * (to.pixels[12 * 3] - to.pixels[3 * 3]) / 9,
+               h = 16.0 * (to.pixels[12 * to.stride + 1] - to.pixels[3 * to.stride + 1]) / 9;
         double part = w * h / (200 * 120);
         area += part, square += part * part, logs += log(w / h);
         mgpu_reading_reset(reading);
@@ -240,7 +248,8 @@ static void random_resized(Reading *reading)
     good = mgpu_image_stages(reading, &from, &stage, 1, 5, (ImageMeaning){false, 0}, &to, why);
     int low = to.pixels[0], high = to.pixels[15 * 3];
     snprintf(why, sizeof why, "from %d to %d", low, high);
-    say(good && low >= 93 && low <= 94 && high >= 105 && high <= 106, "random_resized_crop: a window in the middle where none fits", why);
+    say(good && low >= 93 && low <= 94 && high >= 105 && high <= 106,
+        "random_resized_crop: a window in the middle where none fits", why);
     mgpu_reading_reset(reading);
 }
 
@@ -312,7 +321,8 @@ static void damaged(Reading *reading)
 static void photos(Reading *reading)
 {
     const char *data = getenv("MGPU_DATA");
-    char *path = mgpu_format("%s/flower-photos/MANIFEST.csv", data ? data : "../shared/data"), line[1000], why[MGPU_IMAGE_WHY] = "";
+    char *path = mgpu_format("%s/flower-photos/MANIFEST.csv", data ? data : "../shared/data"), line[1000],
+         why[MGPU_IMAGE_WHY] = "";
     FILE *f = fopen(path, "r");
     int count = 0, wrong = 0;
     if (!f || !fgets(line, sizeof line, f)) {
@@ -326,7 +336,8 @@ static void photos(Reading *reading)
         char *last = line + strlen(line);
         for (int commas = 0; last > line && commas < 3;)
             commas += *--last == ',';
-        if (sscanf(line, "%299[^,],%*d,%d,%d", file, &width, &height) != 3 || sscanf(last, ",%lf,%lf,%lf", &mean[0], &mean[1], &mean[2]) != 3)
+        if (sscanf(line, "%299[^,],%*d,%d,%d", file, &width, &height) != 3 ||
+            sscanf(last, ",%lf,%lf,%lf", &mean[0], &mean[1], &mean[2]) != 3)
             mgpu_fail(3, "%s: a line makes no sense: %.80s", path, line);
         char *picture = mgpu_format("%.*s/%s", (int)(strrchr(path, '/') - path), path, file);
         Bytes b = read_file(picture);
