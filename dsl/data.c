@@ -93,8 +93,14 @@ Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Arguments
 }
 
 /* ---- columns and inputs */
-typedef struct Need { const char *name; int input; } Need; /* a column that the reader has to give */
-typedef struct Needs { Need *list; int count; } Needs;
+typedef struct Need {
+    const char *name;
+    int input;
+} Need; /* a column that the reader has to give */
+typedef struct Needs {
+    Need *list;
+    int count;
+} Needs;
 
 static int find_need(const Needs *n, const char *name)
 {
@@ -150,7 +156,9 @@ static Needs needs_of_pairs(const Elaborator *e, const Samples *s, const DataCal
             other = name;
     }
     if (!label || !other)
-        error_at(call->at, "pairs needs a column 'label', by which it knows what is the same, and one other: idx(image = ..., label = ...)");
+        error_at(
+            call->at,
+            "pairs needs a column 'label', by which it knows what is the same, and one other: idx(image = ..., label = ...)");
     Needs n = {0};
     Need list[] = {{other, input}, {"label", -1}};
     for (int k = 0; k < COUNT(list); k++)
@@ -209,7 +217,8 @@ static void add_needed(const char *name, const Samples *s, DataSet *set, const N
             continue;
         DataColumn column = {.name = need->name, .input = need->input, .at = at};
         if (s->reader->kind == COLUMNS_PATHS)
-            error_at(at, "'%s' has no column for the input '%s': give %s(%s = ...)", name, need->name, s->reader->name, need->name);
+            error_at(at, "'%s' has no column for the input '%s': give %s(%s = ...)", name, need->name, s->reader->name,
+                     need->name);
         if (s->reader->kind == COLUMNS_FIXED && !has_column(s->reader->columns, need->name))
             error_at(at, "'%s' has no column for the input '%s': %s gives %s", name, need->name, s->reader->name,
                      with_commas(s->reader->columns));
@@ -247,14 +256,14 @@ static void check_windows(const Elaborator *e, const Samples *s)
     for (int k = 0; k < e->model->input_count; k++) {
         const Input *in = &e->model->inputs[k];
         if (in->shape.rank != 1)
-            error_at(s->set.calls[0].at, "%s gives windows of a sequence: the input '%s' must have one axis, its shape is %s", s->reader->name,
-                     in->name, shape_text(&in->shape));
+            error_at(s->set.calls[0].at, "%s gives windows of a sequence: the input '%s' must have one axis, its shape is %s",
+                     s->reader->name, in->name, shape_text(&in->shape));
         if (dtype_is_float(in->dtype))
-            error_at(s->set.calls[0].at, "%s gives whole numbers: the input '%s' should be class(n)[%s], not %s", s->reader->name, in->name,
-                     "t", dtype_name(in->dtype));
+            error_at(s->set.calls[0].at, "%s gives whole numbers: the input '%s' should be class(n)[%s], not %s", s->reader->name,
+                     in->name, "t", dtype_name(in->dtype));
         if (first && !shape_equal(&first->shape, &in->shape))
-            error_at(s->set.calls[0].at, "%s gives windows of one length: the inputs '%s' and '%s' have %s and %s", s->reader->name, first->name,
-                     in->name, shape_text(&first->shape), shape_text(&in->shape));
+            error_at(s->set.calls[0].at, "%s gives windows of one length: the inputs '%s' and '%s' have %s and %s",
+                     s->reader->name, first->name, in->name, shape_text(&first->shape), shape_text(&in->shape));
         first = in;
     }
 }

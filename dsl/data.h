@@ -56,7 +56,7 @@ struct Samples {
 
 const DataRow *find_row(const char *name);
 /* -> the options of a call; arguments that name columns go to `columns` */
-DataCall check_call(Elaborator *, const DataRow *, const Place *, Arguments, const Value *piped, DataSet *columns, const char ***decoded,
-                    int *decoded_count);
+DataCall check_call(Elaborator *, const DataRow *, const Place *, Arguments, const Value *piped, DataSet *columns,
+                    const char ***decoded, int *decoded_count);
 int find_input(const Elaborator *, const char *name); /* -1: none */
 #endif

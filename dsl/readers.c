@@ -71,7 +71,10 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static DataItem number_item(double v) { return (DataItem){NULL, v}; }
+static DataItem number_item(double v)
+{
+    return (DataItem){NULL, v};
+}
 
 static void add_text(DataOption *o, const Place *at, const Value *v, const char *what)
 {
@@ -97,7 +100,9 @@ static void add_number(DataOption *o, ArgumentKind kind, const Place *at, const 
                 (kind != ARGUMENT_COUNT || (n >= 1 && n == floor(n) && n < 0x1p31));
     if (!good)
         error_at(at, "%s must be %s, not %s", what,
-                 kind == ARGUMENT_SHARE ? "a number from 0 to 1" : kind == ARGUMENT_COUNT ? "a whole number above 0" : "a number",
+                 kind == ARGUMENT_SHARE   ? "a number from 0 to 1"
+                 : kind == ARGUMENT_COUNT ? "a whole number above 0"
+                                          : "a number",
                  value_describe(v));
     APPEND(o->items, o->count, number_item(n));
 }
@@ -139,7 +144,9 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
         break;
     case ARGUMENT_COUNT:
     case ARGUMENT_SHARE:
-    case ARGUMENT_NUMBER: add_number(&o, p->kind, at, v, what); break;
+    case ARGUMENT_NUMBER:
+        add_number(&o, p->kind, at, v, what);
+        break;
     case ARGUMENT_SIZE:
         for (int k = 0; k < (v->kind == VALUE_LIST ? v->count : 1); k++) {
             const Value *n = v->kind == VALUE_LIST ? v->items[k] : v;
@@ -169,7 +176,9 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
         DataItem item = {v->text, 0};
         APPEND(o.items, o.count, item);
         break;
-    case ARGUMENT_SHUFFLE: add_shuffle(&o, at, v, what); break;
+    case ARGUMENT_SHUFFLE:
+        add_shuffle(&o, at, v, what);
+        break;
     }
     if (p->later && (!p->later[0] || (v->kind == VALUE_STRING && has_word(p->later, v->text))))
         not_yet(e, at, p->later[0] ? format("%s = \"%s\"", p->name, v->text) : format("the option '%s'", p->name));
@@ -228,7 +237,10 @@ static _Noreturn void unknown_argument(const DataRow *row, const Argument *one)
         APPEND(names, count, row->parameters[p].name);
     }
     const char *hint = did_you_mean(one->name, names, count);
-    error_at(one->at, "'%s' is no argument of %s%s", one->name, row->name, hint[0] ? hint : count ? format("; it has: %s", text_of(&all)) : "");
+    error_at(one->at, "'%s' is no argument of %s%s", one->name, row->name,
+             hint[0] ? hint
+             : count ? format("; it has: %s", text_of(&all))
+                     : "");
 }
 
 static void add_column(DataSet *set, DataColumn c)
@@ -239,8 +251,8 @@ static void add_column(DataSet *set, DataColumn c)
     APPEND(set->columns, set->column_count, c);
 }
 
-DataCall check_call(Elaborator *e, const DataRow *row, const Place *at, Arguments a, const Value *piped, DataSet *set, const char ***decoded,
-                    int *decoded_count)
+DataCall check_call(Elaborator *e, const DataRow *row, const Place *at, Arguments a, const Value *piped, DataSet *set,
+                    const char ***decoded, int *decoded_count)
 {
     DataCall call = {.name = row->name, .at = at};
     const Value *given[MOST_PARAMETERS] = {0};
@@ -257,7 +269,8 @@ DataCall check_call(Elaborator *e, const DataRow *row, const Place *at, Argument
         const Argument *one = &a.list[k];
         int p = one->name ? find_parameter(row, one->name) : next++;
         if (!one->name && p >= row->positions)
-            error_at(one->at, "%s%s: %s", row->name, row->positions || !names_columns ? " takes fewer arguments by position" : " names its columns", row->usage);
+            error_at(one->at, "%s%s: %s", row->name,
+                     row->positions || !names_columns ? " takes fewer arguments by position" : " names its columns", row->usage);
         if (one->name && names_columns && (p < 0 || find_input(e, one->name) >= 0)) {
             add_column(set, row->kind == COLUMNS_PATHS ? path_column(row, one) : table_column(one, decoded, decoded_count));
             continue;

@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef struct Arrays { Array *array; char **path; } Arrays; /* by column */
+typedef struct Arrays {
+    Array *array;
+    char **path;
+} Arrays; /* by column */
 
 void mgpu_free_array(Array *a)
 {
@@ -60,13 +63,18 @@ Stream *mgpu_array_stream(const Opening *o, int columns)
     return s;
 }
 
-void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *in, const Array *a, const char *path, const char *where)
+void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *in, const Array *a, const char *path,
+                    const char *where)
 {
     Arrays *arrays = s->state;
     arrays->array[column] = *a;
     arrays->path[column] = mgpu_format("%s", path);
     StreamColumn *c = &s->columns[column];
-    *c = (StreamColumn){.name = name, .uniform = true, .image = a->rank == 3 && a->dtype == MGPU_U8, .dtype = a->dtype, .rank = a->rank,
+    *c = (StreamColumn){.name = name,
+                        .uniform = true,
+                        .image = a->rank == 3 && a->dtype == MGPU_U8,
+                        .dtype = a->dtype,
+                        .rank = a->rank,
                         .input = in};
     memcpy(c->extent, a->extent, sizeof a->extent);
     for (int k = 0; k < s->column_count; k++)

@@ -13,12 +13,16 @@
 static const int64_t MOMENT = 1 << 26; /* elements that are checked when a set is opened */
 
 struct Bound {
-    int column;          /* of the stream; -1: not read */
-    bool plain;          /* every element of the column is a value of the input */
-    int64_t *class_of;   /* of words; NULL: numbers */
+    int column;        /* of the stream; -1: not read */
+    bool plain;        /* every element of the column is a value of the input */
+    int64_t *class_of; /* of words; NULL: numbers */
 };
 
-typedef struct Place { const Dataset *set; int input; int64_t sample; } Place; /* what is being read */
+typedef struct Place {
+    const Dataset *set;
+    int input;
+    int64_t sample;
+} Place; /* what is being read */
 
 static _Noreturn void misfit(const Place *p, const char *what)
 {
@@ -56,7 +60,8 @@ static _Noreturn void bad_label(const Place *p, double v)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     char text[300];
-    snprintf(text, sizeof text, "has the label %.9g; input '%s' has the classes 0 to %lld", v, in->tensor.name, (long long)in->classes - 1);
+    snprintf(text, sizeof text, "has the label %.9g; input '%s' has the classes 0 to %lld", v, in->tensor.name,
+             (long long)in->classes - 1);
     misfit(p, text);
 }
 
@@ -66,11 +71,13 @@ static _Noreturn void bad_word(const Place *p, const char *word)
     const mgpu_input *in = &d->program->inputs[p->input];
     char text[500];
     if (word)
-        snprintf(text, sizeof text, "is '%.100s', which is no category that training knew; class(%lld, other = 0) for input '%s' has a class "
-                 "for such", word, (long long)in->classes + 1, in->tensor.name);
+        snprintf(text, sizeof text,
+                 "is '%.100s', which is no category that training knew; class(%lld, other = 0) for input '%s' has a class "
+                 "for such",
+                 word, (long long)in->classes + 1, in->tensor.name);
     else
-        snprintf(text, sizeof text, "is missing; class(%lld, other = 0) for input '%s' has a class for such", (long long)in->classes + 1,
-                 in->tensor.name);
+        snprintf(text, sizeof text, "is missing; class(%lld, other = 0) for input '%s' has a class for such",
+                 (long long)in->classes + 1, in->tensor.name);
     misfit(p, text);
 }
 
@@ -101,12 +108,13 @@ static void put_values(const Place *p, const Item *item, const void *data, int64
     char text[400];
     int64_t bad;
     if (mgpu_dtype_is_float(item->dtype) && !mgpu_dtype_is_float(t->dtype) && t->dtype != MGPU_BOOL) {
-        snprintf(text, sizeof text, "has elements of %s, input '%s' is %s", mgpu_dtype_name(item->dtype), t->name, mgpu_dtype_name(t->dtype));
+        snprintf(text, sizeof text, "has elements of %s, input '%s' is %s", mgpu_dtype_name(item->dtype), t->name,
+                 mgpu_dtype_name(t->dtype));
         misfit(p, text);
     }
     if (!mgpu_values_fit(data, item->dtype, count, t->dtype, &bad)) {
-        snprintf(text, sizeof text, "holds %.9g, which is no value of input '%s' (%s)", mgpu_to_double(data, item->dtype, bad), t->name,
-                 mgpu_dtype_name(t->dtype));
+        snprintf(text, sizeof text, "holds %.9g, which is no value of input '%s' (%s)", mgpu_to_double(data, item->dtype, bad),
+                 t->name, mgpu_dtype_name(t->dtype));
         misfit(p, text);
     }
     mgpu_convert(to, t->dtype, data, item->dtype, count);
@@ -177,8 +185,8 @@ static void bind_words(Dataset *d, int input, Categories *categories)
     char text[600], *place;
     mgpu_describe(d->stream, 0, b->column, text, sizeof text);
     if (!in->classes)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s holds words; input '%s' is %s: class(%lld) takes words", d->stream->where, text, in->tensor.name,
-                  mgpu_dtype_name(in->tensor.dtype), (long long)c->words->count);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s holds words; input '%s' is %s: class(%lld) takes words", d->stream->where, text,
+                  in->tensor.name, mgpu_dtype_name(in->tensor.dtype), (long long)c->words->count);
     place = mgpu_format("%s%s", d->stream->where, text);
     int64_t *used = in->other >= 0 ? count_words(d->stream, b->column) : NULL;
     b->class_of = mgpu_classes_of_words(categories, in, c->words, used, place);
@@ -198,7 +206,8 @@ static void bind_input(Dataset *d, int input, Categories *categories)
     struct Bound *b = &d->bound[input];
     b->column = mgpu_find_column(d->stream, in->tensor.name);
     if (b->column < 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: the data set '%s' has no column for the input '%s'", d->program->model_file, d->name, in->tensor.name);
+        mgpu_fail(MGPU_BAD_INPUT, "%s: the data set '%s' has no column for the input '%s'", d->program->model_file, d->name,
+                  in->tensor.name);
     const StreamColumn *c = &d->stream->columns[b->column];
     Place first = {d, input, 0};
     if (c->uniform && !shapes_agree(in, c->rank, c->extent))
@@ -247,7 +256,7 @@ typedef struct Job {
 struct Workers {
     pthread_mutex_t lock;
     pthread_cond_t more, done;
-    Job *jobs;             /* of which samples are left */
+    Job *jobs; /* of which samples are left */
     pthread_t *threads;
     int count;
     bool stop;
@@ -292,7 +301,10 @@ static void work_on(struct Workers *w, Job *j, Item *items, Reading *r)
     }
 }
 
-typedef struct Worker { struct Workers *workers; const Stream *stream; } Worker;
+typedef struct Worker {
+    struct Workers *workers;
+    const Stream *stream;
+} Worker;
 
 static void *run_worker(void *argument)
 {

@@ -11,8 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Table { char *input; bool numbers; Words words; } Table;
-struct Categories { bool fixed; Table *tables; int count; };
+typedef struct Table {
+    char *input;
+    bool numbers;
+    Words words;
+} Table;
+struct Categories {
+    bool fixed;
+    Table *tables;
+    int count;
+};
 
 Categories *mgpu_new_categories(bool fixed)
 {
@@ -122,7 +130,10 @@ static bool admitted(const mgpu_input *in, int64_t value)
     return (value >= 0 && value < in->classes) || (in->ignore >= 0 && value == in->ignore);
 }
 
-typedef struct Candidate { const char *text; int64_t used, number; } Candidate;
+typedef struct Candidate {
+    const char *text;
+    int64_t used, number;
+} Candidate;
 
 static int by_text(const void *a, const void *b)
 {
@@ -161,9 +172,10 @@ static _Noreturn void too_many(const mgpu_input *in, const Candidate *list, int6
     for (int64_t k = 0; k < count; k++)
         words[k] = list[k].text;
     list_words(words, count, text, sizeof text);
-    mgpu_fail(MGPU_BAD_INPUT, "%s: %lld categories (%s), input '%s' has %lld classes; write class(%lld), or class(%lld, other = 0), where "
-              "the most frequent ones have classes of their own", place, (long long)count, text, in->tensor.name, (long long)in->classes,
-              (long long)count, (long long)in->classes);
+    mgpu_fail(MGPU_BAD_INPUT,
+              "%s: %lld categories (%s), input '%s' has %lld classes; write class(%lld), or class(%lld, other = 0), where "
+              "the most frequent ones have classes of their own",
+              place, (long long)count, text, in->tensor.name, (long long)in->classes, (long long)count, (long long)in->classes);
 }
 
 static const Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
@@ -185,16 +197,16 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
         if (count > room && in->other < 0)
             too_many(in, list, count, place);
         if (count > room) {
-            fprintf(stderr, "%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld\n", place,
-                    (long long)count, (long long)room, in->tensor.name, (long long)in->other);
+            fprintf(stderr, "%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld\n",
+                    place, (long long)count, (long long)room, in->tensor.name, (long long)in->other);
             qsort(list, (size_t)count, sizeof *list, by_use);
             count = room;
             qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
         }
         t->words.text = mgpu_allocate((size_t)count + 1, sizeof *t->words.text);
-        for (int64_t k = 0, class = 0; k < count; k++, class++) {
+        for (int64_t k = 0, class = 0; k < count; k++, class ++) {
             if (class == in->other)
-                class++;
+                class ++;
             t->words.text[class] = mgpu_format("%s", list[k].text);
             t->words.count = class + 1;
         }
@@ -204,7 +216,10 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
 }
 
 /* ---- using one */
-typedef struct Entry { const char *text; int64_t class; } Entry;
+typedef struct Entry {
+    const char *text;
+    int64_t class;
+} Entry;
 
 static int by_entry(const void *a, const void *b)
 {
@@ -223,8 +238,10 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
     if (!t && (!c || c->fixed) && number)
         t = &NUMBERS; /* no table is needed */
     if (!t && (!c || c->fixed))
-        mgpu_fail(MGPU_BAD_INPUT, "%s: words, whose classes training decides and saves with its weights; these weights have none for the "
-                  "input '%s': train anew, or give numbers", place, in->tensor.name);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s: words, whose classes training decides and saves with its weights; these weights have none for the "
+                  "input '%s': train anew, or give numbers",
+                  place, in->tensor.name);
     if (!t)
         t = make_table(c, in, words, used, place);
     Entry *entries = mgpu_allocate((size_t)t->words.count, sizeof *entries);

@@ -13,11 +13,16 @@
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, IMAGE = 3 * PLANE };
 
-typedef struct CifarFile { char *path; FileBytes bytes; int64_t first, records; } CifarFile;
+typedef struct CifarFile {
+    char *path;
+    FileBytes bytes;
+    int64_t first, records;
+} CifarFile;
 typedef struct Cifar {
-    CifarFile *files; int count;
-    int labels;                /* in front of an image */
-    int offset[3];             /* by column: of its byte in a record; -1: the image */
+    CifarFile *files;
+    int count;
+    int labels;    /* in front of an image */
+    int offset[3]; /* by column: of its byte in a record; -1: the image */
 } Cifar;
 
 static const CifarFile *file_of(const Cifar *c, int64_t *sample)
@@ -103,7 +108,8 @@ static void add_folder(Cifar *c, const char *folder, const Opening *o, int64_t *
         more = add_if_there(c, folder, name, o, samples);
     }
     if (!c->count && !add_if_there(c, folder, "train.bin", o, samples))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s holds neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100): the binary version is read",
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s%s holds neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100): the binary version is read",
                   o->where, folder);
 }
 
@@ -125,8 +131,13 @@ Stream *mgpu_open_cifar(const Opening *o)
         if (coarse && c->labels < 2)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: CIFAR-10 has no coarse labels", o->where, path);
         c->offset[k] = image ? -1 : coarse ? 0 : c->labels - 1;
-        s->columns[k] = (StreamColumn){.name = column->name, .uniform = true, .image = image, .dtype = MGPU_U8, .rank = image ? 3 : 0,
-                                       .extent = {SIDE, SIDE, 3}, .input = mgpu_column_input(o, column)};
+        s->columns[k] = (StreamColumn){.name = column->name,
+                                       .uniform = true,
+                                       .image = image,
+                                       .dtype = MGPU_U8,
+                                       .rank = image ? 3 : 0,
+                                       .extent = {SIDE, SIDE, 3},
+                                       .input = mgpu_column_input(o, column)};
     }
     free(path);
     s->read = read_cifar;

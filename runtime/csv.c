@@ -14,25 +14,29 @@
 #include <string.h>
 #include <strings.h>
 
-typedef struct Field { const char *text; size_t length; } Field;
+typedef struct Field {
+    const char *text;
+    size_t length;
+} Field;
 
 typedef struct Column {
-    const char *name;        /* of the stream */
-    int *from;               /* columns of the table */
-    const char **titles;     /* their names */
-    int width;               /* how many; 1: the sample is a scalar unless the input has an axis */
+    const char *name;    /* of the stream */
+    int *from;           /* columns of the table */
+    const char **titles; /* their names */
+    int width;           /* how many; 1: the sample is a scalar unless the input has an axis */
     bool words;
     uint8_t dtype;
-    int64_t element;         /* bytes */
-    uint8_t *data;           /* [rows, width] */
+    int64_t element; /* bytes */
+    uint8_t *data;   /* [rows, width] */
     WordTable table;
     int64_t missing, first_missing; /* numbers; the line of the first */
 } Column;
 
 typedef struct Csv {
     char *path;
-    Column *columns; int column_count;
-    uint32_t *lines;         /* by row */
+    Column *columns;
+    int column_count;
+    uint32_t *lines; /* by row */
     int64_t rows, room;
 } Csv;
 
@@ -43,12 +47,14 @@ typedef struct Parser {
     char delimiter;
     const char *strip;
     const mgpu_option *missing;
-    bool skip;                /* bad rows */
-    int64_t line, row_line;   /* of `at`; where the row begins */
-    Field *fields; int field_count, field_room;
-    int expected;             /* fields of a row; 0: not known */
-    char *text; size_t text_length, text_room; /* unquoted fields of the row, one behind the other */
-    bool bad;                 /* the row */
+    bool skip;              /* bad rows */
+    int64_t line, row_line; /* of `at`; where the row begins */
+    Field *fields;
+    int field_count, field_room;
+    int expected; /* fields of a row; 0: not known */
+    char *text;
+    size_t text_length, text_room; /* unquoted fields of the row, one behind the other */
+    bool bad;                      /* the row */
     int64_t bad_rows;
     char first_bad[400];
 } Parser;
@@ -62,7 +68,8 @@ static void bad_row(Parser *p, const char *pattern, ...)
     vsnprintf(text, sizeof text, pattern, arguments);
     va_end(arguments);
     if (!p->skip)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s:%lld: %s; on_bad = \"skip\" leaves such lines out", p->where, p->csv->path, (long long)p->row_line, text);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s:%lld: %s; on_bad = \"skip\" leaves such lines out", p->where, p->csv->path,
+                  (long long)p->row_line, text);
     if (p->bad_rows == 0 && !p->bad)
         snprintf(p->first_bad, sizeof p->first_bad, "line %lld: %.360s", (long long)p->row_line, text);
     p->bad = true;
@@ -106,7 +113,8 @@ static void read_quoted(Parser *p)
         close += *close == '"' ? 2 : 1;
     if (close >= p->end) {
         p->row_line = p->line;
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s:%lld: the quote that opens here is never closed", p->where, p->csv->path, (long long)p->line);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s:%lld: the quote that opens here is never closed", p->where, p->csv->path,
+                  (long long)p->line);
     }
     char *text = mgpu_allocate((size_t)(close - from) + 1, 1);
     for (const char *c = from; c < close; c++) {
@@ -267,7 +275,8 @@ static void add_row(Parser *p)
         csv->room = csv->room ? 2 * csv->room : 1024;
         csv->lines = mgpu_resize(csv->lines, (size_t)csv->room * sizeof *csv->lines);
         for (int c = 0; c < csv->column_count; c++)
-            csv->columns[c].data = mgpu_resize(csv->columns[c].data, (size_t)(csv->room * csv->columns[c].width * csv->columns[c].element));
+            csv->columns[c].data =
+                mgpu_resize(csv->columns[c].data, (size_t)(csv->room * csv->columns[c].width * csv->columns[c].element));
     }
     for (int words = 0; words < 2 && !p->bad; words++) /* numbers first: a bad row leaves no words behind */
         for (int c = 0; c < csv->column_count && !p->bad; c++) {
@@ -301,7 +310,8 @@ static int find_title(const Parser *p, const char *name)
     for (int i = 0; i < p->field_count; i++)
         if (p->fields[i].length == strlen(name) && memcmp(p->fields[i].text, name, p->fields[i].length) == 0) {
             if (found >= 0)
-                mgpu_fail(MGPU_BAD_INPUT, "%s%s: two columns are called '%s'; names = [...] tells them apart", p->where, p->csv->path, name);
+                mgpu_fail(MGPU_BAD_INPUT, "%s%s: two columns are called '%s'; names = [...] tells them apart", p->where,
+                          p->csv->path, name);
             found = i;
         }
     if (found >= 0)
@@ -401,8 +411,9 @@ static void say_notes(const Parser *p)
         fprintf(stderr, "%s: %lld lines are left out, the first is %s\n", csv->path, (long long)p->bad_rows, p->first_bad);
     for (int c = 0; c < csv->column_count; c++)
         if (csv->columns[c].missing)
-            fprintf(stderr, "%s: %lld numbers of '%s' are missing, the first in line %lld; they are NaN: where(%s == %s, %s, 0)\n", csv->path,
-                    (long long)csv->columns[c].missing, csv->columns[c].name, (long long)csv->columns[c].first_missing,
+            fprintf(stderr,
+                    "%s: %lld numbers of '%s' are missing, the first in line %lld; they are NaN: where(%s == %s, %s, 0)\n",
+                    csv->path, (long long)csv->columns[c].missing, csv->columns[c].name, (long long)csv->columns[c].first_missing,
                     csv->columns[c].name, csv->columns[c].name, csv->columns[c].name);
 }
 
@@ -411,9 +422,15 @@ static void read_table(Csv *csv, const Opening *o)
     const char *delimiter = mgpu_option_text(o->call, "delimiter", ",");
     FileBytes file;
     mgpu_load_file(&file, csv->path, o->where, false);
-    Parser p = {.csv = csv, .where = o->where, .at = (const char *)file.data, .end = (const char *)file.data + file.bytes,
-                .delimiter = delimiter[0], .strip = mgpu_option_text(o->call, "strip", ""), .missing = mgpu_find_option(o->call, "missing"),
-                .skip = strcmp(mgpu_option_text(o->call, "on_bad", "stop"), "skip") == 0, .line = 1};
+    Parser p = {.csv = csv,
+                .where = o->where,
+                .at = (const char *)file.data,
+                .end = (const char *)file.data + file.bytes,
+                .delimiter = delimiter[0],
+                .strip = mgpu_option_text(o->call, "strip", ""),
+                .missing = mgpu_find_option(o->call, "missing"),
+                .skip = strcmp(mgpu_option_text(o->call, "on_bad", "stop"), "skip") == 0,
+                .line = 1};
     if (file.bytes >= 3 && memcmp(p.at, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
         p.at += 3;
     read_titles(&p, o->call);
@@ -422,7 +439,8 @@ static void read_table(Csv *csv, const Opening *o)
     while (read_row(&p))
         add_row(&p);
     if (csv->rows == 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no %s", o->where, csv->path, p.bad_rows ? "line that can be read" : "rows");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no %s", o->where, csv->path,
+                  p.bad_rows ? "line that can be read" : "rows");
     say_notes(&p);
     free(p.fields);
     free(p.text);
@@ -442,8 +460,13 @@ Stream *mgpu_open_csv(const Opening *o)
         const Column *column = &csv->columns[c];
         const mgpu_input *in = mgpu_column_input(o, &o->columns[c]);
         int rank = column->width > 1 || (in && in->tensor.rank > 0 && !is_decoded(o->set, column->name));
-        s->columns[c] = (StreamColumn){.name = column->name, .uniform = true, .dtype = column->dtype, .rank = rank,
-                                       .extent = {column->width}, .words = column->words ? &column->table.words : NULL, .input = in};
+        s->columns[c] = (StreamColumn){.name = column->name,
+                                       .uniform = true,
+                                       .dtype = column->dtype,
+                                       .rank = rank,
+                                       .extent = {column->width},
+                                       .words = column->words ? &column->table.words : NULL,
+                                       .input = in};
     }
     s->read = read_csv;
     s->describe = describe_csv;

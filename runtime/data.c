@@ -49,7 +49,8 @@ static mgpu_column *wanted_columns(const mgpu_set *set, const bool *wanted, int 
     return columns;
 }
 
-void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder, Categories *categories)
+void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
+                   Categories *categories)
 {
     *d = (Dataset){.name = set->name, .program = p};
     Opening o = {.program = p, .set = set, .folder = folder};
@@ -57,7 +58,8 @@ void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const
     o.columns = columns;
     for (int i = 0; i < set->call_count; i++) {
         o.call = &set->calls[i];
-        OpenStream *open = i ? find_call(STAGES, MGPU_COUNT(STAGES), o.call->name) : find_call(READERS, MGPU_COUNT(READERS), o.call->name);
+        OpenStream *open =
+            i ? find_call(STAGES, MGPU_COUNT(STAGES), o.call->name) : find_call(READERS, MGPU_COUNT(READERS), o.call->name);
         char *where = mgpu_format("%s:%d: ", p->model_file, o.call->line);
         o.where = where;
         if (!open)

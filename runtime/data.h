@@ -55,7 +55,7 @@ struct Stream {
     int64_t samples;
     StreamColumn *columns; int column_count;
     bool costly;               /* a sample takes many microseconds: threads share the samples of a batch */
-    int64_t shuffle;           /* 1: samples of an epoch come in random order; 0: as they lie; n: random blocks of n, random inside */
+    int64_t shuffle;           /* order of an epoch: 1: random; 0: as they lie; n: random blocks of n, random inside */
     void *state;               /* of the functions below */
     Stream *from;              /* of a stage: the stream before it, which is closed with this one */
     /* Fills the wanted items of a sample (one for each column). Threads call it at the same time: it changes nothing but
@@ -80,7 +80,8 @@ typedef struct Opening {
     Stream *from;                  /* of a stage */
 } Opening;
 typedef Stream *OpenStream(const Opening *);
-Stream *mgpu_new_stream(const Opening *, int columns); /* of a stage: columns and all the rest are those of `from`, but for the functions */
+/* of a stage: columns and all the rest are those of `from`, but for the functions */
+Stream *mgpu_new_stream(const Opening *, int columns);
 void mgpu_close_stream(Stream *);
 int mgpu_find_column(const Stream *, const char *name); /* -1: none */
 void mgpu_describe(const Stream *, int64_t sample, int column, char *text, size_t room);
@@ -127,7 +128,8 @@ Stream *mgpu_open_tokens(const Opening *); /* windows.c */
 Stream *mgpu_open_characters(const Opening *);
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */
 Stream *mgpu_array_stream(const Opening *, int columns);
-void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path, const char *where);
+void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path,
+                    const char *where);
 
 /* ---- stages */
 Stream *mgpu_open_part(const Opening *);

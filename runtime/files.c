@@ -37,8 +37,11 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
     if (path[0] == '/')
         mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, full, other);
     mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s, in %s %s; say where the data lies with --data DIR", where, path,
-              strrchr(other, '/') && !strchr(path, '/') ? strrchr(other, '/') + 1 : other, inside ? "the folder" : "the current folder",
-              inside ? folder : getcwd(here, sizeof here) ? here : ".");
+              strrchr(other, '/') && !strchr(path, '/') ? strrchr(other, '/') + 1 : other,
+              inside ? "the folder" : "the current folder",
+              inside                      ? folder
+              : getcwd(here, sizeof here) ? here
+                                          : ".");
 }
 
 static int open_file(const char *path, const char *where, int64_t *bytes)
@@ -93,7 +96,10 @@ static void unpack(FileBytes *b, const char *path, const char *where)
     const char *message = gzerror(f, &code);
     if (n < 0 || code != Z_OK)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s after %lld bytes", where, path,
-                  code == Z_ERRNO ? strerror(errno) : code == Z_BUF_ERROR ? "the file is truncated" : message, (long long)done);
+                  code == Z_ERRNO       ? strerror(errno)
+                  : code == Z_BUF_ERROR ? "the file is truncated"
+                                        : message,
+                  (long long)done);
     gzclose(f);
     data = mgpu_resize(data, (size_t)done);
     *b = (FileBytes){.data = data, .bytes = done, .owned = data};

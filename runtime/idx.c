@@ -80,9 +80,10 @@ static void read_header(const Source *s, Array *a)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is empty", s->where, s->path);
     int dtype = dtype_of(head[2]);
     if (error || n < 4 || head[0] || head[1] || dtype < 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: not an IDX file: %s%swrong magic: it begins with the bytes %02x %02x %02x %02x; IDX begins with "
-                  "00 00, a type of 08 09 0b 0c 0d 0e and the number of axes", s->where, s->path, error ? error : "", error ? "; " : "", head[0],
-                  head[1], head[2], head[3]);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s%s: not an IDX file: %s%swrong magic: it begins with the bytes %02x %02x %02x %02x; IDX begins with "
+                  "00 00, a type of 08 09 0b 0c 0d 0e and the number of axes",
+                  s->where, s->path, error ? error : "", error ? "; " : "", head[0], head[1], head[2], head[3]);
     int rank = head[3];
     if (rank < 1 || rank > MGPU_MAX_RANK + 1)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d axes; 1 to %d are possible", s->where, s->path, rank, MGPU_MAX_RANK + 1);

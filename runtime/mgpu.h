@@ -139,7 +139,11 @@ typedef struct mgpu_item { const char *text; double number; } mgpu_item; /* text
 typedef struct mgpu_option { const char *name; const mgpu_item *items; int count; } mgpu_option;
 typedef struct mgpu_call { const char *name; const mgpu_option *options; int option_count, line; } mgpu_call;
 typedef struct mgpu_column { const char *name; int input; const char *const *texts; int count, line; } mgpu_column;
-typedef struct mgpu_set { const char *name; const mgpu_column *columns; int column_count; const mgpu_call *calls; int call_count; } mgpu_set;
+typedef struct mgpu_set {
+    const char *name;
+    const mgpu_column *columns; int column_count;
+    const mgpu_call *calls; int call_count;
+} mgpu_set;
 typedef struct mgpu_setting { const char *name; double value; } mgpu_setting; /* value: in the model, NaN if computed */
 typedef struct mgpu_layer { const char *name; mgpu_tensor shape; int64_t parameters; int line; } mgpu_layer;
 

@@ -1,6 +1,7 @@
 /* npy.c: NumPy's .npy files (format 1.0 to 3.0): arrays in C order, read and written.
  *
- * Plain arrays in this machine's byte order are mapped. A header is the text of a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
+ * Plain arrays in this machine's byte order are mapped. A header is the text of a Python dictionary:
+ * {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
 #include "runtime/data.h"
 
 #include <errno.h>

@@ -26,7 +26,7 @@ static void shuffle_places(int64_t *order, int64_t n, uint64_t key, int64_t bloc
         uint32_t words[4];
         mgpu_random_words(key, (uint32_t)i, (uint64_t)(block + 1), (uint64_t)epoch, words);
         uint64_t draw = words[0] | (uint64_t)words[1] << 32;
-        int64_t other = (int64_t)((__extension__(unsigned __int128)draw * (uint64_t)(i + 1)) >> 64); /* below i + 1 */
+        int64_t other = (int64_t)((__extension__(unsigned __int128) draw * (uint64_t)(i + 1)) >> 64); /* below i + 1 */
         int64_t swap = order[i];
         order[i] = order[other];
         order[other] = swap;
@@ -62,7 +62,10 @@ void mgpu_fill_random(void *to, const mgpu_input *in, int64_t samples, uint64_t 
 {
     uint64_t key = mgpu_random_key(seed, mgpu_hash_text(in->tensor.name));
     int64_t count = samples * mgpu_elements(&in->tensor);
-    double whole = in->classes ? (double)in->classes : in->tensor.dtype == MGPU_BOOL ? 2 : in->tensor.dtype == MGPU_U8 ? 256 : 100;
+    double whole = in->classes                     ? (double)in->classes
+                   : in->tensor.dtype == MGPU_BOOL ? 2
+                   : in->tensor.dtype == MGPU_U8   ? 256
+                                                   : 100;
     uint32_t words[4] = {0};
     for (int64_t i = 0; i < count; i++) {
         if (i % 4 == 0)

@@ -10,13 +10,16 @@
 
 enum { LEFT, RIGHT, SAME };
 
-typedef struct Labelled { double label; int64_t sample; } Labelled;
+typedef struct Labelled {
+    double label;
+    int64_t sample;
+} Labelled;
 typedef struct Pairs {
     double same;
-    int value;                 /* column of the stream before that left and right are of */
-    Labelled *sorted;          /* by label */
-    int64_t *place;            /* by sample: in `sorted` */
-    int64_t *begin, *end;      /* by place: of its label */
+    int value;            /* column of the stream before that left and right are of */
+    Labelled *sorted;     /* by label */
+    int64_t *place;       /* by sample: in `sorted` */
+    int64_t *begin, *end; /* by place: of its label */
 } Pairs;
 
 static int64_t partner(const Pairs *p, int64_t samples, int64_t sample, const Reading *r, bool *same)
@@ -84,7 +87,8 @@ static void close_pairs(Stream *s)
 static int by_label(const void *a, const void *b)
 {
     const Labelled *x = a, *y = b;
-    return x->label != y->label ? (x->label > y->label) - (x->label < y->label) : (x->sample > y->sample) - (x->sample < y->sample);
+    return x->label != y->label ? (x->label > y->label) - (x->label < y->label)
+                                : (x->sample > y->sample) - (x->sample < y->sample);
 }
 
 static void sort_labels(Stream *s, Pairs *p, int label)
@@ -127,7 +131,8 @@ Stream *mgpu_open_pairs(const Opening *o)
         mgpu_fail(MGPU_BAD_INPUT, "%spairs needs a column 'label' of numbers and one other", o->where);
     sort_labels(s, p, label);
     if (s->samples && p->same < 1 && p->end[0] == s->samples)
-        mgpu_fail(MGPU_BAD_INPUT, "%sall %lld samples have one label: there are no pairs that differ", o->where, (long long)s->samples);
+        mgpu_fail(MGPU_BAD_INPUT, "%sall %lld samples have one label: there are no pairs that differ", o->where,
+                  (long long)s->samples);
     for (int c = 0; c < MGPU_COUNT(NAMES); c++) {
         s->columns[c] = c == SAME ? (StreamColumn){.uniform = true, .dtype = MGPU_BOOL} : o->from->columns[p->value];
         s->columns[c].name = NAMES[c];

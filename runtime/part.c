@@ -8,7 +8,9 @@
 
 #include <stdlib.h>
 
-typedef struct Part { int64_t *sample; } Part; /* by number: that of the stream before */
+typedef struct Part {
+    int64_t *sample;
+} Part; /* by number: that of the stream before */
 
 static double share_of(uint64_t identity)
 {

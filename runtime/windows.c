@@ -13,15 +13,15 @@
 
 typedef struct Windows {
     char *path;
-    const char *unit;           /* "token" */
+    const char *unit; /* "token" */
     FileBytes file;
-    const uint8_t *data;        /* elements */
-    void *decoded;              /* NULL: data lies in the file */
+    const uint8_t *data; /* elements */
+    void *decoded;       /* NULL: data lies in the file */
     uint8_t dtype;
-    int64_t element, count;     /* bytes; elements */
-    int64_t begin, end;         /* the part that is read */
+    int64_t element, count; /* bytes; elements */
+    int64_t begin, end;     /* the part that is read */
     int64_t length, stride;
-    int next[2];                /* by column: 0 token, 1 next */
+    int next[2]; /* by column: 0 token, 1 next */
     Words words;
 } Windows;
 
@@ -40,7 +40,8 @@ static void read_windows(const Stream *s, int64_t sample, Reading *r, Item *item
 static void describe_windows(const Stream *s, int64_t sample, int column, char *text, size_t room)
 {
     const Windows *w = s->state;
-    snprintf(text, room, "%s: the window at %s %lld", w->path, w->unit, (long long)(w->begin + sample * w->stride + w->next[column]));
+    snprintf(text, room, "%s: the window at %s %lld", w->path, w->unit,
+             (long long)(w->begin + sample * w->stride + w->next[column]));
 }
 
 static void count_windows(Stream *s)
@@ -49,7 +50,8 @@ static void count_windows(Stream *s)
     int64_t places = w->end - w->begin - w->length; /* of windows, the next one included */
     if (places < 1)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld %ss%s are too few for one window of %lld and the %s behind it", s->where, w->path,
-                  (long long)(w->end - w->begin), w->unit, w->end - w->begin < w->count ? " of this part" : "", (long long)w->length, w->unit);
+                  (long long)(w->end - w->begin), w->unit, w->end - w->begin < w->count ? " of this part" : "",
+                  (long long)w->length, w->unit);
     s->samples = (places - 1) / w->stride + 1;
 }
 
@@ -100,8 +102,13 @@ static Stream *finish(Stream *s, const Opening *o, uint8_t dtype, int64_t count)
         const mgpu_input *in = mgpu_column_input(o, &o->columns[c]);
         w->length = in ? in->tensor.extent[0] : 1;
         w->next[c] = strcmp(o->columns[c].name, "next") == 0;
-        s->columns[c] = (StreamColumn){.name = o->columns[c].name, .uniform = true, .dtype = dtype, .rank = 1, .extent = {w->length},
-                                       .words = w->words.count ? &w->words : NULL, .input = in};
+        s->columns[c] = (StreamColumn){.name = o->columns[c].name,
+                                       .uniform = true,
+                                       .dtype = dtype,
+                                       .rank = 1,
+                                       .extent = {w->length},
+                                       .words = w->words.count ? &w->words : NULL,
+                                       .input = in};
     }
     w->stride = (int64_t)mgpu_option_number(o->call, "stride", (double)w->length);
     count_windows(s);
@@ -121,8 +128,10 @@ Stream *mgpu_open_tokens(const Opening *o)
     const Windows *w = s->state;
     int64_t bytes = mgpu_dtype_bytes(dtype);
     if (w->file.bytes % bytes)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld bytes are no whole number of tokens of type %s; type = u8, u16, u32, i32 or i64 says what a "
-                  "token is", o->where, w->path, (long long)w->file.bytes, type);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s%s: %lld bytes are no whole number of tokens of type %s; type = u8, u16, u32, i32 or i64 says what a "
+                  "token is",
+                  o->where, w->path, (long long)w->file.bytes, type);
     return finish(s, o, dtype, w->file.bytes / bytes);
 }
 
@@ -177,8 +186,8 @@ static int64_t read_unicode(Windows *w, const char *where, uint8_t *dtype)
     for (int64_t i = 0, length; i < w->file.bytes; i += length, count++) {
         length = decode(text, w->file.bytes, i, &code);
         if (!length)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: byte %lld (0x%02x) is not UTF-8; tokens(file, type = u8) reads bytes", where, w->path,
-                      (long long)i, text[i]);
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: byte %lld (0x%02x) is not UTF-8; tokens(file, type = u8) reads bytes", where,
+                      w->path, (long long)i, text[i]);
         if (!number[code]) {
             add_word(&w->words, text + i, (int)length);
             number[code] = (uint32_t)w->words.count;
