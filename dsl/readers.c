@@ -24,7 +24,7 @@ const DataRow DATA_ROWS[] = {
       CACHE, SHUFFLE}},
     {"characters", false, false, COLUMNS_FIXED, "token next", "characters(\"input.txt\")", true, 1, 1,
      {{"file", ARGUMENT_FILE, NULL, NULL}, {"stride", ARGUMENT_COUNT, NULL, NULL}, CACHE, SHUFFLE}},
-    {"text", false, true, COLUMNS_FIXED, "token next", "text(\"corpus.txt\", vocabulary = \"gpt2-vocab\")", true, 2, 1,
+    {"text", false, false, COLUMNS_FIXED, "token next", "text(\"corpus.txt\", vocabulary = \"gpt2-vocab\")", true, 2, 1,
      {{"file", ARGUMENT_FILE, NULL, NULL}, {"vocabulary", ARGUMENT_FILE, NULL, NULL}, {"stride", ARGUMENT_COUNT, NULL, NULL}, CACHE,
       SHUFFLE}},
     {"tar", false, true, COLUMNS_PATHS, "", "tar(\"shard-{000..099}.tar\", image = \"jpg\", label = \"cls\")", false, 1, 1,

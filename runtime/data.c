@@ -10,6 +10,7 @@
 typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
 static const CallRow READERS[] = {{"idx", mgpu_open_idx},       {"npy", mgpu_open_npy},       {"csv", mgpu_open_csv},
                                   {"cifar", mgpu_open_cifar},   {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters},
+                                  {"text", mgpu_open_text},
                                   {"images", mgpu_open_images}};
 static const CallRow STAGES[] = {{"part", mgpu_open_part},
                                  {"pairs", mgpu_open_pairs},

@@ -114,6 +114,7 @@ int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, 
 /* ---- words.c: distinct words in the order in which they come */
 typedef struct WordTable { Words words; int64_t *slots, slot_count; } WordTable;
 int64_t mgpu_intern(WordTable *, const char *text, size_t length); /* its number; text NULL: a word that is missing */
+int64_t mgpu_find_word(const WordTable *, const char *text, size_t length); /* -1: it is not there */
 void mgpu_free_words(WordTable *);
 
 /* ---- batch.c */
@@ -126,6 +127,9 @@ Stream *mgpu_open_csv(const Opening *);
 Stream *mgpu_open_cifar(const Opening *);
 Stream *mgpu_open_tokens(const Opening *); /* windows.c */
 Stream *mgpu_open_characters(const Opening *);
+Stream *mgpu_open_text(const Opening *);
+int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *code); /* length of the character at i; 0: no UTF-8 */
+void *mgpu_encode_text(const Opening *, const FileBytes *text, uint8_t *dtype, int64_t *count); /* bpe.c: the caller frees the tokens */
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */
 Stream *mgpu_array_stream(const Opening *, int columns);
 void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path,

@@ -1,11 +1,12 @@
-/* windows.c: the readers tokens and characters: a sequence -> windows as long as the model's inputs.
+/* windows.c: the readers tokens, characters and text: a sequence -> windows as long as the model's inputs.
  *
  * Sample i is the window that begins at place i * stride of the sequence (stride: the length, unless it is given): column
  * `token` has its elements, `next` those one place further on. What is left at the end and fills no window is not read.
  * part(a, b) cuts the sequence by place, so that no window of one part reaches into the other.
  *
  * tokens: a file of whole numbers, little-endian, without a header. characters: text in UTF-8; its characters are words,
- * in order of their code points. Plain files are mapped; text beyond ASCII is decoded in memory. */
+ * in order of their code points. Plain files are mapped; text beyond ASCII is decoded in memory. text: the tokens of a
+ * vocabulary (bpe.c), in memory. */
 #include "runtime/data.h"
 
 #include <stdlib.h>
@@ -136,8 +137,7 @@ Stream *mgpu_open_tokens(const Opening *o)
 }
 
 /* ---- characters */
-/* the character at byte i and its length; 0: this is no UTF-8 */
-static int decode(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *code)
+int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *code)
 {
     static const uint32_t LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
     uint8_t c = text[i];
@@ -184,7 +184,7 @@ static int64_t read_unicode(Windows *w, const char *where, uint8_t *dtype)
     uint32_t *number = mgpu_allocate(CODES, sizeof *number), code; /* + 1; 0: not seen */
     int64_t count = 0;
     for (int64_t i = 0, length; i < w->file.bytes; i += length, count++) {
-        length = decode(text, w->file.bytes, i, &code);
+        length = mgpu_decode_utf8(text, w->file.bytes, i, &code);
         if (!length)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: byte %lld (0x%02x) is not UTF-8; tokens(file, type = u8) reads bytes", where,
                       w->path, (long long)i, text[i]);
@@ -197,7 +197,7 @@ static int64_t read_unicode(Windows *w, const char *where, uint8_t *dtype)
     int64_t element = mgpu_dtype_bytes(*dtype), at = 0;
     uint8_t *to = w->decoded = mgpu_allocate((size_t)count, (size_t)element);
     for (int64_t i = 0; i < w->file.bytes; at++) {
-        i += decode(text, w->file.bytes, i, &code);
+        i += mgpu_decode_utf8(text, w->file.bytes, i, &code);
         mgpu_from_double(to, *dtype, at, number[code] - 1.0);
     }
     free(number);
@@ -212,5 +212,17 @@ Stream *mgpu_open_characters(const Opening *o)
     Windows *w = s->state;
     uint8_t dtype = MGPU_U8;
     int64_t count = read_ascii(w) ? w->file.bytes : read_unicode(w, o->where, &dtype);
+    return finish(s, o, dtype, count);
+}
+
+/* ---- text */
+Stream *mgpu_open_text(const Opening *o)
+{
+    Stream *s = new_windows(o, "token");
+    Windows *w = s->state;
+    uint8_t dtype;
+    int64_t count;
+    w->data = w->decoded = mgpu_encode_text(o, &w->file, &dtype, &count);
+    mgpu_close_file(&w->file);
     return finish(s, o, dtype, count);
 }

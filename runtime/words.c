@@ -39,6 +39,11 @@ static void grow(WordTable *t)
     }
 }
 
+int64_t mgpu_find_word(const WordTable *t, const char *text, size_t length)
+{
+    return t->slot_count ? *find_slot(t, text, length) - 1 : -1;
+}
+
 int64_t mgpu_intern(WordTable *t, const char *text, size_t length)
 {
     if (2 * t->words.count >= t->slot_count)

@@ -4,6 +4,7 @@ NAME.values holds a line for each sample and input, `sample input value value ..
 import csv
 import gzip
 import io
+import json
 import os
 import struct
 
@@ -151,3 +152,55 @@ for name, text in dict(ascii="to be, or not to be:\nthat is\tthe question\n", un
     write(name + ".txt", text.encode())
     number = {c: i for i, c in enumerate(sorted(set(text)))}
     windows(name, [number[c] for c in text], 6, 6)
+
+
+# ---- a byte-level vocabulary of 256 bytes and 60 merges, and what GPT-2's own algorithm makes of odd text
+def byte_characters():
+    printable = [*range(33, 127), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [b for b in range(256) if b not in printable]
+    return {**{b: chr(b) for b in printable}, **{b: chr(256 + i) for i, b in enumerate(rest)}}
+
+
+def words_of(text):
+    import regex
+    pattern = regex.compile(r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""")
+    return [[spelling[b] for b in word.encode()] for word in pattern.findall(text)]
+
+
+def joined(word, pair):
+    out, i = [], 0
+    while i < len(word):
+        both = i + 1 < len(word) and (word[i], word[i + 1]) == pair
+        out.append(word[i] + word[i + 1] if both else word[i])
+        i += 2 if both else 1
+    return out
+
+
+def bpe(word, ranks):
+    while len(word) > 1:
+        pair = min(zip(word, word[1:]), key=lambda p: ranks.get(p, 1e9))
+        if pair not in ranks:
+            break
+        word = joined(word, pair)
+    return word
+
+
+spelling = byte_characters()
+text = ("We're here; they've said it's 12½ o'clock. I'll go,  you'd   stay\t\tand\n\n he 'S 'tis\u00a0so: x²+y²=Ⅷ٣\u3000日本語 "
+        "naïve Ελλάδα 🙂🙂 aaaaaaaaaaaaa banana bananana   \nthe theme then   ")
+training = words_of(text * 2 + " the then them theme banana aaaa " * 5)
+merges = []
+for _ in range(60):
+    counts = {}
+    for word in training:
+        for pair in zip(word, word[1:]):
+            counts[pair] = counts.get(pair, 0) + 1
+    merges.append(max(counts, key=lambda p: (counts[p], p)))
+    training = [joined(word, merges[-1]) for word in training]
+encoder = {c: i for i, c in enumerate([*sorted(spelling.values()), *dict.fromkeys(a + b for a, b in merges)])}
+os.makedirs(path("bpe"), exist_ok=True)
+write("bpe/encoder.json", json.dumps(encoder).encode())
+write("bpe/vocab.bpe", ("#version: 0.2\n" + "".join("%s %s\n" % m for m in merges)).encode())
+write("odd.txt", text.encode())
+ranks = {m: i for i, m in enumerate(merges)}
+windows("odd", [encoder[t] for word in words_of(text) for t in bpe(word, ranks)], 9, 9)

@@ -194,6 +194,32 @@ static void test_values(void)
                  NULL, 0);
     check_values("ascii", "input token: class(20)[6]  input next: class(20)[6]", "train = characters(\"ascii.txt\")", NULL, 0);
     check_values("unicode", "input token: class(40)[6]  input next: class(40)[6]", "train = characters(\"unicode.txt\")", NULL, 0);
+    check_values("odd", "input token: class(400)[9]  input next: class(400)[9]", "train = text(\"odd.txt\", vocabulary = \"bpe\")", NULL, 0);
+}
+
+/* GPT-2's tokens of tinyshakespeare, as tiktoken made them */
+static void test_gpt2(void)
+{
+    enum { TRAINING = 1003854 }; /* bytes */
+    const char *data = getenv("MGPU_DATA") ? getenv("MGPU_DATA") : MGPU_SOURCE "/../shared/data";
+    size_t length;
+    char *text = read_file(format("%s/tinyshakespeare/input.txt", data), &length);
+    if (!text || length < TRAINING) {
+        puts("skip text/gpt2: no tinyshakespeare in MGPU_DATA");
+        return;
+    }
+    write_bytes("training.txt", text, TRAINING);
+    const char *inputs = "input token: class(50257)[64]  input next: class(50257)[64]";
+    Dataset ours, theirs;
+    open_set(&ours, program_of(inputs, format("train = text(\"training.txt\", vocabulary = \"%s/gpt2-vocab\")", data)), "train", folder, NULL);
+    open_set(&theirs, program_of(inputs, "train = tokens(\"tinyshakespeare/gpt2-bpe/train.bin\")"), "train", data, NULL);
+    double *a = read_input(&ours, "next", 0, 0), *b = read_input(&theirs, "next", 0, 0);
+    say("text/gpt2", ours.samples == theirs.samples && ours.samples == (301966 - 65) / 64 + 1 &&
+                         memcmp(a, b, (size_t)(64 * ours.samples) * sizeof *a) == 0);
+    free(a);
+    free(b);
+    mgpu_close_set(&ours);
+    mgpu_close_set(&theirs);
 }
 
 /* ---- part */
@@ -569,6 +595,18 @@ static void test_refusals(void)
     refuses("characters-utf8", "input token: class(30)[4]", "train = characters(\"latin.txt\")",
             "latin.txt: byte 3 (0xe9) is not UTF-8; tokens(file, type = u8) reads bytes");
     refuses("characters-many", "input token: class(3)[4]", "train = characters(\"long.txt\")", "7 categories ('a', 'b'");
+    write_file("words.txt", "some words to be encoded");
+    refuses("text-vocabulary", tokens, "train = text(\"words.txt\", vocabulary = \"none\")", "none holds neither encoder.json nor vocab.json");
+    if (system(format("cp -r %s/bpe %s/bad && cp -r %s/bpe %s/json", REFERENCE, folder, REFERENCE, folder)) != 0)
+        mgpu_fail(3, "cp");
+    write_file("bad/vocab.bpe", "#version: 0.2\r\n\na xyz\n");
+    refuses("text-merge", tokens, "train = text(\"words.txt\", vocabulary = \"bad\")", "bad/vocab.bpe:3: 'a xyz' is no merge of two tokens");
+    write_file("json/encoder.json", "{\"a\": 1}");
+    refuses("text-bytes", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "there is no token '\xc4\x80' for the byte 0x00");
+    write_file("json/encoder.json", "{\"a\": \"b\"}");
+    refuses("text-number", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "encoder.json: the token 'a' has no number");
+    write_file("json/encoder.json", "{\"a\": ");
+    refuses("text-json", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "json/encoder.json: ");
     refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory; say where the data lies");
     refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
     write_bytes("data_batch_1.bin", "1234", 4);
@@ -589,6 +627,7 @@ int main(void)
     if (!folder)
         return 3;
     test_values();
+    test_gpt2();
     test_part();
     test_pairs();
     test_categories();
