@@ -99,8 +99,8 @@ void mgpu_open_files(Dataset *d, const mgpu_program *p, const char *const *paths
         struct stat status;
         if (mgpu_is_picture(paths[i]) || (stat(paths[i], &status) == 0 && S_ISDIR(status.st_mode)))
             mgpu_read_pictures(&a, p, &p->inputs[i], paths[i]);
-        else if (ends_with(paths[i], ".npy"))
-            mgpu_read_npy(&a, paths[i], "", p->inputs[i].tensor.rank, false);
+        else if (ends_with(paths[i], ".npy") || ends_with(paths[i], ".npz"))
+            mgpu_read_npy(&a, paths[i], "", p->inputs[i].tensor.rank, false, p->inputs[i].tensor.name);
         else
             mgpu_read_idx(&a, paths[i], "", false);
         mgpu_set_array(d->stream, c++, p->inputs[i].tensor.name, &p->inputs[i], &a, paths[i], "");

@@ -96,11 +96,16 @@ const mgpu_input *mgpu_column_input(const Opening *, const mgpu_column *); /* NU
 /* `path` in the folder, with or without .gz; fails if there is none. The caller frees */
 char *mgpu_find_file(const char *path, const char *folder, const char *where);
 char *mgpu_path_in(const char *folder, const char *path); /* without looking for it; the caller frees */
-typedef struct FileBytes { const uint8_t *data; int64_t bytes; void *map, *owned; } FileBytes; /* mapped or allocated */
+typedef struct FileBytes {
+    const uint8_t *data; int64_t bytes;
+    void *map, *owned;                     /* mapped or allocated */
+    const uint8_t *member; int64_t member_bytes; /* of an archive: zip.c */
+} FileBytes;
 void mgpu_map_file(FileBytes *, const char *path, const char *where); /* of a plain file: nothing is read yet */
 /* all of a file, unpacked if it is gzipped; where `load` is false plain ones are mapped */
 void mgpu_load_file(FileBytes *, const char *path, const char *where, bool load);
 void mgpu_close_file(FileBytes *);
+void mgpu_read_member(FileBytes *, const char *name, const char *path, const char *where); /* NAME.npy of an .npz file */
 
 /* ---- categories.c: words as classes. What the set that trains makes of its words is saved with the weights. */
 Categories *mgpu_new_categories(bool fixed);  /* fixed: no table is added */

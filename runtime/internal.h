@@ -114,7 +114,8 @@ typedef struct Array {         /* what a file holds: samples of one shape, eleme
 /* Errors end the program with status 1: path: what is wrong. `where` is put in front ("model.net:12: "). Plain files are
  * mapped where their elements lie in them as they are, unless `load`. */
 void mgpu_read_idx(Array *, const char *path, const char *where, bool load);
-void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank, bool load);
+/* `member`: which array of an .npz file; NULL: none is read */
+void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank, bool load, const char *member);
 void mgpu_free_array(Array *);
 void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes); /* each element's bytes in reverse */
 void mgpu_write_npy(FILE *, uint8_t dtype, int rank, const int64_t *extent, const void *data);

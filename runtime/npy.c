@@ -1,10 +1,9 @@
-/* npy.c: NumPy's .npy files (format 1.0 to 3.0): arrays in C order, read and written.
+/* npy.c: NumPy's .npy files (format 1.0 to 3.0), read and written; the reader npy, which takes members of .npz files, too.
  *
  * Plain arrays in this machine's byte order are mapped. A header is the text of a Python dictionary:
  * {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
 #include "runtime/data.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,30 +14,31 @@ typedef struct TypeCode { const char *code; uint8_t dtype; } TypeCode;
 static const TypeCode CODES[] = {{"b1", MGPU_BOOL}, {"u1", MGPU_U8}, {"i1", MGPU_I8}, {"u2", MGPU_U16}, {"i2", MGPU_I16}, {"u4", MGPU_U32},
                                  {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32}, {"f8", MGPU_F64}};
 
-typedef struct Source { FILE *file; const char *path, *where; } Source;
+typedef struct Source { const uint8_t *data; int64_t bytes; const char *path, *where; } Source;
 
 static _Noreturn void broken(const Source *s, const char *what)
 {
     mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, what);
 }
 
-/* -> the text of the header, NUL-terminated */
-static char *read_header(const Source *s)
+/* -> the text of the header, NUL-terminated; *begin: where the elements begin */
+static char *read_header(const Source *s, int64_t *begin)
 {
-    uint8_t prefix[PREFIX + 2];
-    if (fread(prefix, 1, PREFIX, s->file) < PREFIX || memcmp(prefix, MAGIC, 6) != 0)
+    const uint8_t *p = s->data;
+    if (s->bytes < PREFIX || memcmp(p, MAGIC, 6) != 0)
         broken(s, "not a .npy file: its magic is wrong");
-    size_t length = prefix[8] | (size_t)prefix[9] << 8;
-    if (prefix[6] >= 2) {
-        if (fread(prefix + PREFIX, 1, 2, s->file) < 2)
-            broken(s, "the header is cut off");
-        length |= (size_t)prefix[10] << 16 | (size_t)prefix[11] << 24;
-    }
+    int64_t length = p[8] | p[9] << 8, prefix = p[6] >= 2 ? PREFIX + 2 : PREFIX;
+    if (prefix > s->bytes)
+        broken(s, "the header is cut off");
+    if (p[6] >= 2)
+        length |= (int64_t)p[10] << 16 | (int64_t)p[11] << 24;
     if (length > 1 << 20)
         broken(s, "the header makes no sense");
-    char *text = mgpu_allocate(length + 1, 1);
-    if (fread(text, 1, length, s->file) < length)
+    if (prefix + length > s->bytes)
         broken(s, "the header is cut off");
+    char *text = mgpu_allocate((size_t)length + 1, 1);
+    memcpy(text, p + prefix, (size_t)length);
+    *begin = prefix + length;
     return text;
 }
 
@@ -82,16 +82,39 @@ static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_M
     return rank;
 }
 
-void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load)
+/* elements in Fortran order, the first axis the fastest -> in C order */
+static uint8_t *turned(const uint8_t *from, int rank, const int64_t *extent, int64_t element, int64_t bytes)
 {
-    Source s = {fopen(path, "rb"), path, where};
-    if (!s.file)
-        broken(&s, strerror(errno));
+    uint8_t *to = mgpu_allocate((size_t)bytes, 1);
+    int64_t stride[MGPU_MAX_RANK + 1], at[MGPU_MAX_RANK + 1] = {0}, step = element, offset = 0;
+    for (int k = 0; k < rank; k++) {
+        stride[k] = step;
+        step *= extent[k];
+    }
+    for (int64_t i = 0; i < bytes; i += element) {
+        memcpy(to + i, from + offset, (size_t)element);
+        for (int k = rank - 1; k >= 0; k--) { /* the next element in C order */
+            offset += stride[k];
+            if (++at[k] < extent[k])
+                break;
+            offset -= stride[k] * extent[k];
+            at[k] = 0;
+        }
+    }
+    return to;
+}
+
+void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load, const char *member)
+{
+    FileBytes file;
+    mgpu_load_file(&file, path, where, load);
+    if (member && file.bytes >= 2 && memcmp(file.data, "PK", 2) == 0)
+        mgpu_read_member(&file, member, path, where);
+    Source s = {file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where};
     *a = (Array){0};
-    char *header = read_header(&s);
-    bool swapped = read_type(&s, header, a);
-    if (strncmp(value_of(&s, header, "'fortran_order'"), "False", 5) != 0)
-        broken(&s, "the array is in Fortran order; save numpy.ascontiguousarray(x)");
+    int64_t begin;
+    char *header = read_header(&s, &begin);
+    bool swapped = read_type(&s, header, a), fortran = strncmp(value_of(&s, header, "'fortran_order'"), "True", 4) == 0;
     int64_t extent[MGPU_MAX_RANK + 1];
     int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* without an axis of samples it is one sample */
     free(header);
@@ -99,7 +122,7 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
         broken(&s, "the array has too many axes");
     a->samples = first ? extent[0] : 1;
     a->rank = rank - first;
-    int64_t bytes = a->sample_bytes = mgpu_dtype_bytes(a->dtype);
+    int64_t element = mgpu_dtype_bytes(a->dtype), bytes = a->sample_bytes = element;
     for (int i = 0; i < a->rank; i++) {
         a->extent[i] = extent[i + first];
         if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes))
@@ -109,24 +132,25 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
         broken(&s, "the file holds no samples");
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
         broken(&s, "the array has more than 2^63 bytes");
-    long here = ftell(s.file);
-    if (here < 0 || fseek(s.file, 0, SEEK_END) != 0 || ftell(s.file) - here != bytes || fseek(s.file, here, SEEK_SET) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header promises %lld bytes of elements, %ld are there", where, path, (long long)bytes,
-                  ftell(s.file) - here);
-    if (!load && !swapped) {
-        FileBytes file;
-        mgpu_map_file(&file, path, where);
-        a->data = file.data + here;
-        a->map = file.map;
-        a->map_bytes = (size_t)file.bytes;
-    } else {
-        a->data = a->owned = mgpu_allocate((size_t)bytes, 1);
-        if (fread(a->owned, 1, (size_t)bytes, s.file) < (size_t)bytes)
-            broken(&s, strerror(errno));
-        if (swapped)
-            mgpu_swap_bytes(a->owned, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
+    if (s.bytes - begin != bytes)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header promises %lld bytes of elements, %lld are there", where, path, (long long)bytes,
+                  (long long)(s.bytes - begin));
+    fortran = fortran && rank > 1;
+    if (!swapped && !fortran) {
+        *a = (Array){a->dtype, a->rank, {0}, a->samples, a->sample_bytes, s.data + begin, file.owned, file.map, (size_t)file.bytes};
+        memcpy(a->extent, extent + first, (size_t)a->rank * sizeof *extent);
+        return;
     }
-    fclose(s.file);
+    if (fortran) {
+        a->owned = turned(s.data + begin, rank, extent, element, bytes);
+    } else {
+        a->owned = mgpu_allocate((size_t)bytes, 1);
+        memcpy(a->owned, s.data + begin, (size_t)bytes);
+    }
+    a->data = a->owned;
+    if (swapped)
+        mgpu_swap_bytes(a->owned, bytes / element, element);
+    mgpu_close_file(&file);
 }
 
 /* bf16, which NumPy does not know, must have been converted */
@@ -165,7 +189,7 @@ Stream *mgpu_open_npy(const Opening *o)
         char *where = mgpu_format("%s:%d: ", o->program->model_file, column->line);
         char *path = mgpu_find_file(column->texts[0], o->folder, where);
         Array a;
-        mgpu_read_npy(&a, path, where, 0, load);
+        mgpu_read_npy(&a, path, where, 0, load, column->name);
         mgpu_set_array(s, c, column->name, in, &a, path, where);
         free(path);
         free(where);

@@ -99,6 +99,11 @@ short = random.integers(0, 9, size=(n, 3)).astype("<u2")
 long = random.integers(0, 9, size=(n, 7)).astype("|u1")
 for key, array in dict(halves=halves, big=big, doubles=doubles, longs=longs, truth=truth, short=short, long=long).items():
     np.save(path(key + ".npy"), array)
+np.savez(path("stored.npz"), big=big, long=long, halves=halves)
+np.savez_compressed(path("packed.npz"), truth=truth, longs=longs)
+np.save(path("fortran.npy"), np.asfortranarray(big))
+with open(path("doubles.npy"), "rb") as f:
+    pack("zipped.npy.gz", f.read())
 values("arrays", ("halves", halves), ("big", big), ("doubles", doubles), ("longs", longs), ("truth", truth),
        ("short", np.pad(short, ((0, 0), (0, 2)))), ("long", long[:, :5]))
 

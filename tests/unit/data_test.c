@@ -180,6 +180,13 @@ static void test_values(void)
                      "input short: class(9)[5]  input long: class(9)[5]",
                      format("train = npy(halves = \"halves.npy\", big = \"big.npy\", doubles = \"doubles.npy\", longs = \"longs.npy\",\n"
                             "truth = \"truth.npy\", short = \"short.npy\", long = \"long.npy\"%s)", ram ? ", cache = \"ram\"" : ""), NULL, 0);
+    for (int fortran = 0; fortran < 2; fortran++)
+        check_values("arrays",
+                     "input halves: f32[3]  input big: f64[2, 2]  input doubles: f64[1]  input longs: i64[1]  input truth: bool[4]\n"
+                     "input short: class(9)[5]  input long: class(9)[5]",
+                     format("train = npy(halves = \"stored.npz\", big = \"%s\", doubles = \"zipped.npy\", longs = \"packed.npz\",\n"
+                            "truth = \"packed.npz\", short = \"short.npy\", long = \"stored.npz\")",
+                            fortran ? "fortran.npy" : "stored.npz"), NULL, 0);
     for (int ram = 0; ram < 2; ram++)
         check_values("idx", "input bytes: f32[3, 2, 1]  input shorts: i16[2]  input reals: f64  input label: class(4)",
                      format("train = idx(bytes = \"bytes.idx\", shorts = \"shorts.idx\", reals = \"reals.idx.gz\", label = \"label.idx\"%s)",
@@ -607,6 +614,9 @@ static void test_refusals(void)
     refuses("text-number", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "encoder.json: the token 'a' has no number");
     write_file("json/encoder.json", "{\"a\": ");
     refuses("text-json", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "json/encoder.json: ");
+    write_bytes("cut.npz", "PK\3\4 and then nothing", 21);
+    refuses("npz-cut", "input x: f32", "train = npy(x = \"cut.npz\")", "cut.npz: not a .npz file, or a damaged one");
+    refuses("npz-member", "input x: f32", format("train = npy(x = \"%s/stored.npz\")", REFERENCE), "stored.npz: it holds no array 'x'; it has: big, long, halves");
     refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory; say where the data lies");
     refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
     write_bytes("data_batch_1.bin", "1234", 4);

@@ -221,7 +221,7 @@ static void test_idx(void)
 static void read_npy(const char *path)
 {
     Array a;
-    mgpu_read_npy(&a, path, "", 1, false);
+    mgpu_read_npy(&a, path, "", 1, false, NULL);
     mgpu_free_array(&a);
 }
 
@@ -233,17 +233,17 @@ static void test_npy(void)
     mgpu_write_npy(f, MGPU_F32, 2, (int64_t[]){2, 3}, values);
     fclose(f);
     Array a;
-    mgpu_read_npy(&a, path, "", 1, false);
+    mgpu_read_npy(&a, path, "", 1, false, NULL);
     say("npy/samples", a.dtype == MGPU_F32 && a.rank == 1 && a.samples == 2 && a.extent[0] == 3 && memcmp(a.data, values, sizeof values) == 0);
     mgpu_free_array(&a);
-    mgpu_read_npy(&a, path, "", 2, false);
+    mgpu_read_npy(&a, path, "", 2, false, NULL);
     say("npy/one-sample", a.rank == 2 && a.samples == 1);
     mgpu_free_array(&a);
     static const char BIG[] = "\x93NUMPY\1\0\x40\0" "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }      \n\0\1\1\0";
     write_bytes("big.npy", BIG, sizeof BIG - 1);
     free(path);
     path = path_of("big.npy");
-    mgpu_read_npy(&a, path, "", 0, false);
+    mgpu_read_npy(&a, path, "", 0, false, NULL);
     say("npy/big-endian", a.samples == 2 && mgpu_to_double(a.data, a.dtype, 0) == 1 && mgpu_to_double(a.data, a.dtype, 1) == 256);
     mgpu_free_array(&a);
     free(path);
