@@ -56,11 +56,13 @@ static _Noreturn void bad_shape(const Place *p, int rank, const int64_t *extent)
     misfit(p, text);
 }
 
-static _Noreturn void bad_label(const Place *p, double v)
+static _Noreturn void bad_label(const Place *p, double v, int64_t place)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
-    char text[300];
-    snprintf(text, sizeof text, "has the label %.9g; input '%s' has the classes 0 to %lld", v, in->tensor.name,
+    char text[300], where[60] = "";
+    if (in->tensor.rank)
+        snprintf(where, sizeof where, ", %lld elements from its first", (long long)place);
+    snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has the classes 0 to %lld", v, where, in->tensor.name,
              (long long)in->classes - 1);
     misfit(p, text);
 }
@@ -97,7 +99,7 @@ static void put_classes(const Place *p, const Item *item, const void *data, int6
         }
         bool good = (v >= 0 && v < (double)in->classes && v == floor(v)) || (in->ignore >= 0 && v == (double)in->ignore);
         if (!good && in->other < 0)
-            bad_label(p, v);
+            bad_label(p, v, i);
         mgpu_from_double(to, in->tensor.dtype, i, good ? v : (double)in->other);
     }
 }

@@ -595,7 +595,7 @@ static void test_refusals(void)
     refuses("tokens-few", "input next: class(300)[5]", "train = tokens(\"large.bin\", type = u32)",
             "large.bin: 5 tokens are too few for one window of 5 and the token behind it");
     refuses("tokens-class", tokens, "train = tokens(\"large.bin\")",
-            "large.bin: the window at token 4 has the label 300; input 'token' has the classes 0 to 299");
+            "large.bin: the window at token 4 has the label 300, 0 elements from its first; input 'token' has the classes 0 to 299");
     refuses("tokens-part", tokens, "train = tokens(\"large.bin\") |> part(0, 0.3)",
             "large.bin: 3 tokens of this part are too few for one window of 4 and the token behind it");
     write_bytes("latin.txt", "caf\xe9 au lait", 12);
