@@ -259,6 +259,25 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
         free(copy);
 }
 
+/* words are saved with the weights, as JSON */
+static bool is_text(const Field *f)
+{
+    uint32_t code;
+    for (int64_t i = 0, length = (int64_t)f->length, step; i < length; i += step) {
+        step = mgpu_decode_utf8((const uint8_t *)f->text, length, i, &code);
+        if (!step || !code)
+            return false;
+    }
+    return true;
+}
+
+static void check_word(Parser *p, Column *c, int which, int64_t place)
+{
+    (void)place;
+    if (!is_text(&p->fields[c->from[which]]))
+        bad_row(p, "column '%s' is no UTF-8; iconv -f LATIN1 -t UTF-8 converts a file", c->titles[which]);
+}
+
 static void put_word(Parser *p, Column *c, int which, int64_t place)
 {
     const Field *f = &p->fields[c->from[which]];
@@ -278,12 +297,12 @@ static void add_row(Parser *p)
             csv->columns[c].data =
                 mgpu_resize(csv->columns[c].data, (size_t)(csv->room * csv->columns[c].width * csv->columns[c].element));
     }
-    for (int words = 0; words < 2 && !p->bad; words++) /* numbers first: a bad row leaves no words behind */
-        for (int c = 0; c < csv->column_count && !p->bad; c++) {
-            Column *column = &csv->columns[c];
-            for (int k = 0; column->words == words && k < column->width && !p->bad; k++)
-                (words ? put_word : put_number)(p, column, k, csv->rows * column->width + k);
-        }
+    for (int c = 0; c < csv->column_count; c++)
+        for (int k = 0; k < csv->columns[c].width && !p->bad; k++)
+            (csv->columns[c].words ? check_word : put_number)(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
+    for (int c = 0; c < csv->column_count && !p->bad; c++) /* only now: a bad row leaves no words behind */
+        for (int k = 0; csv->columns[c].words && k < csv->columns[c].width; k++)
+            put_word(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
     if (p->bad) {
         p->bad_rows++;
         return;

@@ -564,6 +564,8 @@ static void test_csv_refusals(void)
         write_file("bad.csv", CASES[i].content);
         refuses(format("csv-%s", CASES[i].name), inputs, data, CASES[i].message);
     }
+    write_file("bad.csv", "x,label\n1,a\n2,Z\xfcrich\n");
+    refuses("csv-latin", inputs, data, "bad.csv:3: column 'label' is no UTF-8; iconv -f LATIN1 -t UTF-8 converts a file");
     write_file("bad.csv", "x,label\n1,a\nfoo,b\n2\n2,\"b\"c\n3,b\n");
     refuses("csv-skip", inputs, "train = csv(\"bad.csv\", on_bad = \"skip\")",
             "0bad.csv: 3 lines are left out, the first is line 3: column 'x' is 'foo', a number is expected");
