@@ -17,7 +17,7 @@ enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMM
 
 typedef struct OptionInfo { const char *name; OptionId id; bool takes_value; int commands; } OptionInfo;
 static const OptionInfo OPTIONS[] = {
-    {"--data", OPTION_DATA, true, TRAIN | EVAL},
+    {"--data", OPTION_DATA, true, TRAIN | EVAL | PREDICT},
     {"--epochs", OPTION_EPOCHS, true, TRAIN},
     {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
     {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},

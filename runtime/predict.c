@@ -1,5 +1,5 @@
-/* predict.c: `predict`: files for the model's inputs -> its outputs, as .npy or .csv. */
-#include "runtime/internal.h"
+/* predict.c: `predict`: files for the model's inputs, or one of its data sets -> its outputs, as .npy or .csv. */
+#include "runtime/data.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,6 +56,20 @@ static void open_inputs(Dataset *d, const mgpu_program *p, const mgpu_plan *plan
             mgpu_fail(MGPU_BAD_USAGE, "there is no file for the input '%s'; usage: %s predict IN ... -o OUT", p->inputs[i].tensor.name, o->program);
     mgpu_open_files(d, p, paths);
     free(paths);
+    free(wanted);
+}
+
+/* IN is a data set of the model: what its reader gives, words in the classes that training gave them */
+static const mgpu_set *named_set(const mgpu_program *p, const Options *o)
+{
+    return o->operand_count == 1 ? mgpu_find_set(p, o->operands[0]) : NULL;
+}
+
+static void open_named_set(Dataset *d, const Feed *feed, const mgpu_set *set, const Options *o, Categories *categories)
+{
+    bool *wanted = mgpu_allocate((size_t)feed->program->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(feed->program, feed->plan, 1u << MGPU_PHASE_PREDICT, wanted);
+    mgpu_open_set(d, feed->program, set, wanted, o->data, categories);
     free(wanted);
 }
 
@@ -128,9 +142,14 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
 {
     check_arguments(program, o);
     Dataset data;
-    open_inputs(&data, program, mgpu_choose_plan(program, o), o);
+    const mgpu_set *set = named_set(program, o);
+    if (!set)
+        open_inputs(&data, program, mgpu_choose_plan(program, o), o);
     Feed feed;
-    Engine *engine = mgpu_open_trained(program, o, &feed, NULL, nothing_to_collect, NULL);
+    Categories *categories = mgpu_new_categories(true);
+    Engine *engine = mgpu_open_trained(program, o, &feed, categories, nothing_to_collect, NULL);
+    if (set)
+        open_named_set(&data, &feed, set, o, categories);
     uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
     for (int i = 0; i < program->output_count; i++)
         result[i] = mgpu_allocate((size_t)data.samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
@@ -143,5 +162,6 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     free(result);
     mgpu_engine_close(engine);
     mgpu_close_set(&data);
+    mgpu_free_categories(categories);
     return 0;
 }
