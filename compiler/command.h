@@ -18,5 +18,7 @@ typedef struct Linked {
 } Linked;
 /* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
 Linked write_program(const Program *);
+int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
+int command_doc(int argc, char **argv);
 double now_ms(void);                                  /* of a clock that only runs forward */
 #endif

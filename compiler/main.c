@@ -365,6 +365,10 @@ static int command_verify(const Options *options)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "fmt") == 0)
+        return command_fmt(argc - 2, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "doc") == 0)
+        return command_doc(argc - 2, argv + 2);
     Options options = parse_command(argc, argv);
     switch (options.command) {
     case COMMAND_CHECK: return command_check(&options);

@@ -19,12 +19,6 @@
 #include "compiler/graph.h"
 #include "dsl/tree.h"
 
-/* ---- tree.c */
-Source *read_source(const char *path); /* exit 1 if it cannot be read */
-Tree *parse(const Source *);
-Tree *parse_expression(const Source *); /* a text that is one expression: the value of --set */
-void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */
-
 /* ---- elaborate.c */
 typedef struct Settings { /* what the command line says */
     const char *const *keys, *const *values; /* --set KEY=VALUE */

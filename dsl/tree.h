@@ -82,10 +82,31 @@ const char *tree_kind_name(TreeKind);
 Tree *tree_leaf(const Source *, TreeKind, const char *text, int line, int column);
 Tree *tree_add(Tree *parent, Tree *child); /* child may be NULL */
 
+/* the text as its layout sees it: tokens as they are written, comments among them (format.c, document.c) */
+enum { TOKEN_COMMENT = 1 }; /* every other kind is parse.y's */
+typedef struct Token {
+    int kind;
+    const char *text; /* as written; a comment with its '#', without blanks at its end */
+    int length, line, column, last_line;
+} Token;
+typedef struct Tokens { Token *list; int count; } Tokens;
+Tokens scan_tokens(const Source *);
+
 /* what the scanner and the parser share */
 typedef struct Parse {
     const Source *source;
     Tree *tree;
+    Tokens *tokens;  /* where comments go; NULL while parsing: they are dropped */
     bool expression; /* the text is one expression; told to the parser by a first token of its own */
 } Parse;
+
+/* ---- tree.c */
+Source *read_source(const char *path); /* exit 1 if it cannot be read */
+Tree *parse(const Source *);
+Tree *parse_expression(const Source *); /* a text that is one expression: the value of --set */
+void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */
+
+/* ---- format.c */
+Text format_source(const Source *);      /* the text in the house layout; ends with the parser's message */
+void format_line(const Tokens *, int first, int last, Text *); /* these tokens on one line, without comments */
 #endif
