@@ -35,6 +35,8 @@ static void print_help(void)
          "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help\n"
          "  mgpuc check MODEL.net        diagnose only: layers, shapes, parameters, FLOPs, bytes per device\n"
          "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
+         "  mgpuc fmt FILE.net ...       rewrite models in the house layout; fmt --check, fmt -, fmt --help\n"
+         "  mgpuc doc [NAME] [FILE.net]  what a layer, primitive, reader, setting or word means; doc --help\n"
          "\n"
          "Options");
     for (int i = 0; i < COUNT(OPTIONS); i++) {

@@ -1,0 +1,290 @@
+/* document.c: texts and tables -> entries of `mgpuc doc` and docs/layers.md.
+ *
+ * A layer's comment is what stands directly above it and behind its '{'; "# ---- title: ..." begins a section. */
+#include "dsl/document.h"
+
+#include "dsl/data.h"
+#include "dsl/elaborate.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct { const char *file, *title; } FILES[] = {
+    {"core.net", "Helpers"}, {"init.net", "Initialisers"}, {"layers.net", "Layers"}, {"losses.net", "Losses"}, {"optim.net", "Optimizers"},
+};
+
+static const char WORDS_GROUP[] = "Statements", NAMES_GROUP[] = "Names known everywhere", SETTINGS_GROUP[] = "Settings of train";
+static const struct { const char *group, *name, *signature, *about; } TEXTS[] = {
+    {WORDS_GROUP, "import", "import \"file.net\"", "layers and params of another file, by a path relative to this one"},
+    {WORDS_GROUP, "param", "param name = value", "a number, string or list of compile time, which --set name=value replaces"},
+    {WORDS_GROUP, "layer", "layer name(x: [h, w, c], width, stride = 1) { ... }", "a function that may own weights; every call is a new instance"},
+    {WORDS_GROUP, "model", "model name { input ...  loss ... }", "what is computed for one sample; one per program, or --model NAME"},
+    {WORDS_GROUP, "data", "data { train = ...  valid = ...  test = ... }", "where samples come from: readers and stages, joined by |>"},
+    {WORDS_GROUP, "train", "train { batch = 128  epochs = 10  lr = 0.01  \"*.bias\" { decay = 0 } }", "how the model is trained: settings, and rules for weights whose names match a pattern (lr decay frozen init optimizer clip)"},
+    {WORDS_GROUP, "input", "input image: u8[28, 28]", "a column of the data; in a model"},
+    {WORDS_GROUP, "weight", "weight name: f32[out, in] = he()", "a trained tensor and its initialiser"},
+    {WORDS_GROUP, "state", "state name: f32[c] = 0", "a tensor that is kept and saved, not trained; `update` sets it"},
+    {WORDS_GROUP, "update", "update name = value", "sets a state after the step, in training only"},
+    {WORDS_GROUP, "loss", "loss [name =] value", "its mean over the samples of the global batch is minimised; several add up"},
+    {WORDS_GROUP, "metric", "metric [name =] value", "its mean over the samples of a report is printed and logged; what is no mean uses total(x)"},
+    {WORDS_GROUP, "output", "output [name =] value", "a column of what `predict` writes"},
+    {WORDS_GROUP, "assert", "assert condition [, message]", "ends compilation with the message where the condition is false"},
+    {WORDS_GROUP, "return", "return value, ...", "the results of a layer"},
+    {WORDS_GROUP, "if", "if condition { ... } else { ... },  if a then b else c", "decided at compile time; of tensors: where(c, a, b)"},
+    {WORDS_GROUP, "for", "for name, ... in list { ... }", "unrolled at compile time; over the steps of a tensor: scan"},
+    {WORDS_GROUP, "scan", "scan name, ... in tensor, ... { ... }", "a loop at run time along axis 0: names that were there are carried, new ones are stacked"},
+    {NAMES_GROUP, "training", "training", "true where the model is built for training, false for evaluation and prediction, and in frozen parts"},
+    {NAMES_GROUP, "step", "step", "number of the update: 1, 2, ..."},
+    {NAMES_GROUP, "epoch", "epoch", "passes over the training data so far, with a fraction"},
+    {NAMES_GROUP, "progress", "progress", "share of the run that is done: 0 to 1"},
+    {NAMES_GROUP, "pi", "pi", "3.14159..."},
+    {NAMES_GROUP, "inf", "inf", "infinity"},
+    {SETTINGS_GROUP, "batch", "batch = 32", "samples of a step, over all devices"},
+    {SETTINGS_GROUP, "epochs", "epochs = 10", "passes over the training data"},
+    {SETTINGS_GROUP, "steps", "steps = N", "updates, instead of epochs"},
+    {SETTINGS_GROUP, "lr", "lr = 0.01", "learning rate: a number or a rate such as cosine(0.1, warmup = 5epochs); also in rules and at run time"},
+    {SETTINGS_GROUP, "decay", "decay = 0", "weight decay, as the optimizer understands it; also in rules and at run time"},
+    {SETTINGS_GROUP, "optimizer", "optimizer = sgd()", "a layer f(w, g, lr, decay, ...) that returns the new weight; lr and decay are given by the settings"},
+    {SETTINGS_GROUP, "precision", "precision = f32", "f32, or bf16 for what is kept between operations; f64 for checking"},
+    {SETTINGS_GROUP, "accumulate", "accumulate = 1", "micro-batches of a step"},
+    {SETTINGS_GROUP, "clip", "clip = none", "limit of the gradient: 1.0 by its global norm, by_norm(1.0) for each weight, by_value(0.5) for each element"},
+    {SETTINGS_GROUP, "seed", "seed = 1", "of initial weights, the order of samples and all random numbers; also at run time"},
+    {SETTINGS_GROUP, "ema", "ema = 0.999", "moving average of the weights, used for evaluation and saved"},
+    {SETTINGS_GROUP, "swa", "swa = 0.75", "plain average of the weights from this share of the run on"},
+    {SETTINGS_GROUP, "init", "init = \"weights.safetensors\"", "a file of weights to begin with; also in rules"},
+    {SETTINGS_GROUP, "validate", "validate = 1epochs", "how often loss and metrics of `valid` are taken"},
+    {SETTINGS_GROUP, "save", "save = 1epochs", "how often the run is saved"},
+    {SETTINGS_GROUP, "keep", "keep = 1", "how many saved states are kept"},
+    {SETTINGS_GROUP, "patience", "patience = 3epochs", "the run ends after so long without a better `best`"},
+    {SETTINGS_GROUP, "best", "best = lowest(\"loss\")", "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\")"},
+    {SETTINGS_GROUP, "on_nan", "on_nan = \"stop\"", "what happens when the loss is no number"},
+    {SETTINGS_GROUP, "memory", "memory = 10GiB", "limit for a device"},
+    {SETTINGS_GROUP, "recompute", "recompute = \"auto\"", "what is computed again in the backward pass instead of being kept"},
+    {SETTINGS_GROUP, "workers", "workers = 4", "threads that read data"},
+    {SETTINGS_GROUP, "exact", "exact = true", "no rounding that depends on the number of devices"},
+};
+static const struct { const char *name, *about; } FUNCTIONS[] = {
+    {"len", "how many elements a list has"},
+    {"range", "[start, start + step, ...], up to but without the end; range(n): 0 to n - 1"},
+    {"enumerate", "[[0, first], [1, second], ...]"},
+    {"zip", "lists of the first elements, of the second ..., as long as the shortest"},
+    {"repeat", "a list of so many times the value"},
+    {"is_list", "whether it is a list"},
+    {"shared", "one instance of a layer, with one set of weights, however often it is called"},
+    {"weighted", "values with weights: in losses and metrics the mean is sum(w e) / sum(w) over the global batch"},
+    {"portion", "a quantity's share of the run, 0 to 1: portion(5epochs)"},
+    {"scaled", "lr * batch / base"},
+    {"plateau", "a rate that falls when a metric no longer improves"},
+    {"file", "an initialiser: the numbers of a .npy file"},
+    {"by_norm", "for `clip`: each weight's gradient by its own norm"},
+    {"by_value", "for `clip`: each element of the gradient"},
+    {"highest", "for `best`: the highest value of a metric"},
+    {"lowest", "for `best`: the lowest value of a metric or of \"loss\""},
+};
+
+/* ---- layers */
+
+static int token_at(const Tokens *t, int line, int column)
+{
+    int low = 0, high = t->count - 1;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        const Token *m = &t->list[middle];
+        if (m->line < line || (m->line == line && m->column < column))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int closing(const Tokens *t, int i, int open, int close)
+{
+    for (int depth = 0;; i++) {
+        int kind = t->list[i].kind;
+        depth += kind == open ? 1 : kind == close ? -1 : 0;
+        if (depth == 0)
+            return i;
+    }
+}
+
+static bool own_line(const Tokens *t, int i) { return i == 0 || t->list[i].line > t->list[i - 1].last_line; }
+static bool begins_section(const Token *t) { return strncmp(t->text, "# ----", 6) == 0; }
+
+static void add_comment(Text *about, const Token *t)
+{
+    int skip = (int)strspn(t->text, "# ");
+    if (t->length > skip)
+        text_add(about, "%s%.*s", about->length ? " " : "", t->length - skip, t->text + skip);
+}
+
+static const char *comment_of(const Tokens *t, int word, int brace, int end)
+{
+    Text about = {0};
+    int first = word;
+    while (first > 0 && t->list[first - 1].kind == TOKEN_COMMENT && own_line(t, first - 1) && !begins_section(&t->list[first - 1]) &&
+           t->list[first - 1].line + 1 == t->list[first].line)
+        first--;
+    for (int i = first; i < word; i++)
+        add_comment(&about, &t->list[i]);
+    for (int k = 0; k < 2; k++) { /* behind the '{', and behind the '}' of a layer on one line */
+        int i = (k == 0 ? brace : end) + 1;
+        if (i < t->count && t->list[i].kind == TOKEN_COMMENT && t->list[i].line == t->list[brace].line)
+            add_comment(&about, &t->list[i]);
+    }
+    return text_of(&about);
+}
+
+/* lines FIRST to LAST of the text */
+static const char *lines_of(const Source *s, int first, int last)
+{
+    const char *from = s->text, *to;
+    for (int n = 1; n < first; n++)
+        from = strchr(from, '\n') + 1;
+    to = from;
+    for (int n = first; n <= last && to; n++) {
+        to = strchr(to, '\n');
+        to = to ? to + 1 : NULL;
+    }
+    return copy_text(from, to ? (size_t)(to - from) : strlen(from));
+}
+
+static const char *section_title(const Token *t)
+{
+    const char *from = t->text + strspn(t->text, "#- ");
+    int length = (int)strcspn(from, ":,;");
+    char *title = (char *)(uintptr_t)copy_text(from, (size_t)length);
+    title[0] = (char)toupper((unsigned char)title[0]);
+    return title;
+}
+
+static void add_layers(const Source *s, const char *group, Entries *out)
+{
+    Tokens t = scan_tokens(s);
+    int seen = 0;
+    for (const Tree *l = parse(s)->first; l; l = l->next) {
+        if (l->kind != TREE_LAYER)
+            continue;
+        int name = token_at(&t, l->line, l->column), word = name - 1;
+        while (t.list[word].kind == TOKEN_COMMENT)
+            word--;
+        for (; seen < word && s->library; seen++)
+            if (t.list[seen].kind == TOKEN_COMMENT && begins_section(&t.list[seen]))
+                group = section_title(&t.list[seen]);
+        int parenthesis = closing(&t, name + 1, '(', ')'), brace = parenthesis + 1;
+        while (t.list[brace].kind == TOKEN_COMMENT)
+            brace++;
+        int end = closing(&t, brace, '{', '}');
+        Text signature = {0};
+        format_line(&t, name, parenthesis, &signature);
+        Entry e = {.group = group, .name = l->text, .signature = text_of(&signature), .about = comment_of(&t, word, brace, end),
+                   .file = s->file, .line = t.list[word].line, .text = lines_of(s, t.list[word].line, t.list[end].line),
+                   .lines = t.list[end].line - t.list[word].line + 1};
+        APPEND(out->list, out->count, e);
+    }
+}
+
+void library_entries(Entries *out)
+{
+    for (const LibraryFile *f = LIBRARY_FILES; f->name; f++) {
+        const char *base = strrchr(f->name, '/'), *group = f->name;
+        base = base ? base + 1 : f->name;
+        for (int k = 0; k < COUNT(FILES); k++)
+            if (strcmp(FILES[k].file, base) == 0)
+                group = FILES[k].title;
+        Source *s = NEW(Source);
+        *s = (Source){.file = format("dsl/%s", f->name), .text = f->text, .length = strlen(f->text), .library = true};
+        add_layers(s, group, out);
+    }
+}
+
+static void add_file(const char *path, Map *seen, Entries *out)
+{
+    char *real = realpath(path, NULL);
+    if (!real)
+        fail(1, "%s cannot be read: %s", path, strerror(errno));
+    const char *key = copy_text(real, strlen(real));
+    free(real);
+    if (map_get(seen, key))
+        return;
+    map_set(seen, key, seen);
+    const Source *s = read_source(path);
+    add_layers(s, path, out);
+    const char *slash = strrchr(path, '/');
+    for (const Tree *t = parse(s)->first; t; t = t->next)
+        if (t->kind == TREE_IMPORT)
+            add_file(t->text[0] == '/' || !slash ? t->text : format("%.*s/%s", (int)(slash - path), path, t->text), seen, out);
+}
+
+void file_entries(const char *path, Entries *out)
+{
+    Map seen = {0};
+    add_file(path, &seen, out);
+}
+
+/* ---- tables */
+
+static void add(Entries *out, const char *group, const char *name, const char *signature, const char *about)
+{
+    Entry e = {.group = group, .name = name, .signature = signature, .about = about};
+    APPEND(out->list, out->count, e);
+}
+
+/* a signature such as "einsum(spec, a, ...), a @ b" names both einsum and @ */
+static void add_primitive(Entries *out, const OpInfo *op)
+{
+    static const char GROUP[] = "Primitives", OPERATORS[] = " + - * / ** % == < <= and or @ ";
+    const char *s = op->signature;
+    for (const char *word = s; *word;) {
+        size_t n = strcspn(word, " (),");
+        const char *name = copy_text(word, n);
+        bool call = word[n] == '(' && n && strspn(name, "abcdefghijklmnopqrstuvwxyz_0123456789") == n;
+        bool sign = n && strstr(OPERATORS, format(" %s ", name)) && word > s && word[n] == ' ' && n != strlen(word);
+        if (call || sign || (word == s && strcmp(name, "not") == 0))
+            add(out, GROUP, strcmp(op->name, "cast") == 0 ? "cast" : name, s, op->equation);
+        if (call) /* past its arguments */
+            for (int depth = 0; word[n]; n++) {
+                depth += word[n] == '(' ? 1 : word[n] == ')' ? -1 : 0;
+                if (depth == 0)
+                    break;
+            }
+        word += n + (word[n] != 0);
+    }
+    if (strcmp(op->name, "gather") == 0)
+        add(out, GROUP, "gather", s, op->equation);
+}
+
+static const char *row_about(const DataRow *row)
+{
+    Text t = {0};
+    text_add(&t, "%s", row->stage ? "a stage: it stands behind a reader" : "a reader");
+    if (row->columns && row->columns[0])
+        text_add(&t, "; columns: %s", row->columns);
+    else if (row->kind == COLUMNS_PATHS)
+        text_add(&t, "; its arguments name the columns");
+    for (int k = 0; k < MOST_PARAMETERS && row->parameters[k].name; k++)
+        text_add(&t, "%s%s", k ? ", " : "; options: ", row->parameters[k].name);
+    if (row->later)
+        text_add(&t, " (not yet)");
+    return text_of(&t);
+}
+
+void builtin_entries(Entries *out)
+{
+    for (int k = 0; k < OPS; k++)
+        if (OP_INFO[k].signature)
+            add_primitive(out, &OP_INFO[k]);
+    for (const Builtin *b = COMPILE_TIME; b->name; b++) {
+        const char *about = NULL;
+        for (int k = 0; k < COUNT(FUNCTIONS); k++)
+            if (strcmp(FUNCTIONS[k].name, b->name) == 0)
+                about = FUNCTIONS[k].about;
+        add(out, "Functions of compile time", b->name, format("%s(%s)", b->name, b->parameters), about ? about : "");
+    }
+    for (const DataRow *row = DATA_ROWS; row->name; row++)
+        add(out, row->stage ? "Stages of data" : "Readers of data", row->name, row->usage, row_about(row));
+    for (int k = 0; k < COUNT(TEXTS); k++)
+        add(out, TEXTS[k].group, TEXTS[k].name, TEXTS[k].signature, TEXTS[k].about);
+}

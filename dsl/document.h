@@ -1,0 +1,21 @@
+/* document.h: what there is to say of every name of the language: layers of the library and of files, primitives, functions
+ * of compile time, readers, settings, words. */
+#ifndef MGPU_DSL_DOCUMENT_H
+#define MGPU_DSL_DOCUMENT_H
+
+#include "dsl/base.h"
+
+typedef struct Entry {
+    const char *group;      /* "Activations" */
+    const char *name, *signature, *about; /* about: "" if nothing is said */
+    const char *file;       /* of a layer; NULL: not written in the language */
+    int line;
+    const char *text;       /* a layer's whole text; NULL likewise */
+    int lines;
+} Entry;
+typedef struct Entries { Entry *list; int count; } Entries;
+
+void library_entries(Entries *);                /* layers, by file and section */
+void builtin_entries(Entries *);                /* all else */
+void file_entries(const char *path, Entries *); /* layers of a file and of what it imports; a mistake ends the run */
+#endif
