@@ -1,0 +1,55 @@
+# bash completion for mgpuc and the programs it makes; for a program: complete -F _mgpu_program ./train
+_mgpu_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
+_mgpu_files() { # GLOB: such files, and folders
+    local IFS=$'\n'
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -X "!$1" -- "$cur"; compgen -d -- "$cur")
+}
+
+_mgpuc() {
+    local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
+    COMPREPLY=()
+    case $before in
+    --emit) _mgpu_words "ast graph simplify grad update dist precision layout phases fused split schedule verify memory kernels"; return ;;
+    -o | --output) _mgpu_files '*'; return ;;
+    --devices | --set | --model | --bucket) return ;;
+    esac
+    case $command in
+    fmt) if [[ $cur == -* ]]; then _mgpu_words "--check --help"; else _mgpu_files '*.net'; fi; return ;;
+    doc)
+        if [[ $cur == -* ]]; then _mgpu_words "--markdown --help"
+        elif [ "$COMP_CWORD" = 2 ]; then _mgpu_words "$(mgpuc doc 2>/dev/null | sed -n 's/^    //p')"
+        else _mgpu_files '*.net'; fi
+        return ;;
+    verify) [[ $cur == -* ]] || { _mgpu_files '*.sched'; return; } ;;
+    esac
+    if [[ $cur == -* ]]; then
+        _mgpu_words "-o --output --devices --set -S -v --emit --model --json --no-fuse --no-reuse --bodies --bucket -h --help --version"
+    else
+        _mgpu_files '*.net'
+        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check verify fmt doc" -- "$cur")
+    fi
+}
+complete -F _mgpuc mgpuc
+
+_mgpu_program() {
+    local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    COMPREPLY=()
+    case $before in
+    --data | --resume | --save) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+    --init) _mgpu_files '*.safetensors'; return ;;
+    --log | --output | -o) _mgpu_files '*'; return ;;
+    --set)
+        compopt -o nospace 2>/dev/null
+        _mgpu_words "$("${COMP_WORDS[0]}" info 2>/dev/null | sed -n '/^settings at run time/,/^$/{s/^  \([a-z_.]*\) .*/\1=/p;}') epochs= steps= seed="
+        return ;;
+    --epochs | --steps | --stop-after | --devices | --threads | --seed | --warmup) return ;;
+    esac
+    if [[ $cur == -* ]]; then
+        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --no-save --no-shuffle --no-eval --log -o --output --warmup --json --profile --version --help"
+    elif [ "$COMP_CWORD" = 1 ]; then
+        _mgpu_words "train eval predict bench info schedule"
+    else
+        _mgpu_files '*'
+    fi
+}
