@@ -83,6 +83,17 @@ static void add_setting(Options *o, const char *text)
     APPEND(o->set_values, count, copy_text(equals + 1, strlen(equals + 1)));
 }
 
+/* the first of two words that are no options is a command; `mgpuc chek model.net` */
+static _Noreturn void two_words(const char *first, const char *second)
+{
+    static const char *const COMMANDS[] = {"check", "verify", "fmt", "doc"};
+    if (!strpbrk(first, "./"))
+        fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
+    if (!strpbrk(second, "./"))
+        fail(2, "what is '%s'? A command stands first: mgpuc check %s", second, first);
+    fail(2, "one model at a time: %s and %s were given", first, second);
+}
+
 static const char *default_output(const char *file)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
@@ -116,7 +127,7 @@ Options parse_command(int argc, char **argv)
                 o.command = COMMANDS[command].command;
                 named = true;
             } else if (o.file) {
-                fail(2, "one model at a time: %s and %s were given", o.file, word);
+                two_words(o.file, word);
             } else {
                 o.file = word;
             }

@@ -181,7 +181,8 @@ static void check_set_keys(const Elaborator *e)
         const char *dot = strchr(key, '.');
         if (dot && map_get(&e->train_settings, format("%.*s", (int)(dot - key), key)))
             fail(2, "--set %s: the setting '%.*s' is no call that takes arguments", key, (int)(dot - key), key);
-        fail(2, "--set %s: there is no param and no setting '%s'%s", key, key, did_you_mean(key, names, count));
+        const char *head = dot ? format("%.*s", (int)(dot - key), key) : key;
+        fail(2, "--set %s: there is no param and no setting '%s'%s", key, head, did_you_mean(head, names, count));
     }
 }
 

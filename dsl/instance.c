@@ -120,7 +120,8 @@ int find_variable(Elaborator *e, const Tree *t)
         if (index && map_get(&e->frame->declared, key))
             return (int)index - 1;
         if (length == 0)
-            error_tree(e, t, "'%s' is no state of this scope", t->text);
+            error_tree(e, t, "'%s' is no state of this scope%s", t->text,
+                       did_you_mean(t->text, e->frame->declared.keys, e->frame->declared.count));
         while (length > 0 && e->frame->loops[--length] != '.')
             ;
     }

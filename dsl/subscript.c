@@ -212,8 +212,10 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
     bool known = false;
     for (int k = 0; k < COUNT(FIELDS); k++)
         known |= strcmp(FIELDS[k], name) == 0;
+    const char *near = did_you_mean(name, FIELDS, COUNT(FIELDS));
     if (!known)
-        error_at(at, "%s has no field '%s'%s", value_describe(of), name, did_you_mean(name, FIELDS, COUNT(FIELDS)));
+        error_at(at, "%s has no field '%s'%s", value_describe(of), name,
+                 near[0] ? near : "; there are: shape rank channels type classes ignore value weight");
     if (strcmp(name, "value") == 0 && (number || of->kind == VALUE_TENSOR))
         return of;
     if (strcmp(name, "weight") == 0 && (number || of->kind == VALUE_TENSOR)) {

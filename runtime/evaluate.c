@@ -128,8 +128,13 @@ static void evaluate_set(const Feed *feed, const Options *o, const char *name, c
 {
     const mgpu_program *p = feed->program;
     const mgpu_set *set = mgpu_find_set(p, name);
-    if (!set)
-        mgpu_fail(MGPU_BAD_USAGE, "%s has no data set '%s'", p->model_file, name);
+    if (!set) {
+        const char **names = mgpu_allocate((size_t)p->set_count, sizeof *names);
+        for (int i = 0; i < p->set_count; i++)
+            names[i] = p->sets[i].name;
+        char near[128];
+        mgpu_fail(MGPU_BAD_USAGE, "%s has no data set '%s'%s", p->model_file, name, mgpu_near_miss(name, names, p->set_count, near));
+    }
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
     mgpu_wanted_inputs(p, feed->plan, 1u << MGPU_PHASE_EVAL, wanted);
     Dataset data;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void nothing_to_collect(void *context, const Work *work)
 {
@@ -29,6 +30,21 @@ static void name_file(const char **paths, const mgpu_program *p, int input, cons
     paths[input] = path;
 }
 
+/* NAME=FILE with a name that is not an input's: taken for a file only if there is one */
+static void check_name(const mgpu_program *p, const char *operand)
+{
+    const char *equals = strchr(operand, '=');
+    if (!equals || access(operand, F_OK) == 0)
+        return;
+    const char **names = mgpu_allocate((size_t)p->input_count, sizeof *names);
+    for (int i = 0; i < p->input_count; i++)
+        names[i] = p->inputs[i].tensor.name;
+    char word[64], near[128];
+    snprintf(word, sizeof word, "%.*s", (int)(equals - operand), operand);
+    mgpu_fail(MGPU_BAD_USAGE, "%s: the model has no input '%s'%s, and there is no such file", operand, word,
+              mgpu_near_miss(word, names, p->input_count, near));
+}
+
 static void open_inputs(Dataset *d, const mgpu_program *p, const mgpu_plan *plan, const Options *o)
 {
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
@@ -45,6 +61,7 @@ static void open_inputs(Dataset *d, const mgpu_program *p, const mgpu_plan *plan
     for (int i = 0; i < o->operand_count; i++) {
         if (named_input(p, o->operands[i]) >= 0)
             continue;
+        check_name(p, o->operands[i]);
         while (next < p->input_count && (!wanted[next] || paths[next]))
             next++;
         if (next == p->input_count)
