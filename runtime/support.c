@@ -52,27 +52,31 @@ char *mgpu_format(const char *pattern, ...)
     return text;
 }
 
-static int edit_distance(const char *a, const char *b)
+static int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */
 {
     enum { LONGEST = 64 };
-    size_t m = strlen(a), n = strlen(b);
+    int m = (int)strnlen(a, LONGEST + 1), n = (int)strnlen(b, LONGEST + 1);
     if (m > LONGEST || n > LONGEST)
         return LONGEST;
-    int row[LONGEST + 1];
-    for (size_t j = 0; j <= n; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; i <= m; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= n; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            best = row[j] + 1 < best ? row[j] + 1 : best;
+    int rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (int j = 0; j <= n; j++)
+        last[j] = before[j] = j;
+    for (int i = 1; i <= m; i++) {
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
             best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            diagonal = row[j];
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
             row[j] = best;
         }
+        int *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
     }
-    return row[n];
+    return last[n];
 }
 
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])
