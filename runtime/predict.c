@@ -41,7 +41,7 @@ static void check_name(const mgpu_program *p, const char *operand)
         names[i] = p->inputs[i].tensor.name;
     char word[64], near[128];
     snprintf(word, sizeof word, "%.*s", (int)(equals - operand), operand);
-    mgpu_fail(MGPU_BAD_USAGE, "%s: the model has no input '%s'%s, and there is no such file", operand, word,
+    mgpu_fail(MGPU_BAD_USAGE, "%s: there is no such file, and the model has no input '%s'%s", operand, word,
               mgpu_near_miss(word, names, p->input_count, near));
 }
 
