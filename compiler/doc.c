@@ -57,7 +57,8 @@ static void print_entry(const Entry *e)
         printf("    (%s)\n", e->group);
         return;
     }
-    printf("    (%s%s%s:%d)\n", strcmp(e->group, e->file) == 0 ? "" : e->group, strcmp(e->group, e->file) == 0 ? "" : ", ", e->file, e->line);
+    bool own = strcmp(e->group, e->file) == 0;
+    printf("    (%s%s%s:%d)\n", own ? "" : e->group, own ? "" : ", ", e->file, e->line);
     if (e->lines <= LONG_TEXT)
         printf("\n%s", e->text);
 }
@@ -71,8 +72,9 @@ static void print_escaped(const char *text)
 static void print_markdown(const Entries *e)
 {
     puts("# The library\n\n"
-         "Made by `mgpuc doc --markdown` (call `docs/generate`) from the comments and texts in `dsl/stdlib/`; `mgpuc doc NAME` says the same and\n"
-         "shows a layer's whole text. A layer of your own with the same name hides one of these in your files.");
+         "Made by `mgpuc doc --markdown` (call `docs/generate`) from the comments and texts in `dsl/stdlib/`; `mgpuc doc NAME`\n"
+         "says the same and shows a layer's whole text. A layer of your own with the same name hides one of these in your\n"
+         "files.");
     const char *group = "";
     for (int k = 0; k < e->count; k++) {
         const Entry *one = &e->list[k];

@@ -12,30 +12,40 @@
 #include <string.h>
 
 static const struct { const char *file, *title; } FILES[] = {
-    {"core.net", "Helpers"}, {"init.net", "Initialisers"}, {"layers.net", "Layers"}, {"losses.net", "Losses"}, {"optim.net", "Optimizers"},
+    {"core.net", "Helpers"}, {"init.net", "Initialisers"}, {"layers.net", "Layers"}, {"losses.net", "Losses"},
+    {"optim.net", "Optimizers"},
 };
 
 static const char WORDS_GROUP[] = "Statements", NAMES_GROUP[] = "Names known everywhere", SETTINGS_GROUP[] = "Settings of train";
 static const struct { const char *group, *name, *signature, *about; } TEXTS[] = {
     {WORDS_GROUP, "import", "import \"file.net\"", "layers and params of another file, by a path relative to this one"},
     {WORDS_GROUP, "param", "param name = value", "a number, string or list of compile time, which --set name=value replaces"},
-    {WORDS_GROUP, "layer", "layer name(x: [h, w, c], width, stride = 1) { ... }", "a function that may own weights; every call is a new instance"},
-    {WORDS_GROUP, "model", "model name { input ...  loss ... }", "what is computed for one sample; one per program, or --model NAME"},
-    {WORDS_GROUP, "data", "data { train = ...  valid = ...  test = ... }", "where samples come from: readers and stages, joined by |>"},
-    {WORDS_GROUP, "train", "train { batch = 128  epochs = 10  lr = 0.01  \"*.bias\" { decay = 0 } }", "how the model is trained: settings, and rules for weights whose names match a pattern (lr decay frozen init optimizer clip)"},
+    {WORDS_GROUP, "layer", "layer name(x: [h, w, c], width, stride = 1) { ... }",
+     "a function that may own weights; every call is a new instance"},
+    {WORDS_GROUP, "model", "model name { input ...  loss ... }",
+     "what is computed for one sample; one per program, or --model NAME"},
+    {WORDS_GROUP, "data", "data { train = ...  valid = ...  test = ... }",
+     "where samples come from: readers and stages, joined by |>"},
+    {WORDS_GROUP, "train", "train { batch = 128  epochs = 10  lr = 0.01  \"*.bias\" { decay = 0 } }",
+     "how the model is trained: settings, and rules for weights whose names match a pattern (lr decay frozen init "
+     "optimizer clip)"},
     {WORDS_GROUP, "input", "input image: u8[28, 28]", "a column of the data; in a model"},
     {WORDS_GROUP, "weight", "weight name: f32[out, in] = he()", "a trained tensor and its initialiser"},
     {WORDS_GROUP, "state", "state name: f32[c] = 0", "a tensor that is kept and saved, not trained; `update` sets it"},
     {WORDS_GROUP, "update", "update name = value", "sets a state after the step, in training only"},
     {WORDS_GROUP, "loss", "loss [name =] value", "its mean over the samples of the global batch is minimised; several add up"},
-    {WORDS_GROUP, "metric", "metric [name =] value", "its mean over the samples of a report is printed and logged; what is no mean uses total(x)"},
+    {WORDS_GROUP, "metric", "metric [name =] value",
+     "its mean over the samples of a report is printed and logged; what is no mean uses total(x)"},
     {WORDS_GROUP, "output", "output [name =] value", "a column of what `predict` writes"},
     {WORDS_GROUP, "assert", "assert condition [, message]", "ends compilation with the message where the condition is false"},
     {WORDS_GROUP, "return", "return value, ...", "the results of a layer"},
-    {WORDS_GROUP, "if", "if condition { ... } else { ... },  if a then b else c", "decided at compile time; of tensors: where(c, a, b)"},
+    {WORDS_GROUP, "if", "if condition { ... } else { ... },  if a then b else c",
+     "decided at compile time; of tensors: where(c, a, b)"},
     {WORDS_GROUP, "for", "for name, ... in list { ... }", "unrolled at compile time; over the steps of a tensor: scan"},
-    {WORDS_GROUP, "scan", "scan name, ... in tensor, ... { ... }", "a loop at run time along axis 0: names that were there are carried, new ones are stacked"},
-    {NAMES_GROUP, "training", "training", "true where the model is built for training, false for evaluation and prediction, and in frozen parts"},
+    {WORDS_GROUP, "scan", "scan name, ... in tensor, ... { ... }",
+     "a loop at run time along axis 0: names that were there are carried, new ones are stacked"},
+    {NAMES_GROUP, "training", "training",
+     "true where the model is built for training, false for evaluation and prediction, and in frozen parts"},
     {NAMES_GROUP, "step", "step", "number of the update: 1, 2, ..."},
     {NAMES_GROUP, "epoch", "epoch", "passes over the training data so far, with a fraction"},
     {NAMES_GROUP, "progress", "progress", "share of the run that is done: 0 to 1"},
@@ -44,12 +54,15 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "batch", "batch = 32", "samples of a step, over all devices"},
     {SETTINGS_GROUP, "epochs", "epochs = 10", "passes over the training data"},
     {SETTINGS_GROUP, "steps", "steps = N", "updates, instead of epochs"},
-    {SETTINGS_GROUP, "lr", "lr = 0.01", "learning rate: a number or a rate such as cosine(0.1, warmup = 5epochs); also in rules and at run time"},
+    {SETTINGS_GROUP, "lr", "lr = 0.01",
+     "learning rate: a number or a rate such as cosine(0.1, warmup = 5epochs); also in rules and at run time"},
     {SETTINGS_GROUP, "decay", "decay = 0", "weight decay, as the optimizer understands it; also in rules and at run time"},
-    {SETTINGS_GROUP, "optimizer", "optimizer = sgd()", "a layer f(w, g, lr, decay, ...) that returns the new weight; lr and decay are given by the settings"},
+    {SETTINGS_GROUP, "optimizer", "optimizer = sgd()",
+     "a layer f(w, g, lr, decay, ...) that returns the new weight; lr and decay are given by the settings"},
     {SETTINGS_GROUP, "precision", "precision = f32", "f32, or bf16 for what is kept between operations; f64 for checking"},
     {SETTINGS_GROUP, "accumulate", "accumulate = 1", "micro-batches of a step"},
-    {SETTINGS_GROUP, "clip", "clip = none", "limit of the gradient: 1.0 by its global norm, by_norm(1.0) for each weight, by_value(0.5) for each element"},
+    {SETTINGS_GROUP, "clip", "clip = none",
+     "limit of the gradient: 1.0 by its global norm, by_norm(1.0) for each weight, by_value(0.5) for each element"},
     {SETTINGS_GROUP, "seed", "seed = 1", "of initial weights, the order of samples and all random numbers; also at run time"},
     {SETTINGS_GROUP, "ema", "ema = 0.999", "moving average of the weights, used for evaluation and saved"},
     {SETTINGS_GROUP, "swa", "swa = 0.75", "plain average of the weights from this share of the run on"},
@@ -58,7 +71,8 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "save", "save = 1epochs", "how often the run is saved"},
     {SETTINGS_GROUP, "keep", "keep = 1", "how many saved states are kept"},
     {SETTINGS_GROUP, "patience", "patience = 3epochs", "the run ends after so long without a better `best`"},
-    {SETTINGS_GROUP, "best", "best = lowest(\"loss\")", "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\")"},
+    {SETTINGS_GROUP, "best", "best = lowest(\"loss\")",
+     "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\")"},
     {SETTINGS_GROUP, "on_nan", "on_nan = \"stop\"", "what happens when the loss is no number"},
     {SETTINGS_GROUP, "memory", "memory = 10GiB", "limit for a device"},
     {SETTINGS_GROUP, "recompute", "recompute = \"auto\"", "what is computed again in the backward pass instead of being kept"},
@@ -124,9 +138,11 @@ static const char *comment_of(const Tokens *t, int word, int brace, int end)
 {
     Text about = {0};
     int first = word;
-    while (first > 0 && t->list[first - 1].kind == TOKEN_COMMENT && own_line(t, first - 1) && !begins_section(&t->list[first - 1]) &&
-           t->list[first - 1].line + 1 == t->list[first].line)
-        first--;
+    for (; first > 0; first--) {
+        const Token *above = &t->list[first - 1];
+        if (above->kind != TOKEN_COMMENT || !own_line(t, first - 1) || begins_section(above) || above->line + 1 != t->list[first].line)
+            break;
+    }
     for (int i = first; i < word; i++)
         add_comment(&about, &t->list[i]);
     for (int k = 0; k < 2; k++) { /* behind the '{', and behind the '}' of a layer on one line */

@@ -18,7 +18,9 @@
 
 enum { INDENT = 4, FARTHEST_NOTE = 120 };
 
-typedef enum Class { NO_CLASS, PARAM_CLASS, ASSIGN_CLASS, INPUT_CLASS, WEIGHT_CLASS, UPDATE_CLASS, RESULT_CLASS, BLOCK_CLASS } Class;
+typedef enum Class { /* statements of one are aligned with each other */
+    NO_CLASS, PARAM_CLASS, ASSIGN_CLASS, INPUT_CLASS, WEIGHT_CLASS, UPDATE_CLASS, RESULT_CLASS, BLOCK_CLASS
+} Class;
 typedef enum Stop { TYPE_STOP, WORD_STOP, EQUALS_STOP, BRACE_STOP, STOPS } Stop;
 
 typedef struct Item { /* a token and what is known of it */
@@ -82,7 +84,10 @@ static bool ends_operand(const Layout *l, int i)
     }
 }
 
-static bool may_start(int kind) { return kind == IDENT || kind == STRING || kind == IF || kind == FOR || kind == RETURN || is_word(kind); }
+static bool may_start(int kind)
+{
+    return kind == IDENT || kind == STRING || kind == IF || kind == FOR || kind == RETURN || is_word(kind);
+}
 
 static void classify(Layout *l)
 {
@@ -465,7 +470,10 @@ static Text place_notes(Layout *l)
         const Token *note = l->lines[from].note;
         int widest = 0;
         bool fits = true;
-        for (to = from; to == from || (to < l->line_count && note && l->lines[to].note && l->lines[to].note->column == note->column); to++) {
+        for (to = from; to < l->line_count; to++) {
+            const Token *other = l->lines[to].note;
+            if (to > from && (!note || !other || other->column != note->column))
+                break;
             int width = (int)l->lines[to].text.length;
             widest = width > widest ? width : widest;
             fits = fits && note && note->column - 1 > width && note->column - 1 <= FARTHEST_NOTE;
