@@ -168,8 +168,9 @@ Graph *inline_bodies(Graph *);                               /* every composite 
 Graph *differentiate(Graph *train);
 /* report.c         metrics and losses -> accumulators, and the graphs that turn them into numbers */
 void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
-/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm */
+/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages */
 Graph *update(Graph *train);
+Graph *count_applied(Graph *);                               /* `step` of other graphs, where steps may be skipped */
 /* distribute.c     every node's distribution; REDUCE where Partial must become Replicated */
 Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */

@@ -101,12 +101,85 @@ static void emit_sets(const Model *m, Text *t)
     text_add(t, "%s};\n\n", m->set_count ? "" : "    {0}\n");
 }
 
-static int copy_count(const Model *m)
+static int count_kind(const Model *m, VariableKind kind)
 {
     int count = 0;
     for (int i = 0; i < m->variable_count; i++)
-        count += m->variables[i].kind == ROUNDED;
+        count += m->variables[i].kind == kind;
     return count;
+}
+
+/* variables that stand for others: {it, its owner} */
+static void emit_pairs(const Model *m, VariableKind kind, const char *name, Text *t)
+{
+    if (!count_kind(m, kind))
+        return;
+    text_add(t, "static const mgpu_copy %s[] = {\n", name);
+    for (int i = 0; i < m->variable_count; i++)
+        if (m->variables[i].kind == kind)
+            text_add(t, "    {%d, %d},\n", i, m->variables[i].owner);
+    text_add(t, "};\n\n");
+}
+
+static void emit_watch(const Watch *w, Text *t)
+{
+    if (!w->metric) {
+        text_add(t, "{NULL, false}");
+        return;
+    }
+    text_add(t, "{");
+    quote(t, w->metric);
+    text_add(t, ", %s}", w->highest ? "true" : "false");
+}
+
+static void emit_quantity(Quantity q, Text *t)
+{
+    static const char *const UNIT[] = {"MGPU_UNIT_NONE",    "MGPU_UNIT_NEVER",   "MGPU_UNIT_STEPS",      "MGPU_UNIT_EPOCHS",
+                                       "MGPU_UNIT_SAMPLES", "MGPU_UNIT_SECONDS", "MGPU_UNIT_VALIDATIONS"};
+    text_add(t, "{");
+    number(t, q.amount);
+    text_add(t, ", %s}", UNIT[q.unit]);
+}
+
+static void emit_course(const Model *m, Text *t)
+{
+    if (m->plateau_count)
+        text_add(t, "static const mgpu_plateau plateaus[] = {\n");
+    for (int i = 0; i < m->plateau_count; i++) {
+        const Plateau *p = &m->plateaus[i];
+        text_add(t, "    {%d, ", p->setting);
+        emit_watch(&p->watch, t);
+        text_add(t, ", ");
+        number(t, p->factor);
+        text_add(t, ", ");
+        emit_quantity(p->patience, t);
+        text_add(t, "},\n");
+    }
+    if (m->plateau_count)
+        text_add(t, "};\n\n");
+    if (m->initial_count)
+        text_add(t, "static const mgpu_initial initials[] = {\n");
+    for (int i = 0; i < m->initial_count; i++) {
+        const Initial *x = &m->initials[i];
+        text_add(t, "    {");
+        quote(t, x->path);
+        text_add(t, ", ");
+        if (x->pattern)
+            quote(t, x->pattern);
+        else
+            text_add(t, "NULL");
+        text_add(t, ", %s, %d, (const int[]){", x->array ? "true" : "false", users_line(x->at));
+        for (int k = 0; k < x->variable_count; k++)
+            text_add(t, "%s%d", k % 16 ? ", " : k ? ",\n        " : "", x->variables[k]);
+        text_add(t, "}, (const char *const[]){");
+        for (int k = 0; k < x->variable_count; k++) {
+            text_add(t, k ? ",\n        " : "\n        ");
+            quote(t, x->names[k]);
+        }
+        text_add(t, "}, %d},\n", x->variable_count);
+    }
+    if (m->initial_count)
+        text_add(t, "};\n\n");
 }
 
 static void emit_model(const Model *m, Text *t)
@@ -114,7 +187,7 @@ static void emit_model(const Model *m, Text *t)
     text_add(t, "static const mgpu_variable variables[] = {\n");
     for (int i = 0; i < m->variable_count; i++) {
         static const char *const KIND[] = {"MGPU_WEIGHT", "MGPU_STATE", "MGPU_OPTIMIZER_STATE", "MGPU_ACCUMULATOR",
-                                           "MGPU_ROUNDED"};
+                                           "MGPU_ROUNDED", "MGPU_AVERAGE"};
         const Variable *v = &m->variables[i];
         text_add(t, "    {");
         tensor(t, v->name, v->dtype, &v->shape);
@@ -127,13 +200,8 @@ static void emit_model(const Model *m, Text *t)
     if (!m->variable_count)
         text_add(t, "    {{0}, {0}, 0, false}\n");
     text_add(t, "};\n\n");
-    if (copy_count(m))
-        text_add(t, "static const mgpu_copy copies[] = {\n");
-    for (int i = 0; i < m->variable_count; i++)
-        if (m->variables[i].kind == ROUNDED)
-            text_add(t, "    {%d, %d},\n", i, m->variables[i].owner);
-    if (copy_count(m))
-        text_add(t, "};\n\n");
+    emit_pairs(m, ROUNDED, "copies", t);
+    emit_pairs(m, AVERAGE, "averages", t);
     text_add(t, "static const mgpu_input inputs[] = {\n");
     for (int i = 0; i < m->input_count; i++) {
         const Input *in = &m->inputs[i];
@@ -165,7 +233,7 @@ static void emit_model(const Model *m, Text *t)
         quote(t, m->settings[i].name);
         text_add(t, ", ");
         number(t, m->settings[i].value);
-        text_add(t, "},\n");
+        text_add(t, ", %s},\n", m->settings[i].hidden ? "true" : "false");
     }
     if (!m->setting_count)
         text_add(t, "    {0}\n");
@@ -186,6 +254,7 @@ static void emit_model(const Model *m, Text *t)
     if (!m->layer_count)
         text_add(t, "    {0}\n");
     text_add(t, "};\n\n");
+    emit_course(m, t);
 }
 
 static void emit_op(const ScheduledOp *op, Text *t)
@@ -333,6 +402,24 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
     text_add(t, "    \"\";\n");
 }
 
+static void emit_course_of(const Model *m, Text *t)
+{
+    static const char *const NAN_CHOICE[] = {"MGPU_NAN_STOP", "MGPU_NAN_SKIP", "MGPU_NAN_IGNORE"};
+    text_add(t, "        .validate = ");
+    emit_quantity(m->validate, t);
+    text_add(t, ",\n        .save = ");
+    emit_quantity(m->save, t);
+    text_add(t, ",\n        .patience = ");
+    emit_quantity(m->patience, t);
+    text_add(t, ",\n        .keep = %lld,\n        .best = ", (long long)m->keep);
+    emit_watch(&m->best, t);
+    text_add(t, ",\n        .on_nan = %s,\n", NAN_CHOICE[m->on_nan]);
+    if (m->plateau_count)
+        text_add(t, "        .plateaus = plateaus,\n        .plateau_count = %d,\n", m->plateau_count);
+    if (m->initial_count)
+        text_add(t, "        .initials = initials,\n        .initial_count = %d,\n", m->initial_count);
+}
+
 void emit_main(const Program *p, Text *t)
 {
     const Model *m = p->model;
@@ -366,12 +453,15 @@ void emit_main(const Program *p, Text *t)
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
     text_add(t, "        .kernels = mgpu_kernels,\n        .kernel_count = %d,\n", p->kernel_count);
     text_add(t, "        .variables = variables,\n        .variable_count = %d,\n", m->variable_count);
-    if (copy_count(m))
-        text_add(t, "        .copies = copies,\n        .copy_count = %d,\n", copy_count(m));
+    if (count_kind(m, ROUNDED))
+        text_add(t, "        .copies = copies,\n        .copy_count = %d,\n", count_kind(m, ROUNDED));
+    if (count_kind(m, AVERAGE))
+        text_add(t, "        .averages = averages,\n        .average_count = %d,\n", count_kind(m, AVERAGE));
     text_add(t, "        .inputs = inputs,\n        .input_count = %d,\n", m->input_count);
     text_add(t, "        .outputs = outputs,\n        .output_count = OUTPUTS,\n");
     text_add(t, "        .sets = sets,\n        .set_count = %d,\n", m->set_count);
     text_add(t, "        .settings = settings,\n        .setting_count = %d,\n", m->setting_count);
+    emit_course_of(m, t);
     text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);
     text_add(t, "        .layers = layers,\n        .layer_count = %d,\n", m->layer_count);
     text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n    };\n", p->plan_count,

@@ -132,8 +132,9 @@ typedef struct Input {
     const Place *at;
 } Input;
 
-/* ROUNDED: the copy of another variable that products read: precision.c */
-typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR, ROUNDED } VariableKind;
+/* ROUNDED: the copy of another variable that products read: precision.c. AVERAGE: of another variable over the steps,
+ * which evaluation reads in its place: update.c */
+typedef enum VariableKind { WEIGHT, STATE, OPTIMIZER_STATE, ACCUMULATOR, ROUNDED, AVERAGE } VariableKind;
 typedef struct Variable {
     const char *name;            /* "layer1.0.conv1.weight"; unique; the name in safetensors */
     VariableKind kind;
@@ -142,9 +143,33 @@ typedef struct Variable {
     int order[MAX_RANK];         /* order of the axes in memory, outermost first; identity unless `layout` changes it */
     bool trained;                /* gets a gradient */
     bool partial;                /* ACCUMULATOR: each device holds a part of the sum */
-    int owner;                   /* OPTIMIZER_STATE: the weight; ROUNDED: the variable that it is a copy of; else -1 */
+    int owner;                   /* OPTIMIZER_STATE: the weight; ROUNDED, AVERAGE: the variable that it stands for; else -1 */
+    int clip;                    /* trained: 0: the model's bound of gradients; else number in model->clips, from 1 */
     const Place *at;
 } Variable;
+
+typedef enum ClipKind { CLIP_NONE, CLIP_GLOBAL_NORM, CLIP_NORM, CLIP_VALUE } ClipKind;
+typedef struct Clip { ClipKind kind; double limit; } Clip; /* of a rule: the norm is that of its own weights */
+
+/* NONE: not given; NEVER: none was written; TIMES: validations; SHARE: of the run */
+typedef enum QuantityUnit {
+    UNIT_NONE, UNIT_NEVER, UNIT_STEPS, UNIT_EPOCHS, UNIT_SAMPLES, UNIT_SECONDS, UNIT_TIMES, UNIT_SHARE
+} QuantityUnit;
+typedef struct Quantity { double amount; QuantityUnit unit; } Quantity;
+
+/* a number of the data set valid that the run looks at; metric NULL: none */
+typedef struct Watch { const char *metric; bool highest; const Place *at; } Watch;
+/* a rate's factor, settings[setting], that the runtime multiplies by `factor` when the number got no better */
+typedef struct Plateau { int setting; Watch watch; double factor; Quantity patience; } Plateau;
+
+/* initial values from a file. pattern NULL: of the train block: all names are the model's. array: file("w.npy") */
+typedef struct Initial {
+    const char *path, *pattern;
+    bool array;
+    const Place *at;
+    int *variables; int variable_count;
+    const char **names;          /* parallel: in the file */
+} Initial;
 
 /* A data set: calls[0] is a reader, the others are stages; columns are the reader's. runtime/mgpu.h says more. */
 typedef struct DataItem { const char *text; double number; } DataItem; /* text NULL: a number */
@@ -163,7 +188,8 @@ typedef struct DataSet {
     DataCall *calls;      int call_count;
 } DataSet;
 
-typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given; } Setting;
+/* hidden: not for --set: the runtime gives it, or nothing reads it */
+typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given, hidden; } Setting;
 
 struct Model {
     const char *name, *file;
@@ -173,14 +199,25 @@ struct Model {
     DataSet *sets;        int set_count;
     Setting *settings;    int setting_count;   /* those a program takes at run time: lr, decay, ...: RUN_SETTING's index */
     const char **fixed;   int fixed_count;     /* params and settings that only mgpuc --set reaches */
-    Graph *init;          /* ROLE_INIT for every WEIGHT, STATE and OPTIMIZER_STATE */
+    Graph *init;          /* ROLE_INIT for every WEIGHT, STATE, OPTIMIZER_STATE and AVERAGE */
     Graph *train;         /* LOSS, METRIC, UPDATE of states; UPDATE of weights and optimizer states in terms of GRADIENT
                              leaves; REPORT "lr" */
     Graph *eval;          /* LOSS (reported like metrics), METRIC, OUTPUT; `training` was false */
     int64_t batch, accumulate, epochs, steps; /* steps 0: epochs decide */
     int64_t group;        /* least common multiple of all batchnorm groups; shards begin at multiples of it; 1 if none */
-    enum { CLIP_NONE, CLIP_GLOBAL_NORM, CLIP_NORM, CLIP_VALUE } clip_kind;
+    ClipKind clip_kind;
     double clip;
+    Clip *clips;          int clip_count;      /* of rules */
+    enum { AVERAGE_NONE, AVERAGE_EMA, AVERAGE_SWA } average;
+    double average_decay;                      /* EMA */
+    Quantity average_start, average_every;     /* SWA */
+    enum { NAN_STOP, NAN_SKIP, NAN_IGNORE } on_nan;
+    int skipped;          /* NAN_SKIP: the variable that counts the steps without an update */
+    Quantity validate, save, patience;
+    int64_t keep;         /* 0: not given */
+    Watch best;
+    Plateau *plateaus;    int plateau_count;
+    Initial *initials;    int initial_count;
     uint64_t seed;
     Dtype precision;      /* F32, F64, BF16; others later */
     bool shard_statistics;/* a batchnorm with stats = "shard": results depend on the devices */

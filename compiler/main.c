@@ -82,6 +82,9 @@ static void run_update(Compilation *c)
     make_reports(c->program->model, &c->graphs[PHASE_TRAIN], &c->graphs[PHASE_EVAL], &c->graphs[PHASE_REPORT_TRAIN],
                  &c->graphs[PHASE_REPORT_EVAL]);
     c->graphs[PHASE_TRAIN] = update(c->graphs[PHASE_TRAIN]);
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k] && k != PHASE_TRAIN && k != PHASE_INIT)
+            c->graphs[k] = count_applied(c->graphs[k]);
     each_graph(c, simplify);
 }
 

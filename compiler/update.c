@@ -1,4 +1,4 @@
-/* update.c: gradients meet the optimizer.
+/* update.c: gradients meet the optimizer; what else happens behind them: clipping, steps that are skipped, averages.
  *
  * In: a train graph with ROLE_GRADIENT results and, in the updates, GRADIENT leaves. Out: a graph in which every such
  * leaf is the gradient itself, clipped if the model says so; ROLE_GRADIENT is gone; with clipping by the global norm
@@ -8,12 +8,23 @@
  * not depend on a leaf, then, behind the clipping, what does.
  *
  * The norm is taken in double of what all devices and samples give together: a square is not linear, so `distribute`
- * reduces a gradient before it is squared. */
+ * reduces a gradient before it is squared. A rule's clip by norm has a norm of its own, that of the weights it reaches.
+ *
+ * on_nan = "skip". A step is good if the loss and every element of every gradient are finite. Gradients are reduced by
+ * then, so every device knows it without another collective. Weights, states and states of the optimizer become
+ * where(good, new, old); one variable counts the steps that were not, and `step` is RUN_STEP less that number: optimizers
+ * count applied steps. Sums of the report are not covered: micro-batches have been added to them already.
+ *
+ * Averages: a = d a + (1 - d) w behind every update (ema; the first one takes w), or the mean of the weights after certain
+ * steps (swa; before the first of them w). w is the value after the step. */
 #include "compiler/passes.h"
+
+#include <math.h>
 
 typedef struct Updater {
     Graph *target;
     Node **gradients;   /* by variable; NULL: none */
+    Node *good;         /* whether the step counts; NULL: every step does */
 } Updater;
 
 /* pairwise, so that depth and rounding stay small */
@@ -53,35 +64,204 @@ static Node *limit_elements(Graph *g, Node *x, double limit)
     return graph_where(g, graph_binary(g, OP_LT, x, least), least, above);
 }
 
-static void clip(Updater *u, const Model *m)
+static Clip clip_of(const Model *m, int group)
+{
+    return group ? m->clips[group - 1] : (Clip){m->clip_kind, m->clip};
+}
+
+/* the norm of all gradients of a group; reported if it is that of the model */
+static Node *group_norm(Updater *u, const Model *m, int group)
 {
     Graph *g = u->target;
-    Node **squares = NULL, *norm = NULL;
+    Node **squares = NULL;
     int count = 0;
-    g->backward = false;
-    g->path = "";
-    for (int v = 0; v < m->variable_count && m->clip_kind == CLIP_GLOBAL_NORM; v++)
-        if (u->gradients[v]) {
+    for (int v = 0; v < m->variable_count; v++)
+        if (u->gradients[v] && m->variables[v].clip == group) {
             g->at = m->variables[v].at;
             Node *square = square_sum(g, u->gradients[v]);
             APPEND(squares, count, square);
         }
-    if (m->clip_kind == CLIP_GLOBAL_NORM) {
-        norm = graph_unary(g, OP_SQRT, add_all(g, squares, count));
+    Node *norm = graph_unary(g, OP_SQRT, add_all(g, squares, count));
+    if (!group)
         graph_result(g, ROLE_REPORT, "grad_norm", 0, norm, NULL);
-    }
-    for (int v = 0; v < m->variable_count; v++) {
-        Node *x = u->gradients[v];
-        if (!x)
-            continue;
-        g->at = m->variables[v].at;
-        switch (m->clip_kind) {
-        case CLIP_NONE: break;
-        case CLIP_GLOBAL_NORM: x = scale(g, x, shrink_factor(g, norm, m->clip)); break;
-        case CLIP_NORM: x = scale(g, x, shrink_factor(g, graph_unary(g, OP_SQRT, square_sum(g, x)), m->clip)); break;
-        case CLIP_VALUE: x = limit_elements(g, x, m->clip); break;
+    return norm;
+}
+
+static void clip(Updater *u, const Model *m)
+{
+    Graph *g = u->target;
+    g->backward = false;
+    g->path = "";
+    for (int group = 0; group <= m->clip_count; group++) {
+        Clip c = clip_of(m, group);
+        Node *norm = c.kind == CLIP_GLOBAL_NORM ? group_norm(u, m, group) : NULL;
+        for (int v = 0; v < m->variable_count; v++) {
+            Node *x = u->gradients[v];
+            if (!x || m->variables[v].clip != group)
+                continue;
+            g->at = m->variables[v].at;
+            switch (c.kind) {
+            case CLIP_NONE: break;
+            case CLIP_GLOBAL_NORM: x = scale(g, x, shrink_factor(g, norm, c.limit)); break;
+            case CLIP_NORM: x = scale(g, x, shrink_factor(g, graph_unary(g, OP_SQRT, square_sum(g, x)), c.limit)); break;
+            case CLIP_VALUE: x = limit_elements(g, x, c.limit); break;
+            }
+            u->gradients[v] = x;
         }
-        u->gradients[v] = x;
+    }
+}
+
+/* ---- steps that are skipped */
+
+/* how many elements are NaN or infinite, F64 */
+static Node *count_bad(Graph *g, Node *x)
+{
+    int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    Node *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, x), graph_fill(g, INFINITY, x->shape, x->dtype));
+    Node *bad = graph_where(g, finite, graph_fill(g, 0, x->shape, F64), graph_fill(g, 1, x->shape, F64));
+    return graph_sum(g, bad, axes, x->shape.rank);
+}
+
+static void judge(Updater *u, const Graph *train)
+{
+    const Model *m = train->model;
+    Graph *g = u->target;
+    Node **bad = NULL;
+    int count = 0;
+    if (m->on_nan != NAN_SKIP)
+        return;
+    g->backward = false;
+    g->path = "";
+    for (int i = 0; i < train->result_count; i++) {
+        const Result *r = &train->results[i];
+        if (r->role != ROLE_REPORT || strcmp(r->name, "loss") != 0)
+            continue;
+        g->at = r->value->at;
+        Node *n = count_bad(g, graph_cast(g, r->value->twin, F64));
+        APPEND(bad, count, n);
+    }
+    for (int v = 0; v < m->variable_count; v++)
+        if (u->gradients[v]) {
+            g->at = m->variables[v].at;
+            Node *n = count_bad(g, u->gradients[v]);
+            APPEND(bad, count, n);
+        }
+    g->at = m->variables[m->skipped].at;
+    Node *zero = graph_number(g, 0, F64), *one = graph_number(g, 1, F64);
+    u->good = graph_binary(g, OP_EQ, add_all(g, bad, count), zero);
+    Node *skipped = graph_where(g, u->good, zero, one);
+    graph_result(g, ROLE_REPORT, "skipped", 0, skipped, NULL);
+    graph_result(g, ROLE_UPDATE, m->variables[m->skipped].name, m->skipped,
+                 graph_binary(g, OP_ADD, graph_variable(g, m->skipped), skipped), NULL);
+}
+
+static Node *if_good(Updater *u, Node *value, int variable)
+{
+    return u->good ? graph_where(u->target, u->good, value, graph_variable(u->target, variable)) : value;
+}
+
+static bool is_guarded(const Model *m, const Result *r)
+{
+    VariableKind kind = r->role == ROLE_UPDATE ? m->variables[r->index].kind : ACCUMULATOR;
+    return kind == WEIGHT || kind == STATE || kind == OPTIMIZER_STATE;
+}
+
+/* `step`: 1 + the updates so far */
+static Node *applied_step(Graph *g)
+{
+    Node *step = graph_run(g, RUN_STEP, 0);
+    return g->model->on_nan == NAN_SKIP ? graph_binary(g, OP_SUB, step, graph_variable(g, g->model->skipped)) : step;
+}
+
+static bool is_step(const Node *n) { return n->op == OP_RUN && n->ints[0] == RUN_STEP; }
+
+static void copy_node(Graph *g, Node *n)
+{
+    if (is_step(n) && g->model->on_nan == NAN_SKIP) {
+        stand_at(g, n);
+        become(n, applied_step(g));
+    } else {
+        graph_copy_node(g, n);
+    }
+}
+
+Graph *count_applied(Graph *from)
+{
+    if (from->model->on_nan != NAN_SKIP)
+        return from;
+    Graph *g = graph_new(from->model, from->name, NULL);
+    for (int i = 0; i < from->node_count; i++)
+        copy_node(g, from->nodes[i]);
+    graph_copy_results(g, from);
+    return g;
+}
+
+/* ---- averages */
+
+static Node *in_steps(Graph *g, Quantity q)
+{
+    Node *amount = graph_weak(g, q.amount), *all = graph_run(g, RUN_TOTAL_STEPS, 0);
+    switch (q.unit) {
+    case UNIT_EPOCHS:
+        return graph_binary(g, OP_MUL, amount, graph_binary(g, OP_DIV, all, graph_run(g, RUN_TOTAL_EPOCHS, 0)));
+    case UNIT_SAMPLES:
+        return graph_weak(g, q.amount / (double)g->model->batch);
+    case UNIT_SHARE:
+        return graph_binary(g, OP_MUL, amount, all);
+    default:
+        return amount;
+    }
+}
+
+/* how many intervals of the average are over after `step` steps; -1 before it begins */
+static Node *intervals(Graph *g, Node *step)
+{
+    const Model *m = g->model;
+    Node *from = graph_binary(g, OP_SUB, step, in_steps(g, m->average_start));
+    Node *past = graph_binary(g, OP_DIV, from, in_steps(g, m->average_every));
+    Node *whole = graph_unary(g, OP_FLOOR, graph_binary(g, OP_ADD, past, graph_weak(g, 1e-9)));
+    Node *none = graph_weak(g, -1);
+    return graph_where(g, graph_binary(g, OP_LT, whole, none), none, whole);
+}
+
+/* The share of w in the new mean: 1 up to its first member, 1 / n where w is its n-th, else 0. The n-th member is w after
+ * start + (n - 1) intervals; the weights after 0 steps are none. */
+static Node *share_of_member(Graph *g)
+{
+    Node *step = graph_run(g, RUN_STEP, 0), *zero = graph_weak(g, 0), *one = graph_weak(g, 1);
+    Node *now = intervals(g, step), *before = intervals(g, graph_binary(g, OP_SUB, step, one));
+    Node *count = g->model->average_start.amount > 0 ? graph_binary(g, OP_ADD, now, one) : now;
+    Node *joins = graph_where(g, graph_binary(g, OP_LT, before, now),
+                              graph_binary(g, OP_DIV, one, graph_where(g, graph_binary(g, OP_LT, count, one), one, count)), zero);
+    return graph_where(g, graph_binary(g, OP_LT, count, one), one, joins);
+}
+
+static void add_averages(Updater *u, const Model *m)
+{
+    Graph *g = u->target;
+    if (m->average == AVERAGE_NONE)
+        return;
+    g->at = NULL;
+    g->path = "";
+    g->backward = false;
+    Node *one = graph_weak(g, 1), *share, **after = NEW_ARRAY(Node *, m->variable_count);
+    for (int i = 0; i < g->result_count; i++)
+        if (g->results[i].role == ROLE_UPDATE)
+            after[g->results[i].index] = g->results[i].value;
+    if (m->average == AVERAGE_SWA)
+        share = share_of_member(g);
+    else
+        share = graph_where(g, graph_binary(g, OP_LE, applied_step(g), one), one, graph_weak(g, 1 - m->average_decay));
+    for (int v = 0; v < m->variable_count; v++) {
+        const Variable *x = &m->variables[v];
+        if (x->kind != AVERAGE)
+            continue;
+        g->at = x->at;
+        Node *w = after[x->owner], *a = graph_variable(g, v);
+        Node *strong = graph_strong(g, share, x->dtype), *whole = graph_fill(g, 1, SCALAR, x->dtype);
+        Node *moved = graph_binary(g, OP_ADD, a, graph_binary(g, OP_MUL, strong, graph_binary(g, OP_SUB, w, a)));
+        Node *value = graph_where(g, graph_binary(g, OP_EQ, strong, whole), w, moved);
+        graph_result(g, ROLE_UPDATE, x->name, v, m->average == AVERAGE_EMA ? if_good(u, value, v) : value, NULL);
     }
 }
 
@@ -97,7 +277,7 @@ Graph *update(Graph *train)
         for (int k = 0; k < n->inputs; k++)
             late[i] = late[i] || late[n->in[k]->id];
         if (!late[i])
-            graph_copy_node(g, n);
+            copy_node(g, n);
     }
     for (int i = 0; i < train->result_count; i++) {
         const Result *r = &train->results[i];
@@ -107,20 +287,21 @@ Graph *update(Graph *train)
             die("the gradient of %s depends on gradients", m->variables[r->index].name);
         u.gradients[r->index] = r->value->twin;
     }
+    judge(&u, train);
     clip(&u, m);
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];
         if (!late[i])
             continue;
         if (n->op != OP_GRADIENT) {
-            graph_copy_node(g, n);
+            copy_node(g, n);
             continue;
         }
         int64_t v = n->ints[0];
         stand_at(g, n);
         n->twin = u.gradients[v] ? u.gradients[v] : graph_fill(g, 0, n->shape, n->dtype);
     }
-    /* results in their old order, reports of clipping behind them */
+    /* results in their old order, what was made here behind them */
     Result *made = g->results;
     int made_count = g->result_count;
     g->results = NULL;
@@ -131,9 +312,14 @@ Graph *update(Graph *train)
             continue;
         r.value = r.value->twin;
         r.weight = r.weight ? r.weight->twin : NULL;
+        if (is_guarded(m, &r)) {
+            stand_at(g, r.value);
+            r.value = if_good(&u, r.value, r.index);
+        }
         APPEND(g->results, g->result_count, r);
     }
     for (int i = 0; i < made_count; i++)
         APPEND(g->results, g->result_count, made[i]);
+    add_averages(&u, m);
     return g;
 }

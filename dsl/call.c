@@ -285,10 +285,17 @@ static double composite_number(const Value *v)
     return NAN;
 }
 
-static bool is_composite(const Elaborator *e, const Layer *layer)
+static bool is_composite(const Elaborator *e, const Layer *layer, bool training)
 {
-    return layer->tree->source->library && e->in_model && e->graph == e->top &&
-           composite_known(layer->name, e->training_pass && e->frame->training);
+    return layer->tree->source->library && e->in_model && e->graph == e->top && composite_known(layer->name, training);
+}
+
+/* `training` in a layer: frozen instances run as in evaluation, whatever stands around them */
+static bool is_training(const Elaborator *e, const Instance *instance)
+{
+    if (!e->in_model || e->in_init)
+        return e->frame->training;
+    return e->training_pass && !is_frozen(e, instance->names->path);
 }
 
 static Value *run_composite(Elaborator *e, const Binding *b, const Tree *block)
@@ -379,8 +386,8 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     bool table = e->in_model && e->training_pass && !e->in_init;
     if (table && instance->row < 0)
         add_row(e, instance, at);
-    bool composite = is_composite(e, layer);
-    bool training = e->frame->training;
+    bool training = is_training(e, instance);
+    bool composite = is_composite(e, layer, training);
     Frame *before = push_frame(e, FRAME_LAYER, block);
     e->frame->layer = layer;
     e->frame->call = at;

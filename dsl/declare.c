@@ -117,9 +117,14 @@ static void initial_value(Elaborator *e, const Tree *t, int variable)
     e->graph = e->model->init;
     e->in_init = true;
     e->init_name = v.name;
+    e->file_value = NULL;
     const Tree *initial = t->first->next;
     Value *value = eval_applied(e, initial, value_of_shape(&v.shape));
     const Place *at = place_of(e, initial);
+    if (e->file_value && value != e->file_value)
+        error_at(at, "file(...) is the whole initial value or no part of it: the program reads the file when it starts");
+    if (e->file_value)
+        initial_from_array(e, variable, e->file_path, at);
     if (value->kind == VALUE_STRING)
         error_at(at, "the initial value must be a tensor, not %s%s", value_describe(value), call_hint(e, value, NULL));
     Node *n = node_of(e, at, value, "the initial value");
@@ -236,8 +241,7 @@ static const char *result_name(Elaborator *e, const Tree *t)
     return name;
 }
 
-/* does n depend on a TOTAL? */
-static bool reaches_total(const Elaborator *e, const Node *n)
+bool reaches_total(const Elaborator *e, const Node *n)
 {
     if (!e->has_total || !n)
         return false;

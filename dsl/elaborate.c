@@ -7,7 +7,7 @@
  *   model      with `training` false: instances are found by their place; outputs
  *   data       columns to inputs
  *   checks     of what only the whole program shows */
-#include "dsl/elaborate.h"
+#include "dsl/settings.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -160,6 +160,58 @@ static void check_batch_sums(Elaborator *e)
     }
 }
 
+/* ---- numbers of validation that the run looks at */
+
+static void check_watch(const Elaborator *e, const Watch *w)
+{
+    const Model *m = e->model;
+    const char **names = NULL;
+    int count = 0, losses = 0;
+    APPEND(names, count, "loss");
+    for (int k = 0; k < m->eval->result_count; k++)
+        losses += m->eval->results[k].role == ROLE_LOSS;
+    for (int k = 0; k < m->eval->result_count; k++) {
+        const Result *r = &m->eval->results[k];
+        bool loss = r->role == ROLE_LOSS;
+        if ((loss && losses < 2) || (!loss && r->role != ROLE_METRIC))
+            continue;
+        const char *name = loss ? format("loss.%s", r->name) : r->name;
+        bool table = !loss && reaches_total(e, r->value) && shape_count(&r->value->shape) > 1;
+        if (table && strcmp(name, w->metric) == 0)
+            error_at(w->at, "the metric '%s' is %s: a run watches one number", name, shape_text(&r->value->shape));
+        if (!table)
+            APPEND(names, count, name);
+    }
+    if (find_text(w->metric, names, count) >= 0)
+        return;
+    Text known = {0};
+    for (int k = 0; k < count; k++)
+        text_add(&known, "%s%s", k ? ", " : "", names[k]);
+    const char *hint = did_you_mean(w->metric, names, count);
+    error_at(w->at, "the model has no metric '%s'%s%s", w->metric, hint, hint[0] ? "" : format("; it has: %s", text_of(&known)));
+}
+
+static void check_watches(Elaborator *e)
+{
+    const Model *m = e->model;
+    if (m->best.metric)
+        check_watch(e, &m->best);
+    for (int k = 0; k < m->plateau_count; k++)
+        check_watch(e, &m->plateaus[k].watch);
+}
+
+/* without a data block the command line may still name data */
+static void check_validation(Elaborator *e)
+{
+    const Model *m = e->model;
+    const Place *at = m->best.metric ? m->best.at : m->plateau_count ? m->plateaus[0].watch.at : NULL;
+    for (int k = 0; k < m->set_count; k++)
+        if (strcmp(m->sets[k].name, "valid") == 0)
+            return;
+    if (at && e->data_tree)
+        error_at(at, "this looks at the data set valid, and the data block has none; write valid = ... there");
+}
+
 /* ---- */
 
 static void check_set_keys(const Elaborator *e)
@@ -170,14 +222,12 @@ static void check_set_keys(const Elaborator *e)
             continue;
         if (map_get(&e->params, key)) /* a param that nobody asked for */
             continue;
-        static const char *const SETTINGS[] = {"batch", "epochs", "steps", "lr", "decay", "optimizer", "precision",
-                                               "accumulate", "clip", "seed"};
         const char **names = NULL;
         int count = 0;
         for (int n = 0; n < e->params.count; n++)
             APPEND(names, count, e->params.keys[n]);
-        for (int n = 0; n < COUNT(SETTINGS); n++)
-            APPEND(names, count, SETTINGS[n]);
+        for (int n = 0; n < SETTINGS_READY; n++)
+            APPEND(names, count, SETTING_NAMES[n]);
         const char *dot = strchr(key, '.');
         if (dot && map_get(&e->train_settings, format("%.*s", (int)(dot - key), key)))
             fail(2, "--set %s: the setting '%.*s' is no call that takes arguments", key, (int)(dot - key), key);
@@ -211,9 +261,13 @@ Model *elaborate(const Tree *file, const Settings *settings)
     check_loss(e);
     e->graph = e->top = m->train;
     build_updates(e);
+    build_initials(e);
     check_batch_sums(e);
     run_model(e, false);
+    read_averages(e);
+    check_watches(e);
     run_data(e);
+    check_validation(e);
     for (int k = 0; k < e->params.count; k++) /* errors also in those that nobody asked for */
         param_value(e, e->params.values[k]);
     check_set_keys(e);

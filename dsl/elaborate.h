@@ -132,7 +132,17 @@ struct Frame {
 typedef struct Param { const char *name; const Tree *tree; const char *set; Value *value; int state; } Param;
 typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an update inside a region */
 typedef struct BatchSum { Node *node; const Place *at; } BatchSum;
-typedef struct Rule { const Tree *tree; Node *lr, *decay; bool *matched; } Rule; /* matched: per pattern */
+typedef struct Rule {
+    const Tree *tree;
+    Node *lr, *decay;        /* NULL where the rule sets none */
+    const Place *decay_at;
+    const Value *optimizer;
+    int clip;                /* number in model->clips, from 1 */
+    int frozen;              /* -1: not set */
+    const char *init;        /* init_at NULL: not set */
+    const Place *init_at;
+    bool *matched;           /* per pattern: it reached a weight */
+} Rule;
 typedef struct TrainSetting { const char *name; Value *value; const Place *at; } TrainSetting;
 typedef struct LibraryFile { const char *name, *text; } LibraryFile;
 extern const LibraryFile LIBRARY_FILES[]; /* written by embed.sh; ends with a row of NULL */
@@ -179,6 +189,8 @@ struct Elaborator {
     Map train_settings;      /* name -> TrainSetting, of the train block */
     Rule *rules;
     int rule_count;
+    Value *file_value;       /* of the file(...) that the initialiser under way has called; NULL: none */
+    const char *file_path;
     int64_t batch;           /* 0: not known yet */
 };
 
@@ -249,13 +261,19 @@ void declare_weight(Elaborator *, const Tree *);
 void run_update(Elaborator *, const Tree *);
 void set_update(Elaborator *, int variable, Node *value, const Place *);
 void run_result(Elaborator *, const Tree *);   /* loss, metric, output */
+bool reaches_total(const Elaborator *, const Node *); /* does it depend on a TOTAL of the pass's graph? */
 
-/* ---- train.c, data.c, check.c */
+/* ---- settings.c, train.c and its parts, data.c */
 Value *set_value(Elaborator *, const char *key, const char *text); /* of --set KEY=TEXT */
 void run_train(Elaborator *, bool trial);
 void train_assign(Elaborator *, const Tree *);
-void train_rule(Elaborator *, const Tree *);
-void build_updates(Elaborator *);
+void train_rule(Elaborator *, const Tree *);                     /* rules.c */
+void rule_assign(Elaborator *, const Tree *, const char *name);
+bool is_frozen(const Elaborator *, const char *path);            /* the instance */
+void build_updates(Elaborator *);                                /* optimizer.c */
+void read_averages(Elaborator *);                                /* in the evaluation graph */
+void build_initials(Elaborator *);                               /* initials.c */
+void initial_from_array(Elaborator *, int variable, const char *path, const Place *);
 void run_data(Elaborator *);
 Value *call_reader(Elaborator *, const Layer *, const Place *at, Arguments, Value *piped);
 void finish_layers(Elaborator *);

@@ -1,7 +1,8 @@
 /* function.c: functions of compile time: lists, numbers, shared, weighted, rates, and what the train block knows. */
-#include "dsl/elaborate.h"
+#include "dsl/settings.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static const Value *list_of(const Place *at, const Value *v, const char *function)
@@ -174,19 +175,52 @@ static Value *run_scaled(Elaborator *e, const Place *at, Value **a)
     return eval_binary(e, at, "*", a[0], value_double((double)(e->batch ? e->batch : 1) / base));
 }
 
+/* lr x a number of the run, 1 until the runtime has seen that validation gets no better */
 static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
 {
-    not_yet(e, at, "plateau");
-    return a[0];
+    enum { MOST_SETTINGS = 32 }; /* of the step block */
+    Model *m = e->model;
+    Plateau p = {.setting = m->setting_count, .factor = 0.1, .patience = {10, UNIT_TIMES}, .watch = {"loss", false, at}};
+    if (e->frame->kind != FRAME_TRAIN && e->frame->kind != FRAME_RULE)
+        error_at(at, "plateau is a rate: it stands in the train block, as in lr = plateau(0.1)");
+    if (a[0]->kind != VALUE_NUMBER && a[0]->kind != VALUE_TENSOR)
+        error_at(at, "plateau makes a rate of a number or a rate, not of %s", value_describe(a[0]));
+    if (a[1]->kind != VALUE_NONE)
+        p.watch = watch_value(at, a[1], "plateau's metric");
+    if (a[2]->kind != VALUE_NONE && (a[2]->kind != VALUE_NUMBER || !(number_of(a[2]) > 0 && number_of(a[2]) < 1)))
+        error_at(at, "plateau's factor is a number between 0 and 1, not %s", value_describe(a[2]));
+    if (a[2]->kind != VALUE_NONE)
+        p.factor = number_of(a[2]);
+    if (a[3]->kind != VALUE_NONE)
+        p.patience = patience_value(at, a[3], "plateau's patience");
+    if (a[4]->kind != VALUE_NUMBER || number_of(a[4]) < 0)
+        error_at(at, "plateau's least is a rate that is not fallen below, not %s", value_describe(a[4]));
+    if (m->setting_count == MOST_SETTINGS)
+        error_at(at, "more than %d plateaus", MOST_SETTINGS - 2);
+    Setting s = {.name = m->plateau_count ? format("plateau_%d", m->plateau_count + 1) : "plateau", .value = NAN, .at = at,
+                 .hidden = true};
+    APPEND(m->settings, m->setting_count, s);
+    APPEND(m->plateaus, m->plateau_count, p);
+    Graph *g = graph_at(e, at);
+    Node *given = graph_run(g, RUN_SETTING, p.setting), *lr = node_of(e, at, a[0], "plateau's rate");
+    Node *scale = graph_where(g, graph_binary(g, OP_EQ, given, given), given, graph_weak(g, 1));
+    Node *product = graph_binary(g, OP_MUL, lr, scale);
+    if (number_of(a[4]) > 0)
+        product = graph_binary(g, OP_MAXIMUM, product, graph_weak(g, number_of(a[4])));
+    return value_tensor(product);
 }
 
 static Value *run_file(Elaborator *e, const Place *at, Value **a)
 {
     if (!e->in_init)
         error_at(at, "file(...) is an initialiser: it stands behind the '=' of a weight or state");
-    not_yet(e, at, "file");
+    if (a[0]->kind == VALUE_STRING) /* an operand: no shape is given to it */
+        error_at(at, "file(...) is the whole initial value or no part of it: the program reads the file when it starts");
+    if (a[1]->kind != VALUE_STRING || !a[1]->text[0])
+        error_at(at, "file needs the path of a .npy file, not %s", value_describe(a[1]));
     Shape shape = shape_from_value(at, a[0], "what file fills");
-    return value_tensor(graph_fill(graph_at(e, at), 0, shape, F32));
+    e->file_path = a[1]->text;
+    return e->file_value = value_tensor(graph_fill(graph_at(e, at), 0, shape, F32));
 }
 
 /* ---- the train block: a choice and its number, as a list */
@@ -208,8 +242,8 @@ const Builtin COMPILE_TIME[] = {
     {"weighted", "values, weights", run_weighted},
     {"portion", "quantity", run_portion},
     {"scaled", "lr, base = 256", run_scaled},
-    {"plateau", "lr, metric = none, factor = none, patience = none", run_plateau},
-    {"file", "shape, path", run_file},
+    {"plateau", "lr, metric = none, factor = none, patience = none, least = 0", run_plateau},
+    {"file", "shape, path = none", run_file},
     {"by_norm", "limit", run_by_norm},
     {"by_value", "limit", run_by_value},
     {"highest", "metric", run_highest},

@@ -1,12 +1,13 @@
 /* checkpoint.c: a run on disk: DIR/weights.safetensors (weights and states), DIR/optimizer.safetensors (the optimizer's
- * states, and the sums of the report under way), DIR/run.json (where the run stands).
+ * states, and the sums of the report under way), DIR/average.safetensors (the model with its averages, if it has some),
+ * DIR/run.json (where the run stands).
  *
- * Each file is written beside its place as NAME.new and fsynced; only when all three are complete are they renamed, in
- * that order. So there is a whole checkpoint at any moment: if run.json.new exists, the renames were interrupted and are
- * finished before reading; other .new files are remains of a save that never became one. Tensors are saved with their
- * declared axes, whatever their order in memory. Rounded copies of variables are not saved: they are made again of what
- * was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run may go on with
- * another device count. */
+ * Each file is written beside its place as NAME.new and fsynced; only when all are complete are they renamed, in that
+ * order. So there is a whole checkpoint at any moment: if run.json.new exists, the renames were interrupted and are
+ * finished before reading; other .new files are remains of a save that never became one.
+ *
+ * Of a run that keeps several checkpoints the last ones also lie in DIR/step-N, as links to the same files: a file is
+ * never written in place, so they stay what they were. DIR/best.safetensors is the model of the best validation. */
 #include "runtime/data.h"
 
 #include <errno.h>
@@ -16,132 +17,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FORMAT = 1, FILES = 3 };
-static const char *const FILE_NAMES[FILES] = {"weights.safetensors", "optimizer.safetensors", "run.json"};
-
-/* ---- axes as declared <-> axes in memory: order[k] is the declared axis that is the k-th in memory */
-static void reorder(const mgpu_variable *v, uint8_t *declared, uint8_t *memory, bool save)
-{
-    const mgpu_tensor *t = &v->tensor;
-    int64_t stride[MGPU_MAX_RANK], at[MGPU_MAX_RANK] = {0}, step = mgpu_dtype_bytes(t->dtype), bytes = step, count = mgpu_elements(t);
-    for (int k = t->rank - 1; k >= 0; k--) {
-        stride[v->order[k]] = step;
-        step *= t->extent[v->order[k]];
-    }
-    int64_t offset = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (save)
-            memcpy(declared + i * bytes, memory + offset, (size_t)bytes);
-        else
-            memcpy(memory + offset, declared + i * bytes, (size_t)bytes);
-        for (int axis = t->rank - 1; axis >= 0; axis--) { /* the next element in declared order */
-            offset += stride[axis];
-            if (++at[axis] < t->extent[axis])
-                break;
-            offset -= stride[axis] * t->extent[axis];
-            at[axis] = 0;
-        }
-    }
-}
-
-static bool as_declared(const mgpu_variable *v)
-{
-    for (int k = 0; k < v->tensor.rank; k++)
-        if (v->order[k] != k)
-            return false;
-    return true;
-}
-
-static bool is_partial(const mgpu_variable *v)
-{
-    return v->kind == MGPU_ACCUMULATOR && !v->replicated;
-}
-
-/* ---- which variables */
-enum { WEIGHTS_FILE, OPTIMIZER_FILE, NO_FILE };
-
-/* -> by variable: the file that it belongs to. Of the accumulators only those of the report of training outlive a step:
- * they are what its phase touches; the others begin at 0 again. */
-static uint8_t *files_of(const mgpu_program *program, const mgpu_plan *plan)
-{
-    uint8_t *file = mgpu_allocate((size_t)program->variable_count, 1);
-    for (int i = 0; i < program->variable_count; i++) {
-        uint8_t kind = program->variables[i].kind;
-        file[i] = kind == MGPU_WEIGHT || kind == MGPU_STATE ? WEIGHTS_FILE : kind == MGPU_OPTIMIZER_STATE ? OPTIMIZER_FILE : NO_FILE;
-    }
-    for (int k = 0; k < plan->phase_count; k++) {
-        const mgpu_device_phase *p = &plan->phases[k].devices[0];
-        for (int i = 0; plan->phases[k].kind == MGPU_PHASE_REPORT_TRAIN && i < p->op_count; i++)
-            for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
-                const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
-                if (b->kind == MGPU_VARIABLE && file[b->index] == NO_FILE)
-                    file[b->index] = OPTIMIZER_FILE;
-            }
-    }
-    return file;
-}
+enum { FORMAT = 1, OPTIMIZER_FILE = 1, AVERAGE_FILE = 2, RUN_FILE = 3, FILES = 4 };
+static const char *const FILE_NAMES[FILES] = {"weights.safetensors", "optimizer.safetensors", "average.safetensors", "run.json"};
+static const int VIEW[RUN_FILE] = {MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW};
+static const char BEST[] = "best.safetensors";
 
 /* ---- saving */
-typedef struct Saving {
-    const mgpu_program *program;
-    const Engine *engine;
-    int devices;
-    const uint8_t *file;  /* by variable */
-    const int *variables; /* those in the file that is written */
-} Saving;
-
-static void read_variable(const Saving *s, int variable, uint8_t *to)
+static void write_watched(FILE *f, const Watched *w)
 {
-    const mgpu_tensor *t = &s->program->variables[variable].tensor;
-    mgpu_engine_read_variable(s->engine, 0, variable, to);
-    if (!is_partial(&s->program->variables[variable]) || s->devices == 1)
-        return;
-    uint8_t *part = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
-    for (int d = 1; d < s->devices; d++) {
-        mgpu_engine_read_variable(s->engine, d, variable, part);
-        for (int64_t i = 0; i < mgpu_elements(t); i++)
-            mgpu_from_double(to, t->dtype, i, mgpu_to_double(to, t->dtype, i) + mgpu_to_double(part, t->dtype, i));
-    }
-    free(part);
+    fprintf(f, "{\"any\":%s,\"best\":\"%.17g\",\"scale\":\"%.17g\"", w->any ? "true" : "false", w->best, w->scale);
+    fprintf(f, ",\"best_step\":%lld,\"since\":%lld,\"bad\":%lld}", (long long)w->best_step, (long long)w->since, (long long)w->bad);
 }
 
-static void fill(void *context, int i, void *to)
-{
-    const Saving *s = context;
-    const mgpu_variable *v = &s->program->variables[s->variables[i]];
-    if (as_declared(v)) {
-        read_variable(s, s->variables[i], to);
-        return;
-    }
-    uint8_t *memory = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor), 1);
-    read_variable(s, s->variables[i], memory);
-    reorder(v, to, memory, true);
-    free(memory);
-}
-
-static void write_tensors(FILE *f, const Saving *s, int file, const FileNotes *notes)
-{
-    int count = 0, *variables = mgpu_allocate((size_t)s->program->variable_count, sizeof *variables);
-    SavedTensor *tensors = mgpu_allocate((size_t)s->program->variable_count, sizeof *tensors);
-    for (int i = 0; i < s->program->variable_count; i++)
-        if (s->file[i] == file) {
-            variables[count] = i;
-            tensors[count++].tensor = s->program->variables[i].tensor;
-        }
-    Saving saving = *s;
-    saving.variables = variables;
-    mgpu_write_safetensors(f, tensors, count, notes, fill, &saving);
-    free(tensors);
-    free(variables);
-}
-
+/* numbers that may be NaN or infinite are text */
 static void write_progress(FILE *f, const mgpu_program *program, const Progress *p)
 {
     fprintf(f, "{\"format\":%d,\"model\":", FORMAT);
     mgpu_json_write_text(f, program->name);
     fprintf(f, ",\"step\":%lld,\"epoch\":%lld,\"position\":%lld,\"seed\":\"%llu\",\"batch\":%lld", (long long)p->step,
             (long long)p->epoch, (long long)p->position, (unsigned long long)p->seed, (long long)p->batch);
-    fprintf(f, ",\"loss_sum\":\"%.17g\",\"loss_samples\":\"%.17g\"}\n", p->loss_sum, p->loss_samples); /* text: it may be NaN */
+    fprintf(f, ",\"loss_sum\":\"%.17g\",\"loss_samples\":\"%.17g\"", p->loss_sum, p->loss_samples);
+    fprintf(f, ",\"skipped\":%lld,\"validated\":%lld,\"best\":", (long long)p->skipped, (long long)p->validated);
+    write_watched(f, &p->best);
+    fputs(",\"plateaus\":[", f);
+    for (int i = 0; i < program->plateau_count; i++) {
+        fputs(i ? "," : "", f);
+        write_watched(f, &p->plateau[i]);
+    }
+    fputs("],\"kept\":[", f);
+    for (int i = 0; i < p->kept_count; i++)
+        fprintf(f, "%s%lld", i ? "," : "", (long long)p->kept[i]);
+    fputs("]}\n", f);
 }
 
 /* the first error of an output stream stays in it until here */
@@ -194,12 +100,94 @@ void mgpu_make_folder(const char *folder)
     free(path);
 }
 
-void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress,
-                          const Categories *categories, const char *folder)
+/* another name for a file, or a copy where there are no such things; `from` may be missing */
+static void link_file(const char *from, const char *to)
+{
+    if (unlink(to) != 0 && errno != ENOENT)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be replaced: %s", to, strerror(errno));
+    if (link(from, to) == 0 || errno == ENOENT)
+        return;
+    FILE *in = fopen(from, "rbe"), *out = fopen(to, "wbe");
+    if (!in || !out)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be copied to %s: %s", from, to, strerror(errno));
+    enum { PIECE = 1 << 16 };
+    char *piece = mgpu_allocate(PIECE, 1);
+    for (size_t n; (n = fread(piece, 1, PIECE, in)) > 0;)
+        fwrite(piece, 1, n, out);
+    if (ferror(in))
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read", from);
+    fclose(in);
+    close_file(out, to);
+    free(piece);
+}
+
+static void link_between(const char *name, const char *from_folder, const char *to_folder)
+{
+    char *from = mgpu_format("%s/%s", from_folder, name), *to = mgpu_format("%s/%s", to_folder, name);
+    link_file(from, to);
+    free(from);
+    free(to);
+}
+
+static char *folder_of_step(const char *folder, int64_t step)
+{
+    return mgpu_format("%s/step-%lld", folder, (long long)step);
+}
+
+/* the checkpoint that has just been saved, under the name of its step too; those before the last `keep` go */
+static void keep_checkpoint(const char *folder, int64_t step)
+{
+    char *own = folder_of_step(folder, step);
+    mgpu_make_folder(own);
+    for (int i = 0; i < FILES; i++)
+        link_between(FILE_NAMES[i], folder, own);
+    link_between(BEST, folder, own);
+    sync_folder(own);
+    free(own);
+}
+
+static void remove_checkpoint(const char *folder, int64_t step)
+{
+    char *own = folder_of_step(folder, step);
+    for (int i = 0; i <= FILES; i++) {
+        char *path = mgpu_format("%s/%s", own, i < FILES ? FILE_NAMES[i] : BEST);
+        unlink(path);
+        free(path);
+    }
+    rmdir(own); /* stays if somebody has put something else there */
+    free(own);
+}
+
+/* p->kept with this step behind it -> how many of the first ones are too many */
+static int next_kept(Progress *p, int64_t keep)
+{
+    if (keep > 1 && (!p->kept_count || p->kept[p->kept_count - 1] != p->step)) {
+        p->kept = mgpu_resize(p->kept, (size_t)(p->kept_count + 1) * sizeof *p->kept);
+        p->kept[p->kept_count++] = p->step;
+    }
+    int64_t most = keep > 1 ? keep : p->kept_count;
+    return p->kept_count > most ? p->kept_count - (int)most : 0;
+}
+
+/* tables: the classes of words, in all that may be evaluated */
+static void write_file(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress, int i,
+                       const char *tables, const char *path)
+{
+    FileNotes notes = {progress->step, i == OPTIMIZER_FILE ? NULL : tables};
+    FILE *f = fopen(path, "wbe");
+    if (!f)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    if (i < RUN_FILE)
+        mgpu_write_view(f, program, plan, engine, VIEW[i], &notes);
+    else
+        write_progress(f, program, progress);
+    close_file(f, path);
+}
+
+void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, Progress *progress,
+                          const Categories *categories, const char *folder, int64_t keep)
 {
     char *tables = mgpu_categories_text(categories);
-    uint8_t *file = files_of(program, plan);
-    Saving s = {.program = program, .engine = engine, .devices = plan->devices, .file = file};
     mgpu_make_folder(folder);
     for (int i = FILES - 1; i >= 0; i--) { /* run.json.new first: without it the others mean nothing */
         char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
@@ -207,143 +195,140 @@ void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, co
             mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be removed: %s", fresh, strerror(errno));
         free(fresh);
     }
+    int old = next_kept(progress, keep), left = progress->kept_count - old;
+    Progress saved = *progress;
+    saved.kept = progress->kept + old;
+    saved.kept_count = left;
     for (int i = 0; i < FILES; i++) {
         char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
-        FILE *f = fopen(fresh, "wbe");
-        if (!f)
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(errno));
-        if (i < NO_FILE)
-            write_tensors(f, &s, i, &(FileNotes){progress->step, i == WEIGHTS_FILE ? tables : NULL});
-        else
-            write_progress(f, program, progress);
-        close_file(f, fresh);
+        if (i != AVERAGE_FILE || program->average_count)
+            write_file(program, plan, engine, &saved, i, tables, fresh);
         free(fresh);
     }
     sync_folder(folder);
     rename_all(folder);
+    if (keep > 1)
+        keep_checkpoint(folder, progress->step);
+    for (int i = 0; i < old; i++)
+        remove_checkpoint(folder, progress->kept[i]);
+    if (old)
+        memmove(progress->kept, progress->kept + old, (size_t)left * sizeof *progress->kept);
+    progress->kept_count = left;
     free(tables);
-    free(file);
+}
+
+char *mgpu_save_best(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, int64_t step,
+                     const Categories *categories, const char *folder)
+{
+    char *path = mgpu_format("%s/%s", folder, BEST), *fresh = mgpu_format("%s.new", path);
+    char *tables = mgpu_categories_text(categories);
+    Progress at = {.step = step};
+    mgpu_make_folder(folder);
+    write_file(program, plan, engine, &at, AVERAGE_FILE, tables, fresh);
+    if (rename(fresh, path) != 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be renamed to %s: %s", fresh, path, strerror(errno));
+    sync_folder(folder);
+    free(tables);
+    free(fresh);
+    return path;
+}
+
+void mgpu_bring_best(const char *from, const char *to)
+{
+    char *there = mgpu_format("%s/%s", to, BEST);
+    if (access(there, F_OK) != 0)
+        link_between(BEST, from, to);
+    free(there);
+}
+
+bool mgpu_same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* ---- loading */
-static void place_variable(const mgpu_program *program, int devices, Engine *engine, int variable, const SavedTensor *saved)
+static double number_of(const Json *object, const char *key)
 {
-    const mgpu_variable *v = &program->variables[variable];
-    int64_t count = mgpu_elements(&v->tensor), bytes = mgpu_tensor_bytes(&v->tensor);
-    uint8_t *aligned = mgpu_allocate((size_t)mgpu_tensor_bytes(&saved->tensor), 1);
-    uint8_t *declared = mgpu_allocate((size_t)bytes, 1), *memory = mgpu_allocate((size_t)bytes, 1);
-    memcpy(aligned, saved->data, (size_t)mgpu_tensor_bytes(&saved->tensor));
-    mgpu_convert(declared, v->tensor.dtype, aligned, saved->tensor.dtype, count);
-    if (as_declared(v))
-        memcpy(memory, declared, (size_t)bytes);
-    else
-        reorder(v, declared, memory, false);
-    for (int d = 0; d < devices; d++) {
-        if (d == 1 && is_partial(v))
-            memset(memory, 0, (size_t)bytes);
-        mgpu_engine_write_variable(engine, d, variable, memory);
+    const Json *m = mgpu_json_member(object, key);
+    return m && m->kind == JSON_TEXT ? strtod(m->text, NULL) : 0;
+}
+
+static void read_watched(Watched *w, const Json *j)
+{
+    if (!j || j->kind != JSON_OBJECT)
+        return;
+    const Json *any = mgpu_json_member(j, "any");
+    *w = (Watched){.any = any && any->kind == JSON_TRUE, .best = number_of(j, "best"), .scale = number_of(j, "scale")};
+    mgpu_json_whole(mgpu_json_member(j, "best_step"), &w->best_step);
+    mgpu_json_whole(mgpu_json_member(j, "since"), &w->since);
+    mgpu_json_whole(mgpu_json_member(j, "bad"), &w->bad);
+}
+
+/* what runs of earlier versions do not say stays 0 */
+static void read_course(Progress *p, const mgpu_program *program, const Json *json)
+{
+    p->loss_sum = number_of(json, "loss_sum");
+    p->loss_samples = number_of(json, "loss_samples");
+    mgpu_json_whole(mgpu_json_member(json, "skipped"), &p->skipped);
+    if (!mgpu_json_whole(mgpu_json_member(json, "validated"), &p->validated))
+        p->validated = p->step;
+    read_watched(&p->best, mgpu_json_member(json, "best"));
+    const Json *plateaus = mgpu_json_member(json, "plateaus"), *kept = mgpu_json_member(json, "kept");
+    const Json *one = plateaus && plateaus->kind == JSON_LIST ? plateaus->first : NULL;
+    for (int i = 0; i < program->plateau_count && one; i++, one = one->next)
+        read_watched(&p->plateau[i], one);
+    for (one = kept && kept->kind == JSON_LIST ? kept->first : NULL; one; one = one->next) {
+        p->kept = mgpu_resize(p->kept, (size_t)(p->kept_count + 1) * sizeof *p->kept);
+        if (mgpu_json_whole(one, &p->kept[p->kept_count]))
+            p->kept_count++;
     }
-    free(memory);
-    free(declared);
-    free(aligned);
 }
 
-static void check_tensor(const TensorFile *file, const SavedTensor *saved, const mgpu_tensor *t)
+/* NULL: there is no such file, or it is not JSON */
+static Json *read_json(const char *path, const char **error)
 {
-    char is[200], expected[200];
-    bool same = saved->tensor.rank == t->rank;
-    for (int i = 0; same && i < t->rank; i++)
-        same = saved->tensor.extent[i] == t->extent[i];
-    if (!same)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' has the shape %s, the model has %s", file->path, t->name,
-                  mgpu_shape_text(saved->tensor.rank, saved->tensor.extent, is), mgpu_shape_text(t->rank, t->extent, expected));
-    if (mgpu_dtype_is_float(saved->tensor.dtype) != mgpu_dtype_is_float(t->dtype))
-        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' is %s, the model has %s", file->path, t->name, mgpu_dtype_name(saved->tensor.dtype),
-                  mgpu_dtype_name(t->dtype));
+    char *text = NULL;
+    size_t length = 0, room = 0, n;
+    FILE *f = fopen(path, "rbe");
+    if (!f)
+        return NULL;
+    do {
+        text = mgpu_resize(text, room += 4096);
+        length += n = fread(text + length, 1, room - length, f);
+    } while (n);
+    fclose(f);
+    Json *json = length ? mgpu_json_read(text, length, error) : NULL;
+    free(text);
+    return json;
 }
 
-/* torch counts batches beside batchnorm's statistics; nothing here needs them */
-static bool is_ignored(const char *name)
+void mgpu_read_progress(Progress *p, const mgpu_program *program, const char *folder)
 {
-    static const char END[] = ".num_batches_tracked";
-    size_t length = strlen(name);
-    return length >= sizeof END - 1 && strcmp(name + length - (sizeof END - 1), END) == 0;
-}
-
-enum { NAMES_SHOWN = 6 };
-typedef struct NameList { FILE *f; char *text; size_t length; int count; } NameList;
-
-static void open_list(NameList *l)
-{
-    *l = (NameList){0};
-    l->f = open_memstream(&l->text, &l->length);
-    if (!l->f)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a message");
-}
-
-static void list(NameList *l, const char *name)
-{
-    if (l->count++ < NAMES_SHOWN)
-        fprintf(l->f, "%s%s", l->count > 1 ? ", " : "", name);
-}
-
-static void close_list(NameList *l)
-{
-    if (l->count > NAMES_SHOWN)
-        fprintf(l->f, " and %d more", l->count - NAMES_SHOWN);
-    fclose(l->f);
-}
-
-/* the variables of one file; each has to be there, and nothing else */
-static void load_file(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, int number)
-{
-    uint8_t *files = files_of(program, plan);
-    NameList missing, extra;
-    open_list(&missing);
-    open_list(&extra);
-    int used = 0;
-    for (int i = 0; i < program->variable_count; i++) {
-        const mgpu_variable *v = &program->variables[i];
-        if (files[i] != number)
-            continue;
-        SavedTensor *saved = mgpu_find_tensor(file, v->tensor.name);
-        if (!saved) {
-            list(&missing, v->tensor.name);
-            continue;
-        }
-        check_tensor(file, saved, &v->tensor);
-        place_variable(program, plan->devices, engine, i, saved);
-        saved->data = NULL; /* used */
-        used++;
-    }
-    for (int i = 0; i < file->count; i++)
-        if (file->tensors[i].data && !is_ignored(file->tensors[i].tensor.name))
-            list(&extra, file->tensors[i].tensor.name);
-    close_list(&missing);
-    close_list(&extra);
-    if (missing.count || extra.count)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s shows the model's names", file->path,
-                  used, used + missing.count, missing.count ? "; missing: " : "", missing.text,
-                  extra.count ? "; not in the model: " : "", extra.text, program->model_file);
-    free(missing.text);
-    free(extra.text);
-    free(files);
-}
-
-/* what products read in place of the masters */
-static void make_copies(const mgpu_program *program, int devices, Engine *engine)
-{
-    for (int i = 0; i < program->copy_count; i++) {
-        const mgpu_copy *c = &program->copies[i];
-        const mgpu_tensor *from = &program->variables[c->master].tensor, *to = &program->variables[c->copy].tensor;
-        uint8_t *master = mgpu_allocate((size_t)mgpu_tensor_bytes(from), 1), *copy = mgpu_allocate((size_t)mgpu_tensor_bytes(to), 1);
-        mgpu_engine_read_variable(engine, 0, c->master, master);
-        mgpu_convert(copy, to->dtype, master, from->dtype, mgpu_elements(to));
-        for (int d = 0; d < devices; d++)
-            mgpu_engine_write_variable(engine, d, c->copy, copy);
-        free(master);
-        free(copy);
-    }
+    char *path = mgpu_format("%s/run.json", folder), *fresh = mgpu_format("%s/run.json.new", folder);
+    const char *error = "it is not one of this program's";
+    Json *json = read_json(fresh, &error);
+    if (json) /* complete: then the others are, too */
+        rename_all(folder);
+    free(json);
+    if (access(path, R_OK) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %s: there is no saved run", path, strerror(errno));
+    json = read_json(path, &error);
+    const Json *seed = mgpu_json_member(json, "seed"), *model = mgpu_json_member(json, "model");
+    int64_t format;
+    if (!json || !mgpu_json_whole(mgpu_json_member(json, "format"), &format) || format != FORMAT ||
+        !mgpu_json_whole(mgpu_json_member(json, "step"), &p->step) || !mgpu_json_whole(mgpu_json_member(json, "epoch"), &p->epoch) ||
+        !mgpu_json_whole(mgpu_json_member(json, "position"), &p->position) ||
+        !mgpu_json_whole(mgpu_json_member(json, "batch"), &p->batch) || p->step < 0 || p->epoch < 0 || p->position < 0 ||
+        !seed || seed->kind != JSON_TEXT || !model || model->kind != JSON_TEXT)
+        mgpu_fail(MGPU_BAD_INPUT, "%s cannot be used: %s", path, error);
+    if (strcmp(model->text, program->name) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s is a run of the model '%s', this program trains '%s'", path, model->text, program->name);
+    p->seed = strtoull(seed->text, NULL, 10);
+    read_course(p, program, json);
+    free(json);
+    free(fresh);
+    free(path);
 }
 
 void mgpu_load_categories(Categories *categories, const char *path)
@@ -356,70 +341,21 @@ void mgpu_load_categories(Categories *categories, const char *path)
     mgpu_close_safetensors(&file);
 }
 
-void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
-{
-    TensorFile file;
-    mgpu_read_safetensors(&file, path);
-    load_file(program, plan, engine, &file, WEIGHTS_FILE);
-    mgpu_close_safetensors(&file);
-    make_copies(program, plan->devices, engine);
-}
-
-static double number_of(const Json *object, const char *key)
-{
-    const Json *m = mgpu_json_member(object, key);
-    return m && m->kind == JSON_TEXT ? strtod(m->text, NULL) : 0;
-}
-
-void mgpu_read_progress(Progress *p, const mgpu_program *program, const char *folder)
-{
-    char *path = mgpu_format("%s/run.json", folder), *fresh = mgpu_format("%s/run.json.new", folder), text[4096];
-    const char *error = "it is not one of this program's";
-    FILE *f = fopen(fresh, "rbe");
-    size_t length = f ? fread(text, 1, sizeof text, f) : 0;
-    if (f)
-        fclose(f);
-    Json *json = length ? mgpu_json_read(text, length, &error) : NULL;
-    if (json) /* complete: then the other two are, too */
-        rename_all(folder);
-    free(json);
-    f = fopen(path, "rbe");
-    if (!f)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %s: there is no saved run", path, strerror(errno));
-    length = fread(text, 1, sizeof text, f);
-    fclose(f);
-    json = mgpu_json_read(text, length, &error);
-    const Json *seed = mgpu_json_member(json, "seed"), *model = mgpu_json_member(json, "model");
-    int64_t format;
-    if (!json || !mgpu_json_whole(mgpu_json_member(json, "format"), &format) || format != FORMAT ||
-        !mgpu_json_whole(mgpu_json_member(json, "step"), &p->step) || !mgpu_json_whole(mgpu_json_member(json, "epoch"), &p->epoch) ||
-        !mgpu_json_whole(mgpu_json_member(json, "position"), &p->position) ||
-        !mgpu_json_whole(mgpu_json_member(json, "batch"), &p->batch) || p->step < 0 || p->epoch < 0 || p->position < 0 ||
-        !seed || seed->kind != JSON_TEXT || !model || model->kind != JSON_TEXT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s cannot be used: %s", path, error);
-    if (strcmp(model->text, program->name) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s is a run of the model '%s', this program trains '%s'", path, model->text, program->name);
-    p->seed = strtoull(seed->text, NULL, 10);
-    p->loss_sum = number_of(json, "loss_sum");
-    p->loss_samples = number_of(json, "loss_samples");
-    free(json);
-    free(fresh);
-    free(path);
-}
-
 void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Progress *progress,
                           const char *folder)
 {
-    for (int i = 0; i < NO_FILE; i++) {
+    for (int k = 0; k < RUN_FILE; k++) {
+        int i = (k + 2) % RUN_FILE; /* the averages first: what is not averaged there is in the weights, too */
+        if (i == AVERAGE_FILE && !program->average_count)
+            continue;
         char *path = mgpu_format("%s/%s", folder, FILE_NAMES[i]);
         TensorFile file;
         mgpu_read_safetensors(&file, path);
         if (file.step != progress->step)
             mgpu_fail(MGPU_BAD_INPUT, "%s is of step %lld, run.json beside it of step %lld: these files are not of one save", path,
                       (long long)file.step, (long long)progress->step);
-        load_file(program, plan, engine, &file, i);
+        mgpu_read_view(program, plan, engine, &file, VIEW[i]);
         mgpu_close_safetensors(&file);
         free(path);
     }
-    make_copies(program, plan->devices, engine);
 }

@@ -15,7 +15,8 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
                           void *context)
 {
     char *folder = mgpu_save_folder(o);
-    char *path = o->init ? mgpu_format("%s", o->init) : mgpu_format("%s/weights.safetensors", o->resume ? o->resume : folder);
+    const char *file = program->average_count ? "average.safetensors" : "weights.safetensors";
+    char *path = o->init ? mgpu_format("%s", o->init) : mgpu_format("%s/%s", o->resume ? o->resume : folder, file);
     if (access(path, R_OK) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s: train first, or name them with --init FILE or --resume DIR", path);
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
@@ -24,7 +25,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
                    .steps_per_epoch = 1};
     mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(engine);
-    mgpu_load_weights(program, plan, engine, path);
+    mgpu_load_model(program, plan, engine, path);
     if (categories)
         mgpu_load_categories(categories, path);
     free(folder);
@@ -144,7 +145,8 @@ static void evaluate_set(const Feed *feed, const Options *o, const char *name, c
     mgpu_engine_drain(feed->engine);
     Evaluation e = {.split = name, .samples = data.samples};
     if (result->phase)
-        e = (Evaluation){name, data.samples, result->phase->reports, result->values, result->phase->report_count};
+        e = (Evaluation){.split = name, .samples = data.samples, .names = result->phase->reports, .values = result->values,
+                         .count = result->phase->report_count};
     print_result(&e);
     mgpu_report_eval(reporter, &e, 0, 0);
     mgpu_close_set(&data);

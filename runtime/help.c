@@ -24,17 +24,23 @@ static const char OPTIONS[] =
     "                     OMP_NUM_THREADS. The variable MGPU_ONEDNN=off does without oneDNN; or it names its file\n"
     "                     (as MGPU_TURBOJPEG and MGPU_LIBPNG name those of the libraries that decode pictures)\n"
     "  --seed N           of the initial weights, the order of samples and all random numbers\n"
-    "  --set NAME=VALUE   a setting of the train block, such as lr=0.05; `info` lists them\n"
+    "  --set NAME=VALUE   a setting of the train block, such as lr=0.05, validate=500steps, save=30min, keep=3 or patience=5;\n"
+    "                     `info` lists them\n"
     "  --init FILE        begin with the weights of a safetensors file\n"
+    "  --init PART=FILE   begin a part of the model, such as backbone, with a file in which names start below it; may be\n"
+    "                     repeated, and replaces the init of the train block's rule for the same pattern\n"
     "  --resume DIR       go on with a saved run; the device count may be another\n"
-    "  --save DIR         where to save: weights.safetensors, optimizer.safetensors, run.json; after every epoch, at the\n"
-    "                     end and when interrupted. Default: the folder of --resume, else ./NAME.save\n"
+    "  --save DIR         where to save: weights.safetensors, optimizer.safetensors, average.safetensors (with ema or swa),\n"
+    "                     run.json; after every epoch or interval `save`, at the end and when interrupted; with `keep` the\n"
+    "                     last ones also in DIR/step-N; with `best` the best model in DIR/best.safetensors.\n"
+    "                     Default: the folder of --resume, else ./NAME.save\n"
     "  --no-save          save nothing\n"
     "  --no-shuffle       samples in the order of the files\n"
     "  --no-eval          no loss and metrics of the data set valid after an epoch\n"
     "  --log FILE         written anew: one JSON object per line: start, step, epoch, eval, checkpoint, warning, end\n"
     "\n"
-    "Evaluation and prediction use the weights of --init FILE, or of --resume DIR or --save DIR (default: ./NAME.save).\n"
+    "Evaluation and prediction use the weights of --init FILE, or of --resume DIR or --save DIR (default: ./NAME.save); of a\n"
+    "program with ema or swa the averages.\n"
     "  IN                 a file for each of the model's inputs, in their order or as NAME=FILE: IDX (also gzipped) or .npy,\n"
     "                     many samples or one; or a .jpg or .png, or a folder of them, in order of their names, brought\n"
     "                     to size as the data set valid does it. Or one of the model's data sets (train, valid, test):\n"
@@ -128,6 +134,30 @@ static void print_set(const mgpu_set *s)
     }
 }
 
+static void print_course(const mgpu_program *p)
+{
+    static const char *const ON_NAN[] = {"stop", "skip", "ignore"};
+    const mgpu_quantity epoch = {1, MGPU_UNIT_EPOCHS};
+    char a[48], b[48], c[48];
+    printf("  validate = %s, save = %s, keep = %lld, patience = %s\n",
+           mgpu_quantity_text(p->validate.unit ? p->validate : epoch, a), mgpu_quantity_text(p->save.unit ? p->save : epoch, b),
+           p->keep > 0 ? (long long)p->keep : 1LL, mgpu_quantity_text(p->patience, c));
+    puts("\nthe course of a run");
+    if (p->best.metric)
+        printf("  best        %s(\"%s\")\n", p->best.highest ? "highest" : "lowest", p->best.metric);
+    for (int i = 0; i < p->plateau_count; i++)
+        printf("  plateau     a rate x %.9g, %s(\"%s\") not better within %s\n", p->plateaus[i].factor,
+               p->plateaus[i].watch.highest ? "highest" : "lowest", p->plateaus[i].watch.metric,
+               mgpu_quantity_text(p->plateaus[i].patience, a));
+    if (p->average_count)
+        printf("  averages    of %d variables; evaluation and prediction read them\n", p->average_count);
+    for (int i = 0; i < p->initial_count; i++)
+        printf("  begins with %s: %d tensor%s%s%s\n", p->initials[i].path, p->initials[i].count,
+               p->initials[i].count == 1 ? "" : "s",
+               p->initials[i].pattern ? " of " : "", p->initials[i].pattern ? p->initials[i].pattern : "");
+    printf("  on_nan      %s\n", ON_NAN[p->on_nan]);
+}
+
 int mgpu_info(const mgpu_program *p, const Options *o)
 {
     printf("model       %s (%s)\n", p->name, p->model_file);
@@ -167,12 +197,15 @@ int mgpu_info(const mgpu_program *p, const Options *o)
         print_set(&p->sets[i]);
     puts("\nsettings at run time (--set)");
     for (int i = 0; i < p->setting_count; i++) {
+        if (p->settings[i].hidden)
+            continue;
         if (isnan(p->settings[i].value))
             printf("  %s (computed)\n", p->settings[i].name);
         else
             printf("  %s = %.9g\n", p->settings[i].name, p->settings[i].value);
     }
     puts("  epochs, steps, seed");
+    print_course(p);
     print_memory(p);
     if (p->layer_count)
         print_layers(p);

@@ -81,6 +81,9 @@ typedef struct Options {
     int threads;                             /* that compute, of all devices: what may be used, unless given */
     bool seed_given, threads_given, shuffle, evaluate, write, json, profile;
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
+    mgpu_quantity validate, save_every, patience; /* unit NONE: not given */
+    int64_t keep;                            /* -1: not given */
+    const char **parts; int part_count;      /* of --init PATTERN=FILE, as given */
     const char **operands; int operand_count;/* after the command */
     double began;                            /* when main began */
 } Options;
@@ -190,7 +193,7 @@ void mgpu_engine_write_variable(Engine *, int device, int variable, const void *
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
 
-/* ---- safetensors.c, checkpoint.c */
+/* ---- safetensors.c */
 typedef struct SavedTensor {           /* one tensor of a file: row-major, axes as declared */
     mgpu_tensor tensor;
     const uint8_t *data;               /* of a file that is read: at any alignment */
@@ -198,6 +201,7 @@ typedef struct SavedTensor {           /* one tensor of a file: row-major, axes 
 typedef struct TensorFile {
     const char *path;
     SavedTensor *tensors; int count;   /* by name */
+    bool *used;                        /* parallel: somebody has taken it */
     int64_t step;                      /* of __metadata__; -1: none */
     Json *header;                      /* owns the names */
     void *map; size_t map_bytes;
@@ -210,28 +214,72 @@ void mgpu_read_safetensors(TensorFile *, const char *path);
 SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
 void mgpu_close_safetensors(TensorFile *);
 
+/* ---- watch.c: intervals, the best number so far, patience */
+typedef struct Pace { double steps_per_epoch, batch; } Pace;
+typedef struct Watched {               /* a number of validation */
+    bool any;
+    double best, scale;                /* scale: of a plateau's rate */
+    int64_t best_step, since, bad;     /* since: the step of the last better value, or when the rate was lowered; bad:
+                                          validations from then on */
+} Watched;
+mgpu_quantity mgpu_read_quantity(const char *name, const char *text, bool validations); /* of --set NAME=TEXT */
+const char *mgpu_quantity_text(mgpu_quantity, char text[48]);
+double mgpu_in_steps(mgpu_quantity, const Pace *);       /* infinite for never and for times */
+bool mgpu_interval_over(mgpu_quantity, const Pace *, int64_t before, int64_t now); /* between these steps; not for times */
+bool mgpu_watch_value(Watched *, const mgpu_watch *, double value, int64_t step); /* true: it is the best so far */
+bool mgpu_out_of_patience(const Watched *, mgpu_quantity, const Pace *, int64_t step);
+void mgpu_lower(Watched *, double factor, int64_t step);
+
+/* ---- weights.c: variables of a drained engine <-> safetensors */
+enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* averages where there are some: what evaluation reads */ };
+void mgpu_write_view(FILE *, const mgpu_program *, const mgpu_plan *, const Engine *, int view, const FileNotes *);
+/* all of it, and the file holds nothing else */
+void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
+/* weights and states, with which their averages begin */
+void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path);
+void mgpu_load_model(const mgpu_program *, const mgpu_plan *, Engine *, const char *path);   /* what was written as MODEL_VIEW */
+void mgpu_place_variable(const mgpu_program *, const mgpu_plan *, Engine *, int variable, const SavedTensor *);
+void mgpu_begin_averages(const mgpu_program *, const mgpu_plan *, Engine *); /* the variables that have been loaded */
+/* the variables of an initial from the file at `path`; `where` is put in front of errors ("model.net:12: ") */
+void mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const char *path, const char *where);
+const char *mgpu_not_finite(const mgpu_program *, const Engine *);       /* a weight or state with such elements, or NULL */
+
+/* initials.c: what a fresh run begins with: the program's files and those of --init */
+void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
+char *mgpu_whole_initial(const mgpu_program *, const Options *); /* the file of the whole model, or NULL; the caller frees */
+
+/* ---- checkpoint.c */
 typedef struct Progress {              /* where a run stands; run.json */
     int64_t step;                      /* applied */
     int64_t epoch, position;           /* samples of the epoch that are done */
     uint64_t seed;
     int64_t batch;
     double loss_sum, loss_samples;     /* of the epoch, for its row in the table */
+    int64_t skipped;                   /* steps without an update */
+    int64_t validated;                 /* the step of the last validation */
+    Watched best, plateau[MGPU_MAX_SETTINGS];
+    int64_t *kept; int kept_count;     /* steps of the checkpoints that lie in folders of their own, ascending */
 } Progress;
 /* all of them of a drained engine */
 void mgpu_make_folder(const char *folder);
-void mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, const Progress *, const Categories *,
-                          const char *folder);
+/* keep > 1: the last so many also lie in FOLDER/step-N */
+void mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, Progress *, const Categories *,
+                          const char *folder, int64_t keep);
+/* -> the path */
+char *mgpu_save_best(const mgpu_program *, const mgpu_plan *, const Engine *, int64_t step, const Categories *, const char *folder);
+void mgpu_bring_best(const char *from, const char *to); /* folders: best.safetensors, if the one has it and the other has not */
+bool mgpu_same_folder(const char *, const char *);
 void mgpu_read_progress(Progress *, const mgpu_program *, const char *folder); /* finishes an interrupted save first */
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const char *folder);
 void mgpu_load_categories(Categories *, const char *path);  /* of a file of weights: its words' classes, if it has any */
-void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path); /* weights and states */
 
 /* ---- report.c: what the user sees of a run, and its log */
 typedef struct Reporter Reporter;
 typedef struct Evaluation {            /* numbers of one report: "loss", "loss.NAME" and metrics */
     const char *split;                 /* "train", "valid" */
     int64_t samples;
-    const char *const *names; const double *values; int count;
+    const char *const *names; const double *values; int count; /* values NULL: not evaluated */
+    int best;                          /* 0: nobody watches; 1: the best so far; -1: it is not */
 } Evaluation;
 typedef struct StartReport {
     const mgpu_program *program;
@@ -247,8 +295,9 @@ typedef struct StepReport {
     const char *const *names; const double *values; int count; /* all of the phase's reports */
     double finished_at, input_wait_ms;
 } StepReport;
-typedef struct EpochReport {
+typedef struct EpochReport {           /* a row of the table */
     int64_t epoch, step;
+    double passed;                     /* epochs, if the row is one of validation within an epoch; else 0 */
     double loss, lr;
     Evaluation train, valid;           /* split NULL: none */
 } EpochReport;
@@ -263,7 +312,7 @@ void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t ste
 void mgpu_report_epoch(Reporter *, const EpochReport *);
 void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch);
 void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
-void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status);
+void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status, const char *reason);
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name); /* NaN: not there */
 const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
 

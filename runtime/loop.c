@@ -1,8 +1,13 @@
 /* loop.c: training: from the command line to a saved run.
  *
  * The loop posts steps; the engine is up to MGPU_AHEAD of them behind and hands reports back in order (collect). It
- * drains the engine where it needs all of it: at the end of an epoch, before saving, at the end. Training depends on
- * (seed, step, position) only, so a run that goes on from a checkpoint is the run that was never interrupted.
+ * drains the engine where it needs all of it: at the end of an epoch, for validation, before saving, at the end. Training
+ * depends on (seed, step, position) and on what validation has found only, and both are saved, so a run that goes on from
+ * a checkpoint is the run that was never interrupted.
+ *
+ * Behind a step, in this order: validation, if its interval is over, and what follows of it (the best model, plateaus, the
+ * end of a run that is out of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its
+ * row is made, because that sets the sums of the epoch to zero.
  *
  * Signals: SIGINT and SIGTERM are blocked in all threads but taken by one that waits for them (no handler, no global). */
 #include "runtime/data.h"
@@ -26,16 +31,23 @@ typedef struct Run {
     Engine *engine;
     Reporter *reporter;
     Feed feed;
+    double setting[MGPU_MAX_SETTINGS]; /* the options', and those of plateaus */
     Dataset train, valid;          /* valid.samples 0: there is none */
     Categories *categories;
     int64_t *order;                /* of the epoch's samples */
+    Pace pace;
     int64_t steps_per_epoch, total_steps;
-    Progress at;                   /* what is posted; loss_*: what is collected */
+    mgpu_quantity validate, save, patience;
+    int64_t keep;
+    Progress at;                   /* what is posted; loss_*, skipped: what is collected */
     Numbers train_report, eval_report;
     double lr, last_finish;
+    double validated_at, saved_at; /* mgpu_seconds */
     bool warned;
     char *folder;                  /* where to save; NULL: nowhere */
-    bool saved;
+    int64_t saved_step;            /* of the last checkpoint there; -1: none */
+    bool out_of_patience;
+    char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
     _Atomic int signal;            /* that asks to stop; 0: none */
     _Atomic bool finished;         /* nobody needs to watch for one any more */
 } Run;
@@ -78,22 +90,54 @@ static void keep(Numbers *n, const Work *work)
     memcpy(n->values, work->report, (size_t)work->phase->report_count * sizeof(double));
 }
 
+/* what is wrong at a step, as on_nan = "stop" says it */
+static void fail_at(Run *run, int64_t step, char *what)
+{
+    char *saved = !run->folder || run->saved_step < 0 ? mgpu_format("nothing was saved")
+                  : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    run->failure = mgpu_format("step %lld: %s; %s. A smaller lr, a warmup, or clip = 1.0 in the train block may cure it; "
+                               "on_nan = \"skip\" leaves such steps out, \"ignore\" goes on", (long long)step, what, saved);
+    free(saved);
+    free(what);
+}
+
+static void judge_step(Run *run, int64_t step, double loss, double norm, bool skipped)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%g", isnan(loss) ? (double)NAN : loss);
+    if (skipped) {
+        if (!run->at.skipped++)
+            mgpu_report_warning(run->reporter, "step %lld was skipped: its loss (%s) or a gradient is not finite; how many were "
+                                "is said at the end", (long long)step, text);
+    } else if (isfinite(loss) && !isinf(norm)) {
+        return;
+    } else if (run->program->on_nan != MGPU_NAN_IGNORE) {
+        fail_at(run, step, isfinite(loss) ? mgpu_format("the norm of the gradient is infinite, the loss %s", text)
+                                          : mgpu_format("the loss is %s", text));
+    } else if (!run->warned) {
+        run->warned = true;
+        mgpu_report_warning(run->reporter, "the loss of step %lld is not finite; a smaller lr or a bound (clip) may help",
+                            (long long)step);
+    }
+}
+
 static void collect_step(Run *run, const Work *work)
 {
     StepReport s = {.step = work->applied + 1, .epoch = work->epoch, .samples = work->samples, .total_steps = run->total_steps,
                     .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
                     .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
                     .input_wait_ms = 1e-6 * (double)atomic_load(&work->input_wait_ns)};
+    if (run->failure) /* steps that were under way behind the bad one */
+        return;
     double loss = mgpu_report_value(s.names, s.values, s.count, "loss");
+    bool skipped = mgpu_report_value(s.names, s.values, s.count, "skipped") > 0;
     run->lr = mgpu_report_value(s.names, s.values, s.count, "lr");
-    run->at.loss_sum += loss * (double)s.samples;
-    run->at.loss_samples += (double)s.samples;
-    mgpu_report_step(run->reporter, &s);
-    if (!isfinite(loss) && !run->warned) {
-        run->warned = true;
-        mgpu_report_warning(run->reporter, "the loss of step %lld is not finite; a smaller lr or a bound (clip) may help",
-                            (long long)s.step);
+    if (!skipped || isfinite(loss)) {
+        run->at.loss_sum += loss * (double)s.samples;
+        run->at.loss_samples += (double)s.samples;
     }
+    mgpu_report_step(run->reporter, &s);
+    judge_step(run, s.step, loss, mgpu_report_value(s.names, s.values, s.count, "grad_norm"), skipped);
     mgpu_engine_set_ahead(run->engine, s.finished_at - run->last_finish > SLOW_STEP_S ? 2 : MGPU_AHEAD);
     run->last_finish = s.finished_at;
 }
@@ -120,9 +164,10 @@ static void open_data(Run *run)
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
     mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
     run->categories = mgpu_new_categories(false);
-    char *weights = run->options->resume ? mgpu_format("%s/weights.safetensors", run->options->resume) : NULL;
-    if (weights || run->options->init)
-        mgpu_load_categories(run->categories, weights ? weights : run->options->init);
+    char *weights = run->options->resume ? mgpu_format("%s/weights.safetensors", run->options->resume)
+                                         : mgpu_whole_initial(p, run->options);
+    if (weights)
+        mgpu_load_categories(run->categories, weights);
     free(weights);
     mgpu_open_set(&run->train, p, train, wanted, run->options->data, run->categories);
     if (valid && run->options->evaluate) {
@@ -145,12 +190,37 @@ static void choose_length(Run *run)
     run->total_steps = o->steps > 0 ? o->steps : o->epochs <= 0 && p->steps > 0 ? p->steps : 0;
     if (!run->total_steps && __builtin_mul_overflow(epochs, run->steps_per_epoch, &run->total_steps))
         mgpu_fail(MGPU_BAD_USAGE, "%lld epochs are more than 2^63 steps", (long long)epochs);
+    run->pace = (Pace){(double)run->steps_per_epoch, (double)p->batch};
+}
+
+static mgpu_quantity chosen(mgpu_quantity options, mgpu_quantity program, mgpu_quantity otherwise)
+{
+    return options.unit != MGPU_UNIT_NONE ? options : program.unit != MGPU_UNIT_NONE ? program : otherwise;
+}
+
+/* the command line's, else the program's, else an epoch */
+static void choose_intervals(Run *run)
+{
+    const mgpu_program *p = run->program;
+    const Options *o = run->options;
+    const mgpu_quantity epoch = {1, MGPU_UNIT_EPOCHS}, never = {0, MGPU_UNIT_NEVER};
+    run->validate = chosen(o->validate, p->validate, epoch);
+    run->save = chosen(o->save_every, p->save, epoch);
+    run->patience = chosen(o->patience, p->patience, never);
+    run->keep = o->keep > 0 ? o->keep : p->keep > 0 ? p->keep : 1;
+    memcpy(run->setting, o->setting, sizeof run->setting);
+    for (int i = 0; i < p->plateau_count; i++)
+        run->setting[p->plateaus[i].setting] = run->at.plateau[i].scale;
+    if (!run->valid.samples && (p->best.metric || p->plateau_count))
+        fprintf(stderr, "%s: warning: without validation best, patience and plateau do nothing\n", o->program);
 }
 
 static void read_position(Run *run)
 {
     const Options *o = run->options;
     run->at = (Progress){.seed = o->seed, .batch = run->program->batch};
+    for (int i = 0; i < run->program->plateau_count; i++)
+        run->at.plateau[i].scale = 1;
     if (!o->resume)
         return;
     mgpu_read_progress(&run->at, run->program, o->resume);
@@ -170,16 +240,35 @@ static void check_position(const Run *run)
                   (long long)run->at.position, (long long)run->train.samples);
 }
 
+/* the folder of a run that goes on elsewhere has a history of its own */
+static void open_folder(Run *run)
+{
+    const Options *o = run->options;
+    if (!o->write)
+        return;
+    run->folder = mgpu_save_folder(o);
+    mgpu_make_folder(run->folder);
+    if (!o->resume)
+        return;
+    if (mgpu_same_folder(run->folder, o->resume)) {
+        run->saved_step = run->at.step;
+    } else {
+        run->at.kept_count = 0;
+        if (run->at.best.any)
+            mgpu_bring_best(o->resume, run->folder);
+    }
+}
+
 static void open_engine(Run *run)
 {
     const Options *o = run->options;
     run->engine = mgpu_engine_open(run->program, run->plan, run->options->threads, collect, run);
-    run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = o->setting, .engine = run->engine, .seed = run->at.seed,
-                       .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
+    run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
+                       .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(run->engine);
-    if (o->init)
-        mgpu_load_weights(run->program, run->plan, run->engine, o->init);
+    if (!o->resume)
+        mgpu_load_initials(run->program, run->plan, run->engine, o);
     if (o->resume)
         mgpu_load_checkpoint(run->program, run->plan, run->engine, &run->at, o->resume);
 }
@@ -187,90 +276,212 @@ static void open_engine(Run *run)
 /* ---- the run */
 static bool over(const Run *run)
 {
-    return run->at.step >= run->total_steps;
+    return run->at.step >= run->total_steps || run->out_of_patience || run->failure;
 }
 
+static bool asked_to_stop(const Run *run)
+{
+    return atomic_load(&run->signal) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
+}
+
+/* of a drained engine. Weights that are not finite do not replace a checkpoint. */
 static void save(Run *run)
 {
-    if (!run->folder)
+    if (!run->folder || run->failure)
         return;
-    mgpu_engine_drain(run->engine);
-    mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->categories, run->folder);
-    run->saved = true;
+    const char *bad = run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_not_finite(run->program, run->engine);
+    if (bad) {
+        fail_at(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+        return;
+    }
+    mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->categories, run->folder,
+                         run->keep);
+    run->saved_step = run->at.step;
+    run->saved_at = mgpu_seconds();
     mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, run->at.epoch);
 }
 
-/* posts steps to the end of the epoch, or of the run; false: a signal or --stop-after asks to stop */
-static bool train_epoch(Run *run)
+static void post_step(Run *run)
 {
     Progress *at = &run->at;
-    mgpu_permutation(run->order, run->train.samples, at->seed, at->epoch, run->options->shuffle ? run->train.shuffle : 0);
-    mgpu_report_resume(run->reporter);
-    run->last_finish = mgpu_seconds();
-    while (at->position < run->train.samples && !over(run)) {
-        if (atomic_load(&run->signal) || (run->options->stop_after > 0 && at->step >= run->options->stop_after))
-            return false;
-        int64_t left = run->train.samples - at->position;
-        Batch batch = {.set = &run->train, .order = run->order, .place = at->position,
-                       .samples = left < run->program->batch ? left : run->program->batch, .applied = at->step, .epoch = at->epoch};
-        mgpu_post_step(&run->feed, &batch);
-        at->step++;
-        at->position += batch.samples;
-    }
-    mgpu_engine_drain(run->engine);
-    return true;
+    int64_t left = run->train.samples - at->position;
+    Batch batch = {.set = &run->train, .order = run->order, .place = at->position,
+                   .samples = left < run->program->batch ? left : run->program->batch, .applied = at->step, .epoch = at->epoch};
+    mgpu_post_step(&run->feed, &batch);
+    at->step++;
+    at->position += batch.samples;
 }
 
+/* ---- validation */
 static Evaluation evaluation(const Numbers *n, const char *split, int64_t samples)
 {
     if (!n->phase)
         return (Evaluation){.split = split, .samples = samples};
-    return (Evaluation){split, samples, n->phase->reports, n->values, n->phase->report_count};
+    return (Evaluation){.split = split, .samples = samples, .names = n->phase->reports, .values = n->values,
+                        .count = n->phase->report_count};
+}
+
+static bool is_due(mgpu_quantity q, const Pace *pace, int64_t before, int64_t now, double since)
+{
+    return q.unit == MGPU_UNIT_SECONDS ? mgpu_seconds() - since >= q.amount : mgpu_interval_over(q, pace, before, now);
+}
+
+static void lower_rates(Run *run, const Evaluation *e)
+{
+    for (int i = 0; i < run->program->plateau_count; i++) {
+        const mgpu_plateau *p = &run->program->plateaus[i];
+        Watched *w = &run->at.plateau[i];
+        mgpu_watch_value(w, &p->watch, mgpu_report_value(e->names, e->values, e->count, p->watch.metric), run->at.step);
+        if (mgpu_out_of_patience(w, p->patience, &run->pace, run->at.step))
+            mgpu_lower(w, p->factor, run->at.step);
+        run->setting[p->setting] = w->scale;
+    }
+}
+
+static void keep_best(Run *run, Evaluation *e)
+{
+    const mgpu_watch *watch = &run->program->best;
+    if (!watch->metric)
+        return;
+    double value = mgpu_report_value(e->names, e->values, e->count, watch->metric);
+    bool best = mgpu_watch_value(&run->at.best, watch, value, run->at.step);
+    e->best = best ? 1 : -1;
+    if (best && run->folder) {
+        char *path = mgpu_save_best(run->program, run->plan, run->engine, run->at.step, run->categories, run->folder);
+        mgpu_report_checkpoint(run->reporter, path, run->at.step, run->at.epoch);
+        free(path);
+    }
+    run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
+}
+
+/* of a drained engine; split NULL: it was interrupted, and is owed */
+static Evaluation validate(Run *run)
+{
+    mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, run->at.step, run->at.epoch, NULL, &run->signal);
+    mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_EVAL, run->at.step, run->at.epoch);
+    mgpu_engine_drain(run->engine);
+    if (!run->eval_report.phase || atomic_load(&run->signal))
+        return (Evaluation){0};
+    Evaluation e = evaluation(&run->eval_report, "valid", run->valid.samples);
+    run->at.validated = run->at.step;
+    run->validated_at = mgpu_seconds();
+    keep_best(run, &e);
+    lower_rates(run, &e);
+    mgpu_report_eval(run->reporter, &e, run->at.epoch, run->at.step);
+    return e;
+}
+
+/* ---- rows of the table */
+
+/* a row has the columns of validation also where there was none */
+static Evaluation without_values(const Run *run, int kind, const char *split)
+{
+    const mgpu_phase *phase = mgpu_engine_phase(run->engine, kind, false);
+    return (Evaluation){.split = split, .names = phase ? phase->reports : NULL, .count = phase ? phase->report_count : 0};
+}
+
+static void finish_row(Run *run, EpochReport *e, const Evaluation *valid)
+{
+    if (valid->split)
+        e->valid = *valid;
+    else if (run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER)
+        e->valid = without_values(run, MGPU_PHASE_REPORT_EVAL, "valid");
+    mgpu_report_epoch(run->reporter, e);
+}
+
+static void report_validation(Run *run, const Evaluation *valid)
+{
+    EpochReport e = {.epoch = run->at.epoch, .step = run->at.step, .passed = (double)run->at.step / run->pace.steps_per_epoch,
+                     .lr = run->lr, .loss = NAN, .train = without_values(run, MGPU_PHASE_REPORT_TRAIN, "train")};
+    if (valid->split)
+        finish_row(run, &e, valid);
 }
 
 /* what the epoch's samples, or those up to the end of the run, were worth */
-static void report_epoch(Run *run)
+static void report_epoch(Run *run, const Evaluation *valid)
 {
     const Progress *at = &run->at;
     EpochReport e = {.epoch = at->epoch, .step = at->step, .lr = run->lr};
     mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_TRAIN, at->step, at->epoch);
-    if (run->valid.samples) {
-        mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, at->step, at->epoch, NULL, &run->signal);
-        mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_EVAL, at->step, at->epoch);
-    }
     mgpu_engine_drain(run->engine);
     e.train = evaluation(&run->train_report, "train", (int64_t)at->loss_samples);
     e.loss = mgpu_report_value(e.train.names, e.train.values, e.train.count, "loss");
     if (isnan(e.loss) && at->loss_samples > 0)
         e.loss = at->loss_sum / at->loss_samples;
-    if (run->valid.samples && run->eval_report.phase && !atomic_load(&run->signal)) {
-        e.valid = evaluation(&run->eval_report, "valid", run->valid.samples);
-        mgpu_report_eval(run->reporter, &e.valid, at->epoch, at->step);
+    finish_row(run, &e, valid);
+}
+
+/* ---- the loop */
+static void next_epoch(Run *run)
+{
+    run->at.epoch++;
+    run->at.position = 0;
+    run->at.loss_sum = run->at.loss_samples = 0;
+}
+
+/* what is due behind the step that has just been posted */
+static void pause_between_steps(Run *run)
+{
+    Progress *at = &run->at;
+    bool full = at->position == run->train.samples, last = at->step >= run->total_steps;
+    bool look = run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER &&
+                (last || is_due(run->validate, &run->pace, at->validated, at->step, run->validated_at));
+    bool store = is_due(run->save, &run->pace, at->step - 1, at->step, run->saved_at);
+    if (!full && !last && !look && !store)
+        return;
+    mgpu_engine_drain(run->engine);
+    if (run->failure)
+        return;
+    Evaluation valid = look ? validate(run) : (Evaluation){0};
+    if (full) {
+        report_epoch(run, &valid);
+        next_epoch(run);
+        if (store || over(run))
+            save(run);
+    } else if (over(run)) {
+        save(run);
+        report_epoch(run, &valid);
+    } else {
+        report_validation(run, &valid);
+        if (store)
+            save(run);
     }
-    mgpu_report_epoch(run->reporter, &e);
+    mgpu_report_resume(run->reporter);
+    run->last_finish = mgpu_seconds();
+}
+
+/* a validation that was interrupted is owed by the run that goes on */
+static void validate_if_owed(Run *run)
+{
+    if (!run->valid.samples || !is_due(run->validate, &run->pace, run->at.validated, run->at.step, run->validated_at))
+        return;
+    Evaluation valid = validate(run);
+    report_validation(run, &valid);
+    if (over(run))
+        save(run);
 }
 
 static int run_training(Run *run)
 {
-    while (!over(run)) {
-        if (!train_epoch(run)) {
+    validate_if_owed(run);
+    mgpu_report_resume(run->reporter);
+    run->last_finish = mgpu_seconds();
+    for (int64_t ordered = -1; !over(run);) {
+        if (asked_to_stop(run)) {
             mgpu_engine_drain(run->engine);
             save(run);
             break;
         }
-        if (run->at.position < run->train.samples) { /* the run ends within the epoch: its sums are saved before they are reset */
-            save(run);
-            report_epoch(run);
-            break;
+        if (ordered != run->at.epoch) {
+            ordered = run->at.epoch;
+            mgpu_permutation(run->order, run->train.samples, run->at.seed, ordered,
+                             run->options->shuffle ? run->train.shuffle : 0);
         }
-        report_epoch(run);
-        run->at.epoch++;
-        run->at.position = 0;
-        run->at.loss_sum = run->at.loss_samples = 0;
-        save(run);
+        post_step(run);
+        pause_between_steps(run);
     }
     int number = atomic_load(&run->signal);
-    return number && !over(run) ? 128 + number : 0;
+    return run->failure ? MGPU_BAD_INPUT : number && !over(run) ? 128 + number : 0;
 }
 
 static void start_report(Run *run)
@@ -295,11 +506,47 @@ static void close_run(Run *run)
     free(run->eval_report.values);
     free(run->order);
     free(run->folder);
+    free(run->at.kept);
+}
+
+/* what the table does not say */
+static void print_end(const Run *run)
+{
+    const mgpu_watch *watch = &run->program->best;
+    const Watched *best = &run->at.best;
+    char text[48], step[32];
+    if (run->out_of_patience)
+        printf("stopped early: %s has not become better within %s\n", watch->metric, mgpu_quantity_text(run->patience, text));
+    if (run->at.skipped)
+        printf("%s step%s skipped: loss or gradients were not finite\n", mgpu_grouped(run->at.skipped, step),
+               run->at.skipped == 1 ? " was" : "s were");
+    if (best->any)
+        printf("best %s %.6g at step %s%s\n", watch->metric, best->best, mgpu_grouped(best->best_step, step),
+               run->folder ? ": best.safetensors" : "");
+    if (run->saved_step >= 0)
+        printf("saved in %s\n", run->folder);
+}
+
+/* a run may be at its end when it begins */
+static void print_over(const Run *run)
+{
+    char steps[32], text[48];
+    if (run->out_of_patience)
+        printf("nothing is left to do: the run ended at step %s, out of patience (%s); --set patience=N makes it longer\n",
+               mgpu_grouped(run->at.step, steps), mgpu_quantity_text(run->patience, text));
+    else if (over(run))
+        printf("nothing is left to do: the run has %s steps; --epochs or --steps make it longer\n",
+               mgpu_grouped(run->at.step, steps));
+}
+
+static const char *reason_of(const Run *run, int status)
+{
+    return run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
 }
 
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
-    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN};
+    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1};
     sigset_t set = stop_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* inherited by all threads */
     pthread_t watcher;
@@ -309,20 +556,22 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     open_data(&run);
     check_position(&run);
     choose_length(&run);
+    choose_intervals(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
-    run.folder = options->write ? mgpu_save_folder(options) : NULL;
-    if (run.folder)
-        mgpu_make_folder(run.folder);
+    open_folder(&run);
     run.reporter = mgpu_reporter_open(program, options->log);
     open_engine(&run);
     start_report(&run);
-    char steps[32];
-    if (over(&run))
-        printf("nothing is left to do: the run has %s steps; --epochs or --steps make it longer\n", mgpu_grouped(run.at.step, steps));
+    run.validated_at = run.saved_at = mgpu_seconds();
+    run.out_of_patience = mgpu_out_of_patience(&run.at.best, run.patience, &run.pace, run.at.step);
+    print_over(&run);
     int status = run_training(&run);
-    mgpu_report_end(run.reporter, run.at.step, run.at.epoch, status);
-    if (run.saved)
-        printf("saved in %s\n", run.folder);
+    mgpu_report_end(run.reporter, run.at.step, run.at.epoch, status, reason_of(&run, status));
+    print_end(&run);
+    if (run.failure) {
+        fflush(stdout);
+        mgpu_fail(status, "%s", run.failure);
+    }
     atomic_store(&run.finished, true);
     pthread_kill(watcher, SIGTERM); /* wakes it; a cancelled thread would leave its stack poisoned under ASan */
     pthread_join(watcher, NULL);

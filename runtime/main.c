@@ -32,6 +32,7 @@ int mgpu_main(const mgpu_program *p, int argc, char **argv)
     mgpu_read_options(&options, p, argc, argv);
     int status = run(p, &options);
     free(options.operands);
+    free(options.parts);
     if (fflush(stdout) != 0 || ferror(stdout))
         mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(errno));
     return status;

@@ -123,7 +123,8 @@ typedef struct mgpu_plan {
     const char *schedule;              /* the text that `schedule` prints */
 } mgpu_plan;
 
-enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR, MGPU_ROUNDED /* a copy: never saved */ };
+enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR, MGPU_ROUNDED /* a copy: never saved */,
+       MGPU_AVERAGE /* of another variable over the steps: evaluation reads it in place of that one */ };
 typedef struct mgpu_tensor { const char *name; uint8_t dtype; int rank; int64_t extent[MGPU_MAX_RANK]; } mgpu_tensor;
 typedef struct mgpu_variable {
     mgpu_tensor tensor;                /* shape as saved */
@@ -144,7 +145,24 @@ typedef struct mgpu_set {
     const mgpu_column *columns; int column_count;
     const mgpu_call *calls; int call_count;
 } mgpu_set;
-typedef struct mgpu_setting { const char *name; double value; } mgpu_setting; /* value: in the model, NaN if computed */
+typedef struct mgpu_setting { const char *name; double value; bool hidden; } mgpu_setting; /* value: in the model, NaN if
+                                        * computed; hidden: not for --set */
+/* ---- the course of a run */
+enum { MGPU_UNIT_NONE /* not given */, MGPU_UNIT_NEVER, MGPU_UNIT_STEPS, MGPU_UNIT_EPOCHS, MGPU_UNIT_SAMPLES, MGPU_UNIT_SECONDS,
+       MGPU_UNIT_VALIDATIONS };
+typedef struct mgpu_quantity { double amount; uint8_t unit; } mgpu_quantity;
+typedef struct mgpu_watch { const char *metric; bool highest; } mgpu_watch; /* a number of validation; metric NULL: none */
+/* settings[setting], 1 at first, is multiplied by `factor` when the number has not become better for so long */
+typedef struct mgpu_plateau { int setting; mgpu_watch watch; double factor; mgpu_quantity patience; } mgpu_plateau;
+/* a file that a fresh run begins with: variables[i] is names[i] in it. pattern NULL: they are the model's own names, and the
+ * file holds nothing else. array: a .npy file for one variable */
+typedef struct mgpu_initial {
+    const char *path, *pattern;
+    bool array;
+    int line;
+    const int *variables; const char *const *names; int count;
+} mgpu_initial;
+enum { MGPU_NAN_STOP, MGPU_NAN_SKIP /* by the program itself */, MGPU_NAN_IGNORE };
 typedef struct mgpu_layer { const char *name; mgpu_tensor shape; int64_t parameters; int line; } mgpu_layer;
 
 typedef struct mgpu_program {
@@ -155,10 +173,17 @@ typedef struct mgpu_program {
     const mgpu_kernel *kernels;     int kernel_count;
     const mgpu_variable *variables; int variable_count;
     const mgpu_copy *copies;        int copy_count; /* made again where their masters are loaded */
+    const mgpu_copy *averages;      int average_count; /* copy: the MGPU_AVERAGE, master: of which variable */
     const mgpu_input *inputs;       int input_count;
     const mgpu_tensor *outputs;     int output_count;
     const mgpu_set *sets;           int set_count;
     const mgpu_setting *settings;   int setting_count; /* those that --set takes at run time */
+    mgpu_quantity validate, save, patience;
+    int64_t keep;                      /* checkpoints; 0: not given */
+    mgpu_watch best;
+    uint8_t on_nan;
+    const mgpu_plateau *plateaus;   int plateau_count;
+    const mgpu_initial *initials;   int initial_count;
     const char *const *fixed_settings; int fixed_setting_count; /* params and settings fixed by mgpuc, for its message */
     const mgpu_layer *layers;       int layer_count;
     const mgpu_plan *plans;         int plan_count;

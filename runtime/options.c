@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
@@ -93,11 +94,13 @@ static bool named(const char *name, const char *text, size_t length)
 
 static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *text, size_t length)
 {
-    static const char *const OWN[] = {"epochs", "steps", "seed"};
+    static const char *const OWN[] = {"epochs", "steps", "seed", "validate", "save", "keep", "patience"};
     int count = 0;
     const char **names = mgpu_allocate((size_t)(p->setting_count + p->fixed_setting_count + MGPU_COUNT(OWN)), sizeof *names);
     for (int i = 0; i < p->setting_count; i++)
-        names[count++] = p->settings[i].name;
+        if (!p->settings[i].hidden)
+            names[count++] = p->settings[i].name;
+    int first_fixed = count;
     for (int i = 0; i < p->fixed_setting_count; i++)
         names[count++] = p->fixed_settings[i];
     for (int i = 0; i < MGPU_COUNT(OWN); i++)
@@ -108,7 +111,7 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
         mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'%s", text, (int)length, text, near);
     char *taken = mgpu_allocate(1, 1);
     for (int i = 0; i < count; i++) {
-        if (i >= p->setting_count && i < p->setting_count + p->fixed_setting_count)
+        if (i >= first_fixed && i < first_fixed + p->fixed_setting_count)
             continue;
         char *longer = mgpu_format("%s%s%s", taken, *taken ? ", " : "", names[i]);
         free(taken);
@@ -131,12 +134,23 @@ static void read_setting(Options *o, const mgpu_program *p, const char *text)
     } else if (named("seed", text, length)) {
         o->seed = read_seed("--set seed=", equals + 1);
         o->seed_given = true;
+    } else if (named("validate", text, length)) {
+        o->validate = mgpu_read_quantity("validate", equals + 1, false);
+    } else if (named("save", text, length)) {
+        o->save_every = mgpu_read_quantity("save", equals + 1, false);
+    } else if (named("patience", text, length)) {
+        o->patience = mgpu_read_quantity("patience", equals + 1, true);
+        if (!p->best.metric)
+            mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program watches no number; compile it with --set 'best=lowest(\"loss\")'",
+                      text);
+    } else if (named("keep", text, length)) {
+        o->keep = whole_number("--set keep=", equals + 1, 1);
     } else {
         for (int i = 0; i < p->fixed_setting_count; i++)
             if (named(p->fixed_settings[i], text, length))
                 fail_fixed(p, text, length);
         int found = 0;
-        while (found < p->setting_count && !named(p->settings[found].name, text, length))
+        while (found < p->setting_count && (p->settings[found].hidden || !named(p->settings[found].name, text, length)))
             found++;
         if (found == p->setting_count || found >= MGPU_MAX_SETTINGS)
             fail_unknown_setting(p, text, length);
@@ -160,6 +174,21 @@ static const OptionInfo *find_option(const char *text, size_t length)
     usage("there is no option ", word, mgpu_near_miss(word, names, MGPU_COUNT(OPTIONS), near));
 }
 
+/* FILE, or PATTERN=FILE of a part; a file whose name holds a = is one all the same */
+static void read_init(Options *o, const char *option, const char *value)
+{
+    const char *equals = strchr(value, '=');
+    if (!equals || access(value, F_OK) == 0) {
+        o->init = value;
+        return;
+    }
+    if (equals == value || !equals[1])
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes FILE, or PATTERN=FILE for a part, as in %s backbone=resnet50.safetensors, not '%s'",
+                  option, option, value);
+    o->parts = mgpu_resize(o->parts, (size_t)(o->part_count + 1) * sizeof *o->parts);
+    o->parts[o->part_count++] = value;
+}
+
 static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, const char *value)
 {
     switch (option->id) {
@@ -177,7 +206,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
         o->seed_given = true;
         break;
     case OPTION_SET: read_setting(o, p, value); break;
-    case OPTION_INIT: o->init = value; break;
+    case OPTION_INIT: read_init(o, option->name, value); break;
     case OPTION_SAVE: o->save = value; break;
     case OPTION_NO_SAVE: o->write = false; break;
     case OPTION_RESUME: o->resume = value; break;
@@ -220,8 +249,10 @@ static int find_command(Options *o, int argc, char **argv)
 
 static void check_together(const Options *o)
 {
-    if (o->init && o->resume)
+    if ((o->init || o->part_count) && o->resume)
         usage("--init and --resume exclude each other", "", ": a resumed run has its weights");
+    if (o->part_count && o->command != COMMAND_TRAIN)
+        usage("--init ", o->parts[0], ": a part of the model is for training");
     if (o->save && !o->write)
         usage("--save and --no-save exclude each other", "", "");
     if (o->command == COMMAND_TRAIN && o->operand_count)
@@ -233,7 +264,8 @@ static void check_together(const Options *o)
 void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
-    *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1, .warmup = 3, .stop_after = -1,
+    *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
+                   .warmup = 3, .stop_after = -1, .keep = -1,
                    .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

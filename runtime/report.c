@@ -274,7 +274,8 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
     log_number(r, "loss", loss);
     log_number(r, "lr", lr);
     log_number(r, "grad_norm", mgpu_report_value(s->names, s->values, s->count, "grad_norm"));
-    fputs(",\"loss_scale\":null,\"skipped\":false", r->log);
+    bool skipped = mgpu_report_value(s->names, s->values, s->count, "skipped") > 0;
+    fprintf(r->log, ",\"loss_scale\":null,\"skipped\":%s", skipped ? "true" : "false");
     log_number(r, "samples_per_s", rate);
     log_number(r, "input_wait_ms", s->input_wait_ms);
     if (has_terms(&e))
@@ -294,6 +295,8 @@ void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t s
     if (has_terms(e))
         log_values(r, "losses", e, true);
     log_values(r, "metrics", e, false);
+    if (e->best)
+        fprintf(r->log, ",\"best\":%s", e->best > 0 ? "true" : "false");
     end_event(r);
 }
 
@@ -318,12 +321,17 @@ static void number_column(Table *t, const char *prefix, const char *name, double
 
 static void evaluation_columns(Table *t, const char *prefix, const Evaluation *e, double loss)
 {
-    number_column(t, prefix, "loss", loss);
+    if (e->values || !isnan(loss))
+        number_column(t, prefix, "loss", loss);
+    else
+        column(t, prefix, "loss", "-");
     for (int i = 0, n; i < e->count; i += n) {
         n = mgpu_evaluation_elements(e, i);
         for (int j = i; j < i + n && n <= MOST_COLUMNS; j++)
-            if (strcmp(e->names[j], "loss") != 0)
+            if (strcmp(e->names[j], "loss") != 0 && e->values)
                 number_column(t, prefix, e->names[j], e->values[j]);
+            else if (strcmp(e->names[j], "loss") != 0)
+                column(t, prefix, e->names[j], "-");
     }
 }
 
@@ -335,12 +343,18 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
     if (!t.header || !t.row)
         mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a line");
     double rate = r->epoch_seconds > 0 ? (double)r->epoch_samples / r->epoch_seconds : 0;
-    snprintf(text, sizeof text, "%lld", (long long)e->epoch + 1);
+    if (e->passed > 0)
+        snprintf(text, sizeof text, "%.*f", e->passed < 100 ? 2 : 1, e->passed);
+    else
+        snprintf(text, sizeof text, "%lld", (long long)e->epoch + 1);
     fprintf(t.header, "%5s", "epoch");
     fprintf(t.row, "%5s", text);
     evaluation_columns(&t, "", &e->train, e->loss);
+    double valid_loss = NAN;
+    if (e->valid.values)
+        valid_loss = mgpu_report_value(e->valid.names, e->valid.values, e->valid.count, "loss");
     if (e->valid.split)
-        evaluation_columns(&t, "valid ", &e->valid, mgpu_report_value(e->valid.names, e->valid.values, e->valid.count, "loss"));
+        evaluation_columns(&t, "valid ", &e->valid, valid_loss);
     if (!isnan(e->lr))
         number_column(&t, "", "lr", e->lr);
     column(&t, "", "samples/s", mgpu_grouped((int64_t)rate, text));
@@ -355,7 +369,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
     free(row);
     free(r->header);
     r->header = header;
-    if (begin_event(r, "epoch")) {
+    if (e->passed <= 0 && begin_event(r, "epoch")) {
         log_whole(r, "epoch", e->epoch);
         log_whole(r, "step", e->step);
         log_whole(r, "samples", e->train.samples);
@@ -399,7 +413,7 @@ void mgpu_report_warning(Reporter *r, const char *pattern, ...)
     free(text);
 }
 
-void mgpu_report_end(Reporter *r, int64_t step, int64_t epoch, int status)
+void mgpu_report_end(Reporter *r, int64_t step, int64_t epoch, int status, const char *reason)
 {
     clear_live(r);
     fflush(stdout);
@@ -409,5 +423,6 @@ void mgpu_report_end(Reporter *r, int64_t step, int64_t epoch, int status)
     log_whole(r, "epoch", epoch);
     log_number(r, "seconds", mgpu_seconds() - r->began);
     log_whole(r, "status", status);
+    log_text(r, "reason", reason);
     end_event(r);
 }

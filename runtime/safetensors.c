@@ -150,6 +150,7 @@ void mgpu_read_safetensors(TensorFile *file, const char *path)
     for (const Json *m = file->header->first; m; m = m->next)
         file->count++;
     file->tensors = mgpu_allocate((size_t)file->count, sizeof *file->tensors);
+    file->used = mgpu_allocate((size_t)file->count, sizeof *file->used);
     file->count = 0;
     for (const Json *m = file->header->first; m; m = m->next) {
         if (strcmp(m->key, "__metadata__") == 0) {
@@ -176,5 +177,6 @@ void mgpu_close_safetensors(TensorFile *file)
 {
     munmap(file->map, file->map_bytes);
     free(file->tensors);
+    free(file->used);
     free(file->header);
 }

@@ -1,0 +1,56 @@
+/* initials.c: initial values from files, which the program reads when a run begins: file("w.npy") at a declaration, `init`
+ * of the train block, `init` of a rule. Out: model->initials in this order; of two that name a variable the later one
+ * holds.
+ *
+ * A rule's file is that of a part: what the pattern matches first, from the left, is the instance below which the names in
+ * the file start. A weight that is matched by its whole name has that name in the file. */
+#include "dsl/settings.h"
+
+#include <string.h>
+
+static Initial *initial_of(Elaborator *e, const char *path, const char *pattern, const Place *at)
+{
+    Model *m = e->model;
+    for (int k = 0; k < m->initial_count; k++) {
+        Initial *i = &m->initials[k];
+        bool same = !i->array && strcmp(i->path, path) == 0 && i->at == at;
+        if (same && (pattern ? i->pattern && strcmp(i->pattern, pattern) == 0 : !i->pattern))
+            return i;
+    }
+    Initial fresh = {.path = path, .pattern = pattern, .at = at};
+    APPEND(m->initials, m->initial_count, fresh);
+    return &m->initials[m->initial_count - 1];
+}
+
+static void add_name(Initial *i, int variable, const char *name)
+{
+    int count = i->variable_count;
+    APPEND(i->names, count, name);
+    APPEND(i->variables, i->variable_count, variable);
+}
+
+void build_initials(Elaborator *e)
+{
+    Model *m = e->model;
+    const TrainSetting *all = map_get(&e->train_settings, "init");
+    const char *path = all ? init_value(all->at, all->value) : NULL;
+    for (int pass = 0; pass < 2; pass++) /* what the train block names first */
+        for (int k = 0; k < m->variable_count; k++) {
+            const Variable *v = &m->variables[k];
+            if (v->kind != WEIGHT && v->kind != STATE)
+                continue;
+            Reached r = rules_of(e, v->name);
+            if (pass == 0 && path && !r.init)
+                add_name(initial_of(e, path, NULL, all->at), k, v->name);
+            if (pass == 1 && r.init && r.init->init)
+                add_name(initial_of(e, r.init->init, r.pattern, r.init->init_at), k,
+                         v->name[r.below] == '.' ? v->name + r.below + 1 : v->name);
+        }
+}
+
+void initial_from_array(Elaborator *e, int variable, const char *path, const Place *at)
+{
+    Initial i = {.path = path, .array = true, .at = at};
+    add_name(&i, variable, e->model->variables[variable].name);
+    APPEND(e->model->initials, e->model->initial_count, i);
+}

@@ -1,0 +1,221 @@
+/* optimizer.c: the optimizer applied to every weight: its value after the step, in terms of a GRADIENT leaf. Which one,
+ * and with which rates, the rules decide weight by weight. Then what the run adds to the model's variables: averages of
+ * weights, which evaluation reads, and the number of steps that were skipped. */
+#include "dsl/settings.h"
+
+#include <string.h>
+
+static const Tree *parameter(const Layer *l, const char *name)
+{
+    for (const Tree *p = l->tree->first->first; p; p = p->next)
+        if (strcmp(p->text, name) == 0)
+            return p;
+    return NULL;
+}
+
+static void check_optimizer(const Step *s)
+{
+    for (int k = 0; k < s->arguments.count; k++) {
+        const Argument *a = &s->arguments.list[k];
+        if (!a->name)
+            error_at(a->at, "arguments of an optimizer are given by name; the rate is a setting: lr = %s", value_print(a->value));
+        if (strcmp(a->name, "lr") == 0 || strcmp(a->name, "decay") == 0)
+            error_at(a->at, "'%s' is a setting of train, so that --set and rules reach it: write %s = %s in the train block",
+                     a->name, a->name, a->value->kind == VALUE_TENSOR ? "..." : value_print(a->value));
+        if (strcmp(a->name, "w") == 0 || strcmp(a->name, "g") == 0)
+            error_at(a->at, "'%s' is given by the compiler", a->name);
+    }
+    for (int k = 0; k < 2; k++)
+        if (!parameter(s->layer, k ? "g" : "w"))
+            error_at(s->at, "'%s' is no optimizer: it has no parameter '%s'", s->layer->name, k ? "g" : "w");
+}
+
+static Node *rate(const Elaborator *e, const char *name)
+{
+    const TrainSetting *s = map_get(&e->train_settings, name);
+    return s ? s->value->node : NULL;
+}
+
+static void give(Arguments *a, const char *name, Node *n, const Place *at)
+{
+    Argument one = {.name = name, .value = value_tensor(n), .at = at};
+    APPEND(a->list, a->count, one);
+}
+
+/* ---- the update of a weight */
+
+static const Step *optimizer_step(const Value *v) { return &v->layer->steps[0]; }
+
+static const Step *train_optimizer(const Elaborator *e)
+{
+    const TrainSetting *s = map_get(&e->train_settings, "optimizer");
+    return optimizer_step(s->value);
+}
+
+static void update_weight(Elaborator *e, int variable, const Reached *rules)
+{
+    const Variable v = e->model->variables[variable];
+    const Step *s = rules->optimizer ? optimizer_step(rules->optimizer) : train_optimizer(e);
+    Node *lr = rules->lr ? rules->lr : rate(e, "lr"), *decay = rules->decay ? rules->decay : rate(e, "decay");
+    if (rules->decay_at && !parameter(s->layer, "decay"))
+        error_at(rules->decay_at, "the optimizer '%s' of '%s' takes no decay", s->layer->name, v.name);
+    Frame *before = push_frame(e, FRAME_TRAIN, e->train_tree ? e->train_tree->first : NULL);
+    Frame *f = e->frame;
+    f->training = true;
+    f->instance = NEW(Instance);
+    *f->instance = (Instance){.path = v.name, .names = f->instance, .row = -1};
+    Graph *g = graph_at(e, s->at);
+    Arguments a = {0};
+    for (int k = 0; k < s->arguments.count; k++)
+        APPEND(a.list, a.count, s->arguments.list[k]);
+    give(&a, "w", graph_variable(g, variable), s->at);
+    give(&a, "g", graph_gradient(g, variable), s->at);
+    if (parameter(s->layer, "lr") && lr)
+        give(&a, "lr", lr, s->at);
+    if (parameter(s->layer, "decay") && decay)
+        give(&a, "decay", decay, s->at);
+    e->owner = variable;
+    Argument name = {.name = "name", .value = value_none(), .at = s->at};
+    APPEND(a.list, a.count, name); /* states stand under the weight's own name */
+    Value *w = first_of(call_layer(e, s->layer, s->at, a, NULL, "optimizer"));
+    Node *n = node_of(e, s->at, w, "what an optimizer returns");
+    g = graph_at(e, s->at);
+    n = n->weak ? graph_strong(g, n, v.dtype) : graph_cast(g, n, v.dtype);
+    if (!shape_equal(&n->shape, &v.shape))
+        error_at(s->at, "the optimizer '%s' returns %s for the weight '%s', which is %s", s->layer->name,
+                 shape_text(&n->shape), v.name, shape_text(&v.shape));
+    set_update(e, variable, n, s->at);
+    pop_frame(e, before);
+}
+
+/* 0.01 where there is no train block; else a rate is missing if an optimizer in use needs one */
+static void need_rate(Elaborator *e, const Step *s)
+{
+    const Tree *lr = parameter(s->layer, "lr");
+    if (!lr || lr->kind != TREE_REQUIRED || rate(e, "lr"))
+        return;
+    if (e->train_tree)
+        error_at(s->at, "the train block sets no 'lr', which '%s' needs", s->layer->name);
+    Place *at = NEW(Place);
+    *at = (Place){.source = e->model->source, .line = 1, .column = 1};
+    Frame *before = push_frame(e, FRAME_TRAIN, NULL);
+    put_setting(e, "lr", at, value_double(0.01));
+    e->model->settings[0].given = false;
+    pop_frame(e, before);
+}
+
+static void check_optimizers(Elaborator *e)
+{
+    const Step *s = train_optimizer(e);
+    check_optimizer(s);
+    const TrainSetting *decay = map_get(&e->train_settings, "decay");
+    if (decay && !parameter(s->layer, "decay"))
+        error_at(decay->at, "the optimizer '%s' takes no decay", s->layer->name);
+    need_rate(e, s);
+    for (int k = 0; k < e->rule_count; k++)
+        if (e->rules[k].optimizer) {
+            check_optimizer(optimizer_step(e->rules[k].optimizer));
+            if (!e->rules[k].lr)
+                need_rate(e, optimizer_step(e->rules[k].optimizer));
+        }
+}
+
+/* ---- variables of the run: the count of skipped steps, averages */
+
+static int add_variable(Elaborator *e, const char *name, Variable v, Node *initial)
+{
+    Model *m = e->model;
+    while (map_get(&e->variable_names, name))
+        name = format("%s_", name);
+    map_set(&e->variable_names, name, (void *)(uintptr_t)v.at);
+    v.name = name;
+    for (int k = 0; k < MAX_RANK; k++)
+        v.order[k] = k;
+    APPEND(m->variables, m->variable_count, v);
+    Result *r = graph_result(m->init, ROLE_INIT, name, m->variable_count - 1, initial, NULL);
+    r->at = v.at;
+    return m->variable_count - 1;
+}
+
+static void count_skipped(Elaborator *e)
+{
+    const TrainSetting *s = map_get(&e->train_settings, "on_nan");
+    if (e->model->on_nan != NAN_SKIP)
+        return;
+    e->model->init->at = s->at;
+    Variable v = {.kind = OPTIMIZER_STATE, .dtype = F64, .owner = -1, .at = s->at};
+    e->model->skipped = add_variable(e, "run.skipped", v, graph_number(e->model->init, 0, F64));
+}
+
+/* of trained weights, and of states that are floats and change: what evaluation reads of them is consistent then */
+static void add_averages(Elaborator *e)
+{
+    Model *m = e->model;
+    int count = m->variable_count;
+    for (int k = 0; k < count && m->average != AVERAGE_NONE; k++) {
+        Variable v = m->variables[k];
+        bool changes = v.kind == WEIGHT ? v.trained : v.kind == STATE && map_get(&e->updates, v.name);
+        if (!changes || !dtype_is_float(v.dtype))
+            continue;
+        v.kind = AVERAGE;
+        v.trained = false;
+        v.owner = k;
+        add_variable(e, format("%s.%s", v.name, m->average == AVERAGE_EMA ? "ema" : "swa"), v,
+                     graph_find_result(m->init, ROLE_INIT, k)->value);
+    }
+}
+
+void read_averages(Elaborator *e)
+{
+    Model *m = e->model;
+    int *average = NEW_ARRAY(int, m->variable_count);
+    for (int k = 0; k < m->variable_count; k++)
+        if (m->variables[k].kind == AVERAGE)
+            average[m->variables[k].owner] = k;
+    for (int k = 0; k < m->eval->node_count; k++) {
+        Node *n = m->eval->nodes[k];
+        if (n->op == OP_VARIABLE && average[n->ints[0]]) { /* never variable 0: an average stands behind its own */
+            int64_t *ints = NEW_ARRAY(int64_t, n->int_count);
+            memcpy(ints, n->ints, sizeof *ints * (size_t)n->int_count);
+            ints[0] = average[n->ints[0]];
+            n->ints = ints;
+        }
+    }
+}
+
+/* ---- */
+
+void build_updates(Elaborator *e)
+{
+    Model *m = e->model;
+    check_optimizers(e);
+    int count = m->variable_count, weights = 0, trained = 0;
+    Reached *rules = NEW_ARRAY(Reached, count);
+    for (int k = 0; k < count; k++) {
+        Variable *v = &m->variables[k];
+        if (v->kind != WEIGHT)
+            continue;
+        rules[k] = rules_of(e, v->name);
+        v->trained = !rules[k].frozen;
+        v->clip = rules[k].clip;
+        weights++;
+        trained += v->trained;
+    }
+    check_rules(e);
+    if (weights && !trained)
+        error_tree(e, e->train_tree, "all %d weights are frozen: there is nothing to train", weights);
+    e->in_optimizer = true;
+    for (int k = 0; k < count; k++)
+        if (m->variables[k].trained)
+            update_weight(e, k, &rules[k]);
+    e->in_optimizer = false;
+    count_skipped(e);
+    add_averages(e);
+    if (rate(e, "lr"))
+        graph_result(e->top, ROLE_REPORT, "lr", 0, rate(e, "lr"), NULL);
+    /* a program does not offer what nothing reads: decay where the model leaves it to the optimizer */
+    for (int k = 0; k < 2; k++)
+        m->settings[k].hidden = !map_get(&e->train_settings, m->settings[k].name);
+    while (m->setting_count && m->settings[m->setting_count - 1].hidden && m->setting_count <= 2)
+        m->setting_count--;
+}

@@ -1,0 +1,177 @@
+/* rules.c: "pattern", ... { lr decay frozen init optimizer clip }: what the weights that a pattern reaches have of
+ * their own. A pattern that matches an instance holds for everything below it; of the rules that set a key the last one
+ * holds, for each weight and instance alone.
+ *
+ * A frozen instance runs with `training` false; a frozen weight gets no gradient and no update. */
+#include "dsl/settings.h"
+
+#include <string.h>
+
+/* ---- patterns */
+
+static bool matches(const char *pattern, const char *text, const char *end)
+{
+    const char *star = NULL, *retry = NULL;
+    while (text < end) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            retry = text;
+        } else if (*pattern && (*pattern == '?' || *pattern == *text)) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == 0;
+}
+
+/* the characters of the name itself, or of the outermost instance above it, that the pattern matches; -1: none */
+static int reaches(const char *pattern, const char *name)
+{
+    for (const char *end = name;; end++)
+        if ((*end == '.' || *end == 0) && matches(pattern, name, end))
+            return (int)(end - name);
+        else if (*end == 0)
+            return -1;
+}
+
+/* ---- the statements of a rule */
+
+typedef enum RuleKey { RULE_LR, RULE_DECAY, RULE_FROZEN, RULE_INIT, RULE_OPTIMIZER, RULE_CLIP, RULE_KEYS } RuleKey;
+static const char *const KEY_NAMES[RULE_KEYS] = {"lr", "decay", "frozen", "init", "optimizer", "clip"};
+
+static Value *rule_rate(Elaborator *e, const Place *at, const char *name, const Value *v)
+{
+    if (v->kind != VALUE_NUMBER && v->kind != VALUE_TENSOR)
+        error_at(at, "%s must be a number or a rate, not %s", name, value_describe(v));
+    Node *n = node_of(e, at, v, name);
+    if (n->shape.rank > 0 || n->sharded)
+        error_at(at, "%s must be one number, not %s", name, value_describe(v));
+    return value_tensor(n);
+}
+
+void rule_assign(Elaborator *e, const Tree *t, const char *name)
+{
+    const Tree *value = t->first->next;
+    const Place *at = place_of(e, value);
+    int which = find_text(name, KEY_NAMES, RULE_KEYS);
+    if (which < 0)
+        error_tree(e, t, "a rule has no key '%s'%s", name, did_you_mean(name, KEY_NAMES, RULE_KEYS));
+    Value *v = which == RULE_OPTIMIZER ? eval_optimizer(e, value, true) : eval(e, value);
+    Rule *r = &e->rules[e->rule_count - 1];
+    switch ((RuleKey)which) {
+    case RULE_LR:
+        v = rule_rate(e, at, name, v);
+        r->lr = v->node;
+        break;
+    case RULE_DECAY:
+        v = rule_rate(e, at, name, v);
+        r->decay = v->node;
+        r->decay_at = at;
+        break;
+    case RULE_FROZEN:
+        if (v->kind != VALUE_BOOL)
+            error_at(at, "frozen is true or false, not %s", value_describe(v));
+        r->frozen = v->i != 0;
+        break;
+    case RULE_INIT:
+        r->init = init_value(at, v);
+        r->init_at = at;
+        break;
+    case RULE_OPTIMIZER: r->optimizer = v; break;
+    case RULE_CLIP: {
+        Clip clip = clip_value(at, v);
+        APPEND(e->model->clips, e->model->clip_count, clip);
+        r->clip = e->model->clip_count;
+        break;
+    }
+    case RULE_KEYS: break;
+    }
+    map_set(&e->frame->locals, name, v);
+}
+
+void train_rule(Elaborator *e, const Tree *t)
+{
+    Rule r = {.tree = t, .frozen = -1};
+    int patterns = 0;
+    for (const Tree *p = t->first->first; p; p = p->next)
+        patterns++;
+    r.matched = NEW_ARRAY(bool, patterns);
+    APPEND(e->rules, e->rule_count, r);
+    Frame *before = push_frame(e, FRAME_RULE, t->first->next);
+    e->frame->outer = before;
+    e->frame->instance = before->instance;
+    e->frame->training = true;
+    e->frame->loops = before->loops;
+    run_block(e, t->first->next);
+    pop_frame(e, before);
+}
+
+/* ---- what they say */
+
+Reached rules_of(Elaborator *e, const char *name)
+{
+    Reached all = {0};
+    for (int k = 0; k < e->rule_count; k++) {
+        const Rule *r = &e->rules[k];
+        const char *pattern = NULL;
+        int n = 0, below = -1;
+        for (const Tree *p = r->tree->first->first; p; p = p->next, n++) {
+            int end = reaches(p->text, name);
+            if (end < 0)
+                continue;
+            r->matched[n] = true;
+            if (!pattern)
+                pattern = p->text, below = end;
+        }
+        if (!pattern)
+            continue;
+        all.lr = r->lr ? r->lr : all.lr;
+        if (r->decay)
+            all.decay = r->decay, all.decay_at = r->decay_at;
+        all.optimizer = r->optimizer ? r->optimizer : all.optimizer;
+        all.clip = r->clip ? r->clip : all.clip;
+        all.frozen = r->frozen >= 0 ? r->frozen : all.frozen;
+        if (r->init_at)
+            all.init = r, all.below = below, all.pattern = pattern;
+    }
+    return all;
+}
+
+bool is_frozen(const Elaborator *e, const char *path)
+{
+    bool frozen = false;
+    for (int k = 0; k < e->rule_count; k++) {
+        const Rule *r = &e->rules[k];
+        bool hit = false;
+        for (const Tree *p = r->frozen >= 0 ? r->tree->first->first : NULL; p && !hit; p = p->next)
+            hit = reaches(p->text, path) >= 0;
+        frozen = hit ? r->frozen : frozen;
+    }
+    return frozen;
+}
+
+void check_rules(Elaborator *e)
+{
+    for (int k = 0; k < e->rule_count; k++) {
+        int n = 0;
+        for (const Tree *p = e->rules[k].tree->first->first; p; p = p->next, n++) {
+            if (e->rules[k].matched[n])
+                continue;
+            const char **names = NULL;
+            int count = 0;
+            for (int v = 0; v < e->model->variable_count; v++)
+                if (e->model->variables[v].kind == WEIGHT)
+                    APPEND(names, count, e->model->variables[v].name);
+            error_tree(e, p, "the pattern \"%s\" reaches no weight%s (`mgpuc check` lists the names)", p->text,
+                       did_you_mean(p->text, names, count));
+        }
+    }
+}
+

@@ -1,0 +1,158 @@
+/* initials.c: what a fresh run begins with besides its formulas: .npy files at declarations, safetensors of the train
+ * block, of its rules, and of --init on the command line.
+ *
+ * A part (a rule's, or --init PATTERN=FILE) starts at the instance that its pattern matches: "backbone" makes of
+ * backbone.conv1.weight the name conv1.weight in the file. A part of the command line replaces that of the rule with the
+ * same pattern; --init FILE replaces all of the program's. */
+#include "runtime/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* a path as it stands, else below the folder of the data */
+static char *find_file(const char *path, const char *where, const Options *o)
+{
+    char *below = o->data && path[0] != '/' ? mgpu_format("%s/%s", o->data, path) : NULL;
+    if (access(path, R_OK) == 0 || !below) {
+        free(below);
+        return mgpu_format("%s", path);
+    }
+    if (access(below, R_OK) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%sthere is neither %s nor %s", where, path, below);
+    return below;
+}
+
+/* ---- .npy */
+static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *initial,
+                       const Options *o)
+{
+    const mgpu_tensor *t = &program->variables[initial->variables[0]].tensor;
+    char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
+    char is[200], expected[200];
+    Array a;
+    mgpu_read_npy(&a, path, where, MGPU_MAX_RANK, true, NULL); /* all of it is one sample */
+    bool same = a.rank == t->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = a.extent[i] == t->extent[i];
+    if (!same)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array has the shape %s, '%s' has %s", where, path,
+                  mgpu_shape_text(a.rank, a.extent, is), t->name, mgpu_shape_text(t->rank, t->extent, expected));
+    SavedTensor saved = {.tensor = *t, .data = a.data};
+    saved.tensor.dtype = a.dtype;
+    if (mgpu_dtype_is_float(a.dtype) != mgpu_dtype_is_float(t->dtype))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the elements are %s, '%s' is %s", where, path, mgpu_dtype_name(a.dtype), t->name,
+                  mgpu_dtype_name(t->dtype));
+    mgpu_place_variable(program, plan, engine, initial->variables[0], &saved);
+    mgpu_free_array(&a);
+    free(path);
+    free(where);
+}
+
+/* ---- parts of the command line */
+static bool matches(const char *pattern, const char *pattern_end, const char *text, const char *end)
+{
+    const char *star = NULL, *retry = NULL;
+    while (text < end) {
+        if (pattern < pattern_end && *pattern == '*') {
+            star = ++pattern;
+            retry = text;
+        } else if (pattern < pattern_end && (*pattern == '?' || *pattern == *text)) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (pattern < pattern_end && *pattern == '*')
+        pattern++;
+    return pattern == pattern_end;
+}
+
+/* the name below the outermost instance that matches, the whole name if nothing shorter does; NULL: no match */
+static const char *name_below(const char *pattern, const char *pattern_end, const char *name)
+{
+    for (const char *end = name;; end++) {
+        if ((*end == '.' || !*end) && matches(pattern, pattern_end, name, end))
+            return *end ? end + 1 : name;
+        if (!*end)
+            return NULL;
+    }
+}
+
+typedef struct Part { mgpu_initial initial; int *variables; const char **names; } Part;
+
+static Part part_of(const mgpu_program *program, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    Part p = {.variables = mgpu_allocate((size_t)program->variable_count, sizeof *p.variables),
+              .names = mgpu_allocate((size_t)program->variable_count, sizeof *p.names)};
+    int count = 0;
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        const char *name = v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE ? name_below(text, equals, v->tensor.name) : NULL;
+        if (!name)
+            continue;
+        p.variables[count] = i;
+        p.names[count++] = name;
+    }
+    if (!count)
+        mgpu_fail(MGPU_BAD_USAGE, "--init %s: the pattern reaches no weight; `mgpuc check %s` lists the names", text,
+                  program->model_file);
+    p.initial = (mgpu_initial){.path = equals + 1, .pattern = text, .variables = p.variables, .names = p.names, .count = count};
+    return p;
+}
+
+static bool replaced(const mgpu_initial *initial, const Options *o)
+{
+    for (int i = 0; initial->pattern && i < o->part_count; i++) {
+        size_t length = strcspn(o->parts[i], "=");
+        if (strlen(initial->pattern) == length && memcmp(initial->pattern, o->parts[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- */
+char *mgpu_whole_initial(const mgpu_program *program, const Options *o)
+{
+    if (o->init)
+        return mgpu_format("%s", o->init);
+    for (int i = 0; i < program->initial_count; i++) {
+        const mgpu_initial *initial = &program->initials[i];
+        if (initial->array || initial->pattern)
+            continue;
+        char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
+        free(where);
+        return path;
+    }
+    return NULL;
+}
+
+void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
+{
+    for (int i = 0; i < program->initial_count && !o->init; i++) {
+        const mgpu_initial *initial = &program->initials[i];
+        if (initial->array) {
+            load_array(program, plan, engine, initial, o);
+        } else if (!replaced(initial, o)) {
+            char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
+            mgpu_load_part(program, plan, engine, initial, path, where);
+            free(path);
+            free(where);
+        }
+    }
+    if (o->init)
+        mgpu_load_weights(program, plan, engine, o->init);
+    for (int i = 0; i < o->part_count; i++) {
+        Part p = part_of(program, o->parts[i]);
+        mgpu_load_part(program, plan, engine, &p.initial, p.initial.path, "");
+        free(p.variables);
+        free(p.names);
+    }
+    if (program->initial_count || o->part_count)
+        mgpu_begin_averages(program, plan, engine);
+}

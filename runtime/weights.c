@@ -1,0 +1,380 @@
+/* weights.c: variables of a drained engine <-> files: safetensors, and .npy for one variable.
+ *
+ * A view says which variables a file holds, and under which names: weights and states; what a run needs besides them to go
+ * on; the model as evaluation reads it, where an average stands in the place and under the name of its variable. Tensors
+ * are saved with their declared axes, whatever their order in memory. Rounded copies of variables are not saved: they are
+ * made again of what was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run
+ * may go on with another device count. */
+#include "runtime/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- axes as declared <-> axes in memory: order[k] is the declared axis that is the k-th in memory */
+static void reorder(const mgpu_variable *v, uint8_t *declared, uint8_t *memory, bool save)
+{
+    const mgpu_tensor *t = &v->tensor;
+    int64_t stride[MGPU_MAX_RANK], at[MGPU_MAX_RANK] = {0}, step = mgpu_dtype_bytes(t->dtype), bytes = step, count = mgpu_elements(t);
+    for (int k = t->rank - 1; k >= 0; k--) {
+        stride[v->order[k]] = step;
+        step *= t->extent[v->order[k]];
+    }
+    int64_t offset = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (save)
+            memcpy(declared + i * bytes, memory + offset, (size_t)bytes);
+        else
+            memcpy(memory + offset, declared + i * bytes, (size_t)bytes);
+        for (int axis = t->rank - 1; axis >= 0; axis--) { /* the next element in declared order */
+            offset += stride[axis];
+            if (++at[axis] < t->extent[axis])
+                break;
+            offset -= stride[axis] * t->extent[axis];
+            at[axis] = 0;
+        }
+    }
+}
+
+static bool as_declared(const mgpu_variable *v)
+{
+    for (int k = 0; k < v->tensor.rank; k++)
+        if (v->order[k] != k)
+            return false;
+    return true;
+}
+
+static bool is_partial(const mgpu_variable *v)
+{
+    return v->kind == MGPU_ACCUMULATOR && !v->replicated;
+}
+
+/* ---- views */
+typedef struct View { const char **name; int *variable; int count; } View;
+
+static void add(View *v, const char *name, int variable)
+{
+    v->name[v->count] = name;
+    v->variable[v->count++] = variable;
+}
+
+/* Of the accumulators only those of the report of training outlive a step: they are what its phase touches; the others
+ * begin at 0 again. */
+static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
+{
+    bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found);
+    for (int k = 0; k < plan->phase_count; k++) {
+        const mgpu_device_phase *p = &plan->phases[k].devices[0];
+        for (int i = 0; plan->phases[k].kind == MGPU_PHASE_REPORT_TRAIN && i < p->op_count; i++)
+            for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
+                const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
+                if (b->kind == MGPU_VARIABLE && program->variables[b->index].kind == MGPU_ACCUMULATOR)
+                    found[b->index] = true;
+            }
+    }
+    return found;
+}
+
+static View view_of(const mgpu_program *program, const mgpu_plan *plan, int which)
+{
+    View v = {.name = mgpu_allocate((size_t)program->variable_count, sizeof *v.name),
+              .variable = mgpu_allocate((size_t)program->variable_count, sizeof *v.variable)};
+    bool *sums = outliving(program, plan);
+    for (int i = 0; i < program->variable_count; i++) {
+        uint8_t kind = program->variables[i].kind;
+        bool model = kind == MGPU_WEIGHT || kind == MGPU_STATE;
+        if (which == MGPU_OPTIMIZER_VIEW ? kind == MGPU_OPTIMIZER_STATE || sums[i] : model)
+            add(&v, program->variables[i].tensor.name, i);
+    }
+    for (int i = 0; which == MGPU_MODEL_VIEW && i < program->average_count; i++)
+        for (int k = 0; k < v.count; k++)
+            if (v.variable[k] == program->averages[i].master) {
+                v.variable[k] = program->averages[i].copy;
+                break;
+            }
+    free(sums);
+    return v;
+}
+
+static void close_view(View *v)
+{
+    free(v->name);
+    free(v->variable);
+}
+
+/* ---- saving */
+typedef struct Saving {
+    const mgpu_program *program;
+    const Engine *engine;
+    int devices;
+    const View *view;
+} Saving;
+
+static void read_variable(const Saving *s, int variable, uint8_t *to)
+{
+    const mgpu_tensor *t = &s->program->variables[variable].tensor;
+    mgpu_engine_read_variable(s->engine, 0, variable, to);
+    if (!is_partial(&s->program->variables[variable]) || s->devices == 1)
+        return;
+    uint8_t *part = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
+    for (int d = 1; d < s->devices; d++) {
+        mgpu_engine_read_variable(s->engine, d, variable, part);
+        for (int64_t i = 0; i < mgpu_elements(t); i++)
+            mgpu_from_double(to, t->dtype, i, mgpu_to_double(to, t->dtype, i) + mgpu_to_double(part, t->dtype, i));
+    }
+    free(part);
+}
+
+static void fill(void *context, int i, void *to)
+{
+    const Saving *s = context;
+    int variable = s->view->variable[i];
+    const mgpu_variable *v = &s->program->variables[variable];
+    if (as_declared(v)) {
+        read_variable(s, variable, to);
+        return;
+    }
+    uint8_t *memory = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor), 1);
+    read_variable(s, variable, memory);
+    reorder(v, to, memory, true);
+    free(memory);
+}
+
+void mgpu_write_view(FILE *f, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, int which,
+                     const FileNotes *notes)
+{
+    View view = view_of(program, plan, which);
+    Saving s = {program, engine, plan->devices, &view};
+    SavedTensor *tensors = mgpu_allocate((size_t)view.count, sizeof *tensors);
+    for (int i = 0; i < view.count; i++) {
+        tensors[i].tensor = program->variables[view.variable[i]].tensor;
+        tensors[i].tensor.name = view.name[i];
+    }
+    mgpu_write_safetensors(f, tensors, view.count, notes, fill, &s);
+    free(tensors);
+    close_view(&view);
+}
+
+const char *mgpu_not_finite(const mgpu_program *program, const Engine *engine)
+{
+    const char *found = NULL;
+    for (int i = 0; i < program->variable_count && !found; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_STATE) || !mgpu_dtype_is_float(v->tensor.dtype))
+            continue;
+        int64_t count = mgpu_elements(&v->tensor), bad = 0;
+        uint8_t *data = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor), 1);
+        mgpu_engine_read_variable(engine, 0, i, data);
+        if (v->tensor.dtype == MGPU_F32)
+            for (int64_t k = 0; k < count; k++)
+                bad += !isfinite(((const float *)(const void *)data)[k]);
+        else
+            for (int64_t k = 0; k < count && !bad; k++)
+                bad += !isfinite(mgpu_to_double(data, v->tensor.dtype, k));
+        if (bad)
+            found = v->tensor.name;
+        free(data);
+    }
+    return found;
+}
+
+/* ---- loading */
+void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, int variable,
+                         const SavedTensor *saved)
+{
+    const mgpu_variable *v = &program->variables[variable];
+    int64_t count = mgpu_elements(&v->tensor), bytes = mgpu_tensor_bytes(&v->tensor);
+    uint8_t *aligned = mgpu_allocate((size_t)mgpu_tensor_bytes(&saved->tensor), 1);
+    uint8_t *declared = mgpu_allocate((size_t)bytes, 1), *memory = mgpu_allocate((size_t)bytes, 1);
+    memcpy(aligned, saved->data, (size_t)mgpu_tensor_bytes(&saved->tensor));
+    mgpu_convert(declared, v->tensor.dtype, aligned, saved->tensor.dtype, count);
+    if (as_declared(v))
+        memcpy(memory, declared, (size_t)bytes);
+    else
+        reorder(v, declared, memory, false);
+    for (int d = 0; d < plan->devices; d++) {
+        if (d == 1 && is_partial(v))
+            memset(memory, 0, (size_t)bytes);
+        mgpu_engine_write_variable(engine, d, variable, memory);
+    }
+    free(memory);
+    free(declared);
+    free(aligned);
+}
+
+static void check_tensor(const TensorFile *file, const SavedTensor *saved, const mgpu_tensor *t)
+{
+    char is[200], expected[200];
+    bool same = saved->tensor.rank == t->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = saved->tensor.extent[i] == t->extent[i];
+    if (!same)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' has the shape %s, the model has %s", file->path, t->name,
+                  mgpu_shape_text(saved->tensor.rank, saved->tensor.extent, is), mgpu_shape_text(t->rank, t->extent, expected));
+    if (mgpu_dtype_is_float(saved->tensor.dtype) != mgpu_dtype_is_float(t->dtype))
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' is %s, the model has %s", file->path, t->name, mgpu_dtype_name(saved->tensor.dtype),
+                  mgpu_dtype_name(t->dtype));
+}
+
+/* torch counts batches beside batchnorm's statistics; nothing here needs them */
+static bool is_ignored(const char *name)
+{
+    static const char END[] = ".num_batches_tracked";
+    size_t length = strlen(name);
+    return length >= sizeof END - 1 && strcmp(name + length - (sizeof END - 1), END) == 0;
+}
+
+enum { NAMES_SHOWN = 6 };
+typedef struct NameList { FILE *f; char *text; size_t length; int count; } NameList;
+
+static void open_list(NameList *l)
+{
+    *l = (NameList){0};
+    l->f = open_memstream(&l->text, &l->length);
+    if (!l->f)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a message");
+}
+
+static void list(NameList *l, const char *name)
+{
+    if (l->count++ < NAMES_SHOWN)
+        fprintf(l->f, "%s%s", l->count > 1 ? ", " : "", name);
+}
+
+static void close_list(NameList *l)
+{
+    if (l->count > NAMES_SHOWN)
+        fprintf(l->f, " and %d more", l->count - NAMES_SHOWN);
+    fclose(l->f);
+}
+
+/* what products read in place of the masters */
+static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
+{
+    for (int i = 0; i < program->copy_count; i++) {
+        const mgpu_copy *c = &program->copies[i];
+        const mgpu_tensor *from = &program->variables[c->master].tensor, *to = &program->variables[c->copy].tensor;
+        uint8_t *master = mgpu_allocate((size_t)mgpu_tensor_bytes(from), 1), *copy = mgpu_allocate((size_t)mgpu_tensor_bytes(to), 1);
+        mgpu_engine_read_variable(engine, 0, c->master, master);
+        mgpu_convert(copy, to->dtype, master, from->dtype, mgpu_elements(to));
+        for (int d = 0; d < plan->devices; d++)
+            mgpu_engine_write_variable(engine, d, c->copy, copy);
+        free(master);
+        free(copy);
+    }
+}
+
+/* variables view.variable[i] from the file's view.name[i]; what the file lacks goes into `missing` */
+static int load_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, const View *view,
+                     NameList *missing)
+{
+    int used = 0;
+    for (int i = 0; i < view->count; i++) {
+        SavedTensor *saved = mgpu_find_tensor(file, view->name[i]);
+        if (!saved) {
+            list(missing, view->name[i]);
+            continue;
+        }
+        mgpu_tensor wanted = program->variables[view->variable[i]].tensor;
+        wanted.name = view->name[i];
+        check_tensor(file, saved, &wanted);
+        mgpu_place_variable(program, plan, engine, view->variable[i], saved);
+        file->used[saved - file->tensors] = true;
+        used++;
+    }
+    return used;
+}
+
+static void list_unused(const TensorFile *file, NameList *unused)
+{
+    for (int i = 0; i < file->count; i++)
+        if (!file->used[i] && !is_ignored(file->tensors[i].tensor.name))
+            list(unused, file->tensors[i].tensor.name);
+}
+
+static void load_whole(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
+                       const View *view)
+{
+    NameList missing, extra;
+    open_list(&missing);
+    open_list(&extra);
+    int used = load_view(program, plan, engine, file, view, &missing);
+    list_unused(file, &extra);
+    close_list(&missing);
+    close_list(&extra);
+    if (missing.count || extra.count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s shows the model's names", file->path,
+                  used, used + missing.count, missing.count ? "; missing: " : "", missing.text,
+                  extra.count ? "; not in the model: " : "", extra.text, program->model_file);
+    free(missing.text);
+    free(extra.text);
+}
+
+void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
+                    const char *path, const char *where)
+{
+    TensorFile file;
+    View view = {(const char **)(uintptr_t)part->names, (int *)(uintptr_t)part->variables, part->count};
+    NameList missing, unused;
+    mgpu_read_safetensors(&file, path);
+    if (!part->pattern) {
+        load_whole(program, plan, engine, &file, &view);
+        mgpu_close_safetensors(&file);
+        return;
+    }
+    open_list(&missing);
+    open_list(&unused);
+    int used = load_view(program, plan, engine, &file, &view, &missing), length = (int)strcspn(part->pattern, "=");
+    list_unused(&file, &unused);
+    close_list(&missing);
+    close_list(&unused);
+    if (missing.count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d of the %d tensors of \"%.*s\" are there; missing: %s; the names in the file "
+                  "start below what the pattern matches", where, path, used, part->count, length, part->pattern, missing.text);
+    printf("\"%.*s\" begins with %d tensors of %s%s%s\n", length, part->pattern, used, path,
+           unused.count ? "; not used: " : "", unused.text);
+    free(missing.text);
+    free(unused.text);
+    mgpu_close_safetensors(&file);
+}
+
+void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, int which)
+{
+    View view = view_of(program, plan, which);
+    load_whole(program, plan, engine, file, &view);
+    close_view(&view);
+    make_copies(program, plan, engine);
+}
+
+/* a variable and its average are alike in shape, type and order */
+void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
+{
+    for (int i = 0; i < program->average_count; i++) {
+        const mgpu_copy *a = &program->averages[i];
+        uint8_t *data = mgpu_allocate((size_t)mgpu_tensor_bytes(&program->variables[a->master].tensor), 1);
+        mgpu_engine_read_variable(engine, 0, a->master, data);
+        for (int d = 0; d < plan->devices; d++)
+            mgpu_engine_write_variable(engine, d, a->copy, data);
+        free(data);
+    }
+    make_copies(program, plan, engine);
+}
+
+static void load_file(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path, int view)
+{
+    TensorFile file;
+    mgpu_read_safetensors(&file, path);
+    mgpu_read_view(program, plan, engine, &file, view);
+    mgpu_close_safetensors(&file);
+}
+
+void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
+{
+    load_file(program, plan, engine, path, MGPU_WEIGHTS_VIEW);
+    mgpu_begin_averages(program, plan, engine);
+}
+
+void mgpu_load_model(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
+{
+    load_file(program, plan, engine, path, MGPU_MODEL_VIEW);
+}
