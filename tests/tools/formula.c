@@ -1,6 +1,7 @@
 /* formula: test data that two programs can compute alike.
  *
  *     formula weights IN.safetensors OUT.safetensors     every float tensor of IN by the formula below
+ *     formula list IN.safetensors                        a line for each tensor: its name and a checksum of its bytes
  *     formula idx FILE MODULUS EXTENT...                 an IDX file of bytes
  *
  * Weight element i of the tensor NAME: a sin(0.37 i + 0.1 (sum of NAME's bytes)), a = 1 / sqrt(product of all extents but the
@@ -8,6 +9,7 @@
  * running_var keep what they are. Byte i of an IDX file: (i * 2654435761 mod 2^32) >> 13, modulo MODULUS. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +57,20 @@ static void fill(const char *name, const char *entry, unsigned char *data)
     }
 }
 
+static void list(const char *name, const char *entry, const unsigned char *data)
+{
+    const char *offsets = strstr(entry, "\"data_offsets\":[");
+    if (!offsets)
+        stop("a tensor without offsets", name);
+    char *comma;
+    int64_t begin = strtoll(offsets + 16, &comma, 10), end = strtoll(comma + 1, NULL, 10);
+    uint64_t hash = 14695981039346656037u;
+    for (int64_t i = begin; i < end; i++)
+        hash = (hash ^ data[i]) * 1099511628211u;
+    printf("%s %016" PRIx64 "\n", name, hash);
+}
+
+/* each tensor by the formula, into the file `out`; out NULL: they are listed */
 static int weights(const char *in, const char *out)
 {
     FILE *f = fopen(in, "rb");
@@ -80,12 +96,15 @@ static int weights(const char *in, const char *out)
             break;
         *end = 0;
         *close = 0;
-        if (strcmp(at + 1, "__metadata__") != 0)
+        bool tensor = strcmp(at + 1, "__metadata__") != 0;
+        if (tensor && out)
             fill(at + 1, open, file + 8 + head);
+        else if (tensor)
+            list(at + 1, open, file + 8 + head);
         at = strchr(close + 1, '"');
     }
-    f = fopen(out, "wb");
-    if (!f || fwrite(file, 1, (size_t)size, f) != (size_t)size || fclose(f))
+    f = out ? fopen(out, "wb") : NULL;
+    if (out && (!f || fwrite(file, 1, (size_t)size, f) != (size_t)size || fclose(f)))
         stop("cannot be written", out);
     free(text);
     free(file);
@@ -117,8 +136,10 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "weights") == 0)
         return weights(argv[2], argv[3]);
+    if (argc == 3 && strcmp(argv[1], "list") == 0)
+        return weights(argv[2], NULL);
     if (argc >= 5 && strcmp(argv[1], "idx") == 0)
         return idx(argv[2], (uint32_t)strtoul(argv[3], NULL, 10), argc - 4, argv + 4);
-    fprintf(stderr, "usage: formula weights IN OUT | idx FILE MODULUS EXTENT...\n");
+    fprintf(stderr, "usage: formula weights IN OUT | list IN | idx FILE MODULUS EXTENT...\n");
     return 2;
 }
