@@ -203,15 +203,16 @@ static void choose_intervals(Run *run)
 {
     const mgpu_program *p = run->program;
     const Options *o = run->options;
-    const mgpu_quantity epoch = {1, MGPU_UNIT_EPOCHS}, never = {0, MGPU_UNIT_NEVER};
+    const mgpu_quantity epoch = {1, MGPU_UNIT_EPOCHS}, none = {0, MGPU_UNIT_NEVER};
     run->validate = chosen(o->validate, p->validate, epoch);
     run->save = chosen(o->save_every, p->save, epoch);
-    run->patience = chosen(o->patience, p->patience, never);
+    run->patience = chosen(o->patience, p->patience, none);
     run->keep = o->keep > 0 ? o->keep : p->keep > 0 ? p->keep : 1;
     memcpy(run->setting, o->setting, sizeof run->setting);
     for (int i = 0; i < p->plateau_count; i++)
         run->setting[p->plateaus[i].setting] = run->at.plateau[i].scale;
-    if (!run->valid.samples && (p->best.metric || p->plateau_count))
+    bool never = !run->valid.samples || run->validate.unit == MGPU_UNIT_NEVER;
+    if (never && (p->best.metric || p->plateau_count))
         fprintf(stderr, "%s: warning: without validation best, patience and plateau do nothing\n", o->program);
 }
 
