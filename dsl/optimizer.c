@@ -152,6 +152,9 @@ static void add_averages(Elaborator *e)
 {
     Model *m = e->model;
     int count = m->variable_count;
+    Node **initial = NEW_ARRAY(Node *, count);
+    for (int k = 0; k < m->init->result_count; k++)
+        initial[m->init->results[k].index] = m->init->results[k].value;
     for (int k = 0; k < count && m->average != AVERAGE_NONE; k++) {
         Variable v = m->variables[k];
         bool changes = v.kind == WEIGHT ? v.trained : v.kind == STATE && map_get(&e->updates, v.name);
@@ -160,8 +163,7 @@ static void add_averages(Elaborator *e)
         v.kind = AVERAGE;
         v.trained = false;
         v.owner = k;
-        add_variable(e, format("%s.%s", v.name, m->average == AVERAGE_EMA ? "ema" : "swa"), v,
-                     graph_find_result(m->init, ROLE_INIT, k)->value);
+        add_variable(e, format("%s.%s", v.name, m->average == AVERAGE_EMA ? "ema" : "swa"), v, initial[k]);
     }
 }
 

@@ -80,18 +80,18 @@ static View view_of(const mgpu_program *program, const mgpu_plan *plan, int whic
     View v = {.name = mgpu_allocate((size_t)program->variable_count, sizeof *v.name),
               .variable = mgpu_allocate((size_t)program->variable_count, sizeof *v.variable)};
     bool *sums = outliving(program, plan);
+    int *reads = mgpu_allocate((size_t)program->variable_count, sizeof *reads); /* by variable: what is read in its place */
+    for (int i = 0; i < program->variable_count; i++)
+        reads[i] = i;
+    for (int i = 0; which == MGPU_MODEL_VIEW && i < program->average_count; i++)
+        reads[program->averages[i].master] = program->averages[i].copy;
     for (int i = 0; i < program->variable_count; i++) {
         uint8_t kind = program->variables[i].kind;
         bool model = kind == MGPU_WEIGHT || kind == MGPU_STATE;
         if (which == MGPU_OPTIMIZER_VIEW ? kind == MGPU_OPTIMIZER_STATE || sums[i] : model)
-            add(&v, program->variables[i].tensor.name, i);
+            add(&v, program->variables[i].tensor.name, reads[i]);
     }
-    for (int i = 0; which == MGPU_MODEL_VIEW && i < program->average_count; i++)
-        for (int k = 0; k < v.count; k++)
-            if (v.variable[k] == program->averages[i].master) {
-                v.variable[k] = program->averages[i].copy;
-                break;
-            }
+    free(reads);
     free(sums);
     return v;
 }
