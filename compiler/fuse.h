@@ -41,6 +41,7 @@ struct Root {
     Root *copied;           /* of the sink that copies a new value into its variable: who made it */
     Root **before; int before_count; /* of a sink that writes a variable: who reads the old value */
     Root **sinks; int sink_count;    /* of a reader: those that write what it reads */
+    bool behind_report;     /* a sink that runs behind the report, whose numbers are not all known yet: never merged */
     Exprs *exprs;           /* evaluated alone */
     Read *reads; int read_count;
     int weight;             /* expressions */

@@ -229,7 +229,11 @@ static int read_total(const Group *g)
     return count;
 }
 
-static bool mergeable(const Group *g) { return g->members[0]->kind == ROOT_LOOPS && !g->members[0]->grouped; }
+static bool mergeable(const Group *g)
+{
+    const Root *first = g->members[0];
+    return first->kind == ROOT_LOOPS && !first->grouped && !first->behind_report;
+}
 
 static bool may_merge(const Fusion *f, Group *a, Group *b, Fit *fit)
 {
@@ -401,15 +405,18 @@ Group *fuse_new_group(Fusion *f, Root *r)
 }
 
 /* A sink runs behind those that read the old value of its variable. Sinks that come after it and read it, too, are left
- * out: so no two wait for each other here, and fuse_order.c finds another way. */
+ * out: so no two wait for each other here, and fuse_order.c finds another way. Numbers that come later join the report's
+ * kernel unasked; a sink behind it that shared a kernel with their makers would wait for itself. */
 static void find_old_readers(Fusion *f, Root *sink)
 {
     const Node *variable = sink->target && sink->target->kind == TENSOR_VARIABLE ? sink->target->node : NULL;
     const Info *info = variable ? &f->info[variable->id] : NULL;
     for (int k = 0; variable && k < info->reader_count; k++)
         if (info->readers[k]->group && info->readers[k] != sink) {
-            APPEND(sink->before, sink->before_count, info->readers[k]);
-            APPEND(info->readers[k]->sinks, info->readers[k]->sink_count, sink);
+            Root *reader = info->readers[k];
+            APPEND(sink->before, sink->before_count, reader);
+            APPEND(reader->sinks, reader->sink_count, sink);
+            sink->behind_report |= reader->behind_report || (reader->target && reader->target->kind == TENSOR_REPORT);
         }
 }
 
