@@ -43,6 +43,8 @@ typedef struct Machine {
     double **reduced;               /* what the k-th REDUCE gives */
     int variable_count, device;
     bool exact;                     /* BF16 is not rounded, either */
+    double (*input)(const Model *, int input, int64_t sample, int64_t element); /* NULL: numbers in (-1, 1) */
+    const double *run;              /* by RunScalar, of those that this struct does not know; NULL: a quarter each */
 } Machine;
 
 static inline double number_of(uint64_t a, uint64_t b, uint64_t c) /* in (-1, 1), never 0 */
@@ -59,6 +61,10 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
     case OP_INPUT:
         for (int64_t i = 0; i < count; i++) {
             int64_t s = i / (elements ? elements : 1), real = s < alive ? s : alive ? alive - 1 : 0;
+            if (m->input) {
+                out[i] = m->input(m->model, (int)n->ints[0], first + real, i - s * elements);
+                continue;
+            }
             double v = number_of((uint64_t)n->ints[0], (uint64_t)(first + real), (uint64_t)(i - s * elements));
             int64_t classes = m->model->inputs[n->ints[0]].classes;
             out[i] = classes ? floor((v + 1) / 2 * (double)classes) : v;
@@ -73,7 +79,8 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
         *out = n->ints[0] == RUN_SAMPLES ? (double)m->samples
                : n->ints[0] == RUN_MICRO ? (double)m->micro
                : n->ints[0] == RUN_STEP  ? (double)m->step
-               : n->ints[0] == RUN_SETTING ? NAN : 0.25;
+               : n->ints[0] == RUN_SETTING ? NAN
+               : m->run                    ? m->run[n->ints[0]] : 0.25;
         return true;
     case OP_ALIVE:
         for (int64_t i = 0; i < count; i++)

@@ -1,0 +1,13 @@
+/* grow.h: random models. grow_model(seed) is the text of a valid program: grow.c says what may be in it. */
+#ifndef MGPU_FUZZ_GROW_H
+#define MGPU_FUZZ_GROW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct GrowOptions {
+    bool smooth;    /* nothing whose derivative jumps or is cut: differences show what the gradient must be */
+    int statements; /* of the model, about; 0: as it comes */
+} GrowOptions;
+const char *grow_model(uint64_t seed, const GrowOptions *);
+#endif

@@ -1,0 +1,50 @@
+/* grow_parts.h: what the two files of the generator share: grow.c (the frame of a model) and grow_statements.c. */
+#ifndef MGPU_FUZZ_GROW_PARTS_H
+#define MGPU_FUZZ_GROW_PARTS_H
+
+#include "dsl/base.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { RANK = 4, MOST_VALUES = 96, MOST_ELEMENTS = 240 };
+
+typedef struct Value {
+    const char *name;
+    int rank;
+    int64_t e[RANK];
+    bool sample; /* has a value for every sample */
+} Value;
+
+typedef struct Grower {
+    Random r;
+    Text layers, inputs, body, losses;
+    Value pool[MOST_VALUES];
+    int count, names;
+    int input_values;                   /* the first of the pool depend on inputs alone */
+    int classes, tokens, token_classes; /* of `label`; length and classes of `token`; 0: there is none */
+    bool ignore, whole_batch, smooth;
+    int groups; /* 0: no statistics of groups */
+    int accumulate, batch, losses_count, metrics, outputs;
+    bool has_block, has_gate;
+} Grower;
+
+int below(Grower *, int n); /* 0 .. n - 1 */
+bool chance(Grower *, int percent);
+int64_t elements(const Value *);
+Value *pick(Grower *); /* one of the pool; the younger ones more often */
+const char *new_name(Grower *, const char *letter);
+const char *shape_list(const Value *);                       /* "[2, 3]" */
+bool broadcasts(const Value *a, const Value *b, Value *out); /* out: the shape of both together */
+bool define(Grower *, Value shape, const char *expression);  /* a new value; false: it would be too large */
+Value *pick_rank(Grower *, int least, int most);             /* NULL: none was found */
+Value *keep(Grower *, Value); /* a new value; NULL: it would be too large. The caller writes its statement. */
+Value like(const Value *);
+Value of_rank1(int64_t n, bool sample);
+const char *activation(Grower *);
+void grow_statement(Grower *);
+#define SAY(...) text_add(&g->body, __VA_ARGS__)
+
+/* ---- grow_layers.c: each adds a statement; false: nothing is fit for it */
+typedef bool Growth(Grower *);
+Growth grow_conv, grow_conv_transpose, grow_pool, grow_image, grow_norm, grow_noise, grow_sequence, grow_lookup, grow_weight,
+    grow_loop, grow_shared, grow_users_layer, grow_whole, grow_scatter, grow_state, grow_cube;
+#endif

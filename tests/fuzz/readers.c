@@ -1,0 +1,199 @@
+/* readers.c: bytes -> the runtime's readers of files; see readers.h. What a reader accepts must hold together: every byte
+ * that it promises is touched. */
+#include "tests/fuzz/readers.h"
+
+#include "runtime/image.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/data_program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static volatile uint64_t sink;
+
+static void touch(const uint8_t *bytes, int64_t count)
+{
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += bytes[i];
+    sink = sum;
+}
+
+/* ---- safetensors */
+void run_safetensors(const uint8_t *data, size_t length)
+{
+    TensorFile file;
+    mgpu_read_safetensors(&file, fuzz_file(data, length));
+    for (int i = 0; i < file.count; i++) {
+        const SavedTensor *t = &file.tensors[i];
+        const uint8_t *begin = t->data, *map = file.map;
+        int64_t bytes = mgpu_tensor_bytes(&t->tensor);
+        if (bytes < 0 || begin < map || begin + bytes > map + file.map_bytes)
+            fuzz_wrong("tensor '%s' lies outside of the file", t->tensor.name);
+        touch(begin, bytes);
+        if (mgpu_find_tensor(&file, t->tensor.name) != t)
+            fuzz_wrong("tensor '%s' is not found", t->tensor.name);
+    }
+    mgpu_close_safetensors(&file);
+}
+
+/* ---- json */
+static size_t touch_values(const Json *v)
+{
+    size_t count = 1;
+    if (v->text)
+        touch((const uint8_t *)v->text, (int64_t)strlen(v->text) + 1);
+    if (v->key)
+        touch((const uint8_t *)v->key, (int64_t)strlen(v->key) + 1);
+    for (const Json *m = v->first; m; m = m->next)
+        count += touch_values(m);
+    return count;
+}
+
+void run_json(const uint8_t *data, size_t length)
+{
+    const char *error = NULL;
+    uint8_t *copy = malloc(length); /* without the zero behind it */
+    if (length && copy)
+        memcpy(copy, data, length);
+    Json *v = mgpu_json_read((const char *)copy, length, &error);
+    if (!v == !error)
+        fuzz_wrong("mgpu_json_read gives both a value and an error, or neither");
+    if (v)
+        touch_values(v);
+    free(v);
+    free(copy);
+}
+
+/* ---- data sets: a reader with one file, all samples read */
+enum { MOST_SAMPLES = 300, MOST_VARIANTS = 4 };
+typedef struct Variant {
+    const char *inputs, *data;
+} Variant; /* of a model; data: %s stands for the file's path */
+
+/* one of the variants, by the file's length and last byte */
+static void read_set(const Variant *variants, int count, const mgpu_program **programs, const uint8_t *data, size_t length)
+{
+    int which = length ? (int)((length + data[length - 1]) % (size_t)count) : 0;
+    const char *path = fuzz_file(data, length), *mark = strstr(variants[which].data, "%s");
+    if (!programs[which]) /* once in a process */
+        programs[which] = program_of(
+            variants[which].inputs, format("%.*s%s%s", (int)(mark - variants[which].data), variants[which].data, path, mark + 2));
+    const mgpu_program *p = programs[which];
+    bool wanted[8];
+    memset(wanted, true, sizeof wanted);
+    Categories *categories = mgpu_new_categories(false);
+    Dataset d;
+    mgpu_open_set(&d, p, mgpu_find_set(p, "train"), wanted, NULL, categories);
+    if (d.samples < 1)
+        fuzz_wrong("a set of %lld samples", (long long)d.samples);
+    int64_t n = d.samples < MOST_SAMPLES ? d.samples : MOST_SAMPLES, order[MOST_SAMPLES];
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i % 2 ? d.samples - 1 - i : i; /* from both ends */
+    uint8_t *to[8] = {NULL};
+    for (int i = 0; i < p->input_count; i++)
+        to[i] = malloc((size_t)(mgpu_tensor_bytes(&p->inputs[i].tensor) * n));
+    mgpu_read_samples(&d, to, order, n, 1, 0);
+    for (int i = 0; i < p->input_count; i++) {
+        const mgpu_input *in = &p->inputs[i];
+        for (int64_t k = 0; k < mgpu_elements(&in->tensor) * n && in->classes; k++) {
+            double v = mgpu_to_double(to[i], in->tensor.dtype, k);
+            if (!(v >= 0 && v < (double)in->classes) && v != (double)in->ignore)
+                fuzz_wrong("a label %g of %lld classes", v, (long long)in->classes);
+        }
+        touch(to[i], mgpu_tensor_bytes(&in->tensor) * n);
+        free(to[i]);
+    }
+    free(mgpu_categories_text(categories));
+    mgpu_close_set(&d);
+    mgpu_free_categories(categories);
+}
+
+#define READ_SET(...)                                                                                                            \
+    static const Variant VARIANTS[] = {__VA_ARGS__};                                                                             \
+    static const mgpu_program *programs[MOST_VARIANTS];                                                                          \
+    read_set(VARIANTS, MGPU_COUNT(VARIANTS), programs, data, length)
+
+void run_idx(const uint8_t *data, size_t length)
+{
+    READ_SET({"input x: f32[2, 3]", "train = idx(x = \"%s\")"}, {"input image: u8[2, 2, 1]", "train = idx(image = \"%s\")"},
+             {"input label: class(10)", "train = idx(label = \"%s\")"},
+             {"input next: class(300, ignore = 65535)[3]", "train = idx(next = \"%s\", shuffle = 2) |> part(0, 0.9)"});
+}
+
+void run_npy(const uint8_t *data, size_t length)
+{
+    READ_SET({"input x: f32[2, 3]", "train = npy(x = \"%s\")"}, {"input image: u8[2, 2, 1]", "train = npy(image = \"%s\")"},
+             {"input label: class(10)", "train = npy(label = \"%s\")"}, {"input v: f64[3]", "train = npy(v = \"%s\")"});
+}
+
+void run_csv(const uint8_t *data, size_t length)
+{
+    READ_SET({"input age: f32[]  input job: class(4, other = 0)", "train = csv(\"%s\")"},
+             {"input x: f32[2]  input job: class(5)",
+              "train = csv(\"%s\", x = [\"age\", \"size\"], missing = [\"?\"], strip = \" \")"},
+             {"input a: f32[]  input job: class(4, ignore = 9)",
+              "train = csv(\"%s\", names = [\"a\", \"b\", \"job\"], on_bad = \"skip\")"},
+             {"input age: u8[]", "train = csv(\"%s\", delimiter = \";\") |> part(0.2, 1)"});
+}
+
+void run_tokens(const uint8_t *data, size_t length)
+{
+    READ_SET({"input token: class(300)[4]  input next: class(300)[4]", "train = tokens(\"%s\", type = u16)"},
+             {"input token: class(256)[3]", "train = tokens(\"%s\", type = u8, stride = 2) |> part(0, 0.5)"},
+             {"input token: class(70000)[2]  input next: class(70000)[2]", "train = tokens(\"%s\", type = i32)"});
+}
+
+void run_characters(const uint8_t *data, size_t length)
+{
+    READ_SET({"input token: class(100)[5]  input next: class(100)[5]", "train = characters(\"%s\")"},
+             {"input token: class(20)[3]  input next: class(20)[3]", "train = characters(\"%s\", stride = 2) |> part(0.3, 1)"});
+}
+
+/* ---- pictures: decoded, brought to another size, cut */
+void run_picture(const uint8_t *data, size_t length)
+{
+    static const int CHANNELS[] = {1, 3, 4, MGPU_IMAGE_LABELS};
+    int channels = CHANNELS[length ? data[length - 1] % 4 : 0];
+    char why[MGPU_IMAGE_WHY] = "";
+    Reading reading = {.seed = 1};
+    Image whole, part;
+    uint8_t *copy = malloc(length ? length : 1); /* without the zero behind it */
+    if (length && copy)
+        memcpy(copy, data, length);
+    if (!mgpu_image_decode(&reading, copy, (int64_t)length, channels, &whole, why)) {
+        if (!why[0])
+            fuzz_wrong("no picture, and no word why");
+    } else {
+        if (whole.width < 1 || whole.height < 1 || whole.channels != (channels ? channels : 1) ||
+            whole.stride < (int64_t)whole.width * whole.channels)
+            fuzz_wrong("a picture of %d x %d x %d", whole.height, whole.width, whole.channels);
+        for (int y = 0; y < whole.height; y++)
+            touch(whole.pixels + y * whole.stride, (int64_t)whole.width * whole.channels);
+        ImageStage stages[] = {{.kind = STAGE_RESIZE, .name = "resize", .width = 9},
+                               {.kind = STAGE_CENTER_CROP, .name = "center_crop", .width = 7, .height = 8}};
+        if (whole.width < 20 * whole.height && whole.height < 20 * whole.width &&
+            mgpu_image_stages(&reading, &whole, stages, 2, 3, (ImageMeaning){channels == MGPU_IMAGE_LABELS, 0}, &part, why))
+            for (int y = 0; y < part.height; y++)
+                touch(part.pixels + y * part.stride, (int64_t)part.width * part.channels);
+    }
+    mgpu_reading_close(&reading);
+    free(copy);
+}
+
+/* ---- words */
+/* clang-format off */
+#define JSON_TOKENS                                                                                                      \
+    "{", "}", "[", "]", ":", ",", "\"", "\\", "\\u0000", "\\ud800", "\\ud83d\\ude00", "null", "true", "false", "0", "-0",    \
+    "1e9", "1e999", "9007199254740993", "9223372036854775807", "18446744073709551616", "\"a\":", "{}", "[]",             \
+    "[[[[[[[[[[[[[[[[", "\xff"
+const char *const JSON_WORDS[] = {JSON_TOKENS, NULL};
+const char *const SAFETENSORS_WORDS[] = {
+    JSON_TOKENS, "\"dtype\":\"F32\"", "\"shape\":[2]", "\"data_offsets\":[0,8]", "\"__metadata__\":{", "\"step\":\"3\"", "BOOL",
+    "U8", "I8", "U16", "F16", "BF16", "F64", "I64", ",\"b\":{", NULL};
+const char *const NPY_WORDS[] = {
+    "\x93NUMPY", "'descr'", "'fortran_order'", "'shape'", "True", "False", "<f4", ">f8", "|u1", "<i8", "|b1", "(", ")", ",", "{",
+    "}", "(3,)", "(2, 3)", "4294967296", "9223372036854775807", "-1", NULL};
+const char *const CSV_WORDS[] = {
+    ",", ";", "\"", "\"\"", "\n", "\r\n", "?", "NaN", "inf", "-1", "1e5", "0x10", "age", "job", "size",
+    "\"a,b\"", " ", "\xff", "", NULL};

@@ -1,0 +1,18 @@
+/* readers.h: the runtime's readers of files as targets. Apart from targets.c, because compiler and runtime have types of
+ * the same names. A reader of data sets is a few variants of inputs and data blocks that use it. */
+#ifndef MGPU_FUZZ_READERS_H
+#define MGPU_FUZZ_READERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void run_safetensors(const uint8_t *data, size_t length);
+void run_json(const uint8_t *data, size_t length);
+void run_idx(const uint8_t *data, size_t length);
+void run_npy(const uint8_t *data, size_t length);
+void run_csv(const uint8_t *data, size_t length);
+void run_tokens(const uint8_t *data, size_t length);
+void run_picture(const uint8_t *data, size_t length);
+void run_characters(const uint8_t *data, size_t length);
+extern const char *const SAFETENSORS_WORDS[], *const JSON_WORDS[], *const NPY_WORDS[], *const CSV_WORDS[];
+#endif

@@ -1,0 +1,153 @@
+/* targets.c: the compiler's and the runtime's readers as targets, and the table of all. */
+#include "tests/fuzz/fuzz.h"
+
+#include "compiler/compiler.h"
+#include "dsl/dsl.h"
+#include "tests/fuzz/readers.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Source *source_of(const uint8_t *data, size_t length)
+{
+    Source *s = NEW(Source);
+    *s = (Source){.file = "case", .text = (const char *)data, .length = length};
+    return s;
+}
+
+/* ---- text -> tree */
+static void run_parse(const uint8_t *data, size_t length)
+{
+    Text t = {0};
+    tree_print(parse(source_of(data, length)), &t);
+}
+
+/* A loop of a million layers is no mistake, only long: texts with a loop and a number that could be its count are left
+ * alone; so are numbers above 64 in the heads of loops, which may stand in each other. */
+static bool loops_long(const char *text)
+{
+    bool in_head = false, loop = strstr(text, "for ") || strstr(text, "repeat");
+    for (const char *p = text; *p; p++) {
+        in_head = strncmp(p, "for ", 4) == 0 || strncmp(p, "range", 5) == 0 || strncmp(p, "repeat", 6) == 0 ||
+                  (in_head && *p != '{' && *p != '\n');
+        if (!isdigit((unsigned char)*p))
+            continue;
+        char *end;
+        double n = strtod(p, &end);
+        if (loop && n > (in_head ? 64 : 1000))
+            return true;
+        p = end - 1;
+    }
+    return false;
+}
+
+/* ---- text -> model */
+static void run_elaborate(const uint8_t *data, size_t length)
+{
+    if (loops_long((const char *)data))
+        return;
+    Settings none = {0};
+    Model *m = elaborate(parse(source_of(data, length)), &none);
+    Text t = {0};
+    graph_print(m->init, &t);
+    graph_print(m->train, &t);
+    graph_print(m->eval, &t);
+}
+
+/* ---- text -> proved schedules: mgpuc itself, as one calls it */
+int mgpuc_main(int argc, char **argv); /* compiler/main.c */
+
+static void run_compile(const uint8_t *data, size_t length)
+{
+    if (loops_long((const char *)data))
+        return;
+    const char *path = fuzz_file(data, length);
+    char *words[] = {"mgpuc", "--emit", "verify", "--devices", "1,3", (char *)(uintptr_t)path, NULL};
+    mgpuc_main(COUNT(words) - 1, words);
+}
+
+/* ---- text of a schedule -> schedule; what was read, written and read again is written the same */
+static void run_schedule(const uint8_t *data, size_t length)
+{
+    (void)length;
+    Schedule *s = schedule_read("case", (const char *)data);
+    Text first = {0}, second = {0};
+    schedule_write(s, &first);
+    schedule_write(schedule_read("case", text_of(&first)), &second);
+    if (strcmp(text_of(&first), text_of(&second)) != 0)
+        fuzz_wrong("what schedule_write wrote is read as something else");
+    verify(s);
+}
+
+/* ---- words */
+/* clang-format off */
+static const char *const LANGUAGE[] = {
+    "and", "else", "false", "for", "if", "in", "none", "not", "or", "return", "then", "true", "assert", "data",
+    "import", "input", "layer", "loss", "metric", "model", "output", "param", "scan", "state", "train", "update",
+    "weight", "|>", "**", "//", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "@", "=", ".", ",", ":",
+    "...", "(", ")", "[", "]", "{", "}", "f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16", "i8", "i16", "u32",
+    "bool", "class(10)", "class(3, ignore = 2)", "class(4, other = 0)", "training", "step", "epoch", "progress", "pi",
+    "inf", "x", "y", "[]", "[0]", "[-1]", "[1:3]", "[:, ::-1]", "[..., 0]", "[none]", "[[1, 2], [3, 4]]", "abs",
+    "floor", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "minimum", "maximum", "where", "sum", "max", "argmax",
+    "cumsum", "top_k", "einsum", "\"ab,bc->ac\"", "\"a,a->\"", "convolve", "window_max", "window_sum", "reshape",
+    "transpose", "slice", "concat", "pad", "broadcast", "scatter_add", "random", "arange", "tensor", "stop_gradient",
+    "batch_sum", "total", "weighted", "shared", "len", "range", "enumerate", "zip", "reverse", "repeat", "is_list",
+    "portion", ".shape", ".rank", ".channels", ".type", ".classes", ".ignore", ".value", ".weight", "identity", "mean",
+    "min", "variance", "softmax", "log_softmax", "one_hot", "flatten()", "flip", "split", "stack", "dense(4)",
+    "conv(4, 3)", "conv(2, 3, stride = 2, groups = 2)", "conv_transpose(3, 2)", "maxpool(2)", "avgpool(2)",
+    "batchnorm()", "batchnorm(stats = 4)", "layernorm()", "groupnorm(2)", "dropout(0.5)", "relu", "gelu",
+    "embedding(4)", "attention", "self_attention(2)", "lstm(3)", "gru(3)", "rnn(3)", "he()", "normal(0.1)",
+    "orthogonal()", "cross_entropy(x, label)", "mse(x, y)", "accuracy(x, label)", "average(x)",
+    "idx(image = \"a\", label = \"b\")", "batch = 4", "epochs = 2", "steps = 3", "lr = 0.1", "decay",
+    "optimizer = adam()", "sgd(momentum = 0.9)", "muon()", "precision = f64", "accumulate = 2", "clip = 1.0",
+    "by_norm(1.0)", "by_value(0.5)", "seed = 1", "\"*\" { frozen = true }", "\"*.bias\" { decay = 0 }",
+    "cosine(0.1, warmup = 2steps)", "5epochs", "2000steps", "10min", "10GiB", "\"a\"", "#", "1e-4",
+    "|> conv(4, 3) |> relu()",
+    /* at the edge of what is right */
+    "7 % 0", "1 // 0", "1 / 0", "0 ** -1", "2 ** 63", "-9223372036854775807 - 1", "9223372036854775807 + 1",
+    "9223372036854775807 * 2", "1e308 * 10", "0.0 / 1", "inf - inf", "range(-1)", "range(9, 2, -3)", "repeat(x, -1)",
+    "repeat([], 3)", "[1, 2][5]", "[1, 2][::0]", "x[5:2]", "x[0:0]", "x[::0]", "x[::-1]", "x[-9:9]", "x[[0]]",
+    "x.shape[9]", "f32[0]", "f32[-1]", "f32[4294967296, 4294967296]", "f32[1, 1, 1, 1, 1, 1, 1, 1, 1]", "class(0)",
+    "class(-1)", "class(3, ignore = 3)", "arange(0)", "arange(-1)", "tensor([])", "tensor([[1], [2, 3]])",
+    "tensor([[1, 2], [3, 4]])", "random([0])", "random([])", "reshape(x, [-1, -1])", "reshape(x, [0, -1])",
+    "reshape(x, [1, -1])", "sum(x, [0, 0])", "sum(x, [])", "max(x[0:0])", "argmax(x[0:0])", "mean(x[0:0])",
+    "softmax(x[0:0])", "einsum(\"aa->a\", x)", "einsum(\"->\")", "einsum(\"a->ab\", x)", "conv(0, 0)",
+    "conv(2, 3, stride = 0)", "conv(2, 3, dilation = 9)", "conv(2, 2, padding = -1)", "dense(0)", "dense(-1)",
+    "dense(1)", "dropout(2)", "dropout(0)", "dropout(1)", "pad(x, -1)", "pad(x, 1, value = inf)", "window_max(x, 0)",
+    "window_sum(x, 9)", "broadcast(x, [0])", "broadcast(1, [2, 0, 3])", "concat([])", "concat([x, x], axis = 9)",
+    "concat([x, x[0:0]], axis = 0)", "transpose(x, [0, 0])", "stack([x, x])", "split(x, 0)", "split(x, 1)",
+    "batch_sum(x, group = 0)", "batch_sum(x, group = 3)", "batch_sum(1)", "batchnorm(stats = -1)",
+    "batchnorm(stats = \"shard\")", "batchnorm(momentum = 0, eps = 0)", "groupnorm(0)", "attention(x, x, x)",
+    "self_attention(0)", "total(total(x))", "weighted(weighted(x, x), x)", "weighted(x, 0)",
+    "stop_gradient(weighted(x, 1))", "one_hot(x, 0)", "embedding(0)", "where(x > 0, x, none)", "not x", "x and x",
+    "-true", "u8(x)", "i64(x)", "bool(x)", "f16(x)", "accumulate = 7", "batch = 1", "batch = 2147483647", "lr = -1",
+    "lr = inf", "clip = 0", "optimizer = sgd", "optimizer = |> adam()", "\"*\" { lr = 0 }", "\"x\" { frozen = true }",
+    "\"\" { decay = 1 }", "loss x", "loss 0", "loss weighted(x, 0)", "metric x", "metric total(x)", "output x",
+    "output 1", "state s: f32[2] = 0", "update s = s + 1", "weight w: f32[x.shape] = 0", "weight w: f32[0] = he",
+    "for i in range(3) { x = x + i }", "for a, b in zip([1, 2], [3]) { x = a }", "if training { x = x * 2 }",
+    "if x.rank > 1 { x = x[0] }", "layer f(a, b = a) { return f(a, b) }", "return x, x", NULL};
+static const char *const SCHEDULE[] = {
+    "mgpu-schedule", "model", "precision", "batch", "accumulate", "devices", "phase", "device", "name", "arena", "work",
+    "staging", "samples", "capacity", "buffer", "kind", "offset", "bytes", "slots", "each", "index", "op", "lane",
+    "comp", "copy", "comm", "host", "call", "read", "upload", "reduce", "report", "fetch", "strip", "chunk", "reads",
+    "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "sum", "dtype", "f32",
+    "f64", "bf16", "i32", "bool", "via", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
+    "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
+/* clang-format on */
+
+const Target TARGETS[] = {
+    {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},
+    {"elaborate", run_elaborate, "tests/lang examples tests/models tests/fuzz/corpus/compile", LANGUAGE, true, true, 8000},
+    {"compile", run_compile, "tests/lang tests/models", LANGUAGE, true, false, 4000},
+    {"schedule", run_schedule, "", SCHEDULE, true, true, 30000},
+    {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
+    {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
+    {"idx", run_idx, "", NULL, false, false, 4000},
+    {"npy", run_npy, "", NPY_WORDS, false, false, 4000},
+    {"csv", run_csv, "", CSV_WORDS, true, false, 4000},
+    {"tokens", run_tokens, "", NULL, false, false, 4000},
+    {"picture", run_picture, "tests/reference/images", NULL, false, false, 30000},
+    {"characters", run_characters, "", NULL, false, false, 4000},
+    {NULL, NULL, NULL, NULL, false, false, 0},
+};

@@ -1,0 +1,36 @@
+/* trace.h: what a training run says, number by number, each with a name; and the two sides that models.c compares.
+ *
+ *   step 3 loss, step 3 lr, step 3 grad_norm, train 0 NAME, eval 0 NAME (after epoch 0), weight NAME 5 (element 5 at the
+ *   end), output NAME 5 */
+#ifndef MGPU_FUZZ_TRACE_H
+#define MGPU_FUZZ_TRACE_H
+
+#include <stdbool.h>
+
+typedef struct Said {
+    const char *name;
+    double value;
+} Said;
+typedef struct Trace {
+    Said *said;
+    int count;
+} Trace;
+
+void trace_add(Trace *, double value, const char *pattern, ...) __attribute__((format(printf, 3, 4)));
+/* the first number of `other` that is not that of `expected`, in words; NULL: none. What only one of them says does not
+ * count; *compared: how many both say. */
+const char *trace_compare(const Trace *expected, const Trace *other, double tolerance, int *compared);
+
+/* ---- programs.c: what a compiled program says that has run in `folder` */
+typedef struct SampleFile {
+    const char *name;
+    int kind /* 0: f64, 1: u8 */;
+    int rank;
+    const long long *extent;
+    long long samples;
+} SampleFile;
+bool write_samples(const char *path, const SampleFile *, double (*value)(void *, long long sample, long long element),
+                   void *context);
+void read_log(Trace *, const char *path);
+void read_weights(Trace *, const char *path);
+#endif
