@@ -119,9 +119,8 @@ Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
 {
     if (t->kind == TREE_CHOICE)
         return eval_optimizer(e, eval_condition(e, t->first, "if") ? t->first->next : t->first->next->next, rule);
-    if (t->kind == TREE_CALL)
-        return layer_step(e, t, given_arguments(e, rule, eval_arguments(e, t->first->next)));
-    Value *v = eval(e, t);
+    bool call = t->kind == TREE_CALL;
+    Value *v = call ? layer_step(e, t, given_arguments(e, rule, eval_arguments(e, t->first->next))) : eval(e, t);
     if (v->kind != VALUE_LAYER)
         error_tree(e, t, "an optimizer is a layer such as sgd(momentum = 0.9), not %s%s", value_describe(v),
                    call_hint(e, v, NULL));
@@ -132,7 +131,7 @@ Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
         APPEND(l->steps, l->step_count, s);
         v = NEW(Value);
         *v = (Value){.kind = VALUE_LAYER, .layer = l};
-    } else if (v->layer->kind == LAYER_PIPELINE && v->layer->step_count == 1) {
+    } else if (!call && v->layer->kind == LAYER_PIPELINE && v->layer->step_count == 1) {
         Layer *l = NEW(Layer);
         Step s = v->layer->steps[0];
         s.arguments = given_arguments(e, rule, s.arguments);
@@ -142,8 +141,10 @@ Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
         v = NEW(Value);
         *v = (Value){.kind = VALUE_LAYER, .layer = l};
     }
-    if (v->layer->kind != LAYER_PIPELINE || v->layer->step_count != 1 || v->layer->steps[0].layer->kind != LAYER_TEXT)
-        error_tree(e, t, "an optimizer is one layer f(w, g, lr, decay, ...), not %s", value_describe(v));
+    const Layer *only = v->layer->kind == LAYER_PIPELINE && v->layer->step_count == 1 ? v->layer->steps[0].layer : NULL;
+    if (!only || only->kind != LAYER_TEXT)
+        error_tree(e, t, "an optimizer is one layer f(w, g, lr, decay, ...), not %s",
+                   only && only->name ? format("'%s'", only->name) : value_describe(v));
     return v;
 }
 
