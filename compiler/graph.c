@@ -1,4 +1,4 @@
-/* graph.c: building and copying graphs; graph_print.c shows them.
+/* graph.c: building graphs; region.c: regions and copies; graph_print.c shows them.
  *
  * In: operations and their inputs. Out: Nodes, in topological order because a node is appended when it is made.
  *
@@ -12,8 +12,6 @@
 #include <string.h>
 
 /* ---- making nodes */
-
-static Node *capture(Graph *, Node *);
 
 static bool same_node(const Node *a, const Node *b)
 {
@@ -83,14 +81,13 @@ static Node *intern(Graph *graph, const Node *prototype)
     return n;
 }
 
-/* captures the inputs, infers the rest, and interns. over: a sum over samples */
-static Node *make(Graph *graph, const Node *prototype, bool over)
+Node *graph_make(Graph *graph, const Node *prototype, bool over)
 {
     Node n = *prototype;
     Node *few[8], **in = n.inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, n.inputs);
     bool any_sharded = false;
     for (int i = 0; i < n.inputs; i++) {
-        in[i] = capture(graph, prototype->in[i]);
+        in[i] = graph_capture(graph, prototype->in[i]);
         any_sharded = any_sharded || in[i]->sharded;
     }
     n.in = in;
@@ -105,7 +102,18 @@ static Node *make(Graph *graph, const Node *prototype, bool over)
     return intern(graph, &n);
 }
 
-static Node *capture(Graph *graph, Node *node)
+Node *graph_argument(Graph *graph, Node *node, const Node *like, ArgumentKind kind)
+{
+    int64_t index = graph->captured_count;
+    Node *arg = intern(graph, &(Node){.op = OP_ARG, .dtype = like->dtype, .sharded = like->sharded, .weak = like->weak,
+                                      .shape = like->shape, .ints = &index, .int_count = 1});
+    arg->name = node->name;
+    APPEND(graph->captured, graph->captured_count, node);
+    APPEND(graph->kinds, graph->kind_count, kind);
+    return arg;
+}
+
+Node *graph_capture(Graph *graph, Node *node)
 {
     if (!node)
         die("an input is missing");
@@ -113,17 +121,13 @@ static Node *capture(Graph *graph, Node *node)
         return node;
     if (!graph->parent)
         die("node %%%d (%s) belongs to another graph", node->id, OP_INFO[node->op].name);
-    node = capture(graph->parent, node);
+    node = graph_capture(graph->parent, node);
     char key[32]; /* ids are unique in the parent */
     snprintf(key, sizeof key, "capture %d", node->id);
-    Node *known = map_get(graph->known, key);
-    if (known)
-        return known;
-    int64_t index = graph->captured_count;
-    Node *arg = intern(graph, &(Node){.op = OP_ARG, .dtype = node->dtype, .sharded = node->sharded, .weak = node->weak,
-                                      .shape = node->shape, .ints = &index, .int_count = 1});
-    arg->name = node->name;
-    APPEND(graph->captured, graph->captured_count, node);
+    Node *arg = map_get(graph->known, key);
+    if (arg)
+        return arg;
+    arg = graph_argument(graph, node, node, ARGUMENT_CAPTURED);
     map_set(graph->known, copy_text(key, strlen(key)), arg);
     return arg;
 }
@@ -186,7 +190,7 @@ static Node *make_promoted(Graph *graph, Op op, Node **in, int inputs, const int
     if (op == OP_EINSUM || op == OP_CONVOLVE || op == OP_CONVOLVE_WEIGHT || op == OP_CONCAT || op == OP_SCATTER_ADD)
         promote_inputs(graph, own, takes_part, inputs, op == OP_CONVOLVE || op == OP_CONVOLVE_WEIGHT);
     /* attributes are copied by intern, which alone writes to what it copied */
-    return make(graph, &(Node){.op = op, .in = own, .inputs = inputs, .ints = (int64_t *)(uintptr_t)ints,
+    return graph_make(graph, &(Node){.op = op, .in = own, .inputs = inputs, .ints = (int64_t *)(uintptr_t)ints,
                                .int_count = int_count, .text = text}, over);
 }
 
@@ -197,7 +201,7 @@ Node *graph_node(Graph *graph, Op op, Node **in, int inputs, const int64_t *ints
 
 Result *graph_result(Graph *graph, Role role, const char *name, int index, Node *value, Node *weight)
 {
-    Result r = {role, name, index, capture(graph, value), weight ? capture(graph, weight) : NULL, graph->at};
+    Result r = {role, name, index, graph_capture(graph, value), weight ? graph_capture(graph, weight) : NULL, graph->at};
     APPEND(graph->results, graph->result_count, r);
     return &graph->results[graph->result_count - 1];
 }
@@ -225,7 +229,7 @@ uint64_t node_random_hash(const Node *n) { return hash_bytes(0, n->text, strlen(
 static Node *leaf(Graph *graph, Op op, Dtype dtype, Shape shape, bool sharded, const int64_t *ints, int int_count,
                   const char *text)
 {
-    return make(graph, &(Node){.op = op, .dtype = dtype, .shape = shape, .sharded = sharded,
+    return graph_make(graph, &(Node){.op = op, .dtype = dtype, .shape = shape, .sharded = sharded,
                                .ints = (int64_t *)(uintptr_t)ints, .int_count = int_count, .text = text}, false);
 }
 
@@ -260,7 +264,7 @@ static Node *constant(Graph *graph, const double *data, int64_t count, Shape sha
     n.data = NEW_ARRAY(double, n.data_count);
     for (int64_t i = 0; i < n.data_count; i++)
         n.data[i] = data[i];
-    return make(graph, &n, false);
+    return graph_make(graph, &n, false);
 }
 
 Node *graph_number(Graph *graph, double value, Dtype dtype) { return constant(graph, &value, 1, SCALAR, dtype, false); }
@@ -279,7 +283,7 @@ Node *graph_fill(Graph *graph, double value, Shape shape, Dtype dtype)
 Node *graph_run(Graph *graph, RunScalar scalar, int setting)
 {
     Node n = {.op = OP_RUN, .dtype = F64, .weak = true, .ints = (int64_t[]){scalar, setting}, .int_count = 2};
-    return make(graph, &n, false);
+    return graph_make(graph, &n, false);
 }
 
 Node *graph_alive(Graph *graph) { return leaf(graph, OP_ALIVE, BOOL, SCALAR, true, NULL, 0, NULL); }
@@ -483,7 +487,7 @@ Node *graph_pad(Graph *graph, Node *a, const int64_t *before, const int64_t *aft
     Node n = {.op = OP_PAD, .in = &a, .inputs = 1, .ints = ints, .int_count = 2 * r, .data_count = 1};
     n.data = NEW(double);
     n.data[0] = value;
-    return make(graph, &n, false);
+    return graph_make(graph, &n, false);
 }
 
 /* ---- attention */
@@ -622,75 +626,3 @@ Node *graph_convolve_weight(Graph *graph, Node *x, Node *g, const int64_t *ints,
 }
 
 Node *graph_reduce(Graph *graph, Node *partial) { return NODE(graph, OP_REDUCE, NULL, 0, NULL, partial); }
-
-/* ---- regions */
-
-Graph *graph_open_region(Graph *parent, const char *name) { return graph_new(parent->model, name, parent); }
-
-void graph_close_region(Graph *region, Op op, const char *name, const int64_t *ints, int int_count, const double *numbers,
-                        int number_count, Node **results, int result_count, Node **out)
-{
-    for (int i = 0; i < result_count; i++)
-        graph_result(region, ROLE_RESULT, NULL, i, results[i], NULL);
-    Node n = {.op = op, .in = region->captured, .inputs = region->captured_count, .ints = (int64_t *)(uintptr_t)ints,
-              .int_count = int_count, .data_count = number_count, .text = name, .body = region};
-    n.data = NEW_ARRAY(double, number_count);
-    for (int i = 0; i < number_count; i++)
-        n.data[i] = numbers[i];
-    Node *node = make(region->parent, &n, false);
-    for (int i = 0; i < result_count; i++)
-        out[i] = NODE(region->parent, OP_RESULT, &(int64_t){i}, 1, NULL, node);
-}
-
-/* ---- copies */
-
-Node *graph_rebuild(Graph *target, const Node *like, Node **in)
-{
-    Node n = *like;
-    n.in = in;
-    return make(target, &n, node_sums_samples(like));
-}
-
-Node *graph_copy_node(Graph *target, Node *node)
-{
-    Node *few[8], **in = node->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, node->inputs);
-    for (int i = 0; i < node->inputs; i++)
-        in[i] = node->in[i]->twin;
-    Graph old = *target;
-    target->at = node->at;
-    target->path = node->path;
-    target->backward = node->backward;
-    Node *copy = graph_rebuild(target, node, in);
-    if (!copy->name)
-        copy->name = node->name;
-    target->at = old.at;
-    target->path = old.path;
-    target->backward = old.backward;
-    return node->twin = copy;
-}
-
-void graph_copy_results(Graph *target, const Graph *source)
-{
-    for (int i = 0; i < source->result_count; i++) {
-        Result r = source->results[i];
-        r.value = r.value->twin;
-        r.weight = r.weight ? r.weight->twin : NULL;
-        if (r.value && r.value->graph == target)
-            APPEND(target->results, target->result_count, r);
-    }
-}
-
-void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results)
-{
-    const Graph *body = composite->body;
-    for (int i = 0; i < body->node_count; i++) {
-        Node *n = body->nodes[i];
-        if (n->op == OP_ARG)
-            n->twin = inputs[n->ints[0]];
-        else
-            graph_copy_node(target, n);
-    }
-    for (int i = 0; i < body->result_count; i++)
-        if (body->results[i].role == ROLE_RESULT)
-            *results++ = body->results[i].value->twin;
-}

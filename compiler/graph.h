@@ -63,7 +63,7 @@ struct Node {
     double *data;           /* CONSTANT: row-major elements, or one for all; PAD: the value */
     int64_t data_count;
     const char *text;       /* EINSUM: "ab,bc->ac"; RANDOM: the operation's path; COMPOSITE: the layer's name */
-    Graph *body;            /* COMPOSITE, SCAN */
+    Graph *body;            /* COMPOSITE, SCAN; a body is never changed once its node is there */
     const char *name;       /* the variable of the program that it was assigned to, or NULL; for readers */
     const char *path;       /* the instance it belongs to: "layer1.0.conv1"; "" at the top */
     const Place *at;        /* the line that made it; kept to the end */
@@ -92,6 +92,10 @@ typedef struct Result {
     const Place *at;
 } Result;
 
+/* what an ARG of a region stands for: the input as it is; in a SCAN also the carry that begins as the input, and the
+ * step's slice of the input along axis 0 */
+typedef enum ArgumentKind { ARGUMENT_CAPTURED, ARGUMENT_CARRY, ARGUMENT_SEQUENCE } ArgumentKind;
+
 struct Graph {
     Model *model;
     Graph *parent;          /* a region's enclosing graph; NULL at the top */
@@ -100,8 +104,10 @@ struct Graph {
     int node_count;
     Result *results;
     int result_count;
-    Node **captured;        /* region: the parent's nodes that ARG 0, 1, ... stand for */
+    Node **captured;        /* region: the parent's nodes that ARG 0, 1, ... stand for, and how */
     int captured_count;
+    ArgumentKind *kinds;
+    int kind_count;
     /* what new nodes get */
     const Place *at;
     const char *path;
@@ -239,6 +245,12 @@ typedef struct OpInfo {
 } OpInfo;
 extern const OpInfo OP_INFO[OPS];
 
+/* graph.c, for region.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a
+ * sum over samples. The region's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */
+Node *graph_make(Graph *, const Node *prototype, bool over);
+Node *graph_capture(Graph *, Node *);
+Node *graph_argument(Graph *, Node *, const Node *like, ArgumentKind);
+
 /* ---- building. Every builder checks shapes with the op's rule (a user's mistake: error_at(graph->at, ...)), computes
  * dtype, shape and sharded, shares equal nodes, and captures inputs that belong to an enclosing graph (ARG). */
 Graph *graph_new(Model *, const char *name, Graph *parent);
@@ -292,11 +304,39 @@ Node *graph_convolve_weight(Graph *, Node *x, Node *g, const int64_t *ints, int 
 Node *graph_attention(Graph *, Node *q, Node *k, Node *v, bool causal, int64_t window, double scale);
 double node_attention_scale(const Node *);   /* of ATTENTION and its gradient */
 
-/* a composite: open a region, build the body in it, close it with its results; the elaborator's way */
+/* ---- regions (region.c)
+ * a composite: open a region, build the body in it, close it with its results; the elaborator's way */
 Graph *graph_open_region(Graph *parent, const char *name);
 /* -> RESULT nodes in `parent`, one per result of the body; ints: attributes of the composite */
 void graph_close_region(Graph *region, Op, const char *name, const int64_t *ints, int int_count, const double *numbers,
                         int number_count, Node **results, int result_count, Node **out);
+
+/* SCAN: a loop. Its inputs are the initial values of the carries, the sequences, what else the body uses (captured). In the
+ * body, whose first nodes are the ARGs of the carries, ARG i stands for input i: for the carry; for step t's slice of the
+ * sequence along axis 0; for the input as it is. ints = [carries c, sequences s, steps T >= 1, reverse, stacks k]; reverse:
+ * t runs T - 1 .. 0, slices are read and stacks written at their own t. The body's results are the c next carries, then k
+ * values to be stacked. RESULT j of the node: the last carry j, or the stack j - c, whose element t along axis 0 is the
+ * body's value at step t. A carry has a value for every sample in the body if its ARG says so; its initial value and what
+ * it becomes may still be the same for all. */
+Node *graph_scan_carry(Graph *region, Node *initial, bool sharded);  /* -> its ARG; sharded anyway if initial is */
+Node *graph_scan_sequence(Graph *region, Node *sequence);            /* -> ARG: the slice of the step */
+/* next: what each carry becomes, in the order in which they were made. ARGs that nothing uses go; a carry whose next value
+ * is sharded becomes sharded. -> the node; its results by graph_scan_result */
+Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count);
+Node *graph_scan_result(Graph *parent, Node *scan, int result);
+typedef struct Loop {       /* a SCAN, taken apart; arg: the body's ARG of each input, NULL where it uses none */
+    Graph *body;
+    Node **in, **arg, **next, **stack;
+    int inputs, carries, sequences, stacks;
+    int64_t steps;
+    bool reverse;
+} Loop;
+Loop loop_of(const Node *scan);
+ArgumentKind loop_kind(const Loop *, int input);
+/* the other way round, for passes that rebuild a body: a region in target whose ARGs are the twins of the old ones; inputs:
+ * what the node's inputs became. It is closed with the twins of the old next values and stacks. */
+Graph *loop_open(Graph *target, const Loop *, Node **inputs);
+Node *loop_close(Graph *region, const Loop *);
 
 /* passes rebuild graphs: for each node in order, new = graph_copy_node(target, node) after setting twins; inputs are
  * taken from their twins, attributes are copied, at / path / name / backward kept. */

@@ -20,7 +20,7 @@ typedef struct Run { /* of one graph: the top, or a body for its ARGs */
     const Interpretation *top;
     const Graph *graph;
     double **values;
-    double ***bodies;     /* per COMPOSITE node: the values of its body */
+    double ***bodies;     /* per COMPOSITE node: the values of its body; per SCAN: its results */
     double **arguments;   /* a body's; NULL at the top */
 } Run;
 
@@ -583,6 +583,67 @@ static void run_body(Run *run, const Node *n)
     run->bodies[n->id] = inner.values;
 }
 
+static size_t size_of(const Run *run, const Node *n)
+{
+    return (size_t)((n->sharded ? run->top->samples : 1) * shape_count(&n->shape));
+}
+
+/* step t of a stack, of every sample: now = stack[t], or stack[t] = now if write */
+static void slice(const Run *run, const Node *value, int64_t steps, int64_t t, double *stack, double *now, bool write)
+{
+    int64_t count = shape_count(&value->shape), samples = value->sharded ? run->top->samples : 1;
+    for (int64_t s = 0; s < samples; s++) {
+        double *there = stack + (s * steps + t) * count, *here = now + s * count;
+        memcpy(write ? there : here, write ? here : there, (size_t)count * sizeof *here);
+    }
+}
+
+static void run_scan(Run *run, const Node *n)
+{
+    Loop l = loop_of(n);
+    Run inner = {.top = run->top, .graph = l.body};
+    inner.values = calloc((size_t)l.body->node_count + 1, sizeof *inner.values);
+    inner.arguments = calloc((size_t)n->inputs + 1, sizeof *inner.arguments);
+    double **results = calloc((size_t)(l.carries + l.stacks) + 1, sizeof *results);
+    for (int i = 0; i < n->inputs; i++) {
+        const Node *arg = l.arg[i], *in = n->in[i];
+        if (!arg)
+            continue;
+        double *own = run->values[in->id];
+        if (loop_kind(&l, i) != ARGUMENT_CAPTURED) {
+            own = calloc(size_of(run, arg) + 1, sizeof *own);
+            for (int64_t k = 0; i < l.carries && k < (arg->sharded ? run->top->samples : 1); k++)
+                memcpy(own + k * shape_count(&in->shape), block(run, in, k), (size_t)shape_count(&in->shape) * sizeof *own);
+        }
+        inner.arguments[i] = own;
+    }
+    for (int k = 0; k < l.stacks; k++)
+        results[l.carries + k] = calloc(size_of(run, l.stack[k]) * (size_t)l.steps + 1, sizeof **results);
+    for (int64_t step = 0; step < l.steps; step++) {
+        int64_t t = l.reverse ? l.steps - 1 - step : step;
+        for (int i = l.carries; i < l.carries + l.sequences; i++)
+            if (l.arg[i])
+                slice(run, l.arg[i], l.steps, t, run->values[n->in[i]->id], inner.arguments[i], false);
+        run_graph(&inner);
+        for (int k = 0; k < l.stacks; k++)
+            slice(run, l.stack[k], l.steps, t, results[l.carries + k], inner.values[l.stack[k]->id], true);
+        for (int i = 0; i < l.carries; i++)
+            for (int64_t s = 0; s < (l.arg[i]->sharded ? run->top->samples : 1); s++) {
+                int64_t count = shape_count(&l.arg[i]->shape);
+                memcpy(inner.arguments[i] + s * count, block(&inner, l.next[i], s), (size_t)count * sizeof(double));
+            }
+    }
+    for (int i = 0; i < l.body->node_count; i++)
+        free(inner.values[i]);
+    for (int i = 0; i < l.carries; i++)
+        results[i] = inner.arguments[i];
+    for (int i = l.carries; i < l.carries + l.sequences; i++)
+        free(inner.arguments[i]);
+    free(inner.values);
+    free(inner.arguments);
+    run->bodies[n->id] = results;
+}
+
 static void run_node(Run *run, const Node *n, double *out)
 {
     const Interpretation *top = run->top;
@@ -610,16 +671,20 @@ static void run_node(Run *run, const Node *n, double *out)
     case OP_GROUP_SUM:
         group_sum(run, n, out);
         return;
-    case OP_COMPOSITE: case OP_SCAN:
+    case OP_COMPOSITE:
         run_body(run, n);
         return;
+    case OP_SCAN:
+        run_scan(run, n);
+        return;
     case OP_RESULT: {
-        const Node *region = n->in[0];
-        const Graph *body = region->body;
+        const Node *region = n->in[0], *value = NULL;
         int64_t k = n->ints[0];
-        for (int i = 0; i < body->result_count; i++)
-            if (body->results[i].role == ROLE_RESULT && k-- == 0)
-                memcpy(out, run->bodies[region->id][body->results[i].value->id], all * sizeof *out);
+        for (int i = 0; i < region->body->result_count && !value; i++)
+            if (region->body->results[i].role == ROLE_RESULT && k-- == 0)
+                value = region->body->results[i].value;
+        int64_t place = region->op == OP_SCAN ? n->ints[0] : value->id;
+        memcpy(out, run->bodies[region->id][place], all * sizeof *out);
         return;
     }
     default:
@@ -648,14 +713,15 @@ static void run_graph(Run *run)
     run->bodies = calloc((size_t)g->node_count + 1, sizeof *run->bodies);
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        size_t count = (size_t)((n->sharded ? run->top->samples : 1) * shape_count(&n->shape));
         if (!run->values[n->id])
-            run->values[n->id] = calloc(count + 1, sizeof(double));
+            run->values[n->id] = calloc(size_of(run, n) + 1, sizeof(double));
         run_node(run, n, run->values[n->id]);
     }
     for (int i = 0; i < g->node_count; i++)
         if (run->bodies[i]) {
-            for (int k = 0; k < g->nodes[i]->body->node_count; k++)
+            const Node *n = g->nodes[i];
+            int count = n->op == OP_SCAN ? (int)(n->ints[0] + n->ints[4]) : n->body->node_count;
+            for (int k = 0; k < count; k++)
                 free(run->bodies[i][k]);
             free(run->bodies[i]);
         }

@@ -114,7 +114,7 @@ static bool any_sharded(const Node *n)
     return false;
 }
 
-bool node_sums_samples(const Node *n) { return !n->sharded && any_sharded(n); }
+bool node_sums_samples(const Node *n) { return !n->sharded && OP_INFO[n->op].op_class != REGION && any_sharded(n); }
 
 /* ---- shape rules. shape_NAME(n, over): n->in, n->ints, n->text are set; over: the result sums over the samples. */
 
@@ -664,11 +664,45 @@ static void shape_region(Node *n, bool over)
             n->sharded = n->sharded || n->body->results[i].value->sharded;
 }
 
+/* ints = [carries, sequences, steps, reverse, stacks]; the body's first nodes are the ARGs of the carries */
+static void shape_scan(Node *n, bool over)
+{
+    const Graph *body = n->body;
+    shape_region(n, over);
+    if (n->int_count != 5 || body->result_count != n->ints[0] + n->ints[4] || n->ints[0] + n->ints[1] > n->inputs ||
+        n->ints[2] < 1)
+        die("a scan with %d attributes, %d inputs and %d results", n->int_count, n->inputs, body->result_count);
+    for (int i = 0; i < n->ints[0]; i++) {
+        if (i >= body->node_count || body->nodes[i]->op != OP_ARG || body->nodes[i]->ints[0] != i)
+            die("a scan whose body does not begin with its carries");
+        n->sharded = n->sharded || body->nodes[i]->sharded;
+    }
+    for (int64_t i = n->ints[0]; i < n->ints[0] + n->ints[1]; i++)
+        if (n->in[i]->shape.rank == 0 || n->in[i]->shape.extent[0] != n->ints[2])
+            die("a scan of %lld steps over %s", (long long)n->ints[2], shape_text(&n->in[i]->shape));
+}
+
 static void shape_result(Node *n, bool over)
 {
     (void)over;
     const Graph *body = n->in[0]->body;
     int64_t k = n->ints[0];
+    if (n->in[0]->op == OP_SCAN && k < body->result_count) {
+        const Node *scan = n->in[0], *value = body->results[k].value;
+        bool carry = k < scan->ints[0];
+        n->shape = value->shape;
+        n->dtype = value->dtype;
+        n->sharded = value->sharded || (carry && body->nodes[k]->sharded);
+        if (carry)
+            return;
+        if (value->shape.rank == MAX_RANK)
+            error_at(n->at, "scan: the stack of values of shape %s has more than %d axes", shape_text(&value->shape), MAX_RANK);
+        n->shape.rank++;
+        n->shape.extent[0] = scan->ints[2];
+        for (int i = 0; i < value->shape.rank; i++)
+            n->shape.extent[i + 1] = value->shape.extent[i];
+        return;
+    }
     for (int i = 0; i < body->result_count; i++)
         if (body->results[i].role == ROLE_RESULT && k-- == 0) {
             const Node *value = body->results[i].value;
@@ -752,7 +786,7 @@ double node_flops(const Node *n)
         out = 0;
         for (int i = 0; i < n->body->node_count; i++)
             out += node_flops(n->body->nodes[i]);
-        return out;
+        return n->op == OP_SCAN ? out * (double)n->ints[2] : out;
     case LEAF:
         return n->op == OP_RANDOM ? 20 * out : 0;
     case VIEW:

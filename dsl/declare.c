@@ -182,13 +182,23 @@ void run_update(Elaborator *e, const Tree *t)
     if (v->kind == WEIGHT)
         error_tree(e, t, "'%s' is a weight: the optimizer sets it; 'update' is for states", t->text);
     const Place *at = place_of(e, t->first);
-    Node *n = node_of(e, at, eval(e, t->first), "what a state becomes");
+    add_update(e, index, node_of(e, at, eval(e, t->first), "what a state becomes"), at);
+}
+
+void add_update(Elaborator *e, int index, Node *n, const Place *at)
+{
+    const Variable *v = &e->model->variables[index];
+    if (e->scan) {
+        stage_result(e, ROLE_UPDATE, NULL, index, value_tensor(n), at);
+        return;
+    }
+    const char *name = strrchr(v->name, '.') ? strrchr(v->name, '.') + 1 : v->name;
     if (n->sharded)
-        error_at(at, "the update of '%s' depends on one sample; batch_sum(...) makes one value of all samples", t->text);
-    Graph *g = graph_at(e, place_of(e, t));
+        error_at(at, "the update of '%s' depends on one sample; batch_sum(...) makes one value of all samples", name);
+    Graph *g = graph_at(e, at);
     n = n->weak ? graph_strong(g, n, v->dtype) : graph_cast(g, n, v->dtype);
     if (!stretches(&n->shape, &v->shape))
-        error_at(at, "the state '%s' is %s, its update %s", t->text, shape_text(&v->shape), shape_text(&n->shape));
+        error_at(at, "the state '%s' is %s, its update %s", name, shape_text(&v->shape), shape_text(&n->shape));
     if (!shape_equal(&n->shape, &v->shape))
         n = graph_broadcast(g, n, v->shape);
     if (e->graph != e->top) { /* in a region: it becomes a result of the composite */
@@ -283,6 +293,35 @@ static void add_output(Elaborator *e, const Place *at, const Value *v, const cha
     r->at = at;
 }
 
+void add_result(Elaborator *e, Role role, const char *name, const Value *v, const Place *at)
+{
+    const char *what = role == ROLE_LOSS ? "loss" : role == ROLE_METRIC ? "metric" : "output";
+    if (e->scan) {
+        bool plain = v->kind == VALUE_WEIGHTED || v->kind == VALUE_TENSOR;
+        Value *own = plain ? NEW(Value) : value_tensor(node_of(e, at, v, format("a %s", what)));
+        if (plain)
+            *own = *v;
+        stage_result(e, role, name, -1, own, at);
+        return;
+    }
+    if (e->graph != e->top)
+        error_at(at, "'%s' cannot stand in a layer that the compiler keeps whole", what);
+    if (role == ROLE_OUTPUT) {
+        add_output(e, at, v, name);
+        return;
+    }
+    Node *value = v->kind == VALUE_WEIGHTED ? v->node : node_of(e, at, v, format("a %s", what));
+    value = float_node(e, value);
+    Node *weight = v->kind == VALUE_WEIGHTED ? v->weight : NULL;
+    bool total = reaches_total(e, value) || reaches_total(e, weight);
+    if (role == ROLE_LOSS && total)
+        error_at(at, "total belongs in metrics: a loss is a mean already, and has a gradient");
+    if (total && (value->sharded || weight))
+        error_at(at, "a metric with total is computed from totals alone; this one also depends on one sample");
+    Result *r = graph_result(e->top, role, name, 0, value, weight);
+    r->at = at;
+}
+
 void run_result(Elaborator *e, const Tree *t)
 {
     if (e->in_init || !e->in_model)
@@ -293,20 +332,5 @@ void run_result(Elaborator *e, const Tree *t)
     Value *v = eval(e, expression);
     e->statement--;
     const Place *at = place_of(e, expression);
-    if (e->graph != e->top)
-        error_at(at, "'%s' cannot stand in a layer that the compiler keeps whole", tree_kind_name(t->kind));
-    if (t->kind == TREE_OUTPUT) {
-        add_output(e, at, v, name);
-        return;
-    }
-    Node *value = v->kind == VALUE_WEIGHTED ? v->node : node_of(e, at, v, format("a %s", tree_kind_name(t->kind)));
-    value = float_node(e, value);
-    Node *weight = v->kind == VALUE_WEIGHTED ? v->weight : NULL;
-    bool total = reaches_total(e, value) || reaches_total(e, weight);
-    if (t->kind == TREE_LOSS && total)
-        error_at(at, "total belongs in metrics: a loss is a mean already, and has a gradient");
-    if (total && (value->sharded || weight))
-        error_at(at, "a metric with total is computed from totals alone; this one also depends on one sample");
-    Result *r = graph_result(e->top, t->kind == TREE_LOSS ? ROLE_LOSS : ROLE_METRIC, name, 0, value, weight);
-    r->at = at;
+    add_result(e, t->kind == TREE_OUTPUT ? ROLE_OUTPUT : t->kind == TREE_LOSS ? ROLE_LOSS : ROLE_METRIC, name, v, at);
 }

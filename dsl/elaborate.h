@@ -15,6 +15,7 @@ typedef struct Layer Layer;
 typedef struct Frame Frame;
 typedef struct Instance Instance;
 typedef struct Elaborator Elaborator;
+typedef struct ScanBody ScanBody; /* loop.c: the body of a scan that runs */
 typedef struct Samples Samples; /* data.c: a reader, its columns, what follows it */
 
 /* ---- values */
@@ -124,6 +125,7 @@ struct Frame {
     Map declared;            /* names declared by weight, state, input -> Tree */
     Instance *instance;
     const char *loops;       /* "" or the iteration of each enclosing for: ".0.3" */
+    int scans;               /* how many scans' bodies it is in */
     bool returned;
     Value *result;           /* once returned */
     Frame *outer;            /* FRAME_RULE: the train block; else NULL */
@@ -159,6 +161,7 @@ struct Elaborator {
 
     Graph *graph;            /* where nodes go: the pass's, a region of it, or init */
     Graph *top;              /* the pass's graph */
+    ScanBody *scan;          /* the innermost scan whose body runs; NULL: none */
     bool training_pass;      /* first pass: names are given */
     bool in_model;           /* the model block runs */
     bool in_init;            /* an initialiser runs */
@@ -262,6 +265,13 @@ void run_update(Elaborator *, const Tree *);
 void set_update(Elaborator *, int variable, Node *value, const Place *);
 void run_result(Elaborator *, const Tree *);   /* loss, metric, output */
 bool reaches_total(const Elaborator *, const Node *); /* does it depend on a TOTAL of the pass's graph? */
+void add_result(Elaborator *, Role, const char *name, const Value *, const Place *);
+void add_update(Elaborator *, int variable, Node *, const Place *);
+
+/* ---- loop.c */
+void run_scan(Elaborator *, const Tree *);
+void stage_result(Elaborator *, Role, const char *name, int variable, Value *, const Place *); /* done behind the scan */
+Node *random_in_scan(ScanBody *, Shape, const char *path); /* the step's part of what is drawn for all steps at once */
 
 /* ---- settings.c, train.c and its parts, data.c */
 Value *set_value(Elaborator *, const char *key, const char *text); /* of --set KEY=TEXT */

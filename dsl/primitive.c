@@ -450,6 +450,10 @@ static Value *run_random(Elaborator *e, const Place *at, Value **a)
 {
     Shape s = shape_from_value(at, a[0], "what random makes");
     const char *path = random_path(e, e->key);
+    if (e->scan && !e->in_init) {
+        graph_at(e, at);
+        return value_tensor(random_in_scan(e->scan, s, path));
+    }
     return value_tensor(graph_random(graph_at(e, at), s, path, e->in_model && !e->in_init));
 }
 
@@ -522,7 +526,8 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
             return value_tensor(graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)));
         Node *y = graph_sum_samples(g, living(e, x), NULL, 0);
         BatchSum s = {.node = y, .at = at};
-        APPEND(e->batch_sums, e->batch_sum_count, s);
+        if (!e->scan) /* the nodes of a scan's body are made anew when it is closed */
+            APPEND(e->batch_sums, e->batch_sum_count, s);
         return value_tensor(y);
     }
     if (group->kind == VALUE_STRING && strcmp(group->text, "shard") == 0) {
@@ -543,6 +548,8 @@ static Value *run_total(Elaborator *e, const Place *at, Value **a)
 {
     if (!e->in_model || e->in_init)
         error_at(at, "total belongs in a metric");
+    if (e->scan)
+        error_at(at, "total cannot stand in a scan; behind it, total(...) of the stack adds up steps and samples");
     Node *x = summable(e, at, a[0], "total");
     e->has_total = true;
     x = living(e, x);

@@ -1,7 +1,6 @@
 /* statement.c: blocks. `if` and `for` run here and now, in the scope of the call that they stand in. */
 #include "dsl/elaborate.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static void assign(Elaborator *e, const Tree *t)
@@ -39,6 +38,8 @@ static void run_return(Elaborator *e, const Tree *t)
 {
     const Tree *first = t->first->first;
     Frame *f = e->frame;
+    if (f->scans)
+        error_tree(e, t, "'return' cannot stand in a scan: every step runs; assign, and return behind it");
     if (!first->next) {
         f->result = eval_results(e, first);
     } else {
@@ -73,62 +74,6 @@ static void run_for(Elaborator *e, const Tree *t)
         run_block(e, body);
     }
     f->loops = before;
-}
-
-/* ---- scan: its body is checked once, with the first element; the stacked values have the right shapes */
-
-static Node *stacked(Elaborator *e, const Place *at, Node *n, int64_t steps)
-{
-    Shape s = {.rank = n->shape.rank + 1, .extent = {steps}};
-    if (n->shape.rank == MAX_RANK)
-        error_at(at, "a tensor of more than %d axes", MAX_RANK);
-    for (int k = 0; k < n->shape.rank; k++)
-        s.extent[k + 1] = n->shape.extent[k];
-    return graph_broadcast(graph_at(e, at), n->weak ? graph_strong(e->graph, n, F32) : n, s);
-}
-
-static void run_scan(Elaborator *e, const Tree *t)
-{
-    const Tree *names = t->first, *sources = names->next, *body = sources->next;
-    const Place *at = place_of(e, t);
-    not_yet(e, at, "scan");
-    Frame *f = e->frame;
-    Map before = {0};
-    for (int k = 0; k < f->locals.count; k++)
-        map_set(&before, f->locals.keys[k], f->locals.values[k]);
-    int64_t steps = -1;
-    const Tree *name = names->first, *source = sources->first;
-    for (; name && source; name = name->next, source = source->next) {
-        Node *x = node_of(e, place_of(e, source), eval(e, source), "what scan goes over");
-        if (x->shape.rank == 0)
-            error_tree(e, source, "scan goes along axis 0; this tensor has no axes");
-        if (steps >= 0 && x->shape.extent[0] != steps)
-            error_tree(e, source, "scan over axes of different lengths: %" PRId64 " and %" PRId64, steps, x->shape.extent[0]);
-        steps = x->shape.extent[0];
-        if (steps == 0)
-            error_tree(e, source, "scan over an axis of no elements");
-        map_set(&f->locals, name->text, take(e, at, x, 0, 0));
-        map_set(&before, name->text, map_get(&f->locals, name->text));
-    }
-    if (name || source)
-        error_at(at, "scan needs as many names as tensors");
-    const char *loops = f->loops;
-    f->loops = format("%s.s", loops);
-    run_block(e, body);
-    f->loops = loops;
-    for (int k = 0; k < f->locals.count; k++) {
-        const Value *now = f->locals.values[k], *old = map_get(&before, f->locals.keys[k]);
-        if (now == old || now->kind != VALUE_TENSOR)
-            continue;
-        if (!old) {
-            f->locals.values[k] = value_tensor(stacked(e, at, now->node, steps));
-        } else if (has_tensor(old) || old->kind == VALUE_NUMBER) {
-            Shape was = old->node ? old->node->shape : SCALAR;
-            if (!shape_equal(&was, &now->node->shape))
-                error_at(at, "'%s' is carried from step to step and must keep its shape: %s before, %s after the first step",
-                         f->locals.keys[k], shape_text(&was), shape_text(&now->node->shape));
-        }
-    }
 }
 
 /* ---- what stands where */

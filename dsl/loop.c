@@ -1,0 +1,481 @@
+/* loop.c: `scan`, the loop at run time: its body runs once here and becomes the body of a SCAN node.
+ *
+ * In the body a name that existed before and that the body assigns to stands for what is carried; after the scan it has its
+ * last value. A name that is new in the body is afterwards the stack of its values. The names of the elements hold the last
+ * element, or what the body made of it. Lists are taken apart; what is known at compile time and stays so is just
+ * assigned. Losses, metrics, outputs and updates in a body are those of the stacks (an update: of the last step).
+ *
+ * What a carry looks like in the body (its type, if it begins as a number; whether it has a value for every sample) is known
+ * only when the body has run: it is guessed, and where the guess was wrong the body runs again with what has been seen. */
+#include "dsl/elaborate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct Carry {   /* one tensor that may be carried */
+    const char *name;
+    const Value *before;
+    Node *arg;
+    Node *next;          /* NULL: it is not carried after all */
+    bool number;         /* it begins as a number, or as true or false */
+} Carry;
+
+typedef struct Guess { Dtype dtype; bool sharded; } Guess; /* of a carry */
+
+typedef struct Pending { /* a value that becomes a result of the node */
+    Value *value;        /* VALUE_TENSOR or VALUE_WEIGHTED: where it goes */
+    bool weight;         /* its weight is meant */
+    int carry, stack;    /* which; the other one is -1 */
+    bool last;           /* of the stack, the last element alone */
+} Pending;
+
+typedef struct Staged {  /* a statement in the body whose value is stacked */
+    Role role;
+    const char *name;
+    int variable;
+    Value *value;
+    const Place *at;
+} Staged;
+
+struct ScanBody {
+    Elaborator *e;
+    ScanBody *outer;
+    const Place *at;
+    Graph *region;
+    int64_t steps;
+    Carry *carries;
+    int carry_count;
+    const Guess *guesses;
+    int guess_count;
+    Node **stacks;
+    int stack_count;
+    Pending *pending;
+    int pending_count;
+    Staged *staged;
+    int staged_count;
+};
+
+/* ---- names that a body assigns to; what nested scans assign is in the same scope */
+
+static void assigned_names(const Tree *block, Map *names)
+{
+    for (const Tree *t = block->first; t; t = t->next) {
+        if (t->kind == TREE_ASSIGN || t->kind == TREE_FOR || t->kind == TREE_SCAN)
+            for (const Tree *n = t->first->first; n; n = n->next)
+                map_set(names, n->text, (void *)(uintptr_t)n);
+        if (t->kind == TREE_FOR || t->kind == TREE_SCAN)
+            assigned_names(t->last, names);
+        for (const Tree *c = t->kind == TREE_IF ? t->first->next : NULL; c; c = c->next) {
+            if (c->kind == TREE_BLOCK)
+                assigned_names(c, names);
+            else
+                assigned_names(&(Tree){.kind = TREE_BLOCK, .first = (Tree *)(uintptr_t)c}, names);
+        }
+    }
+}
+
+/* ---- into the body */
+
+static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
+{
+    Graph *parent = s->region->parent;
+    bool number = v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL;
+    int k = s->carry_count;
+    Dtype dtype = k < s->guess_count ? s->guesses[k].dtype : v->kind == VALUE_BOOL ? BOOL : F32;
+    Node *initial = v->node;
+    if (number)
+        initial = graph_number(parent, v->kind == VALUE_BOOL ? (double)v->i : number_of(v), dtype);
+    else if (initial->weak)
+        initial = graph_strong(parent, initial, F32);
+    bool sharded = k < s->guess_count && s->guesses[k].sharded;
+    for (int i = 0; k >= s->guess_count && i < s->region->captured_count; i++)
+        sharded = sharded || s->region->captured[i]->sharded;
+    Carry c = {.name = name, .before = v, .arg = graph_scan_carry(s->region, initial, sharded), .number = number};
+    c.arg->name = name;
+    APPEND(s->carries, s->carry_count, c);
+    return c.arg;
+}
+
+/* what stands for v in the body; v itself if nothing of it can be carried */
+static Value *enter(ScanBody *s, const char *name, Value *v)
+{
+    if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL)
+        return value_tensor(carried_arg(s, name, v));
+    if (v->kind != VALUE_LIST || !has_tensor(v))
+        return v;
+    Value **items = NEW_ARRAY(Value *, v->count);
+    for (int k = 0; k < v->count; k++)
+        items[k] = enter(s, name, v->items[k]);
+    return value_list(items, v->count);
+}
+
+/* ---- out of the body */
+
+static bool holds(const Value *v, const Node *n)
+{
+    if (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED)
+        return v->node == n || v->weight == n;
+    for (int k = 0; (v->kind == VALUE_LIST || v->kind == VALUE_RESULTS) && k < v->count; k++)
+        if (holds(v->items[k], n))
+            return true;
+    return false;
+}
+
+static bool is_used(const ScanBody *s, const Node *arg)
+{
+    for (int i = 0; i < s->region->node_count; i++)
+        for (int k = 0; k < s->region->nodes[i]->inputs; k++)
+            if (s->region->nodes[i]->in[k] == arg)
+                return true;
+    const Map *locals = &s->e->frame->locals;
+    for (int i = 0; i < locals->count; i++)
+        if (holds(locals->values[i], arg))
+            return true;
+    for (int i = 0; i < s->staged_count; i++)
+        if (holds(s->staged[i].value, arg))
+            return true;
+    return false;
+}
+
+static Carry *carry_of(const ScanBody *s, const Node *arg)
+{
+    for (int k = 0; k < s->carry_count; k++)
+        if (s->carries[k].arg == arg)
+            return &s->carries[k];
+    die("an argument that is no carry");
+}
+
+static Value *pend(ScanBody *s, Value *v, bool weight, int carry, int stack, bool last)
+{
+    Pending p = {v, weight, carry, stack, last};
+    APPEND(s->pending, s->pending_count, p);
+    return v;
+}
+
+static _Noreturn void cannot_carry(const ScanBody *s, const char *name, const Value *before, const Value *now)
+{
+    error_at(s->at, "'%s' is %s before the scan and %s after a step; what is carried from step to step keeps its kind: begin "
+                    "with a tensor, zeros([...])",
+             name, value_describe(before), value_describe(now));
+}
+
+static Value *leave_carry(ScanBody *s, Value *within, Value *now)
+{
+    Carry *c = carry_of(s, within->node);
+    if (now == within) { /* never assigned */
+        Value *v = NEW(Value);
+        *v = *c->before;
+        return v;
+    }
+    bool compiled = now->kind == VALUE_NUMBER || now->kind == VALUE_BOOL;
+    if (c->number && compiled && !is_used(s, c->arg))
+        return now; /* a plain assignment */
+    if (now->kind != VALUE_TENSOR && !compiled && now->kind != VALUE_LIST)
+        cannot_carry(s, c->name, c->before, now);
+    Node *n = node_of(s->e, s->at, now, format("'%s'", c->name));
+    const Shape *was = &c->arg->shape;
+    if (!shape_equal(was, &n->shape))
+        error_at(s->at, "'%s' is carried from step to step and must keep its shape: %s before, %s after the first step%s", c->name,
+                 shape_text(was), shape_text(&n->shape),
+                 c->number ? format("; begin with zeros(%s)", shape_text(&n->shape)) : "");
+    if (n->weak)
+        n = graph_strong(graph_at(s->e, s->at), n, c->arg->dtype);
+    if (n->dtype != c->arg->dtype && !c->number)
+        error_at(s->at, "'%s' is carried from step to step and must keep its type: %s before, %s after the first step; "
+                        "%s(...) casts it",
+                 c->name, dtype_name(c->arg->dtype), dtype_name(n->dtype), dtype_name(c->arg->dtype));
+    c->next = n;
+    return pend(s, value_tensor(NULL), false, (int)(c - s->carries), -1, false);
+}
+
+/* what a name that existed has afterwards */
+static Value *leave(ScanBody *s, const char *name, Value *before, Value *within, Value *now)
+{
+    if (within->kind == VALUE_TENSOR && within != before)
+        return leave_carry(s, within, now);
+    if (within->kind == VALUE_LIST && within != before) {
+        if (now->kind != VALUE_LIST || now->count != within->count)
+            cannot_carry(s, name, before, now);
+        Value **items = NEW_ARRAY(Value *, now->count);
+        for (int k = 0; k < now->count; k++)
+            items[k] = leave(s, name, before->items[k], within->items[k], now->items[k]);
+        return value_list(items, now->count);
+    }
+    if (has_tensor(now))
+        cannot_carry(s, name, before, now);
+    return now;
+}
+
+static int add_stack(ScanBody *s, Node *n)
+{
+    if (n->shape.rank == MAX_RANK)
+        error_at(s->at, "a tensor of more than %d axes", MAX_RANK);
+    if (n->weak)
+        n = graph_strong(graph_at(s->e, s->at), n, F32);
+    APPEND(s->stacks, s->stack_count, n);
+    return s->stack_count - 1;
+}
+
+/* the stack of v, or its last element */
+static Value *leave_new(ScanBody *s, Value *v, bool last)
+{
+    if (v->kind == VALUE_TENSOR)
+        return pend(s, value_tensor(NULL), false, -1, add_stack(s, v->node), last);
+    if (v->kind == VALUE_WEIGHTED) {
+        Value *w = NEW(Value);
+        w->kind = VALUE_WEIGHTED;
+        pend(s, w, false, -1, add_stack(s, v->node), last);
+        return pend(s, w, true, -1, add_stack(s, v->weight), last);
+    }
+    if (v->kind != VALUE_LIST || !has_tensor(v))
+        return v;
+    Value **items = NEW_ARRAY(Value *, v->count);
+    for (int k = 0; k < v->count; k++)
+        items[k] = leave_new(s, v->items[k], last);
+    return value_list(items, v->count);
+}
+
+/* ---- guesses */
+
+/* which carries have a value for every sample, at the least */
+static void find_sharded(const ScanBody *s, bool *sharded)
+{
+    const Graph *g = s->region;
+    bool *of = NEW_ARRAY(bool, g->node_count);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int k = 0; k < s->carry_count; k++)
+            of[s->carries[k].arg->id] = sharded[k];
+        for (int i = 0; i < g->node_count; i++) {
+            const Node *n = g->nodes[i];
+            bool carry = false;
+            for (int k = 0; k < s->carry_count; k++)
+                carry = carry || s->carries[k].arg == n;
+            if (carry)
+                continue;
+            of[i] = OP_INFO[n->op].op_class == LEAF || n->op == OP_GROUP_SUM ? n->sharded : false;
+            for (int k = 0; k < n->inputs && !node_sums_samples(n); k++)
+                of[i] = of[i] || of[n->in[k]->id];
+        }
+        for (int k = 0; k < s->carry_count; k++) {
+            const Node *next = s->carries[k].next;
+            if (next && !sharded[k] && (next->graph == g ? of[next->id] : next->sharded))
+                changed = sharded[k] = true;
+        }
+    }
+}
+
+/* what the carries turned out to be; true: as guessed */
+static bool look_again(const ScanBody *s, Guess **guesses, int *count)
+{
+    bool *sharded = NEW_ARRAY(bool, s->carry_count), right = true;
+    Guess *seen = NEW_ARRAY(Guess, s->carry_count);
+    for (int k = 0; k < s->carry_count; k++)
+        sharded[k] = s->region->captured[s->carries[k].arg->ints[0]]->sharded;
+    find_sharded(s, sharded);
+    for (int k = 0; k < s->carry_count; k++) {
+        const Carry *c = &s->carries[k];
+        seen[k] = (Guess){c->arg->dtype, c->next ? sharded[k] : c->arg->sharded};
+        if (c->number && c->next)
+            seen[k].dtype = c->next->dtype;
+        right = right && seen[k].dtype == c->arg->dtype && seen[k].sharded == c->arg->sharded;
+    }
+    *guesses = seen;
+    *count = s->carry_count;
+    return right;
+}
+
+/* ---- after the body */
+
+static Node *last_element(const ScanBody *s, Node *stack)
+{
+    return take(s->e, s->at, stack, 0, s->steps - 1)->node;
+}
+
+static void close_body(ScanBody *s)
+{
+    Graph *parent = s->region->parent;
+    int *place = NEW_ARRAY(int, s->carry_count), count = 0;
+    Node **next = NEW_ARRAY(Node *, s->carry_count);
+    for (int k = 0; k < s->carry_count; k++) {
+        const Carry *c = &s->carries[k];
+        if (c->next) {
+            place[k] = count;
+            next[count++] = c->next;
+        } else {
+            s->region->kinds[c->arg->ints[0]] = ARGUMENT_CAPTURED;
+        }
+    }
+    if (!count && !s->stack_count)
+        return;
+    graph_at(s->e, s->at);
+    Node *scan = graph_close_scan(s->region, s->steps, false, next, s->stacks, s->stack_count);
+    for (int k = 0; k < s->pending_count; k++) {
+        const Pending *p = &s->pending[k];
+        Node *n = graph_scan_result(parent, scan, p->carry >= 0 ? place[p->carry] : count + p->stack);
+        n = p->last ? last_element(s, n) : n;
+        *(p->weight ? &p->value->weight : &p->value->node) = n;
+    }
+}
+
+static void settle(ScanBody *s)
+{
+    for (int k = 0; k < s->staged_count; k++) {
+        const Staged *t = &s->staged[k];
+        if (t->role == ROLE_UPDATE)
+            add_update(s->e, t->variable, t->value->node, t->at);
+        else
+            add_result(s->e, t->role, t->name, t->value, t->at);
+    }
+}
+
+void stage_result(Elaborator *e, Role role, const char *name, int variable, Value *value, const Place *at)
+{
+    Staged t = {role, name, variable, value, at};
+    APPEND(e->scan->staged, e->scan->staged_count, t);
+}
+
+Node *random_in_scan(ScanBody *s, Shape shape, const char *path)
+{
+    if (shape.rank == MAX_RANK)
+        error_at(s->at, "a scan draws the random numbers of all its steps at once: a tensor of more than %d axes", MAX_RANK);
+    Shape all = {.rank = shape.rank + 1, .extent = {s->steps}};
+    for (int k = 0; k < shape.rank; k++)
+        all.extent[k + 1] = shape.extent[k];
+    Graph *parent = s->region->parent;
+    parent->at = s->region->at;
+    parent->path = s->region->path;
+    Node *stack = s->outer ? random_in_scan(s->outer, all, path) : graph_random(parent, all, path, true);
+    return graph_scan_sequence(s->region, stack);
+}
+
+/* ---- the statement */
+
+static Map copy_map(const Map *m)
+{
+    Map copy = {0};
+    for (int k = 0; k < m->count; k++)
+        map_set(&copy, m->keys[k], m->values[k]);
+    return copy;
+}
+
+typedef struct Sources { const Tree **names; Node **nodes; int count; int64_t steps; } Sources;
+
+static Sources find_sources(Elaborator *e, const Tree *t)
+{
+    const Tree *name = t->first->first, *source = t->first->next->first;
+    Sources s = {.steps = -1};
+    int count = 0;
+    for (; name && source; name = name->next, source = source->next) {
+        Node *x = node_of(e, place_of(e, source), eval(e, source), "what scan goes over");
+        if (x->shape.rank == 0)
+            error_tree(e, source, "scan goes along axis 0; this tensor has no axes");
+        if (s.steps >= 0 && x->shape.extent[0] != s.steps)
+            error_tree(e, source, "scan over axes of different lengths: %" PRId64 " and %" PRId64, s.steps, x->shape.extent[0]);
+        s.steps = x->shape.extent[0];
+        if (s.steps == 0)
+            error_tree(e, source, "scan over an axis of no elements");
+        APPEND(s.names, count, name);
+        APPEND(s.nodes, s.count, x);
+    }
+    if (name || source)
+        error_at(place_of(e, t), "scan needs as many names as tensors");
+    return s;
+}
+
+static bool is_element(const Sources *s, const char *name)
+{
+    for (int k = 0; k < s->count; k++)
+        if (strcmp(s->names[k]->text, name) == 0)
+            return true;
+    return false;
+}
+
+/* runs the body once; false: a guess was wrong, nothing has happened but that the guesses are better */
+static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Guess **guesses, int *guess_count)
+{
+    Elaborator *e = s->e;
+    Frame *f = e->frame;
+    Map before = copy_map(&f->locals), within = {0}, names = {0}, declared = copy_map(&f->declared);
+    Map random_paths = copy_map(&e->random_paths), result_names = copy_map(&e->result_names);
+    Graph *outer = e->graph;
+    graph_at(e, s->at);
+    s->region = graph_open_region(outer, "scan");
+    e->graph = s->region;
+    e->scan = s;
+    Value **element = NEW_ARRAY(Value *, sources->count);
+    for (int k = 0; k < sources->count; k++)
+        element[k] = value_tensor(graph_scan_sequence(s->region, sources->nodes[k]));
+    assigned_names(body, &names);
+    for (int k = 0; k < names.count; k++) {
+        Value *v = map_get(&f->locals, names.keys[k]);
+        if (v && !is_element(sources, names.keys[k])) {
+            Value *arg = enter(s, names.keys[k], v);
+            map_set(&within, names.keys[k], arg);
+            map_set(&f->locals, names.keys[k], arg);
+        }
+    }
+    for (int k = 0; k < sources->count; k++) {
+        element[k]->node->name = sources->names[k]->text;
+        map_set(&f->locals, sources->names[k]->text, element[k]);
+    }
+    const char *loops = f->loops;
+    f->loops = format("%s.s", loops);
+    f->scans++;
+    run_block(e, body);
+    f->scans--;
+    f->loops = loops;
+    Map after = {0};
+    for (int k = 0; k < names.count; k++) {
+        const char *name = names.keys[k];
+        Value *now = map_get(&f->locals, name), *arg = map_get(&within, name);
+        if (!now || is_element(sources, name))
+            continue;
+        map_set(&after, name, arg ? leave(s, name, map_get(&before, name), arg, now) : leave_new(s, now, false));
+    }
+    for (int k = 0; k < s->staged_count; k++)
+        s->staged[k].value = leave_new(s, s->staged[k].value, s->staged[k].role == ROLE_UPDATE);
+    for (int k = 0; k < sources->count; k++) {
+        const char *name = sources->names[k]->text;
+        Value *now = map_get(&f->locals, name);
+        map_set(&after, name, now == element[k] ? NULL : leave_new(s, now, true));
+    }
+    bool right = look_again(s, guesses, guess_count);
+    e->graph = outer;
+    e->scan = s->outer;
+    if (!right) {
+        f->locals = before;
+        f->declared = declared;
+        e->random_paths = random_paths;
+        e->result_names = result_names;
+        return false;
+    }
+    close_body(s);
+    for (int k = 0; k < sources->count; k++) /* as it came: read from where it lies */
+        if (!map_get(&after, sources->names[k]->text))
+            map_set(&after, sources->names[k]->text, value_tensor(last_element(s, sources->nodes[k])));
+    for (int k = 0; k < after.count; k++)
+        map_set(&f->locals, after.keys[k], after.values[k]);
+    return true;
+}
+
+void run_scan(Elaborator *e, const Tree *t)
+{
+    const Tree *body = t->first->next->next;
+    not_yet(e, place_of(e, t), "scan");
+    Sources sources = find_sources(e, t);
+    Guess *guesses = NULL;
+    int guess_count = 0;
+    for (int round = 0;; round++) {
+        ScanBody *s = NEW(ScanBody);
+        *s = (ScanBody){.e = e, .outer = e->scan, .at = place_of(e, t), .steps = sources.steps, .guesses = guesses,
+                        .guess_count = guess_count};
+        if (run_body(s, &sources, body, &guesses, &guess_count)) {
+            settle(s);
+            return;
+        }
+        if (round > 2 * guess_count + 2)
+            error_at(s->at, "the types of what this scan carries change with every step; cast them");
+    }
+}
