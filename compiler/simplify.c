@@ -213,9 +213,20 @@ static Node *result_value(Graph *g, const Result *r, const Node *old)
     return of_samples && old->sharded && !old->twin->sharded ? select_alive(g, old->twin) : old->twin;
 }
 
-static Graph *drop_dead(Graph *g)
+/* a new graph in g's place; the ARGs of a body keep their numbers */
+static Graph *in_place_of(const Graph *g)
 {
     Graph *target = graph_new(g->model, g->name, g->parent);
+    for (int i = 0; i < g->captured_count; i++) {
+        APPEND(target->captured, target->captured_count, g->captured[i]);
+        APPEND(target->kinds, target->kind_count, g->kinds[i]);
+    }
+    return target;
+}
+
+static Graph *drop_dead(Graph *g)
+{
+    Graph *target = in_place_of(g);
     int *uses = count_uses(g);
     for (int i = 0; i < g->node_count; i++)
         if (uses[i])
@@ -224,17 +235,39 @@ static Graph *drop_dead(Graph *g)
     return target;
 }
 
+static bool *used_results(const Graph *g, const Node *scan, const int *uses)
+{
+    bool *used = NEW_ARRAY(bool, scan->ints[0] + scan->ints[4]);
+    for (int i = scan->id + 1; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_RESULT && g->nodes[i]->in[0] == scan && uses[i])
+            used[g->nodes[i]->ints[0]] = true;
+    return used;
+}
+
 static Graph *simplify_round(Simplifier *s, Graph *g)
 {
-    s->target = graph_new(g->model, g->name, g->parent);
+    s->target = in_place_of(g);
     s->changes = 0;
     s->uses = NULL;
     s->room = 0;
     int *uses = count_uses(g);
     s->backward_needs = find_backward_needs(g, uses);
-    for (int i = 0; i < g->node_count; i++)
-        if (uses[i])
-            simplify_one(s, g->nodes[i], uses[i]);
+    Node ***results = NEW_ARRAY(Node **, g->node_count); /* of each SCAN, by its id */
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (!uses[i])
+            continue;
+        if (n->op == OP_SCAN) {
+            stand_at(s->target, n);
+            results[i] = simplify_scan(s, n, twins_of_inputs(n), used_results(g, n, uses));
+            n->twin = NULL;
+        } else if (n->op == OP_RESULT && results[n->in[0]->id]) {
+            become(n, results[n->in[0]->id][n->ints[0]]);
+            add_uses(s, n->twin, uses[i]);
+        } else {
+            simplify_one(s, n, uses[i]);
+        }
+    }
     for (int i = 0; i < g->result_count; i++) {
         Result r = g->results[i];
         r.value = result_value(s->target, &r, r.value);
@@ -244,20 +277,31 @@ static Graph *simplify_round(Simplifier *s, Graph *g)
     return drop_dead(s->target);
 }
 
+static Graph *simplify_rounds(Simplifier *s, Graph *g)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        int before = g->node_count;
+        g = simplify_round(s, g);
+        s->all_alive = false; /* what still asks counts samples */
+        if (!s->changes && g->node_count == before)
+            break;
+    }
+    return g;
+}
+
+Graph *simplify_body(const Simplifier *s, Graph *body)
+{
+    Simplifier own = {.one_step = s->one_step, .differentiated = s->differentiated, .all_alive = s->all_alive, .samples = s->samples};
+    return simplify_rounds(&own, body);
+}
+
 Graph *simplify_assuming(Graph *g, bool all_alive, int64_t samples)
 {
     Simplifier s = {.all_alive = all_alive, .samples = samples, .differentiated = true};
     s.one_step = g->model->accumulate <= 1;
     for (int i = 0; i < g->result_count; i++)
         s.differentiated = s.differentiated && g->results[i].role != ROLE_LOSS && g->results[i].role != ROLE_RESULT;
-    for (int i = 0; i < ROUNDS; i++) {
-        int before = g->node_count;
-        g = simplify_round(&s, g);
-        s.all_alive = false; /* what still asks counts samples */
-        if (!s.changes && g->node_count == before)
-            break;
-    }
-    return g;
+    return simplify_rounds(&s, g);
 }
 
 Graph *simplify(Graph *g) { return simplify_assuming(g, false, 0); }

@@ -34,6 +34,11 @@ bool is_relu(const Node *);      /* where(z <= 0, 0, z) */
 /* simplify_einsum.c */
 Node *rule_einsum(Simplifier *, Node *);
 
+/* simplify_scan.c: by number, what the results of the SCAN became; NULL: it is not used. in: what its inputs became */
+Node **simplify_scan(Simplifier *, const Node *scan, Node **in, const bool *used);
+/* simplify.c: the body of a SCAN of s->target */
+Graph *simplify_body(const Simplifier *, Graph *body);
+
 /* simplify.c: makes a node of n's inputs and attributes with another first input */
 Node *simple_node(Simplifier *, Op, Node **in, int inputs, const int64_t *ints, int int_count);
 #define SIMPLE(s, op, ...)                                                                                             \
