@@ -112,14 +112,14 @@ static mgpu_attention_operand place_of(const Node *n, const Node *base, const Te
             die("an operand of attention (node %d) in an order of its own", n->id);
     if (!view_of(n, base, &view))
         die("an operand of attention (node %d) is no view of node %d", n->id, base->id);
-    int64_t sample = tensor->sharded ? shape_count(&base->shape) : 0;
+    int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
     return (mgpu_attention_operand){argument, view.first, sample, view.stride[0], view.stride[1], tensor->dtype == BF16};
 }
 
 static mgpu_attention_operand result_of(const Node *n, const Tensor *tensor, int argument)
 {
     int64_t places = n->shape.extent[n->shape.rank - 1], row = shape_count(&n->shape) / n->shape.extent[0];
-    return (mgpu_attention_operand){argument, 0, tensor->sharded ? shape_count(&n->shape) : 0, row, places, tensor->dtype == BF16};
+    return (mgpu_attention_operand){argument, 0, tensor->sharded ? tensor_pitch(tensor) : 0, row, places, tensor->dtype == BF16};
 }
 
 Attention *attention_plan(const Node *const *nodes, int count, const Node *const *base, const Tensor *const *tensor,

@@ -34,8 +34,10 @@ typedef struct Tensor {     /* what kernels read and write */
                                are aligned to its elements only */
     Node *node;             /* what it holds; NULL for report */
     const int *order;       /* order of the node's axes in memory, outermost first; NULL: as they are (a variable: its own) */
+    int64_t pitch;          /* elements from a sample to the next, of what a scan's step sees of its sequences; 0: no gaps */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
+static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch : shape_count(&t->shape); }
 
 typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE } TaskKind;
 typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */

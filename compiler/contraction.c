@@ -28,6 +28,7 @@ typedef struct Window { int64_t extent, stride, first, spread; } Window;
 
 enum {
     KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
+    ALONE_SAMPLES = 32, ALONE_CALLS = 64, /* a guess */
     MANY_TERMS = 16 * 1024,      /* of which B is packed a block at a time */
     MUCH_WEIGHT = 64 * 1024      /* elements */
 };
@@ -46,6 +47,7 @@ struct Contraction {
     int windows;
     int64_t first[2];       /* offset of the element at all indices 0, in a and b */
     bool team;              /* a team of threads shares its results, not the samples */
+    bool alone;             /* one thread has the samples of a call to itself, and there are many calls */
     bool swapped;           /* the product's A is argument 1, b */
 };
 
@@ -61,7 +63,7 @@ static void strides_of(const Node *node, const Tensor *tensor, int64_t stride[MA
         stride[axis] = step;
         step *= tensor->shape.extent[i];
     }
-    *samples = step;
+    *samples = tensor->pitch ? tensor->pitch : step;
 }
 
 static Axis *add_axis(Contraction *plan, const char *label, int64_t extent)
@@ -305,7 +307,7 @@ static bool shared_by_team(const Contraction *plan)
     bool sampled = false;
     if (!plan->tensor[C]->sharded)
         return true;
-    if (plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
+    if (plan->alone || plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
         return false;
     for (int i = 0; i < plan->axis_count; i++) {
         const Axis *axis = &plan->axes[i];
@@ -324,7 +326,8 @@ static void choose_a(Contraction *plan)
 {
     double batch = (double)samples_of(plan);
     plan->team = shared_by_team(plan);
-    double samples = plan->team ? batch : fmin(batch, 8), calls = plan->team ? 1 : fmax(1, batch / 16);
+    double samples = plan->team ? batch : fmin(batch, plan->alone ? ALONE_SAMPLES : 8);
+    double calls = plan->team ? 1 : plan->alone ? ALONE_CALLS : fmax(1, batch / 16);
     make_lists(plan, B);
     double swapped = estimate(plan, samples, calls);
     make_lists(plan, A);
@@ -332,10 +335,11 @@ static void choose_a(Contraction *plan)
         make_lists(plan, B);
 }
 
-Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result)
+Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone)
 {
     Contraction *plan = NEW(Contraction);
     plan->node = node;
+    plan->alone = alone;
     const Tensor *tensors[] = {a, b, result};
     const Node *nodes[] = {node->in[0], node->in[1], node};
     int64_t stride[3][MAX_RANK], samples[3];
@@ -473,6 +477,8 @@ int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
     *per_sample = 0;
     return work.copy + work.sums + work.packed;
 }
+
+bool contraction_keeps(const Contraction *plan) { return workspace_of(plan).keep; }
 
 uint8_t contraction_split(const Contraction *plan)
 {

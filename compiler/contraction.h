@@ -15,8 +15,9 @@
 
 typedef struct Contraction Contraction;
 
-/* node: EINSUM with two inputs, CONVOLVE or CONVOLVE_WEIGHT; a and b hold node->in[0] and node->in[1] */
-Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result);
+/* node: EINSUM with two inputs, CONVOLVE or CONVOLVE_WEIGHT; a and b hold node->in[0] and node->in[1]. alone: one thread calls
+ * it for some of the samples, again and again */
+Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone);
 
 /* a head comment (equation, line, shapes, M x N x K), then the tables kernel_name_axis, kernel_name_product ..., and
  * static void kernel_name(argument, step, part) */
@@ -30,6 +31,9 @@ const char *contraction_key(const Contraction *);
 
 /* bytes of workspace of each thread, and what each sample adds to that (always 0: blocks have a fixed size) */
 int64_t contraction_workspace(const Contraction *, int64_t *per_sample);
+
+/* it keeps an operand packed in its workspace from one call of an operation to the next */
+bool contraction_keeps(const Contraction *);
 
 /* work of one call, in the terms of Task: a constant part, and a part for every sample */
 void contraction_cost(const Contraction *, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample);

@@ -3,6 +3,7 @@
  *   emit_text.c     names, literals, lines; an expression as C
  *   emit_loops.c    loops, and what is computed in which of them
  *   emit_nest.c     a nest as rows or columns
+ *   emit_scan.c     a scan: functions that a loop calls, and the loop
  *   emit_kernels.c  functions, and the file of all kernels
  */
 #ifndef MGPU_EMIT_H
@@ -50,6 +51,7 @@ typedef struct Printer {
 extern const char *const C_TYPE[DTYPES];                  /* of values: those of bf16 are floats */
 const char *emit_element_type(Dtype);                     /* of what lies in memory */
 
+void emit_reserve(Printer *);                             /* the words of C, and the parameters of kernels, are taken */
 const char *emit_name(Printer *, const char *wish);       /* a C name like `wish` that nothing else in the kernel has */
 const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
 void emit_line(Printer *, const char *pattern, ...) PRINTF(2, 3);

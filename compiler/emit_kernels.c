@@ -17,6 +17,12 @@ static const char *const RESERVED[] = {
     "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN",
     "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"};
 
+void emit_reserve(Printer *p)
+{
+    for (int i = 0; i < COUNT(RESERVED); i++)
+        map_set(&p->names, RESERVED[i], p);
+}
+
 /* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores */
 static bool *needed_expressions(const Nest *nest, bool finish)
 {
@@ -138,8 +144,7 @@ static void print_own(Printer *p)
 static void print_function(const Kernel *k, Text *t, bool canonical, bool by_path, bool finish)
 {
     Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = by_path, .finish = finish, .indent = 1};
-    for (int i = 0; i < COUNT(RESERVED); i++)
-        map_set(&p.names, RESERVED[i], &p);
+    emit_reserve(&p);
     bool uses_step = false, uses_n = false, uses_part = finish, divided = false;
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++) {
@@ -214,6 +219,8 @@ void kernel_emit(const Kernel *k, Text *t)
         attention_print(k->attention, k->name, t);
     else if (k->rows)
         rows_print(k->rows, k->name, t);
+    else if (k->scan)
+        scan_emit(k, t);
     else
         emit_function(k, t);
 }
@@ -240,7 +247,7 @@ void emit_kernels(const Program *program, Text *t)
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];
         text_add(t, "\n");
-        if (k->nest_count) {
+        if (k->nest_count || k->scan) {
             text_add(t, "/* %s: %s", k->name, k->title);
             const Place *user = users_place(k->at);
             if (user && user->source)

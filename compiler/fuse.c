@@ -15,6 +15,8 @@ Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index,
                         Node *node)
 {
     Tensor *t = NEW(Tensor);
+    while (f->around) /* numbers say which is which within one kernel, and a scan's kernels have tensors of all around */
+        f = f->around;
     *t = (Tensor){.id = f->tensor_count, .kind = kind, .name = name, .index = index, .dtype = dtype, .shape = *shape,
                   .sharded = sharded, .node = node};
     APPEND(f->tensors, f->tensor_count, t);
@@ -90,7 +92,8 @@ static Kernel *share(Program *p, Kernel *k)
     find_paths(k);
     const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction))
                      : k->attention ? format("attention %s", attention_key(k->attention))
-                     : k->rows ? format("rows %s", rows_key(k->rows)) : printed(k, kernel_print_canonical);
+                     : k->rows ? format("rows %s", rows_key(k->rows))
+                     : k->scan ? format("scan %s", scan_key(k)) : printed(k, kernel_print_canonical);
     const char *key = body;
     for (int i = 0; i < k->path_count; i++)
         key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
@@ -100,6 +103,8 @@ static Kernel *share(Program *p, Kernel *k)
     map_set(&p->kernel_texts, key, k);
     k->number = p->kernel_count;
     k->name = format("k%d", k->number);
+    if (k->scan)
+        scan_name(k);
     if (k->nest_count)
         k->text = printed(k, kernel_print);
     if (k->partial_bytes)
@@ -156,55 +161,72 @@ static void nest_cost(Task *t, const Nest *nest)
     add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);
 }
 
-static void make_task(Fusion *f, Group *g)
+static void kernel_cost(Task *t, Kernel *k)
+{
+    t->workspace_bytes = k->partial_bytes;
+    if (k->contraction) {
+        k->split = contraction_split(k->contraction);
+        t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
+        contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
+    }
+    if (k->attention) {
+        double flops, bytes;
+        bool samples;
+        k->split = attention_split(k->attention);
+        t->workspace_bytes = attention_workspace(k->attention);
+        attention_cost(k->attention, &flops, &bytes, &samples);
+        add_cost(t, flops, bytes, samples);
+    }
+    if (k->rows) {
+        double flops, bytes;
+        bool samples;
+        k->split = rows_split(k->rows, &k->extent, &k->grain);
+        t->workspace_bytes = rows_workspace(k->rows);
+        rows_cost(k->rows, &flops, &bytes, &samples);
+        add_cost(t, flops, bytes, samples);
+    }
+    if (k->scan) {
+        t->workspace_bytes = k->scan->work_bytes;
+        t->flops = k->scan->flops;
+        t->flops_per_sample = k->scan->flops_per_sample;
+    }
+    for (int i = 0; i < k->nest_count; i++)
+        nest_cost(t, &k->nests[i]);
+    for (int i = 0; i < k->read_count && (k->nest_count || k->scan); i++)
+        add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
+    for (int i = 0; i < k->write_count && (k->nest_count || k->scan); i++)
+        add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
+}
+
+Task *fuse_task(const Group *g)
 {
     Task *t = NEW(Task);
-    const Root *first = g->members[0];
-    t->at = first->at;
+    const Kernel *k = g->kernel;
+    t->at = g->members[0]->at;
     t->update = g->update;
     for (int i = 0; i < g->count; i++)
         t->backward = t->backward || g->members[i]->backward;
     t->backward = t->backward && !t->update;
+    for (int i = 0; k && i < k->read_count; i++)
+        APPEND(t->reads, t->read_count, (Tensor *)(uintptr_t)k->reads[i]);
+    for (int i = 0; k && i < k->write_count; i++)
+        APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
+    if (k)
+        kernel_cost(t, g->kernel);
+    return t;
+}
+
+static void make_task(Fusion *f, const Group *g)
+{
+    Task *t = fuse_task(g);
+    const Root *first = g->members[0];
     if (first->kind == ROOT_REDUCE) {
         t->kind = TASK_REDUCE;
         t->backward = first->node->backward;
         APPEND(t->reads, t->read_count, f->info[first->node->id].tensor);
         APPEND(t->writes, t->write_count, f->info[first->node->id].tensor);
     } else {
-        Kernel *k = g->kernel;
-        t->kernel = share(f->program, k);
-        for (int i = 0; i < k->read_count; i++)
-            APPEND(t->reads, t->read_count, (Tensor *)(uintptr_t)k->reads[i]);
-        for (int i = 0; i < k->write_count; i++)
-            APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
-        t->workspace_bytes = k->partial_bytes;
-        if (k->contraction) {
-            k->split = contraction_split(k->contraction);
-            t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
-            contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
-        }
-        if (k->attention) {
-            double flops, bytes;
-            bool samples;
-            k->split = attention_split(k->attention);
-            t->workspace_bytes = attention_workspace(k->attention);
-            attention_cost(k->attention, &flops, &bytes, &samples);
-            add_cost(t, flops, bytes, samples);
-        }
-        if (k->rows) {
-            double flops, bytes;
-            bool samples;
-            k->split = rows_split(k->rows, &k->extent, &k->grain);
-            t->workspace_bytes = rows_workspace(k->rows);
-            rows_cost(k->rows, &flops, &bytes, &samples);
-            add_cost(t, flops, bytes, samples);
-        }
-        for (int i = 0; i < k->nest_count; i++)
-            nest_cost(t, &k->nests[i]);
-        for (int i = 0; i < k->read_count && k->nest_count; i++)
-            add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
-        for (int i = 0; i < k->write_count && k->nest_count; i++)
-            add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
+        t->kernel = share(f->program, g->kernel);
     }
     APPEND(f->phase->tasks, f->phase->task_count, t);
 }
@@ -278,25 +300,32 @@ static Graph *scatter_into_sums(Graph *g)
 
 enum { ROUNDS = 5 };
 
+void fuse_stages(Fusion *f)
+{
+    const Fusion given = *f;
+    bool *computed = NEW_ARRAY(bool, given.graph->node_count);
+    for (int round = 0; round == 0 || (round < ROUNDS && !f->separate && fuse_again(f)); round++) {
+        *f = given;
+        f->computed = computed;
+        f->info = NEW_ARRAY(Info, f->graph->node_count);
+        fuse_find_roots(f);
+        for (int i = 0; i < f->root_count; i++)
+            fuse_evaluate_alone(f, f->roots[i]);
+        fuse_merge(f);
+    }
+    fuse_order(f);
+    if (!f->separate)
+        fuse_pack(f);
+}
+
 Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
 {
     Phase *phase = NEW(Phase);
-    Fusion f;
     graph = scatter_into_sums(graph);
-    bool *computed = NEW_ARRAY(bool, graph->node_count);
-    for (int round = 0; round == 0 || (round < ROUNDS && !f.separate && fuse_again(&f)); round++) {
-        *phase = (Phase){.kind = kind, .ragged = ragged, .graph = graph};
-        f = (Fusion){.program = program, .phase = phase, .graph = graph, .computed = computed,
-                     .separate = program->options && program->options->no_fuse, .info = NEW_ARRAY(Info, graph->node_count)};
-        add_leaves(&f);
-        fuse_find_roots(&f);
-        for (int i = 0; i < f.root_count; i++)
-            fuse_evaluate_alone(&f, f.roots[i]);
-        fuse_merge(&f);
-    }
-    fuse_order(&f);
-    if (!f.separate)
-        fuse_pack(&f);
+    *phase = (Phase){.kind = kind, .ragged = ragged, .graph = graph};
+    Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse};
+    add_leaves(&f);
+    fuse_stages(&f);
     for (int i = 0; i < f.group_count; i++)
         make_task(&f, f.groups[i]);
     number_tensors(&f);

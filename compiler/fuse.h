@@ -6,6 +6,8 @@
  *   fuse_order.c   in which order the groups run; which updates may happen in place
  *   fuse_build.c   a group as a Kernel
  *   fuse_pack.c    small kernels that follow each other become one
+ *
+ * fuse_scan.c makes a kernel of a SCAN: its body is a graph of its own that goes through all of them.
  */
 #ifndef MGPU_FUSE_H
 #define MGPU_FUSE_H
@@ -22,7 +24,7 @@ typedef struct Read {       /* of a stored node, at a place in the reader's own 
 } Read;
 
 /* ROOT_CONCAT: a large one, a nest for each part; small ones are loops with conditions, which can be merged */
-typedef enum RootKind { ROOT_LOOPS, ROOT_CONTRACTION, ROOT_REDUCE, ROOT_SCATTER, ROOT_CONCAT } RootKind;
+typedef enum RootKind { ROOT_LOOPS, ROOT_CONTRACTION, ROOT_REDUCE, ROOT_SCATTER, ROOT_CONCAT, ROOT_SCAN /* a RESULT */ } RootKind;
 struct Root {
     RootKind kind;
     int order;              /* place in fusion->roots; operands before users */
@@ -73,14 +75,20 @@ typedef struct Info {       /* of a node */
     double flops, bytes;    /* of computing one element where it is used: estimates */
     Root *maker;
     Tensor *tensor;
+    Tensor *result;         /* in a body: the value is made there, for whoever called it */
+    const bool *hard;       /* SCAN, by input: a product of its body reads it */
+    Root *part[2];          /* SCAN: one of its results without samples, one with samples: the others join it */
     Root **readers; int reader_count;
 } Info;
 
-typedef struct Fusion {
+typedef struct Fusion Fusion;
+struct Fusion {
     Program *program;
     Phase *phase;
     const Graph *graph;
     bool separate;          /* every node its own kernel */
+    Fusion *around;         /* of a scan's body: what the scan stands in; NULL: a phase */
+    Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
     Info *info;
     bool *computed;         /* by node: computed where it is used, though it is used often (fuse_again.c) */
     Root **roots; int root_count;
@@ -89,7 +97,7 @@ typedef struct Fusion {
     Tensor **tensors; int tensor_count;    /* all that were made; phase->tensors are those that tasks use */
     Root **writer;          /* of every variable; NULL: none */
     Group **queue;          /* room for every group */
-} Fusion;
+};
 
 enum { MAX_CHAIN = 8 };                            /* views between a contraction's operand and what is stored */
 bool fuse_contracts(const Node *);                 /* it becomes a Contraction, an Attention or Rows */
@@ -112,6 +120,11 @@ void fuse_build(Fusion *, Group *);
 void fuse_describe(Group *);                       /* what follows from the nests of its kernel */
 bool fuse_little(const Group *);                   /* a kernel of little work */
 void fuse_pack(Fusion *);
+void fuse_stages(Fusion *);                        /* fuse.c: all of them; groups with their kernels, in order */
+Task *fuse_task(const Group *);                    /* fuse.c: what its kernel reads, writes and costs */
+/* what SCAN reads for its input: behind views that the body can make itself; NULL: nothing that lies in memory */
+const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
+void fuse_build_scan(Fusion *, Group *);
 Root *fuse_add_root(Fusion *, const Node *, Tensor *target);
 Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);
 #endif

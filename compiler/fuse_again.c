@@ -52,7 +52,7 @@ static bool read_elsewhere(const Fusion *f, const Root *r)
     for (int i = 0; i < info->reader_count; i++)
         if (fuse_group(info->readers[i]) != fuse_group(r))
             return true;
-    return false;
+    return info->result != NULL;
 }
 
 /* by loops of nests only, and not too many of them */
@@ -76,7 +76,7 @@ static bool drawn_in_order(const Fusion *f, const Root *r)
 static bool may_compute(const Fusion *f, const Root *r)
 {
     return !drawn_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !f->computed[r->node->id] &&
-           OP_INFO[r->node->op].op_class != MARK;
+           OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result;
 }
 
 static double flops_of(const Root *r)

@@ -18,6 +18,8 @@ static const Tensor *tensor_of(const Fusion *f, const Node *n)
         return f->inputs[n->ints[0]];
     if (n->op == OP_VARIABLE)
         return f->variables[n->ints[0]];
+    if (n->op == OP_ARG)
+        return f->arguments[n->ints[0]];
     const Tensor *tensor = f->info[n->id].tensor;
     if (!tensor)
         die("node %d (%s) is not stored", n->id, OP_INFO[n->op].name);
@@ -31,14 +33,14 @@ static Expr *offset_of(Exprs *x, const Tensor *tensor, const Node *n, Expr *samp
     for (int i = 0; i < n->shape.rank; i++)
         at[i] = index[tensor->order ? tensor->order[i] : i];
     Expr *flat = expr_flatten(x, &tensor->shape, at);
-    return sample ? expr_add(x, flat, expr_scale(x, sample, shape_count(&tensor->shape))) : flat;
+    return sample ? expr_add(x, flat, expr_scale(x, sample, tensor_pitch(tensor))) : flat;
 }
 
 static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
     const Context *c = context;
     Exprs *x = e->exprs;
-    bool leaf = n->op == OP_INPUT || n->op == OP_VARIABLE;
+    bool leaf = n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_ARG;
     Root *maker = c->f->info[n->id].maker;
     if (!leaf && !maker)
         return NULL;
@@ -49,8 +51,11 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     }
     const Tensor *tensor = tensor_of(c->f, n);
     Expr *offset = offset_of(x, tensor, n, sample, index);
+    Tensor dense = *tensor;
+    dense.pitch = 0;
     if (c->alone)
-        APPEND(c->alone->reads, c->alone->read_count, ((Read){n, offset, NULL}));
+        APPEND(c->alone->reads, c->alone->read_count,
+               ((Read){n, tensor->pitch ? offset_of(x, &dense, n, sample, index) : offset, NULL}));
     Expr *value = expr_load(x, tensor, offset, guard);
     return expr_op(x, OP_CAST, n->dtype, &value, 1, NULL);
 }
@@ -89,6 +94,14 @@ void fuse_evaluate_alone(Fusion *f, Root *r)
     Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
     Expr *axes[MAX_AXES];
     const Node *n = r->node;
+    if (r->kind == ROOT_SCAN) {
+        for (int k = 0; k < n->in[0]->inputs; k++) {
+            const Node *from = fuse_scan_operand(f, n->in[0], k);
+            if (from)
+                APPEND(r->reads, r->read_count, ((Read){from, NULL, NULL}));
+        }
+        return;
+    }
     if (r->kind == ROOT_CONTRACTION || r->kind == ROOT_REDUCE) {
         for (int k = 0; k < n->inputs; k++) {
             const Node *from = r->kind == ROOT_CONTRACTION ? fuse_operand(f, n, k) : n->in[k];
@@ -130,7 +143,7 @@ static bool read_outside(const Fusion *f, const Root *r)
     for (int i = 0; i < info->reader_count; i++)
         if (fuse_group(info->readers[i]) != fuse_group(r))
             return true;
-    return false;
+    return info->result != NULL;
 }
 
 /* where a member stands in the group's nest: at all points, or at the kept ones */
@@ -142,7 +155,7 @@ static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
         for (int i = 0; i < shape->axis_count; i++)
             if (!shape->axes[i].reduced)
                 kept[count++] = axes[i];
-        bool samples = r->node->sharded;
+        bool samples = r->target ? r->samples : r->node->sharded;
         r->sample = samples ? kept[0] : NULL;
         for (int i = 0; i < r->node->shape.rank; i++)
             r->index[i] = kept[i + samples];
@@ -395,7 +408,8 @@ static void build_contraction(Fusion *f, Group *g, Kernel *k)
     n->text = text;
     const Tensor *a = tensor_of(f, base[0]), *b = tensor_of(f, base[1]), *result = f->info[n->id].tensor;
     k->contraction = contraction_plan(n, as_shape(a, base[0], in[0]),
-                                      n->op == OP_CONVOLVE ? transposed(b, base[1], in[1]) : as_shape(b, base[1], in[1]), result);
+                                      n->op == OP_CONVOLVE ? transposed(b, base[1], in[1]) : as_shape(b, base[1], in[1]), result,
+                                      f->around != NULL);
     APPEND(k->reads, k->read_count, a);
     APPEND(k->reads, k->read_count, b);
     APPEND(k->writes, k->write_count, result);
@@ -528,10 +542,13 @@ void fuse_build(Fusion *f, Group *g)
         build_scatter(f, g, k);
     else if (first->kind == ROOT_CONCAT)
         build_concat(f, g, k);
+    else if (first->kind == ROOT_SCAN)
+        fuse_build_scan(f, g);
     else
         build_loops(f, g, k);
     if (k->nest_count)
         find_arguments(k);
-    team_split(k);
+    if (!k->scan)
+        team_split(k, f->around != NULL);
     fuse_describe(g);
 }

@@ -420,6 +420,19 @@ static void find_old_readers(Fusion *f, Root *sink)
         }
 }
 
+/* All results of one scan that have samples are one computation, and all that have none. */
+static bool join_scan(const Fusion *f, Group *g, Root *r)
+{
+    if (r->kind != ROOT_SCAN)
+        return false;
+    Root **part = &f->info[r->node->in[0]->id].part[r->node->sharded];
+    Group *into = *part ? fuse_group(*part) : NULL;
+    if (into && into->early == g->early && into->update == g->update)
+        merge(f, into, g, &(Fit){.shape = into->shape});
+    *part = r;
+    return true;
+}
+
 /* The gradients of one attention are one computation, and so are the values of a TOP_K and their places: they have equal
  * operands, so no path leads from one to another. */
 static bool join_results(const Fusion *f, Group *g, const Root *r)
@@ -466,7 +479,7 @@ void fuse_merge(Fusion *f)
             }
             continue;
         }
-        if (!f->separate && !join_results(f, g, r))
+        if (!join_scan(f, g, r) && !f->separate && !join_results(f, g, r))
             find_partners(f, g, r);
     }
     int kept = 0;

@@ -43,11 +43,13 @@ bool fuse_contracts(const Node *n)
 const char *node_word(const Node *n)
 {
     const char *layer = n->at && n->at->source && n->at->source->library ? n->at->layer : NULL;
+    if (n->op == OP_RESULT && !n->name)
+        return n->in[0]->name ? n->in[0]->name : "scan";
     const char *word = n->name ? n->name : layer ? layer : OP_INFO[n->op].name;
     return n->backward && !n->name ? format("d_%s", word) : word;
 }
 
-static bool leaf_in_memory(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE; }
+static bool leaf_in_memory(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_ARG; }
 
 static bool identity_order(const Node *variable)
 {
@@ -61,12 +63,12 @@ static bool identity_order(const Node *variable)
 /* a value that costs next to nothing wherever it is used and has no place in memory */
 static bool never_root(const Node *n)
 {
-    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE || leaf_in_memory(n);
+    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE || n->op == OP_SCAN || leaf_in_memory(n);
 }
 
 static bool always_root(const Node *n)
 {
-    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE;
+    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE || n->op == OP_RESULT;
 }
 
 static bool is_view(const Node *n)
@@ -78,7 +80,7 @@ static bool is_view(const Node *n)
 /* a value that can lie in memory, row-major */
 static bool may_be_stored(const Node *n)
 {
-    return n->op == OP_INPUT || (n->op == OP_VARIABLE && identity_order(n)) || (!never_root(n) && !is_view(n));
+    return n->op == OP_INPUT || n->op == OP_ARG || (n->op == OP_VARIABLE && identity_order(n)) || (!never_root(n) && !is_view(n));
 }
 
 /* what rows are read from: behind what leaves every element where it is, and behind a cast of what was rounded */
@@ -126,11 +128,25 @@ static double elements_of(const Node *n)
     return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES_GUESS : 1);
 }
 
+/* a body's value is made where its caller wants it; what is wanted in several places, or has no place, is copied */
+static void find_place(const Fusion *f, const Result *result, Info *info)
+{
+    const Node *n = result->value;
+    Tensor *place = result->role == ROLE_RESULT ? f->results[result->index] : NULL;
+    if (place && !info->result && !never_root(n) && n->sharded == place->sharded) {
+        info->result = place;
+        info->store = true;
+    }
+}
+
 static void find_needed(Fusion *f)
 {
     const Graph *g = f->graph;
-    for (int i = 0; i < g->result_count; i++)
-        f->info[g->results[i].value->id].needed = true;
+    for (int i = 0; i < g->result_count; i++) {
+        Info *info = &f->info[g->results[i].value->id];
+        info->needed = true;
+        find_place(f, &g->results[i], info);
+    }
     for (int i = g->node_count - 1; i >= 0; i--)
         for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++)
             f->info[g->nodes[i]->in[k]->id].needed = true;
@@ -178,7 +194,7 @@ static void estimate(Fusion *f)
         Info *info = &f->info[i];
         if (!info->needed)
             continue;
-        if (leaf_in_memory(n) || always_root(n)) {
+        if (leaf_in_memory(n) || always_root(n) || n->op == OP_SCAN) {
             info->bytes = size_of(n) / elements_of(n);
             continue;
         }
@@ -206,6 +222,12 @@ static void store_operands(Fusion *f, const Node *n)
             operand->store = true;
             operand->operand = operand->operand || is_attention(n->op) || fuse_operand(f, n, k) != n->in[k];
         }
+    } else if (n->op == OP_SCAN) {
+        for (int k = 0; k < n->inputs; k++) {
+            const Node *operand = fuse_scan_operand(f, n, k);
+            if (operand)
+                f->info[operand->id].store = f->info[operand->id].operand = true;
+        }
     } else if (n->op == OP_REDUCE) {
         f->info[n->in[0]->id].store = true;
         f->info[n->in[0]->id].operand = f->info[n->in[0]->id].operand || f->info[n->id].operand;
@@ -216,7 +238,7 @@ static void store_operands(Fusion *f, const Node *n)
 static void count_uses(Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
-    bool here = info->root || n->op == OP_REDUCE; /* else whoever uses n uses its inputs */
+    bool here = info->root || n->op == OP_REDUCE || n->op == OP_SCAN; /* else whoever uses n uses its inputs */
     for (int k = 0; k < n->inputs; k++) {
         const Node *x = n->in[k];
         Info *in = &f->info[x->id];
@@ -224,6 +246,8 @@ static void count_uses(Fusion *f, const Node *n)
         for (int j = 0; j < k; j++)
             repeated = repeated || n->in[j] == x;
         in->uses += repeated ? 0 : here || info->uses < 1 ? 1 : is_view(n) || info->expanded ? info->uses : 1;
+        if (n->op == OP_SCAN)
+            continue;
         bool grows = elements_of(n) > elements_of(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded);
         bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * elements_of(n) > elements_of(x);
         bool loops = node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
@@ -327,7 +351,7 @@ Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
     Root *r = NEW(Root);
     *r = (Root){.node = n, .target = target, .order = f->root_count, .at = n->at};
     if (target) {
-        if (n->sharded)
+        if (target->sharded)
             r->axes[r->axis_count++] = (Axis){.extent = 1, .samples = true};
         for (int i = 0; i < n->shape.rank; i++)
             r->axes[r->axis_count++] = (Axis){.extent = n->shape.extent[i]};
@@ -450,10 +474,11 @@ void fuse_find_roots(Fusion *f)
         if (copy)
             copy->copy_reader = r;
         if (!info->tensor)
-            info->tensor = summed ? f->info[summed->id].tensor : add_temporary(f, g->nodes[i], node_label(n));
+            info->tensor = summed ? f->info[summed->id].tensor : info->result ? info->result
+                         : add_temporary(f, g->nodes[i], node_label(n));
         info->tensor->partial = info->tensor->partial || summed;
         r->kind = n->op == OP_REDUCE ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
-                : fuse_contracts(n) ? ROOT_CONTRACTION : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
+                : n->op == OP_RESULT ? ROOT_SCAN : fuse_contracts(n) ? ROOT_CONTRACTION : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
         r->update = t.reduced[i] && !t.used_before[i] && n->op != OP_REDUCE;
@@ -470,6 +495,10 @@ void fuse_find_roots(Fusion *f)
             target = f->variables[result->index];
         } else if (result->role == ROLE_OUTPUT) {
             target = fuse_add_tensor(f, TENSOR_OUTPUT, format("out.%s", name), outputs++, n->dtype, &n->shape, n->sharded, n);
+        } else if (result->role == ROLE_RESULT) {
+            target = f->results[result->index];
+            if (f->info[n->id].result == target)
+                continue;
         } else if (result->role == ROLE_REPORT) {
             target = f->report;
             slot = report++;

@@ -181,6 +181,33 @@ typedef struct Nest {
     int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
 } Nest;
 
+/* ---- scans: a loop over steps that calls kernels (fuse_scan.c), for a chunk of samples at a time. What the loop works
+ * on lies in the workspace: buffers for one chunk, or, of values without samples, the thread's own. */
+typedef struct ScanBuffer { const Tensor *tensor; int64_t offset; } ScanBuffer; /* in the workspace */
+typedef struct ScanCarry {
+    const Tensor *now, *next;   /* change places after each step */
+    int64_t at[2];
+    const Tensor *initial;      /* NULL: all elements begin as `fill` */
+    double fill;
+    const Tensor *last;         /* where its value goes after the last step; NULL: nowhere */
+} ScanCarry;
+typedef struct ScanSlice { const Tensor *slice, *whole; } ScanSlice; /* what one step sees of a sequence or a stack */
+typedef struct ScanCall {
+    Kernel *kernel;
+    int64_t work;               /* offset of its workspace; -1: it has none */
+    bool fresh;                 /* what it reads that is the same for all samples is not so for all steps */
+} ScanCall;
+typedef struct Scan {
+    const Node *node;
+    int64_t steps, chunk, work_bytes;
+    bool reverse, samples;
+    ScanCarry *carries; int carry_count;
+    ScanSlice *slices; int slice_count;
+    ScanBuffer *buffers; int buffer_count;
+    ScanCall *calls; int call_count;
+    double flops, flops_per_sample; /* of all steps */
+} Scan;
+
 struct Kernel {
     int number;
     const char *name;       /* "k12" */
@@ -203,7 +230,8 @@ struct Kernel {
     bool small;             /* so little work that vector code is not worth the C compiler's time */
     Contraction *contraction;   /* instead of nests, */
     Attention *attention;       /* likewise, */
-    Rows *rows;                 /* likewise */
+    Rows *rows;                 /* likewise, */
+    Scan *scan;                 /* likewise */
     const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
     const Tensor **writes; int write_count;
 };
@@ -213,8 +241,9 @@ const char *node_word(const Node *); /* fuse_roots.c: "relu": what readers call 
 void nest_finish(Nest *);
 void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
-/* team.c: how a team of threads shares a kernel whose nests and arguments are complete */
-void team_split(Kernel *);
+/* team.c: how a team of threads shares a kernel whose nests and arguments are complete; alone: one thread calls it, for
+ * any samples */
+void team_split(Kernel *, bool alone);
 int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
 Dtype reduction_type(const Reduction *);            /* of its accumulator */
 /* emit_kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
@@ -226,4 +255,9 @@ const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" 
 /* the same file: a kernel's functions as they stand in the file of all kernels, and its row in the table of them */
 void kernel_emit(const Kernel *, Text *);
 void kernel_emit_row(const Kernel *, const char *function, Text *);
+/* emit_scan.c: the kernels of a scan, and the loop that calls them */
+void scan_name(Kernel *);                             /* gives its kernels names, k12_0 ..., and their text */
+void scan_emit(const Kernel *, Text *);
+const char *scan_key(const Kernel *);                 /* two with equal keys may share one kernel */
+bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */
 #endif

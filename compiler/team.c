@@ -367,7 +367,7 @@ static bool split_team(Kernel *k)
     return k->nest_count > 0;
 }
 
-void team_split(Kernel *k)
+void team_split(Kernel *k, bool alone)
 {
     k->split = MGPU_SPLIT_NONE;
     k->partial_bytes = k->owned_rows = 0;
@@ -382,6 +382,8 @@ void team_split(Kernel *k)
             divide(&k->nests[i], samples_axis(&k->nests[i]));
         return;
     }
+    if (alone)
+        return;
     int axis = samples_axis(k->nests);
     if (k->nest_count == 1 && axis >= 0 && may_be_partial(k->nests, axis) && place_partial(k, k->nests, axis)) {
         k->split = MGPU_SPLIT_SAMPLES;

@@ -108,7 +108,7 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
         if (narrow >> i & 1)
             item.tensor[i]->dtype = BF16;
     item.name = format("%s%s%s%s", name, narrow & 1 ? ", a bf16" : "", narrow & 2 ? ", b bf16" : "", narrow & 4 ? ", c bf16" : "");
-    item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2]);
+    item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2], false);
     APPEND(cases, case_count, item);
 }
 

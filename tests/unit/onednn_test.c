@@ -88,7 +88,7 @@ static void add_case(const char *name, Node *node, int64_t samples, int order, b
     item.name = format("%s n=%lld%s", name, (long long)samples, half == 0 ? "" : format(", bf16 %d", half));
     for (int i = 0; i < 3; i++)
         item.tensor[i] = tensor_of(i < 2 ? node->in[i] : node, i, order);
-    item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2]);
+    item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2], false);
     APPEND(cases, case_count, item);
 }
 

@@ -1,0 +1,484 @@
+/* fuse_scan.c: SCAN as a kernel: a loop over steps that calls the kernels of its body.
+ *
+ * In: RESULTs of one SCAN, all with samples or all without, and where its operands lie. Out: a Kernel whose `scan` says what
+ * the loop calls and where everything lies.
+ *
+ * The body becomes a graph of its own, without what these results do not need, and goes through all stages of the fuser like
+ * the graph of a phase. Its leaves are
+ *   carries     two buffers each, which change places after every step
+ *   sequences   the slice of a step, read where it lies: a tensor with a pitch; stacks are written likewise
+ *   captured    the tensors themselves. Views of them, constants and numbers of the run are made in the body, so that nothing
+ *               is stored for them; but what a product reads must lie in memory as the product can read it.
+ * A thread takes a chunk of its samples through all steps, then the next. A chunk's carries and temporaries should stay in the
+ * core's cache; temporaries are placed by their lifetime, first fit. */
+#include "compiler/fuse.h"
+#include "compiler/passes.h"
+#include "runtime/mgpu.h"
+
+#include <string.h>
+
+enum {
+    NEAR_BYTES = 512 * 1024, /* of a chunk's buffers */
+    LEAST_SAMPLES = 32,      /* of a chunk: a product reads its weights for each chunk anew */
+    LINE = 64
+};
+
+enum { CARRIES, SEQUENCES, STEPS, REVERSE }; /* in ints */
+
+typedef enum Part { PART_CARRY, PART_SEQUENCE, PART_CAPTURED } Part;
+
+static Part part_of(const Node *scan, int input)
+{
+    int64_t carries = scan->ints[CARRIES], sequences = scan->ints[SEQUENCES];
+    return input < carries ? PART_CARRY : input < carries + sequences ? PART_SEQUENCE : PART_CAPTURED;
+}
+
+/* ---- operands */
+
+static bool lies_straight(const Tensor *t)
+{
+    for (int i = 0; t->order && i < t->shape.rank; i++)
+        if (t->order[i] != i)
+            return false;
+    return true;
+}
+
+static bool lies_in_order(const Fusion *f, const Node *n) { return n->op != OP_VARIABLE || lies_straight(f->variables[n->ints[0]]); }
+
+/* by ARG: a product reads it, or something of which nothing is known here */
+static const bool *products_read(const Fusion *f, const Node *scan)
+{
+    Info *info = &f->info[scan->id];
+    if (info->hard)
+        return info->hard;
+    const Graph *body = scan->body;
+    bool *hard = NEW_ARRAY(bool, scan->inputs + 1), *node = NEW_ARRAY(bool, body->node_count);
+    for (int i = body->node_count - 1; i >= 0; i--) {
+        const Node *n = body->nodes[i];
+        bool reads = fuse_contracts(n) || n->op == OP_SCAN;
+        for (int k = 0; k < n->inputs; k++)
+            if (reads || (node[i] && OP_INFO[n->op].op_class == VIEW) || (node[i] && (n->op == OP_CAST || n->op == OP_STOP_GRADIENT)))
+                node[n->in[k]->id] = true;
+        if (n->op == OP_ARG)
+            hard[n->ints[0]] = hard[n->ints[0]] || node[i];
+    }
+    return info->hard = hard;
+}
+
+static bool is_free_view(const Node *n)
+{
+    return n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE || n->op == OP_BROADCAST || n->op == OP_STOP_GRADIENT ||
+           (n->op == OP_CAST && n->dtype != BF16);
+}
+
+static bool is_number(const Node *n) { return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE; }
+
+static const Node *captured_operand(const Node *o, bool hard)
+{
+    const Node *first = o;
+    double value;
+    while (hard && o->op == OP_TRANSPOSE)
+        o = o->in[0];
+    while (hard ? o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT : is_free_view(o))
+        o = o->in[0];
+    if (is_number(o))
+        return hard && !(o == first && node_is_constant(o, &value)) ? first : NULL;
+    return o;
+}
+
+const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
+{
+    const Node *o = scan->in[input], *first = o;
+    double value;
+    Part part = part_of(scan, input);
+    if (part == PART_CAPTURED)
+        return f->separate && !is_number(o) ? o : captured_operand(o, products_read(f, scan)[input]);
+    if (node_is_constant(o, &value))
+        return NULL;
+    while (part == PART_SEQUENCE && !f->separate &&
+           (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT || (o->op == OP_CAST && o->in[0]->dtype == BF16)))
+        o = o->in[0];
+    return is_number(o) || !lies_in_order(f, o) ? first : o;
+}
+
+/* ---- the body as a graph of its own */
+
+typedef struct Build {
+    Fusion *f, body;
+    Kernel *kernel;
+    Scan *scan;
+    const Node *node;
+    int carries;
+    bool *wanted;             /* by result of the body */
+    int *number;              /* by carry of the scan that is left: its number in the body */
+    const Node **outer; Node **inner; int captured; /* what became of captured nodes */
+    Tensor **arguments; int argument_count;
+} Build;
+
+/* by node of the body: what the wanted results depend on */
+static bool *needed_nodes(const Build *b)
+{
+    const Graph *body = b->node->body;
+    bool *needed = NEW_ARRAY(bool, body->node_count);
+    for (int i = 0; i < body->result_count; i++)
+        if (b->wanted[i])
+            needed[body->results[i].value->id] = true;
+    for (int i = body->node_count - 1; i >= 0; i--)
+        for (int k = 0; needed[i] && k < body->nodes[i]->inputs; k++)
+            needed[body->nodes[i]->in[k]->id] = true;
+    return needed;
+}
+
+/* results that are wanted, and carries that they depend on */
+static void find_wanted(Build *b, const Group *g)
+{
+    const Graph *body = b->node->body;
+    for (int i = 0; i < g->count; i++)
+        b->wanted[g->members[i]->node->ints[0]] = true;
+    for (bool more = true; more;) {
+        const bool *needed = needed_nodes(b);
+        more = false;
+        for (int i = 0; i < body->node_count; i++) {
+            const Node *n = body->nodes[i];
+            if (needed[i] && n->op == OP_ARG && n->ints[0] < b->carries && !b->wanted[n->ints[0]])
+                more = b->wanted[n->ints[0]] = true;
+        }
+    }
+}
+
+static Node *new_argument(Build *b, Graph *to, const Node *like, Tensor *tensor)
+{
+    Node arg = {.op = OP_ARG, .dtype = like->dtype, .sharded = like->sharded, .weak = like->weak, .shape = like->shape,
+                .ints = (int64_t[]){b->argument_count}, .int_count = 1};
+    APPEND(b->arguments, b->argument_count, tensor);
+    return graph_rebuild(to, &arg, NULL);
+}
+
+/* a captured value in the body: `base`: what lies in memory, or NULL */
+static Node *capture(Build *b, Graph *to, const Node *n, const Node *base)
+{
+    for (int i = 0; i < b->captured; i++)
+        if (b->outer[i] == n)
+            return b->inner[i];
+    Node *copy;
+    if (n->op == OP_INPUT || n->op == OP_VARIABLE || (is_number(n) && n != base)) {
+        copy = graph_rebuild(to, n, NULL);
+    } else if (n == base) {
+        copy = new_argument(b, to, n, n->op == OP_ARG ? b->f->arguments[n->ints[0]] : b->f->info[n->id].tensor);
+    } else {
+        Node *in = capture(b, to, n->in[0], base);
+        copy = graph_rebuild(to, n, &in);
+    }
+    int count = b->captured;
+    APPEND(b->outer, count, n);
+    APPEND(b->inner, b->captured, copy);
+    return copy;
+}
+
+static Tensor *stored_operand(const Build *b, int input)
+{
+    const Node *n = fuse_scan_operand(b->f, b->node, input);
+    if (!n)
+        return NULL;
+    if (n->op == OP_INPUT)
+        return b->f->inputs[n->ints[0]];
+    if (n->op == OP_VARIABLE)
+        return b->f->variables[n->ints[0]];
+    return n->op == OP_ARG ? b->f->arguments[n->ints[0]] : b->f->info[n->id].tensor;
+}
+
+/* one step's part of a sequence or a stack */
+static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n)
+{
+    Tensor *t = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("%s_t", kernel_argument_name(whole)), 0, whole->dtype, &n->shape,
+                                whole->sharded, NULL);
+    if (!lies_straight(whole))
+        die("a sequence of a scan lies in another order");
+    t->pitch = whole->sharded ? tensor_pitch(whole) : 0;
+    APPEND(b->scan->slices, b->scan->slice_count, ((ScanSlice){t, whole}));
+    return t;
+}
+
+static Node *leaf_of(Build *b, Graph *to, const Node *arg)
+{
+    int input = (int)arg->ints[0];
+    double value;
+    switch (part_of(b->node, input)) {
+    case PART_CARRY:
+        for (int i = 0; i < b->scan->carry_count; i++)
+            if (b->number[i] == input)
+                return new_argument(b, to, arg, (Tensor *)(uintptr_t)b->scan->carries[i].now);
+        return NULL; /* nothing that is wanted needs it */
+    case PART_CAPTURED:
+        return capture(b, to, b->node->in[input], fuse_scan_operand(b->f, b->node, input));
+    default:
+        if (!fuse_scan_operand(b->f, b->node, input) && node_is_constant(b->node->in[input], &value))
+            return graph_fill(to, value, arg->shape, arg->dtype);
+        const Tensor *whole = stored_operand(b, input);
+        return new_argument(b, to, arg, slice_of(b, whole, arg));
+    }
+}
+
+/* the carries that are wanted: two buffers each, and where their values come from and go to */
+static void add_carries(Build *b, const Group *g)
+{
+    const Node *n = b->node, **arg = NEW_ARRAY(const Node *, b->carries);
+    for (int i = 0; i < n->body->node_count; i++)
+        if (n->body->nodes[i]->op == OP_ARG && n->body->nodes[i]->ints[0] < b->carries)
+            arg[n->body->nodes[i]->ints[0]] = n->body->nodes[i];
+    b->number = NEW_ARRAY(int, b->carries);
+    for (int i = 0; i < b->carries; i++) {
+        const Node *next = n->body->results[i].value;
+        if (!b->wanted[i])
+            continue;
+        const char *name = arg[i] && arg[i]->name ? arg[i]->name : next->name ? next->name : format("carry%d", i);
+        bool sharded = arg[i] ? arg[i]->sharded : next->sharded || n->in[i]->sharded;
+        ScanCarry c = {.initial = stored_operand(b, i)};
+        c.now = fuse_add_tensor(b->f, TENSOR_TEMPORARY, name, 0, next->dtype, &next->shape, sharded, NULL);
+        c.next = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("next_%s", name), 0, next->dtype, &next->shape, sharded, NULL);
+        if (!c.initial)
+            node_is_constant(n->in[i], &c.fill);
+        if (c.initial && (!lies_straight(c.initial) || c.initial->dtype != next->dtype))
+            die("the initial value of a scan's carry lies in another order");
+        for (int k = 0; k < g->count; k++)
+            if (g->members[k]->node->ints[0] == i)
+                c.last = b->f->info[g->members[k]->node->id].tensor;
+        b->number[b->scan->carry_count] = i;
+        APPEND(b->scan->carries, b->scan->carry_count, c);
+    }
+}
+
+/* the parts of the body that the wanted results need, with the tensors of its leaves and results */
+static Graph *body_of(Build *b, const Group *g)
+{
+    const Graph *from = b->node->body;
+    Graph *to = graph_new(from->model, from->name, NULL);
+    bool *needed = needed_nodes(b);
+    add_carries(b, g);
+    for (int i = 0; i < from->node_count; i++) {
+        Node *n = from->nodes[i];
+        stand_at(to, n);
+        if (needed[i] && n->op == OP_ARG)
+            become(n, leaf_of(b, to, n));
+        else if (needed[i])
+            graph_copy_node(to, n);
+    }
+    Tensor **results = NULL;
+    int count = 0;
+    for (int i = 0, carry = 0; i < from->result_count; i++) {
+        Tensor *tensor = NULL;
+        if (!b->wanted[i])
+            continue;
+        if (i < b->carries)
+            tensor = (Tensor *)(uintptr_t)b->scan->carries[carry++].next;
+        for (int k = 0; k < g->count && !tensor; k++)
+            if (g->members[k]->node->ints[0] == i)
+                tensor = slice_of(b, b->f->info[g->members[k]->node->id].tensor, from->results[i].value);
+        graph_result(to, ROLE_RESULT, NULL, count, from->results[i].value->twin, NULL);
+        APPEND(results, count, tensor);
+    }
+    b->body.results = results;
+    b->body.arguments = b->arguments;
+    return to;
+}
+
+/* ---- calls */
+
+static bool lists(const Tensor *const *list, int count, const Tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == t)
+            return true;
+    return false;
+}
+
+static void add_once(const Tensor ***list, int *count, const Tensor *t)
+{
+    if (!lists(*list, *count, t))
+        APPEND(*list, *count, t);
+}
+
+static const Tensor *whole_of(const Scan *s, const Tensor *t)
+{
+    for (int i = 0; i < s->slice_count; i++)
+        if (s->slices[i].slice == t)
+            return s->slices[i].whole;
+    return NULL;
+}
+
+static bool is_carry(const Scan *s, const Tensor *t)
+{
+    for (int i = 0; i < s->carry_count; i++)
+        if (s->carries[i].now == t || s->carries[i].next == t)
+            return true;
+    return false;
+}
+
+static bool is_buffer(const Scan *s, const Tensor *t)
+{
+    for (int i = 0; i < s->buffer_count; i++)
+        if (s->buffers[i].tensor == t)
+            return true;
+    return false;
+}
+
+static bool keeps(const Kernel *k)
+{
+    return k->scan ? scan_keeps(k->scan) : k->contraction && contraction_keeps(k->contraction);
+}
+
+bool scan_keeps(const Scan *s)
+{
+    for (int i = 0; i < s->call_count; i++)
+        if (keeps(s->calls[i].kernel))
+            return true;
+    return false;
+}
+
+static void add_calls(Build *b)
+{
+    Scan *s = b->scan;
+    Kernel *k = b->kernel;
+    for (int i = 0; i < b->body.group_count; i++) {
+        Kernel *called = b->body.groups[i]->kernel;
+        for (int j = 0; j < called->write_count; j++) /* temporaries */
+            if (!whole_of(s, called->writes[j]) && !is_carry(s, called->writes[j]) && !is_buffer(s, called->writes[j]))
+                APPEND(s->buffers, s->buffer_count, ((ScanBuffer){called->writes[j], 0}));
+        called->small = false;
+        APPEND(s->calls, s->call_count, ((ScanCall){.kernel = called, .work = -1}));
+    }
+    for (int i = 0; i < s->call_count; i++) {
+        ScanCall *call = &s->calls[i];
+        for (int j = 0; j < call->kernel->read_count; j++) {
+            const Tensor *t = call->kernel->reads[j], *whole = whole_of(s, t);
+            bool own = is_carry(s, t) || is_buffer(s, t);
+            call->fresh = call->fresh || (keeps(call->kernel) && !t->sharded && (whole || own));
+            if (!own && !lists(call->kernel->writes, call->kernel->write_count, t))
+                add_once(&k->reads, &k->read_count, whole ? whole : t);
+        }
+        for (int j = 0; j < call->kernel->write_count; j++)
+            if (whole_of(s, call->kernel->writes[j]))
+                add_once(&k->writes, &k->write_count, whole_of(s, call->kernel->writes[j]));
+    }
+    for (int i = 0; i < s->carry_count; i++) {
+        if (s->carries[i].initial)
+            add_once(&k->reads, &k->read_count, s->carries[i].initial);
+        if (s->carries[i].last)
+            add_once(&k->writes, &k->write_count, s->carries[i].last);
+    }
+}
+
+/* ---- the workspace */
+
+typedef struct Life { int first, last; } Life; /* calls */
+
+static Life life_of(const Scan *s, const Tensor *t)
+{
+    Life life = {s->call_count, -1};
+    for (int i = 0; i < s->call_count; i++) {
+        const Kernel *k = s->calls[i].kernel;
+        if (!lists(k->reads, k->read_count, t) && !lists(k->writes, k->write_count, t))
+            continue;
+        life.first = i < life.first ? i : life.first;
+        life.last = i;
+    }
+    return life;
+}
+
+static int64_t bytes_of(const Scan *s, const Tensor *t)
+{
+    return (tensor_bytes(t, s->chunk) + LINE - 1) / LINE * LINE;
+}
+
+/* first fit, in the order of their first calls; returns where they end */
+static int64_t place_buffers(Scan *s, const Life *life, int64_t begin)
+{
+    int64_t end = begin;
+    for (int i = 0; i < s->buffer_count; i++) {
+        int64_t at = begin, bytes = bytes_of(s, s->buffers[i].tensor);
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int k = 0; k < i; k++) {
+                int64_t low = s->buffers[k].offset, high = low + bytes_of(s, s->buffers[k].tensor);
+                if (life[k].last >= life[i].first && life[i].last >= life[k].first && low < at + bytes && at < high) {
+                    at = high;
+                    moved = true;
+                }
+            }
+        }
+        s->buffers[i].offset = at;
+        end = at + bytes > end ? at + bytes : end;
+    }
+    return end;
+}
+
+static int64_t place_all(Scan *s, const Life *life)
+{
+    int64_t at = 0;
+    for (int i = 0; i < s->carry_count; i++)
+        for (int k = 0; k < 2; k++) {
+            s->carries[i].at[k] = at;
+            at += bytes_of(s, s->carries[i].now);
+        }
+    return place_buffers(s, life, at);
+}
+
+/* samples of a micro-batch, if the model says it */
+static int64_t samples_of(const Model *m)
+{
+    int64_t pieces = m->accumulate > 1 ? m->accumulate : 1;
+    return m->batch > 0 ? (m->batch + pieces - 1) / pieces : 64;
+}
+
+static void place_work(Build *b, const Task *const *tasks)
+{
+    Scan *s = b->scan;
+    Life *life = NEW_ARRAY(Life, s->buffer_count);
+    for (int i = 0; i < s->buffer_count; i++)
+        life[i] = life_of(s, s->buffers[i].tensor);
+    s->chunk = 1;
+    int64_t each = place_all(s, life), most = samples_of(b->node->graph->model);
+    s->chunk = NEAR_BYTES / (each ? each : 1);
+    s->chunk = s->chunk < LEAST_SAMPLES ? LEAST_SAMPLES : s->chunk;
+    s->chunk = s->chunk > most ? most : s->chunk;
+    int64_t at = place_all(s, life), shared = at;
+    for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is behind */
+        if (!tasks[i]->workspace_bytes || !keeps(s->calls[i].kernel))
+            continue;
+        s->calls[i].work = shared;
+        shared += (tasks[i]->workspace_bytes + LINE - 1) / LINE * LINE;
+    }
+    s->work_bytes = shared;
+    for (int i = 0; i < s->call_count; i++)
+        if (tasks[i]->workspace_bytes && s->calls[i].work < 0) {
+            s->calls[i].work = shared;
+            s->work_bytes = shared + tasks[i]->workspace_bytes > s->work_bytes ? shared + tasks[i]->workspace_bytes : s->work_bytes;
+        }
+    s->work_bytes = (s->work_bytes + LINE - 1) / LINE * LINE;
+}
+
+/* ---- all of it */
+
+void fuse_build_scan(Fusion *f, Group *g)
+{
+    const Node *n = g->members[0]->node->in[0];
+    Build b = {.f = f, .kernel = g->kernel, .scan = NEW(Scan), .node = n, .carries = (int)n->ints[CARRIES]};
+    Scan *s = b.scan;
+    *s = (Scan){.node = n, .steps = n->ints[STEPS], .reverse = n->ints[REVERSE] != 0, .samples = g->members[0]->node->sharded};
+    b.wanted = NEW_ARRAY(bool, n->body->result_count);
+    find_wanted(&b, g);
+    Graph *body = body_of(&b, g);
+    b.body = (Fusion){.program = f->program, .phase = f->phase, .graph = body, .separate = f->separate, .around = f,
+                      .inputs = f->inputs, .variables = f->variables, .arguments = b.arguments, .results = b.body.results};
+    fuse_stages(&b.body);
+    b.kernel->scan = s;
+    b.kernel->split = s->samples ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_NONE;
+    add_calls(&b);
+    const Task **tasks = NEW_ARRAY(const Task *, s->call_count);
+    for (int i = 0; i < s->call_count; i++) {
+        const Task *t = tasks[i] = fuse_task(b.body.groups[i]);
+        s->flops += (double)s->steps * t->flops;
+        s->flops_per_sample += (double)s->steps * t->flops_per_sample;
+    }
+    place_work(&b, tasks);
+}
