@@ -53,7 +53,11 @@ static void print_arguments(Writer *l)
         const Tensor *t = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
         emit_line(&l->print, "%s *const %s = argument[%d];%s", emit_element_type(t->dtype), new_name(l, t), i, shape_comment(l, t));
     }
-    emit_line(&l->print, "char *const work = argument[%d];", k->read_count + k->write_count);
+    bool works = l->scan->carry_count + l->scan->buffer_count > 0;
+    for (int i = 0; i < l->scan->call_count; i++)
+        works = works || l->scan->calls[i].work >= 0;
+    if (works)
+        emit_line(&l->print, "char *const work = argument[%d];", k->read_count + k->write_count);
 }
 
 static void print_buffer(Writer *l, const Tensor *t, int64_t offset, const char *qualifier)

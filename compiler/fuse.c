@@ -302,6 +302,7 @@ enum { ROUNDS = 5 };
 
 void fuse_stages(Fusion *f)
 {
+    f->graph = fuse_straighten(f);
     const Fusion given = *f;
     bool *computed = NEW_ARRAY(bool, given.graph->node_count);
     for (int round = 0; round == 0 || (round < ROUNDS && !f->separate && fuse_again(f)); round++) {
@@ -326,6 +327,7 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
     Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse};
     add_leaves(&f);
     fuse_stages(&f);
+    phase->graph = f.graph;
     for (int i = 0; i < f.group_count; i++)
         make_task(&f, f.groups[i]);
     number_tensors(&f);

@@ -85,7 +85,7 @@ typedef struct Fusion Fusion;
 struct Fusion {
     Program *program;
     Phase *phase;
-    const Graph *graph;
+    Graph *graph;
     bool separate;          /* every node its own kernel */
     Fusion *around;         /* of a scan's body: what the scan stands in; NULL: a phase */
     Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
@@ -125,6 +125,8 @@ Task *fuse_task(const Group *);                    /* fuse.c: what its kernel re
 /* what SCAN reads for its input: behind views that the body can make itself; NULL: nothing that lies in memory */
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
 void fuse_build_scan(Fusion *, Group *);
+/* the graph, where scans read copies of variables that lie in an order of their own */
+Graph *fuse_straighten(const Fusion *);
 Root *fuse_add_root(Fusion *, const Node *, Tensor *target);
 Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);
 #endif

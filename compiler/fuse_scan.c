@@ -101,6 +101,38 @@ const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
     return is_number(o) || !lies_in_order(f, o) ? first : o;
 }
 
+static bool lies_crooked(const Fusion *f, const Node *scan, int input)
+{
+    return part_of(scan, input) != PART_CAPTURED && !lies_in_order(f, scan->in[input]);
+}
+
+Graph *fuse_straighten(const Fusion *f)
+{
+    Graph *g = f->graph;
+    int found = 0;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; g->nodes[i]->op == OP_SCAN && k < g->nodes[i]->inputs; k++)
+            found += lies_crooked(f, g->nodes[i], k);
+    if (!found)
+        return g;
+    Graph *target = graph_new(g->model, g->name, g->parent);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (n->op != OP_SCAN) {
+            graph_copy_node(target, n);
+            continue;
+        }
+        stand_at(target, n);
+        Node **in = twins_of_inputs(n);
+        for (int k = 0; k < n->inputs; k++)
+            if (lies_crooked(f, n, k))
+                in[k] = NODE(target, OP_STOP_GRADIENT, NULL, 0, NULL, in[k]);
+        become(n, graph_rebuild(target, n, in));
+    }
+    graph_copy_results(target, g);
+    return target;
+}
+
 /* ---- the body as a graph of its own */
 
 typedef struct Build {
@@ -188,14 +220,14 @@ static Tensor *stored_operand(const Build *b, int input)
 }
 
 /* one step's part of a sequence or a stack */
-static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n)
+static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n, bool stack)
 {
     Tensor *t = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("%s_t", kernel_argument_name(whole)), 0, whole->dtype, &n->shape,
                                 whole->sharded, NULL);
     if (!lies_straight(whole))
         die("a sequence of a scan lies in another order");
     t->pitch = whole->sharded ? tensor_pitch(whole) : 0;
-    APPEND(b->scan->slices, b->scan->slice_count, ((ScanSlice){t, whole}));
+    APPEND(b->scan->slices, b->scan->slice_count, ((ScanSlice){t, whole, stack}));
     return t;
 }
 
@@ -215,7 +247,7 @@ static Node *leaf_of(Build *b, Graph *to, const Node *arg)
         if (!fuse_scan_operand(b->f, b->node, input) && node_is_constant(b->node->in[input], &value))
             return graph_fill(to, value, arg->shape, arg->dtype);
         const Tensor *whole = stored_operand(b, input);
-        return new_argument(b, to, arg, slice_of(b, whole, arg));
+        return new_argument(b, to, arg, slice_of(b, whole, arg, false));
     }
 }
 
@@ -232,6 +264,8 @@ static void add_carries(Build *b, const Group *g)
         if (!b->wanted[i])
             continue;
         const char *name = arg[i] && arg[i]->name ? arg[i]->name : next->name ? next->name : format("carry%d", i);
+        if (strrchr(name, '.'))
+            name = strrchr(name, '.') + 1;
         bool sharded = arg[i] ? arg[i]->sharded : next->sharded || n->in[i]->sharded;
         ScanCarry c = {.initial = stored_operand(b, i)};
         c.now = fuse_add_tensor(b->f, TENSOR_TEMPORARY, name, 0, next->dtype, &next->shape, sharded, NULL);
@@ -273,7 +307,7 @@ static Graph *body_of(Build *b, const Group *g)
             tensor = (Tensor *)(uintptr_t)b->scan->carries[carry++].next;
         for (int k = 0; k < g->count && !tensor; k++)
             if (g->members[k]->node->ints[0] == i)
-                tensor = slice_of(b, b->f->info[g->members[k]->node->id].tensor, from->results[i].value);
+                tensor = slice_of(b, b->f->info[g->members[k]->node->id].tensor, from->results[i].value, true);
         graph_result(to, ROLE_RESULT, NULL, count, from->results[i].value->twin, NULL);
         APPEND(results, count, tensor);
     }
@@ -298,11 +332,11 @@ static void add_once(const Tensor ***list, int *count, const Tensor *t)
         APPEND(*list, *count, t);
 }
 
-static const Tensor *whole_of(const Scan *s, const Tensor *t)
+static const ScanSlice *slice_at(const Scan *s, const Tensor *t)
 {
     for (int i = 0; i < s->slice_count; i++)
         if (s->slices[i].slice == t)
-            return s->slices[i].whole;
+            return &s->slices[i];
     return NULL;
 }
 
@@ -342,7 +376,7 @@ static void add_calls(Build *b)
     for (int i = 0; i < b->body.group_count; i++) {
         Kernel *called = b->body.groups[i]->kernel;
         for (int j = 0; j < called->write_count; j++) /* temporaries */
-            if (!whole_of(s, called->writes[j]) && !is_carry(s, called->writes[j]) && !is_buffer(s, called->writes[j]))
+            if (!slice_at(s, called->writes[j]) && !is_carry(s, called->writes[j]) && !is_buffer(s, called->writes[j]))
                 APPEND(s->buffers, s->buffer_count, ((ScanBuffer){called->writes[j], 0}));
         called->small = false;
         APPEND(s->calls, s->call_count, ((ScanCall){.kernel = called, .work = -1}));
@@ -350,15 +384,16 @@ static void add_calls(Build *b)
     for (int i = 0; i < s->call_count; i++) {
         ScanCall *call = &s->calls[i];
         for (int j = 0; j < call->kernel->read_count; j++) {
-            const Tensor *t = call->kernel->reads[j], *whole = whole_of(s, t);
-            bool own = is_carry(s, t) || is_buffer(s, t);
-            call->fresh = call->fresh || (keeps(call->kernel) && !t->sharded && (whole || own));
-            if (!own && !lists(call->kernel->writes, call->kernel->write_count, t))
-                add_once(&k->reads, &k->read_count, whole ? whole : t);
+            const Tensor *t = call->kernel->reads[j];
+            const ScanSlice *slice = slice_at(s, t);
+            bool own = is_carry(s, t) || is_buffer(s, t) || (slice && slice->stack);
+            call->fresh = call->fresh || (keeps(call->kernel) && !t->sharded && (slice || own));
+            if (!own)
+                add_once(&k->reads, &k->read_count, slice ? slice->whole : t);
         }
         for (int j = 0; j < call->kernel->write_count; j++)
-            if (whole_of(s, call->kernel->writes[j]))
-                add_once(&k->writes, &k->write_count, whole_of(s, call->kernel->writes[j]));
+            if (slice_at(s, call->kernel->writes[j]))
+                add_once(&k->writes, &k->write_count, slice_at(s, call->kernel->writes[j])->whole);
     }
     for (int i = 0; i < s->carry_count; i++) {
         if (s->carries[i].initial)
@@ -459,6 +494,11 @@ static void place_work(Build *b, const Task *const *tasks)
 
 /* ---- all of it */
 
+double kernel_product_flops(const Kernel *k, double flops_per_sample)
+{
+    return k->scan ? k->scan->product_flops : k->contraction || k->attention ? flops_per_sample : 0;
+}
+
 void fuse_build_scan(Fusion *f, Group *g)
 {
     const Node *n = g->members[0]->node->in[0];
@@ -479,6 +519,7 @@ void fuse_build_scan(Fusion *f, Group *g)
         const Task *t = tasks[i] = fuse_task(b.body.groups[i]);
         s->flops += (double)s->steps * t->flops;
         s->flops_per_sample += (double)s->steps * t->flops_per_sample;
+        s->product_flops += (double)s->steps * kernel_product_flops(b.body.groups[i]->kernel, t->flops_per_sample);
     }
     place_work(&b, tasks);
 }

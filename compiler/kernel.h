@@ -191,7 +191,7 @@ typedef struct ScanCarry {
     double fill;
     const Tensor *last;         /* where its value goes after the last step; NULL: nowhere */
 } ScanCarry;
-typedef struct ScanSlice { const Tensor *slice, *whole; } ScanSlice; /* what one step sees of a sequence or a stack */
+typedef struct ScanSlice { const Tensor *slice, *whole; bool stack; } ScanSlice; /* what one step sees of a sequence or a stack */
 typedef struct ScanCall {
     Kernel *kernel;
     int64_t work;               /* offset of its workspace; -1: it has none */
@@ -206,6 +206,7 @@ typedef struct Scan {
     ScanBuffer *buffers; int buffer_count;
     ScanCall *calls; int call_count;
     double flops, flops_per_sample; /* of all steps */
+    double product_flops;       /* of its products, for a sample */
 } Scan;
 
 struct Kernel {
@@ -241,6 +242,8 @@ const char *node_word(const Node *); /* fuse_roots.c: "relu": what readers call 
 void nest_finish(Nest *);
 void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
+/* fuse_scan.c: that part of a kernel's operations for a sample that are products' */
+double kernel_product_flops(const Kernel *, double flops_per_sample);
 /* team.c: how a team of threads shares a kernel whose nests and arguments are complete; alone: one thread calls it, for
  * any samples */
 void team_split(Kernel *, bool alone);

@@ -36,8 +36,8 @@ static double step_flops(const Program *p)
             continue;
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
-            if (phase->tasks[k]->kernel && (phase->tasks[k]->kernel->contraction || phase->tasks[k]->kernel->attention))
-                flops += phase->tasks[k]->flops_per_sample;
+            if (phase->tasks[k]->kernel)
+                flops += kernel_product_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
         return flops;
     }
     return 0;
@@ -123,6 +123,25 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
     }
 }
 
+/* the calls of one step, as the first scan of this text has them */
+static void scan_print(const Scan *s, int indent, Text *t)
+{
+    text_add(t, "%*s%lld steps%s, %lld samples at a time\n", indent, "", (long long)s->steps, s->reverse ? ", the last one first" : "",
+             (long long)(s->samples ? s->chunk : 1));
+    for (int i = 0; i < s->call_count; i++) {
+        const Kernel *k = s->calls[i].kernel;
+        text_add(t, "%*s%s", indent + 2, "", k->name);
+        for (int r = 0; r < k->read_count; r++)
+            text_add(t, "%s%s", r ? ", " : " ", k->reads[r]->name);
+        text_add(t, " ->");
+        for (int w = 0; w < k->write_count; w++)
+            text_add(t, "%s%s", w ? ", " : " ", k->writes[w]->name);
+        text_add(t, "\n");
+        if (k->scan)
+            scan_print(k->scan, indent + 4, t);
+    }
+}
+
 void phase_print(const Phase *p, Text *t)
 {
     text_add(t, "phase %s\n", phase_name(p->kind, p->ragged));
@@ -140,6 +159,8 @@ void phase_print(const Phase *p, Text *t)
         for (int w = 0; w < k->write_count; w++)
             text_add(t, "%s%s", w ? ", " : " ", k->writes[w]->name);
         text_add(t, "%s%s line %d\n", k->backward ? " backward" : "", k->update ? " update" : "", users_line(k->at));
+        if (k->kernel && k->kernel->scan)
+            scan_print(k->kernel->scan, 4, t);
     }
 }
 

@@ -55,6 +55,9 @@ static double weight_bytes(const Task *t)
     return bytes;
 }
 
+/* how often a call reads its weights */
+static double kernel_steps(const Kernel *k) { return k->scan ? (double)k->scan->steps : 1; }
+
 static bool tensor_conflicts(const Cutting *c, const Task *t, const Tensor *x, bool write)
 {
     if ((write ? c->touched : c->written)[x->id] != c->number)
@@ -78,7 +81,7 @@ static void with(Strip *s, const Task *t)
     if (!by_sample(t))
         return;
     double footprint = sample_bytes(t), weights = weight_bytes(t);
-    double least = t->flops_per_sample > 0 ? weights * FLOPS_PER_WEIGHT_BYTE / t->flops_per_sample : 1;
+    double least = t->flops_per_sample > 0 ? weights * kernel_steps(t->kernel) * FLOPS_PER_WEIGHT_BYTE / t->flops_per_sample : 1;
     s->footprint = footprint > s->footprint ? footprint : s->footprint;
     s->least = least > s->least ? least : s->least;
     s->by_sample = true;
