@@ -27,6 +27,7 @@ typedef struct Case {
     int64_t samples;
 } Case;
 
+static bool gaps;  /* of the cases that are made: samples of what has any lie apart */
 static int narrow; /* of the cases that are made: which of a, b and the result (bits 0, 1, 2) are bf16 */
 static Case *cases;
 static int case_count;
@@ -107,8 +108,11 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
     for (int i = 0; i < 3; i++)
         if (narrow >> i & 1)
             item.tensor[i]->dtype = BF16;
-    item.name = format("%s%s%s%s", name, narrow & 1 ? ", a bf16" : "", narrow & 2 ? ", b bf16" : "", narrow & 4 ? ", c bf16" : "");
-    item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2], false);
+    for (int i = 0; i < 3; i++)
+        if (gaps && item.tensor[i]->sharded)
+            item.tensor[i]->pitch = 2 * shape_count(&item.tensor[i]->shape) + 7 + i;
+    item.name = format("%s%s%s%s%s", name, gaps ? ", with gaps" : "", narrow & 1 ? ", a bf16" : "", narrow & 2 ? ", b bf16" : "", narrow & 4 ? ", c bf16" : "");
+    item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2], gaps);
     APPEND(cases, case_count, item);
 }
 
@@ -327,7 +331,7 @@ static int64_t place_of(const Case *item, int operand, int64_t i)
 {
     const Tensor *tensor = item->tensor[operand];
     const Node *node = operand < 2 ? item->node->in[operand] : item->node;
-    int64_t count = shape_count(&node->shape), sample = i / count, at[MAX_RANK] = {0}, place = sample;
+    int64_t count = shape_count(&node->shape), sample = i / count, at[MAX_RANK] = {0}, place = 0;
     i %= count;
     for (int axis = node->shape.rank - 1; axis >= 0; axis--) {
         at[axis] = i % node->shape.extent[axis];
@@ -337,13 +341,21 @@ static int64_t place_of(const Case *item, int operand, int64_t i)
         int axis = tensor->kind == TENSOR_VARIABLE ? item->graph->model->variables[tensor->index].order[k] : k;
         place = place * tensor->shape.extent[k] + at[axis];
     }
-    return place;
+    return sample * tensor_pitch(tensor) + place;
 }
 
 static int64_t elements(const Case *item, int operand)
 {
     const Tensor *tensor = item->tensor[operand];
     return shape_count(&tensor->shape) * (tensor->sharded ? item->samples : 1);
+}
+
+/* elements from the first to the last, with the gaps between */
+static int64_t room(const Case *item, int operand)
+{
+    const Tensor *tensor = item->tensor[operand];
+    int64_t count = elements(item, operand);
+    return tensor->pitch && count > 0 ? (item->samples - 1) * tensor->pitch + shape_count(&tensor->shape) : count;
 }
 
 static void store(void *memory, Dtype dtype, int64_t place, double value)
@@ -384,7 +396,7 @@ static void call(Run *run, int64_t begin, int64_t end, int thread, int threads, 
 
 static void spoil(Run *run)
 {
-    for (int64_t i = 0; i < run->count; i++)
+    for (int64_t i = 0; i < room(run->item, 2); i++)
         store(run->memory[2], run->item->tensor[2]->dtype, i, (double)NAN);
 }
 
@@ -398,6 +410,16 @@ static const char *check_element(const Run *run, int64_t i, double value)
 static double result(const Run *run, int64_t i)
 {
     return fetch(run->memory[2], run->item->tensor[2]->dtype, place_of(run->item, 2, i));
+}
+
+/* nothing is written between samples */
+static const char *check_gaps(const Run *run)
+{
+    const Tensor *tensor = run->item->tensor[2];
+    for (int64_t i = 0; i < room(run->item, 2) && tensor->pitch; i++)
+        if (i % tensor->pitch >= shape_count(&tensor->shape) && !isnan(fetch(run->memory[2], tensor->dtype, i)))
+            return format("place %lld between two samples is written", (long long)i);
+    return NULL;
 }
 
 /* twice the same call: the same bits */
@@ -414,6 +436,7 @@ static const char *run_whole(Run *run)
                 wrong = format("element %lld is %.17g, then %.17g", (long long)i, run->first[i], value);
             run->first[i] = value;
         }
+        wrong = wrong ? wrong : check_gaps(run);
     }
     return wrong;
 }
@@ -466,8 +489,10 @@ static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool
     int64_t per_sample = 0;
     run.workspace = contraction_workspace(item->plan, &per_sample) + per_sample * item->samples;
     run.first = NEW_ARRAY(double, run.count);
-    for (int i = 0; i < 3; i++)
-        run.memory[i] = malloc((size_t)(elements(item, i) * dtype_bytes(item->tensor[i]->dtype)));
+    for (int i = 0; i < 3; i++) {
+        size_t bytes = (size_t)(room(item, i) * dtype_bytes(item->tensor[i]->dtype));
+        run.memory[i] = memset(malloc(bytes + 1), 0xff, bytes); /* NaN */
+    }
     run.memory[3] = aligned_alloc(64, (size_t)(run.workspace + 63) / 64 * 64);
     for (int i = 0; i < 2; i++) {
         double *values = NEW_ARRAY(double, elements(item, i));
@@ -600,6 +625,9 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         chosen_cases(i == 0 ? F64 : F32);
         drawn_cases(i == 0 ? F64 : F32, 60);
+        gaps = true;
+        drawn_cases(i == 0 ? F64 : F32, 40);
+        gaps = false;
     }
     for (narrow = 1; narrow < 8; narrow++) {
         if (narrow % 4 == 3)

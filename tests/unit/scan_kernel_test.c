@@ -291,6 +291,22 @@ static Graph *sequences(void)
     return g;
 }
 
+/* sequences and captured values of bf16, in f32 in the body */
+static Graph *halves(void)
+{
+    Graph *g = begin();
+    Node *x = graph_cast(g, new_input(g, BF16, SHAPE(6, 33), 0), F32), *w = graph_cast(g, new_variable(g, BF16, SHAPE(33, 40)), F32);
+    Node *v = graph_cast(g, new_variable(g, BF16, SHAPE(40)), F32), *y = graph_cast(g, new_input(g, BF16, SHAPE(40), 0), F32);
+    Graph *b = graph_open_region(g, "halves");
+    Node *h = graph_scan_carry(b, y, false), *xt = graph_scan_sequence(b, x);
+    Node *both[] = {xt, graph_capture(b, w)};
+    Node *next = in(b, OP_TANH, in(b, OP_ADD, in(b, OP_MUL, graph_einsum(b, "a,ab->b", both, 2, false), graph_capture(b, v)), h), NULL);
+    Node *scan = graph_close_scan(b, 6, false, &next, &next, 1);
+    output(g, graph_scan_result(g, scan, 0));
+    output(g, graph_scan_result(g, scan, 1));
+    return g;
+}
+
 /* ---- random bodies */
 
 static Node *pick(Node **pool, int count) { return pool[draw(count)]; }
@@ -389,6 +405,8 @@ int main(int argc, char **argv)
     batch = 0;
     real = F32;
     add_cases("f32");
+    add_case("bf16 outside of the loop", halves());
+    cases[case_count - 1].tolerance = 1e-5;
     real = F64;
     int chosen = case_count;
     for (int i = 0; i < RANDOM; i++) {
