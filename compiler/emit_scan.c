@@ -51,7 +51,8 @@ static void print_arguments(Writer *l)
     const Kernel *k = l->kernel;
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
-        emit_line(&l->print, "%s *const %s = argument[%d];%s", emit_element_type(t->dtype), new_name(l, t), i, shape_comment(l, t));
+        emit_line(&l->print, "%s *const %s = argument[%d];%s", emit_element_type(t->dtype), new_name(l, t), i,
+                  shape_comment(l, t));
     }
     bool works = l->scan->carry_count + l->scan->buffer_count > 0;
     for (int i = 0; i < l->scan->call_count; i++)
@@ -79,8 +80,8 @@ static void print_copy(Writer *l, const Tensor *to, const Tensor *from)
     if (!to->sharded) {
         emit_line(&l->print, "memcpy(%s, %s, %lld);", a, b, (long long)bytes);
     } else if (from->sharded && tensor_pitch(to) == count && tensor_pitch(from) == count) {
-        emit_line(&l->print, "memcpy(%s + begin * %lld, %s + begin * %lld, (size_t)(end - begin) * %lld);", a, (long long)count, b,
-             (long long)count, (long long)bytes);
+        emit_line(&l->print, "memcpy(%s + begin * %lld, %s + begin * %lld, (size_t)(end - begin) * %lld);", a, (long long)count,
+                  b, (long long)count, (long long)bytes);
     } else {
         emit_line(&l->print, "for (int64_t i = begin; i < end; i++)");
         emit_line(&l->print, "    memcpy(%s + i * %lld, %s%s, %lld);", a, (long long)tensor_pitch(to), b,
@@ -119,7 +120,8 @@ static void print_call(Writer *l, int number, const char *function)
         text_add(&list, "%s%s", i ? ", " : "", name_of(l, i < k->read_count ? k->reads[i] : k->writes[i - k->read_count]));
     if (call->work >= 0)
         text_add(&list, ", work + %lld", (long long)call->work);
-    emit_line(&l->print, "%s_%d((void *const[]){%s}, step, &%s);", function, number, text_of(&list), call->fresh ? "fresh" : "own");
+    emit_line(&l->print, "%s_%d((void *const[]){%s}, step, &%s);", function, number, text_of(&list),
+              call->fresh ? "fresh" : "own");
 }
 
 static void print_steps(Writer *l, const char *function)
@@ -176,7 +178,8 @@ static void print_loop(const Kernel *k, Text *t, const char *function, bool cano
     emit_line(&l.print, "own.thread = 0;");
     emit_line(&l.print, "own.threads = 1;");
     if (s->samples) {
-        emit_line(&l.print, "int64_t end, chunks = (part->end - part->begin + %lld) / %lld;", (long long)s->chunk - 1, (long long)s->chunk);
+        emit_line(&l.print, "int64_t end, chunks = (part->end - part->begin + %lld) / %lld;", (long long)s->chunk - 1,
+                  (long long)s->chunk);
         emit_line(&l.print, "for (int64_t begin = part->begin; begin < part->end; begin = end, chunks--) {");
         l.print.indent++;
         emit_line(&l.print, "end = begin + (part->end - begin + chunks - 1) / chunks;");

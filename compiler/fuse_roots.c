@@ -63,12 +63,14 @@ static bool identity_order(const Node *variable)
 /* a value that costs next to nothing wherever it is used and has no place in memory */
 static bool never_root(const Node *n)
 {
-    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE || n->op == OP_SCAN || leaf_in_memory(n);
+    bool number = n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE;
+    return number || n->op == OP_SCAN || leaf_in_memory(n);
 }
 
 static bool always_root(const Node *n)
 {
-    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE || n->op == OP_RESULT;
+    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE ||
+           n->op == OP_RESULT;
 }
 
 static bool is_view(const Node *n)
@@ -478,7 +480,8 @@ void fuse_find_roots(Fusion *f)
                          : add_temporary(f, g->nodes[i], node_label(n));
         info->tensor->partial = info->tensor->partial || summed;
         r->kind = n->op == OP_REDUCE ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
-                : n->op == OP_RESULT ? ROOT_SCAN : fuse_contracts(n) ? ROOT_CONTRACTION : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
+                : n->op == OP_RESULT ? ROOT_SCAN : fuse_contracts(n) ? ROOT_CONTRACTION
+                : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
         r->update = t.reduced[i] && !t.used_before[i] && n->op != OP_REDUCE;

@@ -43,7 +43,16 @@ static bool lies_straight(const Tensor *t)
     return true;
 }
 
-static bool lies_in_order(const Fusion *f, const Node *n) { return n->op != OP_VARIABLE || lies_straight(f->variables[n->ints[0]]); }
+static bool lies_in_order(const Fusion *f, const Node *n)
+{
+    return n->op != OP_VARIABLE || lies_straight(f->variables[n->ints[0]]);
+}
+
+/* the same values, perhaps elsewhere */
+static bool shows(const Node *n)
+{
+    return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST || n->op == OP_STOP_GRADIENT;
+}
 
 /* by ARG: a product reads it, or something of which nothing is known here */
 static const bool *products_read(const Fusion *f, const Node *scan)
@@ -57,7 +66,7 @@ static const bool *products_read(const Fusion *f, const Node *scan)
         const Node *n = body->nodes[i];
         bool reads = fuse_contracts(n) || n->op == OP_SCAN;
         for (int k = 0; k < n->inputs; k++)
-            if (reads || (node[i] && OP_INFO[n->op].op_class == VIEW) || (node[i] && (n->op == OP_CAST || n->op == OP_STOP_GRADIENT)))
+            if (reads || (node[i] && shows(n)))
                 node[n->in[k]->id] = true;
         if (n->op == OP_ARG)
             hard[n->ints[0]] = hard[n->ints[0]] || node[i];
@@ -67,11 +76,14 @@ static const bool *products_read(const Fusion *f, const Node *scan)
 
 static bool is_free_view(const Node *n)
 {
-    return n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE || n->op == OP_BROADCAST || n->op == OP_STOP_GRADIENT ||
-           (n->op == OP_CAST && n->dtype != BF16);
+    bool moves = n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE || n->op == OP_BROADCAST;
+    return moves || n->op == OP_STOP_GRADIENT || (n->op == OP_CAST && n->dtype != BF16);
 }
 
-static bool is_number(const Node *n) { return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE; }
+static bool is_number(const Node *n)
+{
+    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE;
+}
 
 static const Node *captured_operand(const Node *o, bool hard)
 {
@@ -486,8 +498,8 @@ static void place_work(Build *b, const Task *const *tasks)
     s->work_bytes = shared;
     for (int i = 0; i < s->call_count; i++)
         if (tasks[i]->workspace_bytes && s->calls[i].work < 0) {
-            s->calls[i].work = shared;
-            s->work_bytes = shared + tasks[i]->workspace_bytes > s->work_bytes ? shared + tasks[i]->workspace_bytes : s->work_bytes;
+            int64_t end = (s->calls[i].work = shared) + tasks[i]->workspace_bytes;
+            s->work_bytes = end > s->work_bytes ? end : s->work_bytes;
         }
     s->work_bytes = (s->work_bytes + LINE - 1) / LINE * LINE;
 }

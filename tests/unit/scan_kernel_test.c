@@ -90,7 +90,8 @@ static Cell lstm_cell(Graph *b, Node *x, Node *h, Node *c, Node *w, int64_t d)
 static Graph *lstm(int64_t steps, int64_t d, bool keeps)
 {
     Graph *g = begin();
-    Node *x = input(g, SHAPE(steps, 4 * d)), *w = weight(g, SHAPE(d, 4 * d)), *h0 = straight(g, SHAPE(d)), *c0 = input(g, SHAPE(d));
+    Node *x = input(g, SHAPE(steps, 4 * d)), *w = weight(g, SHAPE(d, 4 * d)), *h0 = straight(g, SHAPE(d)),
+         *c0 = input(g, SHAPE(d));
     Graph *b = graph_open_region(g, "lstm");
     Node *h = graph_scan_carry(b, h0, true), *c = graph_scan_carry(b, c0, false), *xt = graph_scan_sequence(b, x);
     Cell cell = lstm_cell(b, xt, h, c, graph_capture(b, w), d);
@@ -142,10 +143,12 @@ static Graph *mixed(void)
     Graph *g = begin();
     Node *x = input(g, SHAPE(8, 6)), *rates = straight(g, SHAPE(8, 6)), *w0 = straight(g, SHAPE(6, 6));
     Graph *b = graph_open_region(g, "mixed");
-    Node *r = graph_scan_carry(b, graph_fill(g, 1, SHAPE(6), real), false), *h = graph_scan_carry(b, graph_fill(g, 0, SHAPE(6), real), false);
+    Node *r = graph_scan_carry(b, graph_fill(g, 1, SHAPE(6), real), false),
+         *h = graph_scan_carry(b, graph_fill(g, 0, SHAPE(6), real), false);
     Node *w = graph_scan_carry(b, w0, false);
     Node *xt = graph_scan_sequence(b, x), *rt = graph_scan_sequence(b, rates);
-    Node *rate = in(b, OP_COS, in(b, OP_ADD, r, rt), NULL), *grown = in(b, OP_TANH, in(b, OP_MUL, w, graph_broadcast(b, rate, SHAPE(6, 6))), NULL);
+    Node *rate = in(b, OP_COS, in(b, OP_ADD, r, rt), NULL);
+    Node *grown = in(b, OP_TANH, in(b, OP_MUL, w, graph_broadcast(b, rate, SHAPE(6, 6))), NULL);
     Node *both[] = {in(b, OP_ADD, h, xt), grown};
     Node *state = in(b, OP_TANH, graph_einsum(b, "a,ab->b", both, 2, false), NULL);
     Node *next[] = {rate, state, grown}, *stacks[] = {rate, state, graph_sum(b, grown, (int[]){1}, 1)};
@@ -176,8 +179,10 @@ static Graph *shifts(void)
 static Graph *captured(void)
 {
     Graph *g = begin();
-    Node *x = input(g, SHAPE(6, 4)), *table = straight(g, SHAPE(9, 4)), *i = new_input(g, I32, SHAPE(6), 9), *bias = weight(g, SHAPE(1, 4));
-    Node *wide = input(g, SHAPE(2, 4, 3)), *scale = graph_cast(g, graph_run(g, RUN_PROGRESS, 0), real), *w = weight(g, SHAPE(4, 8));
+    Node *x = input(g, SHAPE(6, 4)), *table = straight(g, SHAPE(9, 4)), *i = new_input(g, I32, SHAPE(6), 9),
+         *bias = weight(g, SHAPE(1, 4));
+    Node *wide = input(g, SHAPE(2, 4, 3)), *scale = graph_cast(g, graph_run(g, RUN_PROGRESS, 0), real),
+         *w = weight(g, SHAPE(4, 8));
     Node *flat = graph_reshape(g, bias, SHAPE(4)), *turned = graph_transpose(g, w, (int[]){1, 0});
     int64_t start[] = {0, 1, 0}, count[] = {2, 2, 3}, step[] = {1, 2, 2}, zero = 0;
     count[2] = 2;
@@ -185,16 +190,19 @@ static Graph *captured(void)
     start[0] = 4, start[1] = 0, count[0] = 4, count[1] = 4, step[0] = step[1] = 1;
     Node *half = graph_slice(g, turned, start, count, step), *square = in(g, OP_MUL, half, half);
     Graph *b = graph_open_region(g, "captured");
-    Node *h = graph_scan_carry(b, graph_constant(g, (double[]){1, 2, 3, 4}, SHAPE(4), real), true), *n = graph_scan_carry(b, graph_number(g, 3, I32), false);
+    Node *h = graph_scan_carry(b, graph_constant(g, (double[]){1, 2, 3, 4}, SHAPE(4), real), true),
+         *n = graph_scan_carry(b, graph_number(g, 3, I32), false);
     Node *xt = graph_scan_sequence(b, x), *it = graph_scan_sequence(b, i);
     Node *row = NODE(b, OP_GATHER, &zero, 1, NULL, graph_capture(b, table), it);
     Node *sum = in(b, OP_ADD, in(b, OP_ADD, in(b, OP_MUL, row, graph_capture(b, scale)), graph_capture(b, flat)), xt);
     sum = graph_where(b, graph_capture(b, alive), sum, number(b, 0.5));
     sum = in(b, OP_ADD, sum, in(b, OP_MUL, graph_sum(b, graph_capture(b, corner), (int[]){0, 1, 2}, 3), number(b, 0.125)));
-    Node *both[] = {h, graph_capture(b, half)}, *third[] = {h, graph_capture(b, square)}, *fourth[] = {h, graph_capture(b, turned)};
+    Node *both[] = {h, graph_capture(b, half)}, *third[] = {h, graph_capture(b, square)},
+         *fourth[] = {h, graph_capture(b, turned)};
     sum = in(b, OP_ADD, sum, graph_einsum(b, "a,ba->b", both, 2, false));
     sum = in(b, OP_SUB, sum, graph_einsum(b, "a,ab->b", third, 2, false));
-    sum = in(b, OP_SUB, sum, graph_sum(b, graph_reshape(b, graph_einsum(b, "a,ba->b", fourth, 2, false), SHAPE(4, 2)), (int[]){1}, 1));
+    sum = in(b, OP_SUB, sum, graph_sum(b, graph_reshape(b, graph_einsum(b, "a,ba->b", fourth, 2, false), SHAPE(4, 2)),
+                                       (int[]){1}, 1));
     Node *next[] = {in(b, OP_TANH, sum, NULL), in(b, OP_MAXIMUM, in(b, OP_SUB, n, graph_number(b, 1, I32)), it)};
     Node *stacks[] = {n, row};
     Node *scan = graph_close_scan(b, 6, false, next, stacks, 2);
@@ -212,8 +220,8 @@ static Graph *forward_algorithm(void)
     Node *a = graph_scan_carry(b, graph_fill(g, 0, SHAPE(7), real), true), *xt = graph_scan_sequence(b, x);
     Node *moves = in(b, OP_ADD, graph_broadcast(b, graph_reshape(b, a, SHAPE(7, 1)), SHAPE(7, 7)), graph_capture(b, w));
     Node *most = graph_max(b, moves, (int[]){0}, 1);
-    Node *sum = graph_sum(b, in(b, OP_EXP, in(b, OP_SUB, moves, graph_broadcast(b, graph_reshape(b, most, SHAPE(1, 7)), SHAPE(7, 7))), NULL),
-                          (int[]){0}, 1);
+    Node *all = graph_broadcast(b, graph_reshape(b, most, SHAPE(1, 7)), SHAPE(7, 7));
+    Node *sum = graph_sum(b, in(b, OP_EXP, in(b, OP_SUB, moves, all), NULL), (int[]){0}, 1);
     Node *next = in(b, OP_ADD, in(b, OP_ADD, in(b, OP_LOG, sum, NULL), most), xt);
     int64_t axis = 0;
     Node *stacks[] = {NODE(b, OP_ARGMAX, &axis, 1, NULL, moves), graph_max(b, next, (int[]){0}, 1)};
@@ -232,9 +240,10 @@ static Graph *nested(bool whole)
     Graph *b = graph_open_region(g, "rows");
     Node *h = graph_scan_carry(b, y, false), *xt = graph_scan_sequence(b, x);
     Graph *i = graph_open_region(b, "columns");
-    Node *s = graph_scan_carry(i, whole ? h : xt->graph == b ? h : h, false), *xs = graph_scan_sequence(i, xt);
+    Node *s = graph_scan_carry(i, h, false), *xs = graph_scan_sequence(i, xt);
     Node *both[] = {s, graph_capture(i, w)};
-    Node *next = in(i, OP_TANH, in(i, OP_ADD, in(i, OP_ADD, graph_einsum(i, "a,ab->b", both, 2, false), xs), graph_capture(i, v)), NULL);
+    Node *next = in(i, OP_TANH, in(i, OP_ADD, in(i, OP_ADD, graph_einsum(i, "a,ab->b", both, 2, false), xs),
+                                   graph_capture(i, v)), NULL);
     Node *inner = graph_close_scan(i, columns, !whole, &next, &next, 1);
     Node *last = graph_scan_result(b, inner, 0), *stack = graph_scan_result(b, inner, 1);
     Node *state = whole ? last : in(b, OP_SUB, last, in(b, OP_MUL, graph_sum(b, stack, (int[]){0}, 1), number(b, 0.125)));
@@ -249,11 +258,14 @@ static Graph *nested(bool whole)
 static Graph *reads_memory(void)
 {
     Graph *g = begin();
-    Node *x = input(g, SHAPE(6, 3, 2, 4)), *memory = input(g, SHAPE(5, 2, 4)), *w = weight(g, SHAPE(3, 2, 3)), *c0 = input(g, SHAPE(9, 2));
+    Node *x = input(g, SHAPE(6, 3, 2, 4)), *memory = input(g, SHAPE(5, 2, 4)), *w = weight(g, SHAPE(3, 2, 3)),
+         *c0 = input(g, SHAPE(9, 2));
     Graph *b = graph_open_region(g, "memory");
-    Node *q = graph_scan_carry(b, graph_fill(g, 0.5, SHAPE(3, 2, 4), real), true), *c = graph_scan_carry(b, c0, false), *xt = graph_scan_sequence(b, x);
+    Node *q = graph_scan_carry(b, graph_fill(g, 0.5, SHAPE(3, 2, 4), real), true), *c = graph_scan_carry(b, c0, false),
+         *xt = graph_scan_sequence(b, x);
     Node *found = graph_attention(b, in(b, OP_ADD, q, xt), graph_capture(b, memory), graph_capture(b, memory), false, 0, 0.5);
-    Node *direct = graph_attention(b, xt, xt, graph_capture(b, graph_slice(g, memory, (int64_t[]){1, 0, 0}, (int64_t[]){3, 2, 4}, (int64_t[]){1, 1, 1})), true, 0, 0.5);
+    Node *some = graph_slice(g, memory, (int64_t[]){1, 0, 0}, (int64_t[]){3, 2, 4}, (int64_t[]){1, 1, 1});
+    Node *direct = graph_attention(b, xt, xt, graph_capture(b, some), true, 0, 0.5);
     int64_t ints[] = {1, 1, 1, 1, 1, 1, 1};
     Node *both[] = {c, graph_capture(b, w)};
     Node *moved = graph_node(b, OP_CONVOLVE, both, 2, ints, COUNT(ints), NULL);
@@ -270,12 +282,14 @@ static Graph *reads_memory(void)
 static Graph *sequences(void)
 {
     Graph *g = begin();
-    Node *x = input(g, SHAPE(24)), *w = weight(g, SHAPE(4, 3)), *o = weight(g, SHAPE(3, 4)), *u = input(g, SHAPE(2, 6)), *e = input(g, SHAPE(4, 0));
+    Node *x = input(g, SHAPE(24)), *w = weight(g, SHAPE(4, 3)), *o = weight(g, SHAPE(3, 4)), *u = input(g, SHAPE(2, 6)),
+         *e = input(g, SHAPE(4, 0));
     static const int TURNED[] = {1, 0};
     for (int i = 0; i < 2; i++)
         g->model->variables[w->ints[0]].order[i] = g->model->variables[o->ints[0]].order[i] = TURNED[i];
     Graph *b = graph_open_region(g, "sequences");
-    Node *h = graph_scan_carry(b, graph_number(g, 0.5, real), true), *nothing = graph_scan_carry(b, graph_fill(g, 0, SHAPE(0), real), true);
+    Node *h = graph_scan_carry(b, graph_number(g, 0.5, real), true),
+         *nothing = graph_scan_carry(b, graph_fill(g, 0, SHAPE(0), real), true);
     Node *turned = graph_scan_carry(b, o, false);
     Node *a = graph_scan_sequence(b, graph_reshape(g, x, SHAPE(4, 6))), *v = graph_scan_sequence(b, w);
     Node *zeros = graph_scan_sequence(b, graph_fill(g, 0.125, SHAPE(4, 6), real));
@@ -284,7 +298,8 @@ static Graph *sequences(void)
     Node *sum = graph_sum(b, in(b, OP_MUL, in(b, OP_ADD, a, zeros), in(b, OP_SIN, a, NULL)), (int[]){0}, 1);
     sum = in(b, OP_ADD, sum, graph_sum(b, in(b, OP_MUL, v, ut), (int[]){0}, 1));
     Node *state = in(b, OP_SIN, in(b, OP_ADD, in(b, OP_ADD, h, sum), counted), NULL);
-    Node *next[] = {state, in(b, OP_ADD, nothing, et), in(b, OP_COS, turned, NULL)}, *stacks[] = {state, graph_broadcast(b, state, SHAPE(2)), et, counted};
+    Node *next[] = {state, in(b, OP_ADD, nothing, et), in(b, OP_COS, turned, NULL)},
+         *stacks[] = {state, graph_broadcast(b, state, SHAPE(2)), et, counted};
     Node *scan = graph_close_scan(b, 4, false, next, stacks, COUNT(stacks));
     for (int k = 0; k < 7; k++)
         output(g, graph_scan_result(g, scan, k));
@@ -295,12 +310,14 @@ static Graph *sequences(void)
 static Graph *halves(void)
 {
     Graph *g = begin();
-    Node *x = graph_cast(g, new_input(g, BF16, SHAPE(6, 33), 0), F32), *w = graph_cast(g, new_variable(g, BF16, SHAPE(33, 40)), F32);
+    Node *x = graph_cast(g, new_input(g, BF16, SHAPE(6, 33), 0), F32),
+         *w = graph_cast(g, new_variable(g, BF16, SHAPE(33, 40)), F32);
     Node *v = graph_cast(g, new_variable(g, BF16, SHAPE(40)), F32), *y = graph_cast(g, new_input(g, BF16, SHAPE(40), 0), F32);
     Graph *b = graph_open_region(g, "halves");
     Node *h = graph_scan_carry(b, y, false), *xt = graph_scan_sequence(b, x);
     Node *both[] = {xt, graph_capture(b, w)};
-    Node *next = in(b, OP_TANH, in(b, OP_ADD, in(b, OP_MUL, graph_einsum(b, "a,ab->b", both, 2, false), graph_capture(b, v)), h), NULL);
+    Node *next = in(b, OP_TANH, in(b, OP_ADD, in(b, OP_MUL, graph_einsum(b, "a,ab->b", both, 2, false), graph_capture(b, v)), h),
+                    NULL);
     Node *scan = graph_close_scan(b, 6, false, &next, &next, 1);
     output(g, graph_scan_result(g, scan, 0));
     output(g, graph_scan_result(g, scan, 1));
@@ -317,11 +334,14 @@ static Graph *random_scan(void)
     enum { D = 6 };
     int64_t steps = 1 + draw(5);
     int carries = 1 + (int)draw(3), sequences = (int)draw(3), stacks = (int)draw(4);
-    Node *pool[64], *next[3], *stack[4], *outside[4] = {input(g, SHAPE(D)), weight(g, SHAPE(D)), weight(g, SHAPE(D, D)), input(g, SHAPE(D, D))};
+    Node *pool[64], *next[3], *stack[4], *outside[4] = {input(g, SHAPE(D)), weight(g, SHAPE(D)), weight(g, SHAPE(D, D)),
+                                                        input(g, SHAPE(D, D))};
     int count = 0;
     Graph *b = graph_open_region(g, "random");
-    for (int i = 0; i < carries; i++)
-        pool[count++] = graph_scan_carry(b, draw(2) ? input(g, SHAPE(D)) : draw(2) ? straight(g, SHAPE(D)) : graph_fill(g, (double)draw(2), SHAPE(D), real), draw(2));
+    for (int i = 0; i < carries; i++) {
+        Node *constant = graph_fill(g, (double)draw(2), SHAPE(D), real);
+        pool[count++] = graph_scan_carry(b, draw(2) ? input(g, SHAPE(D)) : draw(2) ? straight(g, SHAPE(D)) : constant, draw(2));
+    }
     for (int i = 0; i < sequences; i++)
         pool[count++] = graph_scan_sequence(b, draw(3) ? input(g, SHAPE(steps, D)) : straight(g, SHAPE(steps, D)));
     for (int i = 0; i < 2; i++)
@@ -334,7 +354,8 @@ static Graph *random_scan(void)
             made = in(b, draw(2) ? OP_TANH : OP_SIN, a, NULL);
             break;
         case 1:
-            made = graph_einsum(b, draw(2) ? "a,ab->b" : "a,ba->b", (Node *[]){a, graph_capture(b, outside[draw(2) ? 2 : 3])}, 2, false);
+            made = graph_capture(b, outside[draw(2) ? 2 : 3]);
+            made = graph_einsum(b, draw(2) ? "a,ab->b" : "a,ba->b", (Node *[]){a, made}, 2, false);
             break;
         case 2:
             made = graph_broadcast(b, graph_reshape(b, graph_max(b, a, (int[]){0}, 1), SHAPE(1)), SHAPE(D));
