@@ -163,6 +163,8 @@ struct Schedule {
 /* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old as it was. */
 /* simplify.c       fold, share, drop; composites become better graphs only in differentiate */
 Graph *simplify(Graph *);
+/* scan.c           loops: what does not depend on what is carried is computed outside, for all steps at once */
+Graph *hoist_loops(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
 bool composite_known(const char *layer, bool training);      /* the elaborator asks which library layers to keep whole */
 Graph *inline_bodies(Graph *);                               /* every composite by its library body */

@@ -307,6 +307,7 @@ double node_attention_scale(const Node *);   /* of ATTENTION and its gradient */
 /* ---- regions (region.c)
  * a composite: open a region, build the body in it, close it with its results; the elaborator's way */
 Graph *graph_open_region(Graph *parent, const char *name);
+Graph *graph_in_place_of(const Graph *); /* a new graph; if it is a region, its ARGs will be those of the old one */
 /* -> RESULT nodes in `parent`, one per result of the body; ints: attributes of the composite */
 void graph_close_region(Graph *region, Op, const char *name, const int64_t *ints, int int_count, const double *numbers,
                         int number_count, Node **results, int result_count, Node **out);

@@ -53,6 +53,12 @@ static void run_simplify(Compilation *c)
     each_graph(c, simplify);
 }
 
+static void run_loops(Compilation *c)
+{
+    each_graph(c, hoist_loops);
+    each_graph(c, simplify);
+}
+
 static void run_differentiate(Compilation *c)
 {
     c->graphs[PHASE_TRAIN] = simplify(differentiate(c->graphs[PHASE_TRAIN]));
@@ -228,6 +234,7 @@ static const struct Pass {
     {"ast", run_parse, dump_tree, "text to tree: knows no layer, no primitive"},
     {"graph", run_elaborate, dump_graphs, "names, shapes and weights are settled; nothing below sees the language"},
     {"simplify", run_simplify, dump_graphs, "before differentiation, so that rules meet few forms"},
+    {"loops", run_loops, dump_graphs, "what a loop need not compute step by step leaves it, and is differentiated as usual"},
     {"grad", run_differentiate, dump_graphs, "composites still stand, and bring gradients of their own"},
     {"update", run_update, dump_graphs, "gradients exist; metrics become sums over a report"},
     {"dist", run_distribute, dump_graphs, "the whole step is there: reductions stand where Partial must end"},

@@ -26,6 +26,17 @@ void graph_close_region(Graph *region, Op op, const char *name, const int64_t *i
         out[i] = NODE(region->parent, OP_RESULT, &(int64_t){i}, 1, NULL, node);
 }
 
+/* a new graph in g's place; the ARGs of a body keep their numbers */
+Graph *graph_in_place_of(const Graph *g)
+{
+    Graph *target = graph_new(g->model, g->name, g->parent);
+    for (int i = 0; i < g->captured_count; i++)
+        APPEND(target->captured, target->captured_count, g->captured[i]);
+    for (int i = 0; i < g->kind_count; i++)
+        APPEND(target->kinds, target->kind_count, g->kinds[i]);
+    return target;
+}
+
 /* ---- loops */
 
 Node *graph_scan_carry(Graph *region, Node *initial, bool sharded)

@@ -11,6 +11,7 @@
  * Invariant: a node that had a value for every sample may become one that is the same for all. A sum over samples of it
  * stays a sum (graph_rebuild selects the living), so do its uses in results of single samples. */
 #include "compiler/simplify.h"
+#include "compiler/scan.h"
 
 #include <stdlib.h>
 
@@ -213,20 +214,9 @@ static Node *result_value(Graph *g, const Result *r, const Node *old)
     return of_samples && old->sharded && !old->twin->sharded ? select_alive(g, old->twin) : old->twin;
 }
 
-/* a new graph in g's place; the ARGs of a body keep their numbers */
-static Graph *in_place_of(const Graph *g)
-{
-    Graph *target = graph_new(g->model, g->name, g->parent);
-    for (int i = 0; i < g->captured_count; i++) {
-        APPEND(target->captured, target->captured_count, g->captured[i]);
-        APPEND(target->kinds, target->kind_count, g->kinds[i]);
-    }
-    return target;
-}
-
 static Graph *drop_dead(Graph *g)
 {
-    Graph *target = in_place_of(g);
+    Graph *target = graph_in_place_of(g);
     int *uses = count_uses(g);
     for (int i = 0; i < g->node_count; i++)
         if (uses[i])
@@ -246,7 +236,7 @@ static bool *used_results(const Graph *g, const Node *scan, const int *uses)
 
 static Graph *simplify_round(Simplifier *s, Graph *g)
 {
-    s->target = in_place_of(g);
+    s->target = graph_in_place_of(g);
     s->changes = 0;
     s->uses = NULL;
     s->room = 0;
@@ -293,6 +283,12 @@ Graph *simplify_body(const Simplifier *s, Graph *body)
 {
     Simplifier own = {.one_step = s->one_step, .differentiated = s->differentiated, .all_alive = s->all_alive, .samples = s->samples};
     return simplify_rounds(&own, body);
+}
+
+Graph *simplify_region(Graph *g)
+{
+    Simplifier s = {.one_step = g->model->accumulate <= 1, .differentiated = true};
+    return simplify_rounds(&s, g);
 }
 
 Graph *simplify_assuming(Graph *g, bool all_alive, int64_t samples)

@@ -463,12 +463,16 @@ static Graph *build(Setup *s, const Case *c, int64_t steps, bool reverse, bool w
 
 static Graph *as_it_is(Graph *g) { return g; }
 
+static Graph *apart_twice(Graph *g) { return hoist_loops(simplify(hoist_loops(simplify(g)))); }
+
 static const struct Variant {
     const char *name;
     Graph *(*stage)(Graph *);
 } VARIANTS[] = {
     {"as it is", as_it_is},
     {"simplified", simplify},
+    {"apart", hoist_loops},
+    {"apart twice, simplified", apart_twice},
 };
 
 typedef struct Numbers { const char *name; int64_t count; double *value; } Numbers;
