@@ -37,7 +37,7 @@ static void expand_nodes(Expansion *e, const Graph *from, Node **arguments)
         Node *n = from->nodes[i];
         if (n->op == OP_ARG && arguments) {
             n->twin = arguments[n->ints[0]];
-        } else if (n->op == OP_RESULT) {
+        } else if (n->op == OP_RESULT && n->in[0]->op == OP_COMPOSITE) {
             become(n, results_of[n->in[0]->id][n->ints[0]]);
         } else if (n->op == OP_COMPOSITE) {
             const Graph *body = n->body;
@@ -199,20 +199,14 @@ static void sweep(Sweep *s, const Expansion *e)
     for (int i = s->forward_count - 1; i >= 0; i--) {
         for (; event >= 0 && e->events[event].end > i; event--)
             composite_event(s, &e->events[event]);
-        Node *n = s->g->nodes[i];
-        if (!sweep_needs(s, n) || n->op == OP_VARIABLE)
-            continue;
-        stand_at(s->g, n);
-        s->g->backward = true;
-        Node *gradient = sweep_take(s, n);
-        if (gradient)
-            gradient_of_inputs(s, n, gradient);
+        sweep_node(s, s->g->nodes[i]);
     }
 }
 
 Graph *differentiate(Graph *train)
 {
     Model *model = train->model;
+    train = hoist_loops(train); /* the rule of SCAN wants all carries of one kind */
     Graph *g = graph_new(model, train->name, NULL);
     Expansion expansion = {.g = g};
     expand_nodes(&expansion, train, NULL);
@@ -245,5 +239,5 @@ Graph *differentiate(Graph *train)
         g->at = r->at;
         graph_result(g, r->role, r->name, r->index, r->value->twin, r->weight ? r->weight->twin : NULL);
     }
-    return g;
+    return sweep_merge(&s);
 }

@@ -68,6 +68,8 @@ static Distribution type_of(const Node *n, Node *const *in, const Distribution *
             die("a reduction of a value of every sample (node %d)", n->id);
         return REPLICATED;
     }
+    if (OP_INFO[n->op].op_class == REGION && !n->sharded)
+        sharded = 0; /* a loop's result that is the same for all samples */
     bool keeps = false;
     if (sharded && !n->sharded) {
         if (!may_sum_samples(n->op))

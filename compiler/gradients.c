@@ -16,18 +16,23 @@
 typedef void GradientRule(Sweep *, Node *n, Node *g);
 static GradientRule *const RULE[OPS];
 
-Sweep sweep_begin(Graph *g)
+Sweep sweep_begin(Graph *g) { return sweep_begin_region(g, NULL); }
+
+Sweep sweep_begin_region(Graph *g, const bool *needs)
 {
     Sweep s = {.g = g, .forward_count = g->node_count};
     s.needs = NEW_ARRAY(bool, g->node_count);
     s.parts = NEW_ARRAY(Node **, g->node_count);
     s.part_count = NEW_ARRAY(int, g->node_count);
     s.variables = NEW_ARRAY(Node *, g->model->variable_count);
+    s.of_results = NEW_ARRAY(Node **, g->node_count);
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
         if (n->op == OP_VARIABLE) {
             s.variables[n->ints[0]] = n;
             s.needs[i] = g->model->variables[n->ints[0]].trained;
+        } else if (n->op == OP_ARG && needs) {
+            s.needs[i] = needs[n->ints[0]];
         }
         for (int k = 0; k < n->inputs && RULE[n->op] && dtype_is_float(n->dtype); k++)
             s.needs[i] = s.needs[i] || s.needs[n->in[k]->id];
@@ -614,6 +619,23 @@ static void gradient_top_k(Sweep *s, Node *n, Node *g)
 static void gradient_group_sum(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_group_sum(s->g, g, n->ints[0])); }
 static void gradient_reduce(Sweep *s, Node *n, Node *g) { give(s, n, 0, g); }
 
+/* ---- regions */
+
+static void gradient_result(Sweep *s, Node *n, Node *g)
+{
+    Node *region = n->in[0];
+    Node ***results = &s->of_results[region->id];
+    if (!*results)
+        *results = NEW_ARRAY(Node *, region->body->result_count);
+    (*results)[n->ints[0]] = g;
+}
+
+static void gradient_scan(Sweep *s, Node *n, Node *g)
+{
+    (void)g;
+    scan_gradient(s, n, s->of_results[n->id]);
+}
+
 static void gradient_composite(Sweep *s, Node *n, Node *g)
 {
     (void)s, (void)g;
@@ -628,4 +650,44 @@ static GradientRule *const RULE[OPS] = {
 #include "compiler/ops.def"
 };
 
-void gradient_of_inputs(Sweep *s, Node *n, Node *gradient) { RULE[n->op](s, n, gradient); }
+void sweep_node(Sweep *s, Node *n)
+{
+    if (!sweep_needs(s, n) || OP_INFO[n->op].op_class == LEAF)
+        return;
+    stand_at(s->g, n);
+    s->g->backward = true;
+    Node *gradient = sweep_take(s, n);
+    if (gradient || s->of_results[n->id])
+        RULE[n->op](s, n, gradient);
+}
+
+void sweep_replace(Sweep *s, Node *old, Node *now)
+{
+    struct Replaced r = {old, now};
+    APPEND(s->replaced, s->replaced_count, r);
+}
+
+Graph *sweep_merge(const Sweep *s)
+{
+    Graph *g = s->g;
+    if (!s->replaced_count)
+        return g;
+    Graph *target = graph_in_place_of(g);
+    Node **now = NEW_ARRAY(Node *, g->node_count);
+    bool *moved = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < s->replaced_count; i++) {
+        now[s->replaced[i].old->id] = s->replaced[i].now;
+        moved[s->replaced[i].now->id] = true;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (now[i]) {
+            n->twin = graph_copy_node(target, now[i]);
+            n->twin->backward = false;
+        } else if (!moved[i]) {
+            graph_copy_node(target, n);
+        }
+    }
+    graph_copy_results(target, g);
+    return target;
+}

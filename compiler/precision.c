@@ -22,6 +22,8 @@
  * memory in the order that products want, is written by the kernel that writes its master, is never saved, and is made
  * again when weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) take the master.
  *
+ * Bodies of loops are computed in F32.
+ *
  * The passes over a graph below are one loop each, forward or backward. */
 #include "compiler/passes.h"
 
@@ -29,10 +31,28 @@
 
 static Dtype wide(Dtype t) { return t == F32 ? F64 : t; }
 
+static Node *widen(Graph *, Node *);
+
+/* ARGs have the types of what they stand for */
+static Node *widen_loop(Graph *g, const Node *scan, Node **in)
+{
+    Loop l = loop_of(scan);
+    Graph *region = loop_open(g, &l, in);
+    for (int i = 0; i < l.body->node_count; i++) {
+        Node *n = l.body->nodes[i];
+        stand_at(region, n);
+        if (n->op != OP_ARG)
+            become(n, widen(region, n));
+    }
+    return loop_close(region, &l);
+}
+
 static Node *widen(Graph *g, Node *n)
 {
     Node **in = twins_of_inputs(n);
     switch (n->op) {
+    case OP_SCAN:
+        return widen_loop(g, n, in);
     case OP_VARIABLE:
         return graph_variable(g, (int)n->ints[0]);
     case OP_INPUT:
@@ -60,7 +80,7 @@ static Graph *widen_all(Graph *g)
         Node *n = g->nodes[i];
         stand_at(target, n);
         become(n, widen(target, n));
-        if (n->twin->dtype != wide(n->dtype))
+        if (n->op != OP_SCAN && n->twin->dtype != wide(n->dtype))
             die("%s became %s", dtype_name(n->dtype), dtype_name(n->twin->dtype));
         if (n->twin->distribution == UNTYPED)
             n->twin->distribution = n->distribution;

@@ -204,6 +204,8 @@ static Node *late_node(Reporter *r, const Node *n)
         in[k] = r->late[n->in[k]->id];
         if (k == 1 && (n->op == OP_GATHER || n->op == OP_SCATTER_ADD))
             in[k] = graph_cast(g, in[k], I32);
+        if (n->op == OP_SCAN) /* its body is as it was */
+            in[k] = graph_cast(g, in[k], n->in[k]->dtype);
     }
     if (n->op == OP_CONSTANT && n->dtype != BOOL) {
         Node like = *n;
@@ -218,6 +220,8 @@ static Node *late_node(Reporter *r, const Node *n)
     } else {
         y = graph_rebuild(g, n, in);
     }
+    if (n->op == OP_SCAN)
+        return y;
     return y->dtype == BOOL && n->dtype == BOOL ? y : y->weak ? y : graph_cast(g, y, F64);
 }
 

@@ -465,14 +465,26 @@ static Graph *as_it_is(Graph *g) { return g; }
 
 static Graph *apart_twice(Graph *g) { return hoist_loops(simplify(hoist_loops(simplify(g)))); }
 
+static Graph *after_apart(Graph *g) { return simplify(differentiate(apart_twice(g))); }
+
+static Graph *after_all(Graph *g)
+{
+    g = distribute(simplify(hoist_loops(simplify(differentiate(simplify(hoist_loops(simplify(g))))))));
+    return distribute(simplify(hoist_loops(specialise(choose_precision(g), true))));
+}
+
 static const struct Variant {
     const char *name;
     Graph *(*stage)(Graph *);
+    Role role;
 } VARIANTS[] = {
-    {"as it is", as_it_is},
-    {"simplified", simplify},
-    {"apart", hoist_loops},
-    {"apart twice, simplified", apart_twice},
+    {"as it is", as_it_is, ROLE_METRIC},
+    {"simplified", simplify, ROLE_METRIC},
+    {"apart", hoist_loops, ROLE_METRIC},
+    {"apart twice, simplified", apart_twice, ROLE_METRIC},
+    {"gradients", differentiate, ROLE_GRADIENT},
+    {"gradients after loops", after_apart, ROLE_GRADIENT},
+    {"gradients, all stages", after_all, ROLE_GRADIENT},
 };
 
 typedef struct Numbers { const char *name; int64_t count; double *value; } Numbers;
@@ -511,7 +523,7 @@ static const char *compare(const Numbers *a, int a_count, const Numbers *b, int 
         for (int64_t k = 0; k < a[i].count; k++)
             largest = fmax(largest, fabs(a[i].value[k]));
         for (int64_t k = 0; k < a[i].count; k++)
-            if (!(fabs(a[i].value[k] - b[i].value[k]) <= 1e-11 * largest))
+            if (!(fabs(a[i].value[k] - b[i].value[k]) <= 1e-10 * largest))
                 return format("%s, element %lld: %.15g, %.15g expected", a[i].name, (long long)k, b[i].value[k], a[i].value[k]);
     }
     return NULL;
@@ -522,9 +534,10 @@ static const char *check(const Case *c, const struct Variant *v, int64_t steps, 
     static Setup s;
     s.alive = alive;
     Numbers right[MOST], made[MOST];
-    int right_count = run(build(&s, c, steps, reverse, true), &s, ROLE_METRIC, right);
-    Graph *g = v->stage(build(&s, c, steps, reverse, false));
-    return compare(right, right_count, made, run(g, &s, ROLE_METRIC, made));
+    Graph *g = build(&s, c, steps, reverse, true);
+    int right_count = run(v->role == ROLE_GRADIENT ? differentiate(g) : g, &s, v->role, right);
+    g = v->stage(build(&s, c, steps, reverse, false));
+    return compare(right, right_count, made, run(g, &s, v->role, made));
 }
 
 int main(int argc, char **argv)
