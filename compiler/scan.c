@@ -6,7 +6,8 @@
  *                 of the loop (scan_batch.c); of the rest as much as makes the bytes that the loop reads the fewest
  *   recurrent     a carry leads to them and they to a carry: they stay
  *   behind        a carry leads to them, only stacks follow: products and sums over samples are computed at once behind the
- *                 loop, of stacked operands; of the rest as much as makes the bytes of stacks the fewest
+ *                 loop, of stacked operands; of the rest as much as makes the bytes of stacks the fewest; but what is
+ *                 recurrent is not computed twice
  * What is asked for as a sum over the steps (gradients of captured values) is pushed through what is linear: at a product it
  * becomes one product of all steps; else, where no stack is there anyway, a carry that adds up.
  *
@@ -42,6 +43,8 @@ static bool is_dear(const Node *n)
     OpClass c = OP_INFO[n->op].op_class;
     return c == CONTRACTION || c == WINDOW || is_loop(n);
 }
+
+static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST; }
 
 /* what a loop that works sample by sample cannot do */
 static bool must_leave(const Hoist *h, const Node *n)
@@ -180,7 +183,7 @@ static double bytes_of(const Node *n)
     double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
     if (n->op == OP_SCAN)
         return 1e30; /* its results cross */
-    return n->sharded ? bytes + 1 : bytes / 64 + 1; /* samples make the difference */
+    return n->sharded ? bytes : bytes / 64; /* samples make the difference */
 }
 
 /* stacks of carried values that are wanted behind the loop */
@@ -198,7 +201,7 @@ static void cut_behind(Hoist *h, const bool *needed)
         else if (far(h, n))
             side[i] = SIDE_FAR;
         else
-            side[i] = n->op == OP_ARG || !outside || is_dear(n) ? SIDE_FIXED : SIDE_FREE;
+            side[i] = n->op == OP_ARG || !outside || is_dear(n) || (h->recurs[i] && !is_move(n)) ? SIDE_FIXED : SIDE_FREE;
         if (side[i] == SIDE_FIXED && n->op != OP_ARG && must_leave(h, n) && needed[i])
             cannot_leave(n);
     }

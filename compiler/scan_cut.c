@@ -102,7 +102,7 @@ void least_cut(const Graph *body, const Side *side, const double *bytes, const b
         const Node *n = body->nodes[i];
         if (side[i] == SIDE_GIVEN)
             continue;
-        connect(&f, 2 * i, 2 * i + 1, side[i] == SIDE_FAR ? ENDLESS : bytes[i]);
+        connect(&f, 2 * i, 2 * i + 1, side[i] == SIDE_FAR ? ENDLESS : bytes[i] > 0 ? bytes[i] : 1);
         if (side[i] == SIDE_FIXED)
             connect(&f, f.source, 2 * i, ENDLESS);
         for (int k = 0; side[i] != SIDE_FIXED && k < n->inputs; k++)

@@ -138,7 +138,7 @@ static bool build_step(Reverse *r)
 static double bytes_of(const Node *n)
 {
     double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
-    return n->op == OP_SCAN ? 1e30 : n->sharded ? bytes + 1 : bytes / 64 + 1;
+    return n->op == OP_SCAN ? 1e30 : n->sharded ? bytes : bytes / 64;
 }
 
 static bool is_dear(const Node *n)
