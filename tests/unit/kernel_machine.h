@@ -363,9 +363,14 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
             arguments[count++] = memory[t->writes[k]->id];
         Team team = {.threads = threads, .step = step_block(), .arguments = arguments, .work_argument = count};
         team.stride = (t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample + 63) / 64 * 64;
-        char *work = malloc((size_t)(threads * team.stride) + 64);
+        enum { BEHIND = 4096 }; /* bytes that nobody may touch */
+        char *work = malloc((size_t)(threads * team.stride) + BEHIND + 64);
         team.work = (char *)(((uintptr_t)work + 63) & ~(uintptr_t)63);
+        memset(team.work + threads * team.stride, 0x55, BEHIND);
         const char *wrong = run_kernel(&team, &kernels[t->kernel->number]);
+        for (int k = 0; k < BEHIND && !wrong; k++)
+            if (team.work[threads * team.stride + k] != 0x55)
+                wrong = format("%s writes behind its workspace", t->kernel->name);
         free(work);
         if (wrong)
             return wrong;

@@ -159,7 +159,7 @@ static Graph *mixed(void)
 }
 
 /* values that pass from carry to carry, stay, and are stacked as they are */
-static Graph *shifts(void)
+static Graph *shifts(bool one)
 {
     Graph *g = begin();
     Node *x = input(g, SHAPE(7, 3)), *y = input(g, SHAPE(3)), *w = weight(g, SHAPE(3)), *z = input(g, SHAPE(3));
@@ -171,7 +171,24 @@ static Graph *shifts(void)
     (void)r;
     Node *scan = graph_close_scan(b, 7, true, next, stacks, COUNT(stacks));
     for (int i = 0; i < 3 + COUNT(stacks); i++)
-        output(g, graph_scan_result(g, scan, i));
+        if (!one || i == 3 + 4)
+            output(g, graph_scan_result(g, scan, i));
+    return g;
+}
+
+/* two products whose weights stay packed, one that depends on the other */
+static Graph *two_products(void)
+{
+    Graph *g = begin();
+    int64_t steps = 5, d = 48, e = 64;
+    Node *x = input(g, SHAPE(steps, d)), *v = straight(g, SHAPE(d, e)), *w = straight(g, SHAPE(e, d));
+    Graph *b = graph_open_region(g, "products");
+    Node *h = graph_scan_carry(b, graph_fill(g, 0, SHAPE(d), real), true), *xt = graph_scan_sequence(b, x);
+    Node *wide[] = {in(b, OP_ADD, h, xt), graph_capture(b, v)};
+    Node *narrow[] = {in(b, OP_TANH, graph_einsum(b, "a,ab->b", wide, 2, false), NULL), graph_capture(b, w)};
+    Node *next = in(b, OP_TANH, in(b, OP_MUL, graph_einsum(b, "a,ab->b", narrow, 2, false), number(b, 0.125)), NULL);
+    Node *scan = graph_close_scan(b, steps, false, &next, &next, 1);
+    output(g, graph_scan_result(g, scan, 1));
     return g;
 }
 
@@ -405,7 +422,9 @@ static void add_cases(const char *type)
         {"a recurrence", decay(37, false)}, {"a recurrence, backwards", decay(37, true)}, {"one step", decay(1, false)},
         {"the last value alone", half_used(true)}, {"the stack alone", half_used(false)}, {"LSTM", lstm(37, 8, false)},
         {"LSTM with all values", lstm(5, 19, true)}, {"a product with the turned weight", backwards()},
-        {"the same for all samples", replicated()}, {"with and without samples", mixed()}, {"values pass through", shifts()},
+        {"the same for all samples", replicated()}, {"with and without samples", mixed()},
+            {"values pass through", shifts(false)}, {"a carry that another becomes", shifts(true)},
+                {"two products", two_products()},
         {"captured values", captured()}, {"maxima and sums in a step", forward_algorithm()}, {"a scan in a scan", nested(false)},
         {"a scan in a scan, straight", nested(true)}, {"attention and a convolution in a step", reads_memory()},
         {"sequences of all kinds", sequences()}};
