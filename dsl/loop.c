@@ -1,9 +1,10 @@
 /* loop.c: `scan`, the loop at run time: its body runs once here and becomes the body of a SCAN node.
  *
  * In the body a name that existed before and that the body assigns to stands for what is carried; after the scan it has its
- * last value. A name that is new in the body is afterwards the stack of its values. The names of the elements hold the last
- * element, or what the body made of it. Lists are taken apart; what is known at compile time and stays so is just
- * assigned. Losses, metrics, outputs and updates in a body are those of the stacks (an update: of the last step).
+ * last value. A name that is new in the body (or whose old value is not read and does not fit) is afterwards the stack of its
+ * values. The names of the elements hold the last element, or what the body made of it. Lists are taken apart; what is known
+ * at compile time and stays so is just assigned. Losses, metrics, outputs and updates in a body are those of the stacks (an
+ * update: of the last step).
  *
  * What a carry looks like in the body (its type, if it begins as a number; whether it has a value for every sample) is known
  * only when the body has run: it is guessed, and where the guess was wrong the body runs again with what has been seen. */
@@ -160,6 +161,16 @@ static _Noreturn void cannot_carry(const ScanBody *s, const char *name, const Va
              name, value_describe(before), value_describe(now));
 }
 
+static Value *leave_new(ScanBody *s, Value *v, bool last);
+
+/* nothing reads what the name had before, and it could not be what the body makes of it: a name that is used once more, such
+ * as that of a stack in a loop around the scan */
+static bool begins_anew(const ScanBody *s, const Carry *c, const Value *now)
+{
+    bool fits = now->kind == VALUE_TENSOR && shape_equal(&now->node->shape, &c->arg->shape);
+    return !fits && has_tensor(now) && !is_used(s, c->arg);
+}
+
 static Value *leave_carry(ScanBody *s, Value *within, Value *now)
 {
     Carry *c = carry_of(s, within->node);
@@ -168,6 +179,8 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
         *v = *c->before;
         return v;
     }
+    if (begins_anew(s, c, now))
+        return leave_new(s, now, false);
     bool compiled = now->kind == VALUE_NUMBER || now->kind == VALUE_BOOL;
     if (c->number && compiled && !is_used(s, c->arg))
         return now; /* a plain assignment */
@@ -463,7 +476,6 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
 void run_scan(Elaborator *e, const Tree *t)
 {
     const Tree *body = t->first->next->next;
-    not_yet(e, place_of(e, t), "scan");
     Sources sources = find_sources(e, t);
     Guess *guesses = NULL;
     int guess_count = 0;

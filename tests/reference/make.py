@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ten losses of every example, and of layers.net, attention.net and rows.net of tests/models, in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
+"""Ten losses of every example, and of layers.net, attention.net, loops.net and rows.net of tests/models, in PyTorch, f64: the files NAME.losses beside this script, read by tests/reference.test.
 
     python3 tests/reference/make.py [NAME ...]     needs torch and numpy; the tests themselves need neither
 
@@ -369,10 +369,62 @@ def rows():
     return w, (28, 28), 16, loss, torch.optim.AdamW(w.values(), lr=3e-3, eps=1e-8, weight_decay=0.01), None
 
 
+def loops():
+    width, shapes = 16, {}
+    for name, out in (("lstm_1.", 64), ("bidirectional_1.gru_1.", 48), ("bidirectional_1.gru_2.", 48)):
+        into = "dense_1." if "gru" in name else ""
+        shapes[name + (into + "weight" if into else "weight_ih")] = (out, 16 if into else 28)
+        shapes[name + into + "bias"] = (out,)
+        shapes[name + "weight_hh"] = (out, 16)
+        if into:
+            shapes[name + "bias_hh"] = (out,)
+    shapes |= {"rows_1.w": (28, 16), "rows_1.u": (16, 16), "rows_1.v": (16, 16)}
+    shapes |= {"decoder_1.query": (16, 32), "decoder_1.from": (32, 16), "decoder_1.own": (16, 16), "decoder_1.place": (5, 16)}
+    shapes |= {"dense_1.weight": (10, 64), "dense_1.bias": (10,), "dense_2.weight": (11, 32), "dense_2.bias": (11,)}
+    w = make(shapes)
+    nets = {48: torch.nn.GRU(16, 16, batch_first=True), 64: torch.nn.LSTM(28, 16, batch_first=True)}
+
+    def run(x, ih, hh, b_ih, b_hh):
+        given = {"weight_ih_l0": ih, "weight_hh_l0": hh, "bias_ih_l0": b_ih, "bias_hh_l0": b_hh}
+        return torch.func.functional_call(nets[len(ih)], given, (x,))
+
+    def gru(x, name):
+        return run(x, w[name + ".dense_1.weight"], w[name + ".weight_hh"], w[name + ".dense_1.bias"], w[name + ".bias_hh"])[0]
+
+    def loss(x, label, first, step):
+        x, n = x / 255, len(x)
+        y, (h, _) = run(x, w["lstm_1.weight_ih"], w["lstm_1.weight_hh"], w["lstm_1.bias"], torch.zeros(64))
+        y = dropout(y, 0.1, "dropout_1.random_1", first, step)
+        y = torch.cat([gru(y, "bidirectional_1.gru_1"), gru(y.flip(1), "bidirectional_1.gru_2").flip(1)], 2)
+        z, r = [], torch.zeros(n, width)
+        for patch in x.reshape(n, 7, 4, 28).unbind(1):
+            g = r
+            for row in patch.unbind(1):
+                g = torch.tanh(row @ w["rows_1.w"] + g @ w["rows_1.u"])
+            r = r @ w["rows_1.v"] * 0.5 + g
+            z.append(r)
+        s = best = h[0]
+        masks, narrow, p = uniform("decoder_1.dropout_1.random_1", first, n, step, 5, width), [], "decoder_1."
+        for i in range(5):
+            a = torch.softmax(torch.einsum("ntc,nc->nt", y, s @ w[p + "query"]), 1)
+            s = torch.tanh(s @ w[p + "own"] + torch.einsum("nt,ntc->nc", a, y) @ w[p + "from"] + w[p + "place"][i])
+            s = torch.where(masks[:, i] < 0.1, 0.0, s / 0.9)
+            best = torch.maximum(best, s)
+            narrow.append(0.01 * (a**2).sum(1))
+        logits = dense(w, torch.cat([best, s, z[-1], torch.stack(z).mean(0)], 1), "dense_1")
+        target = 1 + (label[:, None] + 3 * torch.arange(4)) % 10
+        paths = F.ctc_loss(dense(w, y, "dense_2").log_softmax(2).transpose(0, 1), target, 18 + label, 1 + label % 4, reduction="none")
+        return F.cross_entropy(logits, label) + torch.stack(narrow).mean() + 0.1 * paths.mean()
+
+    return w, (28, 28), 16, loss, torch.optim.AdamW(w.values(), lr=3e-3, eps=1e-8, weight_decay=0.01), None
+
+
 def main():
     for example in (rows, layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
         if sys.argv[1:] and example.__name__ not in sys.argv[1:]:
             continue
+    examples = (loops, layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer)
+    for example in (e for e in examples if len(sys.argv) < 2 or e.__name__ in sys.argv[1:]):
         w, shape, batch, loss, optimizer, rate = example()
         count = 2 * batch  # two steps an epoch, five epochs
         images, labels = idx(256, count, *shape), idx(10, count)
@@ -387,6 +439,7 @@ def main():
                 for group in optimizer.param_groups:
                     group["lr"] = rate(progress_of(step))
             if example in (custom_layer, layers, attention, rows):
+            if example in (custom_layer, layers, attention, loops):
                 torch.nn.utils.clip_grad_norm_(w.values(), 0.5 if example is layers else 1.0)
             optimizer.step()
             losses.append(value.item())

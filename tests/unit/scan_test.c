@@ -232,7 +232,15 @@ static void step_matrix(Graph *g, Step *s) /* a carry that is a matrix: linear a
     stack(s, einsum(g, "i,ij->j", s->slice[0], s->next[0]));
 }
 
+static void step_last(Graph *g, Step *s) /* carries that no step reads */
+{
+    s->next[0] = mul(g, s->slice[0], s->captured[0]);
+    s->next[1] = tanh_(g, add(g, s->slice[0], s->carry[2]));
+    s->next[2] = s->next[1];
+}
+
 static const Case CASES[] = {
+    {"the last of all", step_last, 0, {{ZEROS_, S(2)}, {SAMPLE_, S(2)}, {WEIGHT_, S(2)}}, {{SAMPLE_, S(2)}}, {{WEIGHT_, S(2)}}, false},
     {"decay", step_decay, 0, {{SAMPLE_, S(2)}}, {{SAMPLE_, S(2)}}, {{NOTHING}}, false},
     {"decay, the carry unused", step_decay, 1, {{SAMPLE_, S(2)}}, {{SAMPLE_, S(2)}}, {{NOTHING}}, false},
     {"decay, the stack unused", step_decay, 2, {{SAMPLE_, S(2)}}, {{SAMPLE_, S(2)}}, {{NOTHING}}, false},
