@@ -18,8 +18,8 @@ static const struct OptionRow {
     {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8"},
     {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c, OUT.sched"},
     {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage"},
-    {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify grad update dist precision\n"
-                                                             "                       layout phases fused split schedule verify memory kernels"},
+    {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify loops grad update dist\n"
+                                                             "                       precision layout phases fused split schedule verify memory kernels"},
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several"},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON"},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)"},

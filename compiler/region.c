@@ -59,7 +59,10 @@ Node *graph_scan_sequence(Graph *region, Node *sequence)
     return graph_argument(region, sequence, &like, ARGUMENT_SEQUENCE);
 }
 
-Node *graph_scan_result(Graph *parent, Node *scan, int result) { return NODE(parent, OP_RESULT, &(int64_t){result}, 1, NULL, scan); }
+Node *graph_scan_result(Graph *parent, Node *scan, int result)
+{
+    return NODE(parent, OP_RESULT, &(int64_t){result}, 1, NULL, scan);
+}
 
 /* by index: the ARGs of a body; NULL where it has none */
 static Node **arguments_of(const Graph *body, int count)

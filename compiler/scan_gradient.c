@@ -19,7 +19,7 @@ static const double STORE_FLOPS = 8;
 typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT } Meaning;
 typedef struct Argument { Meaning meaning; int number; } Argument; /* of the carry, input or stack */
 
-typedef struct Output { Meaning meaning; int number; } Output; /* BEFORE: of the carry before the step; INPUT: of the slice or value */
+typedef Argument Output; /* a gradient; BEFORE: of the carry before the step; INPUT: of the slice or the captured value */
 
 typedef struct Reverse {
     Sweep *s;

@@ -92,7 +92,10 @@ Node **simplify_scan(Simplifier *s, const Node *scan, Node **in, const bool *use
     Node *pruned = prune(s, &l, in, needed, place), *better = pruned ? with_simple_body(s, pruned) : NULL;
     Node **results = NEW_ARRAY(Node *, l.carries + l.stacks);
     for (int i = 0; i < l.carries + l.stacks; i++)
-        results[i] = place[i] >= 0 ? graph_scan_result(s->target, better, place[i]) : i < l.carries && stays(&l, i) ? in[i] : NULL;
+        if (place[i] >= 0)
+            results[i] = graph_scan_result(s->target, better, place[i]);
+        else
+            results[i] = i < l.carries && stays(&l, i) ? in[i] : NULL;
     s->changes += !better || better->body->node_count != scan->body->node_count || better->inputs != scan->inputs;
     return results;
 }

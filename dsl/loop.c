@@ -189,8 +189,8 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
     Node *n = node_of(s->e, s->at, now, format("'%s'", c->name));
     const Shape *was = &c->arg->shape;
     if (!shape_equal(was, &n->shape))
-        error_at(s->at, "'%s' is carried from step to step and must keep its shape: %s before, %s after the first step%s", c->name,
-                 shape_text(was), shape_text(&n->shape),
+        error_at(s->at, "'%s' is carried from step to step and must keep its shape: %s before, %s after the first step%s",
+                 c->name, shape_text(was), shape_text(&n->shape),
                  c->number ? format("; begin with zeros(%s)", shape_text(&n->shape)) : "");
     if (n->weak)
         n = graph_strong(graph_at(s->e, s->at), n, c->arg->dtype);

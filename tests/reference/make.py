@@ -420,10 +420,7 @@ def loops():
 
 
 def main():
-    for example in (rows, layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer):
-        if sys.argv[1:] and example.__name__ not in sys.argv[1:]:
-            continue
-    examples = (loops, layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer)
+    examples = (loops, rows, layers, attention, mlp, lenet5, mnist_cnn, cnn7, digits, bn_cnn, custom_layer)
     for example in (e for e in examples if len(sys.argv) < 2 or e.__name__ in sys.argv[1:]):
         w, shape, batch, loss, optimizer, rate = example()
         count = 2 * batch  # two steps an epoch, five epochs
@@ -438,8 +435,7 @@ def main():
             if rate:
                 for group in optimizer.param_groups:
                     group["lr"] = rate(progress_of(step))
-            if example in (custom_layer, layers, attention, rows):
-            if example in (custom_layer, layers, attention, loops):
+            if example in (custom_layer, layers, attention, loops, rows):
                 torch.nn.utils.clip_grad_norm_(w.values(), 0.5 if example is layers else 1.0)
             optimizer.step()
             losses.append(value.item())
