@@ -102,7 +102,7 @@ Node *graph_make(Graph *graph, const Node *prototype, bool over)
     return intern(graph, &n);
 }
 
-Node *graph_argument(Graph *graph, Node *node, const Node *like, ArgumentKind kind)
+Node *graph_argument(Graph *graph, Node *node, const Node *like, CaptureKind kind)
 {
     int64_t index = graph->captured_count;
     Node *arg = intern(graph, &(Node){.op = OP_ARG, .dtype = like->dtype, .sharded = like->sharded, .weak = like->weak,
@@ -127,7 +127,7 @@ Node *graph_capture(Graph *graph, Node *node)
     Node *arg = map_get(graph->known, key);
     if (arg)
         return arg;
-    arg = graph_argument(graph, node, node, ARGUMENT_CAPTURED);
+    arg = graph_argument(graph, node, node, AS_IT_IS);
     map_set(graph->known, copy_text(key, strlen(key)), arg);
     return arg;
 }

@@ -94,7 +94,7 @@ typedef struct Result {
 
 /* what an ARG of a region stands for: the input as it is; in a SCAN also the carry that begins as the input, and the
  * step's slice of the input along axis 0 */
-typedef enum ArgumentKind { ARGUMENT_CAPTURED, ARGUMENT_CARRY, ARGUMENT_SEQUENCE } ArgumentKind;
+typedef enum CaptureKind { AS_IT_IS, AS_CARRY, AS_SEQUENCE } CaptureKind;
 
 struct Graph {
     Model *model;
@@ -106,7 +106,7 @@ struct Graph {
     int result_count;
     Node **captured;        /* region: the parent's nodes that ARG 0, 1, ... stand for, and how */
     int captured_count;
-    ArgumentKind *kinds;
+    CaptureKind *kinds;
     int kind_count;
     /* what new nodes get */
     const Place *at;
@@ -249,7 +249,7 @@ extern const OpInfo OP_INFO[OPS];
  * sum over samples. The region's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */
 Node *graph_make(Graph *, const Node *prototype, bool over);
 Node *graph_capture(Graph *, Node *);
-Node *graph_argument(Graph *, Node *, const Node *like, ArgumentKind);
+Node *graph_argument(Graph *, Node *, const Node *like, CaptureKind);
 
 /* ---- building. Every builder checks shapes with the op's rule (a user's mistake: error_at(graph->at, ...)), computes
  * dtype, shape and sharded, shares equal nodes, and captures inputs that belong to an enclosing graph (ARG). */
@@ -333,7 +333,7 @@ typedef struct Loop {       /* a SCAN, taken apart; arg: the body's ARG of each 
     bool reverse;
 } Loop;
 Loop loop_of(const Node *scan);
-ArgumentKind loop_kind(const Loop *, int input);
+CaptureKind loop_kind(const Loop *, int input);
 /* the other way round, for passes that rebuild a body: a region in target whose ARGs are the twins of the old ones; inputs:
  * what the node's inputs became. It is closed with the twins of the old next values and stacks. */
 Graph *loop_open(Graph *target, const Loop *, Node **inputs);

@@ -610,7 +610,7 @@ static void run_scan(Run *run, const Node *n)
         if (!arg)
             continue;
         double *own = run->values[in->id];
-        if (loop_kind(&l, i) != ARGUMENT_CAPTURED) {
+        if (loop_kind(&l, i) != AS_IT_IS) {
             own = calloc(size_of(run, arg) + 1, sizeof *own);
             for (int64_t k = 0; i < l.carries && k < (arg->sharded ? run->top->samples : 1); k++)
                 memcpy(own + k * shape_count(&in->shape), block(run, in, k), (size_t)shape_count(&in->shape) * sizeof *own);

@@ -46,7 +46,7 @@ Node *graph_scan_carry(Graph *region, Node *initial, bool sharded)
     like.sharded = like.sharded || sharded;
     if (like.weak)
         die("a carry that is a weak number");
-    return graph_argument(region, initial, &like, ARGUMENT_CARRY);
+    return graph_argument(region, initial, &like, AS_CARRY);
 }
 
 Node *graph_scan_sequence(Graph *region, Node *sequence)
@@ -56,7 +56,7 @@ Node *graph_scan_sequence(Graph *region, Node *sequence)
     if (like.shape.rank == 0)
         die("a scan over a number");
     like.shape = shape_of(like.shape.rank - 1, like.shape.extent + 1);
-    return graph_argument(region, sequence, &like, ARGUMENT_SEQUENCE);
+    return graph_argument(region, sequence, &like, AS_SEQUENCE);
 }
 
 Node *graph_scan_result(Graph *parent, Node *scan, int result)
@@ -87,9 +87,9 @@ Loop loop_of(const Node *scan)
     return l;
 }
 
-ArgumentKind loop_kind(const Loop *l, int input)
+CaptureKind loop_kind(const Loop *l, int input)
 {
-    return input < l->carries ? ARGUMENT_CARRY : input < l->carries + l->sequences ? ARGUMENT_SEQUENCE : ARGUMENT_CAPTURED;
+    return input < l->carries ? AS_CARRY : input < l->carries + l->sequences ? AS_SEQUENCE : AS_IT_IS;
 }
 
 Graph *loop_open(Graph *target, const Loop *l, Node **inputs)
@@ -99,9 +99,9 @@ Graph *loop_open(Graph *target, const Loop *l, Node **inputs)
         Node *arg = l->arg[i];
         if (!arg)
             continue;
-        ArgumentKind kind = loop_kind(l, i);
-        arg->twin = kind == ARGUMENT_CARRY      ? graph_scan_carry(region, inputs[i], arg->sharded)
-                    : kind == ARGUMENT_SEQUENCE ? graph_scan_sequence(region, inputs[i])
+        CaptureKind kind = loop_kind(l, i);
+        arg->twin = kind == AS_CARRY      ? graph_scan_carry(region, inputs[i], arg->sharded)
+                    : kind == AS_SEQUENCE ? graph_scan_sequence(region, inputs[i])
                                                 : graph_capture(region, inputs[i]);
         if (!arg->twin->name)
             arg->twin->name = arg->name;
@@ -124,7 +124,7 @@ static bool *find_living(const Graph *region, Node **arg, Node *const *values, i
     for (int i = 0; i < value_count; i++)
         living[values[i]->id] = true;
     for (int i = 0; i < region->captured_count; i++)
-        if (region->kinds[i] == ARGUMENT_CARRY)
+        if (region->kinds[i] == AS_CARRY)
             living[arg[i]->id] = true;
     for (int i = region->node_count - 1; i >= 0; i--)
         for (int k = 0; living[i] && k < region->nodes[i]->inputs; k++)
@@ -135,7 +135,7 @@ static bool *find_living(const Graph *region, Node **arg, Node *const *values, i
 /* the region's living nodes in a new one, ARGs first and in order */
 static Graph *put_in_order(const Graph *region, Node **arg, const bool *living, const bool *sharded)
 {
-    static const ArgumentKind ORDER[] = {ARGUMENT_CARRY, ARGUMENT_SEQUENCE, ARGUMENT_CAPTURED};
+    static const CaptureKind ORDER[] = {AS_CARRY, AS_SEQUENCE, AS_IT_IS};
     Graph *target = graph_open_region(region->parent, region->name);
     target->at = region->at;
     target->path = region->path;
@@ -145,8 +145,8 @@ static Graph *put_in_order(const Graph *region, Node **arg, const bool *living, 
             if (region->kinds[i] != ORDER[o] || !arg[i] || !living[arg[i]->id])
                 continue;
             Node *in = region->captured[i];
-            arg[i]->twin = ORDER[o] == ARGUMENT_CARRY      ? graph_scan_carry(target, in, sharded[i])
-                           : ORDER[o] == ARGUMENT_SEQUENCE ? graph_scan_sequence(target, in)
+            arg[i]->twin = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
+                           : ORDER[o] == AS_SEQUENCE ? graph_scan_sequence(target, in)
                                                            : graph_capture(target, in);
             if (!arg[i]->twin->name)
                 arg[i]->twin->name = arg[i]->name;
@@ -162,7 +162,7 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
     Node **arg = arguments_of(region, region->captured_count), **values;
     int carries = 0, sequences = 0;
     for (int i = 0; i < region->captured_count; i++)
-        carries += region->kinds[i] == ARGUMENT_CARRY;
+        carries += region->kinds[i] == AS_CARRY;
     values = NEW_ARRAY(Node *, carries + stack_count);
     for (int i = 0; i < carries + stack_count; i++)
         values[i] = graph_capture(region, i < carries ? next[i] : stacks[i - carries]);
@@ -176,7 +176,7 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
         body = put_in_order(region, arg, living, sharded);
         stable = true;
         for (int i = 0, c = 0; i < region->captured_count; i++) {
-            if (region->kinds[i] != ARGUMENT_CARRY)
+            if (region->kinds[i] != AS_CARRY)
                 continue;
             const Node *carry = arg[i]->twin, *become = values[c++]->twin;
             if (!shape_equal(&carry->shape, &become->shape) || carry->dtype != become->dtype)
@@ -189,7 +189,7 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
     for (int i = 0; i < carries + stack_count; i++)
         graph_result(body, ROLE_RESULT, NULL, i, values[i]->twin, NULL);
     for (int i = 0; i < body->captured_count; i++)
-        sequences += body->kinds[i] == ARGUMENT_SEQUENCE;
+        sequences += body->kinds[i] == AS_SEQUENCE;
     int64_t ints[5] = {carries, sequences, steps, reverse, stack_count};
     Graph *parent = region->parent;
     return graph_make(parent, &(Node){.op = OP_SCAN, .in = body->captured, .inputs = body->captured_count, .ints = ints,

@@ -71,9 +71,9 @@ static void classify(Hoist *h)
         const Node *n = body->nodes[i];
         bool *along = NEW_ARRAY(bool, n->inputs), rule = true;
         if (n->op == OP_ARG) {
-            ArgumentKind kind = loop_kind(&h->l, (int)n->ints[0]);
-            h->carried[i] = kind == ARGUMENT_CARRY;
-            h->varies[i] = kind != ARGUMENT_CAPTURED;
+            CaptureKind kind = loop_kind(&h->l, (int)n->ints[0]);
+            h->carried[i] = kind == AS_CARRY;
+            h->varies[i] = kind != AS_IT_IS;
             h->has_rule[i] = n->shape.rank < MAX_RANK || !h->varies[i];
             continue;
         }
@@ -457,7 +457,7 @@ static Node **hoist_both_kinds(Graph *g, const Node *scan, Node **in, const bool
     Graph *first = loop_open(g, &l, in);
     for (int i = 0; i < l.carries; i++)
         if (!same[i]) { /* takes no part: captured, so that it goes if nothing needs it */
-            first->kinds[l.arg[i]->twin->ints[0]] = ARGUMENT_CAPTURED;
+            first->kinds[l.arg[i]->twin->ints[0]] = AS_IT_IS;
         }
     for (int i = 0; i < l.body->node_count; i++)
         if (l.body->nodes[i]->op != OP_ARG)
@@ -504,7 +504,7 @@ static Node **hoist_both_kinds(Graph *g, const Node *scan, Node **in, const bool
         } else if (i < l.carries) {
             arg->twin = graph_scan_carry(rest, in[i], true);
         } else {
-            arg->twin = loop_kind(&l, i) == ARGUMENT_SEQUENCE ? graph_scan_sequence(rest, in[i]) : graph_capture(rest, in[i]);
+            arg->twin = loop_kind(&l, i) == AS_SEQUENCE ? graph_scan_sequence(rest, in[i]) : graph_capture(rest, in[i]);
         }
         arg->twin->name = arg->name;
     }

@@ -351,11 +351,11 @@ static Node *loop(const Batch *b, const Node *n, const Outside *in)
         Outside *y = &value[arg->id];
         y->along = i < l.carries || in[i].along;
         switch (loop_kind(&l, i)) {
-        case ARGUMENT_CARRY: y->node = graph_scan_carry(region, all_steps(b, in[i]), arg->sharded); break;
-        case ARGUMENT_SEQUENCE: /* [outer, inner, ...] as [inner, outer, ...] */
+        case AS_CARRY: y->node = graph_scan_carry(region, all_steps(b, in[i]), arg->sharded); break;
+        case AS_SEQUENCE: /* [outer, inner, ...] as [inner, outer, ...] */
             y->node = graph_scan_sequence(region, in[i].along ? move_axis(b, in[i].node, 1, 0) : in[i].node);
             break;
-        case ARGUMENT_CAPTURED: y->node = graph_capture(region, in[i].node); break;
+        case AS_IT_IS: y->node = graph_capture(region, in[i].node); break;
         }
     }
     for (int i = 0; i < l.body->node_count; i++) {

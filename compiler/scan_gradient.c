@@ -43,7 +43,7 @@ static Node *new_argument(Reverse *r, Node *node, const Node *like, Meaning mean
 {
     Argument a = {meaning, number};
     APPEND(r->arguments, r->argument_count, a);
-    return graph_argument(r->body, node, like, ARGUMENT_CAPTURED);
+    return graph_argument(r->body, node, like, AS_IT_IS);
 }
 
 /* ---- the step and its gradient */
@@ -166,7 +166,7 @@ static void decide(Reverse *r)
             Argument a = r->arguments[n->ints[0]];
             there = a.meaning == INPUT;
             r->reverse[i] = a.meaning == CARRY_GRADIENT || a.meaning == STACK_GRADIENT;
-            r->varies[i] = a.meaning != INPUT || loop_kind(&r->l, a.number) == ARGUMENT_SEQUENCE;
+            r->varies[i] = a.meaning != INPUT || loop_kind(&r->l, a.number) == AS_SEQUENCE;
         }
         for (int k = 0; k < n->inputs; k++) {
             r->reverse[i] = r->reverse[i] || r->reverse[n->in[k]->id];
@@ -295,7 +295,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
     for (int o = 0; o < r->output_count; o++)
         if (r->outputs[o].meaning == INPUT) {
             used[next_count + stack_count] = true;
-            summed[next_count + stack_count] = loop_kind(l, r->outputs[o].number) == ARGUMENT_CAPTURED;
+            summed[next_count + stack_count] = loop_kind(l, r->outputs[o].number) == AS_IT_IS;
             APPEND(stacks, stack_count, b->results[o].value->twin);
         }
     return graph_close_scan(region, l->steps, !l->reverse, next, stacks, stack_count);

@@ -123,7 +123,7 @@ static int *count_uses(const Graph *g)
             uses[g->results[i].weight->id]++;
     }
     for (int i = 0; i < g->node_count; i++) /* a carry stays, even if no step reads it */
-        if (g->nodes[i]->op == OP_ARG && g->nodes[i]->ints[0] < g->kind_count && g->kinds[g->nodes[i]->ints[0]] == ARGUMENT_CARRY)
+        if (g->nodes[i]->op == OP_ARG && g->nodes[i]->ints[0] < g->kind_count && g->kinds[g->nodes[i]->ints[0]] == AS_CARRY)
             uses[i]++;
     for (int i = g->node_count - 1; i >= 0; i--)
         for (int k = 0; uses[i] && k < g->nodes[i]->inputs; k++)

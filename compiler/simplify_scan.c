@@ -33,14 +33,14 @@ static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, 
     int carries = 0, count = 0;
     for (int i = 0; i < l->inputs; i++) {
         Node *arg = l->arg[i];
-        ArgumentKind kind = loop_kind(l, i);
+        CaptureKind kind = loop_kind(l, i);
         if (!arg)
             continue;
         arg->twin = NULL;
-        if (kind == ARGUMENT_CARRY && !stays(l, i)) {
+        if (kind == AS_CARRY && !stays(l, i)) {
             if (needed[i])
                 arg->twin = graph_scan_carry(region, in[i], arg->sharded);
-        } else if (kind == ARGUMENT_SEQUENCE) {
+        } else if (kind == AS_SEQUENCE) {
             arg->twin = graph_scan_sequence(region, in[i]);
         } else {
             double value;

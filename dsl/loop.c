@@ -317,7 +317,7 @@ static void close_body(ScanBody *s)
             place[k] = count;
             next[count++] = c->next;
         } else {
-            s->region->kinds[c->arg->ints[0]] = ARGUMENT_CAPTURED;
+            s->region->kinds[c->arg->ints[0]] = AS_IT_IS;
         }
     }
     if (!count && !s->stack_count)
