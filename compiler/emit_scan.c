@@ -13,9 +13,7 @@ typedef struct Writer {
     Printer print;            /* lines and names */
     const Kernel *kernel;
     const Scan *scan;
-    const Tensor **tensor;    /* the pointers, and their names */
-    const char **name;
-    int count;
+    const char **name;        /* of the pointers, by the tensors' ids */
 } Writer;
 
 static const char *shape_comment(const Writer *l, const Tensor *t)
@@ -27,19 +25,14 @@ static const char *shape_comment(const Writer *l, const Tensor *t)
 
 static const char *name_of(const Writer *l, const Tensor *t)
 {
-    for (int i = 0; i < l->count; i++)
-        if (l->tensor[i] == t)
-            return l->name[i];
-    die("a scan does not know where '%s' lies", t->name);
+    if (!l->name[t->id])
+        die("a scan does not know where '%s' lies", t->name);
+    return l->name[t->id];
 }
 
 static const char *new_name(Writer *l, const Tensor *t)
 {
-    const char *name = emit_name(&l->print, kernel_argument_name(t));
-    int count = l->count;
-    APPEND(l->tensor, count, t);
-    APPEND(l->name, l->count, name);
-    return name;
+    return l->name[t->id] = emit_name(&l->print, kernel_argument_name(t));
 }
 
 static int64_t elements(const Tensor *t) { return shape_count(&t->shape); }
@@ -161,12 +154,34 @@ static bool any_fresh(const Scan *s)
     return false;
 }
 
+static void larger(int *most, const Tensor *t) { *most = t->id > *most ? t->id : *most; }
+
+static int most_id(const Kernel *k)
+{
+    const Scan *s = k->scan;
+    int most = 0;
+    for (int i = 0; i < k->read_count; i++)
+        larger(&most, k->reads[i]);
+    for (int i = 0; i < k->write_count; i++)
+        larger(&most, k->writes[i]);
+    for (int i = 0; i < s->carry_count; i++) {
+        larger(&most, s->carries[i].now);
+        larger(&most, s->carries[i].next);
+    }
+    for (int i = 0; i < s->slice_count; i++)
+        larger(&most, s->slices[i].slice);
+    for (int i = 0; i < s->buffer_count; i++)
+        larger(&most, s->buffers[i].tensor);
+    return most;
+}
+
 static void print_loop(const Kernel *k, Text *t, const char *function, bool canonical)
 {
     const Scan *s = k->scan;
     static const char *const OWN[] = {"work", "own", "fresh", "chunks", "t", "i", "last"};
     Writer l = {.print = {.kernel = k, .t = t, .canonical = canonical, .indent = 1}, .kernel = k, .scan = s};
     bool fresh = any_fresh(s);
+    l.name = NEW_ARRAY(const char *, most_id(k) + 1);
     emit_reserve(&l.print);
     for (int i = 0; i < COUNT(OWN); i++)
         map_set(&l.print.names, OWN[i], &l);
@@ -216,8 +231,10 @@ static void print_loop(const Kernel *k, Text *t, const char *function, bool cano
 
 /* ---- all of it */
 
+/* while the numbers of tensors are those of the fuser */
 void scan_name(Kernel *k)
 {
+    Text loop = {0};
     for (int i = 0; i < k->scan->call_count; i++) {
         Kernel *called = k->scan->calls[i].kernel;
         called->name = format("%s_%d", k->name, i);
@@ -229,6 +246,8 @@ void scan_name(Kernel *k)
             called->text = text_of(&t);
         }
     }
+    print_loop(k, &loop, k->name, false);
+    k->text = text_of(&loop);
 }
 
 void scan_emit(const Kernel *k, Text *t)
@@ -243,7 +262,7 @@ void scan_emit(const Kernel *k, Text *t)
     }
     text_add(t, "/* %s: %lld steps%s%s */\n", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
              s->samples ? format(", %lld samples at a time", (long long)s->chunk) : "");
-    print_loop(k, t, k->name, false);
+    text_add(t, "%s", k->text);
 }
 
 const char *scan_key(const Kernel *k)

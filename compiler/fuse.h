@@ -77,7 +77,7 @@ typedef struct Info {       /* of a node */
     Tensor *tensor;
     Tensor *result;         /* in a body: the value is made there, for whoever called it */
     const bool *hard;       /* SCAN, by input: a product of its body reads it */
-    Root *part[2];          /* SCAN: one of its results without samples, one with samples: the others join it */
+    Root *part[8];          /* SCAN: the first of its results that are one computation: by samples, early, update */
     Root **readers; int reader_count;
 } Info;
 
@@ -124,6 +124,7 @@ void fuse_stages(Fusion *);                        /* fuse.c: all of them; group
 Task *fuse_task(const Group *);                    /* fuse.c: what its kernel reads, writes and costs */
 /* what SCAN reads for its input: behind views that the body can make itself; NULL: nothing that lies in memory */
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
+Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */
 void fuse_build_scan(Fusion *, Group *);
 /* the graph, where scans read copies of variables that lie in an order of their own */
 Graph *fuse_straighten(const Fusion *);

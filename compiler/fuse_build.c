@@ -95,6 +95,10 @@ void fuse_evaluate_alone(Fusion *f, Root *r)
     Expr *axes[MAX_AXES];
     const Node *n = r->node;
     if (r->kind == ROOT_SCAN) {
+        Root **part = fuse_scan_part(f, r);
+        if (*part) /* it reads all that is needed */
+            return;
+        *part = r;
         for (int k = 0; k < n->in[0]->inputs; k++) {
             const Node *from = fuse_scan_operand(f, n->in[0], k);
             if (from)

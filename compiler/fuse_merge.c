@@ -421,15 +421,13 @@ static void find_old_readers(Fusion *f, Root *sink)
 }
 
 /* All results of one scan that have samples are one computation, and all that have none. */
-static bool join_scan(const Fusion *f, Group *g, Root *r)
+static bool join_scan(const Fusion *f, Group *g, const Root *r)
 {
     if (r->kind != ROOT_SCAN)
         return false;
-    Root **part = &f->info[r->node->in[0]->id].part[r->node->sharded];
-    Group *into = *part ? fuse_group(*part) : NULL;
-    if (into && into->early == g->early && into->update == g->update)
-        merge(f, into, g, &(Fit){.shape = into->shape});
-    *part = r;
+    Group *first = fuse_group(*fuse_scan_part(f, r));
+    if (first != g)
+        merge(f, first, g, &(Fit){.shape = first->shape});
     return true;
 }
 

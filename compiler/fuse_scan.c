@@ -113,6 +113,11 @@ const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
     return is_number(o) || !lies_in_order(f, o) ? first : o;
 }
 
+Root **fuse_scan_part(const Fusion *f, const Root *r)
+{
+    return &f->info[r->node->in[0]->id].part[r->node->sharded | r->early << 1 | r->update << 2];
+}
+
 static bool lies_crooked(const Fusion *f, const Node *scan, int input)
 {
     return part_of(scan, input) != PART_CAPTURED && !lies_in_order(f, scan->in[input]);
@@ -330,42 +335,41 @@ static Graph *body_of(Build *b, const Group *g)
 
 /* ---- calls */
 
-static bool lists(const Tensor *const *list, int count, const Tensor *t)
+/* what is known of each tensor, by id */
+typedef struct Spot {
+    enum { ELSEWHERE, SLICE, CARRY, BUFFER } kind;
+    int number;               /* of the slice, of the buffer */
+    int first, last;          /* calls that touch it */
+    bool read, written;       /* it is among the scan's own arguments */
+} Spot;
+
+static Spot *find_spots(const Build *b)
 {
-    for (int i = 0; i < count; i++)
-        if (list[i] == t)
-            return true;
-    return false;
+    const Fusion *f = b->f;
+    while (f->around)
+        f = f->around;
+    Spot *spot = NEW_ARRAY(Spot, f->tensor_count);
+    for (int i = 0; i < b->scan->slice_count; i++) {
+        spot[b->scan->slices[i].slice->id].kind = SLICE;
+        spot[b->scan->slices[i].slice->id].number = i;
+    }
+    for (int i = 0; i < b->scan->carry_count; i++)
+        spot[b->scan->carries[i].now->id].kind = spot[b->scan->carries[i].next->id].kind = CARRY;
+    return spot;
 }
 
-static void add_once(const Tensor ***list, int *count, const Tensor *t)
+static void add_read(Kernel *k, Spot *spot, const Tensor *t)
 {
-    if (!lists(*list, *count, t))
-        APPEND(*list, *count, t);
+    if (!spot[t->id].read)
+        APPEND(k->reads, k->read_count, t);
+    spot[t->id].read = true;
 }
 
-static const ScanSlice *slice_at(const Scan *s, const Tensor *t)
+static void add_write(Kernel *k, Spot *spot, const Tensor *t)
 {
-    for (int i = 0; i < s->slice_count; i++)
-        if (s->slices[i].slice == t)
-            return &s->slices[i];
-    return NULL;
-}
-
-static bool is_carry(const Scan *s, const Tensor *t)
-{
-    for (int i = 0; i < s->carry_count; i++)
-        if (s->carries[i].now == t || s->carries[i].next == t)
-            return true;
-    return false;
-}
-
-static bool is_buffer(const Scan *s, const Tensor *t)
-{
-    for (int i = 0; i < s->buffer_count; i++)
-        if (s->buffers[i].tensor == t)
-            return true;
-    return false;
+    if (!spot[t->id].written)
+        APPEND(k->writes, k->write_count, t);
+    spot[t->id].written = true;
 }
 
 static bool keeps(const Kernel *k)
@@ -381,85 +385,82 @@ bool scan_keeps(const Scan *s)
     return false;
 }
 
-static void add_calls(Build *b)
+static void add_calls(Build *b, Spot *spot)
 {
     Scan *s = b->scan;
     Kernel *k = b->kernel;
     for (int i = 0; i < b->body.group_count; i++) {
         Kernel *called = b->body.groups[i]->kernel;
-        for (int j = 0; j < called->write_count; j++) /* temporaries */
-            if (!slice_at(s, called->writes[j]) && !is_carry(s, called->writes[j]) && !is_buffer(s, called->writes[j]))
-                APPEND(s->buffers, s->buffer_count, ((ScanBuffer){called->writes[j], 0}));
+        ScanCall call = {.kernel = called, .work = -1};
+        bool keeping = keeps(called);
         called->small = false;
-        APPEND(s->calls, s->call_count, ((ScanCall){.kernel = called, .work = -1}));
-    }
-    for (int i = 0; i < s->call_count; i++) {
-        ScanCall *call = &s->calls[i];
-        for (int j = 0; j < call->kernel->read_count; j++) {
-            const Tensor *t = call->kernel->reads[j];
-            const ScanSlice *slice = slice_at(s, t);
-            bool own = is_carry(s, t) || is_buffer(s, t) || (slice && slice->stack);
-            call->fresh = call->fresh || (keeps(call->kernel) && !t->sharded && (slice || own));
-            if (!own)
-                add_once(&k->reads, &k->read_count, slice ? slice->whole : t);
+        for (int j = 0; j < called->read_count; j++) {
+            const Tensor *t = called->reads[j];
+            Spot *at = &spot[t->id];
+            const ScanSlice *slice = at->kind == SLICE ? &s->slices[at->number] : NULL;
+            at->last = i;
+            call.fresh = call.fresh || (keeping && !t->sharded && at->kind != ELSEWHERE);
+            if (slice && !slice->stack)
+                add_read(k, spot, slice->whole);
+            else if (at->kind == ELSEWHERE)
+                add_read(k, spot, t);
         }
-        for (int j = 0; j < call->kernel->write_count; j++)
-            if (slice_at(s, call->kernel->writes[j]))
-                add_once(&k->writes, &k->write_count, slice_at(s, call->kernel->writes[j])->whole);
+        for (int j = 0; j < called->write_count; j++) {
+            const Tensor *t = called->writes[j];
+            Spot *at = &spot[t->id];
+            if (at->kind == ELSEWHERE) { /* a temporary */
+                *at = (Spot){.kind = BUFFER, .number = s->buffer_count, .first = i};
+                APPEND(s->buffers, s->buffer_count, ((ScanBuffer){t, 0}));
+            }
+            at->last = i;
+            if (at->kind == SLICE)
+                add_write(k, spot, s->slices[at->number].whole);
+        }
+        APPEND(s->calls, s->call_count, call);
     }
     for (int i = 0; i < s->carry_count; i++) {
         if (s->carries[i].initial)
-            add_once(&k->reads, &k->read_count, s->carries[i].initial);
+            add_read(k, spot, s->carries[i].initial);
         if (s->carries[i].last)
-            add_once(&k->writes, &k->write_count, s->carries[i].last);
+            add_write(k, spot, s->carries[i].last);
     }
 }
 
 /* ---- the workspace */
-
-typedef struct Life { int first, last; } Life; /* calls */
-
-static Life life_of(const Scan *s, const Tensor *t)
-{
-    Life life = {s->call_count, -1};
-    for (int i = 0; i < s->call_count; i++) {
-        const Kernel *k = s->calls[i].kernel;
-        if (!lists(k->reads, k->read_count, t) && !lists(k->writes, k->write_count, t))
-            continue;
-        life.first = i < life.first ? i : life.first;
-        life.last = i;
-    }
-    return life;
-}
 
 static int64_t bytes_of(const Scan *s, const Tensor *t)
 {
     return (tensor_bytes(t, s->chunk) + LINE - 1) / LINE * LINE;
 }
 
-/* first fit, in the order of their first calls; returns where they end */
-static int64_t place_buffers(Scan *s, const Life *life, int64_t begin)
+/* First fit, in the order of their first calls; returns where they end. `living`: those whose last call has not come yet, in
+ * the order of their places. */
+static int64_t place_buffers(Scan *s, const Spot *spot, int64_t begin)
 {
+    ScanBuffer **living = NEW_ARRAY(ScanBuffer *, s->buffer_count);
     int64_t end = begin;
-    for (int i = 0; i < s->buffer_count; i++) {
-        int64_t at = begin, bytes = bytes_of(s, s->buffers[i].tensor);
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (int k = 0; k < i; k++) {
-                int64_t low = s->buffers[k].offset, high = low + bytes_of(s, s->buffers[k].tensor);
-                if (life[k].last >= life[i].first && life[i].last >= life[k].first && low < at + bytes && at < high) {
-                    at = high;
-                    moved = true;
-                }
-            }
+    for (int i = 0, count = 0; i < s->buffer_count; i++) {
+        ScanBuffer *own = &s->buffers[i];
+        int64_t at = begin, bytes = bytes_of(s, own->tensor);
+        int kept = 0, place = 0;
+        for (int k = 0; k < count; k++)
+            if (spot[living[k]->tensor->id].last >= spot[own->tensor->id].first)
+                living[kept++] = living[k];
+        count = kept;
+        while (place < count && living[place]->offset < at + bytes) {
+            at = living[place]->offset + bytes_of(s, living[place]->tensor);
+            place++;
         }
-        s->buffers[i].offset = at;
+        memmove(living + place + 1, living + place, sizeof *living * (size_t)(count - place));
+        living[place] = own;
+        count++;
+        own->offset = at;
         end = at + bytes > end ? at + bytes : end;
     }
     return end;
 }
 
-static int64_t place_all(Scan *s, const Life *life)
+static int64_t place_all(Scan *s, const Spot *spot)
 {
     int64_t at = 0;
     for (int i = 0; i < s->carry_count; i++)
@@ -467,7 +468,7 @@ static int64_t place_all(Scan *s, const Life *life)
             s->carries[i].at[k] = at;
             at += bytes_of(s, s->carries[i].now);
         }
-    return place_buffers(s, life, at);
+    return place_buffers(s, spot, at);
 }
 
 /* samples of a micro-batch, if the model says it */
@@ -477,18 +478,15 @@ static int64_t samples_of(const Model *m)
     return m->batch > 0 ? (m->batch + pieces - 1) / pieces : 64;
 }
 
-static void place_work(Build *b, const Task *const *tasks)
+static void place_work(const Build *b, const Task *const *tasks, const Spot *spot)
 {
     Scan *s = b->scan;
-    Life *life = NEW_ARRAY(Life, s->buffer_count);
-    for (int i = 0; i < s->buffer_count; i++)
-        life[i] = life_of(s, s->buffers[i].tensor);
     s->chunk = 1;
-    int64_t each = place_all(s, life), most = samples_of(b->node->graph->model);
+    int64_t each = place_all(s, spot), most = samples_of(b->node->graph->model);
     s->chunk = NEAR_BYTES / (each ? each : 1);
     s->chunk = s->chunk < LEAST_SAMPLES ? LEAST_SAMPLES : s->chunk;
     s->chunk = s->chunk > most ? most : s->chunk;
-    int64_t at = place_all(s, life), shared = at;
+    int64_t at = place_all(s, spot), shared = at;
     for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is behind */
         if (!tasks[i]->workspace_bytes || !keeps(s->calls[i].kernel))
             continue;
@@ -525,7 +523,8 @@ void fuse_build_scan(Fusion *f, Group *g)
     fuse_stages(&b.body);
     b.kernel->scan = s;
     b.kernel->split = s->samples ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_NONE;
-    add_calls(&b);
+    Spot *spot = find_spots(&b);
+    add_calls(&b, spot);
     const Task **tasks = NEW_ARRAY(const Task *, s->call_count);
     for (int i = 0; i < s->call_count; i++) {
         const Task *t = tasks[i] = fuse_task(b.body.groups[i]);
@@ -533,5 +532,5 @@ void fuse_build_scan(Fusion *f, Group *g)
         s->flops_per_sample += (double)s->steps * t->flops_per_sample;
         s->product_flops += (double)s->steps * kernel_product_flops(b.body.groups[i]->kernel, t->flops_per_sample);
     }
-    place_work(&b, tasks);
+    place_work(&b, tasks, spot);
 }

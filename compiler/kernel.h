@@ -213,7 +213,7 @@ struct Kernel {
     int number;
     const char *name;       /* "k12" */
     const char *title;      /* "relu(conv_1 + bias)" */
-    const char *text;       /* the function behind its name */
+    const char *text;       /* the function behind its name; of a scan, all of it */
     const char *finish_text; /* its end, likewise; NULL: it has none */
     /* Kernels that differ only in the paths of their random numbers share one body: */
     uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
