@@ -100,7 +100,7 @@ static void classify(Hoist *h)
 
 /* ---- sums over the steps: what they ask for */
 
-typedef enum Total { TOTAL_ONCE, TOTAL_THROUGH, TOTAL_PRODUCT, TOTAL_OWN } Total;
+typedef enum Total { TOTAL_ONCE, TOTAL_THROUGH, TOTAL_PRODUCT, TOTAL_SPREAD, TOTAL_OWN } Total;
 
 /* sum f(x_t) = f(sum x_t) in each of the inputs that vary; there is at least one */
 static bool is_linear(const Hoist *h, const Node *n)
@@ -132,6 +132,13 @@ static Total total_kind(const Hoist *h, const Node *n)
     }
     if (is_linear(h, n))
         return TOTAL_THROUGH;
+    if (batch_is_spread(n)) {
+        bool can = true;
+        for (int k = 0; k < 2; k++)
+            can = can && (h->has_rule[batch_operand(n, k)->id] || h->carried[batch_operand(n, k)->id]);
+        if (can)
+            return TOTAL_SPREAD;
+    }
     return ready && batch_is_product(n, along) ? TOTAL_PRODUCT : TOTAL_OWN;
 }
 
@@ -165,6 +172,9 @@ static void find_totals(Hoist *h, bool *needed)
         case TOTAL_PRODUCT:
             for (int k = 0; k < n->inputs; k++)
                 needed[n->in[k]->id] = true;
+            break;
+        case TOTAL_SPREAD:
+            needed[batch_operand(n, 0)->id] = needed[batch_operand(n, 1)->id] = true;
             break;
         case TOTAL_OWN:
             if (!h->carried[i] || far(h, n))
@@ -399,6 +409,12 @@ static Node *total_of(Hoist *h, Node *scan, const Node *n)
         stand_at(h->g, n);
         *known = batch_product_total(h->g, h->l.steps, n, values_of_inputs(h, n));
         break;
+    case TOTAL_SPREAD: {
+        Outside operands[2] = {h->value[batch_operand(n, 0)->id], h->value[batch_operand(n, 1)->id]};
+        stand_at(h->g, n);
+        *known = batch_spread_total(h->g, h->l.steps, n, operands);
+        break;
+    }
     case TOTAL_OWN:
         stand_at(h->g, n);
         *known = h->added[n->id] ? carry_result(h, scan, h->place[n->id]) : sum_of_stack(h, h->value[n->id]);

@@ -18,6 +18,11 @@ Node *batch_stack(Graph *g, int64_t steps, Outside);   /* with the axis, even if
 bool batch_is_product(const Node *n, const bool *along);
 Node *batch_product_total(Graph *g, int64_t steps, const Node *n, const Outside *in);
 
+/* likewise of a product of elements whose operands (what they are before they are repeated) are smaller than the result */
+bool batch_is_spread(const Node *n);
+Node *batch_operand(const Node *n, int k);
+Node *batch_spread_total(Graph *g, int64_t steps, const Node *n, const Outside *operands);
+
 /* scan_cut.c. Values are made on the near side; the far side needs some of them. What is FREE may cross, or be made again on
  * the far side of what is there; FIXED: made on the near side alone; FAR: on the far side alone; GIVEN: known on both. */
 typedef enum Side { SIDE_FREE, SIDE_FIXED, SIDE_FAR, SIDE_GIVEN } Side;

@@ -479,3 +479,51 @@ Node *batch_product_total(Graph *g, int64_t steps, const Node *n, const Outside 
            : n->op == OP_CONVOLVE_WEIGHT ? convolve_weight_total(&b, n, in)
                                          : scatter_total(&b, n, in);
 }
+
+/* ---- a b, where each is repeated along axes that the other has: the sum over the steps is a product */
+
+Node *batch_operand(const Node *product, int k)
+{
+    Node *x = product->in[k];
+    return x->op == OP_BROADCAST ? x->in[0] : x;
+}
+
+bool batch_is_spread(const Node *n)
+{
+    if (n->op != OP_MUL || !dtype_is_float(n->dtype) || n->shape.rank + 1 > MAX_RANK)
+        return false;
+    double elements = 0;
+    for (int k = 0; k < 2; k++)
+        elements += (double)shape_count(&batch_operand(n, k)->shape);
+    return elements < (double)shape_count(&n->shape);
+}
+
+Node *batch_spread_total(Graph *g, int64_t steps, const Node *n, const Outside *operands)
+{
+    Batch b = {g, steps};
+    Text spec = {0};
+    Node *own[2];
+    const Shape *s = &n->shape;
+    bool present[MAX_RANK] = {false};
+    for (int k = 0; k < 2; k++) {
+        const Shape *x = &batch_operand(n, k)->shape;
+        Shape kept = {.rank = 1, .extent = {steps}};
+        text_add(&spec, "%st", k ? "," : "");
+        for (int i = s->rank - x->rank; i < s->rank; i++)
+            if (x->extent[i - (s->rank - x->rank)] == s->extent[i]) { /* not repeated along it */
+                text_add(&spec, "%c", 'A' + i);
+                kept.extent[kept.rank++] = s->extent[i];
+                present[i] = true;
+            }
+        own[k] = graph_reshape(g, all_steps(&b, operands[k]), kept);
+    }
+    text_add(&spec, "->");
+    Shape ones = *s;
+    for (int i = 0; i < s->rank; i++) {
+        ones.extent[i] = present[i] ? s->extent[i] : 1;
+        if (present[i])
+            text_add(&spec, "%c", 'A' + i);
+    }
+    Node *y = graph_einsum(g, text_of(&spec), own, 2, false);
+    return graph_broadcast(g, graph_reshape(g, y, ones), *s);
+}
