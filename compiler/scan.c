@@ -460,92 +460,103 @@ static Node **hoist_one_kind(Graph *g, const Loop *l, bool sharded, Node **in, c
     return make_results(&h, make_loop(&h));
 }
 
-/* ---- loops of both kinds: the carries that are the same for all samples first */
+/* ---- loops of both kinds: the carries that are the same for all samples first, in a loop of their own */
 
-static Node **hoist_both_kinds(Graph *g, const Node *scan, Node **in, const bool *used, const bool *summed)
+static void copy_body(Graph *region, const Loop *l)
 {
-    Loop l = loop_of(scan);
-    bool *same = NEW_ARRAY(bool, l.carries + l.stacks), *all = NEW_ARRAY(bool, 2 * l.carries);
-    Node **next = NULL, **before = NULL, **results = NEW_ARRAY(Node *, l.carries + l.stacks);
-    int count = 0, before_count = 0;
-    for (int i = 0; i < l.carries; i++)
-        same[i] = !l.arg[i]->sharded;
-    Graph *first = loop_open(g, &l, in);
-    for (int i = 0; i < l.carries; i++)
-        if (!same[i]) { /* takes no part: captured, so that it goes if nothing needs it */
-            first->kinds[l.arg[i]->twin->ints[0]] = AS_IT_IS;
-        }
-    for (int i = 0; i < l.body->node_count; i++)
-        if (l.body->nodes[i]->op != OP_ARG)
-            graph_copy_node(first, l.body->nodes[i]);
-    /* does a carry that is the same for all depend on one that is not? Then by a sum over samples in the recurrence */
-    bool *mixed = NEW_ARRAY(bool, l.body->node_count);
-    for (int i = 0; i < l.body->node_count; i++) {
-        const Node *n = l.body->nodes[i];
-        mixed[i] = n->op == OP_ARG && n->ints[0] < l.carries && !same[n->ints[0]];
+    for (int i = 0; i < l->body->node_count; i++)
+        if (l->body->nodes[i]->op != OP_ARG)
+            graph_copy_node(region, l->body->nodes[i]);
+}
+
+static bool is_same(const Loop *l, int carry) { return !l->arg[carry]->sharded; }
+
+/* does a carry that is the same for all depend on one that is not? Then by a sum over samples in the recurrence */
+static void check_apart(const Loop *l)
+{
+    int count = l->body->node_count;
+    bool *mixed = NEW_ARRAY(bool, count), *leads = NEW_ARRAY(bool, count);
+    for (int i = 0; i < count; i++) {
+        const Node *n = l->body->nodes[i];
+        mixed[i] = n->op == OP_ARG && n->ints[0] < l->carries && !is_same(l, (int)n->ints[0]);
         for (int k = 0; k < n->inputs; k++)
             mixed[i] = mixed[i] || mixed[n->in[k]->id];
     }
-    bool *leads = NEW_ARRAY(bool, l.body->node_count);
-    for (int i = 0; i < l.carries; i++)
-        leads[l.next[i]->id] = leads[l.next[i]->id] || same[i];
-    for (int i = l.body->node_count - 1; i >= 0; i--) {
-        const Node *n = l.body->nodes[i];
+    for (int i = 0; i < l->carries; i++)
+        leads[l->next[i]->id] = leads[l->next[i]->id] || is_same(l, i);
+    for (int i = count - 1; i >= 0; i--) {
+        const Node *n = l->body->nodes[i];
         if (leads[i] && mixed[i] && must_leave(&(Hoist){.sharded = true}, n))
             cannot_leave(n);
         for (int k = 0; leads[i] && k < n->inputs; k++)
             leads[n->in[k]->id] = true;
     }
-    for (int i = 0; i < l.carries; i++)
-        if (same[i]) {
-            APPEND(next, count, l.next[i]->twin);
-            APPEND(before, before_count, l.arg[i]->twin);
+}
+
+/* the loop of those carries alone: their last values, then the stacks of what each was before the step */
+static Node **hoist_same(Graph *g, const Loop *l, Node **in, int *count)
+{
+    Graph *region = loop_open(g, l, in);
+    Node **next = NULL, **before = NULL;
+    int stacks = 0;
+    *count = 0;
+    for (int i = 0; i < l->carries; i++)
+        if (!is_same(l, i)) /* takes no part, and goes because nothing needs it */
+            region->kinds[l->arg[i]->twin->ints[0]] = AS_IT_IS;
+    copy_body(region, l);
+    for (int i = 0; i < l->carries; i++)
+        if (is_same(l, i)) {
+            APPEND(next, *count, l->next[i]->twin);
+            APPEND(before, stacks, l->arg[i]->twin);
         }
-    Node *own = graph_close_scan(first, l.steps, l.reverse, next, before, before_count);
-    for (int i = 0; i < 2 * count; i++)
-        all[i] = true;
-    Loop own_loop = loop_of(own);
-    Node **made = hoist_one_kind(g, &own_loop, false, own->in, all, NULL);
-    /* the rest: those carries are sequences */
-    Graph *rest = graph_open_region(g, l.body->name);
-    Node **rest_next = NULL, **rest_stacks = NULL;
-    int rest_count = 0, place = 0;
-    for (int i = 0; i < l.inputs; i++) {
-        Node *arg = l.arg[i];
+    Node *scan = graph_close_scan(region, l->steps, l->reverse, next, before, stacks);
+    bool *used = NEW_ARRAY(bool, 2 * stacks);
+    for (int i = 0; i < 2 * stacks; i++)
+        used[i] = true;
+    return hoist_loop(g, scan, scan->in, used, NULL);
+}
+
+static Node **hoist_both_kinds(Graph *g, const Loop *l, Node **in, const bool *used, const bool *summed)
+{
+    Node **next = NULL, **stacks = NULL, **results = NEW_ARRAY(Node *, l->carries + l->stacks);
+    bool *rest_used = NEW_ARRAY(bool, l->carries + l->stacks), *rest_summed = NEW_ARRAY(bool, l->carries + l->stacks);
+    int *place = NEW_ARRAY(int, l->carries + l->stacks), count = 0, next_count = 0, stack_count = 0, same_count, same = 0;
+    check_apart(l);
+    Node **alone = hoist_same(g, l, in, &same_count);
+    Graph *rest = graph_open_region(g, l->body->name);
+    for (int i = 0; i < l->inputs; i++) {
+        Node *arg = l->arg[i];
         if (!arg)
             continue;
-        if (i < l.carries && same[i]) {
-            arg->twin = graph_scan_sequence(rest, made[count + place]);
-            results[i] = made[place++];
-        } else if (i < l.carries) {
+        if (i < l->carries && is_same(l, i)) {
+            results[i] = alone[same];
+            arg->twin = graph_scan_sequence(rest, alone[same_count + same]);
+            same++;
+        } else if (i < l->carries) {
             arg->twin = graph_scan_carry(rest, in[i], true);
         } else {
-            arg->twin = loop_kind(&l, i) == AS_SEQUENCE ? graph_scan_sequence(rest, in[i]) : graph_capture(rest, in[i]);
+            arg->twin = loop_kind(l, i) == AS_SEQUENCE ? graph_scan_sequence(rest, in[i]) : graph_capture(rest, in[i]);
         }
         arg->twin->name = arg->name;
     }
-    for (int i = 0; i < l.body->node_count; i++)
-        if (l.body->nodes[i]->op != OP_ARG)
-            graph_copy_node(rest, l.body->nodes[i]);
-    bool *rest_used = NEW_ARRAY(bool, l.carries + l.stacks), *rest_summed = NEW_ARRAY(bool, l.carries + l.stacks);
-    int *from = NEW_ARRAY(int, l.carries + l.stacks), total = 0, stack_count = 0;
-    for (int i = 0; i < l.carries + l.stacks; i++) {
-        if (i < l.carries && same[i])
+    copy_body(rest, l);
+    for (int i = 0; i < l->carries + l->stacks; i++) {
+        if (i < l->carries && is_same(l, i))
             continue;
-        rest_used[total] = used[i];
-        rest_summed[total] = summed && summed[i];
-        from[total++] = i;
-        if (i < l.carries)
-            APPEND(rest_next, rest_count, l.next[i]->twin);
+        rest_used[count] = used[i];
+        rest_summed[count] = summed && summed[i];
+        place[count++] = i;
+        if (i < l->carries)
+            APPEND(next, next_count, l->next[i]->twin);
         else
-            APPEND(rest_stacks, stack_count, l.next[i]->twin);
+            APPEND(stacks, stack_count, l->next[i]->twin);
     }
-    if (total) {
-        Node *scan_of_rest = graph_close_scan(rest, l.steps, l.reverse, rest_next, rest_stacks, stack_count);
-        Node **others = hoist_loop(g, scan_of_rest, scan_of_rest->in, rest_used, rest_summed);
-        for (int i = 0; i < total; i++)
-            results[from[i]] = others[i];
-    }
+    if (!count)
+        return results;
+    Node *scan = graph_close_scan(rest, l->steps, l->reverse, next, stacks, stack_count);
+    Node **others = hoist_loop(g, scan, scan->in, rest_used, rest_summed);
+    for (int i = 0; i < count; i++)
+        results[place[i]] = others[i];
     return results;
 }
 
@@ -556,7 +567,7 @@ Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, 
     for (int i = 0; i < l.carries; i++)
         *(l.arg[i]->sharded ? &own : &same) = true;
     if (same && (own || scan->sharded))
-        return hoist_both_kinds(target, scan, in, used, summed);
+        return hoist_both_kinds(target, &l, in, used, summed);
     for (int i = 0; i < l.body->node_count; i++)
         nested = nested || l.body->nodes[i]->op == OP_SCAN;
     if (nested) { /* what leaves an inner loop may leave this one too */
@@ -564,9 +575,7 @@ Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, 
         like.body = hoist_loops(l.body);
         Loop inner = loop_of(&like);
         Graph *region = loop_open(target, &inner, in);
-        for (int i = 0; i < inner.body->node_count; i++)
-            if (inner.body->nodes[i]->op != OP_ARG)
-                graph_copy_node(region, inner.body->nodes[i]);
+        copy_body(region, &inner);
         const Node *better = loop_close(region, &inner);
         l = loop_of(better);
         in = better->in;
