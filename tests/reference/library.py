@@ -123,6 +123,28 @@ put("glu", F.glu(series))
 put("embedding", V("embedding.weight", 6, 3)[label])
 
 
+def recurrent(net, ih, b, hh, b_hh=None):
+    net, rows = net(ih.shape[1], hh.shape[1], batch_first=True), len(ih)
+    given = {"weight_ih_l0": ih, "weight_hh_l0": hh, "bias_ih_l0": b, "bias_hh_l0": torch.zeros(rows) if b_hh is None else b_hh}
+    return lambda x: torch.func.functional_call(net, given, (x,))[0]
+
+
+def gru(name, width):
+    ih, b = V(name + ".dense_1.weight", 3 * width, 4), V(name + ".dense_1.bias", 3 * width)
+    return recurrent(torch.nn.GRU, ih, b, V(name + ".weight_hh", 3 * width, width), V(name + ".bias_hh", 3 * width))
+
+
+net = recurrent(torch.nn.RNN, V("rnn.dense_1.weight", 3, 4), V("rnn.dense_1.bias", 3), V("rnn.weight_hh", 3, 3))
+put("rnn", net(series))
+net = recurrent(torch.nn.LSTM, V("lstm.weight_ih", 12, 4), V("lstm.bias", 12), V("lstm.weight_hh", 12, 3))
+put("lstm", net(series))
+put("gru", gru("gru", 3)(series))
+put("bidirectional", torch.cat([gru("bi.gru_1", 2)(series), gru("bi.gru_2", 2)(series.flip(1)).flip(1)], 2))
+logits = 2 * image[:, 0] @ image[:, 1].transpose(1, 2)
+target = 1 + (label[:, None] + torch.arange(2)) % 4
+put("ctc", F.ctc_loss(logits.log_softmax(2).transpose(0, 1), target, 3 + label % 3, 1 + flag, reduction="none"))
+
+
 def attend(q, k, v, **options):
     q, k, v = (z.transpose(1, 2) for z in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, **options).transpose(1, 2)
