@@ -23,6 +23,7 @@ typedef struct Shown { /* of one expression, while the loops are open in which i
     int row_pass;             /* the pass that fills it */
 } Shown;
 
+#define EMIT_TAKEN ((void *)(uintptr_t)1)
 typedef struct Printer {
     const Kernel *kernel;
     const Nest *nest;
@@ -30,7 +31,7 @@ typedef struct Printer {
     bool canonical;       /* all names by number: to find equal kernels */
     bool by_path;         /* paths of random numbers are a parameter */
     const bool **needed;  /* per nest: the expressions that the function computes */
-    Map names;            /* taken */
+    Map names;            /* taken: EMIT_TAKEN, or the number of the last name that is made of this one */
     int unnamed;
     const char **argument; int argument_count;
     const Tensor **tensor;

@@ -20,7 +20,7 @@ static const char *const RESERVED[] = {
 void emit_reserve(Printer *p)
 {
     for (int i = 0; i < COUNT(RESERVED); i++)
-        map_set(&p->names, RESERVED[i], p);
+        map_set(&p->names, RESERVED[i], EMIT_TAKEN);
 }
 
 /* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores */

@@ -184,9 +184,9 @@ static void print_loop(const Kernel *k, Text *t, const char *function, bool cano
     l.name = NEW_ARRAY(const char *, most_id(k) + 1);
     emit_reserve(&l.print);
     for (int i = 0; i < COUNT(OWN); i++)
-        map_set(&l.print.names, OWN[i], &l);
+        map_set(&l.print.names, OWN[i], EMIT_TAKEN);
     for (int i = 1; i < s->carry_count; i++)
-        map_set(&l.print.names, format("last_%d", i + 1), &l);
+        map_set(&l.print.names, format("last_%d", i + 1), EMIT_TAKEN);
     text_add(t, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", function);
     print_arguments(&l);
     emit_line(&l.print, "mgpu_part own = *part;");

@@ -25,10 +25,13 @@ const char *emit_name(Printer *p, const char *wish)
     text[length] = 0;
     if (p->canonical || !length || isdigit((unsigned char)text[0]) || strncmp(text, "mgpu", 4) == 0)
         length = snprintf(text, sizeof text, "v%d", p->unnamed++);
-    const char *name = copy_text(text, (size_t)length);
-    for (int k = 2; map_get(&p->names, name); k++)
-        name = format("%s_%d", text, k);
-    map_set(&p->names, name, p);
+    const char *wanted = copy_text(text, (size_t)length), *name = wanted;
+    uintptr_t number = (uintptr_t)map_get(&p->names, name); /* the last that was given away: name, name_2, ... */
+    while (map_get(&p->names, name))
+        name = format("%s_%d", text, (int)++number);
+    if (name != wanted)
+        map_set(&p->names, wanted, (void *)number);
+    map_set(&p->names, name, EMIT_TAKEN);
     return name;
 }
 

@@ -43,8 +43,8 @@ bool fuse_contracts(const Node *n)
 const char *node_word(const Node *n)
 {
     const char *layer = n->at && n->at->source && n->at->source->library ? n->at->layer : NULL;
-    if (n->op == OP_RESULT && !n->name)
-        return n->in[0]->name ? n->in[0]->name : "scan";
+    if (n->op == OP_RESULT && !n->name) /* what the body calls it */
+        return node_word(n->in[0]->body->results[n->ints[0]].value);
     const char *word = n->name ? n->name : layer ? layer : OP_INFO[n->op].name;
     return n->backward && !n->name ? format("d_%s", word) : word;
 }
