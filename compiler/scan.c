@@ -17,6 +17,8 @@
  * What must leave (sums over samples, which are one value of all devices) and cannot is the user's mistake: error_at. */
 #include "compiler/scan.h"
 
+enum { EXPANSION = 4, FEW_FLOPS = 32 }; /* of is_expansion: elements for each element, operations for each */
+
 typedef struct Hoist {
     Graph *g;
     Loop l;
@@ -38,10 +40,20 @@ typedef struct Hoist {
 
 static bool is_leaf(const Node *n) { return OP_INFO[n->op].op_class == LEAF; }
 static bool is_loop(const Node *n) { return n->op == OP_SCAN || (n->op == OP_RESULT && n->in[0]->op == OP_SCAN); }
+
+/* a product that makes much of little is cheaper to compute in the loop than to stack */
+static bool is_expansion(const Node *n)
+{
+    double out = (double)shape_count(&n->shape), in = 0;
+    for (int k = 0; k < n->inputs; k++)
+        in += (double)shape_count(&n->in[k]->shape);
+    return out > EXPANSION * in && node_flops(n) < FEW_FLOPS * out;
+}
+
 static bool is_dear(const Node *n)
 {
     OpClass c = OP_INFO[n->op].op_class;
-    return c == CONTRACTION || c == WINDOW || is_loop(n);
+    return (c == CONTRACTION && !is_expansion(n)) || c == WINDOW || n->op == OP_CUMSUM || n->op == OP_TOP_K || is_loop(n);
 }
 
 static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST; }
@@ -113,7 +125,8 @@ static bool is_linear(const Hoist *h, const Node *n)
     case OP_MUL: case OP_EINSUM: case OP_CONVOLVE: return varying == 1 && dtype_is_float(n->dtype);
     case OP_DIV: return varying == 1 && h->varies[n->in[0]->id];
     case OP_CAST: return dtype_is_float(n->dtype) && dtype_is_float(n->in[0]->dtype);
-    case OP_SUM: case OP_RESHAPE: case OP_TRANSPOSE: case OP_SLICE: case OP_UNSLICE: case OP_STOP_GRADIENT: return true;
+    case OP_SUM: case OP_CUMSUM: case OP_STOP_GRADIENT: return true;
+    case OP_RESHAPE: case OP_TRANSPOSE: case OP_SLICE: case OP_UNSLICE: return true;
     case OP_PAD: return n->data[0] == 0;
     default: return false;
     }

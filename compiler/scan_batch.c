@@ -246,6 +246,12 @@ static Node *gather(const Batch *b, const Node *n, const Outside *in)
     return rows_inwards(b, y, axis, rank, false);
 }
 
+static Node *top_k(const Batch *b, const Node *n, Node **in)
+{
+    int64_t ints[3] = {n->ints[0] + 1, n->ints[1], n->ints[2]};
+    return with_ints(b, n, in, ints, 3);
+}
+
 /* every step has a table of its own */
 static Node *scatter(const Batch *b, const Node *n, const Outside *in)
 {
@@ -408,7 +414,7 @@ bool batch_has_rule(const Node *n, const bool *along)
             return !along[1] && n->in[1]->shape.rank < MAX_RANK && n->in[0]->shape.rank < MAX_RANK;
         return n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT;
     case INDEXING:
-        return (n->op == OP_GATHER || n->op == OP_SCATTER_ADD) && n->in[0]->shape.rank < MAX_RANK &&
+        return (n->op == OP_GATHER || n->op == OP_SCATTER_ADD || n->op == OP_TOP_K) && n->in[0]->shape.rank < MAX_RANK &&
                n->in[n->inputs - 1]->shape.rank < MAX_RANK;
     case MARK:
         return n->op == OP_GROUP_SUM || n->op == OP_STOP_GRADIENT;
@@ -439,8 +445,8 @@ Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
         break;
     case REDUCTION: {
         int64_t ints[MAX_RANK];
-        for (int i = 0; i < n->int_count; i++)
-            ints[i] = n->ints[i] + 1;
+        for (int i = 0; i < n->int_count; i++) /* axes; of CUMSUM the first */
+            ints[i] = n->ints[i] + (i == 0 || n->op != OP_CUMSUM);
         y = with_ints(&b, n, own, ints, n->int_count);
         break;
     }
@@ -449,7 +455,7 @@ Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
         break;
     case WINDOW: y = windows(&b, n, in); break;
     case VIEW: y = view(&b, n, in); break;
-    case INDEXING: y = n->op == OP_GATHER ? gather(&b, n, in) : scatter(&b, n, in); break;
+    case INDEXING: y = n->op == OP_GATHER ? gather(&b, n, in) : n->op == OP_TOP_K ? top_k(&b, n, own) : scatter(&b, n, in); break;
     case MARK: y = graph_rebuild(g, n, own); break;
     case REGION: y = n->op == OP_SCAN ? loop(&b, n, in) : result(&b, n, in); break;
     case LEAF: break;

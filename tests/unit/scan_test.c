@@ -3,9 +3,12 @@
  * A case says what is carried, gone over and captured, and how a step computes. Its graph is built twice: with a SCAN, and
  * with a copy of the step for each t. Both must give the same results, and the same gradients of every weight, whatever
  * stages have gone over the graph with the SCAN: the parts that leave the loop, the reverse rule, simplification,
- * distribution, precision; with all samples living or some missing, forwards and backwards, for one step and for many. */
+ * distribution, precision; with all samples living or some missing, forwards and backwards, for one step and for many.
+ *
+ * Behind the cases: what stays in loops and what reverse loops go over; and in the language, a scan against a for. */
 #include "compiler/composite.h"
 #include "compiler/passes.h"
+#include "dsl/dsl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -554,7 +557,8 @@ static const char *form_of(const Graph *g)
 {
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        if (g->parent && (n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_RANDOM))
+        bool leaf = OP_INFO[n->op].op_class == LEAF && n->op != OP_ARG && n->op != OP_CONSTANT && n->op != OP_ARANGE;
+        if (g->parent && leaf)
             return format("a body has %s", OP_INFO[n->op].name);
         if (g->parent && (node_sums_samples(n) || n->op == OP_GROUP_SUM || n->op == OP_STOP_GRADIENT))
             return format("a body has %s of samples", OP_INFO[n->op].name);
@@ -654,9 +658,87 @@ static int check_shares(void)
     return failed;
 }
 
+/* ---- the language: the same text around a scan and around a for, which writes the steps out */
+
+static const char *const BEFORE_LOOP =
+    "model m {\n"
+    "    input x: f32[4, 3]\n"
+    "    input n: class(9)[4]\n"
+    "    pair = [zeros([3]), x[0]]\n"
+    "    count = 0\n    last = 0\n    any = false\n    h = ones([3])\n    k = 7\n";
+static const char *const STEP =
+    "        pair = [tanh(pair[1] + a), pair[0] * 2]\n"
+    "        for i in range(2) { h = sin(h + a * (i + 1)) }\n"
+    "        count = count + 1\n"
+    "        last = c\n"
+    "        any = any or sum(a) > 0.5\n"
+    "        seen = pair[0] * count\n"
+    "        both = [a, sum(h)]\n"
+    "        k = 5\n"
+    "        a = a * 3\n";
+static const char *const BEHIND_LOOP =
+    "    assert k == 5\n"
+    "    output o1 = pair[0] + 10 * pair[1]\n"
+    "    output o2 = h * count\n"
+    "    output o3 = f32(last)\n"
+    "    output o4 = f32(any)\n"
+    "    output o5 = seens\n"
+    "    output o6 = firsts\n"
+    "    output o7 = seconds + a[1]\n"
+    "    loss sum(h)\n"
+    "}\n";
+
+static int outputs_of(const char *text, Numbers *out)
+{
+    static Setup s;
+    Source *source = NEW(Source);
+    source->file = "a scan and a for";
+    source->text = text;
+    source->length = strlen(text);
+    Model *m = elaborate(parse(source), &(Settings){0});
+    random_state = 5;
+    for (int k = 0; k < m->input_count; k++) {
+        int64_t count = SAMPLES * shape_count(&m->inputs[k].shape);
+        s.inputs[k] = NEW_ARRAY(double, count);
+        for (int64_t i = 0; i < count; i++)
+            s.inputs[k][i] = m->inputs[k].classes ? floor(draw(0, 9)) : draw(-1, 1);
+    }
+    s.alive = SAMPLES;
+    return run(simplify(hoist_loops(simplify(m->eval))), &s, ROLE_OUTPUT, out);
+}
+
+static const char *with_texts(const char *pattern)
+{
+    const char *part[] = {BEFORE_LOOP, STEP, BEHIND_LOOP};
+    Text t = {0};
+    for (int k = 0; *pattern; pattern++)
+        if (pattern[0] == '%' && pattern[1] == 's') {
+            text_add(&t, "%s", part[k++]);
+            pattern++;
+        } else {
+            text_add(&t, "%c", *pattern);
+        }
+    return copy_text(text_of(&t), t.length);
+}
+
+static int check_language(void)
+{
+    Numbers scan[MOST], written[MOST];
+    const char *with_scan = "%s    scan a, c in x, n {\n%s    }\n"
+                            "    seens = seen\n    firsts = both[0]\n    seconds = both[1]\n%s";
+    const char *with_for = "%s    s = []\n    f = []\n    g = []\n"
+                           "    for t in range(4) {\n        a = x[t]\n        c = n[t]\n%s"
+                           "        s = s + [seen]\n        f = f + [both[0]]\n        g = g + [both[1]]\n    }\n"
+                           "    seens = stack(s)\n    firsts = stack(f)\n    seconds = stack(g)\n%s";
+    int count = outputs_of(with_texts(with_scan), scan), expected = outputs_of(with_texts(with_for), written);
+    const char *wrong = compare(written, expected, scan, count);
+    printf(wrong ? "not ok a scan in the language: %s\n" : "ok a scan in the language\n", wrong);
+    return wrong != NULL;
+}
+
 int main(int argc, char **argv)
 {
-    int failed = check_shares();
+    int failed = check_shares() + check_language();
     for (int i = 0; i < COUNT(CASES); i++)
         for (int v = 0; v < COUNT(VARIANTS); v++) {
             const char *wrong = NULL;
