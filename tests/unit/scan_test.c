@@ -235,6 +235,17 @@ static void step_matrix(Graph *g, Step *s) /* a carry that is a matrix: linear a
     stack(s, einsum(g, "i,ij->j", s->slice[0], s->next[0]));
 }
 
+static void step_rows(Graph *g, Step *s) /* running sums and the largest, in front of the recurrence, in it and behind it */
+{
+    int64_t sum[2] = {1, 0}, back[2] = {0, 1}, values[3] = {1, 2, 0}, places[3] = {1, 2, 1};
+    Node *ahead = NODE(g, OP_CUMSUM, sum, 2, NULL, s->slice[0]), *best = NODE(g, OP_TOP_K, values, 3, NULL, s->slice[0]);
+    Node *own = NODE(g, OP_CUMSUM, back, 2, NULL, s->carry[0]), *top = NODE(g, OP_TOP_K, values, 3, NULL, s->carry[0]);
+    Node *all = add(g, graph_sum(g, best, (int[]){1}, 1), graph_sum(g, top, (int[]){1}, 1));
+    s->next[0] = tanh_(g, add(g, add(g, ahead, own), graph_reshape(g, all, SHAPE(2, 1))));
+    stack(s, NODE(g, OP_CUMSUM, sum, 2, NULL, s->next[0]));
+    stack(s, graph_cast(g, NODE(g, OP_TOP_K, places, 3, NULL, s->next[0]), F32));
+}
+
 static void step_last(Graph *g, Step *s) /* carries that no step reads */
 {
     s->next[0] = mul(g, s->slice[0], s->captured[0]);
@@ -253,6 +264,7 @@ static void step_last(Graph *g, Step *s) /* carries that no step reads */
 #define NONE_ {{NOTHING, S0}}
 
 static const Case CASES[] = {
+    {"running sums and the largest", step_rows, 0, {X(2, 3)}, {X(2, 3)}, NONE_, false},
     {"the last of all", step_last, 0, {Z(2), X(2), W(2)}, {X(2)}, {W(2)}, false},
     {"decay", step_decay, 0, {X(2)}, {X(2)}, NONE_, false},
     {"decay, the carry unused", step_decay, 1, {X(2)}, {X(2)}, NONE_, false},
