@@ -274,6 +274,8 @@ const char *scan_key(const Kernel *k)
             text_add(&t, "%s", contraction_key(called->contraction));
         else if (called->attention)
             text_add(&t, "%s", attention_key(called->attention));
+        else if (called->rows)
+            text_add(&t, "%s", rows_key(called->rows));
         else if (called->scan)
             text_add(&t, "%s", scan_key(called));
         else

@@ -453,7 +453,7 @@ static void build_rows(Fusion *f, Group *g, Kernel *k)
         result[i] = f->info[nodes[i]->id].tensor;
         APPEND(k->writes, k->write_count, result[i]);
     }
-    k->rows = rows_plan(nodes, g->count, operand, result);
+    k->rows = rows_plan(nodes, g->count, operand, result, f->around != NULL);
 }
 
 /* ---- arguments, titles */

@@ -135,7 +135,8 @@ static void find_place(const Fusion *f, const Result *result, Info *info)
 {
     const Node *n = result->value;
     Tensor *place = result->role == ROLE_RESULT ? f->results[result->index] : NULL;
-    if (place && !info->result && !never_root(n) && n->sharded == place->sharded) {
+    bool apart = is_rows(n->op) && place && place->pitch; /* its results have no gaps */
+    if (place && !apart && !info->result && !never_root(n) && n->sharded == place->sharded) {
         info->result = place;
         info->store = true;
     }

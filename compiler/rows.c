@@ -51,7 +51,7 @@ static void count_rows(mgpu_rows *t, const Shape *x, int axis, const int64_t *op
     }
 }
 
-Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result)
+Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result, bool alone)
 {
     Rows *plan = NEW(Rows);
     const Node *n = plan->node = nodes[0], *x = n->in[0];
@@ -65,7 +65,7 @@ Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, cons
     strides_of(&n->shape, NULL, to);
     *t = (mgpu_rows){.type = TYPE[x->dtype], .bf16 = operand->dtype == BF16, .backwards = sums && n->ints[1] != 0,
                      .along = {x->shape.extent[axis], from[axis], to[axis]}, .k = sums ? 0 : n->ints[1],
-                     .operand_sample = operand->sharded ? shape_count(&x->shape) : 0,
+                     .operand_sample = operand->sharded ? tensor_pitch(operand) : 0,
                      .result_sample = n->sharded ? shape_count(&n->shape) : 0,
                      .operand = 0, .values = -1, .places = -1, .workspace = sums ? -1 : 1 + count};
     count_rows(t, &x->shape, axis, from, to);
@@ -80,7 +80,7 @@ Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, cons
             t->values = 1 + i;
     }
     int64_t extent, grain;
-    t->by_row = rows_split(plan, &extent, &grain) == MGPU_SPLIT_RANGE;
+    t->by_row = !alone && rows_split(plan, &extent, &grain) == MGPU_SPLIT_RANGE;
     return plan;
 }
 

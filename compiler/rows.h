@@ -12,8 +12,8 @@
 typedef struct Rows Rows;
 
 /* nodes: CUMSUM, or both results of one TOP_K, or one of them; operand: what is stored of their input, in its order, BF16
- * where the input is F32; result[i]: of nodes[i] */
-Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result);
+ * where the input is F32; result[i]: of nodes[i]. alone: one thread takes all rows of a call */
+Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result, bool alone);
 
 /* a head comment, the table kernel_name_rows, and static void kernel_name(argument, step, part) */
 void rows_print(const Rows *, const char *kernel_name, Text *);

@@ -295,6 +295,29 @@ static Graph *reads_memory(void)
     return g;
 }
 
+/* running sums, the k largest, and sums into rows, in a step; and of what is the same for all samples */
+static Graph *rows_of_steps(bool samples)
+{
+    Graph *g = begin();
+    int64_t big = samples ? 6 : 80; /* enough to share, if it were not in a loop */
+    Node *x = samples ? input(g, SHAPE(5, big, 4)) : straight(g, SHAPE(5, big, 4)), *i = new_input(g, I32, SHAPE(5, big), 7);
+    Graph *b = graph_open_region(g, "rows");
+    Node *table = graph_scan_carry(b, graph_fill(g, 0, SHAPE(7, 4), real), false), *xt = graph_scan_sequence(b, x);
+    Node *own = NODE(b, OP_CUMSUM, ((int64_t[]){0, 1}), 2, NULL, xt);
+    Node *sums = NODE(b, OP_CUMSUM, ((int64_t[]){0, 0}), 2, NULL, in(b, OP_ADD, xt,
+                      graph_broadcast(b, graph_max(b, table, (int[]){0}, 1), SHAPE(big, 4))));
+    Node *best = NODE(b, OP_TOP_K, ((int64_t[]){0, 3, 0}), 3, NULL, sums),
+         *at = NODE(b, OP_TOP_K, ((int64_t[]){0, 3, 1}), 3, NULL, sums);
+    Node *mixed = in(b, OP_TANH, in(b, OP_ADD, table, graph_sum(b, own, (int[]){0, 1}, 2)), NULL);
+    if (samples)
+        mixed = graph_scatter_add(b, mixed, graph_scan_sequence(b, i), sums, 0, false);
+    Node *next = in(b, OP_SIN, mixed, NULL), *stacks[] = {sums, best, at, own, in(b, OP_MUL, best, best)};
+    Node *scan = graph_close_scan(b, 5, false, &next, stacks, COUNT(stacks));
+    for (int k = 0; k < 1 + COUNT(stacks); k++)
+        output(g, graph_scan_result(g, scan, k));
+    return g;
+}
+
 /* sequences that are views, constants, the same for all samples; empty values; a value of one number */
 static Graph *sequences(void)
 {
@@ -427,7 +450,8 @@ static void add_cases(const char *type)
                 {"two products", two_products()},
         {"captured values", captured()}, {"maxima and sums in a step", forward_algorithm()}, {"a scan in a scan", nested(false)},
         {"a scan in a scan, straight", nested(true)}, {"attention and a convolution in a step", reads_memory()},
-        {"sequences of all kinds", sequences()}};
+        {"sequences of all kinds", sequences()}, {"rows in a step", rows_of_steps(true)},
+        {"rows in a step, the same for all samples", rows_of_steps(false)}};
     for (int i = 0; i < COUNT(list); i++) {
         add_case(format("%s, %s%s", list[i].name, type, batch ? ", in chunks" : ""), list[i].graph);
         cases[case_count - 1].tolerance = real == F64 ? 1e-12 : 2e-5;
