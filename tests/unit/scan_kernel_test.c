@@ -271,6 +271,26 @@ static Graph *nested(bool whole)
     return g;
 }
 
+/* the inner loop's weights are the same for all samples, but change with every step of the outer one */
+static Graph *changing_weights(void)
+{
+    Graph *g = begin();
+    int64_t rows = 3, columns = 4, d = 48;
+    Node *x = input(g, SHAPE(rows, columns, d)), *w0 = straight(g, SHAPE(d, d)), *y = input(g, SHAPE(d));
+    Graph *b = graph_open_region(g, "rows");
+    Node *h = graph_scan_carry(b, y, false), *w = graph_scan_carry(b, w0, false), *xt = graph_scan_sequence(b, x);
+    Node *scaled = in(b, OP_MUL, w, number(b, 0.25));
+    Graph *i = graph_open_region(b, "columns");
+    Node *s = graph_scan_carry(i, h, false), *xs = graph_scan_sequence(i, xt);
+    Node *both[] = {s, graph_capture(i, scaled)};
+    Node *next = in(i, OP_TANH, in(i, OP_ADD, graph_einsum(i, "a,ab->b", both, 2, false), xs), NULL);
+    Node *inner = graph_close_scan(i, columns, false, &next, NULL, 0);
+    Node *nexts[] = {graph_scan_result(b, inner, 0), in(b, OP_COS, w, NULL)};
+    Node *scan = graph_close_scan(b, rows, false, nexts, nexts, 1);
+    output(g, graph_scan_result(g, scan, 2));
+    return g;
+}
+
 /* an attention over a captured memory, from a query that is carried; a convolution of what is carried */
 static Graph *reads_memory(void)
 {
@@ -449,7 +469,7 @@ static void add_cases(const char *type)
             {"values pass through", shifts(false)}, {"a carry that another becomes", shifts(true)},
                 {"two products", two_products()},
         {"captured values", captured()}, {"maxima and sums in a step", forward_algorithm()}, {"a scan in a scan", nested(false)},
-        {"a scan in a scan, straight", nested(true)}, {"attention and a convolution in a step", reads_memory()},
+        {"a scan in a scan, straight", nested(true)}, {"weights that an outer loop changes", changing_weights()}, {"attention and a convolution in a step", reads_memory()},
         {"sequences of all kinds", sequences()}, {"rows in a step", rows_of_steps(true)},
         {"rows in a step, the same for all samples", rows_of_steps(false)}};
     for (int i = 0; i < COUNT(list); i++) {
