@@ -181,7 +181,7 @@ static Entry plan_layer(const Layer *l, Direction direction, Dtype dtype, Dtype 
         entry.tensor[i] = tensor_of(node, variable, next, l->kernel > 0 && direction != INPUT, i == 2 && variable ? dtype : stored);
         next += variable != NULL;
     }
-    entry.plan = contraction_plan(entry.node, entry.tensor[0], entry.tensor[1], entry.tensor[2]);
+    entry.plan = contraction_plan(entry.node, entry.tensor[0], entry.tensor[1], entry.tensor[2], false);
     return entry;
 }
 

@@ -37,11 +37,11 @@ static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arg
         error_at(at, "'%s' is a stage: it stands behind a reader, as in images(\"train\") |> %s", row->name, row->usage);
     Samples *s = NEW(Samples);
     *s = *first_of(piped)->samples;
+    e->data_later = s->later;
     DataCall call = check_call(e, row, at, a, NULL, &s->set, NULL, NULL);
-    if (row->later) {
-        not_yet(e, at, format("the stage '%s'", row->name));
-        s->later = true;
-    }
+    if (row->later)
+        no_data_yet(e, at, format("the stage '%s'", row->name));
+    s->later = e->data_later;
     if (strcmp(row->name, "part") == 0)
         check_part(&call);
     DataCall *calls = NEW_ARRAY(DataCall, s->set.call_count + 1); /* the source's value keeps its own */
@@ -71,13 +71,15 @@ Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Arguments
         return call_stage(e, row, at, a, piped);
     Samples *s = NEW(Samples);
     *s = (Samples){.reader = row, .later = row->later};
+    e->data_later = row->later;
     if (row->later)
-        not_yet(e, at, strcmp(row->name, "decode") == 0 ? "decode" : format("the reader '%s'", row->name));
+        no_data_yet(e, at, strcmp(row->name, "decode") == 0 ? "decode" : format("the reader '%s'", row->name));
     if (strcmp(row->name, "mix") == 0)
         return source_value(s);
     const char **decoded = NULL;
     int decoded_count = 0;
     DataCall call = check_call(e, row, at, a, piped ? first_of(piped) : NULL, &s->set, &decoded, &decoded_count);
+    s->later = e->data_later;
     if (strcmp(row->name, "decode") == 0) {
         s->decoded = call.options[0].items[0].text;
         return source_value(s);
@@ -302,9 +304,12 @@ void run_data(Elaborator *e)
                        find_row("decode")->usage);
         if (v->kind != VALUE_SOURCE)
             error_tree(e, e->data_tree, "'%s' must be a source of data such as idx(...), not %s", SETS[k], value_describe(v));
+        if (v->samples->later) {
+            e->valid_later = e->valid_later || strcmp(SETS[k], "valid") == 0;
+            continue;
+        }
         DataSet set = {0};
-        if (!v->samples->later)
-            bind_columns(e, SETS[k], v->samples, &set);
+        bind_columns(e, SETS[k], v->samples, &set);
         set.name = SETS[k];
         APPEND(e->model->sets, e->model->set_count, set);
     }

@@ -51,7 +51,7 @@ struct Samples {
     DataSet set;
     const DataRow *reader;
     const char *decoded; /* decode("column"): no reader, but the value of a csv's column */
-    bool later;          /* a reader or stage that is not there yet */
+    bool later;          /* a reader, stage or option that is not there yet: the program lacks the set */
 };
 
 const DataRow *find_row(const char *name);

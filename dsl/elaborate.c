@@ -208,7 +208,7 @@ static void check_validation(Elaborator *e)
     for (int k = 0; k < m->set_count; k++)
         if (strcmp(m->sets[k].name, "valid") == 0)
             return;
-    if (at && e->data_tree)
+    if (at && e->data_tree && !e->valid_later)
         error_at(at, "this looks at the data set valid, and the data block has none; write valid = ... there");
 }
 

@@ -169,6 +169,8 @@ struct Elaborator {
     int owner;
     bool quiet;              /* no warnings: a trial run of the train block */
     Map warned;              /* what was said not to be there yet: once for each place */
+    bool data_later;         /* the reader or stage that is called needs what is not there yet */
+    bool valid_later;        /* so does the data set valid */
     Frame *frame;
     int calls, depth;        /* of layers; of eval */
     const char *key;         /* of the call of the builtin that runs */
@@ -201,6 +203,7 @@ struct Elaborator {
 const Place *place_of(const Elaborator *, const Tree *);
 _Noreturn void error_tree(const Elaborator *, const Tree *, const char *pattern, ...) PRINTF(3, 4);
 void not_yet(Elaborator *, const Place *, const char *what);
+void no_data_yet(Elaborator *, const Place *, const char *what); /* likewise, of a data block: the program lacks that set */
 
 /* ---- expression.c */
 Value *eval(Elaborator *, const Tree *);         /* one value */

@@ -28,14 +28,29 @@ _Noreturn void error_tree(const Elaborator *e, const Tree *t, const char *patter
     verror_at(place_of(e, t), pattern, arguments);
 }
 
-void not_yet(Elaborator *e, const Place *at, const char *what)
+/* the first time that this is said of this place */
+static bool is_news(Elaborator *e, const Place *at, const char *what)
 {
     const char *key = format("%s %s:%d:%d", what, at->source->file, at->line, at->column);
     if (e->quiet || map_get(&e->warned, key))
-        return;
+        return false;
     map_set(&e->warned, key, (void *)(uintptr_t)at);
+    return true;
+}
+
+void not_yet(Elaborator *e, const Place *at, const char *what)
+{
+    if (!is_news(e, at, what))
+        return;
     warning_at(at, "%s: not yet; mgpuc checks the model but does not compile it", what);
     e->model->not_yet++;
+}
+
+void no_data_yet(Elaborator *e, const Place *at, const char *what)
+{
+    e->data_later = true;
+    if (is_news(e, at, what))
+        warning_at(at, "%s: not yet; the program is made without this data, its 'bench' needs none", what);
 }
 
 /* ---- literals */

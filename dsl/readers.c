@@ -181,7 +181,7 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
         break;
     }
     if (p->later && (!p->later[0] || (v->kind == VALUE_STRING && has_word(p->later, v->text))))
-        not_yet(e, at, p->later[0] ? format("%s = \"%s\"", p->name, v->text) : format("the option '%s'", p->name));
+        no_data_yet(e, at, p->later[0] ? format("%s = \"%s\"", p->name, v->text) : format("the option '%s'", p->name));
     return o;
 }
 

@@ -345,6 +345,8 @@ static Value *apply_setting(Elaborator *e, int which, const char *name, const Pl
 {
     Model *m = e->model;
     Clip clip;
+    if (which >= SETTINGS_READY && v->kind == VALUE_NONE)
+        return v;
     if (which >= SETTINGS_READY) {
         not_yet(e, at, format("the setting '%s'", name));
         return v;

@@ -10,7 +10,7 @@ _mgpuc() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     case $before in
-    --emit) _mgpu_words "ast graph simplify grad update dist precision layout phases fused split schedule verify memory kernels"; return ;;
+    --emit) _mgpu_words "ast graph simplify loops grad update dist precision layout phases fused split schedule verify memory kernels"; return ;;
     -o | --output) _mgpu_files '*'; return ;;
     --devices | --set | --model | --bucket) return ;;
     esac
