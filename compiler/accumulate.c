@@ -69,9 +69,9 @@ static void check_ahead(const Splitter *s)
         for (int k = 0; k < n->inputs; k++)
             late[i] = late[i] || late[n->in[k]->id];
         if (s->cut_of[i] && s->cuts[s->cut_of[i] - 1].ahead && late[n->in[0]->id])
-            error_at(n->at, "with accumulate = %lld this sum over the batch is needed before the other micro-batches have "
-                            "been computed: it depends on weights. Sum over groups of samples instead (batchnorm: stats = N), "
-                            "make the weights of a loss depend on inputs only, or set accumulate = 1",
+            error_at(n->at, "with accumulate = %lld this sum over the batch is needed before the other micro-batches are computed, and "
+                            "depends on weights; sum over groups of samples (batchnorm: stats = N), let the weights of a loss "
+                            "depend on inputs only, or set accumulate = 1",
                      (long long)s->model->accumulate);
     }
 }

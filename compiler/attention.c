@@ -113,13 +113,13 @@ static mgpu_attention_operand place_of(const Node *n, const Node *base, const Te
     if (!view_of(n, base, &view))
         die("an operand of attention (node %d) is no view of node %d", n->id, base->id);
     int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
-    return (mgpu_attention_operand){argument, view.first, sample, view.stride[0], view.stride[1], tensor->dtype == BF16};
+    return (mgpu_attention_operand){argument, view.first, sample, view.stride[0], view.stride[1], half_of(tensor->dtype)};
 }
 
 static mgpu_attention_operand result_of(const Node *n, const Tensor *tensor, int argument)
 {
     int64_t places = n->shape.extent[n->shape.rank - 1], row = shape_count(&n->shape) / n->shape.extent[0];
-    return (mgpu_attention_operand){argument, 0, tensor->sharded ? tensor_pitch(tensor) : 0, row, places, tensor->dtype == BF16};
+    return (mgpu_attention_operand){argument, 0, tensor->sharded ? tensor_pitch(tensor) : 0, row, places, half_of(tensor->dtype)};
 }
 
 Attention *attention_plan(const Node *const *nodes, int count, const Node *const *base, const Tensor *const *tensor,
@@ -195,7 +195,7 @@ static void print_operand(const char *field, const mgpu_attention_operand *o, Te
         text_add(text, "    .%s = {-1, 0, 0, 0, 0, false},\n", field);
     else
         text_add(text, "    .%s = {%d, %lld, %lld, %lld, %lld, %s},\n", field, o->argument, (long long)o->first, (long long)o->sample,
-                 (long long)o->row, (long long)o->head, o->bf16 ? "true" : "false");
+                 (long long)o->row, (long long)o->head, half_text(o->half));
 }
 
 static void print_body(const Attention *plan, const char *name, Text *text)
@@ -206,7 +206,7 @@ static void print_body(const Attention *plan, const char *name, Text *text)
     text_add(text, "    .queries = %lld, .keys = %lld, .heads = %lld, .groups = %lld, .d = %lld, .e = %lld, .window = %lld,\n",
              (long long)t->queries, (long long)t->keys, (long long)t->heads, (long long)t->groups, (long long)t->d,
              (long long)t->e, (long long)t->window);
-    text_add(text, "    .scale = %.17g, .rows = %lld,\n    /* argument, first element, strides of samples, rows and heads, bf16 */\n",
+    text_add(text, "    .scale = %.17g, .rows = %lld,\n    /* argument, first element, strides of samples, rows and heads, half */\n",
              t->scale, (long long)t->rows);
     const char *const name_in[] = {"q", "k", "v", "g"}, *const name_out[] = {"y", "dq", "dk", "dv"};
     const mgpu_attention_operand *const in[] = {&t->q, &t->k, &t->v, &t->g}, *const out[] = {&t->y, &t->dq, &t->dk, &t->dv};
@@ -223,7 +223,7 @@ static const char *tensor_text(const Tensor *tensor)
     return format("%s %s %s%s", tensor->name, dtype_name(tensor->dtype), tensor->sharded ? "n x " : "", shape_text(&tensor->shape));
 }
 
-void attention_print(const Attention *plan, const char *kernel_name, Text *text)
+void attention_print_comment(const Attention *plan, const char *more, Text *text)
 {
     const mgpu_attention *t = &plan->table;
     const Place *at = users_place(plan->node->at);
@@ -237,15 +237,32 @@ void attention_print(const Attention *plan, const char *kernel_name, Text *text)
         text_add(text, "%s %s", i ? "," : "", tensor_text(plan->operand[i]));
     for (int i = 0; i < plan->results; i++)
         text_add(text, "%s %s", i ? "," : " ->", tensor_text(plan->result[i]));
-    text_add(text, "\n * %lld queries, %lld keys, %lld heads of %lld%s%s */\n", (long long)t->queries, (long long)t->keys,
+    text_add(text, "\n * %lld queries, %lld keys, %lld heads of %lld%s%s%s */\n", (long long)t->queries, (long long)t->keys,
              (long long)t->heads, (long long)t->d, t->groups < t->heads ? format(", %lld of keys and values", (long long)t->groups) : "",
-             t->causal ? ", causal" : "");
+             t->causal ? ", causal" : "", more);
+}
+
+void attention_print(const Attention *plan, const char *kernel_name, Text *text)
+{
+    attention_print_comment(plan, "", text);
     print_body(plan, kernel_name, text);
+}
+
+bool attention_is_aligned(const Attention *plan)
+{
+    bool aligned = true;
+    for (int i = 0; i < plan->operands; i++)
+        aligned = aligned && !plan->operand[i]->partial;
+    for (int i = 0; i < plan->results; i++)
+        aligned = aligned && !plan->result[i]->partial;
+    return aligned;
 }
 
 const char *attention_key(const Attention *plan)
 {
     Text text = {0};
     print_body(plan, "kernel", &text);
+    if (!attention_is_aligned(plan))
+        text_add(&text, "not aligned\n");
     return text_of(&text);
 }

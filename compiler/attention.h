@@ -29,6 +29,10 @@ const struct mgpu_attention *attention_table(const Attention *);
 
 /* a head comment, the table kernel_name_attention, and static void kernel_name(argument, step, part) */
 void attention_print(const Attention *, const char *kernel_name, Text *);
+void attention_print_comment(const Attention *, const char *more, Text *); /* the comment alone; it ends with `more` */
+
+/* all tensors begin at multiples of 16 bytes: none lies in a bucket */
+bool attention_is_aligned(const Attention *);
 
 /* how a team of threads shares it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if it is the same for all samples */
 uint8_t attention_split(const Attention *);

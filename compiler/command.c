@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef enum OptionKind { FLAG, VALUE, REPEATED, END } OptionKind;
 static const struct OptionRow {
@@ -14,12 +16,18 @@ static const struct OptionRow {
     const char *argument, *help;
 } OPTIONS[] = {
     {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net)"},
-    {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3 (default: one host device)"},
+    {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
+                                                                  "                       (4 logical devices on GPU 0); default: all GPUs, or one host\n"
+                                                                  "                       device if there are none"},
+    {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
+                                                            "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
+                                                            "                       found here, else sm_80,sm_90)"},
     {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8"},
-    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c, OUT.sched"},
+    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c (or .cu), OUT.sched"},
     {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage"},
     {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify loops grad update dist\n"
-                                                             "                       precision layout phases fused split schedule verify memory kernels"},
+                                                             "                       precision layout phases fused split schedule verify memory kernels\n"
+                                                             "                       images"},
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several"},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON"},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)"},
@@ -36,6 +44,7 @@ static void print_help(void)
          "  mgpuc check MODEL.net        diagnose only: layers, shapes, parameters, FLOPs, bytes per device\n"
          "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
          "  mgpuc fmt FILE.net ...       rewrite models in the house layout; fmt --check, fmt -, fmt --help\n"
+         "  mgpuc devices                the GPUs of this machine, and its cores\n"
          "  mgpuc doc [NAME] [FILE.net]  what a layer, primitive, reader, setting or word means; doc --help\n"
          "\n"
          "Options");
@@ -48,11 +57,12 @@ static void print_help(void)
     puts("  -h, --help           this text\n"
          "  --version            the version\n"
          "\n"
-         "Environment: CC, the C compiler to run (default cc); MGPU_HOME, the folder that holds the runtime library\n"
-         "and its headers (default: ../lib/mgpuc beside mgpuc).\n"
+         "Environment: CC, the C compiler to run (default cc); CXX, the C++ compiler for --arch vgpu (default c++);\n"
+         "MGPU_NVRTC, the file of NVRTC, which compiles kernels for GPUs (default: the newest that is found); MGPU_HOME,\n"
+         "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
          "Compiled objects are kept, by their content, in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
          "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
-         "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no C compiler, disk, memory).\n"
+         "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
          "The language: docs/language.md. First steps: README.md.");
 }
 
@@ -86,7 +96,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "verify", "fmt", "doc"};
+    static const char *const COMMANDS[] = {"check", "verify", "fmt", "doc", "devices"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
@@ -101,6 +111,19 @@ static const char *default_output(const char *file)
     if (length > 4 && strcmp(base + length - 4, ".net") == 0)
         return copy_text(base, length - 4);
     return format("%s.out", base);
+}
+
+/* known before a model is compiled, which may take long */
+static void check_output(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        fail(2, "-o %s: this is a folder; name a file in it", path);
+    const char *slash = strrchr(path, '/'), *folder = !slash ? "." : slash == path ? "/" : copy_text(path, (size_t)(slash - path));
+    if (access(folder, F_OK))
+        fail(2, "-o %s: there is no folder %s", path, folder);
+    if (access(folder, W_OK))
+        fail(3, "%s cannot be written: %s", path, strerror(errno));
 }
 
 Options parse_command(int argc, char **argv)
@@ -172,70 +195,20 @@ Options parse_command(int argc, char **argv)
     }
     if (!o.output)
         o.output = default_output(o.file);
+    if (o.command == COMMAND_COMPILE && !o.emit)
+        check_output(o.output);
     o.cc = getenv("CC");
     if (!o.cc || !*o.cc)
         o.cc = "cc";
-    if (o.devices) { /* refused before anything is compiled */
-        Plan *plans;
-        int count;
-        parse_devices(o.devices, &plans, &count);
-    }
+    o.cxx = getenv("CXX");
+    if (!o.cxx || !*o.cxx)
+        o.cxx = "c++";
+    Plan *plans; /* what is wrong with them is said before anything is compiled */
+    int count;
+    Target target = parse_devices(o.devices, &plans, &count);
+    if (o.arch && target != TARGET_CUDA)
+        fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
+    if (target == TARGET_CUDA)
+        o.arch = check_architectures(o.arch);
     return o;
-}
-
-/* ---- devices */
-
-enum { MOST_DEVICES = 1024 };
-
-static int device_number(const char **at, const char *list)
-{
-    char *end;
-    long n = strtol(*at, &end, 10);
-    if (end == *at || n < 1 || n > MOST_DEVICES)
-        fail(2, "--devices %s: a count between 1 and %d is expected at '%s'", list, MOST_DEVICES, *at);
-    *at = end;
-    return (int)n;
-}
-
-void parse_devices(const char *list, Plan **plans, int *count)
-{
-    bool wanted[MOST_DEVICES + 1] = {false};
-    const char *at = list ? list : "1";
-    for (bool more = true; more;) {
-        if (strncmp(at, "cuda", 4) == 0)
-            fail(2, "--devices %s: this version compiles for host devices only; write --devices host:%s", list,
-                 at[4] == ':' && at[5] ? at + 5 : "1");
-        bool host = strncmp(at, "host", 4) == 0;
-        int from = 1, to = 1;
-        if (host && (at[4] == 0 || at[4] == ',')) {
-            at += 4;
-        } else {
-            if (host) {
-                if (at[4] != ':')
-                    fail(2, "--devices %s: write host:3 for three host devices", list);
-                at += 5;
-            }
-            from = to = device_number(&at, list);
-            if (*at == '-') {
-                at++;
-                to = device_number(&at, list);
-                if (to < from)
-                    fail(2, "--devices %s: the range %d-%d is empty", list, from, to);
-            }
-        }
-        for (int n = from; n <= to; n++)
-            wanted[n] = true;
-        more = *at == ',';
-        if (more)
-            at++;
-        else if (*at)
-            fail(2, "--devices %s: '%s' is not understood; write 4   1,2,4   1-8   host:3", list, at);
-    }
-    *plans = NULL;
-    *count = 0;
-    for (int n = 1; n <= MOST_DEVICES; n++)
-        if (wanted[n]) {
-            Plan p = {.devices = n, .kind = "host"};
-            APPEND(*plans, *count, p);
-        }
 }

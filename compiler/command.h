@@ -5,19 +5,26 @@
 #include "compiler/compiler.h"
 
 Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
-/* "1,2,4"  "1-8"  "host:3": a plan per device count, ascending, each once; NULL: one host device */
-void parse_devices(const char *list, Plan **plans, int *count);
+/* devices.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; NULL: one host device */
+Target parse_devices(const char *list, Plan **plans, int *count);
+const char *check_architectures(const char *list);    /* each once, in order; NULL: the default */
+/* machine.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90", NULL if there are none */
+int gpus_found(const char **why);
+const char *architectures_found(void);
+int command_devices(int argc, char **argv);           /* mgpuc devices ... */
 void check_print(const Model *, const Program *, bool json, Text *);
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
 typedef struct Linked {
     int pieces, compiled, at_a_time;                  /* the others came from the cache */
+    int images, images_compiled;                      /* of GPUs, likewise */
     double emit_ms, compile_ms, link_ms;
     const char *cache;                                /* its folder; NULL: off */
     const char *trouble;                              /* with the cache; NULL: none */
 } Linked;
 /* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
 Linked write_program(const Program *);
+void emit_images(const Program *, Text *);            /* --emit images: what the kernels for GPUs need, compiled */
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);
 double now_ms(void);                                  /* of a clock that only runs forward */

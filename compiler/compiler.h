@@ -37,6 +37,8 @@ typedef struct Tensor {     /* what kernels read and write */
     int64_t pitch;          /* elements from a sample to the next, of what a scan's step sees of its sequences; 0: no gaps */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
+uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and its name */
+const char *half_text(uint8_t half);
 static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch : shape_count(&t->shape); }
 
 typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE } TaskKind;
@@ -65,7 +67,7 @@ typedef struct Shard { int64_t first, share, capacity; } Shard; /* samples of a 
 typedef struct Schedule Schedule;
 typedef struct Plan {
     int devices;
-    const char *kind;       /* "host" */
+    const char *kind;       /* "host", "cuda": of all plans of a program */
     int64_t micro;          /* samples of a full micro-batch, all devices */
     Shard *shards;
     bool always_ragged;     /* a device has no share: sums must select in every step */
@@ -75,15 +77,17 @@ typedef struct Plan {
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY } Command;
 typedef struct Options {
     Command command;
-    const char *file, *output, *emit, *devices, *cc, *bucket, *model, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char *file, *output, *emit, *devices, *arch, *cc, *cxx, *bucket, *model, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
 } Options;
 
+typedef enum Target { TARGET_HOST, TARGET_CUDA } Target; /* what kernels are printed for */
 typedef struct Program {
     Model *model;
     const Options *options;
+    Target target;
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each text once */
     Map kernel_texts;       /* text -> Kernel: fuse.c */
@@ -197,8 +201,9 @@ void schedule_write(const Schedule *, Text *);
 Schedule *schedule_read(const char *file, const char *text); /* error_at for what it cannot read; used by verify and tests */
 /* verify.c         NULL: proved; else what is wrong, naming both operations and the missing edge */
 const char *verify(const Schedule *);
-/* emit_kernels.c   host C of all kernels; emit_program.c: tables */
+/* emit_kernels.c   host C of all kernels; emit_cuda.c: CUDA C; emit_program.c: tables */
 void emit_kernels(const Program *, Text *);
+void emit_cuda(const Program *, Text *);
 void emit_program(const Program *, Text *);
 /* link.c           pieces.h, command.h: runs the C compiler; exit 3 if it is missing or fails */
 #endif

@@ -8,23 +8,10 @@
  * checked when x is copied; a window that never leaves x is replaced by plain strides. The gathered
  * operand is A; without windows the smaller of two estimates decides which one is (N is the side that is cut into
  * vectors). */
-#include "compiler/contraction.h"
+#include "compiler/contraction_internal.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "runtime/mgpu_gemm.h"
-
-typedef struct Axis {
-    const char *label;
-    int64_t extent;         /* of the samples: MGPU_SAMPLES */
-    int64_t stride[3];      /* in a, b, c */
-    bool in[3];
-    int window;             /* 0: none */
-    int64_t step;
-} Axis;
-
-typedef struct Window { int64_t extent, stride, first, spread; } Window;
 
 enum {
     KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
@@ -32,25 +19,6 @@ enum {
     MANY_TERMS = 16 * 1024,      /* of which B is packed a block at a time */
     MUCH_WEIGHT = 64 * 1024      /* elements */
 };
-enum { A, B, C };
-enum { BATCH, M, N, K, LISTS };
-static const char *const LIST_NAME[LISTS] = {"batch", "M", "N", "K"};
-
-struct Contraction {
-    const Node *node;
-    const Tensor *tensor[3];
-    Axis *axes;
-    int axis_count;
-    Axis *list[LISTS];      /* pointers into sorted copies */
-    int count[LISTS];
-    Window window[MGPU_WINDOWS];
-    int windows;
-    int64_t first[2];       /* offset of the element at all indices 0, in a and b */
-    bool team;              /* a team of threads shares its results, not the samples */
-    bool alone;             /* one thread has the samples of a call to itself, and there are many calls */
-    bool swapped;           /* the product's A is argument 1, b */
-};
-
 /* ---- axes */
 
 /* strides of the node's axes in the memory of its tensor; *samples: the stride of the samples */
@@ -164,7 +132,7 @@ static void drop_windows(Contraction *plan)
             axis->stride[A] = axis->step * window.stride;
             last += (axis->extent - 1) * axis->step;
         }
-        if (window.spread == 1 && window.first >= 0 && last < window.extent && plan->tensor[A]->dtype != BF16) {
+        if (window.spread == 1 && window.first >= 0 && last < window.extent && !dtype_is_half(plan->tensor[A]->dtype)) {
             plan->first[A] += window.first * window.stride;
         } else {
             plan->window[kept] = window;
@@ -256,7 +224,7 @@ static double run_of(const Contraction *plan, int list, int operand, double samp
 }
 
 /* of a micro-batch, if the model says it */
-static int64_t samples_of(const Contraction *plan)
+int64_t contraction_samples(const Contraction *plan)
 {
     const Model *model = plan->node->graph->model;
     int64_t pieces = model->accumulate > 1 ? model->accumulate : 1;
@@ -288,7 +256,7 @@ static double estimate(const Contraction *plan, double samples, double calls)
         pack /= calls;
     else if (dense && m <= 28)
         pack = 0;
-    bool straight = run_of(plan, N, C, samples) >= n && plan->tensor[C]->dtype != BF16;
+    bool straight = run_of(plan, N, C, samples) >= n && !dtype_is_half(plan->tensor[C]->dtype);
     bool packs = plan->windows == 0 && m > 8 && n > 2 * lanes && crowded(plan);
     int64_t apart = innermost(plan, K, second) * real_bytes(plan);
     if (packs && dense && apart % 64 == 0 && apart <= 8192 && !collide(apart)) /* read in place */
@@ -324,7 +292,7 @@ static bool shared_by_team(const Contraction *plan)
 /* the lists with the better operand as A */
 static void choose_a(Contraction *plan)
 {
-    double batch = (double)samples_of(plan);
+    double batch = (double)contraction_samples(plan);
     plan->team = shared_by_team(plan);
     double samples = plan->team ? batch : fmin(batch, plan->alone ? ALONE_SAMPLES : 8);
     double calls = plan->team ? 1 : plan->alone ? ALONE_CALLS : fmax(1, batch / 16);
@@ -333,33 +301,6 @@ static void choose_a(Contraction *plan)
     make_lists(plan, A);
     if (plan->windows == 0 && swapped < estimate(plan, samples, calls)) /* windows move over A */
         make_lists(plan, B);
-}
-
-Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone)
-{
-    Contraction *plan = NEW(Contraction);
-    plan->node = node;
-    plan->alone = alone;
-    const Tensor *tensors[] = {a, b, result};
-    const Node *nodes[] = {node->in[0], node->in[1], node};
-    int64_t stride[3][MAX_RANK], samples[3];
-    for (int i = 0; i < 3; i++) {
-        plan->tensor[i] = tensors[i];
-        bool real = tensors[i]->dtype == BF16 ? result->dtype != F64 : tensors[i]->dtype == F32 || tensors[i]->dtype == F64;
-        if (!real || (tensors[i]->dtype == F64) != (result->dtype == F64))
-            die("contraction of %s and %s to %s", dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(result->dtype));
-        strides_of(nodes[i], tensors[i], stride[i], &samples[i]);
-    }
-    add_samples(plan, samples);
-    if (node->op == OP_EINSUM)
-        add_letters(plan, stride);
-    else if (node->op == OP_CONVOLVE || node->op == OP_CONVOLVE_WEIGHT)
-        add_convolution(plan, stride);
-    else
-        die("no contraction: %s", OP_INFO[node->op].name);
-    drop_windows(plan);
-    choose_a(plan);
-    return plan;
 }
 
 /* ---- cost */
@@ -440,11 +381,11 @@ static Workspace workspace_of(const Contraction *plan)
     const Tensor *a = plan->tensor[plan->swapped ? B : A], *b = plan->tensor[plan->swapped ? A : B];
     int64_t most;
     Workspace work = {0};
-    if (plan->windows > 0 || a->dtype == BF16)
+    if (plan->windows > 0 || dtype_is_half(a->dtype))
         work.copy = MGPU_COPY_BYTES;
     else if (crowded(plan))
         work.copy = MGPU_ROWS_BYTES;
-    if (plan->tensor[C]->dtype == BF16 || !lies_together(plan, N, C))
+    if (dtype_is_half(plan->tensor[C]->dtype) || !lies_together(plan, N, C))
         work.sums = MGPU_SUMS_BYTES;
     int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
     int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
@@ -454,7 +395,7 @@ static Workspace workspace_of(const Contraction *plan)
         work.keep = work.packed <= KEPT_MOST;
     }
     if (!work.keep) { /* the B of one member of the batch, or as much of it as there should be room for */
-        int64_t samples = samples_of(plan), lanes = innermost_extent(plan, BATCH);
+        int64_t samples = contraction_samples(plan), lanes = innermost_extent(plan, BATCH);
         most = plan->team ? KEPT_MOST : MGPU_PACKED_BYTES;
         n = extent_of_list(plan, N, samples, most / real_bytes(plan));
         n = round_up(n > lanes ? n : lanes, 16);
@@ -485,70 +426,16 @@ uint8_t contraction_split(const Contraction *plan)
     return plan->team ? MGPU_SPLIT_TEAM : MGPU_SPLIT_SAMPLES;
 }
 
-/* ---- text */
+/* ---- the table */
 
-static const char *tensor_text(const Tensor *tensor)
-{
-    return format("%s %s %s%s%s", tensor->name, dtype_name(tensor->dtype), tensor->sharded ? "n x " : "",
-                  shape_text(&tensor->shape), tensor->partial ? " (a part of the sum)" : "");
-}
-
-static const char *count_text(const Contraction *plan, int list)
-{
-    int64_t count = 1;
-    bool samples = false;
-    for (int i = 0; i < plan->count[list]; i++)
-        if (plan->list[list][i].extent == MGPU_SAMPLES)
-            samples = true;
-        else
-            count *= plan->list[list][i].extent;
-    return format(samples && count == 1 ? "n" : samples ? "%lld n" : "%lld", (long long)count);
-}
-
-static const char *equation_text(const Contraction *plan)
-{
-    const Node *node = plan->node;
-    if (node->op == OP_EINSUM)
-        return node->text;
-    const char *meaning = node->op == OP_CONVOLVE ? "y[p, o] = sum_{k, c} x'[s p + d k - b, c] w[o, c, k]"
-                                                  : "w[o, c, k] = sum_{n, p} x'[s p + d k - b, c] g[p, o]";
-    const int64_t *ints = node->ints, *value = ints + 1;
-    Text text = {0};
-    static const char *const name[] = {"stride", "before", "after", "dilation", "spread"};
-    for (int i = 0; i < COUNT(name); i++) {
-        text_add(&text, "%s%s", i == 0 ? "" : ", ", name[i]);
-        for (int64_t d = 0; d < ints[0]; d++)
-            text_add(&text, " %lld", (long long)*value++);
-    }
-    return format("%s\n * %s, groups %lld", meaning, text_of(&text), (long long)*value);
-}
-
-static void print_comment(const Contraction *plan, Text *text)
-{
-    const Node *node = plan->node;
-    const Place *at = users_place(node->at);
-    text_add(text, "/* ");
-    if (node->path != NULL && node->path[0] != 0)
-        text_add(text, "%s, ", node->path);
-    if (at != NULL && at->source != NULL)
-        text_add(text, "%s:%d: ", at->source->file, at->line);
-    text_add(text, "%s %s\n * %s, %s -> %s\n", OP_INFO[node->op].name, equation_text(plan), tensor_text(plan->tensor[A]),
-             tensor_text(plan->tensor[B]), tensor_text(plan->tensor[C]));
-    text_add(text, " * M x N x K = %s x %s x %s", count_text(plan, M), count_text(plan, N), count_text(plan, K));
-    const char *batch = count_text(plan, BATCH);
-    if (strcmp(batch, "1") != 0)
-        text_add(text, ", %s times", batch);
-    text_add(text, "; A is %s */\n", plan->tensor[plan->swapped ? B : A]->name);
-}
-
-/* what a library wants to know of a convolution: see mgpu_convolution; false: the axes alone say what it is */
-static bool print_convolution(const Contraction *plan, const char *name, Text *text)
+/* what a library wants to know of a convolution: see mgpu_convolution; NULL: the axes alone say what it is */
+static const mgpu_convolution *convolution_of(const Contraction *plan)
 {
     const Node *node = plan->node;
     bool weight = node->op == OP_CONVOLVE_WEIGHT;
     int w = weight ? C : B, y = weight ? B : C, dims = node->op == OP_EINSUM ? 0 : (int)node->ints[0];
     if (dims < 1 || dims > 3 || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
-        return false;
+        return NULL;
     const Node *const nodes[] = {node->in[0], node->in[1], node};
     int64_t stride[3][MAX_RANK], samples[3];
     for (int i = 0; i < 3; i++)
@@ -556,102 +443,85 @@ static bool print_convolution(const Contraction *plan, const char *name, Text *t
     const int64_t *step = node->ints + 1, *before = step + dims, *dilation = before + 2 * dims, *spread = dilation + dims;
     int64_t groups = spread[dims];
     const Shape *x_shape = &nodes[A]->shape, *w_shape = &nodes[w]->shape, *y_shape = &nodes[y]->shape;
-    text_add(text, "static const mgpu_convolution %s_convolution = {\n    .weight = %s, .dims = %d, .groups = %lld, .in = %lld, "
-             ".out = %lld", name, weight ? "true" : "false", dims, (long long)groups, (long long)w_shape->extent[1],
-             (long long)(w_shape->extent[0] / (groups > 0 ? groups : 1)));
-    const struct { const char *name; const int64_t *value; } list[] = {
-        {"x", x_shape->extent}, {"w", w_shape->extent + 2}, {"y", y_shape->extent}, {"stride", step},
-        {"dilation", dilation}, {"before", before}, {"spread", spread}};
-    for (int i = 0; i < COUNT(list); i++) {
-        text_add(text, "%s.%s = {", i == 3 ? ",\n    " : ", ", list[i].name);
-        for (int d = 0; d < dims; d++)
-            text_add(text, "%s%lld", d > 0 ? ", " : "", (long long)list[i].value[d]);
-        text_add(text, "}");
+    mgpu_convolution *v = NEW(mgpu_convolution);
+    *v = (mgpu_convolution){.weight = weight, .dims = dims, .groups = groups, .in = w_shape->extent[1],
+                            .out = w_shape->extent[0] / (groups > 0 ? groups : 1)};
+    v->x_stride[0] = samples[A];
+    v->x_stride[1] = stride[A][dims];
+    v->w_stride[0] = stride[w][0];
+    v->w_stride[1] = stride[w][1];
+    v->y_stride[0] = samples[y];
+    v->y_stride[1] = stride[y][dims];
+    for (int d = 0; d < dims; d++) {
+        v->x[d] = x_shape->extent[d];
+        v->w[d] = w_shape->extent[2 + d];
+        v->y[d] = y_shape->extent[d];
+        v->stride[d] = step[d];
+        v->dilation[d] = dilation[d];
+        v->before[d] = before[d];
+        v->spread[d] = spread[d];
+        v->x_stride[2 + d] = stride[A][d];
+        v->w_stride[2 + d] = stride[w][2 + d];
+        v->y_stride[2 + d] = stride[y][d];
     }
-    const int operand[] = {A, w, y};
-    for (int i = 0; i < 3; i++) {
-        const int64_t *in = stride[operand[i]];
-        text_add(text, "%s.%c_stride = {%lld, %lld", i == 0 ? ",\n    " : ", ", "xwy"[i],
-                 (long long)(i == 1 ? in[0] : samples[operand[i]]), (long long)in[i == 1 ? 1 : dims]);
-        for (int d = 0; d < dims; d++)
-            text_add(text, ", %lld", (long long)in[i == 1 ? 2 + d : d]);
-        text_add(text, "}");
-    }
-    text_add(text, "};\n");
-    return true;
+    return v;
 }
 
-static void print_body(const Contraction *plan, const char *name, Text *text)
+static void make_table(Contraction *plan)
 {
-    int first = plan->swapped ? B : A, second = B - first;
-    int axes = 0;
+    mgpu_contraction *t = &plan->table;
+    int first = plan->swapped ? B : A, second = B - first, axes = 0, *const counts[LISTS] = {&t->batch, &t->m, &t->n, &t->k};
+    mgpu_axis *axis = NEW_ARRAY(mgpu_axis, LISTS * plan->axis_count);
+    mgpu_window *window = NEW_ARRAY(mgpu_window, plan->windows);
+    Workspace work = workspace_of(plan);
+    plan->label = NEW_ARRAY(const char *, LISTS * plan->axis_count);
+    *t = (mgpu_contraction){.axis = axis, .windows = plan->windows, .window = window, .convolution = convolution_of(plan),
+                            .swapped = plan->swapped, .type = real_bytes(plan) == 8 ? MGPU_F64 : MGPU_F32,
+                            .half_a = half_of(plan->tensor[first]->dtype), .half_b = half_of(plan->tensor[second]->dtype),
+                            .half_c = half_of(plan->tensor[C]->dtype), .copy = work.copy, .sums = work.sums,
+                            .packed = work.packed, .keep = work.keep, .wide = work.wide};
+    *(plan->swapped ? &t->b : &t->a) = plan->first[A];
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < plan->count[list]; i++) {
-            const Axis *axis = &plan->list[list][i];
-            if (axis->extent == 1 && axis->window == 0)
+            const Axis *own = &plan->list[list][i];
+            bool moves = own->window > 0;
+            if (own->extent == 1 && !moves)
                 continue;
-            if (axes++ == 0)
-                text_add(text, "static const mgpu_axis %s_axis[] = {\n    /* extent, strides in A, B, C, window, step */\n", name);
-            int64_t in[] = {axis->stride[first], axis->stride[second]};
-            if (axis->window > 0)
-                in[0] = 0;
-            if (axis->extent == MGPU_SAMPLES)
-                text_add(text, "    {MGPU_SAMPLES");
-            else
-                text_add(text, "    {%lld", (long long)axis->extent);
-            text_add(text, ", %lld, %lld, %lld", (long long)in[0], (long long)in[1], (long long)axis->stride[C]);
-            text_add(text, ", %d, %lld}, /* %s: %s */\n", axis->window, (long long)(axis->window > 0 ? axis->step : 0),
-                     LIST_NAME[list], axis->label);
+            axis[axes] = (mgpu_axis){own->extent, moves ? 0 : own->stride[first], own->stride[second], own->stride[C],
+                                     own->window, moves ? own->step : 0};
+            plan->label[axes++] = own->label;
+            ++*counts[list];
         }
-    if (axes > 0)
-        text_add(text, "};\n");
-    for (int w = 0; w < plan->windows; w++) {
-        const Window *window = &plan->window[w];
-        if (w == 0)
-            text_add(text, "static const mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name);
-        text_add(text, "    {%lld, %lld, %lld, %lld},\n", (long long)window->extent, (long long)window->stride,
-                 (long long)window->first, (long long)window->spread);
-    }
-    if (plan->windows > 0)
-        text_add(text, "};\n");
-    bool convolution = print_convolution(plan, name, text);
-    text_add(text, "static const mgpu_contraction %s_product = {\n    .type = MGPU_%s, .swapped = %s, ", name,
-             real_bytes(plan) == 8 ? "F64" : "F32", plan->swapped ? "true" : "false");
-    if (convolution)
-        text_add(text, ".convolution = &%s_convolution, ", name);
-    const Tensor *tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
-    for (int i = 0; i < 3; i++)
-        if (tensor[i]->dtype == BF16)
-            text_add(text, ".bf16_%c = true, ", "abc"[i]);
-    static const char *const field[] = {"batch", "m", "n", "k"};
-    for (int list = 0; list < LISTS; list++) {
-        int count = 0;
-        for (int i = 0; i < plan->count[list]; i++)
-            count += plan->list[list][i].extent != 1 || plan->list[list][i].window > 0;
-        text_add(text, ".%s = %d, ", field[list], count);
-    }
-    text_add(text, "%s%s", axes > 0 ? format(".axis = %s_axis, ", name) : "",
-             plan->windows > 0 ? format(".windows = %d, .window = %s_window, ", plan->windows, name) : "");
-    Workspace work = workspace_of(plan);
-    text_add(text, "\n    .copy = %lld, .sums = %lld, .packed = %lld, .keep = %s", (long long)work.copy, (long long)work.sums,
-             (long long)work.packed, work.keep ? "true" : "false");
-    if (work.wide)
-        text_add(text, ", .wide = true");
-    if (plan->first[A] != 0)
-        text_add(text, ", .%s = %lld", plan->swapped ? "b" : "a", (long long)plan->first[A]);
-    text_add(text, "};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", name);
-    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_product, argument, part);\n}\n", plan->team ? "_team" : "", name);
+    for (int w = 0; w < plan->windows; w++)
+        window[w] = (mgpu_window){plan->window[w].extent, plan->window[w].stride, plan->window[w].first, plan->window[w].spread};
 }
 
-void contraction_print(const Contraction *plan, const char *kernel_name, Text *text)
+Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone)
 {
-    print_comment(plan, text);
-    print_body(plan, kernel_name, text);
+    Contraction *plan = NEW(Contraction);
+    plan->node = node;
+    plan->alone = alone;
+    const Tensor *tensors[] = {a, b, result};
+    const Node *nodes[] = {node->in[0], node->in[1], node};
+    int64_t stride[3][MAX_RANK], samples[3];
+    for (int i = 0; i < 3; i++) {
+        plan->tensor[i] = tensors[i];
+        bool real = dtype_is_half(tensors[i]->dtype) ? result->dtype != F64 : tensors[i]->dtype == F32 || tensors[i]->dtype == F64;
+        if (!real || (tensors[i]->dtype == F64) != (result->dtype == F64))
+            die("contraction of %s and %s to %s", dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(result->dtype));
+        strides_of(nodes[i], tensors[i], stride[i], &samples[i]);
+    }
+    add_samples(plan, samples);
+    if (node->op == OP_EINSUM)
+        add_letters(plan, stride);
+    else if (node->op == OP_CONVOLVE || node->op == OP_CONVOLVE_WEIGHT)
+        add_convolution(plan, stride);
+    else
+        die("no contraction: %s", OP_INFO[node->op].name);
+    drop_windows(plan);
+    choose_a(plan);
+    make_table(plan);
+    return plan;
 }
 
-const char *contraction_key(const Contraction *plan)
-{
-    Text text = {0};
-    print_body(plan, "kernel", &text);
-    return text_of(&text);
-}
+const mgpu_contraction *contraction_table(const Contraction *plan) { return &plan->table; }

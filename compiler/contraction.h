@@ -19,9 +19,19 @@ typedef struct Contraction Contraction;
  * it for some of the samples, again and again */
 Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone);
 
+/* what the runtime gets; its argument 0 is A, unless it is swapped */
+const struct mgpu_contraction *contraction_table(const Contraction *);
+
+/* samples of a call, as far as the model says it: of a micro-batch */
+int64_t contraction_samples(const Contraction *);
+
 /* a head comment (equation, line, shapes, M x N x K), then the tables kernel_name_axis, kernel_name_product ..., and
  * static void kernel_name(argument, step, part) */
 void contraction_print(const Contraction *, const char *kernel_name, Text *);
+
+/* the parts of that: the comment, ending with `more`, and the tables alone */
+void contraction_print_comment(const Contraction *, const char *more, Text *);
+void contraction_print_table(const Contraction *, const char *kernel_name, Text *);
 
 /* how a team of threads shares it: MGPU_SPLIT_SAMPLES or MGPU_SPLIT_TEAM */
 uint8_t contraction_split(const Contraction *);

@@ -130,6 +130,18 @@ static Term weighted_term(Graph *g, Node *e, Node *w)
     return t;
 }
 
+/* f16: gradients multiplied by the loss scale */
+static Node *scaled_seed(Graph *g, Node *seed)
+{
+    if (g->model->precision != F16)
+        return seed;
+    g->backward = true;
+    Node *scale = graph_cast(g, graph_variable(g, g->model->loss_scale), seed->dtype);
+    seed = graph_binary(g, OP_MUL, seed, graph_broadcast(g, scale, seed->shape));
+    g->backward = false;
+    return seed;
+}
+
 static Term *make_terms(Graph *g, const Graph *train, int *count)
 {
     Term *terms = NULL;
@@ -145,6 +157,7 @@ static Term *make_terms(Graph *g, const Graph *train, int *count)
         if (!dtype_is_float(e->dtype))
             e = graph_cast(g, e, F32);
         Term t = r->weight ? weighted_term(g, e, r->weight->twin) : unweighted_term(g, e);
+        t.seed = scaled_seed(g, t.seed);
         t.at = value; /* a loss of whole numbers or of literals has no gradient */
         t.name = r->name;
         APPEND(terms, *count, t);

@@ -279,7 +279,7 @@ static void distribute_result(Distributor *d, Result r)
         r.value = reduced(d, r.value);
     }
     if (r.value->distribution == SHARDED && (r.role == ROLE_UPDATE || r.role == ROLE_REPORT || r.role == ROLE_INIT))
-        error_at(r.at ? r.at : r.value->at, "this value is another one for every sample; sum it over the samples first");
+        die("a result of role %d is another one for every sample", (int)r.role);
     APPEND(g->results, g->result_count, r);
 }
 

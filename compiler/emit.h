@@ -5,6 +5,8 @@
  *   emit_nest.c     a nest as rows or columns
  *   emit_scan.c     a scan: functions that a loop calls, and the loop
  *   emit_kernels.c  functions, and the file of all kernels
+ *   cuda_nest.c     a nest as CUDA C
+ *   emit_cuda.c     functions, and the file of all kernels, as CUDA C
  */
 #ifndef MGPU_EMIT_H
 #define MGPU_EMIT_H
@@ -47,12 +49,15 @@ typedef struct Printer {
     const char *own;      /* the part of a table that the thread owns; NULL: it is no scatter, or divides no rows */
     const char **partial; /* per reduction: the thread's partial sums */
     const char **run;     /* per store in runs: what gathers its lanes */
+    bool cuda;            /* CUDA C, which is C++ */
+    bool block;           /* of one block of threads: for samples [begin, end) */
 } Printer;
 
-extern const char *const C_TYPE[DTYPES];                  /* of values: those of bf16 are floats */
+extern const char *const C_TYPE[DTYPES];                  /* of values: those of bf16 and f16 are floats */
 const char *emit_element_type(Dtype);                     /* of what lies in memory */
 
 void emit_reserve(Printer *);                             /* the words of C, and the parameters of kernels, are taken */
+const char *emit_type(const Printer *, const Expr *);     /* of a variable that holds it */
 const char *emit_name(Printer *, const char *wish);       /* a C name like `wish` that nothing else in the kernel has */
 const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
 void emit_line(Printer *, const char *pattern, ...) PRINTF(2, 3);
@@ -78,4 +83,17 @@ const char *emit_lane(const Printer *, int axis);         /* columns: the place 
 void emit_open_loops(Printer *, int from, int pass, bool tile, int simd_pass);
 void emit_close_loops(Printer *, int from);
 void emit_nest(Printer *, const Nest *);
+/* parts of a nest that both languages share: emit_nest.c */
+void emit_begin_nest(Printer *, const Nest *);            /* before anything else of it */
+void emit_store(Printer *, const Store *);
+const char *emit_start(const Reduction *);                /* what an accumulator begins with */
+void emit_accumulate(Printer *, const Reduction *, const char *name, const char *where); /* where: "" or "[c]": the lane */
+const char *emit_result_name(Printer *, const Reduction *);
+Expr **emit_root_room(const Nest *);                      /* for the next three, which return how many there are */
+int emit_pass_roots(const Nest *, int pass, Expr **);     /* what FULL stores and reductions of a pass consist of */
+int emit_outer_roots(const Printer *, Expr **);           /* OUTER stores */
+int emit_all_roots(const Printer *, Expr **);
+/* emit_kernels.c: the expressions that a function computes; its constants, and keys of random numbers */
+const bool *emit_needed(const Nest *, bool finish);
+void emit_tables(Printer *);
 #endif

@@ -17,14 +17,24 @@ static const char *const RESERVED[] = {
     "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN",
     "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"};
 
+/* of C++ and CUDA */
+static const char *const RESERVED_CUDA[] = {
+    "alignas", "alignof", "and", "and_eq", "bitand", "bitor", "catch", "class", "compl", "constexpr", "const_cast", "decltype", "delete",
+    "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
+    "or", "or_eq", "private", "protected", "public", "reinterpret_cast", "static_assert", "static_cast", "template", "this",
+    "thread_local", "throw", "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq", "char16_t", "char32_t",
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "work"};
+
 void emit_reserve(Printer *p)
 {
     for (int i = 0; i < COUNT(RESERVED); i++)
         map_set(&p->names, RESERVED[i], EMIT_TAKEN);
+    for (int i = 0; i < COUNT(RESERVED_CUDA) && p->cuda; i++)
+        map_set(&p->names, RESERVED_CUDA[i], EMIT_TAKEN);
 }
 
 /* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores */
-static bool *needed_expressions(const Nest *nest, bool finish)
+const bool *emit_needed(const Nest *nest, bool finish)
 {
     const Exprs *x = nest->exprs;
     bool *needed = NEW_ARRAY(bool, x->count);
@@ -84,7 +94,7 @@ static void print_arguments(Printer *p)
     }
 }
 
-static void print_tables(Printer *p)
+void emit_tables(Printer *p)
 {
     for (int k = 0; k < p->kernel->nest_count; k++) {
         const Exprs *x = p->kernel->nests[k].exprs;
@@ -149,7 +159,7 @@ static void print_function(const Kernel *k, Text *t, bool canonical, bool by_pat
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
-        p.needed[i] = needed_expressions(&k->nests[i], finish);
+        p.needed[i] = emit_needed(&k->nests[i], finish);
         for (int j = 0; j < x->count; j++)
             uses_step = uses_step || (p.needed[i][j] &&
                                       (x->all[j]->kind == X_ALIVE || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM));
@@ -171,7 +181,7 @@ static void print_function(const Kernel *k, Text *t, bool canonical, bool by_pat
         emit_line(&p, "(void)step, (void)part;");
     else if (!uses_step || !uses_part)
         emit_line(&p, "(void)%s;", uses_step ? "part" : "step");
-    print_tables(&p);
+    emit_tables(&p);
     if (k->owned_rows)
         print_own(&p);
     for (int i = 0; i < k->nest_count; i++)

@@ -77,7 +77,7 @@ void emit_define(Printer *p, int depth, int pass)
         if (!named && !s->row)
             continue;
         const char *name = emit_name_of(p, e);
-        emit_line(p, "const %s %s = %s;", C_TYPE[e->dtype], name, s->text);
+        emit_line(p, "const %s %s = %s;", emit_type(p, e), name, s->text);
         s->text = name;
         s->level = LEVEL_ATOM;
         if (s->row)

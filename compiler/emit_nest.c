@@ -15,20 +15,21 @@ enum { TILE_BYTES = 16384, WIDEST_TILE = 2048, NARROWEST_TILE = 512, LONGEST_ROW
 
 /* ---- stores and accumulations */
 
-static void print_store(Printer *p, const Store *s)
+void emit_store(Printer *p, const Store *s)
 {
     const char *value = p->shown[s->value->id].text;
     const char *element = s->run ? format("%s[%s]", p->run[s - p->nest->stores], p->axis_name[p->nest->exprs->axis_count - 1])
                                  : format("%s[%s]", emit_argument(p, s->tensor), p->shown[s->offset->id].text);
     const char *statement = format("%s %s %s;", element, s->add ? "+=" : "=", value);
     const Expr *v = s->value;
-    bool rounded = v->kind == X_OP && v->op == OP_CAST && v->dtype == BF16 && v->in[0]->dtype == F32;
-    if (s->tensor->dtype == BF16 && rounded && !s->add)
-        statement = strncmp(value, "mgpu_round_bf16(", 16) ? format("%s = mgpu_half_of(%s);", element, value)
-                                                           : format("%s = mgpu_to_bf16(%s);", element, p->shown[v->in[0]->id].text);
-    else if (s->tensor->dtype == BF16)
-        statement = s->add ? format("%s = mgpu_to_bf16(mgpu_from_bf16(%s) + %s);", element, element, value)
-                           : format("%s = mgpu_to_bf16(%s);", element, value);
+    bool rounded = v->kind == X_OP && v->op == OP_CAST && dtype_is_half(v->dtype) && v->in[0]->dtype == F32;
+    const char *type = dtype_name(s->tensor->dtype);
+    if (dtype_is_half(s->tensor->dtype) && rounded && !s->add)
+        statement = strncmp(value, "mgpu_round_", 11) ? format("%s = mgpu_exact_%s(%s);", element, type, value)
+                                                      : format("%s = mgpu_to_%s(%s);", element, type, p->shown[v->in[0]->id].text);
+    else if (dtype_is_half(s->tensor->dtype))
+        statement = s->add ? format("%s = mgpu_to_%s(mgpu_from_%s(%s) + %s);", element, type, type, element, value)
+                           : format("%s = mgpu_to_%s(%s);", element, type, value);
     if (s->guard) {
         emit_line(p, "if (%s)", p->shown[s->guard->id].text);
         emit_line(p, "    %s", statement);
@@ -37,13 +38,13 @@ static void print_store(Printer *p, const Store *s)
     }
 }
 
-static const char *start_of(const Reduction *r)
+const char *emit_start(const Reduction *r)
 {
     return r->kind == REDUCE_SUM ? "0" : emit_literal(-INFINITY, r->value->dtype);
 }
 
 /* `where`: "" or "[c]": the lane */
-static void accumulate(Printer *p, const Reduction *r, const char *name, const char *where)
+void emit_accumulate(Printer *p, const Reduction *r, const char *name, const char *where)
 {
     const char *value = p->shown[r->value->id].text, *own = format("%s%s", name, where);
     if (r->kind == REDUCE_SUM) {
@@ -58,7 +59,7 @@ static void accumulate(Printer *p, const Reduction *r, const char *name, const c
 }
 
 /* the expressions that the FULL stores and the reductions of a pass consist of */
-static int pass_roots(const Nest *nest, int pass, Expr **roots)
+int emit_pass_roots(const Nest *nest, int pass, Expr **roots)
 {
     int count = 0;
     for (int i = 0; i < nest->reduction_count; i++) {
@@ -81,7 +82,7 @@ static int pass_roots(const Nest *nest, int pass, Expr **roots)
     return count;
 }
 
-static int outer_roots(const Printer *p, Expr **roots)
+int emit_outer_roots(const Printer *p, Expr **roots)
 {
     const Nest *nest = p->nest;
     int count = 0;
@@ -99,7 +100,7 @@ static void outer_stores(Printer *p)
 {
     for (int i = 0; i < p->nest->store_count; i++)
         if (p->nest->stores[i].outer)
-            print_store(p, &p->nest->stores[i]);
+            emit_store(p, &p->nest->stores[i]);
 }
 
 /* the number of the kept point */
@@ -149,10 +150,10 @@ static void pass_statements(Printer *p, int pass, const char *where)
     const Nest *nest = p->nest;
     for (int i = 0; i < nest->reduction_count; i++)
         if (nest->reductions[i].value->pass == pass)
-            accumulate(p, &nest->reductions[i], p->result[i], where);
+            emit_accumulate(p, &nest->reductions[i], p->result[i], where);
     for (int i = 0; i < nest->store_count; i++)
         if (!nest->stores[i].outer && nest->stores[i].value->pass == pass)
-            print_store(p, &nest->stores[i]);
+            emit_store(p, &nest->stores[i]);
 }
 
 /* rooms for the lanes of stores in runs */
@@ -185,7 +186,7 @@ static void store_runs(Printer *p, int lane)
 
 /* ---- nests */
 
-static const char *result_name(Printer *p, const Reduction *r)
+const char *emit_result_name(Printer *p, const Reduction *r)
 {
     static const char *const NAME[] = {"sum", "most", "at_most"};
     return emit_name(p, r->node && r->node->name ? r->node->name : NAME[r->kind]);
@@ -198,12 +199,12 @@ static void row_accumulators(Printer *p, int pass)
         const Reduction *r = &nest->reductions[i];
         if (r->value->pass != pass)
             continue;
-        p->result[i] = result_name(p, r);
+        p->result[i] = emit_result_name(p, r);
         if (r->kind == REDUCE_ARGMAX) {
             emit_line(p, "%s %s = 0;", C_TYPE[r->dtype], p->result[i]);
-            emit_line(p, "%s %s_best = %s;", C_TYPE[r->value->dtype], p->result[i], start_of(r));
+            emit_line(p, "%s %s_best = %s;", C_TYPE[r->value->dtype], p->result[i], emit_start(r));
         } else {
-            emit_line(p, "%s %s = %s;", C_TYPE[reduction_type(r)], p->result[i], start_of(r));
+            emit_line(p, "%s %s = %s;", C_TYPE[reduction_type(r)], p->result[i], emit_start(r));
         }
     }
 }
@@ -218,15 +219,15 @@ static void narrow_results(Printer *p, int pass)
 }
 
 /* everything wanted by any pass that the kept loops can know: for hoisting */
-static int all_roots(const Printer *p, Expr **roots)
+int emit_all_roots(const Printer *p, Expr **roots)
 {
     int count = 0;
     for (int pass = 0; pass < p->nest->passes; pass++)
-        count += pass_roots(p->nest, pass, roots + count);
-    return count + outer_roots(p, roots + count);
+        count += emit_pass_roots(p->nest, pass, roots + count);
+    return count + emit_outer_roots(p, roots + count);
 }
 
-static Expr **root_room(const Nest *nest)
+Expr **emit_root_room(const Nest *nest)
 {
     return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count);
 }
@@ -254,11 +255,11 @@ static void keep_rows(Printer *p, const int *reduced, int reduced_count)
         extent *= a->extent;
         mask |= 1u << reduced[i];
     }
-    Expr **roots = root_room(nest);
+    Expr **roots = emit_root_room(nest);
     int *first = NEW_ARRAY(int, x->count); /* the first pass that needs it, + 1 */
     for (int pass = 0; pass < nest->passes && mask; pass++) {
         bool *needed = NEW_ARRAY(bool, x->count);
-        int count = pass_roots(nest, pass, roots);
+        int count = emit_pass_roots(nest, pass, roots);
         for (int i = 0; i < count; i++)
             needed[roots[i]->id] = true;
         for (int i = x->count - 1; i >= 0; i--) {
@@ -339,13 +340,13 @@ static void open_update(Printer *p)
 static void print_rows(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
 {
     const Nest *nest = p->nest;
-    Expr **roots = root_room(nest);
+    Expr **roots = emit_root_room(nest);
     p->loops = 0;
     for (int i = 0; i < kept_count; i++)
         p->loop[p->loops++] = kept[i];
     for (int i = 0; i < reduced_count; i++)
         p->loop[p->loops++] = reduced[i];
-    emit_find_wanted(p, roots, all_roots(p, roots), p->loops);
+    emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
     emit_define(p, 0, 0);
     int all = p->loops;
     p->loops = kept_count;
@@ -356,7 +357,7 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
     p->loops = all;
     keep_rows(p, reduced, reduced_count);
     for (int pass = 0; pass < nest->passes; pass++) {
-        int count = pass_roots(nest, pass, roots);
+        int count = emit_pass_roots(nest, pass, roots);
         if (!count)
             continue;
         row_accumulators(p, pass);
@@ -372,10 +373,10 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
             break;
         }
         narrow_results(p, pass);
-        emit_find_wanted(p, roots, all_roots(p, roots), p->loops);
+        emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
         emit_define(p, kept_count, pass + 1);
     }
-    int count = outer_roots(p, roots);
+    int count = emit_outer_roots(p, roots);
     if (count) {
         p->loops = kept_count;
         emit_find_wanted(p, roots, count, p->loops);
@@ -398,7 +399,7 @@ static void column_accumulators(Printer *p, int pass, int lane, const char *widt
         if (r->value->pass != pass)
             continue;
         any = true;
-        p->result[i] = result_name(p, r);
+        p->result[i] = emit_result_name(p, r);
         if (r->kind == REDUCE_ARGMAX) {
             emit_line(p, "%s %s[%s];", C_TYPE[r->dtype], p->result[i], width);
             emit_line(p, "%s %s_best[%s];", C_TYPE[r->value->dtype], p->result[i], width);
@@ -416,9 +417,9 @@ static void column_accumulators(Printer *p, int pass, int lane, const char *widt
             continue;
         if (r->kind == REDUCE_ARGMAX) {
             emit_line(p, "%s[%s] = 0;", p->result[i], p->axis_name[lane]);
-            emit_line(p, "%s_best[%s] = %s;", p->result[i], p->axis_name[lane], start_of(r));
+            emit_line(p, "%s_best[%s] = %s;", p->result[i], p->axis_name[lane], emit_start(r));
         } else {
-            emit_line(p, "%s[%s] = %s;", p->result[i], p->axis_name[lane], start_of(r));
+            emit_line(p, "%s[%s] = %s;", p->result[i], p->axis_name[lane], emit_start(r));
         }
     }
     emit_close(p);
@@ -448,7 +449,7 @@ static int64_t widest_tile(const Nest *nest)
 static void print_columns(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
 {
     const Nest *nest = p->nest;
-    Expr **roots = root_room(nest);
+    Expr **roots = emit_root_room(nest);
     int lane = kept[kept_count - 1], outer = kept_count - 1;
     int64_t extent = nest->exprs->axis[lane].extent, widest = widest_tile(nest);
     bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > widest || nest->divided == lane + 1;
@@ -458,7 +459,7 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
     for (int i = 0; i < reduced_count; i++)
         p->loop[p->loops++] = reduced[i];
     p->loop[p->loops++] = lane;
-    emit_find_wanted(p, roots, all_roots(p, roots), p->loops);
+    emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
     emit_define(p, 0, 0);
     int all = p->loops;
     p->loops = outer;
@@ -478,7 +479,7 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
     const char *where = format("[%s]", emit_lane(p, lane));
     for (int pass = 0; pass < nest->passes; pass++) {
         p->loops = all;
-        int count = pass_roots(nest, pass, roots);
+        int count = emit_pass_roots(nest, pass, roots);
         if (!count)
             continue;
         column_accumulators(p, pass, lane, width);
@@ -496,7 +497,7 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
             break;
         column_results(p, pass, lane);
     }
-    int count = outer_roots(p, roots);
+    int count = emit_outer_roots(p, roots);
     if (nest->partial) {
         int64_t stride = extent;
         const char *place = p->tile_start ? p->tile_start : "0";
@@ -535,11 +536,11 @@ static void print_finish(Printer *p, const int *kept, int kept_count)
                   p->partial[i], (long long)count);
         p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->partial[i], kept_place(p, kept, kept_count));
     }
-    Expr **roots = root_room(nest);
+    Expr **roots = emit_root_room(nest);
     p->loops = 0;
     for (int i = 0; i < kept_count; i++)
         p->loop[p->loops++] = kept[i];
-    emit_find_wanted(p, roots, outer_roots(p, roots), p->loops);
+    emit_find_wanted(p, roots, emit_outer_roots(p, roots), p->loops);
     emit_define(p, 0, 1);
     emit_open_loops(p, 0, 1, false, nest->passes);
     outer_stores(p);
@@ -569,6 +570,8 @@ static void name_axes(Printer *p)
         const char *wish = a->samples || a->kind == AXIS_IN_GROUP || x->axis_count == 1 ? "i" : NAMES[used++ % COUNT(NAMES)];
         if (a->kind == AXIS_GROUPS)
             wish = "group";
+        if (p->nest->share.vector > 1 && i == x->axis_count - 1)
+            wish = "v";
         bool canonical = p->canonical;
         p->canonical = false;
         p->axis_name[i] = emit_name(p, wish);
@@ -576,7 +579,7 @@ static void name_axes(Printer *p)
     }
 }
 
-void emit_nest(Printer *p, const Nest *nest)
+void emit_begin_nest(Printer *p, const Nest *nest)
 {
     p->nest = nest;
     p->shown = NEW_ARRAY(Shown, nest->exprs->count);
@@ -592,6 +595,12 @@ void emit_nest(Printer *p, const Nest *nest)
         p->shown[i].fixed = e == nest->row || (e->kind == X_LOAD && ((chosen[i] && e->count == 1) || emit_written(p->kernel, e->tensor)));
     }
     name_axes(p);
+}
+
+void emit_nest(Printer *p, const Nest *nest)
+{
+    emit_begin_nest(p, nest);
+    const Exprs *x = nest->exprs;
     int kept[MAX_AXES], kept_count = 0, reduced[MAX_AXES], reduced_count = 0;
     for (int i = 0; i < x->axis_count; i++) {
         if (x->axis[i].reduced)

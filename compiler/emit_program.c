@@ -4,6 +4,8 @@
  * (accesses, waits) as compound literals in the row that owns them. Devices and phases whose tables are equal share one.
  * Same input, same bytes. A plan's tables are a text of their own, which a C compiler can take without the others'. */
 #include "compiler/pieces.h"
+#include "compiler/cuda.h"
+#include "compiler/cuda_library.h"
 
 #include <math.h>
 #include <string.h>
@@ -382,7 +384,6 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
             arena = ds->arena_bytes > arena ? ds->arena_bytes : arena;
             staging = ds->staging_bytes > staging ? ds->staging_bytes : staging;
             work = ds->work_bytes > work ? ds->work_bytes : work;
-            work = ds->work_bytes > work ? ds->work_bytes : work;
         }
         text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %lld, %s_d%d_variables},\n", (long long)plan->shards[d].first,
                  (long long)plan->shards[d].share, (long long)plan->shards[d].capacity, (long long)arena, (long long)staging,
@@ -451,7 +452,11 @@ void emit_main(const Program *p, Text *t)
              dtype_name(m->precision), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
     text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
-    text_add(t, "        .kernels = mgpu_kernels,\n        .kernel_count = %d,\n", p->kernel_count);
+    if (p->target == TARGET_CUDA)
+        text_add(t, "        .gpu_kernels = mgpu_kernels,\n        .images = mgpu_images,\n");
+    else
+        text_add(t, "        .kernels = mgpu_kernels,\n");
+    text_add(t, "        .kernel_count = %d,\n", p->kernel_count);
     text_add(t, "        .variables = variables,\n        .variable_count = %d,\n", m->variable_count);
     if (count_kind(m, ROUNDED))
         text_add(t, "        .copies = copies,\n        .copy_count = %d,\n", count_kind(m, ROUNDED));
@@ -469,6 +474,36 @@ void emit_main(const Program *p, Text *t)
     text_add(t, "    return mgpu_main(&program, argc, argv);\n}\n");
 }
 
+/* the row of a GPU's kernel, whose functions begin with `function` */
+void emit_gpu_row(const Kernel *k, const char *function, Text *t)
+{
+    mgpu_launch launch[2] = {{0}};
+    cuda_launches(k, launch);
+    text_add(t, "    {\"%s\", %d, {", k->name, users_line(k->at));
+    for (int i = 0; i < 2 && launch[i].function; i++) {
+        const mgpu_launch *l = &launch[i];
+        text_add(t, "%s{\"%s%s\", %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "", function, l->function + strlen(k->name),
+                 (long long)l->points, (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most,
+                 l->threads, l->shared_bytes);
+    }
+    mgpu_library_product product;
+    text_add(t, "}, ");
+    if (k->contraction && cuda_library_form(k->contraction, &product))
+        cuda_print_library_product(&product, t);
+    else
+        text_add(t, "NULL");
+    text_add(t, ", ");
+    cuda_print_epilogue(k, t);
+    text_add(t, "},\n");
+}
+
+void emit_gpu_tables(const Text *rows, Text *t)
+{
+    text_add(t, "static const mgpu_gpu_kernel mgpu_kernels[] = {\n");
+    text_bytes(t, text_of(rows), rows->length);
+    text_add(t, "    {0},\n};\nextern const mgpu_image mgpu_images[];\n\n");
+}
+
 void emit_tables_head(const Program *p, Text *t)
 {
     text_add(t, "/* %s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means. */\n", p->model->name,
@@ -479,7 +514,14 @@ void emit_tables_head(const Program *p, Text *t)
 void emit_program(const Program *p, Text *t)
 {
     emit_tables_head(p, t);
-    text_add(t, "extern const mgpu_kernel mgpu_kernels[];\n");
+    if (p->target == TARGET_CUDA) {
+        Text rows = {0};
+        for (int i = 0; i < p->kernel_count; i++)
+            emit_gpu_row(p->kernels[i], p->kernels[i]->name, &rows);
+        emit_gpu_tables(&rows, t);
+    } else {
+        text_add(t, "extern const mgpu_kernel mgpu_kernels[];\n");
+    }
     for (int i = 0; i < p->plan_count; i++)
         emit_plan(p, &p->plans[i], t);
     text_add(t, "\n");

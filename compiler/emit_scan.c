@@ -156,7 +156,7 @@ static bool any_fresh(const Scan *s)
 
 static void larger(int *most, const Tensor *t) { *most = t->id > *most ? t->id : *most; }
 
-static int most_id(const Kernel *k)
+int scan_most_id(const Kernel *k)
 {
     const Scan *s = k->scan;
     int most = 0;
@@ -181,7 +181,7 @@ static void print_loop(const Kernel *k, Text *t, const char *function, bool cano
     static const char *const OWN[] = {"work", "own", "fresh", "chunks", "t", "i", "last"};
     Writer l = {.print = {.kernel = k, .t = t, .canonical = canonical, .indent = 1}, .kernel = k, .scan = s};
     bool fresh = any_fresh(s);
-    l.name = NEW_ARRAY(const char *, most_id(k) + 1);
+    l.name = NEW_ARRAY(const char *, scan_most_id(k) + 1);
     emit_reserve(&l.print);
     for (int i = 0; i < COUNT(OWN); i++)
         map_set(&l.print.names, OWN[i], EMIT_TAKEN);

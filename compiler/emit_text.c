@@ -1,5 +1,6 @@
 /* emit_text.c: an expression as C: names that readers know, literals that read back as the same number, and as few
  * parentheses as C needs. */
+#include "compiler/cuda.h"
 #include "compiler/emit.h"
 
 #include <ctype.h>
@@ -8,10 +9,18 @@
 #include <string.h>
 
 const char *const C_TYPE[DTYPES] = {"bool", "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t",
-                                    "int32_t", "int64_t", "mgpu_f16", "float", "float", "double"};
+                                    "int32_t", "int64_t", "float", "float", "float", "double"};
+
+const char *emit_type(const Printer *p, const Expr *e)
+{
+    return p->cuda && expr_is_index(e) && !cuda_index_is_wide(p->nest, e) ? "int" : C_TYPE[e->dtype];
+}
 
 /* gcc makes no vectors of bools that it loads */
-const char *emit_element_type(Dtype t) { return t == BF16 ? "mgpu_bf16" : t == BOOL ? "uint8_t" : C_TYPE[t]; }
+const char *emit_element_type(Dtype t)
+{
+    return t == BF16 ? "mgpu_bf16" : t == F16 ? "mgpu_f16" : t == BOOL ? "uint8_t" : C_TYPE[t];
+}
 
 /* ---- names */
 
@@ -235,8 +244,8 @@ static const char *op_text(Printer *p, const Expr *e, Level *level)
     if (e->op == OP_DIV && e->count == 1)
         return *level = LEVEL_ATOM, format("mgpu_inverse(%s)", emit_operand(p, e->in[0], LEVEL_CHOICE));
     if (e->op == OP_CAST) {
-        if (to == BF16 && from == F32) /* a stored value, which this kernel uses as those see it that load it */
-            return *level = LEVEL_ATOM, format("mgpu_round_bf16(%s)", emit_operand(p, e->in[0], LEVEL_CHOICE));
+        if (dtype_is_half(to) && from == F32) /* a stored value, which this kernel uses as those see it that load it */
+            return *level = LEVEL_ATOM, format("mgpu_round_%s(%s)", dtype_name(to), emit_operand(p, e->in[0], LEVEL_CHOICE));
         if (strcmp(C_TYPE[from], C_TYPE[to]) == 0)
             return *level = p->shown[e->in[0]->id].level, p->shown[e->in[0]->id].text;
         if (to == BOOL)
@@ -332,8 +341,8 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
     case X_TABLE: {
         const char *name = e->kind == X_LOAD ? emit_argument(p, e->tensor) : table_of(p, e->node);
         const char *at = format("%s[%s]", name, emit_operand(p, e->in[0], LEVEL_CHOICE));
-        if (e->kind == X_LOAD && e->tensor->dtype == BF16)
-            at = format("mgpu_from_bf16(%s)", at);
+        if (e->kind == X_LOAD && dtype_is_half(e->tensor->dtype))
+            at = format("mgpu_from_%s(%s)", dtype_name(e->tensor->dtype), at);
         if (e->kind == X_LOAD && e->tensor->dtype == BOOL) {
             at = format("%s != 0", at);
             *level = LEVEL_EQUAL;

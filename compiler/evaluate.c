@@ -67,7 +67,7 @@ Expr *evaluate(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, E
             return e->known[slot - 1].value;
     }
     Expr *value = e->stored ? e->stored(e->context, e, n, sample, index, guard) : NULL;
-    bool rounds = n->op == OP_CAST && n->dtype == BF16 && n->in[0]->dtype == F32;
+    bool rounds = n->op == OP_CAST && dtype_is_half(n->dtype) && n->in[0]->dtype == F32;
     if (!value) /* what is not stored is not rounded */
         value = rounds && e->stored ? evaluate(e, n->in[0], sample, index, guard) : evaluate_own(e, n, sample, index, guard);
     remember(e, n, sample, index, guard, value);
@@ -349,7 +349,7 @@ static int einsum_letters(const Node *n, int letter[128], int64_t *extent)
             if (!*place)
                 *place = ++count;
             if (count > MAX_AXES - 1)
-                error_at(n->at, "einsum: more than %d letters", MAX_AXES - 1);
+                die("einsum \"%s\" has more than %d letters", n->text, MAX_AXES - 1);
             extent[*place - 1] = n->in[i]->shape.extent[k];
         }
     return count;

@@ -473,7 +473,7 @@ Expr *expr_alive(Exprs *x, Expr *sample)
 
 Expr *expr_number(Exprs *x, double value, Dtype dtype)
 {
-    if (dtype == F32 || dtype == BF16)
+    if (dtype == F32 || dtype_is_half(dtype))
         value = (double)(float)value;
     else if (dtype == BOOL)
         value = value != 0;
@@ -592,7 +592,7 @@ Expr *expr_op(Exprs *x, Op op, Dtype dtype, Expr **in, int count, const Node *hi
         if (expr_is_number(in[0], &v) && (dtype_is_float(dtype) || fabs(v) < 0x1p31))
             return expr_number(x, v, dtype);
     }
-    if (op == OP_DIV && count == 2 && (dtype == F32 || dtype == BF16) && x->innermost &&
+    if (op == OP_DIV && count == 2 && (dtype == F32 || dtype_is_half(dtype)) && x->innermost &&
         (in[0]->axes & ~in[1]->axes) >> (x->innermost - 1) & 1) { /* outside of the innermost loop */
         Expr *factors[2] = {in[0], expr_op(x, OP_DIV, dtype, &in[1], 1, hint)};
         return expr_op(x, OP_MUL, dtype, factors, 2, hint);

@@ -3,8 +3,11 @@
  * In: a graph of one phase, distributed and specialised. Out: its tasks in a legal order of execution, the tensors that
  * pass between them, and kernels, which are shared with everything compiled before if their text is the same. The stages
  * are listed in fuse.h. */
+#include "compiler/cuda.h"
+#include "compiler/cuda_library.h"
 #include "compiler/fuse.h"
 #include "compiler/passes.h"
+#include "runtime/mgpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +26,19 @@ Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index,
     return t;
 }
 
+uint8_t half_of(Dtype t) { return t == BF16 ? MGPU_HALF_BF16 : t == F16 ? MGPU_HALF_F16 : MGPU_HALF_NOT; }
+
+const char *half_text(uint8_t half)
+{
+    return half == MGPU_HALF_BF16 ? "MGPU_HALF_BF16" : half == MGPU_HALF_F16 ? "MGPU_HALF_F16" : "MGPU_HALF_NOT";
+}
+
 int64_t tensor_bytes(const Tensor *t, int64_t samples)
 {
-    return shape_count(&t->shape) * dtype_bytes(t->dtype) * (t->sharded ? samples : 1);
+    int64_t bytes; /* what is more than can be counted does not fit anywhere */
+    if (__builtin_mul_overflow(shape_count(&t->shape) * dtype_bytes(t->dtype), t->sharded ? samples : 1, &bytes))
+        return INT64_MAX;
+    return bytes;
 }
 
 static void add_leaves(Fusion *f)
@@ -89,11 +102,12 @@ static void find_paths(Kernel *k)
 /* the kernel of the program with this text */
 static Kernel *share(Program *p, Kernel *k)
 {
+    bool cuda = p->target == TARGET_CUDA;
     find_paths(k);
     const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction))
                      : k->attention ? format("attention %s", attention_key(k->attention))
                      : k->rows ? format("rows %s", rows_key(k->rows))
-                     : k->scan ? format("scan %s", scan_key(k)) : printed(k, kernel_print_canonical);
+                     : k->scan ? format("scan %s", scan_key(k)) : printed(k, cuda ? cuda_print_canonical : kernel_print_canonical);
     const char *key = body;
     for (int i = 0; i < k->path_count; i++)
         key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
@@ -104,17 +118,17 @@ static Kernel *share(Program *p, Kernel *k)
     k->number = p->kernel_count;
     k->name = format("k%d", k->number);
     if (k->scan)
-        scan_name(k);
+        (cuda ? cuda_scan_name : scan_name)(k);
     if (k->nest_count)
-        k->text = printed(k, kernel_print);
-    if (k->partial_bytes)
-        k->finish_text = printed(k, kernel_print_finish);
+        k->text = printed(k, cuda ? cuda_print_text : kernel_print);
+    if (cuda ? cuda_finishes(k) : k->partial_bytes > 0)
+        k->finish_text = printed(k, cuda ? cuda_print_finish : kernel_print_finish);
     if (k->path_count) {
         k->body = map_get(&p->kernel_texts, body);
         if (!k->body) {
             map_set(&p->kernel_texts, body, k);
             k->body = k;
-            k->body_text = printed(k, kernel_print_body);
+            k->body_text = printed(k, cuda ? cuda_print_body : kernel_print_body);
         }
         k->body->body_users++;
     }
@@ -161,19 +175,29 @@ static void nest_cost(Task *t, const Nest *nest)
     add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);
 }
 
-static void kernel_cost(Task *t, Kernel *k)
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
 {
+    const Program *p = f->program;
+    bool cuda = p->target == TARGET_CUDA, block = cuda && f->around; /* by a block, which needs none for products */
+    mgpu_library_product product;
     t->workspace_bytes = k->partial_bytes;
     if (k->contraction) {
         k->split = contraction_split(k->contraction);
-        t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
+        if (!cuda)
+            t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
+        else if (!block)
+            t->workspace_bytes = cuda_contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
+        if (cuda && !block && cuda_library_form(k->contraction, &product))
+            t->workspace_bytes = larger(t->workspace_bytes, cuda_library_workspace(p->options->arch));
         contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
     }
     if (k->attention) {
         double flops, bytes;
         bool samples;
         k->split = attention_split(k->attention);
-        t->workspace_bytes = attention_workspace(k->attention);
+        t->workspace_bytes = cuda ? cuda_attention_workspace(k->attention, &t->workspace_bytes_per_sample) : attention_workspace(k->attention);
         attention_cost(k->attention, &flops, &bytes, &samples);
         add_cost(t, flops, bytes, samples);
     }
@@ -181,12 +205,14 @@ static void kernel_cost(Task *t, Kernel *k)
         double flops, bytes;
         bool samples;
         k->split = rows_split(k->rows, &k->extent, &k->grain);
-        t->workspace_bytes = rows_workspace(k->rows);
+        t->workspace_bytes = (block ? cuda_block_rows_workspace : cuda ? cuda_rows_workspace : rows_workspace)(k->rows);
         rows_cost(k->rows, &flops, &bytes, &samples);
         add_cost(t, flops, bytes, samples);
     }
     if (k->scan) {
+        bool blocks = cuda && !block && k->scan->samples; /* each with its own */
         t->workspace_bytes = k->scan->work_bytes;
+        t->workspace_bytes_per_sample = blocks ? (k->scan->work_bytes + k->scan->chunk - 1) / k->scan->chunk : 0;
         t->flops = k->scan->flops;
         t->flops_per_sample = k->scan->flops_per_sample;
     }
@@ -198,7 +224,7 @@ static void kernel_cost(Task *t, Kernel *k)
         add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
 }
 
-Task *fuse_task(const Group *g)
+Task *fuse_task(const Fusion *f, const Group *g)
 {
     Task *t = NEW(Task);
     const Kernel *k = g->kernel;
@@ -212,13 +238,13 @@ Task *fuse_task(const Group *g)
     for (int i = 0; k && i < k->write_count; i++)
         APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
     if (k)
-        kernel_cost(t, g->kernel);
+        kernel_cost(f, t, g->kernel);
     return t;
 }
 
 static void make_task(Fusion *f, const Group *g)
 {
-    Task *t = fuse_task(g);
+    Task *t = fuse_task(f, g);
     const Root *first = g->members[0];
     if (first->kind == ROOT_REDUCE) {
         t->kind = TASK_REDUCE;
@@ -331,5 +357,7 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
     for (int i = 0; i < f.group_count; i++)
         make_task(&f, f.groups[i]);
     number_tensors(&f);
+    if (program->target == TARGET_CUDA && !f.separate)
+        cuda_join_epilogues(phase, cuda_library_workspace(program->options->arch));
     return phase;
 }

@@ -121,7 +121,7 @@ void fuse_describe(Group *);                       /* what follows from the nest
 bool fuse_little(const Group *);                   /* a kernel of little work */
 void fuse_pack(Fusion *);
 void fuse_stages(Fusion *);                        /* fuse.c: all of them; groups with their kernels, in order */
-Task *fuse_task(const Group *);                    /* fuse.c: what its kernel reads, writes and costs */
+Task *fuse_task(const Fusion *, const Group *);    /* fuse.c: what its kernel reads, writes and costs */
 /* what SCAN reads for its input: behind views that the body can make itself; NULL: nothing that lies in memory */
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
 Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */

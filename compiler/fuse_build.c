@@ -261,7 +261,7 @@ static void build_loops(Fusion *f, Group *g, Kernel *k)
             add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n);
         }
     }
-    nest_finish(nest);
+    nest_finish(nest, f->program->target);
     k->nests = nest;
     k->nest_count = 1;
 }
@@ -278,7 +278,7 @@ static void build_table(Fusion *f, Group *g, Nest *nest)
     own_axes(x, g->members[0], axes);
     Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
     add_store(nest, tensor, offset_of(x, tensor, n, sample, index), evaluate(&e, n->in[0], sample, index, NULL), false, n);
-    nest_finish(nest);
+    nest_finish(nest, f->program->target);
 }
 
 static void build_scatter(Fusion *f, Group *g, Kernel *k)
@@ -307,7 +307,7 @@ static void build_scatter(Fusion *f, Group *g, Kernel *k)
               evaluate(&add, n->in[2], sample, index, NULL), false, n);
     nest->stores[0].add = true;
     nest->stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
-    nest_finish(nest);
+    nest_finish(nest, f->program->target);
     /* two points may meet in one element if the index moves with the innermost axis */
     x = nest->exprs;
     const Expr *offset = nest->stores[0].offset;
@@ -340,7 +340,7 @@ static void build_concat(Fusion *f, Group *g, Kernel *k)
         memcpy(at, index, sizeof *at * (size_t)part->rank);
         at[axis] = expr_plus(x, index[axis], start);
         add_store(nest, tensor, offset_of(x, tensor, n, sample, at), evaluate(&e, n->in[i], sample, index, NULL), false, n);
-        nest_finish(nest);
+        nest_finish(nest, f->program->target);
         start += part->extent[axis];
     }
 }
@@ -552,7 +552,9 @@ void fuse_build(Fusion *f, Group *g)
         build_loops(f, g, k);
     if (k->nest_count)
         find_arguments(k);
-    if (!k->scan)
+    if (f->program->target == TARGET_CUDA)
+        cuda_share(k, f->graph->model, f->around != NULL);
+    else if (!k->scan)
         team_split(k, f->around != NULL);
     fuse_describe(g);
 }

@@ -2,7 +2,9 @@
  *
  * In: groups with their kernels, in order. Out: the same in fewer kernels: each call costs the device's team of threads a
  * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
- * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. */
+ * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where
+ * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. */
+#include "compiler/cuda.h"
 #include "compiler/fuse.h"
 
 #include "runtime/mgpu.h"
@@ -58,8 +60,54 @@ static void join(Group *to, const Group *from)
         APPEND(to->members, to->count, from->members[i]);
 }
 
+/* ---- GPUs */
+
+static bool draws(const Kernel *k) /* it shares its body with others */
+{
+    for (int i = 0; i < k->nest_count; i++)
+        for (int j = 0; j < k->nests[i].exprs->count; j++)
+            if (k->nests[i].exprs->all[j]->kind == X_RANDOM)
+                return true;
+    return false;
+}
+
+static bool touches(const Kernel *a, const Kernel *b) /* what b writes */
+{
+    for (int i = 0; i < b->write_count; i++)
+        if (listed(a->reads, a->read_count, b->writes[i]) || listed(a->writes, a->write_count, b->writes[i]))
+            return true;
+    return false;
+}
+
+static void pack_side_by_side(Fusion *f)
+{
+    int kept = 0;
+    Group *open = NULL;
+    for (int i = 0; i < f->group_count; i++) {
+        Group *g = f->groups[i];
+        bool little = g->kernel && cuda_is_little(g->kernel) && !draws(g->kernel);
+        if (little && open && open->early == g->early && open->update == g->update && open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS &&
+            !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel)) {
+            join(open, g);
+            fuse_describe(open);
+            continue;
+        }
+        open = little ? g : NULL;
+        f->groups[kept++] = g;
+    }
+    f->group_count = kept;
+    for (int i = 0; i < kept; i++)
+        if (f->groups[i]->kernel)
+            cuda_share_blocks(f->groups[i]->kernel);
+}
+
 void fuse_pack(Fusion *f)
 {
+    if (f->program->target == TARGET_CUDA) {
+        if (!f->around)
+            pack_side_by_side(f);
+        return;
+    }
     int kept = 0;
     Group *open = NULL; /* the last group, if more may be packed into it */
     int64_t open_points = 0;

@@ -21,6 +21,7 @@ enum {
     MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
     QUOTIENT_FLOPS = 4,    /* divisions take as long as so many additions */
     DOUBLE_FLOPS = 4,      /* likewise operations in double, if the model's float is narrower */
+    THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a number that all need */
 };
 
 static const double ABOUT_ONE = 1.3; /* values read for one element: reading the few instead of storing the one */
@@ -36,7 +37,7 @@ bool fuse_contracts(const Node *n)
     if (n->op != OP_EINSUM || n->inputs != 2)
         return false;
     Dtype t = n->in[0]->dtype;
-    return (t == F32 || t == F64 || t == BF16) && n->in[1]->dtype == t;
+    return (t == F32 || t == F64 || dtype_is_half(t)) && n->in[1]->dtype == t;
 }
 
 /* of the variable that the model assigned it to, else of the library's layer that made it, else of the operation */
@@ -75,7 +76,7 @@ static bool always_root(const Node *n)
 
 static bool is_view(const Node *n)
 {
-    bool narrows = n->op == OP_CAST && n->dtype == BF16; /* that is what is stored then */
+    bool narrows = n->op == OP_CAST && dtype_is_half(n->dtype); /* that is what is stored then */
     return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows);
 }
 
@@ -88,7 +89,7 @@ static bool may_be_stored(const Node *n)
 /* what rows are read from: behind what leaves every element where it is, and behind a cast of what was rounded */
 static const Node *rows_operand(const Node *o)
 {
-    if (o->op == OP_CAST && o->dtype == F32 && o->in[0]->dtype == BF16)
+    if (o->op == OP_CAST && o->dtype == F32 && dtype_is_half(o->in[0]->dtype))
         o = o->in[0];
     const Node *best = o;
     for (int i = 0; i < MAX_CHAIN && (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT); i++) {
@@ -189,7 +190,7 @@ static void estimate(Fusion *f)
     int *users = NEW_ARRAY(int, g->node_count);
     for (int i = g->node_count - 1; i >= 0; i--)
         for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++) {
-            bool widens = g->nodes[i]->op == OP_CAST && g->nodes[i]->in[0]->dtype == BF16;
+            bool widens = g->nodes[i]->op == OP_CAST && dtype_is_half(g->nodes[i]->in[0]->dtype);
             users[g->nodes[i]->in[k]->id] += widens ? users[i] : 1;
         }
     for (int i = 0; i < g->node_count; i++) {
@@ -261,8 +262,10 @@ static void count_uses(Fusion *f, const Node *n)
 static bool worth_storing(const Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
-    if (!n->sharded && shape_count(&n->shape) == 1) /* computed once per kernel, outside of all loops */
-        return info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64);
+    if (!n->sharded && shape_count(&n->shape) == 1) { /* computed once per kernel, outside of all loops; on a GPU, by each thread */
+        bool by_all = f->program->target == TARGET_CUDA && info->expanded && info->flops > THREAD_FLOPS && !is_view(n);
+        return by_all || (info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64));
+    }
     if (is_view(n))
         return false; /* rather what it shows */
     if (info->expanded && info->flops > CHEAP_EXPANDED)

@@ -10,7 +10,8 @@
  *   captured    the tensors themselves. Views of them, constants and numbers of the run are made in the body, so that nothing
  *               is stored for them; but what a product reads must lie in memory as the product can read it.
  * A thread takes a chunk of its samples through all steps, then the next. A chunk's carries and temporaries should stay in the
- * core's cache; temporaries are placed by their lifetime, first fit. */
+ * core's cache; temporaries are placed by their lifetime, first fit. On a GPU a block takes a chunk, whose part of the workspace
+ * is its own. */
 #include "compiler/fuse.h"
 #include "compiler/passes.h"
 #include "runtime/mgpu.h"
@@ -20,6 +21,8 @@
 enum {
     NEAR_BYTES = 512 * 1024, /* of a chunk's buffers */
     LEAST_SAMPLES = 32,      /* of a chunk: a product reads its weights for each chunk anew */
+    BLOCKS = 128,            /* of a GPU: enough, and each with few samples */
+    BLOCK_SAMPLES = 4,
     LINE = 64
 };
 
@@ -77,7 +80,7 @@ static const bool *products_read(const Fusion *f, const Node *scan)
 static bool is_free_view(const Node *n)
 {
     bool moves = n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE || n->op == OP_BROADCAST;
-    return moves || n->op == OP_STOP_GRADIENT || (n->op == OP_CAST && n->dtype != BF16);
+    return moves || n->op == OP_STOP_GRADIENT || (n->op == OP_CAST && !dtype_is_half(n->dtype));
 }
 
 static bool is_number(const Node *n)
@@ -108,7 +111,7 @@ const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
     if (node_is_constant(o, &value))
         return NULL;
     while (part == PART_SEQUENCE && !f->separate &&
-           (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT || (o->op == OP_CAST && o->in[0]->dtype == BF16)))
+           (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT || (o->op == OP_CAST && dtype_is_half(o->in[0]->dtype))))
         o = o->in[0];
     return is_number(o) || !lies_in_order(f, o) ? first : o;
 }
@@ -478,6 +481,11 @@ static int64_t samples_of(const Model *m)
     return m->batch > 0 ? (m->batch + pieces - 1) / pieces : 64;
 }
 
+static int64_t workspace_of(const Build *b, const Task *t)
+{
+    return t->workspace_bytes + (b->f->program->target == TARGET_CUDA ? b->scan->chunk * t->workspace_bytes_per_sample : 0);
+}
+
 static void place_work(const Build *b, const Task *const *tasks, const Spot *spot)
 {
     Scan *s = b->scan;
@@ -485,18 +493,20 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
     int64_t each = place_all(s, spot), most = samples_of(b->node->graph->model);
     s->chunk = NEAR_BYTES / (each ? each : 1);
     s->chunk = s->chunk < LEAST_SAMPLES ? LEAST_SAMPLES : s->chunk;
+    if (b->f->program->target == TARGET_CUDA) /* of a block */
+        s->chunk = most > BLOCKS * BLOCK_SAMPLES ? (most + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES;
     s->chunk = s->chunk > most ? most : s->chunk;
     int64_t at = place_all(s, spot), shared = at;
     for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is behind */
-        if (!tasks[i]->workspace_bytes || !keeps(s->calls[i].kernel))
+        if (!workspace_of(b, tasks[i]) || !keeps(s->calls[i].kernel))
             continue;
         s->calls[i].work = shared;
-        shared += (tasks[i]->workspace_bytes + LINE - 1) / LINE * LINE;
+        shared += (workspace_of(b, tasks[i]) + LINE - 1) / LINE * LINE;
     }
     s->work_bytes = shared;
     for (int i = 0; i < s->call_count; i++)
-        if (tasks[i]->workspace_bytes && s->calls[i].work < 0) {
-            int64_t end = (s->calls[i].work = shared) + tasks[i]->workspace_bytes;
+        if (workspace_of(b, tasks[i]) && s->calls[i].work < 0) {
+            int64_t end = (s->calls[i].work = shared) + workspace_of(b, tasks[i]);
             s->work_bytes = end > s->work_bytes ? end : s->work_bytes;
         }
     s->work_bytes = (s->work_bytes + LINE - 1) / LINE * LINE;
@@ -527,7 +537,7 @@ void fuse_build_scan(Fusion *f, Group *g)
     add_calls(&b, spot);
     const Task **tasks = NEW_ARRAY(const Task *, s->call_count);
     for (int i = 0; i < s->call_count; i++) {
-        const Task *t = tasks[i] = fuse_task(b.body.groups[i]);
+        const Task *t = tasks[i] = fuse_task(&b.body, b.body.groups[i]);
         s->flops += (double)s->steps * t->flops;
         s->flops_per_sample += (double)s->steps * t->flops_per_sample;
         s->product_flops += (double)s->steps * kernel_product_flops(b.body.groups[i]->kernel, t->flops_per_sample);

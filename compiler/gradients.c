@@ -361,7 +361,7 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
         while (used[(unsigned char)fresh])
             fresh = fresh == 'z' ? 'A' : (char)(fresh + 1);
         if (fresh > 'Z' && fresh < 'a')
-            error_at(n->at, "einsum: \"%s\" has too many letters for a gradient", n->text);
+            die("einsum \"%s\" has too many letters for a gradient", n->text);
         used[(unsigned char)fresh] = true;
         target[i] = fresh;
         Node *row = graph_arange(to, shape->extent[i]), *column = graph_reshape(to, row, SHAPE(shape->extent[i], 1));
@@ -487,7 +487,7 @@ static void gradient_attention(Sweep *s, Node *n, Node *g)
 static void gradient_twice(Sweep *s, Node *n, Node *g)
 {
     (void)s, (void)g;
-    error_at(n->at, "the gradient of a gradient (%s) is not supported", OP_INFO[n->op].name);
+    die("the gradient of %s, which is one", OP_INFO[n->op].name);
 }
 
 /* ---- windows */

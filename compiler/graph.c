@@ -391,7 +391,7 @@ Node *graph_binary(Graph *graph, Op op, Node *a, Node *b)
 Node *graph_where(Graph *graph, Node *condition, Node *a, Node *b)
 {
     if (condition->dtype != BOOL)
-        error_at(graph->at, "the condition of where is %s, bool expected; compare with 0 first", dtype_name(condition->dtype));
+        die("where of a condition of %s", dtype_name(condition->dtype));
     if (!(a->weak && b->weak)) {
         Dtype t = common_type(a, b);
         a = graph_cast(graph, a, t);

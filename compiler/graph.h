@@ -23,7 +23,9 @@ enum { MAX_RANK = 8 };
 typedef enum Dtype { BOOL, U8, I8, U16, I16, U32, I32, I64, F16, BF16, F32, F64, DTYPES } Dtype;
 const char *dtype_name(Dtype);          /* "f32" */
 int dtype_bytes(Dtype);
+bool dtype_is_half(Dtype);                 /* BF16, F16: how values lie in memory; kernels calculate in F32 */
 bool dtype_is_float(Dtype);
+bool dtype_is_half(Dtype);             /* BF16, F16: how values lie in memory; kernels calculate in F32 */
 bool dtype_by_name(const char *, Dtype *);
 Dtype dtype_promote(Dtype, Dtype);      /* language reference, section 6 */
 
@@ -218,14 +220,16 @@ struct Model {
     double average_decay;                      /* EMA */
     Quantity average_start, average_every;     /* SWA */
     enum { NAN_STOP, NAN_SKIP, NAN_IGNORE } on_nan;
-    int skipped;          /* NAN_SKIP: the variable that counts the steps without an update */
+    int skipped;          /* the variable that counts the steps without an update; -1: every step has one */
+    int loss_scale, scaled_steps; /* F16: the variables that gradients are multiplied by, and of the good steps since it changed; -1 */
     Quantity validate, save, patience;
     int64_t keep;         /* 0: not given */
     Watch best;
     Plateau *plateaus;    int plateau_count;
     Initial *initials;    int initial_count;
     uint64_t seed;
-    Dtype precision;      /* F32, F64, BF16; others later */
+    Dtype precision;      /* F32, F64, BF16, F16 */
+    bool tf32;            /* products of F32 may round their operands to 10 bits of fraction: on GPUs they do */
     bool shard_statistics;/* a batchnorm with stats = "shard": results depend on the devices */
     /* the layer table of `mgpuc check`: instances in order of their calls */
     struct LayerRow { const char *name; const Place *at; Shape shape; int64_t parameters; double flops; } *layers;
@@ -322,7 +326,7 @@ void graph_close_region(Graph *region, Op, const char *name, const int64_t *ints
 Node *graph_scan_carry(Graph *region, Node *initial, bool sharded);  /* -> its ARG; sharded anyway if initial is */
 Node *graph_scan_sequence(Graph *region, Node *sequence);            /* -> ARG: the slice of the step */
 /* next: what each carry becomes, in the order in which they were made. ARGs that nothing uses go; a carry whose next value
- * is sharded becomes sharded. -> the node; its results by graph_scan_result */
+ * is sharded becomes sharded; none is if nothing that the loop takes is. -> the node; its results by graph_scan_result */
 Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count);
 Node *graph_scan_result(Graph *parent, Node *scan, int result);
 typedef struct Loop {       /* a SCAN, taken apart; arg: the body's ARG of each input, NULL where it uses none */
@@ -360,9 +364,9 @@ void graph_print(const Graph *, Text *);
 double node_flops(const Node *);  /* of one sample if sharded */
 
 /* interpret.c: the slow, clear meaning of every operation, in double; the reference of tests.
- * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. BF16 is rounded. */
+ * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. BF16 and F16 are rounded. */
 typedef struct Interpretation {
-    bool exact;            /* not even BF16 is rounded */
+    bool exact;            /* not even halves are rounded */
     int64_t samples;
     int64_t first_sample, step;
     uint64_t seed;

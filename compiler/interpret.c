@@ -3,7 +3,7 @@
  * In: a Graph and the values of its leaves. Out: values[id] of every node, [samples or 1][elements], row-major. Arrays
  * that are there already are used again, so one Interpretation serves many runs of a graph.
  *
- * Floats of every width are doubles without rounding, but for BF16, which is rounded to the nearest (ties to even) when
+ * Floats of every width are doubles without rounding, but for BF16 and F16, which are rounded to the nearest (ties to even) when
  * an operation is done; sums on the way are not. Whole numbers wrap as in C at their width (i64: beyond 2^53 a
  * double holds no longer every one); bool is 0 or 1; a cast of a float goes towards zero and stops at the limits.
  *
@@ -70,6 +70,17 @@ static double to_bf16(double v)
     frexp(v, &exponent); /* v = f 2^exponent, f in [1/2, 1); below 2^-126 numbers are 2^-133 apart */
     double unit = ldexp(1, exponent > -125 ? exponent - 8 : -133), rounded = nearbyint(v / unit) * unit;
     return fabs(rounded) >= 0x1p128 ? copysign(INFINITY, v) : rounded;
+}
+
+/* a double as the nearest number of 11 bits, 2^-24 apart below 2^-14; infinite from 65520 on */
+static double to_f16(double v)
+{
+    int exponent;
+    if (v != v || v == 0 || fabs(v) >= 65520)
+        return v == v && v != 0 ? copysign(INFINITY, v) : v;
+    frexp(v, &exponent);
+    double unit = ldexp(1, exponent > -13 ? exponent - 11 : -24);
+    return nearbyint(v / unit) * unit;
 }
 
 /* a double that an operation on numbers of type t has given, as a number of type t */
@@ -544,8 +555,8 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
 
 static void round_all(const Run *run, const Node *n, double *out, int64_t count)
 {
-    for (int64_t i = 0; i < count && n->dtype == BF16 && !run->top->exact; i++)
-        out[i] = to_bf16(out[i]);
+    for (int64_t i = 0; i < count && dtype_is_half(n->dtype) && !run->top->exact; i++)
+        out[i] = n->dtype == F16 ? to_f16(out[i]) : to_bf16(out[i]);
 }
 
 /* ---- nodes and graphs */

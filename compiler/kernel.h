@@ -1,10 +1,11 @@
-/* kernel.h: kernels: loop nests with stages over an expression graph. Host C and, later, CUDA are printed from them.
+/* kernel.h: kernels: loop nests with stages over an expression graph. Host C and CUDA C are printed from them.
  *
  *   evaluate.c      (node, index of an element) -> Expr: views are index maps, element-wise operations are trees
  *   expr.c          Exprs: hash-consed; whole-number index arithmetic in canonical form
  *   fuse.c          which values are stored, which kernels are merged, in which order they run
  *   nest.c          a merged kernel's loops: unrolled, split, joined and ordered; which passes it needs
  *   emit_kernels.c  a kernel as host C
+ *   cuda_nest.c     a kernel as CUDA C
  *
  * A Nest loops over the points of its axes. Some axes are reduced. Its stages are
  *   reductions   of a value at every point, over the reduced axes: one result per point of the kept axes
@@ -165,6 +166,28 @@ typedef struct Store {
     const Node *node;
 } Store;
 
+/* how threads of a GPU share a nest (cuda_share.c) */
+typedef enum Sharing {
+    SHARE_POINTS,   /* a thread for each kept point, or for each vector of them; it alone takes the reduced points */
+    SHARE_TEAMS,    /* a team of threads for each kept point; they take the reduced points in turn */
+    SHARE_COLUMNS,  /* a block for kept points that are neighbours: threads side by side for these, the others take the reduced
+                     * points in turn */
+    SHARE_ROWS,     /* of a table that is added to: a warp owns some of the rows, for some of the kept points; it looks at all
+                     * reduced points in their order */
+} Sharing;
+typedef struct Share {
+    Sharing sharing;
+    int lanes;              /* TEAMS: threads of a team; COLUMNS: threads side by side */
+    int unrolled;           /* TEAMS: steps of a thread through its row, which it keeps from pass to pass; 0: not known, or too many */
+    int owners, parts;      /* ROWS: how many warps divide the rows, a power of two, and how many the kept points */
+    int vector;             /* > 1: extent of the innermost axis, all of which one thread takes at once; else 1 */
+    int64_t slice;          /* partial results: of a part of the reduced points, so many (or vectors of them) or more, */
+    int slices;             /* at most so many parts; 0: no partial results */
+    int blocks_before;      /* of other nests of the kernel */
+    bool narrow;            /* all indices fit into 31 bits */
+    Expr **base; int bases; /* by the id of an index that is contiguous along the vector: where the vector begins */
+} Share;
+
 typedef struct Nest {
     Exprs *exprs;           /* axes: outermost first */
     Reduction *reductions; int reduction_count;
@@ -179,6 +202,7 @@ typedef struct Nest {
     int64_t owned_points;   /* of that axis, of each row */
     const Expr *row;        /* of a scatter: the row that a point adds to, if threads own rows */
     int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
+    Share share;
 } Nest;
 
 /* ---- scans: a loop over steps that calls kernels (fuse_scan.c), for a chunk of samples at a time. What the loop works
@@ -239,7 +263,7 @@ struct Kernel {
 
 const char *node_word(const Node *); /* fuse_roots.c: "relu": what readers call it */
 /* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
-void nest_finish(Nest *);
+void nest_finish(Nest *, Target);
 void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
 /* fuse_scan.c: that part of a kernel's operations for a sample that are products' */
@@ -247,7 +271,13 @@ double kernel_product_flops(const Kernel *, double flops_per_sample);
 /* team.c: how a team of threads shares a kernel whose nests and arguments are complete; alone: one thread calls it, for
  * any samples */
 void team_split(Kernel *, bool alone);
+/* cuda_share.c: how threads of a GPU do; alone: one block calls it */
+void cuda_share(Kernel *, const Model *, bool alone);
 int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
+/* the axis, or `term`, is one digit of the offset: points that differ in it have different offsets, whatever the others are */
+bool team_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
+/* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
+const Expr *team_row_term(const Expr *offset, int64_t *factor);
 Dtype reduction_type(const Reduction *);            /* of its accumulator */
 /* emit_kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
 void kernel_print(const Kernel *, Text *);
@@ -261,6 +291,7 @@ void kernel_emit_row(const Kernel *, const char *function, Text *);
 /* emit_scan.c: the kernels of a scan, and the loop that calls them */
 void scan_name(Kernel *);                             /* gives its kernels names, k12_0 ..., and their text */
 void scan_emit(const Kernel *, Text *);
+int scan_most_id(const Kernel *);                     /* of the tensors that it knows */
 const char *scan_key(const Kernel *);                 /* two with equal keys may share one kernel */
 bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */
 #endif

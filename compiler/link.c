@@ -102,7 +102,7 @@ static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, L
     Job *todo = NEW_ARRAY(Job, count);
     for (int i = 0; i < count; i++) {
         jobs[i].key = key_of(c, jobs[i].piece);
-        if (!cache_fetch(cache, &jobs[i].key, jobs[i].object))
+        if (jobs[i].piece->passing || !cache_fetch(cache, &jobs[i].key, jobs[i].object))
             todo[missing++] = jobs[i];
     }
     qsort(todo, (size_t)missing, sizeof *todo, longest_first);
@@ -115,12 +115,15 @@ static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, L
     linked->at_a_time = cores_available();
     int failed = run_tools(commands, missing, linked->at_a_time);
     for (int i = 0; i < missing && failed < 0; i++)
-        cache_store(cache, &todo[i].key, todo[i].object);
+        if (!todo[i].piece->passing)
+            cache_store(cache, &todo[i].key, todo[i].object);
     return failed < 0 ? -1 : (int)(todo[failed].piece - jobs[0].piece);
 }
 
-static void remove_folder(const char *folder, const Job *jobs, int count)
+static void remove_folder(const char *folder, const Job *jobs, int count, const Arguments *files)
 {
+    for (int i = 0; i < files->count; i++)
+        unlink(files->list[i]);
     for (int i = 0; i < count; i++) {
         unlink(jobs[i].text);
         unlink(jobs[i].object);
@@ -132,19 +135,52 @@ static void keep_texts(const Program *p)
 {
     const char *output = p->options->output;
     Text kernels = {0}, program = {0}, schedules = {0};
-    emit_kernels(p, &kernels);
+    bool cuda = p->target == TARGET_CUDA;
+    (cuda ? emit_cuda : emit_kernels)(p, &kernels);
     emit_program(p, &program);
     for (int i = 0; i < p->plan_count; i++)
         schedule_write(p->plans[i].schedule, &schedules);
     write_text(format("%s.c", output), &program);
-    write_text(format("%s.kernels.c", output), &kernels);
+    write_text(format("%s.kernels.%s", output, cuda ? "cu" : "c"), &kernels);
     write_text(format("%s.sched", output), &schedules);
+}
+
+static const char *new_folder(void)
+{
+    const char *temporary = getenv("TMPDIR");
+    char *folder = (char *)(uintptr_t)format("%s/mgpuc-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder))
+        fail(3, "%s cannot be made: %s; TMPDIR names another folder for intermediate files", folder, strerror(errno));
+    return folder;
+}
+
+static Images all_images(const Program *p, const char *home, const char *folder, Cache *cache, Arguments *files)
+{
+    Images images = make_images(p, home, folder, cache, cores_available(), files);
+    if (images.failed) {
+        remove_folder(folder, NULL, 0, files);
+        fail(3, "the kernels cannot be compiled for %s (the message is above)", images.failed);
+    }
+    return images;
+}
+
+void emit_images(const Program *p, Text *t)
+{
+    if (p->target != TARGET_CUDA)
+        fail(2, "--emit images is for GPUs, and the program would be for host devices; add --devices cuda:1");
+    Cache cache = cache_open();
+    Arguments files = {0};
+    const char *folder = new_folder();
+    Images images = all_images(p, runtime_folder(), folder, &cache, &files);
+    images_print(p, &images, t);
+    remove_folder(folder, NULL, 0, &files);
+    cache_close(&cache);
 }
 
 Linked write_program(const Program *p)
 {
     const Options *o = p->options;
-    const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home), *temporary = getenv("TMPDIR");
+    const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home);
     if (access(library, R_OK))
         fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
     double start = now_ms();
@@ -157,15 +193,23 @@ Linked write_program(const Program *p)
     start = now_ms();
     Compiler compiler = find_compiler(o->cc, home);
     Cache cache = cache_open();
-    char *folder = (char *)(uintptr_t)format("%s/mgpuc-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder))
-        fail(3, "%s cannot be made: %s", folder, strerror(errno));
+    const char *folder = new_folder();
+    Arguments files = {0};
+    if (p->target == TARGET_CUDA) {
+        Images images = all_images(p, home, folder, &cache, &files);
+        Piece piece = {.passing = true};
+        images_text(&images, &piece.text);
+        APPEND(pieces, count, piece);
+        linked.pieces = count;
+        linked.images = images.files.count;
+        linked.images_compiled = images.compiled;
+    }
     Job *jobs = NEW_ARRAY(Job, count);
     for (int i = 0; i < count; i++)
         jobs[i] = (Job){.piece = &pieces[i], .text = format("%s/%d.c", folder, i), .object = format("%s/%d.o", folder, i)};
     int failed = make_objects(&compiler, &cache, jobs, count, &linked);
     if (failed >= 0) {
-        remove_folder(folder, jobs, count);
+        remove_folder(folder, jobs, count, &files);
         fail(3, "'%s' failed on %s (its message is above)", compiler.words.list[0], pieces[failed].kernels ? "the kernels" : "the tables");
     }
     linked.compile_ms = now_ms() - start;
@@ -173,11 +217,14 @@ Linked write_program(const Program *p)
     const char *fresh = format("%s.%ld.new", o->output, (long)getpid());
     Arguments command = link_command(&compiler, jobs, count, library, fresh);
     failed = run_tools(&command, 1, 1);
-    remove_folder(folder, jobs, count);
+    remove_folder(folder, jobs, count, &files);
     if (failed >= 0)
         fail(3, "'%s' failed on linking (its message is above)", compiler.words.list[0]);
-    if (rename(fresh, o->output))
-        fail(3, "%s cannot be written: %s", o->output, strerror(errno));
+    if (rename(fresh, o->output)) {
+        int error = errno;
+        unlink(fresh);
+        fail(3, "%s cannot be written: %s", o->output, strerror(error));
+    }
     cache_close(&cache);
     linked.link_ms = now_ms() - start;
     linked.cache = cache.folder;

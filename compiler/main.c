@@ -1,9 +1,10 @@
 /* main.c: mgpuc, the driver. The table PASSES is the compiler on one screen: text to tree to graphs to tasks to
  * schedules to C to a program. Only the driver looks at options, takes times, verifies and dumps. */
 #include "compiler/compiler.h"
-#include "compiler/command.h"
+#include "compiler/pieces.h"
 #include "dsl/dsl.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,7 +153,6 @@ static void run_fuse(Compilation *c)
 static void run_split(Compilation *c)
 {
     Program *p = c->program;
-    parse_devices(c->options->devices, &p->plans, &p->plan_count);
     for (int i = 0; i < p->plan_count; i++)
         split(p, &p->plans[i]);
 }
@@ -222,7 +222,12 @@ static void dump_schedules(const Compilation *c, Text *t)
         schedule_write(c->program->plans[i].schedule, t);
 }
 
-static void dump_kernels(const Compilation *c, Text *t) { emit_kernels(c->program, t); }
+static void dump_kernels(const Compilation *c, Text *t)
+{
+    (c->program->target == TARGET_CUDA ? emit_cuda : emit_kernels)(c->program, t);
+}
+
+static void dump_images(const Compilation *c, Text *t) { emit_images(c->program, t); }
 
 /* ---- the compiler. A pass needs what those above it made. */
 static const struct Pass {
@@ -250,6 +255,7 @@ static const struct Pass {
 static const struct View { const char *name, *after; void (*dump)(const Compilation *, Text *); } VIEWS[] = {
     {"memory", "schedule", dump_memory},
     {"kernels", "schedule", dump_kernels},
+    {"images", "schedule", dump_images},
 };
 
 static const char *last_pass(const char *emit, void (**dump)(const Compilation *, Text *))
@@ -287,9 +293,7 @@ static void run_passes(Compilation *c, const char *last)
         if (last && strcmp(last, PASSES[i].name) == 0)
             return;
         if (strcmp(PASSES[i].name, "graph") == 0 && c->program->model->not_yet && c->options->command != COMMAND_CHECK)
-            fail(1, "%s uses %s that this version does not compile yet (see the warning%s above); 'mgpuc check' accepts it",
-                 c->options->file, c->program->model->not_yet == 1 ? "something" : "things",
-                 c->program->model->not_yet == 1 ? "" : "s");
+            fail(1, "%s uses what this version does not compile yet (see above); 'mgpuc check' accepts it", c->options->file);
     }
 }
 
@@ -298,6 +302,8 @@ static void print_linked(const Linked *l)
     fprintf(stderr, "%-10s %9.1f ms  C, in %d pieces that are compiled one by one\n", "emit", l->emit_ms, l->pieces);
     fprintf(stderr, "%-10s %9.1f ms  %d pieces by the C compiler, %d at a time; %d from the cache%s%s\n", "compile", l->compile_ms,
             l->compiled, l->at_a_time, l->pieces - l->compiled, l->cache ? " in " : "", l->cache ? l->cache : "");
+    if (l->images)
+        fprintf(stderr, "%-10s %9s     %d images of kernels for GPUs; %d of them from the cache\n", "", "", l->images, l->images - l->images_compiled);
     if (l->trouble)
         fprintf(stderr, "%-10s %9s     %s\n", "", "", l->trouble);
     fprintf(stderr, "%-10s %9.1f ms  objects and the runtime library\n", "link", l->link_ms);
@@ -307,6 +313,7 @@ static Compilation begin(const Options *options)
 {
     Compilation c = {.options = options, .program = NEW(Program)};
     c.program->options = options;
+    c.program->target = parse_devices(options->devices, &c.program->plans, &c.program->plan_count);
     c.source = read_source(options->file);
     return c;
 }
@@ -373,12 +380,16 @@ static int command_verify(const Options *options)
     return count ? 0 : 1;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "fmt") == 0)
         return command_fmt(argc - 2, argv + 2);
     if (argc > 1 && strcmp(argv[1], "doc") == 0)
         return command_doc(argc - 2, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "devices") == 0)
+        return command_devices(argc - 2, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "--nvrtc") == 0)
+        return command_nvrtc(argc - 2, argv + 2);
     Options options = parse_command(argc, argv);
     switch (options.command) {
     case COMMAND_CHECK: return command_check(&options);
@@ -386,4 +397,12 @@ int main(int argc, char **argv)
     case COMMAND_COMPILE: return command_compile(&options);
     }
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+    if (fflush(stdout) || ferror(stdout))
+        fail(3, "standard output cannot be written: %s", strerror(errno));
+    return status;
 }

@@ -105,6 +105,7 @@ void nest_split_axis(Nest *nest, int axis, int64_t by)
             to->axis[k].extent = x->axis[i].extent / by;
             to->axis[++k] = x->axis[i];
             to->axis[k].extent = by;
+            to->axis[k].samples = false;
         }
     }
     for (int i = 0; i < x->axis_count; i++) {
@@ -319,7 +320,7 @@ static void order_axes(Nest *nest)
 
 /* ---- tile */
 
-enum { WIDEST_LANE = 32, NARROWEST_LANE = 16, LARGE_ELEMENTS = 4096 };
+enum { WIDEST_LANE = 32, NARROWEST_LANE = 16, GPU_LANE = 16, LARGE_ELEMENTS = 4096 };
 
 /* the offset moves in steps of cache lines along the innermost axis, but stays within lines along another one */
 static bool is_transposed(const Exprs *x, const Expr *offset, const Shape *shape)
@@ -350,8 +351,8 @@ static const Expr *find_transposed(const Nest *nest)
 }
 
 /* An element-wise nest that turns a matrix: the innermost loop becomes short, and all others move along the memory of what
- * lies across it, so that its cache lines are used up while they are near. */
-static void tile_transposed(Nest *nest)
+ * lies across it, so that its cache lines are used up while they are near; on a GPU, by threads that are neighbours. */
+static void tile_transposed(Nest *nest, Target target)
 {
     const Exprs *x = nest->exprs;
     int inner = x->axis_count - 1;
@@ -364,6 +365,9 @@ static void tile_transposed(Nest *nest)
     int64_t extent = x->axis[inner].extent, lane = extent <= WIDEST_LANE ? extent : WIDEST_LANE;
     while (lane > NARROWEST_LANE && extent % lane)
         lane--;
+    if (target == TARGET_CUDA)
+        for (lane = GPU_LANE; lane > 4 && extent % lane;)
+            lane /= 2;
     if (extent % lane == 0 && lane < extent) {
         nest_split_axis(nest, inner, lane);
         x = nest->exprs;
@@ -430,9 +434,18 @@ static int64_t index_at(const Expr *e, int64_t point)
     }
 }
 
+/* of loop variables alone: no value has to be computed to know it */
+static bool is_of_axes(const Expr *e)
+{
+    bool plain = e->kind == X_SUM || e->kind == X_AXIS || e->kind == X_DIV || e->kind == X_MOD;
+    for (int i = 0; i < e->count && plain; i++)
+        plain = is_of_axes(e->in[i]);
+    return plain;
+}
+
 static bool divides_lane(const Expr *e, int lane)
 {
-    return (e->kind == X_DIV || e->kind == X_MOD) && e->axes == 1u << lane;
+    return (e->kind == X_DIV || e->kind == X_MOD) && e->axes == 1u << lane && is_of_axes(e);
 }
 
 typedef struct Places { Node **list; int count; } Places;
@@ -646,13 +659,15 @@ static void shorten_random(Nest *nest)
         }
 }
 
-/* guards that do not change in the innermost loop do not stand in it */
-static void free_loads(Nest *nest)
+/* the same over a fresh set. innermost: guards that do not change in the innermost loop do not stand in it, and random numbers
+ * know where it begins */
+static void renew(Nest *nest, bool innermost)
 {
     const Exprs *x = nest->exprs;
     Exprs *to = NEW(Exprs);
     Expr *axes[MAX_AXES];
-    to->axis_count = to->innermost = x->axis_count;
+    to->axis_count = x->axis_count;
+    to->innermost = innermost ? x->axis_count : 0;
     for (int i = 0; i < x->axis_count; i++)
         to->axis[i] = x->axis[i];
     for (int i = 0; i < x->axis_count; i++)
@@ -662,16 +677,19 @@ static void free_loads(Nest *nest)
 
 enum { LONG_SUM = 1024 };
 
-void nest_finish(Nest *nest)
+void nest_finish(Nest *nest, Target target)
 {
     while (split_one(nest))
         ;
     sort_axes(nest);
     join_axes(nest);
     order_axes(nest);
-    tile_transposed(nest);
-    shorten_random(nest);
-    free_loads(nest);
+    tile_transposed(nest, target);
+    if (target == TARGET_HOST)
+        shorten_random(nest);
+    renew(nest, true);
+    if (target == TARGET_CUDA) /* draws stand alone */
+        renew(nest, false);
     const Exprs *x = nest->exprs;
     bool any = false, samples = false;
     double count = 1;
@@ -685,7 +703,7 @@ void nest_finish(Nest *nest)
     nest->passes = 1;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
-        r->wide = r->kind == REDUCE_SUM && (r->dtype == F32 || r->dtype == BF16) && (samples || count > LONG_SUM);
+        r->wide = r->kind == REDUCE_SUM && (r->dtype == F32 || dtype_is_half(r->dtype)) && (samples || count > LONG_SUM);
         if (r->value->pass + 1 > nest->passes)
             nest->passes = r->value->pass + 1;
     }

@@ -20,6 +20,7 @@ static const struct {
 const char *dtype_name(Dtype t) { return DTYPE[t].name; }
 int dtype_bytes(Dtype t) { return DTYPE[t].bytes; }
 bool dtype_is_float(Dtype t) { return t >= F16; }
+bool dtype_is_half(Dtype t) { return t == F16 || t == BF16; }
 
 bool dtype_by_name(const char *name, Dtype *t)
 {
@@ -97,7 +98,7 @@ static void check_shape(const Node *n)
     bool empty = false;
     for (int i = 0; i < n->shape.rank; i++) {
         if (n->shape.extent[i] < 0)
-            error_at(n->at, "%s: axis %d of the result would be %lld", OP_INFO[n->op].name, i, (long long)n->shape.extent[i]);
+            die("%s: axis %d of the result would be %lld", OP_INFO[n->op].name, i, (long long)n->shape.extent[i]);
         empty = empty || n->shape.extent[i] == 0;
     }
     for (int i = 0; i < n->shape.rank && !empty; i++)
@@ -187,7 +188,7 @@ static void shape_where(Node *n, bool over)
 {
     (void)over;
     if (n->in[0]->dtype != BOOL)
-        error_at(n->at, "the condition of where is %s, bool expected; compare with 0 first", dtype_name(n->in[0]->dtype));
+        die("where of a condition of %s", dtype_name(n->in[0]->dtype));
     same_inputs(n, 1);
     if (!shape_equal(&n->in[0]->shape, &n->in[1]->shape))
         die("where: the condition is %s, the values are %s", shape_text(&n->in[0]->shape), shape_text(&n->in[1]->shape));
@@ -250,7 +251,7 @@ static void shape_argmax(Node *n, bool over)
 static void check_axis(const Node *n)
 {
     if (n->ints[0] < 0 || n->ints[0] >= n->in[0]->shape.rank)
-        error_at(n->at, "%s: %s has no axis %lld", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), (long long)n->ints[0]);
+        die("%s: %s has no axis %lld", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), (long long)n->ints[0]);
 }
 
 static void shape_cumsum(Node *n, bool over)
@@ -344,8 +345,7 @@ static void check_convolution(const Node *n, int kernels)
     if (n->in[0]->dtype != n->in[1]->dtype || !dtype_is_float(n->in[0]->dtype))
         die("%s of %s and %s", OP_INFO[n->op].name, dtype_name(n->in[0]->dtype), dtype_name(n->in[1]->dtype));
     if (n->in[0]->shape.rank != r + 1)
-        error_at(n->at, "%s: x has shape %s; %d spatial %s and the channels expected", OP_INFO[n->op].name,
-                 shape_text(&n->in[0]->shape), r, r == 1 ? "axis" : "axes");
+        die("%s: x has the shape %s, with %d spatial axes", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), r);
     for (int i = 0; i < r; i++) {
         limit_attribute(n, "stride", v[1 + i], 1);
         limit_attribute(n, "padding", v[1 + r + i], INT32_MIN);
@@ -495,8 +495,7 @@ static void shape_reshape(Node *n, bool over)
     n->shape = shape_of(n->int_count, n->ints);
     check_shape(n);
     if (shape_count(&n->shape) != shape_count(&n->in[0]->shape))
-        error_at(n->at, "reshape: %s has %lld elements, %s has %lld", shape_text(&n->in[0]->shape),
-                 (long long)shape_count(&n->in[0]->shape), shape_text(&n->shape), (long long)shape_count(&n->shape));
+        die("reshape of %s to %s", shape_text(&n->in[0]->shape), shape_text(&n->shape));
 }
 
 static void shape_transpose(Node *n, bool over)
@@ -508,7 +507,7 @@ static void shape_transpose(Node *n, bool over)
         if (n->ints[i] >= 0 && n->ints[i] < n->int_count)
             seen |= 1u << n->ints[i];
     if (n->int_count != n->shape.rank || seen != (1u << n->int_count) - 1)
-        error_at(n->at, "transpose: the order does not name each axis of %s once", shape_text(&n->shape));
+        die("transpose: the order does not name each axis of %s once", shape_text(&n->shape));
     for (int i = 0; i < n->int_count; i++)
         n->shape.extent[i] = n->in[0]->shape.extent[n->ints[i]];
 }
@@ -524,8 +523,7 @@ static void shape_slice(Node *n, bool over)
     for (int i = 0; i < r; i++) {
         int64_t last = start[i] + (count[i] - 1) * step[i], extent = n->shape.extent[i];
         if (count[i] < 0 || (count[i] && (start[i] < 0 || start[i] >= extent || last < 0 || last >= extent)))
-            error_at(n->at, "slice: elements %lld .. %lld of axis %d, which is %lld", (long long)start[i], (long long)last, i,
-                     (long long)extent);
+            die("slice: elements %lld .. %lld of axis %d, which is %lld", (long long)start[i], (long long)last, i, (long long)extent);
         n->shape.extent[i] = count[i];
     }
 }
@@ -566,7 +564,7 @@ static void shape_pad(Node *n, bool over)
     like_first(n);
     int r = n->shape.rank;
     if (n->int_count != 2 * r)
-        error_at(n->at, "pad: %d pairs for %s", n->int_count / 2, shape_text(&n->shape));
+        die("pad: %d pairs for %s", n->int_count / 2, shape_text(&n->shape));
     for (int i = 0; i < r; i++) {
         limit_attribute(n, "padding", n->ints[i], 0);
         limit_attribute(n, "padding", n->ints[r + i], 0);
@@ -585,7 +583,7 @@ static void shape_broadcast(Node *n, bool over)
     for (int i = 0; fits && i < x->rank; i++)
         fits = x->extent[i] == 1 || x->extent[i] == n->shape.extent[more + i];
     if (!fits)
-        error_at(n->at, "broadcast: %s does not stretch to %s", shape_text(x), shape_text(&n->shape));
+        die("broadcast: %s does not stretch to %s", shape_text(x), shape_text(&n->shape));
 }
 
 static void check_index(const Node *n, const Node *i)
@@ -600,7 +598,7 @@ static Shape indexed_shape(const Node *n)
     const Shape *x = &n->in[0]->shape, *i = &n->in[1]->shape;
     int axis = (int)n->ints[0];
     if (axis < 0 || axis >= x->rank)
-        error_at(n->at, "%s: %s has no axis %d", OP_INFO[n->op].name, shape_text(x), axis);
+        die("%s: %s has no axis %d", OP_INFO[n->op].name, shape_text(x), axis);
     if (x->rank - 1 + i->rank > MAX_RANK)
         error_at(n->at, "%s: more than %d axes (%s at axis %d of %s)", OP_INFO[n->op].name, MAX_RANK, shape_text(i), axis,
                  shape_text(x));
@@ -696,7 +694,8 @@ static void shape_result(Node *n, bool over)
         if (carry)
             return;
         if (value->shape.rank == MAX_RANK)
-            error_at(n->at, "scan: the stack of values of shape %s has more than %d axes", shape_text(&value->shape), MAX_RANK);
+            error_at(n->at, "a tensor has at most %d axes; the gradient of this scan needs values of all its steps, which would have one "
+                            "more than %s", MAX_RANK, shape_text(&value->shape));
         n->shape.rank++;
         n->shape.extent[0] = scan->ints[2];
         for (int i = 0; i < value->shape.rank; i++)

@@ -9,6 +9,7 @@
  *
  * The tables of every plan are a piece, all others one more. */
 #include "compiler/pieces.h"
+#include "compiler/cuda.h"
 #include "compiler/kernel.h"
 
 #include <ctype.h>
@@ -26,6 +27,7 @@ typedef struct Unit {
     int count;
     size_t bytes;       /* of its text, and UNIT_BYTES for each kernel */
     Digest digest;
+    bool cuda;
     const char *prefix; /* of the names of its kernels: prefix + place in the unit */
 } Unit;
 
@@ -68,7 +70,7 @@ static void unit_text(const Unit *u, const char *prefix, Text *out)
 {
     Text text = {0};
     for (int i = 0; i < u->count; i++)
-        kernel_emit(u->kernels[i], &text);
+        (u->cuda ? cuda_print : kernel_emit)(u->kernels[i], &text);
     rename_kernels(text_of(&text), u, prefix, out);
     free(text.data);
 }
@@ -111,6 +113,7 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
             APPEND(units, *count, (Unit){0});
         }
         Unit *u = &units[unit_of[i]];
+        u->cuda = p->target == TARGET_CUDA;
         APPEND(u->kernels, u->count, k);
     }
     for (int i = 0; i < *count; i++) {
@@ -168,13 +171,30 @@ static bool ends_piece(const Unit *u, size_t bytes, size_t size)
     return bytes >= 2 * size || (bytes >= size / 2 && (double)draw < 2.0 * (double)u->bytes / (double)size * 4294967296.0);
 }
 
+static Piece gpu_piece(Text units, size_t bytes)
+{
+    Text text = {0};
+    text_add(&text, "#include \"mgpu_device.h\"\n");
+    if (strstr(text_of(&units), "mgpu_contract"))
+        text_add(&text, "#include \"mgpu_device_contract.h\"\n");
+    if (strstr(text_of(&units), "mgpu_attend"))
+        text_add(&text, "#include \"mgpu_device_attention.h\"\n");
+    if (strstr(text_of(&units), "mgpu_cumsum") || strstr(text_of(&units), "mgpu_top_k"))
+        text_add(&text, "#include \"mgpu_device_rows.h\"\n");
+    text_bytes(&text, text_of(&units), units.length);
+    double cost = (double)bytes * 1e-5;
+    for (const char *at = text_of(&text); (at = strstr(at, "mgpu_contract<")); at++)
+        cost += 0.3;
+    return (Piece){.text = text, .cost = cost};
+}
+
 static Piece kernel_piece(Text units, size_t bytes)
 {
     bool draws = strstr(text_of(&units), "mgpu_draw");
     Text text = {0};
     text_add(&text, "%s#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n", draws ? "" : "#define MGPU_NO_DRAWS 1\n");
     text_bytes(&text, text_of(&units), units.length);
-    return (Piece){text, true, (draws ? 0.15 : 0.03) + (double)bytes * 9e-6};
+    return (Piece){.text = text, .kernels = true, .cost = (draws ? 0.15 : 0.03) + (double)bytes * 9e-6};
 }
 
 static void kernel_pieces(const Unit *units, int unit_count, Piece **pieces, int *count)
@@ -188,22 +208,22 @@ static void kernel_pieces(const Unit *units, int unit_count, Piece **pieces, int
             continue; /* an equal one: it is called by its name */
         map_set(&known, u->prefix, (void *)(uintptr_t)u);
         unit_text(u, u->prefix, &text);
-        for (int k = 0; k < u->count; k++)
+        for (int k = 0; k < u->count && !u->cuda; k++)
             export_kernel(u->kernels[k], u, k, &text);
         bytes += u->bytes;
         if (!ends_piece(u, bytes, size))
             continue;
-        APPEND(*pieces, *count, kernel_piece(text, bytes));
+        APPEND(*pieces, *count, (u->cuda ? gpu_piece : kernel_piece)(text, bytes));
         text = (Text){0};
         bytes = 0;
     }
     if (text.length)
-        APPEND(*pieces, *count, kernel_piece(text, bytes));
+        APPEND(*pieces, *count, (units[0].cuda ? gpu_piece : kernel_piece)(text, bytes));
 }
 
 static Piece table_piece(Text text)
 {
-    return (Piece){text, false, 0.01 + (double)text.length * 1e-7};
+    return (Piece){.text = text, .cost = 0.01 + (double)text.length * 1e-7};
 }
 
 void make_pieces(const Program *p, Piece **pieces, int *count)
@@ -224,11 +244,61 @@ void make_pieces(const Program *p, Piece **pieces, int *count)
     for (int i = 0; i < p->kernel_count; i++) {
         const Kernel *k = p->kernels[i];
         const Unit *u = &units[unit_of[i]];
-        declare_kernel(k, u, place[unit_of[i]], &text);
-        kernel_emit_row(k, exported(u, place[unit_of[i]]++), &rows);
+        int at = place[unit_of[i]]++;
+        if (u->cuda) {
+            emit_gpu_row(k, format("%s%d", u->prefix, at), &rows);
+        } else {
+            declare_kernel(k, u, at, &text);
+            kernel_emit_row(k, exported(u, at), &rows);
+        }
     }
-    text_add(&text, "static const mgpu_kernel mgpu_kernels[] = {\n%s    {0},\n};\n\n", text_of(&rows));
+    if (p->target == TARGET_CUDA)
+        emit_gpu_tables(&rows, &text);
+    else
+        text_add(&text, "static const mgpu_kernel mgpu_kernels[] = {\n%s    {0},\n};\n\n", text_of(&rows));
     emit_main(p, &text);
     APPEND(*pieces, *count, table_piece(text));
+    if (p->target == TARGET_HOST)
+        kernel_pieces(units, unit_count, pieces, count);
+}
+
+void make_gpu_pieces(const Program *p, Piece **pieces, int *count)
+{
+    *pieces = NULL;
+    *count = 0;
+    int *unit_of = NEW_ARRAY(int, p->kernel_count), unit_count;
+    const Unit *units = find_units(p, &unit_count, unit_of);
     kernel_pieces(units, unit_count, pieces, count);
+    for (int i = 0; i < p->plan_count; i++)
+        if (p->plans[i].devices > 1) { /* sums over devices are kernels of the runtime */
+            Piece sums = {.cost = 1};
+            text_add(&sums.text, "#include \"mgpu_device_collective.h\"\n");
+            APPEND(*pieces, *count, sums);
+            break;
+        }
+}
+
+GpuFunction *gpu_functions(const Program *p, int *count)
+{
+    int *unit_of = NEW_ARRAY(int, p->kernel_count), unit_count;
+    const Unit *units = find_units(p, &unit_count, unit_of);
+    int *place = NEW_ARRAY(int, unit_count);
+    GpuFunction *functions = NULL;
+    Map known = {0};
+    *count = 0;
+    for (int i = 0; i < p->kernel_count; i++) {
+        const Unit *u = &units[unit_of[i]];
+        const char *name = format("%s%d", u->prefix, place[unit_of[i]]++);
+        mgpu_launch launch[2];
+        if (map_get(&known, name))
+            continue;
+        map_set(&known, name, &known);
+        cuda_launches(p->kernels[i], launch);
+        for (int k = 0; k < 2; k++) {
+            GpuFunction own = {k ? format("%s_finish", name) : name, p->kernels[i]->at, launch[k].threads, launch[k].shared_bytes};
+            if (launch[k].function)
+                APPEND(functions, *count, own);
+        }
+    }
+    return functions;
 }

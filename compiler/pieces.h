@@ -2,6 +2,9 @@
  *
  *   pieces.c    Program -> pieces: texts that a C compiler takes one by one, in any order and at the same time
  *   tools.c     the C compiler: what it is, its flags, running it
+ *   images.c    CUDA C -> images for every architecture, and the piece that holds them
+ *   nvrtc.c     NVRTC, in a process of its own
+ *   cubin.c     what an image needs: registers, shared and local memory
  *   cache.c     objects by the content that they were compiled from
  *   link.c      the stage
  */
@@ -14,15 +17,23 @@
 /* ---- emit_program.c: tables; `emit_program` writes all of them as one text */
 void emit_tables_head(const Program *, Text *);
 void emit_plan(const Program *, const Plan *, Text *);
-void emit_main(const Program *, Text *);            /* needs mgpu_kernels, and the names that emit_plan exports */
+void emit_main(const Program *, Text *);            /* needs mgpu_kernels (and mgpu_images), and the names that emit_plan exports */
+void emit_gpu_row(const Kernel *, const char *function, Text *); /* of the table of a GPU's kernels */
+void emit_gpu_tables(const Text *rows, Text *);
 
 /* ---- pieces.c */
 typedef struct Piece {
     Text text;
     bool kernels;       /* compiled with the kernels' flags */
     double cost;        /* a guess: seconds of the C compiler */
+    bool passing;       /* not for the cache */
 } Piece;
+/* of a program for GPUs all but its kernels */
 void make_pieces(const Program *, Piece **, int *count);
+void make_gpu_pieces(const Program *, Piece **, int *count); /* its kernels as CUDA C */
+/* the functions of all kernels as images have them, each once */
+typedef struct GpuFunction { const char *name; const Place *at; int threads, shared_bytes; } GpuFunction; /* shared: dynamic */
+GpuFunction *gpu_functions(const Program *, int *count);
 
 /* ---- tools.c */
 typedef struct Arguments { const char **list; int count; } Arguments;
@@ -40,12 +51,32 @@ Compiler find_compiler(const char *cc, const char *home);
 int run_tools(const Arguments *, int count, int at_a_time);
 int cores_available(void);
 
+/* the headers of the runtime, by content */
+void add_headers(Sha256 *, const char *home);
+
+/* ---- images.c, nvrtc.c, cubin.c */
+typedef struct Images {
+    Arguments files, archs; /* parallel */
+    int compiled;
+    const char *failed;     /* an architecture; NULL: none */
+} Images;
+/* `folder`: for files that the caller removes; what the cache holds is not compiled. The names of all files that were
+ * written there, images too, are added to `files`. */
+typedef struct Cache Cache;
+Images make_images(const Program *, const char *home, const char *folder, Cache *, int at_a_time, Arguments *files);
+void images_text(const Images *, Text *);           /* a C text that takes them in */
+const char *nvrtc_name(void);                       /* "NVRTC 13.0"; exit 3, with what to install, if there is none */
+int command_nvrtc(int argc, char **argv);           /* of a process of its own; nvrtc.c says its arguments */
+void images_print(const Program *, const Images *, Text *); /* --emit images */
+typedef struct CubinFunction { int registers, shared_bytes, local_bytes; } CubinFunction; /* shared: static; local: spilled registers, too */
+bool cubin_function(const char *bytes, size_t length, const char *name, CubinFunction *); /* false: it is not there */
+
 /* ---- cache.c: every failure of it is a miss */
-typedef struct Cache {
+struct Cache {
     const char *folder; /* NULL: off */
     const char *trouble;/* why it is off, or does not work */
     int64_t limit, stored; /* bytes */
-} Cache;
+};
 Cache cache_open(void);
 bool cache_fetch(Cache *, const Digest *key, const char *path);  /* writes the object to `path`; false: it is not there */
 void cache_store(Cache *, const Digest *key, const char *path);

@@ -6,8 +6,8 @@
  * memory as the user's data says (inputs) and draws of random numbers, which have 24 bits, are F32 and cast behind the
  * leaf. F64 that was F64 before (rates, sums of reports) stays, so casts between the two vanish.
  *
- * bf16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states
- * of the optimizer, sums over samples. Of the values of samples, what lies in memory becomes BF16:
+ * bf16, f16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states
+ * of the optimizer, sums over samples. Of the values of samples, what lies in memory becomes BF16 (or F16: below, BF16 stands for both):
  *   products       EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; what they make of every sample is BF16,
  *                  a sum over samples is F32 (their last attribute says so)
  *   activations    what is made of such results, element by element: one that is used at several places (which may be
@@ -23,6 +23,8 @@
  * again when weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) take the master.
  *
  * Bodies of loops are computed in F32.
+ *
+ * f16 has few exponents: what gradients are multiplied by so that they stay within them is in update.c.
  *
  * The passes over a graph below are one loop each, forward or backward. */
 #include "compiler/passes.h"
@@ -89,7 +91,7 @@ static Graph *widen_all(Graph *g)
     return target;
 }
 
-/* ---- bf16: which values */
+/* ---- halves: which values */
 
 typedef struct Value {      /* of a node of the old graph */
     bool activation;        /* made of a product's result, or of a choice that one decided, and of its size */
@@ -218,7 +220,7 @@ static Value *look_at(const Graph *g)
     return values;
 }
 
-/* ---- bf16: variables */
+/* ---- halves: variables */
 
 /* by variable: its rounded copy, or -1 */
 static int *copies_of(const Model *m)
@@ -234,7 +236,7 @@ static int *copies_of(const Model *m)
 
 void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
 {
-    if (m->precision != BF16)
+    if (!dtype_is_half(m->precision))
         return;
     bool *wanted = NEW_ARRAY(bool, m->variable_count);
     for (int k = 0; k < graph_count; k++) {
@@ -250,22 +252,23 @@ void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
         Variable copy = m->variables[v];
         if (!wanted[v] || copy.partial)
             continue;
-        copy.name = format("%s.bf16", copy.name);
+        copy.name = format("%s.%s", copy.name, dtype_name(m->precision));
         copy.kind = ROUNDED;
-        copy.dtype = BF16;
+        copy.dtype = m->precision;
         copy.trained = false;
         copy.owner = v;
         APPEND(m->variables, m->variable_count, copy);
     }
 }
 
-/* ---- bf16: the new graph */
+/* ---- halves: the new graph */
 
 typedef struct Narrower {
     const Graph *graph;
     Graph *target;
     Value *values;
     const int *copy;        /* by variable */
+    Dtype half;
 } Narrower;
 
 static void typed(const Node *old, Node *n)
@@ -305,7 +308,7 @@ static Node *make_half(const Narrower *w, Node *n, Node *full)
         return graph_rebuild(w->target, n, inputs_of(w, n, true));
     if (n->op == OP_VARIABLE && w->copy[n->ints[0]] >= 0)
         return graph_variable(w->target, w->copy[n->ints[0]]);
-    return graph_cast(w->target, full, BF16);
+    return graph_cast(w->target, full, w->half);
 }
 
 static void narrow(const Narrower *w, Node *n)
@@ -325,8 +328,8 @@ static void narrow(const Narrower *w, Node *n)
     }
     if (v->rounded || v->want_half) {
         v->half = make_half(w, n, n->twin);
-        if (v->half->dtype != BF16)
-            die("a %s for bf16", dtype_name(v->half->dtype));
+        if (v->half->dtype != w->half)
+            die("a %s for %s", dtype_name(v->half->dtype), dtype_name(w->half));
         typed(n, v->half);
     }
     if (v->rounded && v->want_full) {
@@ -337,7 +340,7 @@ static void narrow(const Narrower *w, Node *n)
 
 static Graph *narrow_all(Graph *g)
 {
-    Narrower w = {.graph = g, .values = look_at(g), .copy = copies_of(g->model)};
+    Narrower w = {.graph = g, .values = look_at(g), .copy = copies_of(g->model), .half = g->model->precision};
     Graph *target = w.target = graph_new(g->model, g->name, g->parent);
     for (int i = 0; i < g->node_count; i++)
         narrow(&w, g->nodes[i]);
@@ -347,7 +350,7 @@ static Graph *narrow_all(Graph *g)
         if ((r.role != ROLE_UPDATE && r.role != ROLE_INIT) || w.copy[r.index] < 0)
             continue;
         stand_at(target, r.value);
-        Node *value = graph_cast(target, r.value, BF16);
+        Node *value = graph_cast(target, r.value, w.half);
         typed(r.value, value);
         graph_result(target, r.role, g->model->variables[w.copy[r.index]].name, w.copy[r.index], value, NULL);
     }
@@ -362,6 +365,7 @@ Graph *choose_precision(Graph *g)
     case F64:
         return widen_all(g);
     case BF16:
+    case F16:
         return narrow_all(g);
     default:
         die("precision %s", dtype_name(g->model->precision));

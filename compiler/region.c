@@ -168,9 +168,11 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
         values[i] = graph_capture(region, i < carries ? next[i] : stacks[i - carries]);
     arg = arguments_of(region, region->captured_count); /* and of values that were captured just now */
     bool *living = find_living(region, arg, values, carries + stack_count), stable = false;
-    bool *sharded = NEW_ARRAY(bool, region->captured_count);
+    bool *sharded = NEW_ARRAY(bool, region->captured_count), any = false;
     for (int i = 0; i < region->captured_count; i++)
-        sharded[i] = arg[i] && arg[i]->sharded;
+        any = any || (arg[i] && living[arg[i]->id] && region->captured[i]->sharded);
+    for (int i = 0; i < region->captured_count; i++)
+        sharded[i] = any && arg[i] && arg[i]->sharded;
     Graph *body = NULL;
     while (!stable) {
         body = put_in_order(region, arg, living, sharded);

@@ -45,6 +45,21 @@ static const char *unique_name(const Model *m, const char *name)
     return name;
 }
 
+/* Samples that scatter into zeros of their own, to be added up, scatter into one table: a histogram costs a sample what it
+ * puts into it, not its bins. NULL: x is another value. */
+static Node *one_table(Graph *g, const Node *x)
+{
+    const Node *n = x->op == OP_CAST ? x->in[0] : x;
+    if (n->op == OP_WHERE && is_constant(n->in[2], 0)) { /* where(alive, n, 0) */
+        const Node *c = n->in[0]->op == OP_BROADCAST ? n->in[0]->in[0] : n->in[0];
+        n = c->op == OP_ALIVE ? n->in[1] : n;
+    }
+    if (n->op != OP_SCATTER_ADD || !n->sharded || !is_constant(n->in[0], 0))
+        return NULL;
+    Node *v = select_alive(g, graph_cast(g, n->in[2], F64));
+    return graph_scatter_add(g, graph_fill(g, 0, n->shape, F64), n->in[1], v, (int)n->ints[0], true);
+}
+
 /* the sum over the living samples of all steps of x, F64 */
 static int add_sum(Reporter *r, const char *name, int number, Node *x)
 {
@@ -57,8 +72,8 @@ static int add_sum(Reporter *r, const char *name, int number, Node *x)
         v.order[i] = i;
     Sum sum = {.variable = m->variable_count};
     APPEND(m->variables, m->variable_count, v);
-    Node *more = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0))
-                       : graph_sum_samples(g, select_alive(g, x), NULL, 0);
+    Node *more = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
+    more = more ? more : graph_sum_samples(g, select_alive(g, x), NULL, 0);
     Node *value = graph_binary(g, OP_ADD, graph_variable(g, sum.variable), more);
     graph_result(g, ROLE_UPDATE, v.name, sum.variable, value, NULL);
     APPEND(r->sums, r->sum_count, sum);
@@ -106,7 +121,7 @@ static void find_sides(Reporter *r)
             of_step = of_step || r->of_step[n->in[k]->id];
         }
         if (n->op == OP_TOTAL && after)
-            error_at(n->at, "total of something that is computed of totals; a total is over the samples of a report, once");
+            die("a total of what is computed of totals");
         if (n->op != OP_TOTAL && after && of_step)
             error_at(n->at, "this metric mixes totals over the samples of a report with values of a sample or a step; "
                             "put those into total(...) too");
@@ -317,8 +332,7 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
         if (!r.after_total[x->value->id])
             first[i] = add_mean(&r, x, x->role == ROLE_LOSS ? format("loss.%s", metric) : metric);
         else if (x->weight)
-            error_at(x->at, "the metric %s is computed of totals: it is one number of the whole report and has no weights",
-                     metric);
+            die("the metric %s is computed of totals and has weights", metric);
     }
     read_sums(&r);
     compute_late(&r, needed);

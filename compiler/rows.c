@@ -59,11 +59,11 @@ Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, cons
     int axis = (int)n->ints[0];
     int64_t from[MAX_RANK], to[MAX_RANK];
     bool sums = n->op == OP_CUMSUM;
-    if (x->dtype == F16 || x->dtype == BF16)
+    if (dtype_is_half(x->dtype))
         die("%s of %s", OP_INFO[n->op].name, dtype_name(x->dtype));
     strides_of(&x->shape, operand->order, from);
     strides_of(&n->shape, NULL, to);
-    *t = (mgpu_rows){.type = TYPE[x->dtype], .bf16 = operand->dtype == BF16, .backwards = sums && n->ints[1] != 0,
+    *t = (mgpu_rows){.type = TYPE[x->dtype], .half = half_of(operand->dtype), .backwards = sums && n->ints[1] != 0,
                      .along = {x->shape.extent[axis], from[axis], to[axis]}, .k = sums ? 0 : n->ints[1],
                      .operand_sample = operand->sharded ? tensor_pitch(operand) : 0,
                      .result_sample = n->sharded ? shape_count(&n->shape) : 0,
@@ -123,8 +123,8 @@ static void print_body(const Rows *plan, const char *name, Text *text)
 {
     const mgpu_rows *t = &plan->table;
     bool sums = plan->node->op == OP_CUMSUM;
-    text_add(text, "static const mgpu_rows %s_rows = {\n    .type = MGPU_%s, .bf16 = %s, ", name,
-             TYPE_NAME[plan->node->in[0]->dtype], t->bf16 ? "true" : "false");
+    text_add(text, "static const mgpu_rows %s_rows = {\n    .type = MGPU_%s, .half = %s, ", name,
+             TYPE_NAME[plan->node->in[0]->dtype], half_text(t->half));
     if (sums)
         text_add(text, ".backwards = %s,\n", t->backwards ? "true" : "false");
     else
@@ -150,7 +150,7 @@ static const char *tensor_text(const Tensor *tensor)
                   shape_text(&tensor->shape));
 }
 
-void rows_print(const Rows *plan, const char *kernel_name, Text *text)
+void rows_print_comment(const Rows *plan, Text *text)
 {
     const Node *n = plan->node;
     const Place *at = users_place(n->at);
@@ -168,8 +168,19 @@ void rows_print(const Rows *plan, const char *kernel_name, Text *text)
     for (int i = 0; i < plan->results; i++)
         text_add(text, "%s %s", i ? "," : "", tensor_text(plan->result[i]));
     text_add(text, " */\n");
+}
+
+void rows_print(const Rows *plan, const char *kernel_name, Text *text)
+{
+    rows_print_comment(plan, text);
     print_body(plan, kernel_name, text);
 }
+
+const mgpu_rows *rows_table(const Rows *plan) { return &plan->table; }
+
+bool rows_are_sums(const Rows *plan) { return plan->node->op == OP_CUMSUM; }
+
+int64_t rows_samples(const Rows *plan) { return plan->samples && plan->node->graph->model->batch > 0 ? plan->node->graph->model->batch : 1; }
 
 const char *rows_key(const Rows *plan)
 {

@@ -15,8 +15,14 @@ typedef struct Rows Rows;
  * where the input is F32; result[i]: of nodes[i]. alone: one thread takes all rows of a call */
 Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result, bool alone);
 
+/* what the runtime gets; it is a CUMSUM, not a TOP_K; a likely number of samples */
+const struct mgpu_rows *rows_table(const Rows *);
+bool rows_are_sums(const Rows *);
+int64_t rows_samples(const Rows *);
+
 /* a head comment, the table kernel_name_rows, and static void kernel_name(argument, step, part) */
 void rows_print(const Rows *, const char *kernel_name, Text *);
+void rows_print_comment(const Rows *, Text *);
 
 /* how a team of threads shares it: by samples; else by rows, if there are many */
 uint8_t rows_split(const Rows *, int64_t *extent, int64_t *grain);

@@ -65,13 +65,13 @@ static bool must_leave(const Hoist *h, const Node *n)
            (h->sharded && !n->sharded && !is_leaf(n));
 }
 
-static _Noreturn void cannot_leave(const Node *n)
+static _Noreturn void cannot_leave(const Node *n, bool carried)
 {
-    if (node_sums_samples(n) || n->op == OP_GROUP_SUM)
+    if (carried && (node_sums_samples(n) || n->op == OP_GROUP_SUM))
         error_at(n->at, "this sum over samples depends on what a scan carries from step to step, and the next step on it: the "
-                        "devices would have to meet in every step. Sum over samples behind the scan, or what the scan goes over");
-    error_at(n->at, "scan: '%s' of shape %s cannot be computed for all steps at once, and must not be computed in the loop",
-             OP_INFO[n->op].name, shape_text(&n->shape));
+                        "devices would have to meet in every step; sum over samples behind the scan, or what the scan goes over");
+    error_at(n->at, "'%s' of shape %s is one for all samples, so the scan needs it for all steps at once, which cannot be computed here; "
+                    "compute it in front of the scan, and let the scan go over it", OP_INFO[n->op].name, shape_text(&n->shape));
 }
 
 /* ---- classes */
@@ -107,7 +107,7 @@ static void classify(Hoist *h)
                 h->recurs[body->nodes[i]->in[k]->id] = true;
     for (int i = 0; i < body->node_count; i++)
         if (h->recurs[i] && must_leave(h, body->nodes[i]))
-            cannot_leave(body->nodes[i]);
+            cannot_leave(body->nodes[i], true);
 }
 
 /* ---- sums over the steps: what they ask for */
@@ -226,7 +226,7 @@ static void cut_behind(Hoist *h, const bool *needed)
         else
             side[i] = n->op == OP_ARG || !outside || is_dear(n) || (h->recurs[i] && !is_move(n)) ? SIDE_FIXED : SIDE_FREE;
         if (side[i] == SIDE_FIXED && n->op != OP_ARG && must_leave(h, n) && needed[i])
-            cannot_leave(n);
+            cannot_leave(n, h->carried[i]);
     }
     least_cut(body, side, bytes, needed, h->stacked);
 }
@@ -268,9 +268,9 @@ static void mark(Hoist *h)
         for (int k = 0; h->outside[i] && !h->stacked[i] && k < n->inputs; k++)
             h->outside[n->in[k]->id] = true;
         if (h->inside[i] && h->varies[i] && !h->sliced[i] && must_leave(h, n) && n->op != OP_ARG)
-            cannot_leave(n);
+            cannot_leave(n, h->carried[i]);
         if (h->outside[i] && !h->has_rule[i] && !h->stacked[i])
-            cannot_leave(n);
+            cannot_leave(n, h->carried[i]);
     }
 }
 
@@ -500,7 +500,7 @@ static void check_apart(const Loop *l)
     for (int i = count - 1; i >= 0; i--) {
         const Node *n = l->body->nodes[i];
         if (leads[i] && mixed[i] && must_leave(&(Hoist){.sharded = true}, n))
-            cannot_leave(n);
+            cannot_leave(n, true);
         for (int k = 0; leads[i] && k < n->inputs; k++)
             leads[n->in[k]->id] = true;
     }
@@ -573,26 +573,32 @@ static Node **hoist_both_kinds(Graph *g, const Loop *l, Node **in, const bool *u
     return results;
 }
 
+static bool has_loop(const Graph *g)
+{
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_SCAN)
+            return true;
+    return false;
+}
+
 Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, const bool *summed)
 {
-    bool own = false, same = false, nested = false;
+    bool own = false, same = false;
     Loop l = loop_of(scan);
-    for (int i = 0; i < l.carries; i++)
-        *(l.arg[i]->sharded ? &own : &same) = true;
-    if (same && (own || scan->sharded))
-        return hoist_both_kinds(target, &l, in, used, summed);
-    for (int i = 0; i < l.body->node_count; i++)
-        nested = nested || l.body->nodes[i]->op == OP_SCAN;
-    if (nested) { /* what leaves an inner loop may leave this one too */
+    if (has_loop(l.body)) { /* what leaves an inner loop may leave this one too, and may be the same for all samples */
         Node like = *scan;
         like.body = hoist_loops(l.body);
         Loop inner = loop_of(&like);
         Graph *region = loop_open(target, &inner, in);
         copy_body(region, &inner);
-        const Node *better = loop_close(region, &inner);
-        l = loop_of(better);
-        in = better->in;
+        scan = loop_close(region, &inner);
+        l = loop_of(scan);
+        in = scan->in;
     }
+    for (int i = 0; i < l.carries; i++)
+        *(l.arg[i]->sharded ? &own : &same) = true;
+    if (same && (own || scan->sharded))
+        return hoist_both_kinds(target, &l, in, used, summed);
     bool sharded = own || (!l.carries && scan->sharded);
     return hoist_one_kind(target, &l, sharded, in, used, summed);
 }
@@ -601,10 +607,7 @@ Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, 
 
 Graph *hoist_loops(Graph *g)
 {
-    bool any = false;
-    for (int i = 0; i < g->node_count; i++)
-        any = any || g->nodes[i]->op == OP_SCAN;
-    if (!any)
+    if (!has_loop(g))
         return g;
     Graph *target = graph_in_place_of(g);
     Node ***results = NEW_ARRAY(Node **, g->node_count);

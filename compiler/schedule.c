@@ -18,7 +18,7 @@
  * waited for implies nothing, but for comp and comm: at a change of phase they wait for each other.
  *
  * Devices of equal capacity have equal schedules, and devices have at most three capacities; the work is done once for
- * each. Times: 20 GFLOP/s and 8 GB/s a device, every operation as early as its lane, waits and collective allow. */
+ * each. Times: by SPEED, every operation as early as its lane, waits and collective allow. */
 #include "compiler/schedule_internal.h"
 
 #include "compiler/kernel.h"
@@ -27,7 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double FLOPS_PER_US = 20e3, BYTES_PER_US = 8e3, MEETING_US = 5;
+/* what a device does in a microsecond: FLOPs, bytes of its memory, bytes from and to host memory, bytes from another
+ * device; and the time in which devices meet. Estimates, of an ordinary server: begin_us and time_us rest on them. */
+static const struct Speed { double flops, bytes, host, link, meeting_us; } SPEED[] = {
+    [TARGET_HOST] = {20e3, 8e3, 8e3, 8e3, 5},
+    [TARGET_CUDA] = {40e6, 2e6, 25e3, 200e3, 10},
+};
 
 /* ---- one phase for the devices of one capacity */
 typedef struct Class {
@@ -87,12 +92,14 @@ static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const c
 static void add_read(ScheduledOp *op, Access a) { APPEND(op->reads, op->read_count, a); }
 static void add_write(ScheduledOp *op, Access a) { APPEND(op->writes, op->write_count, a); }
 
-static double bytes_us(const Access *accesses, int count)
+static const struct Speed *speed(const Builder *b) { return &SPEED[b->program->target]; }
+
+static double bytes_of(const Access *accesses, int count)
 {
     double bytes = 0;
     for (int i = 0; i < count; i++)
         bytes += (double)(accesses[i].end - accesses[i].begin);
-    return bytes / BYTES_PER_US;
+    return bytes;
 }
 
 static Access step_access(const Builder *b)
@@ -124,7 +131,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is owed of the 
         const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
         ScheduledOp *op = add_op(b, LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
         add_read(op, slot);
-        op->time_us = bytes_us(op->reads, 1);
+        op->time_us = bytes_of(op->reads, 1) / speed(b)->host;
     }
     upload = add_op(b, LANE_COPY, VERB_UPLOAD, -1, "-");
     for (int i = 0; read && i < read->write_count; i++) {
@@ -134,9 +141,9 @@ static void add_input_ops(Builder *b) /* READ of this step, what is owed of the 
         add_write(upload, from);
     }
     if (read)
-        read->time_us = bytes_us(read->writes, read->write_count);
+        read->time_us = bytes_of(read->writes, read->write_count) / SPEED[TARGET_HOST].bytes;
     add_write(upload, step_access(b));
-    upload->time_us = bytes_us(upload->writes, upload->write_count);
+    upload->time_us = bytes_of(upload->writes, upload->write_count) / speed(b)->host;
 }
 
 static void add_call(Builder *b, const KernelNumber *kernels, int call)
@@ -152,12 +159,12 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     if (b->layout->work[call].buffer >= 0)
         add_write(op, b->layout->work[call]);
     double samples = (double)b->class->capacity;
-    double flops = (task->flops + task->flops_per_sample * samples) / FLOPS_PER_US;
-    double bytes = (task->bytes + task->bytes_per_sample * samples) / BYTES_PER_US;
+    double flops = (task->flops + task->flops_per_sample * samples) / speed(b)->flops;
+    double bytes = (task->bytes + task->bytes_per_sample * samples) / speed(b)->bytes;
     op->time_us = flops > bytes ? flops : bytes;
     op->strip = b->order->strip[call];
     op->chunk = b->order->chunk[call];
-    op->by_sample = task->kernel->split == MGPU_SPLIT_SAMPLES;
+    op->by_sample = b->program->target == TARGET_HOST && task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = users_line(task->at);
 }
 
@@ -168,7 +175,7 @@ static void add_reduce(Builder *b, int group) /* shared memory: each device sums
     add_read(op, a);
     add_write(op, a);
     int devices = b->plan->devices;
-    op->time_us = MEETING_US + 2 * bytes_us(&a, 1) * (devices - 1) / devices;
+    op->time_us = speed(b)->meeting_us + 2 * bytes_of(&a, 1) * (devices - 1) / devices / speed(b)->link;
     op->line = users_line(b->order->groups[group].at);
 }
 
@@ -408,7 +415,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
             continue;
         const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];
-        *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .via = "host"};
+        *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .via = b->program->target == TARGET_HOST ? "host" : "auto"};
         c->ops = NEW_ARRAY(int, b->plan->devices);
         for (int d = 0; d < b->plan->devices; d++)
             c->ops[d] = i;
@@ -436,7 +443,10 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
                            int class_count, const int *class_of, const KernelNumber *kernels)
 {
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
-    cut_strips(phase, order);
+    if (p->target == TARGET_HOST)
+        cut_strips(phase, order);
+    else
+        cut_calls(order);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {

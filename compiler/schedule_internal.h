@@ -25,6 +25,7 @@ Order *order_phase(const Phase *, int devices, int64_t bucket_bytes);
 
 /* ---- strip.c: calls that the threads of a device run without a barrier between them */
 void cut_strips(const Phase *, Order *);
+void cut_calls(Order *);                            /* every call a strip of its own: of a device without threads */
 
 /* ---- place.c: where a byte lies */
 enum { ALIGNMENT = 64, SLOTS = 2 };

@@ -254,7 +254,7 @@ static bool take_word(Reader *r, const char *word)
 static void need_word(Reader *r, const char *word)
 {
     if (!take_word(r, word))
-        wrong(r, "here must stand '%s'", word);
+        wrong(r, "expected '%s'", word);
 }
 
 static int hex_digit(char c)
@@ -270,7 +270,7 @@ static const char *read_quoted(Reader *r)
 {
     Text t = {0};
     if (!take(r, "\""))
-        wrong(r, "here must stand a text in quotes");
+        wrong(r, "expected a text in quotes");
     while (*r->at != '"') {
         char c = *r->at;
         if (!c || c == '\n')
@@ -305,7 +305,7 @@ static const char *read_name(Reader *r, const char *what)
     while (is_bare(*end))
         end++;
     if (end == begin)
-        wrong(r, "here must stand %s", what);
+        wrong(r, "expected %s", what);
     r->at = end;
     return copy_text(begin, (size_t)(end - begin));
 }
@@ -316,7 +316,7 @@ static int64_t read_number(Reader *r, const char *what, int64_t most)
     const char *begin = r->at;
     int64_t n = 0;
     if (!isdigit((unsigned char)*begin))
-        wrong(r, "here must stand %s: a whole number", what);
+        wrong(r, "expected %s: a whole number", what);
     for (const char *p = begin; isdigit((unsigned char)*p); p++) {
         if (n > (most - (*p - '0')) / 10)
             wrong(r, "%s is too large", what);
@@ -335,7 +335,7 @@ static double read_time(Reader *r, const char *what)
     skip_blanks(r);
     char *end;
     if (!isdigit((unsigned char)*r->at))
-        wrong(r, "here must stand %s: a number of microseconds", what);
+        wrong(r, "expected %s: a number of microseconds", what);
     double value = strtod(r->at, &end);
     if (!(value < 1e15))
         wrong(r, "%s is too large", what);
@@ -373,7 +373,7 @@ static bool at_owned(Reader *r) /* dN. */
 static int read_owner(Reader *r)
 {
     if (!at_owned(r))
-        wrong(r, "here must stand a device and a name, like d0.c17");
+        wrong(r, "expected a device and a name, like d0.c17");
     r->at++;
     Reader start = *r;
     int device = read_int(r, "the number of a device");
@@ -404,15 +404,15 @@ static Access read_access(Reader *r, int device)
     if (take(r, "[")) {
         a.begin = read_bytes(r, "the first byte");
         if (!take(r, ":"))
-            wrong(r, "here must stand ':' and the end of the range");
+            wrong(r, "expected ':' and the end of the range");
         a.end = read_bytes(r, "the end of the range");
         if (!take(r, "]"))
-            wrong(r, "here must stand ']'");
+            wrong(r, "expected ']'");
     }
     if (take(r, "@")) {
         int sign = take(r, "-") ? -1 : take(r, "+") ? 1 : 0;
         if (!sign)
-            wrong(r, "here must stand + or - and a number of steps");
+            wrong(r, "expected + or - and a number of steps");
         a.slot = sign * read_int(r, "a number of steps");
     }
     return a;
@@ -431,7 +431,7 @@ static void read_wait(Reader *r, int device, int op_number, ScheduledOp *op)
     Wait wait = {-1, 0};
     if (take(r, "@")) {
         if (!take(r, "-"))
-            wrong(r, "here must stand - and a number of steps");
+            wrong(r, "expected - and a number of steps");
         wait.back = read_int(r, "a number of steps");
     }
     APPEND(op->waits, op->wait_count, wait);
@@ -459,7 +459,7 @@ static void read_device(Reader *r)
     Reader start = *r;
     DeviceSchedule *d = &r->phase->devices[r->device_count]; /* there is room: r->schedule->devices */
     if (read_int(r, "the number of the device") != r->device_count || r->device_count >= r->schedule->devices)
-        wrong(&start, r->device_count < r->schedule->devices ? "here must stand device %d" : "there are %d devices only",
+        wrong(&start, r->device_count < r->schedule->devices ? "expected device %d" : "there are %d devices only",
               r->device_count);
     need_word(r, "name");
     skip_blanks(r);
@@ -473,7 +473,7 @@ static void read_device(Reader *r)
     need_word(r, "samples");
     d->first = read_bytes(r, "the first sample");
     if (!take(r, ".."))
-        wrong(r, "here must stand '..' and the end of the samples");
+        wrong(r, "expected '..' and the end of the samples");
     start = *r;
     d->share = read_bytes(r, "the end of the samples") - d->first;
     if (d->share < 0)
@@ -531,7 +531,7 @@ static void read_target(Reader *r, int device, ScheduledOp *op, int number)
                 kernel = -1;
         }
         if (kernel < 0)
-            wrong(&start, "'%s' is no kernel: here must stand k and its number", op->label);
+            wrong(&start, "'%s' is no kernel: expected k and its number", op->label);
         op->target = (int)kernel;
     }
 }
@@ -707,7 +707,7 @@ Schedule *schedule_read(const char *file, const char *text)
         if (record == COUNT(RECORDS))
             wrong(&r, "a record is a phase, device, buffer, op or collective");
         if (!r.phase)
-            wrong(&r, "a '%s' belongs to a phase; here must stand 'phase'", RECORDS[record].word);
+            wrong(&r, "a '%s' belongs to a phase; expected 'phase'", RECORDS[record].word);
         take(&r, RECORDS[record].word);
         RECORDS[record].read(&r);
     }

@@ -358,7 +358,7 @@ static Node *take_factor(Simplifier *s, Product *p, int which)
 Node *rule_einsum(Simplifier *s, Node *n)
 {
     Product p;
-    if (n->in[0]->dtype == BF16) /* it was simple before `precision`, and rounds where it stands */
+    if (dtype_is_half(n->in[0]->dtype)) /* it was simple before `precision`, and rounds where it stands */
         return NULL;
     if (!read_product(n, &p))
         return fold_by_interpreter(s, n);

@@ -16,7 +16,7 @@ void split(const Program *p, Plan *plan)
     if (plan->devices < 1)
         die("a plan for %d devices", plan->devices);
     if (__builtin_mul_overflow(groups, group, &plan->micro))
-        fail(1, "a batch of %lld in groups of %lld samples is more than can be counted", (long long)m->batch, (long long)group);
+        die("a batch of %lld in groups of %lld samples", (long long)m->batch, (long long)group);
     plan->shards = NEW_ARRAY(Shard, plan->devices);
     plan->always_ragged = false;
     int64_t first = 0;

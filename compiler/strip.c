@@ -7,6 +7,8 @@
  * A call joins the strip of the calls before it unless
  *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;
  *   - the strip completes a sum over the devices: that may now set out, and who needs it would wait for its own strip;
+ *   - it needs a later sum over the devices than they do: they would wait for it too, so the updates of a bucket of
+ *     gradients are a strip;
  *   - a chunk could not be both small enough for the cache and large enough for the weights that the call reads for each
  *     chunk anew.
  * The chunk is as large as the cache allows. */
@@ -23,6 +25,7 @@ typedef struct Strip {
     double footprint;         /* the most bytes that one of its calls touches, for one sample */
     double least;             /* samples of a chunk: for the weights' sake */
     bool by_sample;           /* some call is */
+    int group;                /* the last collective that one of its calls needs + 1; 0: none */
 } Strip;
 
 typedef struct Cutting {
@@ -94,6 +97,18 @@ static bool fits(const Cutting *c, const Task *t)
     return !s.by_sample || s.least <= 1 || s.least * s.footprint <= CACHE_BYTES;
 }
 
+/* the last collective whose sum the call reads + 1 */
+static int needed_group(const Cutting *c, const Task *t, int call)
+{
+    int last = 0;
+    for (int i = 0; i < t->read_count; i++) {
+        int g = c->order->group_of[t->reads[i]->id];
+        if (g >= last && c->order->groups[g].after < call)
+            last = g + 1;
+    }
+    return last;
+}
+
 static void note(Cutting *c, const Tensor *x, const Task *t, bool write)
 {
     if (c->touched[x->id] != c->number)
@@ -132,11 +147,12 @@ void cut_strips(const Phase *p, Order *o)
     o->chunk = NEW_ARRAY(int64_t, o->call_count);
     for (int i = 0; i < o->call_count; i++) {
         const Task *t = o->calls[i];
-        if (i == 0 || c.after[i] || conflicts(&c, t) || !fits(&c, t)) {
+        int group = needed_group(&c, t, i);
+        if (i == 0 || c.after[i] || group > c.strip.group || conflicts(&c, t) || !fits(&c, t)) {
             if (i > 0)
                 close_strip(&c, i);
             c.number++;
-            c.strip = (Strip){.first = i};
+            c.strip = (Strip){.first = i, .group = group};
         }
         with(&c.strip, t);
         for (int k = 0; k < t->read_count; k++)
@@ -146,4 +162,13 @@ void cut_strips(const Phase *p, Order *o)
     }
     if (o->call_count)
         close_strip(&c, o->call_count);
+}
+
+/* of a device that has no team: every call for itself */
+void cut_calls(Order *o)
+{
+    o->strip = NEW_ARRAY(int, o->call_count);
+    o->chunk = NEW_ARRAY(int64_t, o->call_count);
+    for (int i = 0; i < o->call_count; i++)
+        o->strip[i] = i;
 }

@@ -26,7 +26,7 @@ enum {
 Dtype reduction_type(const Reduction *r)
 {
     Dtype t = r->kind == REDUCE_ARGMAX ? r->value->dtype : r->dtype;
-    return r->wide ? F64 : t == BF16 ? F32 : t;
+    return r->wide ? F64 : dtype_is_half(t) ? F32 : t;
 }
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -214,7 +214,7 @@ static bool is_axis(const Expr *e, int axis) { return e->kind == X_AXIS && e->co
 
 /* an axis, or `term`, is one digit of the element's number: the other terms count in units of factor * extent, or below
  * factor */
-static bool is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
+bool team_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
 {
     __int128 below = offset->kind == X_SUM ? offset->constant : 0;
     for (int i = 0; offset->kind == X_SUM && i < offset->count; i++) {
@@ -233,7 +233,7 @@ static int axis_with(const Nest *nest, int64_t factor, int64_t extent)
 {
     for (int i = 0; i < nest->exprs->axis_count; i++)
         if (nest->exprs->axis[i].extent == extent && expr_factor(nest->stores[0].offset, i) == factor &&
-            is_digit(nest->stores[0].offset, i, NULL, factor, extent))
+            team_is_digit(nest->stores[0].offset, i, NULL, factor, extent))
             return i;
     return -1;
 }
@@ -261,8 +261,7 @@ static int axis_of_digit(Nest *copy, int64_t factor, int64_t extent)
     return axis < 0 ? cut_out(copy, factor, extent) : axis;
 }
 
-/* the term of the offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
-static const Expr *row_term(const Expr *offset, int64_t *factor)
+const Expr *team_row_term(const Expr *offset, int64_t *factor)
 {
     *factor = 1;
     if (offset->kind == X_INDEX_OF)
@@ -304,14 +303,14 @@ static bool split_scatter(Kernel *k)
     Nest *copy = &k->nests[0], *add = &k->nests[1];
     const Expr *offset = add->stores[0].offset;
     int64_t row_factor, factor = 0, extent = 0;
-    const Expr *row = row_term(offset, &row_factor);
-    bool digit = row && row_factor > 0 && is_digit(offset, -1, row, row_factor, row->constant);
+    const Expr *row = team_row_term(offset, &row_factor);
+    bool digit = row && row_factor > 0 && team_is_digit(offset, -1, row, row_factor, row->constant);
     bool large = digit && points(copy) > SMALL_TABLE && row->constant > FEW_ROWS;
     int whole = large ? axis_of_rows(copy, row_factor, row->constant) : -1, best = -1;
     for (int i = 0; i < add->exprs->axis_count && whole < 0; i++) {
         const Axis *a = &add->exprs->axis[i];
         int64_t f = expr_factor(offset, i);
-        if (!a->samples && a->extent > 1 && f > 0 && is_digit(offset, i, NULL, f, a->extent) &&
+        if (!a->samples && a->extent > 1 && f > 0 && team_is_digit(offset, i, NULL, f, a->extent) &&
             (best < 0 || a->extent > add->exprs->axis[best].extent))
             best = i;
     }

@@ -15,11 +15,21 @@
  * where(good, new, old); one variable counts the steps that were not, and `step` is RUN_STEP less that number: optimizers
  * count applied steps. Sums of the report are not covered: micro-batches have been added to them already.
  *
+ * f16. Its numbers end at 65504 and lose digits below 2^-14, so gradients are made of seeds multiplied by a scale
+ * (differentiate.c), and divided by it here (Micikevicius et al., Mixed Precision Training, 2018). A step whose gradients
+ * overflowed is skipped and halves the scale; after GROWTH_STEPS good ones it is doubled. The scale is a power of two.
+ *
  * Averages: a = d a + (1 - d) w behind every update (ema; the first one takes w), or the mean of the weights after certain
  * steps (swa; before the first of them w). w is the value after the step. */
 #include "compiler/passes.h"
 
 #include <math.h>
+
+enum { GROWTH_STEPS = 2000 };
+static const double LARGEST_SCALE = 0x1p32;
+
+/* some steps may be without an update */
+static bool skips(const Model *m) { return m->on_nan == NAN_SKIP || m->precision == F16; }
 
 typedef struct Updater {
     Graph *target;
@@ -122,13 +132,30 @@ static Node *count_bad(Graph *g, Node *x)
     return graph_sum(g, bad, axes, x->shape.rank);
 }
 
+/* the scale of the next step; what is reported is that of this one */
+static void adjust_scale(Updater *u, const Model *m)
+{
+    Graph *g = u->target;
+    Node *scale = graph_variable(g, m->loss_scale), *steps = graph_variable(g, m->scaled_steps), *one = graph_number(g, 1, F64);
+    Node *next = graph_binary(g, OP_ADD, steps, one), *zero = graph_number(g, 0, F64), *two = graph_number(g, 2, F64);
+    Node *most = graph_number(g, LARGEST_SCALE, F64);
+    Node *grows = graph_binary(g, OP_LE, graph_number(g, GROWTH_STEPS, F64), next);
+    Node *grown = graph_where(g, graph_binary(g, OP_LT, scale, most), graph_binary(g, OP_MUL, scale, two), scale);
+    Node *shrunk = graph_where(g, graph_binary(g, OP_LT, one, scale), graph_binary(g, OP_DIV, scale, two), scale);
+    graph_result(g, ROLE_REPORT, "loss_scale", 0, scale, NULL);
+    graph_result(g, ROLE_UPDATE, m->variables[m->loss_scale].name, m->loss_scale,
+                 graph_where(g, u->good, graph_where(g, grows, grown, scale), shrunk), NULL);
+    graph_result(g, ROLE_UPDATE, m->variables[m->scaled_steps].name, m->scaled_steps,
+                 graph_where(g, u->good, graph_where(g, grows, zero, next), zero), NULL);
+}
+
 static void judge(Updater *u, const Graph *train)
 {
     const Model *m = train->model;
     Graph *g = u->target;
     Node **bad = NULL;
     int count = 0;
-    if (m->on_nan != NAN_SKIP)
+    if (!skips(m))
         return;
     g->backward = false;
     g->path = "";
@@ -153,6 +180,8 @@ static void judge(Updater *u, const Graph *train)
     graph_result(g, ROLE_REPORT, "skipped", 0, skipped, NULL);
     graph_result(g, ROLE_UPDATE, m->variables[m->skipped].name, m->skipped,
                  graph_binary(g, OP_ADD, graph_variable(g, m->skipped), skipped), NULL);
+    if (m->precision == F16)
+        adjust_scale(u, m);
 }
 
 static Node *if_good(Updater *u, Node *value, int variable)
@@ -170,14 +199,14 @@ static bool is_guarded(const Model *m, const Result *r)
 static Node *applied_step(Graph *g)
 {
     Node *step = graph_run(g, RUN_STEP, 0);
-    return g->model->on_nan == NAN_SKIP ? graph_binary(g, OP_SUB, step, graph_variable(g, g->model->skipped)) : step;
+    return skips(g->model) ? graph_binary(g, OP_SUB, step, graph_variable(g, g->model->skipped)) : step;
 }
 
 static bool is_step(const Node *n) { return n->op == OP_RUN && n->ints[0] == RUN_STEP; }
 
 static void copy_node(Graph *g, Node *n)
 {
-    if (is_step(n) && g->model->on_nan == NAN_SKIP) {
+    if (is_step(n) && skips(g->model)) {
         stand_at(g, n);
         become(n, applied_step(g));
     } else {
@@ -187,7 +216,7 @@ static void copy_node(Graph *g, Node *n)
 
 Graph *count_applied(Graph *from)
 {
-    if (from->model->on_nan != NAN_SKIP)
+    if (!skips(from->model))
         return from;
     Graph *g = graph_new(from->model, from->name, NULL);
     for (int i = 0; i < from->node_count; i++)
@@ -265,6 +294,14 @@ static void add_averages(Updater *u, const Model *m)
     }
 }
 
+static Node *unscaled(Graph *g, Node *gradient)
+{
+    if (g->model->precision != F16)
+        return gradient;
+    stand_at(g, gradient);
+    return scale(g, gradient, graph_binary(g, OP_DIV, graph_number(g, 1, F64), graph_variable(g, g->model->loss_scale)));
+}
+
 Graph *update(Graph *train)
 {
     const Model *m = train->model;
@@ -285,7 +322,7 @@ Graph *update(Graph *train)
             continue;
         if (late[r->value->id])
             die("the gradient of %s depends on gradients", m->variables[r->index].name);
-        u.gradients[r->index] = r->value->twin;
+        u.gradients[r->index] = unscaled(g, r->value->twin);
     }
     judge(&u, train);
     clip(&u, m);

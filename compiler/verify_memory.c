@@ -175,12 +175,8 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
     const char *which = step == now->step       ? "this step"
                         : step == now->step - 1 ? "the step before"
                                                 : format("the step %d steps before", now->step - step);
-    if (!writer || written)
+    if (!writer || written || write->step != now->step)
         return format("%s: d%d.%s reads %s, which nothing has written in %s", where(w, now, NULL), d, reader->id, bytes, which);
-    if (write->step != now->step)
-        return format("%s: d%d.%s reads %s, which nothing has written in %s: the last to write there was d%d.%s@-%d (%s)",
-                      where(w, now, write), d, reader->id, bytes, which, d, writer->id, now->step - write->step,
-                      write->buffer->name);
     return format("%s: d%d.%s reads %s, over which d%d.%s has written %s", where(w, now, NULL), d, reader->id, bytes, d,
                   writer->id, write->buffer->name);
 }

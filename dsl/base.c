@@ -9,6 +9,11 @@
 
 enum { CHUNK = 1 << 20 };
 
+void no_memory(size_t bytes)
+{
+    fail(3, "no memory for %zu bytes more", bytes);
+}
+
 void *allocate(size_t bytes)
 {
     static char *at;
@@ -19,13 +24,13 @@ void *allocate(size_t bytes)
     if (bytes > CHUNK / 4) {
         void *own = calloc(1, bytes);
         if (!own)
-            fail(3, "out of memory (%zu bytes more were needed)", bytes);
+            no_memory(bytes);
         return own;
     }
     if (bytes > left) {
         at = calloc(1, CHUNK);
         if (!at)
-            fail(3, "out of memory (%d bytes more were needed)", CHUNK);
+            no_memory(CHUNK);
         left = CHUNK;
     }
     void *result = at;
@@ -83,7 +88,7 @@ void text_bytes(Text *t, const void *bytes, size_t length)
             room *= 2;
         char *data = realloc(t->data, room); /* long texts would waste the arena */
         if (!data)
-            fail(3, "out of memory (%zu bytes more were needed)", room);
+            no_memory(room);
         t->data = data;
         t->room = room;
     }
@@ -126,12 +131,14 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
     return h ^ h >> 33;
 }
 
+enum { LONGEST_WORD = 64 }; /* of those that are compared */
+
 int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */
 {
     int m = (int)strlen(a), n = (int)strlen(b);
-    if (m > 64 || n > 64)
-        return 64;
-    int rows[3][65], *before = rows[0], *last = rows[1], *row = rows[2];
+    if (m > LONGEST_WORD || n > LONGEST_WORD)
+        return LONGEST_WORD;
+    int rows[3][LONGEST_WORD + 1], *before = rows[0], *last = rows[1], *row = rows[2];
     for (int j = 0; j <= n; j++)
         last[j] = before[j] = j;
     for (int i = 1; i <= m; i++) {
@@ -154,12 +161,24 @@ int edit_distance(const char *a, const char *b) /* two neighbours swapped count 
     return last[n];
 }
 
+static const char *without_capitals(const char *word)
+{
+    char *lower = (char *)(uintptr_t)copy_text(word, strlen(word));
+    for (char *c = lower; *c; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c - 'A' + 'a');
+    return lower;
+}
+
 const char *did_you_mean(const char *word, const char *const *names, int count)
 {
-    const char *best = NULL;
-    int limit = (int)strlen(word) / 3 + 1, least = limit + 1;
+    if (strlen(word) > LONGEST_WORD)
+        return "";
+    const char *best = NULL, *lower = without_capitals(word);
+    int length = (int)strlen(word), limit = length < 5 ? 1 : (length + 1) / 3, least = limit + 1, capitals = strcmp(word, lower) != 0;
     for (int i = 0; i < count; i++) {
-        int d = edit_distance(word, names[i]);
+        int d = edit_distance(word, names[i]), small = edit_distance(lower, names[i]) + capitals;
+        d = small < d ? small : d; /* `ReLU` is nearly `relu`: all capitals together count as one edit */
         if (d < least && d < (int)strlen(names[i]))
             least = d, best = names[i];
     }
@@ -248,7 +267,11 @@ static void report(const Place *at, const char *kind, const char *message)
     }
     /* the user's own call is where the mistake is most likely to be mended */
     const Place *user = users_place(at);
-    fprintf(stderr, "%s:%d:%d: %s: %s\n", user->source->file, user->line, user->column, kind, message);
+    enum { MOST = 2000, BEHIND = 200 }; /* a name of megabytes */
+    size_t length = strlen(message);
+    bool whole = length <= MOST;
+    fprintf(stderr, "%s:%d:%d: %s: %.*s%s%s\n", user->source->file, user->line, user->column, kind,
+            whole ? (int)length : MOST - BEHIND, message, whole ? "" : " ... ", whole ? "" : message + length - BEHIND);
     show_line(user);
     const Place *chain[16];
     int depth = 0, skipped = 0;

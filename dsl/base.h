@@ -15,6 +15,7 @@
 #define PRINTF(a, b) __attribute__((format(printf, a, b)))
 
 /* ---- memory and text */
+_Noreturn void no_memory(size_t bytes);                      /* exit 3 */
 void *allocate(size_t bytes);                                /* zeroed; lives until exit */
 void *grow(void *old, size_t old_bytes, size_t new_bytes);   /* a copy of old in a larger zeroed block */
 #define NEW(type) ((type *)allocate(sizeof(type)))
@@ -57,6 +58,7 @@ typedef struct Source {
     const char *file, *text; /* text is NUL-terminated */
     size_t length;
     bool library; /* a file of dsl/stdlib, embedded into mgpuc */
+    bool setting; /* the value of --set, which is no file */
 } Source;
 typedef struct Place {
     const Source *source;

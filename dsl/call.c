@@ -419,7 +419,7 @@ static Value *call_pipeline(Elaborator *e, Layer *layer, const Place *at, Argume
     const Argument *name = take_name(&a, NAMES, 1);
     bind_arguments(e, layer->name, NAMES, 1, a, piped, at, x, places);
     if (!x[0])
-        error_at(at, "a pipeline needs a value to begin with");
+        error_at(at, "this pipeline needs a value to begin with: x |> ...");
     Instance *outer = e->frame->instance;
     if (name && outer)
         e->frame->instance = child_instance(e, key, "pipeline", name, name->at);
@@ -494,7 +494,7 @@ Value *call_layer(Elaborator *e, Layer *layer, const Place *at, Arguments a, Val
     switch (layer->kind) {
     case LAYER_TEXT:
         if (!e->frame->instance)
-            error_at(at, "a layer cannot be called here");
+            error_at(at, "'%s' is a layer: only models, layers and the train block can call it", layer->name);
         return call_text(e, layer, at, a, piped, key, NULL);
     case LAYER_PIPELINE: return call_pipeline(e, layer, at, a, piped, key);
     case LAYER_SHARED: return call_shared(e, layer, at, a, piped);

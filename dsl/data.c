@@ -192,16 +192,11 @@ static bool has_calls(const DataSet *set, const char *name)
 /* columns that arguments named: each is needed */
 static void check_named(const Elaborator *e, const Samples *s, const Needs *needs)
 {
-    const char **inputs = NULL;
-    int count = 0;
-    for (int k = 0; k < e->model->input_count; k++)
-        APPEND(inputs, count, e->model->inputs[k].name);
     for (int c = 0; c < s->set.column_count; c++) {
         DataColumn *column = &s->set.columns[c];
         int need = find_need(needs, column->name);
         if (need < 0)
-            error_at(column->at, "'%s' is neither an input of the model nor an option of %s%s", column->name, s->reader->name,
-                     did_you_mean(column->name, inputs, count));
+            unknown_argument(e, s->reader, column->at, column->name);
         column->input = needs->list[need].input;
     }
 }
@@ -287,23 +282,84 @@ static void bind_columns(Elaborator *e, const char *name, const Samples *s, Data
         check_windows(e, s);
 }
 
+/* ---- the sets of the block */
+
+static const char *const SETS[] = {"train", "valid", "test"};
+static const struct { const char *word, *set; } ELSEWHERE[] = { /* what other systems call them */
+    {"training", "train"}, {"fit", "train"}, {"validation", "valid"}, {"val", "valid"}, {"dev", "valid"}, {"eval", "valid"},
+    {"testing", "test"},   {"holdout", "test"},
+};
+
+static bool is_set(const char *name)
+{
+    for (int k = 0; k < COUNT(SETS); k++)
+        if (strcmp(SETS[k], name) == 0)
+            return true;
+    return false;
+}
+
+static bool uses(const Tree *t, const char *name)
+{
+    if (t->kind == TREE_NAME && strcmp(t->text, name) == 0)
+        return true;
+    for (const Tree *c = t->kind == TREE_NAMES ? NULL : t->first; c; c = c->next)
+        if (uses(c, name))
+            return true;
+    return false;
+}
+
+/* a set that the name is meant to be, of those that are not there: "; did you mean 'train'?" */
+static const char *near_set(const Map *locals, const char *name)
+{
+    const char *missing[COUNT(SETS)];
+    int count = 0;
+    for (int k = 0; k < COUNT(SETS); k++)
+        if (!map_get(locals, SETS[k]))
+            missing[count++] = SETS[k];
+    for (int k = 0; k < COUNT(ELSEWHERE); k++)
+        if (strcmp(ELSEWHERE[k].word, name) == 0 && !map_get(locals, ELSEWHERE[k].set))
+            return format("; did you mean '%s'?", ELSEWHERE[k].set);
+    return did_you_mean(name, missing, count);
+}
+
+/* a source that nothing uses is a mistyped set, if it nearly is one that is not there, or if there is none to train with */
+static void check_sets(Elaborator *e, const Tree *block)
+{
+    const Map *locals = &e->frame->locals;
+    bool any = false;
+    for (int k = 0; k < locals->count; k++) {
+        const char *name = locals->keys[k];
+        const Value *v = locals->values[k];
+        any = any || is_set(name);
+        if (is_set(name) || v->kind != VALUE_SOURCE || v->samples->decoded || uses(block, name))
+            continue;
+        const char *near = near_set(locals, name);
+        if (near[0] || !map_get(locals, "train"))
+            error_tree(e, maker(block, name), "'%s' is used nowhere: the sets of a program are train, valid and test%s", name, near);
+    }
+    for (int k = 0; k < COUNT(SETS) && !any; k++)
+        any = maker(block, SETS[k]); /* in a branch that is not taken */
+    if (!any)
+        error_tree(e, e->data_tree, "the data block has no set: write train = ..., and valid or test = ... if there are such data");
+}
+
 void run_data(Elaborator *e)
 {
-    static const char *const SETS[] = {"train", "valid", "test"};
     if (!e->data_tree)
         return;
     const Tree *block = e->data_tree->first;
     Frame *before = push_frame(e, FRAME_DATA, block);
     run_block(e, block);
+    check_sets(e, block);
     for (int k = 0; k < COUNT(SETS); k++) {
         const Value *v = map_get(&e->frame->locals, SETS[k]);
         if (!v)
             continue;
+        const Tree *made = maker(block, SETS[k]);
         if (v->kind == VALUE_SOURCE && v->samples->decoded)
-            error_tree(e, e->data_tree, "'%s' must be a source of data; decode(...) stands for a column: %s", SETS[k],
-                       find_row("decode")->usage);
+            error_tree(e, made, "'%s' must be a source of data; decode(...) stands for a column: %s", SETS[k], find_row("decode")->usage);
         if (v->kind != VALUE_SOURCE)
-            error_tree(e, e->data_tree, "'%s' must be a source of data such as idx(...), not %s", SETS[k], value_describe(v));
+            error_tree(e, made, "'%s' must be a source of data such as idx(...), not %s", SETS[k], value_describe(v));
         if (v->samples->later) {
             e->valid_later = e->valid_later || strcmp(SETS[k], "valid") == 0;
             continue;

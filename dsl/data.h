@@ -24,7 +24,7 @@ typedef struct Parameter {
     const char *name;
     ArgumentKind kind;
     const char *choices; /* between blanks; NULL: none */
-    const char *later;   /* choices that are not there yet; "": the whole option is not */
+    const char *later;   /* choices that are not there yet */
 } Parameter;
 
 enum { MOST_PARAMETERS = 12 };
@@ -58,5 +58,6 @@ const DataRow *find_row(const char *name);
 /* -> the options of a call; arguments that name columns go to `columns` */
 DataCall check_call(Elaborator *, const DataRow *, const Place *, Arguments, const Value *piped, DataSet *columns,
                     const char ***decoded, int *decoded_count);
+_Noreturn void unknown_argument(const Elaborator *, const DataRow *, const Place *, const char *name);
 int find_input(const Elaborator *, const char *name); /* -1: none */
 #endif

@@ -9,6 +9,23 @@
 static const char *const TYPE_NAMES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16",
                                          "i8",  "i16",  "u32", "bool", "class"};
 
+static const struct { const char *word, *type; } ELSEWHERE[] = { /* what other systems call them */
+    {"float", "f32"}, {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}, {"float64", "f64"}, {"double", "f64"},
+    {"int", "i32"},   {"int32", "i32"},   {"int64", "i64"},   {"long", "i64"},      {"uint8", "u8"},    {"byte", "u8"},
+};
+
+static _Noreturn void unknown_type(Elaborator *e, const Tree *type)
+{
+    for (int k = 0; k < COUNT(ELSEWHERE); k++)
+        if (strcmp(ELSEWHERE[k].word, type->text) == 0)
+            error_tree(e, type, "unknown type '%s'; it is called '%s'", type->text, ELSEWHERE[k].type);
+    const char *hint = did_you_mean(type->text, TYPE_NAMES, COUNT(TYPE_NAMES));
+    Text all = {0};
+    for (int k = 0; k < COUNT(TYPE_NAMES); k++)
+        text_add(&all, "%s%s", k ? ", " : "; there are: ", TYPE_NAMES[k]);
+    error_tree(e, type, "unknown type '%s'%s", type->text, hint[0] ? hint : text_of(&all));
+}
+
 static Shape type_shape(Elaborator *e, const Tree *type)
 {
     const Tree *dims = NULL;
@@ -21,7 +38,7 @@ static Shape type_shape(Elaborator *e, const Tree *type)
     int count = 0;
     for (const Tree *d = dims->first; d; d = d->next) {
         if (d->kind == TREE_DOTS)
-            error_tree(e, d, "'...' stands in the patterns of parameters only");
+            error_tree(e, d, "'...' stands for axes in the parameters of a layer only; here every extent has to be known");
         Value *v = eval(e, d);
         if (v->kind == VALUE_LIST && !dims->first->next)
             return shape_from(place_of(e, d), v->items, v->count);
@@ -36,9 +53,9 @@ static Dtype plain_type(Elaborator *e, const Tree *type)
     if (!type->text)
         return F32;
     if (strcmp(type->text, "class") == 0)
-        error_tree(e, type, "class(n) is a type of inputs");
+        error_tree(e, type, "class(n) is a type of inputs only; i32 holds classes elsewhere");
     if (!dtype_by_name(type->text, &dtype))
-        error_tree(e, type, "unknown type '%s'%s", type->text, did_you_mean(type->text, TYPE_NAMES, COUNT(TYPE_NAMES)));
+        unknown_type(e, type);
     if (type->first && type->first->kind == TREE_ARGS)
         error_tree(e, type, "the type %s takes no arguments", type->text);
     return dtype;
@@ -62,7 +79,7 @@ static void class_type(Elaborator *e, const Tree *type, Input *input)
     for (int k = 1; k < 3; k++) {
         int64_t label = values[k] && values[k]->kind != VALUE_NONE ? whole_of(at, values[k], NAMES[k]) : -1;
         if (label < -1 || label > INT32_MAX || (values[k] && values[k]->kind != VALUE_NONE && label < 0))
-            error_at(at, "class: %s = %" PRId64 " is no label", NAMES[k], label);
+            error_at(at, "class: %s = %" PRId64 " is no label: labels are whole numbers from 0 on", NAMES[k], label);
         if (k == 2 && label >= input->classes)
             error_at(at, "class: other = %" PRId64 " is not below %" PRId64, label, input->classes);
         *(k == 1 ? &input->ignore : &input->other) = label;
@@ -76,7 +93,7 @@ void declare_input(Elaborator *e, const Tree *t)
     const Tree *type = t->first;
     Model *m = e->model;
     if (map_get(&e->frame->declared, t->text))
-        error_tree(e, t, "'%s' is declared twice in one scope", t->text);
+        error_tree(e, t, "'%s' is declared twice in one scope; give one of them another name", t->text);
     map_set(&e->frame->declared, t->text, (void *)(uintptr_t)t);
     int index = -1;
     for (int k = 0; k < m->input_count; k++)
@@ -131,7 +148,7 @@ static void initial_value(Elaborator *e, const Tree *t, int variable)
     Graph *g = graph_at(e, at);
     n = n->weak ? graph_strong(g, n, v.dtype) : graph_cast(g, n, v.dtype);
     if (!stretches(&n->shape, &v.shape))
-        error_at(at, "the initial value is %s, the %s %s", shape_text(&n->shape), tree_kind_name(t->kind),
+        error_at(at, "the initial value has the shape %s, the %s has %s", shape_text(&n->shape), tree_kind_name(t->kind),
                  shape_text(&v.shape));
     if (!shape_equal(&n->shape, &v.shape))
         n = graph_broadcast(g, n, v.shape);
@@ -198,7 +215,7 @@ void add_update(Elaborator *e, int index, Node *n, const Place *at)
     Graph *g = graph_at(e, at);
     n = n->weak ? graph_strong(g, n, v->dtype) : graph_cast(g, n, v->dtype);
     if (!stretches(&n->shape, &v->shape))
-        error_at(at, "the state '%s' is %s, its update %s", name, shape_text(&v->shape), shape_text(&n->shape));
+        error_at(at, "the state '%s' has the shape %s, its update has %s", name, shape_text(&v->shape), shape_text(&n->shape));
     if (!shape_equal(&n->shape, &v->shape))
         n = graph_broadcast(g, n, v->shape);
     if (e->graph != e->top) { /* in a region: it becomes a result of the composite */
@@ -276,7 +293,7 @@ bool reaches_total(const Elaborator *e, const Node *n)
 static void add_output(Elaborator *e, const Place *at, const Value *v, const char *name)
 {
     if (v->kind == VALUE_WEIGHTED)
-        error_at(at, "a weighted value cannot be put out; .value is its plain value");
+        error_at(at, "a weighted value cannot be an output; .value is its plain value");
     Node *n = node_of(e, at, v, "an output");
     if (n->weak)
         n = graph_strong(graph_at(e, at), n, F32);
@@ -305,7 +322,7 @@ void add_result(Elaborator *e, Role role, const char *name, const Value *v, cons
         return;
     }
     if (e->graph != e->top)
-        error_at(at, "'%s' cannot stand in a layer that the compiler keeps whole", what);
+        die("a %s in a layer that the compiler keeps whole", what);
     if (role == ROLE_OUTPUT) {
         add_output(e, at, v, name);
         return;

@@ -59,7 +59,7 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "decay", "decay = 0", "weight decay, as the optimizer understands it; also in rules and at run time"},
     {SETTINGS_GROUP, "optimizer", "optimizer = sgd()",
      "a layer f(w, g, lr, decay, ...) that returns the new weight; lr and decay are given by the settings"},
-    {SETTINGS_GROUP, "precision", "precision = f32", "f32, or bf16 for what is kept between operations; f64 for checking"},
+    {SETTINGS_GROUP, "precision", "precision = f32", "f32; bf16 or f16 for what is kept between operations (f16: with a loss scale, found as it goes); tf32: GPUs may round the operands of products; f64 for checking"},
     {SETTINGS_GROUP, "accumulate", "accumulate = 1", "micro-batches of a step"},
     {SETTINGS_GROUP, "clip", "clip = none",
      "limit of the gradient: 1.0 by its global norm, by_norm(1.0) for each weight, by_value(0.5) for each element"},

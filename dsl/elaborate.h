@@ -249,6 +249,7 @@ Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *pipe
 const char *call_key(const Elaborator *, const Tree *);
 /* what is wrong with a call of v: a string that is the name of a layer, the result of a call; "" if nothing is known */
 const char *call_hint(const Elaborator *, const Value *v, const char *name);
+const Tree *maker(const Tree *block, const char *name); /* where the block's text makes the name; NULL: nowhere */
 _Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool callable);
 /* arguments to parameters; names are parameter names; result[i] is NULL where none was given */
 void bind_arguments(Elaborator *, const char *layer, const char *const *names, int count, Arguments, Value *piped,

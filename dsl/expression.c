@@ -66,7 +66,7 @@ static Value *number_literal(const Elaborator *e, const Tree *t)
     if (strpbrk(digits, ".eE")) {
         double d = strtod(digits, NULL);
         if (isinf(d))
-            error_tree(e, t, "%s does not fit a double", digits);
+            error_tree(e, t, "%s is too large for a double", digits);
         return value_double(d);
     }
     long long i = strtoll(digits, NULL, 10);
@@ -323,7 +323,7 @@ static Value *eval_kind(Elaborator *e, const Tree *t)
 Value *eval_results(Elaborator *e, const Tree *t)
 {
     if (++e->depth > MAX_DEPTH)
-        error_tree(e, t, "calls and expressions are nested too deep");
+        error_tree(e, t, "calls and expressions are nested too deep; give parts of them names");
     Value *v = eval_kind(e, t);
     e->depth--;
     return v;

@@ -17,7 +17,7 @@ static const Value *list_of(const Place *at, const Value *v, const char *functio
 static int list_length(const Place *at, int64_t n)
 {
     if (n > LONGEST_LIST)
-        error_at(at, "a list of %" PRId64 " elements; at most %d are possible", n, LONGEST_LIST);
+        error_at(at, "a list of %" PRId64 " elements is too long: at most %d are possible", n, LONGEST_LIST);
     return n < 0 ? 0 : (int)n;
 }
 
@@ -39,9 +39,9 @@ static Value *run_range(Elaborator *e, const Place *at, Value **a)
         end = whole_of(at, a[1], "range's bound");
     }
     if (step == 0)
-        error_at(at, "range with a step of 0");
+        error_at(at, "range: the step must not be 0");
     if (__builtin_sub_overflow(end, start, &length) || step == INT64_MIN)
-        error_at(at, "range does not fit 64 bits");
+        error_at(at, "range: its numbers do not fit 64 bits");
     if (step > 0)
         length = length > 0 ? (length - 1) / step + 1 : 0;
     else
@@ -115,7 +115,7 @@ static Value *run_shared(Elaborator *e, const Place *at, Value **a)
     if (a[0]->kind != VALUE_LAYER)
         error_at(at, "shared needs a layer, not %s", value_describe(a[0]));
     if (!e->frame->instance)
-        error_at(at, "'shared' has no meaning here");
+        error_at(at, "'shared' makes a layer with weights: it belongs in a model or a layer");
     Argument name = {.value = a[1], .at = at};
     if (a[1]->kind == VALUE_NONE && e->shared_name)
         name.value = value_text(e->shared_name);
@@ -171,7 +171,7 @@ static Value *run_scaled(Elaborator *e, const Place *at, Value **a)
 {
     double base = (double)whole_of(at, a[1], "scaled's base");
     if (base < 1)
-        error_at(at, "scaled needs a base of at least 1");
+        error_at(at, "scaled's base is a number of samples, at least 1");
     return eval_binary(e, at, "*", a[0], value_double((double)(e->batch ? e->batch : 1) / base));
 }
 
@@ -184,7 +184,7 @@ static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
     if (e->frame->kind != FRAME_TRAIN && e->frame->kind != FRAME_RULE)
         error_at(at, "plateau is a rate: it stands in the train block, as in lr = plateau(0.1)");
     if (a[0]->kind != VALUE_NUMBER && a[0]->kind != VALUE_TENSOR)
-        error_at(at, "plateau makes a rate of a number or a rate, not of %s", value_describe(a[0]));
+        error_at(at, "plateau takes a number or a rate, not %s", value_describe(a[0]));
     if (a[1]->kind != VALUE_NONE)
         p.watch = watch_value(at, a[1], "plateau's metric");
     if (a[2]->kind != VALUE_NONE && (a[2]->kind != VALUE_NUMBER || !(number_of(a[2]) > 0 && number_of(a[2]) < 1)))
@@ -194,9 +194,9 @@ static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
     if (a[3]->kind != VALUE_NONE)
         p.patience = patience_value(at, a[3], "plateau's patience");
     if (a[4]->kind != VALUE_NUMBER || number_of(a[4]) < 0)
-        error_at(at, "plateau's least is a rate that is not fallen below, not %s", value_describe(a[4]));
+        error_at(at, "plateau's least, below which the rate does not fall, is a number from 0 on, not %s", value_describe(a[4]));
     if (m->setting_count == MOST_SETTINGS)
-        error_at(at, "more than %d plateaus", MOST_SETTINGS - 2);
+        error_at(at, "at most %d plateaus are possible in a train block", MOST_SETTINGS - 2);
     Setting s = {.name = m->plateau_count ? format("plateau_%d", m->plateau_count + 1) : "plateau", .value = NAN, .at = at,
                  .hidden = true};
     APPEND(m->settings, m->setting_count, s);

@@ -37,7 +37,7 @@ Instance *child_instance(Elaborator *e, const char *key, const char *layer, cons
     } else if ((name->value->kind == VALUE_STRING && name->value->text[0]) || name->value->kind == VALUE_NUMBER) {
         i->path = join(parent->names->path, value_print(name->value));
     } else {
-        error_at(name->at, "name = must be a string, a number or none, not %s", value_describe(name->value));
+        error_at(name->at, "'name' must be a string, a number or none, not %s", value_describe(name->value));
     }
     map_set(&parent->children, key, i);
     return i;
@@ -79,7 +79,7 @@ int declare_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype dtyp
     Instance *i = e->frame->instance;
     const char *key = format("%s%s", t->text, e->frame->loops);
     if (map_get(&e->frame->declared, key))
-        error_tree(e, t, "'%s' is declared twice in one scope", t->text);
+        error_tree(e, t, "'%s' is declared twice in one scope; give one of them another name", t->text);
     map_set(&e->frame->declared, key, (void *)(uintptr_t)t);
     intptr_t index = (intptr_t)map_get(&i->variables, key);
     if (index)

@@ -30,7 +30,7 @@ static void check_parameters(const Tree *layer)
         for (const Tree *q = layer->first->first; q != p; q = q->next)
             if (strcmp(p->text, q->text) == 0) {
                 Place at = {.source = p->source, .line = p->line, .column = p->column};
-                error_at(&at, "the parameter '%s' stands twice", p->text);
+                error_at(&at, "the parameter '%s' stands twice; give one of them another name", p->text);
             }
 }
 
@@ -50,7 +50,7 @@ static void load_library(Elaborator *e)
 static _Noreturn void twice(const Elaborator *e, const Tree *t, const Tree *other, const char *what)
 {
     if (other->source == t->source)
-        error_tree(e, t, "%s is there already, in line %d", what, other->line);
+        error_tree(e, t, "%s is there already, in line %d; remove one of them", what, other->line);
     error_tree(e, t, "%s is also in %s, line %d; give one of them another name", what, other->source->file, other->line);
 }
 
@@ -73,6 +73,8 @@ static void import(Elaborator *e, Loader *loader, const Tree *t)
     for (int k = 0; k < loader->count; k++)
         if (strcmp(loader->files[k].path, kept) == 0)
             return;
+    if (is_too_long(path))
+        error_tree(e, t, "%s has more than 1 GiB: is it a model?", path);
     Source *s = NEW(Source);
     s->file = path;
     s->text = read_file(path, &s->length);

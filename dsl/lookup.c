@@ -114,8 +114,7 @@ Value *eval_callee(Elaborator *e, const Tree *t)
 
 /* ---- names that are not there */
 
-/* the statement of the block that would have made the name */
-static const Tree *maker(const Tree *block, const char *name)
+const Tree *maker(const Tree *block, const char *name)
 {
     for (const Tree *s = block ? block->first : NULL; s; s = s->next) {
         const Tree *found = NULL;
@@ -179,6 +178,22 @@ const char *call_hint(const Elaborator *e, const Value *v, const char *name)
     return "";
 }
 
+static const struct { const char *word, *name; } ELSEWHERE[] = { /* what other systems call them */
+    {"Linear", "dense"},     {"fully_connected", "dense"}, {"fc", "dense"},         {"conv1d", "conv"},     {"conv2d", "conv"},
+    {"conv3d", "conv"},      {"Conv2d", "conv"},           {"Conv2D", "conv"},      {"max_pool2d", "maxpool"}, {"MaxPool2d", "maxpool"},
+    {"avg_pool2d", "avgpool"}, {"view", "reshape"},        {"cat", "concat"},       {"permute", "transpose"}, {"matmul", "@"},
+    {"CrossEntropyLoss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"MSELoss", "mse"}, {"L1Loss", "mae"}, {"bce", "binary_cross_entropy"},
+    {"batch_norm", "batchnorm"}, {"layer_norm", "layernorm"}, {"swish", "silu"},
+};
+
+static const char *elsewhere(const char *name)
+{
+    for (int k = 0; k < COUNT(ELSEWHERE); k++)
+        if (strcmp(ELSEWHERE[k].word, name) == 0)
+            return format("; it is called '%s'", ELSEWHERE[k].name);
+    return NULL;
+}
+
 _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)
 {
     const char **names = NULL;
@@ -209,6 +224,7 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
         APPEND(names, count, KNOWN[k]);
     for (int k = 0; k < COUNT(TYPES); k++)
         APPEND(names, count, TYPES[k]);
-    const char *hint = did_you_mean(name, names, count);
+    const char *hint = elsewhere(name);
+    hint = hint && call ? hint : did_you_mean(name, names, count);
     error_tree(e, t, call ? "unknown layer or function '%s'%s" : "unknown name '%s'%s", name, hint);
 }

@@ -223,7 +223,7 @@ static Value *leave(ScanBody *s, const char *name, Value *before, Value *within,
 static int add_stack(ScanBody *s, Node *n)
 {
     if (n->shape.rank == MAX_RANK)
-        error_at(s->at, "a tensor of more than %d axes", MAX_RANK);
+        error_at(s->at, "a tensor has at most %d axes; the stack of all steps would have one more", MAX_RANK);
     if (n->weak)
         n = graph_strong(graph_at(s->e, s->at), n, F32);
     APPEND(s->stacks, s->stack_count, n);
@@ -251,26 +251,55 @@ static Value *leave_new(ScanBody *s, Value *v, bool last)
 
 /* ---- guesses */
 
+/* of[ARG] -> which values of a body have one for every sample, at the least */
+static void spread(const Graph *body, bool *of);
+
+/* the same of a loop in the body, by what goes into it */
+static bool *spread_loop(const Loop *l, const bool *of)
+{
+    bool *inner = NEW_ARRAY(bool, l->body->node_count);
+    for (int i = 0; i < l->inputs; i++)
+        if (l->arg[i])
+            inner[l->arg[i]->id] = of[l->in[i]->id];
+    for (bool changed = true; changed;) {
+        changed = false;
+        spread(l->body, inner);
+        for (int i = 0; i < l->carries; i++)
+            if (inner[l->next[i]->id] && !inner[l->arg[i]->id])
+                changed = inner[l->arg[i]->id] = true;
+    }
+    return inner;
+}
+
+static void spread(const Graph *body, bool *of)
+{
+    for (int i = 0; i < body->node_count; i++) {
+        const Node *n = body->nodes[i];
+        if (n->op == OP_ARG)
+            continue;
+        of[i] = OP_INFO[n->op].op_class == LEAF || n->op == OP_GROUP_SUM ? n->sharded : false;
+        if (n->op == OP_RESULT && n->in[0]->op == OP_SCAN) {
+            Loop l = loop_of(n->in[0]);
+            of[i] = spread_loop(&l, of)[l.next[n->ints[0]]->id];
+            continue;
+        }
+        for (int k = 0; k < n->inputs && !node_sums_samples(n); k++)
+            of[i] = of[i] || of[n->in[k]->id];
+    }
+}
+
 /* which carries have a value for every sample, at the least */
 static void find_sharded(const ScanBody *s, bool *sharded)
 {
     const Graph *g = s->region;
     bool *of = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        of[i] = g->nodes[i]->sharded; /* ARGs of what is no carry */
     for (bool changed = true; changed;) {
         changed = false;
         for (int k = 0; k < s->carry_count; k++)
             of[s->carries[k].arg->id] = sharded[k];
-        for (int i = 0; i < g->node_count; i++) {
-            const Node *n = g->nodes[i];
-            bool carry = false;
-            for (int k = 0; k < s->carry_count; k++)
-                carry = carry || s->carries[k].arg == n;
-            if (carry)
-                continue;
-            of[i] = OP_INFO[n->op].op_class == LEAF || n->op == OP_GROUP_SUM ? n->sharded : false;
-            for (int k = 0; k < n->inputs && !node_sums_samples(n); k++)
-                of[i] = of[i] || of[n->in[k]->id];
-        }
+        spread(g, of);
         for (int k = 0; k < s->carry_count; k++) {
             const Node *next = s->carries[k].next;
             if (next && !sharded[k] && (next->graph == g ? of[next->id] : next->sharded))
@@ -352,7 +381,7 @@ void stage_result(Elaborator *e, Role role, const char *name, int variable, Valu
 Node *random_in_scan(ScanBody *s, Shape shape, const char *path)
 {
     if (shape.rank == MAX_RANK)
-        error_at(s->at, "a scan draws the random numbers of all its steps at once: a tensor of more than %d axes", MAX_RANK);
+        error_at(s->at, "a tensor has at most %d axes; the random numbers of all steps would have one more", MAX_RANK);
     Shape all = {.rank = shape.rank + 1, .extent = {s->steps}};
     for (int k = 0; k < shape.rank; k++)
         all.extent[k + 1] = shape.extent[k];
@@ -488,6 +517,6 @@ void run_scan(Elaborator *e, const Tree *t)
             return;
         }
         if (round > 2 * guess_count + 2)
-            error_at(s->at, "the types of what this scan carries change with every step; cast them");
+            error_at(s->at, "the types of what this scan carries change with every step; cast them, as in h = f32(...)");
     }
 }

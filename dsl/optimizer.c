@@ -120,6 +120,8 @@ static void check_optimizers(Elaborator *e)
         }
 }
 
+enum { FIRST_LOSS_SCALE = 65536 };
+
 /* ---- variables of the run: the count of skipped steps, averages */
 
 static int add_variable(Elaborator *e, const char *name, Variable v, Node *initial)
@@ -137,14 +139,25 @@ static int add_variable(Elaborator *e, const char *name, Variable v, Node *initi
     return m->variable_count - 1;
 }
 
+static int add_number(Elaborator *e, const char *name, const Place *at, double initial)
+{
+    e->model->init->at = at;
+    Variable v = {.kind = OPTIMIZER_STATE, .dtype = F64, .owner = -1, .at = at};
+    return add_variable(e, name, v, graph_number(e->model->init, initial, F64));
+}
+
+/* with on_nan = "skip", and with f16, whose gradients may overflow at any time */
 static void count_skipped(Elaborator *e)
 {
-    const TrainSetting *s = map_get(&e->train_settings, "on_nan");
-    if (e->model->on_nan != NAN_SKIP)
-        return;
-    e->model->init->at = s->at;
-    Variable v = {.kind = OPTIMIZER_STATE, .dtype = F64, .owner = -1, .at = s->at};
-    e->model->skipped = add_variable(e, "run.skipped", v, graph_number(e->model->init, 0, F64));
+    Model *m = e->model;
+    bool scaled = m->precision == F16;
+    const TrainSetting *s = map_get(&e->train_settings, scaled ? "precision" : "on_nan");
+    if (m->on_nan == NAN_SKIP || scaled)
+        m->skipped = add_number(e, "run.skipped", s->at, 0);
+    if (scaled) {
+        m->loss_scale = add_number(e, "run.loss_scale", s->at, FIRST_LOSS_SCALE);
+        m->scaled_steps = add_number(e, "run.scaled_steps", s->at, 0);
+    }
 }
 
 /* of trained weights, and of states that are floats and change: what evaluation reads of them is consistent then */

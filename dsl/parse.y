@@ -33,7 +33,7 @@ typedef struct YYLTYPE YYLTYPE;
 %token AND "and" ELSE "else" FALSE "false" FOR "for" IF "if" IN "in" NONE "none" NOT "not" OR "or" RETURN "return"
 %token THEN "then" TRUE "true" EXPRESSION "an expression"
 %token PIPE "|>" POWER "**" FLOOR "//" EQ "==" NE "!=" LE "<=" GE ">=" DOTS "..."
-%token END 0 "the end of the file"
+%token END 0 "end of the file"
 
 %left OR
 %left AND
@@ -57,6 +57,19 @@ static void yyerror(YYLTYPE *at, void *scanner, Parse *p, const char *message);
 int parse_tokens(void *scanner, Parse *p);
 
 #define YYMAXDEPTH 8000
+
+struct Parse *yyget_extra(void *scanner);
+static int next_token(YYSTYPE *value, YYLTYPE *at, void *scanner)
+{
+    Parse *p = yyget_extra(scanner);
+    int kind = yylex(value, at, scanner);
+    p->before_line = p->end_line;
+    p->before_column = p->end_column;
+    p->end_line = at->last_line;
+    p->end_column = at->last_column;
+    return kind;
+}
+#define yylex next_token
 
 #define LEAF(at, kind, text) tree_leaf(p->source, TREE_##kind, text, (at).first_line, (at).first_column)
 #define N(at, kind, text, ...) tree(LEAF(at, kind, text), (Tree *[]){__VA_ARGS__, NULL})
@@ -264,12 +277,11 @@ name:
 
 int parse_tokens(void *scanner, Parse *p) { return yyparse(scanner, p); }
 
-/* only for what the parser cannot hold: syntax errors go to yyreport_syntax_error */
+/* only for what the parser's stack cannot hold: syntax errors go to yyreport_syntax_error */
 static void yyerror(YYLTYPE *at, void *scanner, Parse *p, const char *message)
 {
-    (void)scanner;
-    say(p, at, strcmp(message, "memory exhausted") == 0 ? "nested more than 1000 deep; give parts of it names"
-                                                        : message);
+    (void)scanner, (void)message;
+    say(p, at, "nested more than 1000 deep; give parts of it names");
 }
 
 static bool reserved(yysymbol_kind_t k)
@@ -279,7 +291,7 @@ static bool reserved(yysymbol_kind_t k)
            k == YYSYMBOL_THEN || k == YYSYMBOL_TRUE;
 }
 
-typedef struct Expected { bool pipe, block, name, number, plus, comma, equals, item, then, bracket, parenthesis; int count; } Expected;
+typedef struct Expected { bool pipe, block, name, number, plus, comma, colon, equals, item, then, bracket, parenthesis; int count; } Expected;
 
 static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *g)
 {
@@ -290,6 +302,8 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
     bool value = got == YYSYMBOL_IDENT || got == YYSYMBOL_NUMBER || got == YYSYMBOL_QUANTITY || got == YYSYMBOL_STRING;
     if (e->pipe && compares && e->plus)
         return "; comparisons do not chain: join them with 'and'";
+    if (got == YYSYMBOL_FLOOR)
+        return e->pipe && !e->plus ? "; a comment begins with '#'; an operator cannot follow a pipeline" : "; a comment begins with '#'";
     if (e->pipe && operates && !e->plus)
         return "; an operator cannot follow a pipeline: put the pipeline in parentheses";
     if (got == YYSYMBOL_IF && e->number)
@@ -299,11 +313,14 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
     if (e->block && got == YYSYMBOL_YYEOF)
         return "; a '{' is not closed";
     if (e->comma && e->equals && e->count == 2 && strcmp(g, "'('") == 0)
-        return "; a call is no statement: write 'name = call(...)', or 'loss', 'metric', 'output' before it";
+        return "; a call is no statement: write 'name = call(...)', or 'loss', 'metric', 'output' before it; in a pipeline '|>' stands "
+               "before it";
+    if (e->comma && e->equals && e->count == 2 && operates)
+        return "; a statement is 'name = value', as in 'x = x + 1'";
     if (e->comma && e->equals && e->count == 2)
         return "; a statement is 'name = value'";
     if (e->block && (g[1] == '(' || g[1] == '['))
-        return "; a statement cannot begin with it";
+        return "; a statement cannot begin with it: it begins with a name or a word such as 'loss'";
     if (e->item)
         return "; expected 'import', 'param', 'layer', 'model', 'data' or 'train'";
     if (e->then)
@@ -318,15 +335,96 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
         return "; a value is missing here";
     if (e->name && !e->block)
         return "; a name is missing here";
+    if (e->colon && e->count == 1)
+        return "; ':' and a type are missing here, as in 'x: f32[3]'";
+    if (e->equals && e->count == 1)
+        return "; '=' and a value are missing here";
     return NULL;
 }
 
-/* "'in'", "'+'", "a name" */
-static const char *shown(yysymbol_kind_t k)
+static const char *start_of(const Parse *p, const YYLTYPE *at)
+{
+    const char *text = p->source->text, *end = text + p->source->length;
+    for (int line = 1; line < at->first_line; line++) {
+        const char *next = memchr(text, '\n', (size_t)(end - text));
+        text = next ? next + 1 : end;
+    }
+    return end - text < at->first_column - 1 ? end : text + at->first_column - 1;
+}
+
+/* "'in'", "'+'"; a name, a number and a string as they are written */
+static const char *shown(const Parse *p, const YYLTYPE *at, yysymbol_kind_t k)
+{
+    enum { LONGEST = 40 };
+    const char *name = yysymbol_name(k);
+    int length = at->last_column - at->first_column;
+    if (k == YYSYMBOL_STRING)
+        return length > LONGEST ? name : copy_text(start_of(p, at), (size_t)length);
+    if (k == YYSYMBOL_IDENT || k == YYSYMBOL_NUMBER || k == YYSYMBOL_QUANTITY)
+        return length > LONGEST ? name : format("'%.*s'", length, start_of(p, at));
+    if (k == YYSYMBOL_YYEOF)
+        return p->source->setting ? "end" : name;
+    return name[0] == '\'' ? name : format("'%s'", name);
+}
+
+/* the word that the token before is, and where it stands */
+static const char *word_before(const Parse *p, YYLTYPE *place)
+{
+    *place = (YYLTYPE){p->before_line, p->before_column, p->before_line, p->before_column};
+    if (!p->before_line)
+        return "";
+    const char *text = p->source->text, *end = start_of(p, place), *from = end;
+    while (from > text && ((from[-1] >= 'a' && from[-1] <= 'z') || from[-1] == '_'))
+        from--;
+    place->first_column -= (int)(end - from);
+    return copy_text(from, (size_t)(end - from));
+}
+
+/* "10 epochs": of the word, which stands at `at` */
+static bool is_unit_apart(const Parse *p, const YYLTYPE *at, const char *word)
+{
+    static const char *const UNITS[] = {"steps", "step", "epochs", "epoch", "samples", "min", "h", "s"};
+    const char *text = p->source->text, *c = start_of(p, at);
+    bool unit = false;
+    for (int i = 0; i < COUNT(UNITS); i++)
+        unit |= strcmp(UNITS[i], word) == 0;
+    while (unit && c > text && c[-1] == ' ')
+        c--;
+    return unit && c > text && c[-1] >= '0' && c[-1] <= '9';
+}
+
+/* "for = 3", "modle m {", "imput x: f32", "data {" in an open block, "10 epochs" */
+static void check_words(const Parse *p, const YYLTYPE *at, const Expected *e, yysymbol_kind_t got, const char *g)
+{
+    static const char *const ITEMS[] = {"import", "param", "layer", "model", "data", "train"};
+    static const char *const WORDS[] = {"input", "weight", "state", "update", "loss", "metric", "output", "assert", "scan", "return",
+                                        "for", "if"};
+    YYLTYPE there;
+    const char *word = word_before(p, &there), *near = "";
+    bool statement = e->comma && e->equals && e->count == 2, item = false;
+    for (int i = 0; i < COUNT(ITEMS); i++)
+        item |= strcmp(ITEMS[i], word) == 0;
+    if (strcmp(g, "'='") == 0 && is_reserved_word(word))
+        say(p, &there, format("'%s' is a reserved word, which cannot be assigned", word));
+    if (e->item && got == YYSYMBOL_IDENT) {
+        there = *at;
+        word = copy_text(start_of(p, at), (size_t)(at->last_column - at->first_column));
+        near = did_you_mean(word, ITEMS, COUNT(ITEMS));
+    } else if (statement && item && (got == YYSYMBOL_IDENT || strcmp(g, "'{'") == 0)) {
+        say(p, &there, format("unexpected '%s'; is a '}' missing before it?", word));
+    } else if (statement && is_unit_apart(p, &there, word)) {
+        say(p, &there, format("unexpected '%s'; a unit stands directly behind its number, as in 10epochs", word));
+    } else if (statement && got == YYSYMBOL_IDENT) {
+        near = did_you_mean(word, WORDS, COUNT(WORDS));
+    }
+    if (near[0])
+        say(p, &there, format("unexpected '%s'%s", word, near));
+}
+
+static const char *expected_name(yysymbol_kind_t k)
 {
     const char *name = yysymbol_name(k);
-    bool quoted = name[0] == '\'' || strchr(name, ' ');
-    return quoted ? name : format("'%s'", name);
+    return name[0] == '\'' || strchr(name, ' ') ? name : format("'%s'", name);
 }
 
 static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
@@ -335,6 +433,7 @@ static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
     enum { MOST = 80 };
     yysymbol_kind_t want[MOST], got = yypcontext_token(c);
     int n = yypcontext_expected_tokens(c, want, MOST);
+    const YYLTYPE *at = yypcontext_location(c);
     const char *few = "";
     Expected e = {0};
     for (int i = 0; i < n; i++) {
@@ -347,18 +446,23 @@ static int yyreport_syntax_error(const yypcontext_t *c, void *scanner, Parse *p)
         e.then |= want[i] == YYSYMBOL_THEN;
         e.plus |= strcmp(name, "'+'") == 0;
         e.comma |= strcmp(name, "','") == 0;
+        e.colon |= strcmp(name, "':'") == 0;
         e.equals |= strcmp(name, "'='") == 0;
         e.bracket |= strcmp(name, "']'") == 0;
         e.parenthesis |= strcmp(name, "')'") == 0;
         if (want[i] == YYSYMBOL_EXPRESSION)
             continue;
         if (e.count < 6)
-            few = format("%s%s%s", few, e.count ? ", " : "", shown(want[i]));
+            few = format("%s%s%s", few, e.count ? ", " : "", expected_name(want[i]));
         e.count++;
     }
     e.item = e.item && !e.name && !e.block;
     const char *g = yysymbol_name(got), *hint = hint_for(&e, got, g);
+    check_words(p, at, &e, got, g);
     bool name_all = !hint && e.count > 0 && e.count <= 5;
-    say(p, yypcontext_location(c),
-        format("unexpected %s%s%s%s", shown(got), name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
+    bool missing = hint && (strstr(hint, " missing") || strstr(hint, "not closed"));
+    YYLTYPE end = {p->before_line, p->before_column, p->before_line, p->before_column};
+    if (missing && got != YYSYMBOL_YYEOF && p->before_line && p->before_line < at->first_line)
+        say(p, &end, hint + strlen("; ")); /* what is missing is missing there */
+    say(p, at, format("unexpected %s%s%s%s", shown(p, at, got), name_all ? ", expected " : "", name_all ? few : "", hint ? hint : ""));
 }

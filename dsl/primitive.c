@@ -57,11 +57,11 @@ static void no_weights(const Place *at, const Value *v, const char *function)
 static void each_of(const Place *at, const Value *v, int n, const char *what, int64_t least, int64_t *out)
 {
     if (v->kind == VALUE_LIST && v->count != n)
-        error_at(at, "%s: %d numbers for %d ax%s", what, v->count, n, n == 1 ? "is" : "es");
+        error_at(at, "%s: a list of %d for %d ax%s; give one number, or one for each axis", what, v->count, n, n == 1 ? "is" : "es");
     for (int k = 0; k < n; k++) {
         out[k] = whole_of(at, v->kind == VALUE_LIST ? v->items[k] : v, what);
         if (out[k] < least || out[k] > INT32_MAX)
-            error_at(at, "%s of %" PRId64, what, out[k]);
+            error_at(at, "%s must be at least %" PRId64 " and below 2^31, not %" PRId64, what, least, out[k]);
     }
 }
 
@@ -69,15 +69,16 @@ static void each_of(const Place *at, const Value *v, int n, const char *what, in
 static void pads_of(const Place *at, const Value *v, int n, int64_t *before, int64_t *after)
 {
     if (v->kind == VALUE_LIST && v->count != n)
-        error_at(at, "padding: %d entries for %d ax%s", v->count, n, n == 1 ? "is" : "es");
+        error_at(at, "padding: a list of %d for %d ax%s; give one number, or one or [before, after] for each axis", v->count, n,
+                 n == 1 ? "is" : "es");
     for (int k = 0; k < n; k++) {
         const Value *p = v->kind == VALUE_LIST ? v->items[k] : v;
         if (p->kind == VALUE_LIST && p->count != 2)
-            error_at(at, "padding: [before, after] expected, not %s", value_describe(p));
+            error_at(at, "the padding of an axis is a number or [before, after], not %s", value_describe(p));
         before[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[0] : p, "padding");
         after[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[1] : p, "padding");
         if (before[k] > INT32_MAX || after[k] > INT32_MAX || before[k] < INT32_MIN || after[k] < INT32_MIN)
-            error_at(at, "padding of %s", value_print(p));
+            error_at(at, "padding must be below 2^31, not %s", value_print(p));
     }
 }
 
@@ -270,7 +271,7 @@ static Value *run_convolve(Elaborator *e, const Place *at, Value **a)
     each_of(at, a[5], n, "spread", 1, of + 4 * n);
     of[5 * n] = whole_of(at, a[6], "groups");
     if (of[5 * n] < 1)
-        error_at(at, "convolve: %" PRId64 " groups", of[5 * n]);
+        error_at(at, "convolve: groups must be at least 1, not %" PRId64, of[5 * n]);
     Dtype dtype = dtype_promote(x->dtype, w->dtype);
     Graph *g = graph_at(e, at);
     Node *in[2] = {graph_cast(g, x, dtype), graph_cast(g, w, dtype)};
@@ -319,7 +320,7 @@ static Value *run_reshape(Elaborator *e, const Place *at, Value **a)
         want = have;
     }
     if (have != want)
-        error_at(at, "reshape: %s has %" PRId64 " elements, which do not make %s", shape_text(&x->shape), have,
+        error_at(at, "reshape: %s has %" PRId64 " elements, which do not fill %s", shape_text(&x->shape), have,
                  value_print(a[1]));
     return value_tensor(graph_reshape(graph_at(e, at), x, s));
 }
@@ -376,7 +377,7 @@ static Value *run_concat(Elaborator *e, const Place *at, Value **a)
         for (int n = 0; fits && n < s->rank; n++)
             fits = n == axis || s->extent[n] == first->extent[n];
         if (!fits)
-            error_at(at, "concat along axis %d: %s does not fit to %s", axis, shape_text(s), shape_text(first));
+            error_at(at, "concat along axis %d: the shapes may differ there only, not as %s and %s do", axis, shape_text(first), shape_text(s));
     }
     for (int k = 0; k < count; k++)
         in[k] = graph_cast(graph_at(e, at), in[k], dtype);
@@ -461,7 +462,7 @@ static Value *run_arange(Elaborator *e, const Place *at, Value **a)
 {
     int64_t n = whole_of(at, a[0], "arange's length");
     if (n < 0 || n > INT32_MAX)
-        error_at(at, "arange of %" PRId64 " elements", n);
+        error_at(at, "arange makes 0 to 2147483647 elements, not %" PRId64, n);
     return value_tensor(graph_arange(graph_at(e, at), n));
 }
 
@@ -536,10 +537,11 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
         return value_tensor(graph_group_sum(g, living(e, x), 0));
     }
     if (group->kind == VALUE_STRING)
-        error_at(at, "samples are grouped by \"batch\", \"shard\" or a number, not by \"%s\"", group->text);
+        error_at(at, "samples are grouped by \"batch\", \"shard\" or a number, not by \"%s\"%s", group->text,
+                 did_you_mean(group->text, (const char *const[]){"batch", "shard"}, 2));
     int64_t n = whole_of(at, group, "the number of samples in a group");
     if (n < 1 || n > INT32_MAX)
-        error_at(at, "groups of %" PRId64 " samples", n);
+        error_at(at, "a group has at least 1 sample, not %" PRId64, n);
     use_group(e, at, n);
     return value_tensor(graph_group_sum(g, living(e, x), n));
 }

@@ -107,6 +107,23 @@ static void add_number(DataOption *o, ArgumentKind kind, const Place *at, const 
     APPEND(o->items, o->count, number_item(n));
 }
 
+/* the choice that the value nearly is */
+static const char *near_choice(const Parameter *p, const Value *v)
+{
+    const char **list = NULL;
+    int count = 0;
+    if (v->kind != VALUE_STRING)
+        return "";
+    if (p->kind == ARGUMENT_TYPE && has_word(p->choices, v->text))
+        return format("; write %s, without quotes", v->text);
+    for (const char *c = p->choices; *c; c += strspn(c, " ")) {
+        size_t length = strcspn(c, " ");
+        APPEND(list, count, copy_text(c, length));
+        c += length;
+    }
+    return did_you_mean(v->text, list, count);
+}
+
 /* u8, u16; "ram", "disk" */
 static const char *choices_text(const Parameter *p)
 {
@@ -172,7 +189,7 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
     case ARGUMENT_TYPE:
     case ARGUMENT_CHOICE:
         if (v->kind != (p->kind == ARGUMENT_TYPE ? VALUE_TYPE : VALUE_STRING) || !has_word(p->choices, v->text))
-            error_at(at, "%s must be one of %s, not %s", what, choices_text(p), value_describe(v));
+            error_at(at, "%s must be one of %s, not %s%s", what, choices_text(p), value_describe(v), near_choice(p, v));
         DataItem item = {v->text, 0};
         APPEND(o.items, o.count, item);
         break;
@@ -180,25 +197,50 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
         add_shuffle(&o, at, v, what);
         break;
     }
-    if (p->later && (!p->later[0] || (v->kind == VALUE_STRING && has_word(p->later, v->text))))
-        no_data_yet(e, at, p->later[0] ? format("%s = \"%s\"", p->name, v->text) : format("the option '%s'", p->name));
+    if (p->later && v->kind == VALUE_STRING && has_word(p->later, v->text))
+        no_data_yet(e, at, format("%s = \"%s\"", p->name, v->text));
     return o;
 }
 
+/* an argument that is neither an option nor, where arguments name columns, an input of the model */
+_Noreturn void unknown_argument(const Elaborator *e, const DataRow *row, const Place *at, const char *name)
+{
+    bool columns = row->kind == COLUMNS_PATHS || row->kind == COLUMNS_OF_TABLE;
+    const char **names = NULL;
+    int count = 0;
+    Text options = {0}, inputs = {0};
+    for (int p = 0; p < MOST_PARAMETERS && row->parameters[p].name; p++) {
+        text_add(&options, "%s%s", p ? ", " : "", row->parameters[p].name);
+        APPEND(names, count, row->parameters[p].name);
+    }
+    for (int k = 0; columns && k < e->model->input_count; k++) {
+        text_add(&inputs, "%s%s", k ? ", " : "", e->model->inputs[k].name);
+        APPEND(names, count, e->model->inputs[k].name);
+    }
+    const char *hint = did_you_mean(name, names, count);
+    if (!hint[0])
+        hint = columns ? format("; inputs: %s; options: %s", text_of(&inputs), text_of(&options)) : format("; it has: %s", text_of(&options));
+    if (columns)
+        error_at(at, "'%s' is neither an input of the model nor an option of %s%s", name, row->name, hint);
+    error_at(at, "'%s' has no parameter '%s'%s", row->name, name, hint);
+}
+
 /* ---- columns that arguments name */
-static DataColumn path_column(const DataRow *row, const Argument *one)
+static DataColumn path_column(const Elaborator *e, const DataRow *row, const Argument *one)
 {
     DataColumn c = {.name = one->name, .input = -1, .at = one->at};
     const Value *v = one->value;
     if (row->later && v->kind == VALUE_LIST)
         return c;
+    if (v->kind != VALUE_STRING && find_input(e, one->name) < 0)
+        unknown_argument(e, row, one->at, one->name);
     if (v->kind != VALUE_STRING)
         error_at(one->at, "the column '%s' must be the path of a file, not %s", one->name, value_describe(v));
     APPEND(c.texts, c.count, v->text);
     return c;
 }
 
-static DataColumn table_column(const Argument *one, const char ***decoded, int *decoded_count)
+static DataColumn table_column(const Elaborator *e, const DataRow *row, const Argument *one, const char ***decoded, int *decoded_count)
 {
     DataColumn c = {.name = one->name, .input = -1, .at = one->at};
     const Value *v = one->value;
@@ -210,6 +252,8 @@ static DataColumn table_column(const Argument *one, const char ***decoded, int *
     bool list = v->kind == VALUE_LIST && v->count > 0;
     for (int k = 0; k < (list ? v->count : 1); k++) {
         const Value *name = list ? v->items[k] : v;
+        if (name->kind != VALUE_STRING && find_input(e, one->name) < 0)
+            unknown_argument(e, row, one->at, one->name);
         if (name->kind != VALUE_STRING)
             error_at(one->at, "'%s' must be a column of the table, a list of columns or decode(column), not %s", one->name,
                      value_describe(v));
@@ -225,22 +269,6 @@ static int find_parameter(const DataRow *row, const char *name)
         if (strcmp(row->parameters[p].name, name) == 0)
             return p;
     return -1;
-}
-
-static _Noreturn void unknown_argument(const DataRow *row, const Argument *one)
-{
-    const char **names = NULL;
-    int count = 0;
-    Text all = {0};
-    for (int p = 0; p < MOST_PARAMETERS && row->parameters[p].name; p++) {
-        text_add(&all, "%s%s", p ? ", " : "", row->parameters[p].name);
-        APPEND(names, count, row->parameters[p].name);
-    }
-    const char *hint = did_you_mean(one->name, names, count);
-    error_at(one->at, "'%s' is no argument of %s%s", one->name, row->name,
-             hint[0] ? hint
-             : count ? format("; it has: %s", text_of(&all))
-                     : "");
 }
 
 static void add_column(DataSet *set, DataColumn c)
@@ -272,11 +300,11 @@ DataCall check_call(Elaborator *e, const DataRow *row, const Place *at, Argument
             error_at(one->at, "%s%s: %s", row->name,
                      row->positions || !names_columns ? " takes fewer arguments by position" : " names its columns", row->usage);
         if (one->name && names_columns && (p < 0 || find_input(e, one->name) >= 0)) {
-            add_column(set, row->kind == COLUMNS_PATHS ? path_column(row, one) : table_column(one, decoded, decoded_count));
+            add_column(set, row->kind == COLUMNS_PATHS ? path_column(e, row, one) : table_column(e, row, one, decoded, decoded_count));
             continue;
         }
         if (p < 0)
-            unknown_argument(row, one);
+            unknown_argument(e, row, one->at, one->name);
         if (given[p])
             error_at(one->at, "%s: '%s' is given twice", row->name, row->parameters[p].name);
         given[p] = one->value;

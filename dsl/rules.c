@@ -157,21 +157,78 @@ bool is_frozen(const Elaborator *e, const char *path)
     return frozen;
 }
 
+/* ---- a pattern that reaches nothing */
+
+static const char *const *names_of_weights(const Elaborator *e, int *count)
+{
+    const char **names = NULL;
+    *count = 0;
+    for (int v = 0; v < e->model->variable_count; v++)
+        if (e->model->variables[v].kind == WEIGHT)
+            APPEND(names, *count, e->model->variables[v].name);
+    return names;
+}
+
+static const char *part_of(const char *name, const char **rest)
+{
+    size_t length = strcspn(name, ".");
+    *rest = name[length] ? name + length + 1 : NULL;
+    return copy_text(name, length);
+}
+
+static bool reaches_any(const char *pattern, const char *const *names, int count)
+{
+    for (int k = 0; k < count; k++)
+        if (reaches(pattern, names[k]) >= 0)
+            return true;
+    return false;
+}
+
+/* the nearest of the words that stand between the points of names; NULL: none is near, or the part is one */
+static const char *near_part(const char *part, const char *const *names, int count)
+{
+    const char *best = NULL, *rest;
+    int least = strlen(part) < 5 ? 2 : (int)(strlen(part) + 1) / 3 + 1;
+    for (int k = 0; k < count; k++)
+        for (const char *at = names[k]; at; at = rest) {
+            const char *word = part_of(at, &rest);
+            int d = edit_distance(part, word);
+            if (d == 0)
+                return NULL;
+            if (d < least && d < (int)strlen(word))
+                least = d, best = word;
+        }
+    return best;
+}
+
+/* "*.biass" -> "*.bias": the parts of the pattern that are no parts of names, mended; else the name that it nearly is */
+static const char *near_pattern(const char *pattern, const char *const *names, int count)
+{
+    Text mended = {0};
+    const char *rest;
+    for (const char *at = pattern; at; at = rest) {
+        const char *part = part_of(at, &rest);
+        const char *near = strpbrk(part, "*?") ? NULL : near_part(part, names, count);
+        text_add(&mended, "%s%s", at == pattern ? "" : ".", near ? near : part);
+    }
+    if (reaches_any(text_of(&mended), names, count))
+        return format("; did you mean \"%s\"?", text_of(&mended));
+    if (reaches_any(format("*.%s", text_of(&mended)), names, count))
+        return format("; did you mean \"*.%s\"?", text_of(&mended));
+    const char *hint = did_you_mean(pattern, names, count);
+    return hint[0] ? hint : count ? format("; a weight is called '%s'", names[0]) : "";
+}
+
 void check_rules(Elaborator *e)
 {
     for (int k = 0; k < e->rule_count; k++) {
-        int n = 0;
+        int n = 0, count;
         for (const Tree *p = e->rules[k].tree->first->first; p; p = p->next, n++) {
             if (e->rules[k].matched[n])
                 continue;
-            const char **names = NULL;
-            int count = 0;
-            for (int v = 0; v < e->model->variable_count; v++)
-                if (e->model->variables[v].kind == WEIGHT)
-                    APPEND(names, count, e->model->variables[v].name);
+            const char *const *names = names_of_weights(e, &count);
             error_tree(e, p, "the pattern \"%s\" reaches no weight%s (`mgpuc check` lists the names)", p->text,
-                       did_you_mean(p->text, names, count));
+                       near_pattern(p->text, names, count));
         }
     }
 }
-

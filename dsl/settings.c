@@ -29,6 +29,7 @@ int find_text(const char *name, const char *const *list, int count)
 const Tree *set_expression(const char *key, const char *value)
 {
     Source *s = NEW(Source);
+    s->setting = true;
     s->file = format("--set %s", key);
     s->text = value;
     s->length = strlen(value);
@@ -159,6 +160,14 @@ Value *eval_setting(Elaborator *e, const char *name, const Tree *t)
     return eval(e, t);
 }
 
+/* a string that is one of the choices, or nearly */
+static const char *near_choice(const Value *v, const char *const *choices, int count)
+{
+    if (v->kind != VALUE_STRING)
+        return "";
+    return find_text(v->text, choices, count) >= 0 ? format("; write %s, without quotes", v->text) : did_you_mean(v->text, choices, count);
+}
+
 static int64_t whole_between(const Place *at, const Value *v, const char *what, int64_t least, int64_t most)
 {
     int64_t n = whole_of(at, v, what);
@@ -194,13 +203,13 @@ static Value *wrapped_rate(Elaborator *e, const Place *at, const char *name, Val
 
 static void set_precision(Elaborator *e, const Place *at, const Value *v)
 {
+    static const char *const CHOICES[] = {"f32", "tf32", "bf16", "f16", "f64"};
     bool type = v->kind == VALUE_TYPE && dtype_is_float((Dtype)v->i);
     bool tf32 = v->kind == VALUE_STRING && strcmp(v->text, "tf32") == 0;
     if (!type && !tf32)
-        error_at(at, "precision is f32, tf32, bf16, f16 or f64, not %s", value_describe(v));
-    e->model->precision = type && v->i != F16 ? (Dtype)v->i : F32;
-    if (tf32 || v->i == F16)
-        not_yet(e, at, format("precision %s", v->text));
+        error_at(at, "precision is f32, tf32, bf16, f16 or f64, not %s%s", value_describe(v), near_choice(v, CHOICES, COUNT(CHOICES)));
+    e->model->precision = type ? (Dtype)v->i : F32;
+    e->model->tf32 = tf32;
 }
 
 Clip clip_value(const Place *at, const Value *v)
@@ -337,7 +346,7 @@ static void set_on_nan(Elaborator *e, const Place *at, const Value *v)
     int choice = v->kind == VALUE_STRING ? find_text(v->text, CHOICES, COUNT(CHOICES)) : -1;
     if (choice < 0)
         error_at(at, "on_nan is \"stop\", \"skip\" or \"ignore\", not %s%s", value_describe(v),
-                 v->kind == VALUE_STRING ? did_you_mean(v->text, CHOICES, COUNT(CHOICES)) : "");
+                 near_choice(v, CHOICES, COUNT(CHOICES)));
     e->model->on_nan = choice == 0 ? NAN_STOP : choice == 1 ? NAN_SKIP : NAN_IGNORE;
 }
 

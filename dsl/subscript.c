@@ -11,7 +11,7 @@ static Range range_of(const Place *at, const Value *start, const Value *end, con
 {
     int64_t c = step->kind == VALUE_NONE ? 1 : whole_of(at, step, "a step");
     if (c == 0)
-        error_at(at, "a step of 0");
+        error_at(at, "the step of a slice must not be 0");
     int64_t a = c > 0 ? 0 : n - 1, b = c > 0 ? n : -1;
     if (start->kind != VALUE_NONE) {
         a = whole_of(at, start, "the start of a slice");
@@ -50,7 +50,7 @@ static Value *list_subscript(Elaborator *e, const Tree *index, Value *of)
         return NULL; /* the list becomes a tensor */
     int64_t i = whole_of(at, v, "an index");
     if (i < -of->count || i >= of->count)
-        error_at(at, "index %" PRId64 " of a list of %d", i, of->count);
+        error_at(at, "index %" PRId64 " lies outside of a list of %d: 0 is its first element, -1 its last", i, of->count);
     return of->items[i < 0 ? i + of->count : i];
 }
 
@@ -114,7 +114,7 @@ static void plan_index(Elaborator *e, const Tree *sub, Node *x, int axis, Plan *
     }
     int64_t i = whole_of(at, v, "an index");
     if (i < -n || i >= n)
-        error_at(at, "index %" PRId64 " of axis %d, which has %" PRId64 " elements", i, axis, n);
+        error_at(at, "index %" PRId64 " lies outside of axis %d, which has %" PRId64 " elements: 0 is the first, -1 the last", i, axis, n);
     plan->start[axis] = i < 0 ? i + n : i;
     plan->count[axis] = 1;
     plan->drop[axis] = true;
@@ -129,7 +129,7 @@ static void plan_subscripts(Elaborator *e, const Tree *subs, Node *x, Plan *plan
     }
     const Place *at = place_of(e, subs);
     if (dots > 1)
-        error_at(at, "'...' can stand once");
+        error_at(at, "'...' can stand only once in a subscript");
     if (used > rank)
         error_at(at, "%d subscripts for a tensor %s of %d ax%s", used, shape_text(&x->shape), rank,
                  rank == 1 ? "is" : "es");
@@ -172,13 +172,13 @@ static Value *tensor_subscript(Elaborator *e, const Tree *index, Node *x)
     for (int k = 0; k <= rank; k++) {
         for (int n = 0; n < plan.added[k]; n++) {
             if (shape.rank == MAX_RANK)
-                error_at(at, "a tensor of more than %d axes", MAX_RANK);
+                error_at(at, "a tensor has at most %d axes; here it would get one more", MAX_RANK);
             shape.extent[shape.rank++] = 1;
         }
         int axes = k == rank || plan.drop[k] ? 0 : plan.index && plan.index_axis == k ? plan.index->shape.rank : 1;
         for (int n = 0; n < axes; n++) {
             if (shape.rank == MAX_RANK)
-                error_at(at, "a tensor of more than %d axes", MAX_RANK);
+                error_at(at, "a tensor has at most %d axes; here it would get one more", MAX_RANK);
             shape.extent[shape.rank++] = plan.index && plan.index_axis == k ? plan.index->shape.extent[n] : plan.count[k];
         }
     }
@@ -195,8 +195,8 @@ Value *subscript(Elaborator *e, const Tree *index, Value *of)
     }
     const Place *at = place_of(e, index);
     if (of->kind != VALUE_TENSOR && of->kind != VALUE_LIST)
-        error_at(at, "%s has no elements", value_describe(of));
-    return tensor_subscript(e, index, node_of(e, at, of, "what is indexed"));
+        error_at(at, "%s has no elements to choose; lists and tensors have", value_describe(of));
+    return tensor_subscript(e, index, node_of(e, at, of, "the list"));
 }
 
 /* ---- fields */
@@ -215,7 +215,9 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
     const char *near = did_you_mean(name, FIELDS, COUNT(FIELDS));
     if (!known)
         error_at(at, "%s has no field '%s'%s", value_describe(of), name,
-                 near[0] ? near : "; there are: shape rank channels type classes ignore value weight");
+                 near[0]                 ? near
+                 : find_layer(e, name)   ? format("; call it: %s(...), or ... |> %s()", name, name)
+                                         : "; there are: shape rank channels type classes ignore value weight");
     if (strcmp(name, "value") == 0 && (number || of->kind == VALUE_TENSOR))
         return of;
     if (strcmp(name, "weight") == 0 && (number || of->kind == VALUE_TENSOR)) {
@@ -236,7 +238,7 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
     if (of->kind == VALUE_LIST && strcmp(name, "classes") != 0 && strcmp(name, "ignore") != 0)
         of = value_tensor(node_of(e, at, of, "the list"));
     if (of->kind != VALUE_TENSOR && of->kind != VALUE_WEIGHTED)
-        error_at(at, "%s has no field '%s'; tensors have", value_describe(of), name);
+        error_at(at, "%s has no field '%s', which only tensors have", value_describe(of), name);
     const Node *n = of->node;
     if (strcmp(name, "shape") == 0)
         return value_of_shape(&n->shape);
@@ -244,7 +246,7 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
         return value_whole(n->shape.rank);
     if (strcmp(name, "channels") == 0) {
         if (n->shape.rank == 0)
-            error_at(at, "a scalar has no channels");
+            error_at(at, "a scalar has no channels: they are the last axis of a tensor");
         return value_whole(n->shape.extent[n->shape.rank - 1]);
     }
     if (strcmp(name, "type") == 0) {
@@ -256,7 +258,7 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
     if (strcmp(name, "ignore") == 0)
         return input && input->ignore >= 0 ? value_whole(input->ignore) : value_none();
     if (!input)
-        error_at(at, "%s has no classes: only an input of type class(n) has; give the number by hand",
+        error_at(at, "%s has no classes: only an input of type class(n) has; one_hot(x, n) makes a vector of a whole number",
                  value_describe(of));
     return value_whole(input->classes);
 }

@@ -62,7 +62,7 @@ static Node *stack_list(Elaborator *e, const Place *at, const Value *v)
             dtype = dtype_promote(dtype, parts[k]->dtype);
     }
     if (shape.rank == MAX_RANK)
-        error_at(at, "a tensor of more than %d axes", MAX_RANK);
+        error_at(at, "a tensor has at most %d axes; a list of such tensors would have one more", MAX_RANK);
     Shape one = {.rank = shape.rank + 1, .extent = {1}};
     for (int k = 0; k < shape.rank; k++)
         one.extent[k + 1] = shape.extent[k];
@@ -95,7 +95,7 @@ static void check_graph(Elaborator *e, const Place *at, const Node *n)
             return;
     if (e->in_init)
         error_at(at, "an initial value cannot depend on the data or on a weight");
-    error_at(at, "a value of another part of the program cannot be used here");
+    error_at(at, "this value is of one step of a scan and cannot be used outside of it");
 }
 
 Node *node_of(Elaborator *e, const Place *at, const Value *v, const char *what)
@@ -189,7 +189,7 @@ Value *apply_unary(Elaborator *e, const Place *at, Op op, double (*fold)(double)
         check_graph(e, at, v->node);
         return weighted_value(e, at, graph_unary(graph_at(e, at), op, v->node), v->weight);
     }
-    Node *x = node_of(e, at, v, "the argument");
+    Node *x = node_of(e, at, v, format("the argument of %s", OP_INFO[op].name));
     if (op == OP_NOT && x->dtype != BOOL)
         error_at(at, "'not' is for true, false and bool tensors, not for %s", value_describe(v));
     if (op == OP_ABS && x->dtype == BOOL)

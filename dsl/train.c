@@ -118,7 +118,8 @@ void run_train(Elaborator *e, bool trial)
     m->plateau_count = 0;
     m->average = AVERAGE_NONE;
     m->on_nan = NAN_STOP;
-    m->skipped = -1;
+    m->skipped = m->loss_scale = m->scaled_steps = -1;
+    m->tf32 = false;
     m->validate = m->save = m->patience = (Quantity){0, UNIT_NONE};
     m->keep = 0;
     m->best = (Watch){0};

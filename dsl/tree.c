@@ -5,6 +5,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+
+static const off_t LONGEST_FILE = 1 << 30; /* the scanner counts in 31 bits */
 
 int scan_and_parse(Parse *p);
 
@@ -40,10 +43,6 @@ Tree *tree_add(Tree *parent, Tree *child)
 static Tree *parse_as(const Source *source, bool expression)
 {
     Parse p = {.source = source, .expression = expression};
-    if (source->length > (1u << 30)) {
-        Place at = {.source = source, .line = 1, .column = 1};
-        error_at(&at, "a text of more than 1 GiB");
-    }
     if (scan_and_parse(&p) != 0 || !p.tree)
         die("the parser failed without a message");
     return p.tree;
@@ -52,9 +51,17 @@ static Tree *parse_as(const Source *source, bool expression)
 Tree *parse(const Source *source) { return parse_as(source, false); }
 Tree *parse_expression(const Source *source) { return parse_as(source, true); }
 
+bool is_too_long(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && status.st_size > LONGEST_FILE;
+}
+
 Source *read_source(const char *path)
 {
     Source *s = NEW(Source);
+    if (is_too_long(path))
+        fail(1, "%s has more than 1 GiB: is it a model?", path);
     s->file = path;
     s->text = read_file(path, &s->length);
     if (!s->text)

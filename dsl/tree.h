@@ -98,10 +98,16 @@ typedef struct Parse {
     Tree *tree;
     Tokens *tokens;  /* where comments go; NULL while parsing: they are dropped */
     bool expression; /* the text is one expression; told to the parser by a first token of its own */
+    int end_line, end_column;       /* where the last token ends */
+    int before_line, before_column; /* where the one before it does */
 } Parse;
+
+/* ---- scan.l */
+bool is_reserved_word(const char *text);
 
 /* ---- tree.c */
 Source *read_source(const char *path); /* exit 1 if it cannot be read */
+bool is_too_long(const char *path);    /* more than 1 GiB */
 Tree *parse(const Source *);
 Tree *parse_expression(const Source *); /* a text that is one expression: the value of --set */
 void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */

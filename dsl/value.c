@@ -246,7 +246,7 @@ static Value *arithmetic(const Place *at, const char *op, const Value *a, const 
 {
     double x = number_of(a), y = number_of(b);
     if ((op[0] == '/' || op[0] == '%') && y == 0)
-        error_at(at, "%s %s 0: a division by zero", value_print(a), op);
+        error_at(at, "%s %s 0: division by zero", value_print(a), op);
     if (a->whole && b->whole)
         return whole_arithmetic(at, op, a, b);
     if (strcmp(op, "+") == 0)
@@ -274,7 +274,7 @@ static Value *quantity_binary(const Place *at, const char *op, const Value *a, c
     if (!times || n->kind != VALUE_NUMBER)
         error_at(at, "a quantity such as %s can only be multiplied or divided by a number", value_print(q));
     if (op[0] == '/' && number_of(n) == 0)
-        error_at(at, "%s / 0: a division by zero", value_print(q));
+        error_at(at, "%s / 0: division by zero", value_print(q));
     Value *v = NEW(Value);
     *v = *q;
     v->d = op[0] == '*' ? q->d * number_of(n) : q->d / number_of(n);
@@ -286,7 +286,7 @@ enum { LONGEST_TEXT = 1 << 20 };
 static Value *concatenate(const Place *at, const Value *a, const Value *b)
 {
     if ((int64_t)a->count + b->count > LONGEST_LIST)
-        error_at(at, "a list of %" PRId64 " elements; at most %d are possible", (int64_t)a->count + b->count, LONGEST_LIST);
+        error_at(at, "a list of %" PRId64 " elements is too long: at most %d are possible", (int64_t)a->count + b->count, LONGEST_LIST);
     Value **items = NEW_ARRAY(Value *, a->count + b->count);
     if (a->count)
         memcpy(items, a->items, sizeof *items * (size_t)a->count);
@@ -328,7 +328,7 @@ Value *compute_binary(Elaborator *e, const Place *at, const char *op, Value *a, 
     if ((a->kind == VALUE_STRING || b->kind == VALUE_STRING) && joins(a) && joins(b) && strcmp(op, "+") == 0) {
         const char *x = value_print(a), *y = value_print(b);
         if (strlen(x) + strlen(y) > LONGEST_TEXT)
-            error_at(at, "a string of more than %d bytes", LONGEST_TEXT);
+            error_at(at, "a string has at most %d bytes; this one would be longer", LONGEST_TEXT);
         return value_text(format("%s%s", x, y));
     }
     if (a->kind == VALUE_QUANTITY || b->kind == VALUE_QUANTITY)
@@ -351,18 +351,18 @@ Shape shape_from(const Place *at, Value *const *dims, int count)
 {
     int64_t extent[MAX_RANK], total = 1;
     if (count > MAX_RANK)
-        error_at(at, "a shape of %d axes; at most %d are possible", count, MAX_RANK);
+        error_at(at, "a shape has at most %d axes, not %d", MAX_RANK, count);
     bool empty = false;
     for (int k = 0; k < count; k++) {
         extent[k] = whole_of(at, dims[k], "the extent of an axis");
         if (extent[k] < 0)
-            error_at(at, "an axis of %" PRId64 " elements", extent[k]);
+            error_at(at, "an axis cannot have %" PRId64 " elements", extent[k]);
         empty = empty || extent[k] == 0;
     }
     for (int k = 0; k < count && !empty; k++)
         if (__builtin_mul_overflow(total, extent[k], &total) || total > (INT64_C(1) << 56)) {
             Value list = {.kind = VALUE_LIST, .items = (Value **)(uintptr_t)dims, .count = count};
-            error_at(at, "the shape %s has too many elements: their number does not fit 64 bits of bytes",
+            error_at(at, "the shape %s has more elements than can be counted (2^56)",
                      value_print(&list));
         }
     return shape_of(count, extent);

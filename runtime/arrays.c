@@ -79,7 +79,7 @@ void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *i
     memcpy(c->extent, a->extent, sizeof a->extent);
     for (int k = 0; k < s->column_count; k++)
         if (arrays->path[k] && k != column && s->samples != a->samples)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld samples, %s has %lld", where, path, (long long)a->samples, arrays->path[k],
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s has %lld samples, %s has %lld; the files of a set belong together", where, path, (long long)a->samples, arrays->path[k],
                       (long long)s->samples);
     s->samples = a->samples;
 }

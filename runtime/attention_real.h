@@ -239,14 +239,14 @@ MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) *w, const MGPU
 }
 
 /* ---- operands and results */
-MGPU_INLINE void MGPU_NAME(attend_pack)(MGPU_REAL *to, const void *from, int64_t first, bool bf16, int64_t row, int64_t rows,
+MGPU_INLINE void MGPU_NAME(attend_pack)(MGPU_REAL *to, const void *from, int64_t first, mgpu_half half, int64_t row, int64_t rows,
                                         int64_t columns, bool rows_along)
 {
     mgpu_index index[2] = {{.count = 1}, {.count = 1}};
     mgpu_index_add(&index[0], rows, row, -1, 0);
     mgpu_index_add(&index[1], columns, 1, -1, 0);
     const mgpu_index *across = &index[!rows_along], *down = &index[rows_along];
-    MGPU_NAME(pack)(to, down->count, from, first, bf16, across, 0, across->count, down, 0, down->count);
+    MGPU_NAME(pack)(to, down->count, from, first, half, across, 0, across->count, down, 0, down->count);
 }
 
 /* the rows of A for a block of queries: in place, or widened; sets w->own */
@@ -255,11 +255,11 @@ MGPU_INLINE const MGPU_REAL *MGPU_NAME(attend_rows)(MGPU_NAME(attend) *w, const 
 {
     first += w->begin * o->row;
     for (int64_t i = 0; i < w->rows + MGPU_ROWS_1; i++)
-        w->own[i] = mgpu_least(i, w->rows - 1) * (o->bf16 ? columns : o->row);
-    if (!o->bf16)
+        w->own[i] = mgpu_least(i, w->rows - 1) * (o->half ? columns : o->row);
+    if (!o->half)
         return (const MGPU_REAL *)from + first;
     for (int64_t i = 0; i < w->rows; i++)
-        MGPU_NAME(copy_bf16)(copy + i * columns, (const mgpu_bf16 *)from + first + i * o->row, columns);
+        MGPU_NAME(copy_half)(copy + i * columns, (const uint16_t *)from + first + i * o->row, o->half, columns);
     return copy;
 }
 
@@ -268,7 +268,7 @@ MGPU_INLINE void MGPU_NAME(attend_put)(void *to, int64_t first, const mgpu_atten
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < columns; c += LANES)
-            MGPU_NAME(put_part)(to, first + (begin + i) * o->row + c, o->bf16, mgpu_least(LANES, columns - c),
+            MGPU_NAME(put_part)(to, first + (begin + i) * o->row + c, o->half, mgpu_least(LANES, columns - c),
                                 LOAD(from + i * pitch + c));
 }
 
@@ -293,7 +293,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
         return;
     }
     if (t->dv.argument >= 0) {
-        MGPU_NAME(attend_pack)(work + room->g_n, w->g, w->at_g + w->begin * t->g.row, t->g.bf16, t->g.row, w->rows, t->e, false);
+        MGPU_NAME(attend_pack)(work + room->g_n, w->g, w->at_g + w->begin * t->g.row, t->g.half, t->g.row, w->rows, t->e, false);
         MGPU_NAME(attend_keys)(w, p, work + room->g_n, t->e, work + room->dv, e);
     }
     if (t->dq.argument < 0 && t->dk.argument < 0)
@@ -308,7 +308,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
         MGPU_NAME(attend_put)(w->dq, w->at_dq, &t->dq, w->begin, w->rows, t->d, result, d);
     }
     if (t->dk.argument >= 0) {
-        MGPU_NAME(attend_pack)(work + room->q_n, w->q, w->at_q + w->begin * t->q.row, t->q.bf16, t->q.row, w->rows, t->d, false);
+        MGPU_NAME(attend_pack)(work + room->q_n, w->q, w->at_q + w->begin * t->q.row, t->q.half, t->q.row, w->rows, t->d, false);
         MGPU_NAME(attend_keys)(w, dp, work + room->q_n, t->d, work + room->dk, d);
     }
 }
@@ -321,12 +321,12 @@ MGPU_NOINLINE void MGPU_NAME(attend_group)(MGPU_NAME(attend) *w, void *const *ar
     int64_t d = mgpu_round_up(t->d, LANES), e = mgpu_round_up(t->e, LANES), heads = t->heads / t->groups;
     w->at_k = t->k.first + sample * t->k.sample + group * t->k.head;
     w->at_v = t->v.first + sample * t->v.sample + group * t->v.head;
-    MGPU_NAME(attend_pack)(w->work + room->k_t, argument[t->k.argument], w->at_k, t->k.bf16, t->k.row, t->keys, t->d, true);
+    MGPU_NAME(attend_pack)(w->work + room->k_t, argument[t->k.argument], w->at_k, t->k.half, t->k.row, t->keys, t->d, true);
     if (!t->backward) {
-        MGPU_NAME(attend_pack)(w->work + room->v_n, argument[t->v.argument], w->at_v, t->v.bf16, t->v.row, t->keys, t->e, false);
+        MGPU_NAME(attend_pack)(w->work + room->v_n, argument[t->v.argument], w->at_v, t->v.half, t->v.row, t->keys, t->e, false);
     } else {
-        MGPU_NAME(attend_pack)(w->work + room->k_n, argument[t->k.argument], w->at_k, t->k.bf16, t->k.row, t->keys, t->d, false);
-        MGPU_NAME(attend_pack)(w->work + room->v_t, argument[t->v.argument], w->at_v, t->v.bf16, t->v.row, t->keys, t->e, true);
+        MGPU_NAME(attend_pack)(w->work + room->k_n, argument[t->k.argument], w->at_k, t->k.half, t->k.row, t->keys, t->d, false);
+        MGPU_NAME(attend_pack)(w->work + room->v_t, argument[t->v.argument], w->at_v, t->v.half, t->v.row, t->keys, t->e, true);
         MGPU_NAME(clear)(w->work + room->dk, t->keys * d);
         MGPU_NAME(clear)(w->work + room->dv, t->keys * e);
     }

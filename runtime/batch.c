@@ -62,8 +62,13 @@ static _Noreturn void bad_label(const Place *p, double v, int64_t place)
     char text[300], where[60] = "";
     if (in->tensor.rank)
         snprintf(where, sizeof where, ", %lld elements from its first", (long long)place);
-    snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has the classes 0 to %lld", v, where, in->tensor.name,
-             (long long)in->classes - 1);
+    if (v >= 0 && v < INT32_MAX && v == floor(v))
+        snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has the classes 0 to %lld: class(%lld) admits it, class(%lld, ignore "
+                 "= %.9g) leaves it out", v, where, in->tensor.name, (long long)in->classes - 1, (long long)v + 1,
+                 (long long)in->classes, v);
+    else
+        snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has classes, which are whole numbers from 0 on", v, where,
+                 in->tensor.name);
     misfit(p, text);
 }
 
@@ -78,7 +83,7 @@ static _Noreturn void bad_word(const Place *p, const char *word)
                  "for such",
                  word, (long long)in->classes + 1, in->tensor.name);
     else
-        snprintf(text, sizeof text, "is missing; class(%lld, other = 0) for input '%s' has a class for such",
+        snprintf(text, sizeof text, "has no value; class(%lld, other = 0) for input '%s' has a class for such",
                  (long long)in->classes + 1, in->tensor.name);
     misfit(p, text);
 }
@@ -110,8 +115,8 @@ static void put_values(const Place *p, const Item *item, const void *data, int64
     char text[400];
     int64_t bad;
     if (mgpu_dtype_is_float(item->dtype) && !mgpu_dtype_is_float(t->dtype) && t->dtype != MGPU_BOOL) {
-        snprintf(text, sizeof text, "has elements of %s, input '%s' is %s", mgpu_dtype_name(item->dtype), t->name,
-                 mgpu_dtype_name(t->dtype));
+        snprintf(text, sizeof text, "has elements of %s, input '%s' is %s; the model's input may be %s, too", mgpu_dtype_name(item->dtype), t->name,
+                 mgpu_dtype_name(t->dtype), mgpu_dtype_name(item->dtype));
         misfit(p, text);
     }
     if (!mgpu_values_fit(data, item->dtype, count, t->dtype, &bad)) {
@@ -208,8 +213,7 @@ static void bind_input(Dataset *d, int input, Categories *categories)
     struct Bound *b = &d->bound[input];
     b->column = mgpu_find_column(d->stream, in->tensor.name);
     if (b->column < 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: the data set '%s' has no column for the input '%s'", d->program->model_file, d->name,
-                  in->tensor.name);
+        mgpu_die("the data set '%s' has no column for the input '%s'", d->name, in->tensor.name);
     const StreamColumn *c = &d->stream->columns[b->column];
     Place first = {d, input, 0};
     if (c->uniform && !shapes_agree(in, c->rank, c->extent))
@@ -342,8 +346,7 @@ static struct Workers *start_workers(const Stream *s)
     for (int i = 0; i < w->count; i++) {
         Worker *self = mgpu_allocate(1, sizeof *self);
         *self = (Worker){w, s};
-        if (pthread_create(&w->threads[i], NULL, run_worker, self) != 0)
-            mgpu_fail(MGPU_MACHINE_FAILED, "the threads that read data cannot be started");
+        mgpu_start_thread(&w->threads[i], run_worker, self);
     }
     return w;
 }
@@ -377,7 +380,7 @@ void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
         any = any || wanted[i];
     }
     if (!any)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: the data set '%s' gives no input that the model uses", d->program->model_file, d->name);
+        mgpu_fail(MGPU_BAD_INPUT, "%s: the losses depend on no input, so the data set '%s' is of no use", d->program->model_file, d->name);
     if (!d->samples)
         mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
     for (int i = 0; i < d->program->input_count; i++)

@@ -2,7 +2,8 @@
  *
  * Steps run as in training, one behind the other; a step's time is that between the ends of two. With --json one line
  * with the fields of the yardstick that times the same networks elsewhere: model, batch, precision, samples/s (median),
- * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory.
+ * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory (of GPUs,
+ * where they compute: what is allocated there).
  * With --profile as many steps follow with a clock around every operation; they do not count in the figures above. */
 #include "runtime/internal.h"
 #include "runtime/profile.h"
@@ -57,6 +58,8 @@ typedef struct Result {
     int64_t steps;
     double first_s, peak_mib;
     int64_t arena;             /* bytes, of all devices */
+    const char *devices;       /* what computes */
+    double launches, launch_us; /* GPUs: of a step behind the first, by the lanes comp; the host's time in one */
     int threads;
     char threads_text[200];
     const Profile *profile;    /* NULL: none */
@@ -73,6 +76,11 @@ static void print_json(const mgpu_program *p, const Result *r)
     printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
            "\"arena_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
            (long long)r->arena);
+    if (!mgpu_computes_here(r->plan)) {
+        printf(", \"gpus\": ");
+        mgpu_json_write_text(stdout, r->devices);
+        printf(", \"launches\": %.1f, \"launch_us\": %.2f", r->launches, r->launch_us);
+    }
     if (r->profile) {
         fputs(", ", stdout);
         mgpu_profile_print_json(r->profile, stdout, r->steps, r->profiled_s);
@@ -83,12 +91,15 @@ static void print_json(const mgpu_program *p, const Result *r)
 static void print_text(const mgpu_program *p, const Result *r)
 {
     char text[32];
+    bool here = mgpu_computes_here(r->plan);
     printf("%s, batch %lld, %s, %d %s device%s, %s\n", p->name, (long long)p->batch, p->precision, r->plan->devices,
-           r->plan->kind, r->plan->devices == 1 ? "" : "s", r->threads_text);
+           r->plan->kind, r->plan->devices == 1 ? "" : "s", here ? r->threads_text : r->devices);
     printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", r->ms[1], r->ms[0], r->ms[2],
            (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
-    printf("first step done %.2f s after the start; peak memory %.1f MiB, of it %s bytes of arenas\n", r->first_s, r->peak_mib,
-           mgpu_grouped(r->arena, text));
+    printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas\n", r->first_s, r->peak_mib,
+           here ? "" : " of GPUs", mgpu_grouped(r->arena, text));
+    if (!here)
+        printf("launches of a step: %.1f, each takes the host %.2f us\n", r->launches, r->launch_us);
     if (r->profile)
         mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
 }
@@ -114,17 +125,23 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
     Bench bench = {.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
     Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
                  .steps_per_epoch = (double)last};
-    r.threads = mgpu_used_threads(o, plan->devices, r.threads_text, sizeof r.threads_text);
-    feed.engine = mgpu_engine_open(program, plan, o->threads, collect, &bench);
+    r.threads = mgpu_used_threads(o, plan, r.threads_text, sizeof r.threads_text);
+    feed.engine = mgpu_engine_open(program, plan, o, collect, &bench);
     mgpu_post_alone(&feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_fill_staging(feed.engine, o->seed);
     post_steps(&feed, 0, 1);
     r.first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench.finished_at[0]);
+    double before, after;
+    int64_t launches = mgpu_engine_launches(feed.engine, &before);
     post_steps(&feed, 1, all);
+    launches = mgpu_engine_launches(feed.engine, &after) - launches;
+    r.launches = (double)launches / (double)(all - 1);
+    r.launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
     summarise(&r, bench.finished_at + untimed);
-    r.peak_mib = peak_memory();
     for (int d = 0; d < plan->devices; d++)
         r.arena += mgpu_engine_arena_bytes(feed.engine, d);
+    r.peak_mib = mgpu_computes_here(plan) ? peak_memory() : (double)(r.arena + mgpu_engine_library_bytes(feed.engine)) / (1 << 20);
+    r.devices = mgpu_engine_library(feed.engine);
     Profile *profile = NULL;
     if (o->profile) {
         r.profile = profile = mgpu_profile_begin(program, plan);

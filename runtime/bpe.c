@@ -126,15 +126,15 @@ static void read_tokens(Vocabulary *v, const char *where)
     char *path = file_in(v->folder, "encoder.json", "vocab.json", where);
     FileBytes file;
     mgpu_load_file(&file, path, where, false);
-    const char *error = "no object of tokens";
+    const char *error = "it is no JSON object of tokens";
     Json *json = mgpu_json_read((const char *)file.data, (size_t)file.bytes, &error);
     if (!json || json->kind != JSON_OBJECT)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, error);
     for (const Json *m = json->first; m; m = m->next) {
-        int64_t number, word = mgpu_intern(&v->spelling, m->key, strlen(m->key));
+        int64_t number, before = v->spelling.words.count, word = mgpu_intern(&v->spelling, m->key, strlen(m->key));
         if (!mgpu_json_whole(m, &number) || number < 0 || number >= INT32_MAX)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: the token '%s' has no number", where, path, m->key);
-        if ((word & (word - 1)) == 0)
+        if (word == before && (word & (word - 1)) == 0)
             v->number = mgpu_resize(v->number, (size_t)(word ? 2 * word : 1) * sizeof *v->number);
         v->number[word] = number;
         v->largest = number > v->largest ? number : v->largest;
@@ -175,7 +175,10 @@ static void add_merge(Vocabulary *v, const char *line, size_t length, uint32_t r
 {
     const char *blank = memchr(line, ' ', length);
     size_t left = blank ? (size_t)(blank - line) : 0, right = blank ? length - left - 1 : 0;
-    char *joined = mgpu_format("%.*s%.*s", (int)left, line, (int)right, blank ? blank + 1 : "");
+    char *joined = mgpu_allocate(left + right + 1, 1);
+    memcpy(joined, line, left);
+    if (blank)
+        memcpy(joined + left, blank + 1, right);
     int64_t a = token_of(v, line, left), b = blank ? token_of(v, blank + 1, right) : -1,
             token = token_of(v, joined, left + right);
     if (!left || !right || a < 0 || b < 0 || token < 0)

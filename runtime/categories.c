@@ -71,9 +71,7 @@ char *mgpu_categories_text(const Categories *c)
         return NULL;
     char *text;
     size_t length;
-    FILE *f = open_memstream(&text, &length);
-    if (!f)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for the tables of categories");
+    FILE *f = mgpu_begin_text(&text, &length);
     for (int i = 0; i < c->count; i++) {
         const Table *t = &c->tables[i];
         fputs(i ? "," : "{", f);
@@ -89,8 +87,7 @@ char *mgpu_categories_text(const Categories *c)
         fputs(t->numbers ? "" : "]", f);
     }
     fputc('}', f);
-    if (fclose(f) != 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for the tables of categories");
+    mgpu_end_text(f);
     return text;
 }
 
@@ -99,7 +96,7 @@ void mgpu_read_categories(Categories *c, const char *text, const char *path)
     const char *error;
     Json *json = mgpu_json_read(text, strlen(text), &error);
     if (!json || json->kind != JSON_OBJECT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: its tables of categories make no sense: %s", path, json ? "no object" : error);
+        mgpu_fail(MGPU_BAD_INPUT, "%s: its tables of categories are damaged: %s", path, json ? "they are no JSON object" : error);
     free_tables(c);
     for (const Json *m = json->first; m; m = m->next) {
         Table *t = add_table(c, m->key, m->kind != JSON_LIST);
@@ -242,6 +239,11 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
                   "%s: words, whose classes training decides and saves with its weights; these weights have none for the "
                   "input '%s': train anew, or give numbers",
                   place, in->tensor.name);
+    if (t && t->words.count > in->classes)
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s: the table of the input '%s' that is saved with the weights has %lld classes, the program class(%lld): "
+                  "take the program that these weights are of, or train anew",
+                  place, in->tensor.name, (long long)t->words.count, (long long)in->classes);
     if (!t)
         t = make_table(c, in, words, used, place);
     Entry *entries = mgpu_allocate((size_t)t->words.count, sizeof *entries);

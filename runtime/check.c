@@ -16,9 +16,8 @@ typedef struct Check {
 
 static _Noreturn void wrong(const Check *c, const char *what)
 {
-    mgpu_fail(MGPU_MACHINE_FAILED, "the program's tables are wrong: %s, device %d%s%s: %s (line %d of %s)",
-              c->phase ? c->phase->name : "plan", c->device, c->op ? ", operation " : "", c->op ? c->op->id : "", what,
-              c->op ? c->op->line : 0, c->program->model_file);
+    mgpu_die("the program's tables are wrong: %s, device %d%s%s: %s (line %d of %s)", c->phase ? c->phase->name : "plan", c->device,
+             c->op ? ", operation " : "", c->op ? c->op->id : "", what, c->op ? c->op->line : 0, c->program->model_file);
 }
 
 static void require(const Check *c, bool condition, const char *what)
@@ -59,6 +58,39 @@ static uint8_t kind_of(const mgpu_device_phase *p, const mgpu_op *op, int i)
     return p->buffers[op->access[i].buffer].kind;
 }
 
+bool mgpu_is_joined(const mgpu_gpu_kernel *k, const mgpu_op *op)
+{
+    return k->epilogue.kind != MGPU_EPILOGUE_NONE && op->write_count == 2;
+}
+
+const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
+{
+    while (op-- > p->ops)
+        if (op->lane == MGPU_COMP)
+            return op;
+    return NULL;
+}
+
+/* a product that a library may do: two operands and the step block are read, the result and a workspace written */
+static void check_product(const Check *c, const mgpu_device_phase *p, const mgpu_library_product *m)
+{
+    const mgpu_op *op = c->op;
+    require(c, op->read_count == 3 && op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE, "a product has other arguments");
+    require(c, m->a.argument < 2 && m->b.argument < 2 && m->d.argument == 2 && m->sampled >= -1 && m->sampled < 4,
+            "a product makes no sense");
+}
+
+/* of a call that follows a product's, and has its operands, too */
+static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgpu_epilogue *e)
+{
+    const mgpu_op *op = c->op, *product = mgpu_comp_before(p, op);
+    int own = e->bias < 0 ? 1 : 2;
+    require(c, product && product->verb == MGPU_CALL && c->program->gpu_kernels[product->target].product, "an epilogue follows no product");
+    require(c, op->read_count == own + 3 && kind_of(p, op, op->read_count + 1) == MGPU_WORKSPACE && e->bias < own &&
+                   op->access[own].buffer == product->access[0].buffer && op->access[own + 1].buffer == product->access[1].buffer &&
+                   op->access[e->bias == 0].buffer == product->access[product->read_count].buffer, "an epilogue has other arguments");
+}
+
 static void check_verb(const Check *c, const mgpu_device_phase *p)
 {
     const mgpu_op *op = c->op;
@@ -67,6 +99,10 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         require(c, op->target >= 0 && op->target < c->program->kernel_count, "there is no such kernel");
         for (int i = 0; i < op->read_count + op->write_count; i++)
             require(c, kind_of(p, op, i) != MGPU_STAGING, "a kernel cannot use staging memory");
+        if (c->program->gpu_kernels && c->program->gpu_kernels[op->target].product)
+            check_product(c, p, c->program->gpu_kernels[op->target].product);
+        if (c->program->gpu_kernels && mgpu_is_joined(&c->program->gpu_kernels[op->target], op))
+            check_epilogue(c, p, &c->program->gpu_kernels[op->target].epilogue);
         break;
     case MGPU_READ:
         for (int i = op->read_count; i < op->read_count + op->write_count; i++)
@@ -101,7 +137,7 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         require(c, op->target >= 0 && op->target < c->program->output_count, "there is no such output");
         require(c, op->read_count == 1 && op->access[0].slot >= -1 && op->access[0].slot <= 0, "a fetch reads one buffer");
         break;
-    default: wrong(c, "there is no such verb");
+    default: require(c, false, "there is no such verb");
     }
     require(c, (op->verb != MGPU_READ && op->verb != MGPU_REPORT && op->verb != MGPU_FETCH) || op->lane == MGPU_HOST,
             "reading, reporting and fetching belong to the lane host");
@@ -130,6 +166,8 @@ void mgpu_check_plan(const mgpu_program *program, const mgpu_plan *plan)
 {
     Check c = {.program = program, .plan = plan};
     require(&c, plan->devices >= 1 && plan->micro >= 1 && plan->phase_count >= 1, "the plan is empty");
+    require(&c, mgpu_computes_here(plan) ? program->kernels != NULL : program->gpu_kernels && program->images,
+            "the plan has no kernels for its devices");
     for (c.device = 0; c.device < plan->devices; c.device++) {
         const mgpu_shard *s = &plan->device[c.device].shard;
         require(&c, s->capacity >= 1 && s->share >= 0 && s->share <= s->capacity && s->first >= 0 &&

@@ -73,7 +73,7 @@ static void rename_all(const char *folder)
     for (int i = 0; i < FILES; i++) {
         char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]), *path = mgpu_format("%s/%s", folder, FILE_NAMES[i]);
         if (rename(fresh, path) != 0 && errno != ENOENT) /* ENOENT: an interrupted save got further */
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be renamed to %s: %s", fresh, path, strerror(errno));
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
         free(fresh);
         free(path);
     }
@@ -96,7 +96,7 @@ void mgpu_make_folder(const char *folder)
     }
     struct stat status;
     if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode))
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s is no folder", folder);
+        mgpu_fail(MGPU_BAD_USAGE, "--save %s: this is no folder; name another one", folder);
     free(path);
 }
 
@@ -104,18 +104,18 @@ void mgpu_make_folder(const char *folder)
 static void link_file(const char *from, const char *to)
 {
     if (unlink(to) != 0 && errno != ENOENT)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be replaced: %s", to, strerror(errno));
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", to, strerror(errno));
     if (link(from, to) == 0 || errno == ENOENT)
         return;
     FILE *in = fopen(from, "rbe"), *out = fopen(to, "wbe");
     if (!in || !out)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be copied to %s: %s", from, to, strerror(errno));
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be %s: %s", in ? to : from, in ? "written" : "read", strerror(errno));
     enum { PIECE = 1 << 16 };
     char *piece = mgpu_allocate(PIECE, 1);
     for (size_t n; (n = fread(piece, 1, PIECE, in)) > 0;)
         fwrite(piece, 1, n, out);
     if (ferror(in))
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read", from);
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", from, strerror(errno));
     fclose(in);
     close_file(out, to);
     free(piece);
@@ -192,7 +192,7 @@ void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, co
     for (int i = FILES - 1; i >= 0; i--) { /* run.json.new first: without it the others mean nothing */
         char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
         if (unlink(fresh) != 0 && errno != ENOENT)
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be removed: %s", fresh, strerror(errno));
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(errno));
         free(fresh);
     }
     int old = next_kept(progress, keep), left = progress->kept_count - old;
@@ -226,7 +226,7 @@ char *mgpu_save_best(const mgpu_program *program, const mgpu_plan *plan, const E
     mgpu_make_folder(folder);
     write_file(program, plan, engine, &at, AVERAGE_FILE, tables, fresh);
     if (rename(fresh, path) != 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be renamed to %s: %s", fresh, path, strerror(errno));
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
     sync_folder(folder);
     free(tables);
     free(fresh);
@@ -306,22 +306,23 @@ static Json *read_json(const char *path, const char **error)
 void mgpu_read_progress(Progress *p, const mgpu_program *program, const char *folder)
 {
     char *path = mgpu_format("%s/run.json", folder), *fresh = mgpu_format("%s/run.json.new", folder);
-    const char *error = "it is not one of this program's";
+    const char *error = "it is empty";
     Json *json = read_json(fresh, &error);
     if (json) /* complete: then the others are, too */
         rename_all(folder);
     free(json);
     if (access(path, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %s: there is no saved run", path, strerror(errno));
+        mgpu_fail(MGPU_BAD_INPUT, "--resume %s: there is no saved run (%s: %s)", folder, path, strerror(errno));
     json = read_json(path, &error);
     const Json *seed = mgpu_json_member(json, "seed"), *model = mgpu_json_member(json, "model");
     int64_t format;
-    if (!json || !mgpu_json_whole(mgpu_json_member(json, "format"), &format) || format != FORMAT ||
-        !mgpu_json_whole(mgpu_json_member(json, "step"), &p->step) || !mgpu_json_whole(mgpu_json_member(json, "epoch"), &p->epoch) ||
+    if (json && mgpu_json_whole(mgpu_json_member(json, "format"), &format) && format != FORMAT)
+        mgpu_fail(MGPU_BAD_INPUT, "%s was saved by another version of mgpuc; --init takes the weights beside it", path);
+    if (!json || !mgpu_json_whole(mgpu_json_member(json, "format"), &format) || !mgpu_json_whole(mgpu_json_member(json, "step"), &p->step) || !mgpu_json_whole(mgpu_json_member(json, "epoch"), &p->epoch) ||
         !mgpu_json_whole(mgpu_json_member(json, "position"), &p->position) ||
         !mgpu_json_whole(mgpu_json_member(json, "batch"), &p->batch) || p->step < 0 || p->epoch < 0 || p->position < 0 ||
         !seed || seed->kind != JSON_TEXT || !model || model->kind != JSON_TEXT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s cannot be used: %s", path, error);
+        mgpu_fail(MGPU_BAD_INPUT, "%s is no saved run: %s", path, json ? "some of its numbers are missing" : error);
     if (strcmp(model->text, program->name) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s is a run of the model '%s', this program trains '%s'", path, model->text, program->name);
     p->seed = strtoull(seed->text, NULL, 10);
@@ -352,7 +353,7 @@ void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, En
         TensorFile file;
         mgpu_read_safetensors(&file, path);
         if (file.step != progress->step)
-            mgpu_fail(MGPU_BAD_INPUT, "%s is of step %lld, run.json beside it of step %lld: these files are not of one save", path,
+            mgpu_fail(MGPU_BAD_INPUT, "%s is of step %lld, run.json beside it of step %lld: these files were not saved together; --init takes the weights alone", path,
                       (long long)file.step, (long long)progress->step);
         mgpu_read_view(program, plan, engine, &file, VIEW[i]);
         mgpu_close_safetensors(&file);

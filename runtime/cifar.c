@@ -109,7 +109,7 @@ static void add_folder(Cifar *c, const char *folder, const Opening *o, int64_t *
     }
     if (!c->count && !add_if_there(c, folder, "train.bin", o, samples))
         mgpu_fail(MGPU_BAD_INPUT,
-                  "%s%s holds neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100): the binary version is read",
+                  "%s%s holds neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100): the binary version is needed",
                   o->where, folder);
 }
 

@@ -1,7 +1,7 @@
 /* contract_pack.h: elements moved for the product, for one element type: copies of A, packed B, and results that do not go
- * straight to C. Included by contract_product.h after contract_tile.h. Operands may be bf16; here they become MGPU_REAL. */
+ * straight to C. Included by contract_product.h after contract_tile.h. Operands may be bf16 or f16; here they become MGPU_REAL. */
 
-/* ---- bf16 */
+/* ---- bf16 and f16 */
 typedef uint16_t MGPU_NAME(short_vector)
     __attribute__((vector_size(2 * MGPU_VECTOR_BYTES / sizeof(MGPU_REAL)), aligned(2), may_alias));
 typedef uint32_t MGPU_NAME(word_vector) __attribute__((vector_size(4 * MGPU_VECTOR_BYTES / sizeof(MGPU_REAL))));
@@ -9,90 +9,111 @@ typedef float MGPU_NAME(float_vector) __attribute__((vector_size(4 * MGPU_VECTOR
 #define WORDS MGPU_NAME(word_vector)
 #define FLOATS MGPU_NAME(float_vector)
 
-MGPU_INLINE MGPU_REAL MGPU_NAME(from_bf16)(mgpu_bf16 value)
-{
-    union { uint32_t bits; float value; } wide = {.bits = (uint32_t)value << 16};
-    return (MGPU_REAL)wide.value;
-}
-
-/* to the nearest, ties to even; a NaN stays one */
-MGPU_INLINE mgpu_bf16 MGPU_NAME(to_bf16)(MGPU_REAL value)
-{
-    union { float value; uint32_t bits; } wide = {.value = (float)value};
-    uint32_t rounded = (wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16;
-    return (mgpu_bf16)(value != value ? wide.bits >> 16 | 0x40 : rounded);
-}
-
 /* the first elements of a vector: what is behind them is neither read nor written, and 0 in registers */
 #if MGPU_VECTOR_BYTES == 64
-MGPU_INLINE VECTOR MGPU_NAME(load_bf16)(const mgpu_bf16 *from, int64_t count)
+MGPU_INLINE VECTOR MGPU_NAME(load_half)(const uint16_t *from, mgpu_half half, int64_t count)
 {
     __m256i narrow = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), from);
-    __m512 wide = (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+    __m512 wide = half == MGPU_HALF_F16 ? _mm512_cvtph_ps(narrow)
+                                        : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
     if (sizeof(MGPU_REAL) == 4)
         return (VECTOR)wide;
     return (VECTOR)_mm512_cvtps_pd(_mm512_castps512_ps256(wide));
 }
 
-MGPU_INLINE void MGPU_NAME(store_bf16)(mgpu_bf16 *to, int64_t count, VECTOR value)
+MGPU_INLINE __m256i MGPU_NAME(to_bf16)(__m512 value)
+{
+    __m512i word = (__m512i)value, odd = _mm512_and_si512(_mm512_srli_epi32(word, 16), _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(_mm512_add_epi32(word, _mm512_set1_epi32(0x7fff)), odd);
+    up = _mm512_mask_or_epi32(up, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), word, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
+}
+
+MGPU_INLINE void MGPU_NAME(store_half)(uint16_t *to, mgpu_half half, int64_t count, VECTOR value)
 {
     __m512 narrow = sizeof(MGPU_REAL) == 4 ? (__m512)value : _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)value));
-    __m512i word = (__m512i)narrow, odd = _mm512_and_si512(_mm512_srli_epi32(word, 16), _mm512_set1_epi32(1));
-    __m512i up = _mm512_add_epi32(_mm512_add_epi32(word, _mm512_set1_epi32(0x7fff)), odd);
-    up = _mm512_mask_or_epi32(up, _mm512_cmp_ps_mask(narrow, narrow, _CMP_UNORD_Q), word, _mm512_set1_epi32(0x400000));
-    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
+    __m256i halves = half == MGPU_HALF_F16 ? _mm512_cvtps_ph(narrow, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) : MGPU_NAME(to_bf16)(narrow);
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), halves);
 }
 #else
-MGPU_INLINE VECTOR MGPU_NAME(load_bf16)(const mgpu_bf16 *from, int64_t count)
+/* as in mgpu_math.h, of vectors */
+MGPU_INLINE FLOATS MGPU_NAME(from_f16)(WORDS v)
 {
-    mgpu_bf16 some[LANES] = {0};
+    WORDS sign = (v & 0x8000) << 16, body = (v & 0x7fff) << 13;
+    WORDS normal = body + (112u << 23) + ((WORDS)(body >= 0x0f800000) & 112u << 23);
+    WORDS tiny = (WORDS)(body < 0x00800000), small = (WORDS)((FLOATS)(body + (113u << 23)) - 0x1p-14f);
+    return (FLOATS)((small & tiny) | (normal & ~tiny) | sign);
+}
+
+MGPU_INLINE WORDS MGPU_NAME(to_f16)(FLOATS v)
+{
+    WORDS bits = (WORDS)v, sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+    WORDS normal = (size + 0xfff + (size >> 13 & 1) - (112u << 23)) >> 13;
+    WORDS small = (WORDS)((FLOATS)size + 0.5f) - 0x3f000000;
+    WORDS large = 0x7c00 | ((WORDS)(size > 0x7f800000) & 0x200);
+    WORDS is_large = (WORDS)(size >= 0x477ff000), is_small = (WORDS)(size < 0x38800000);
+    return sign | (large & is_large) | (small & is_small) | (normal & ~is_large & ~is_small);
+}
+
+/* to the nearest, ties to even; a NaN stays one */
+MGPU_INLINE WORDS MGPU_NAME(to_bf16)(FLOATS v)
+{
+    WORDS bits = (WORDS)v, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = (WORDS)(v != v);
+    return (rounded & ~nan) | ((bits >> 16 | 0x40) & nan);
+}
+
+MGPU_INLINE VECTOR MGPU_NAME(load_half)(const uint16_t *from, mgpu_half half, int64_t count)
+{
+    uint16_t some[LANES] = {0};
     if (count < LANES) {
         for (int64_t i = 0; i < count; i++)
             some[i] = from[i];
         from = some;
     }
-    WORDS bits = __builtin_convertvector(*(const MGPU_NAME(short_vector) *)from, WORDS) << 16;
-    return __builtin_convertvector((FLOATS)bits, VECTOR);
+    WORDS bits = __builtin_convertvector(*(const MGPU_NAME(short_vector) *)from, WORDS);
+    return __builtin_convertvector(half == MGPU_HALF_F16 ? MGPU_NAME(from_f16)(bits) : (FLOATS)(bits << 16), VECTOR);
 }
 
-MGPU_INLINE void MGPU_NAME(store_bf16)(mgpu_bf16 *to, int64_t count, VECTOR value)
+MGPU_INLINE void MGPU_NAME(store_half)(uint16_t *to, mgpu_half half, int64_t count, VECTOR value)
 {
     FLOATS narrow = __builtin_convertvector(value, FLOATS);
-    WORDS bits = (WORDS)narrow, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    WORDS nan = (WORDS)(narrow != narrow);
-    union { MGPU_NAME(short_vector) all; mgpu_bf16 one[LANES]; } halves;
-    halves.all = __builtin_convertvector((rounded & ~nan) | ((bits >> 16 | 0x40) & nan), MGPU_NAME(short_vector));
+    WORDS bits = half == MGPU_HALF_F16 ? MGPU_NAME(to_f16)(narrow) : MGPU_NAME(to_bf16)(narrow);
+    union { MGPU_NAME(short_vector) all; uint16_t one[LANES]; } halves;
+    halves.all = __builtin_convertvector(bits, MGPU_NAME(short_vector));
     for (int64_t i = 0; i < count; i++)
         to[i] = halves.one[i];
 }
 #endif
 
 /* an element of an operand, and of C */
-MGPU_INLINE MGPU_REAL MGPU_NAME(get)(const void *from, int64_t at, bool bf16)
+MGPU_INLINE MGPU_REAL MGPU_NAME(get)(const void *from, int64_t at, mgpu_half half)
 {
-    return bf16 ? MGPU_NAME(from_bf16)(((const mgpu_bf16 *)from)[at]) : ((const MGPU_REAL *)from)[at];
+    if (half == MGPU_HALF_NOT)
+        return ((const MGPU_REAL *)from)[at];
+    uint16_t value = ((const uint16_t *)from)[at];
+    return (MGPU_REAL)(half == MGPU_HALF_F16 ? mgpu_from_f16(value) : mgpu_from_bf16(value));
 }
 
-MGPU_INLINE void MGPU_NAME(put)(void *to, int64_t at, bool bf16, MGPU_REAL value)
+MGPU_INLINE void MGPU_NAME(put)(void *to, int64_t at, mgpu_half half, MGPU_REAL value)
 {
-    if (bf16)
-        ((mgpu_bf16 *)to)[at] = MGPU_NAME(to_bf16)(value);
-    else
+    if (half == MGPU_HALF_NOT)
         ((MGPU_REAL *)to)[at] = value;
+    else
+        ((uint16_t *)to)[at] = half == MGPU_HALF_F16 ? mgpu_to_f16((float)value) : mgpu_to_bf16((float)value);
 }
 
 /* the first `count` elements of vectors of them */
-MGPU_INLINE VECTOR MGPU_NAME(get_part)(const void *from, int64_t at, bool bf16, int64_t count)
+MGPU_INLINE VECTOR MGPU_NAME(get_part)(const void *from, int64_t at, mgpu_half half, int64_t count)
 {
-    if (bf16)
-        return MGPU_NAME(load_bf16)((const mgpu_bf16 *)from + at, count);
+    if (half)
+        return MGPU_NAME(load_half)((const uint16_t *)from + at, half, count);
     return LOAD_PART((const MGPU_REAL *)from + at, MGPU_NAME(mask_of)(count));
 }
 
-MGPU_INLINE void MGPU_NAME(put_part)(void *to, int64_t at, bool bf16, int64_t count, VECTOR value)
+MGPU_INLINE void MGPU_NAME(put_part)(void *to, int64_t at, mgpu_half half, int64_t count, VECTOR value)
 {
-    if (bf16)
-        MGPU_NAME(store_bf16)((mgpu_bf16 *)to + at, count, value);
+    if (half)
+        MGPU_NAME(store_half)((uint16_t *)to + at, half, count, value);
     else
         STORE_PART((MGPU_REAL *)to + at, MGPU_NAME(mask_of)(count), value);
 }
@@ -115,13 +136,21 @@ MGPU_INLINE void MGPU_NAME(copy)(MGPU_REAL *to, const MGPU_REAL *from, int64_t c
     }
 }
 
-MGPU_INLINE void MGPU_NAME(copy_bf16)(MGPU_REAL *to, const mgpu_bf16 *from, int64_t count)
+MGPU_INLINE void MGPU_NAME(copy_halves)(MGPU_REAL *to, const uint16_t *from, mgpu_half half, int64_t count)
 {
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES)
-        STORE(to + i) = MGPU_NAME(load_bf16)(from + i, LANES);
+        STORE(to + i) = MGPU_NAME(load_half)(from + i, half, LANES);
     if (i < count)
-        STORE_PART(to + i, MGPU_NAME(mask_of)(count - i), MGPU_NAME(load_bf16)(from + i, count - i));
+        STORE_PART(to + i, MGPU_NAME(mask_of)(count - i), MGPU_NAME(load_half)(from + i, half, count - i));
+}
+
+MGPU_INLINE void MGPU_NAME(copy_half)(MGPU_REAL *to, const uint16_t *from, mgpu_half half, int64_t count)
+{
+    if (half == MGPU_HALF_BF16)
+        MGPU_NAME(copy_halves)(to, from, MGPU_HALF_BF16, count);
+    else
+        MGPU_NAME(copy_halves)(to, from, MGPU_HALF_F16, count);
 }
 
 MGPU_INLINE void MGPU_NAME(clear)(MGPU_REAL *to, int64_t count)
@@ -134,7 +163,7 @@ MGPU_INLINE void MGPU_NAME(clear)(MGPU_REAL *to, int64_t count)
 }
 
 /* the elements of one line of a copy's innermost dimension; a: its first, which may lie outside A */
-MGPU_INLINE void MGPU_NAME(copy_run)(MGPU_REAL *to, const void *a, int64_t from, bool bf16, const mgpu_dim *run)
+MGPU_INLINE void MGPU_NAME(copy_run)(MGPU_REAL *to, const void *a, int64_t from, mgpu_half half, const mgpu_dim *run)
 {
     int64_t count = run->high - run->low;
     from += run->low * run->from;
@@ -142,20 +171,20 @@ MGPU_INLINE void MGPU_NAME(copy_run)(MGPU_REAL *to, const void *a, int64_t from,
         MGPU_NAME(clear)(to, run->low);
         MGPU_NAME(clear)(to + run->high, run->extent - run->high);
         to += run->low;
-        if (run->from == 1 && !bf16)
+        if (run->from == 1 && !half)
             MGPU_NAME(copy)(to, (const MGPU_REAL *)a + from, count);
         else if (run->from == 1)
-            MGPU_NAME(copy_bf16)(to, (const mgpu_bf16 *)a + from, count);
+            MGPU_NAME(copy_half)(to, (const uint16_t *)a + from, half, count);
         else
             for (int64_t i = 0; i < count; i++)
-                to[i] = MGPU_NAME(get)(a, from + i * run->from, bf16);
+                to[i] = MGPU_NAME(get)(a, from + i * run->from, half);
         return;
     }
     for (int64_t i = 0; i < run->extent; i++, to += run->to)
-        *to = i < run->low || i >= run->high ? 0 : MGPU_NAME(get)(a, from + (i - run->low) * run->from, bf16);
+        *to = i < run->low || i >= run->high ? 0 : MGPU_NAME(get)(a, from + (i - run->low) * run->from, half);
 }
 
-MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t from, bool bf16, mgpu_patch *copy)
+MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t from, mgpu_half half, mgpu_patch *copy)
 {
     mgpu_patch_join(copy);
     int last = copy->dims - 2;
@@ -170,7 +199,7 @@ MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t fro
             if (at[i] < copy->dim[i].low || at[i] >= copy->dim[i].high)
                 low = high = 0;
         for (int64_t i = 0; i < line->extent; i++)
-            MGPU_NAME(copy_run)(to + i * line->to, a, from + i * line->from, bf16, i >= low && i < high ? run : &none);
+            MGPU_NAME(copy_run)(to + i * line->to, a, from + i * line->from, half, i >= low && i < high ? run : &none);
         int i = last - 1;
         for (; i >= 0; i--) {
             from += copy->dim[i].from;
@@ -189,13 +218,13 @@ MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t fro
 /* ---- transposing: to[place[c] + r] = from[row[r] + c] for r < rows <= LANES, c < columns; `written` elements of each
  * run, those from `rows` on 0 */
 #if MGPU_VECTOR_BYTES == 64
-MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, bool to_bf16, const int64_t *place, const void *from, int64_t first,
-                                             bool from_bf16, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
+MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const int64_t *place, const void *from, int64_t first,
+                                             mgpu_half from_half, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
 {
     typedef int64_t Longs __attribute__((vector_size(64)));
     VECTOR v[16], w[16];
     _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
-        v[i] = i < rows ? MGPU_NAME(get_part)(from, first + row[i], from_bf16, columns) : (VECTOR){0};
+        v[i] = i < rows ? MGPU_NAME(get_part)(from, first + row[i], from_half, columns) : (VECTOR){0};
     if (sizeof(MGPU_REAL) == 4) {
         _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 2) {
             w[i] = (VECTOR)_mm512_unpacklo_ps((__m512)v[i], (__m512)v[i + 1]);
@@ -237,56 +266,60 @@ MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, bool to_bf16, const int64
     _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) {
         if (i >= columns)
             return;
-        MGPU_NAME(put_part)(to, place[i], to_bf16, written, w[i]);
+        MGPU_NAME(put_part)(to, place[i], to_half, written, w[i]);
     }
 }
 #else
-MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, bool to_bf16, const int64_t *place, const void *from, int64_t first,
-                                             bool from_bf16, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
+MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const int64_t *place, const void *from, int64_t first,
+                                             mgpu_half from_half, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
 {
     for (int64_t c = 0; c < columns; c++)
         for (int64_t r = 0; r < written; r++)
-            MGPU_NAME(put)(to, place[c] + r, to_bf16, r < rows ? MGPU_NAME(get)(from, first + row[r] + c, from_bf16) : 0);
+            MGPU_NAME(put)(to, place[c] + r, to_half, r < rows ? MGPU_NAME(get)(from, first + row[r] + c, from_half) : 0);
 }
 #endif
 
 /* from an operand to packed vectors; from sums to C */
-MGPU_NOINLINE void MGPU_NAME(transpose_in)(MGPU_REAL *to, const int64_t *place, const void *from, int64_t first, bool bf16,
+MGPU_NOINLINE void MGPU_NAME(transpose_in)(MGPU_REAL *to, const int64_t *place, const void *from, int64_t first, mgpu_half half,
                                            const int64_t *row, int64_t rows, int64_t columns)
 {
     for (; columns > 0; columns -= LANES, first += LANES, place += LANES)
-        if (bf16)
-            MGPU_NAME(transpose_square)(to, false, place, from, first, true, row, rows, mgpu_least(columns, LANES), LANES);
+        if (half == MGPU_HALF_BF16)
+            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_BF16, row, rows, mgpu_least(columns, LANES), LANES);
+        else if (half)
+            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_F16, row, rows, mgpu_least(columns, LANES), LANES);
         else
-            MGPU_NAME(transpose_square)(to, false, place, from, first, false, row, rows, mgpu_least(columns, LANES), LANES);
+            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), LANES);
 }
 
-MGPU_NOINLINE void MGPU_NAME(transpose_out)(void *to, bool bf16, const int64_t *place, const MGPU_REAL *from,
+MGPU_NOINLINE void MGPU_NAME(transpose_out)(void *to, mgpu_half half, const int64_t *place, const MGPU_REAL *from,
                                             const int64_t *row, int64_t rows, int64_t columns)
 {
     for (; columns > 0; columns -= LANES, from += LANES, place += LANES)
-        if (bf16)
-            MGPU_NAME(transpose_square)(to, true, place, from, 0, false, row, rows, mgpu_least(columns, LANES), rows);
+        if (half == MGPU_HALF_BF16)
+            MGPU_NAME(transpose_square)(to, MGPU_HALF_BF16, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
+        else if (half)
+            MGPU_NAME(transpose_square)(to, MGPU_HALF_F16, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
         else
-            MGPU_NAME(transpose_square)(to, false, place, from, 0, false, row, rows, mgpu_least(columns, LANES), rows);
+            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
 }
 
 /* ---- B as vectors: element (k, n) at to[(n / LANES * pitch + k) * LANES + n % LANES], counted from the first of each;
  * missing columns are 0. A, too, with M in place of N. */
 
 /* vectors of columns that lie together; place: where a term goes */
-MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t column, bool bf16,
+MGPU_INLINE void MGPU_NAME(pack_together)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t column, mgpu_half half,
                                           const int64_t *term, const int64_t *place, int64_t terms, int64_t columns)
 {
     int64_t vectors = mgpu_quotient_up(columns, LANES), rest = columns - (vectors - 1) * LANES;
     for (int64_t k = 0; k < terms; k++)
         for (int64_t v = 0; v < vectors; v++)
             STORE(to + v * pitch * LANES + place[k]) =
-                MGPU_NAME(get_part)(b, column + term[k] + v * LANES, bf16, v < vectors - 1 ? LANES : rest);
+                MGPU_NAME(get_part)(b, column + term[k] + v * LANES, half, v < vectors - 1 ? LANES : rest);
 }
 
 /* one vector of columns that lie apart; along: some terms follow each other */
-MGPU_INLINE void MGPU_NAME(pack_apart)(MGPU_REAL *to, const void *b, int64_t first, bool bf16, bool along,
+MGPU_INLINE void MGPU_NAME(pack_apart)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, bool along,
                                        const int64_t *column, int64_t columns, const int64_t *term, const int64_t *place,
                                        int64_t terms)
 {
@@ -295,16 +328,16 @@ MGPU_INLINE void MGPU_NAME(pack_apart)(MGPU_REAL *to, const void *b, int64_t fir
         while (along && k + run < terms && term[k + run] == term[k] + run)
             run++;
         if (run >= LANES / 4) {
-            MGPU_NAME(transpose_in)(to, place + k, b, first + term[k], bf16, column, columns, run);
+            MGPU_NAME(transpose_in)(to, place + k, b, first + term[k], half, column, columns, run);
             continue;
         }
         for (int64_t l = k; l < k + run; l++)
             for (int64_t i = 0; i < LANES; i++)
-                to[place[l] + i] = i < columns ? MGPU_NAME(get)(b, first + term[l] + column[i], bf16) : 0;
+                to[place[l] + i] = i < columns ? MGPU_NAME(get)(b, first + term[l] + column[i], half) : 0;
     }
 }
 
-MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t first, bool bf16,
+MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, int64_t first, mgpu_half half,
                                    const mgpu_index *across, int64_t n_begin, int64_t n_end, const mgpu_index *down,
                                    int64_t k_begin, int64_t k_end)
 {
@@ -325,12 +358,14 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
             bool together = true;
             for (int64_t i = 1; i < columns; i++)
                 together = together && column[i] == column[0] + i;
-            if (together && bf16)
-                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], true, term, place, terms, columns);
+            if (together && half == MGPU_HALF_BF16)
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_BF16, term, place, terms, columns);
+            else if (together && half)
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_F16, term, place, terms, columns);
             else if (together)
-                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], false, term, place, terms, columns);
+                MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_NOT, term, place, terms, columns);
             for (int64_t v = 0; v < columns && !together; v += LANES)
-                MGPU_NAME(pack_apart)(own + v * pitch, b, first, bf16, along, column + v, mgpu_least(LANES, columns - v), term,
+                MGPU_NAME(pack_apart)(own + v * pitch, b, first, half, along, column + v, mgpu_least(LANES, columns - v), term,
                                       place, terms);
         }
     }
@@ -339,19 +374,19 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
 /* ---- A as tiles read it: element (r, k) at to[row[r] + term[k]] */
 
 /* rows whose terms lie together: they stay so, each behind the other; `pitch`: between rows */
-MGPU_NOINLINE void MGPU_NAME(pack_along)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, bool bf16,
+MGPU_NOINLINE void MGPU_NAME(pack_along)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, mgpu_half half,
                                          const int64_t *row, int64_t rows, int64_t terms)
 {
     for (int64_t i = 0; i < rows; i++, to += pitch)
-        if (bf16)
-            MGPU_NAME(copy_bf16)(to, (const mgpu_bf16 *)a + first + row[i], terms);
+        if (half)
+            MGPU_NAME(copy_half)(to, (const uint16_t *)a + first + row[i], half, terms);
         else
             MGPU_NAME(copy)(to, (const MGPU_REAL *)a + first + row[i], terms);
 }
 
 /* Rows that lie together, as many in a group as a tile takes; `pitch`: between groups, from an element of it to the next.
  * Some terms at a time: memory is read faster at several places. What a vector has too much is written over. */
-MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, bool bf16,
+MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, mgpu_half half,
                                         const int64_t *term, int64_t rows, int64_t terms)
 {
     enum { GROUP = MGPU_ROWS_2, TERMS = 8 };
@@ -362,13 +397,13 @@ MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void
             for (int64_t l = 0; l < some; l++)
                 for (int64_t j = 0; j < GROUP; j += LANES) {
                     int64_t count = mgpu_least(LANES, mgpu_least(GROUP, rows - i) - j), at = first + term[k + l] + i + j;
-                    STORE(own + l * GROUP + j) = count > 0 ? MGPU_NAME(get_part)(a, at, bf16, count) : (VECTOR){0};
+                    STORE(own + l * GROUP + j) = count > 0 ? MGPU_NAME(get_part)(a, at, half, count) : (VECTOR){0};
                 }
     }
 }
 
 /* B of a wide product for all terms, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
-MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t first, bool bf16, const mgpu_product *product)
+MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, const mgpu_product *product)
 {
     enum { TERMS = 256 };
     const mgpu_wide *wide = &product->wide;
@@ -382,7 +417,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t fi
             for (int64_t p = 0; p < wide->places; p++, tap--)
                 for (int64_t last = j + wide->columns; j < last; j++) {
                     int64_t at = first + term[i - begin] + column[j];
-                    to[j] = tap < 0 || tap >= wide->taps ? 0 : MGPU_NAME(get)(b, at, bf16);
+                    to[j] = tap < 0 || tap >= wide->taps ? 0 : MGPU_NAME(get)(b, at, half);
                 }
             for (; j < LANES; j++)
                 to[j] = 0;
@@ -391,7 +426,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t fi
 }
 
 /* ---- sums[rows][pitch] to C, whose rows begin at row[] and whose columns at column[] */
-MGPU_NOINLINE void MGPU_NAME(unpack)(void *c, bool bf16, const int64_t *row, int64_t rows, const int64_t *column,
+MGPU_NOINLINE void MGPU_NAME(unpack)(void *c, mgpu_half half, const int64_t *row, int64_t rows, const int64_t *column,
                                      int64_t columns, const MGPU_REAL *sums, int64_t pitch)
 {
     bool together = true, upright = true;
@@ -404,15 +439,15 @@ MGPU_NOINLINE void MGPU_NAME(unpack)(void *c, bool bf16, const int64_t *row, int
         for (int64_t j = 0; j < LANES; j++)
             from[j] = j * pitch;
         for (int64_t i = 0; i < rows; i += LANES) {
-            void *first = (char *)c + row[i] * (int64_t)(bf16 ? sizeof(mgpu_bf16) : sizeof(MGPU_REAL));
-            MGPU_NAME(transpose_out)(first, bf16, column, sums + i * pitch, from, mgpu_least(LANES, rows - i), columns);
+            void *first = (char *)c + row[i] * (int64_t)(half ? sizeof(uint16_t) : sizeof(MGPU_REAL));
+            MGPU_NAME(transpose_out)(first, half, column, sums + i * pitch, from, mgpu_least(LANES, rows - i), columns);
         }
         return;
     }
     for (int64_t i = 0; i < rows; i++, sums += pitch) {
         for (int64_t j = 0; together && j < columns; j += LANES)
-            MGPU_NAME(put_part)(c, row[i] + column[0] + j, bf16, mgpu_least(LANES, columns - j), LOAD(sums + j));
+            MGPU_NAME(put_part)(c, row[i] + column[0] + j, half, mgpu_least(LANES, columns - j), LOAD(sums + j));
         for (int64_t j = 0; !together && j < columns; j++)
-            MGPU_NAME(put)(c, row[i] + column[j], bf16, sums[j]);
+            MGPU_NAME(put)(c, row[i] + column[j], half, sums[j]);
     }
 }

@@ -18,6 +18,7 @@
 
 #include "runtime/mgpu_attention.h"
 #include "runtime/mgpu_gemm.h"
+#include "runtime/mgpu_half.h"
 #if MGPU_VECTOR_BYTES >= 32
 #include <immintrin.h>
 #endif
@@ -518,7 +519,6 @@ MGPU_NOINLINE void mgpu_patch_join(mgpu_patch *copy)
 #else
 #pragma STDC FP_CONTRACT ON
 #endif
-typedef uint16_t mgpu_bf16;
 #define MGPU_REAL double
 #define MGPU_NAME(name) mgpu_##name##_f64
 #include "runtime/contract_tile.h"

@@ -4,7 +4,7 @@ typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
     const mgpu_product *product;
     const void *a, *b;            /* the tensors */
     void *c;
-    bool bf16_a, bf16_b, bf16_c;
+    mgpu_half half_a, half_b, half_c;
     int64_t a_offset, b_offset, c_offset; /* of this member of the batch */
     bool copies, packs;           /* A is copied with zeros around it, or packed: */
     bool along, groups;           /* its terms, its rows lie together */
@@ -117,7 +117,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
     int64_t rows = block->m_end - block->m_begin, terms = block->k_end - block->k_begin, offset[SOME], some, first;
     int64_t pitch = MGPU_NAME(packed_pitch)(block), count = block->along ? rows : terms;
     if (!block->along && !block->groups) {
-        MGPU_NAME(pack)(block->copy, terms, block->a, block->a_offset, block->bf16_a, &product->am, block->m_begin,
+        MGPU_NAME(pack)(block->copy, terms, block->a, block->a_offset, block->half_a, &product->am, block->m_begin,
                         block->m_end, &product->ak, block->k_begin, block->k_end);
         return;
     }
@@ -126,15 +126,17 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
         if (block->along) {
             first = block->a_offset + block->k_begin;
             mgpu_offsets(&product->am, block->m_begin + i, block->m_begin + i + some, offset);
-            MGPU_NAME(pack_along)(block->copy + i * pitch, pitch, block->a, first, block->bf16_a, offset, some, terms);
+            MGPU_NAME(pack_along)(block->copy + i * pitch, pitch, block->a, first, block->half_a, offset, some, terms);
             continue;
         }
         first = block->a_offset + block->m_begin;
         mgpu_offsets(&product->ak, block->k_begin + i, block->k_begin + i + some, offset);
-        if (block->bf16_a)
-            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, true, offset, rows, some);
+        if (block->half_a == MGPU_HALF_BF16)
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, MGPU_HALF_BF16, offset, rows, some);
+        else if (block->half_a)
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, MGPU_HALF_F16, offset, rows, some);
         else
-            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, false, offset, rows, some);
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, MGPU_HALF_NOT, offset, rows, some);
     }
 }
 
@@ -178,7 +180,7 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
         mgpu_offsets(&product->ak, block->k_begin, block->k_end, block->term);
     }
     if (block->copies && !same)
-        MGPU_NAME(copy_box)(block->copy, block->a, block->a_offset, block->bf16_a, &copy);
+        MGPU_NAME(copy_box)(block->copy, block->a, block->a_offset, block->half_a, &copy);
     else if (block->packs && !same)
         MGPU_NAME(pack_a)(block);
     if (!same_tables)
@@ -207,7 +209,7 @@ MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
             MGPU_REAL sum = 0;
             for (int64_t j = 0; j < wide->places; j++)
                 sum += block->sums[(i + j * wide->inner) * block->pitch + j * wide->columns + n];
-            MGPU_NAME(put)(block->c, block->c_offset + row + column[n], block->bf16_c, sum);
+            MGPU_NAME(put)(block->c, block->c_offset + row + column[n], block->half_c, sum);
         }
     }
 }
@@ -229,7 +231,7 @@ MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
             mgpu_offsets(&product->cn, j, j + some, column);
             for (int64_t l = 0; l < some; l++)
                 column[l] += block->c_offset;
-            MGPU_NAME(unpack)(block->c, block->bf16_c, block->row_c, rows, column, some,
+            MGPU_NAME(unpack)(block->c, block->half_c, block->row_c, rows, column, some,
                               block->sums + i * block->pitch + (j - block->n_begin), block->pitch);
         }
     }
@@ -311,7 +313,7 @@ MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
     if (memcmp(block->key_b, key, sizeof key) == 0)
         return;
     memcpy(block->key_b, key, sizeof key);
-    MGPU_NAME(pack)(block->packed, terms, block->b, block->b_offset, block->bf16_b, &product->bn, block->n_begin, block->n_end,
+    MGPU_NAME(pack)(block->packed, terms, block->b, block->b_offset, block->half_b, &product->bn, block->n_begin, block->n_end,
                     &product->bk, block->k_begin, block->k_end);
 }
 
@@ -324,7 +326,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
     for (block->n_begin = product->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
         block->n_end = mgpu_least(n_end, block->n_begin + block->n_most);
         if (block->whole) {
-            MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->bf16_b, &product->bn, block->n_begin,
+            MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->half_b, &product->bn, block->n_begin,
                             block->n_end, &product->bk, 0, k);
             block->kept = block->packed;
             block->kept_begin = block->n_begin;
@@ -408,7 +410,7 @@ MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
                 MGPU_NAME(clear)((MGPU_REAL *)block->c + at + column[0], some);
             else
                 for (int64_t j = 0; j < some; j++)
-                    MGPU_NAME(put)(block->c, at + column[j], block->bf16_c, 0);
+                    MGPU_NAME(put)(block->c, at + column[j], block->half_c, 0);
         }
     }
 }
@@ -449,19 +451,19 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
     int64_t down = product->ak.axes > 0 ? product->ak.stride[product->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
     /* rows fall onto each other in the cache, or every term is a line of its own */
     bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
-    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->bf16_b;
+    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->half_b;
     bool dense = product->bk.axes == 0 || product->bk.stride[0] <= 4 * LANES;
     bool dots = (m == 1 || n == 1) && k >= 2 * LANES && !product->beside && product->windows == 0 &&
-                MGPU_NAME(single)(&product->ak) && MGPU_NAME(single)(&product->bk) && !block->bf16_a && !block->bf16_b &&
-                !block->bf16_c;
+                MGPU_NAME(single)(&product->ak) && MGPU_NAME(single)(&product->bk) && !block->half_a && !block->half_b &&
+                !block->half_c;
     block->packs = product->windows == 0 && !product->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
-    block->copies = product->windows > 0 || (block->bf16_a && !block->packs);
+    block->copies = product->windows > 0 || (block->half_a && !block->packs);
     block->along = product->ak.axes == 1 && product->ak.stride[0] == 1;
     block->groups = !block->along && product->am.axes == 1 && product->am.stride[0] == 1;
     bool near = (block->packs || m <= MGPU_BLOCK_ROWS) && MGPU_NAME(near)(product->bk.axes > 0 ? product->bk.stride[0] : 0);
     bool in_place = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense || near);
     block->direct = in_place ? MGPU_NAME(terms_in_place)(product) : 0;
-    block->straight = MGPU_NAME(single)(&product->cn) && !block->bf16_c && (product->wide.places == 1 || product->wide.in_b);
+    block->straight = MGPU_NAME(single)(&product->cn) && !block->half_c && (product->wide.places == 1 || product->wide.in_b);
     memset(block->key, 0xff, sizeof block->key);
     memset(block->key_b, 0xff, sizeof block->key_b);
     mgpu_walk at_a, at_b, at_c;
@@ -475,9 +477,9 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
         block->kept = kept;
         block->kept_begin = product->n.begin;
         if (kept != NULL && first && product->wide.places > 1)
-            MGPU_NAME(pack_wide)(kept, block->b, block->b_offset, block->bf16_b, product);
+            MGPU_NAME(pack_wide)(kept, block->b, block->b_offset, block->half_b, product);
         else if (kept != NULL && first)
-            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->bf16_b, &product->bn, product->n.begin, product->n.end,
+            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->half_b, &product->bn, product->n.begin, product->n.end,
                             &product->bk, 0, k);
         if (kept != NULL)
             kept += k * mgpu_round_up(n, LANES);
@@ -502,9 +504,9 @@ MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, con
     block.a = a;
     block.b = b;
     block.c = c;
-    block.bf16_a = table->bf16_a;
-    block.bf16_b = table->bf16_b;
-    block.bf16_c = table->bf16_c;
+    block.half_a = table->half_a;
+    block.half_b = table->half_b;
+    block.half_c = table->half_c;
     block.copy_most = table->copy / (int64_t)sizeof(MGPU_REAL);
     block.sums_most = table->sums / (int64_t)sizeof(MGPU_REAL);
     block.packed_most = table->packed / (int64_t)sizeof(MGPU_REAL);

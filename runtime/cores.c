@@ -175,8 +175,13 @@ int mgpu_default_threads(const char *program)
     return threads < MGPU_MOST_THREADS ? threads : MGPU_MOST_THREADS;
 }
 
-int mgpu_used_threads(const Options *o, int devices, char *text, size_t room)
+int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_t room)
 {
+    if (!mgpu_computes_here(plan)) {
+        text[0] = 0;
+        return 0;
+    }
+    int devices = plan->devices;
     char why[120];
     int cores = mgpu_cores_available(why, sizeof why), threads = o->threads;
     const char *from = "";

@@ -29,9 +29,7 @@ static void handle(int number)
 
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context)
 {
-    CrashGuard *guard = aligned_alloc(STACK_BYTES, STACK_BYTES);
-    if (!guard)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a signal stack");
+    CrashGuard *guard = mgpu_allocate_aligned(STACK_BYTES, STACK_BYTES);
     *guard = (CrashGuard){.magic = MAGIC, .say = say, .context = context};
     stack_t stack = {.ss_sp = guard + 1, .ss_size = STACK_BYTES - sizeof *guard};
     sigaltstack(&stack, &guard->before);

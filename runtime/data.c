@@ -64,13 +64,13 @@ void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const
         char *where = mgpu_format("%s:%d: ", p->model_file, o.call->line);
         o.where = where;
         if (!open)
-            mgpu_fail(MGPU_BAD_INPUT, "%sthis program knows no %s '%s'", where, i ? "stage" : "reader", o.call->name);
+            mgpu_die("%sno reader or stage is called '%s'", where, o.call->name);
         o.from = open(&o);
         free(where);
     }
     free(columns);
     if (!o.from)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: the data set '%s' has no reader", p->model_file, set->name);
+        mgpu_die("the data set '%s' has no reader", set->name);
     d->stream = o.from;
     mgpu_bind_set(d, wanted, categories);
 }

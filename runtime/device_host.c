@@ -2,6 +2,7 @@
  *
  * A strip of calls runs on the device's team: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
  * the strip, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
+#include "runtime/collective.h"
 #include "runtime/device.h"
 #include "runtime/internal.h"
 #include "runtime/library.h"
@@ -65,8 +66,21 @@ static void host_close(Device *d)
     free(d);
 }
 
-static Device *host_open(const mgpu_device *plan, const TeamPlan *team)
+static Machine *host_find(const char *wanted, const mgpu_plan *plan)
 {
+    (void)wanted, (void)plan;
+    return NULL;
+}
+
+static void host_leave(Machine *machine)
+{
+    (void)machine;
+}
+
+static Device *host_open(const DevicePlan *p)
+{
+    const mgpu_device *plan = p->device;
+    const TeamPlan *team = p->team;
     Device *d = calloc(1, sizeof *d);
     if (!d)
         return NULL;
@@ -107,9 +121,16 @@ static void host_copy_in(Device *d, int64_t offset, const void *from, int64_t by
     memcpy(d->arena + offset, from, (size_t)bytes);
 }
 
-static void host_copy_out(Device *d, void *to, int64_t offset, int64_t bytes)
+static void host_copy_out(Device *d, int lane, void *to, int64_t offset, int64_t bytes)
 {
+    (void)lane;
     memcpy(to, d->arena + offset, (size_t)bytes);
+}
+
+static Collective *host_connect(Machine *machine, Device **devices, const mgpu_plan *plan)
+{
+    (void)machine, (void)devices;
+    return mgpu_collective_in_memory(plan->devices);
 }
 
 /* ---- running: what one thread does of a strip */
@@ -215,8 +236,7 @@ static void host_run(Device *d, DeviceStrip *strip, const mgpu_op **now)
     }
     if (most > d->most_arguments) {
         for (int t = 0; t < d->threads; t++)
-            if (!(d->argument[t] = realloc(d->argument[t], sizeof(void *) * (size_t)most)))
-                mgpu_fail(MGPU_MACHINE_FAILED, "no memory for the arguments of a kernel");
+            d->argument[t] = mgpu_resize(d->argument[t], sizeof(void *) * (size_t)most);
         d->most_arguments = most;
     }
     mgpu_team_run(d->team, run_share, d);
@@ -261,11 +281,26 @@ static int64_t host_library_bytes(const Device *d)
 }
 
 const DeviceKind mgpu_device_host = {
-    "host",        host_open,    host_close, host_arena_bytes, host_arena,        host_staging,       host_copy_in,
-    host_copy_out, host_prepare, host_ready, host_settled,     host_library_name, host_library_bytes, host_run,
+    .name = "host",
+    .find = host_find,
+    .leave = host_leave,
+    .open = host_open,
+    .close = host_close,
+    .arena_bytes = host_arena_bytes,
+    .arena = host_arena,
+    .staging = host_staging,
+    .copy_in = host_copy_in,
+    .copy_out = host_copy_out,
+    .connect = host_connect,
+    .prepare = host_prepare,
+    .ready = host_ready,
+    .settled = host_settled,
+    .library_name = host_library_name,
+    .library_bytes = host_library_bytes,
+    .run = host_run,
 };
 
 const DeviceKind *mgpu_device_kind(const char *name)
 {
-    return strcmp(name, mgpu_device_host.name) == 0 ? &mgpu_device_host : NULL;
+    return strcmp(name, mgpu_device_host.name) == 0 ? &mgpu_device_host : strcmp(name, mgpu_device_cuda.name) == 0 ? &mgpu_device_cuda : NULL;
 }

@@ -69,7 +69,7 @@ void mgpu_map_file(FileBytes *b, const char *path, const char *where)
     if (bytes) {
         b->map = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, f, 0);
         if (b->map == MAP_FAILED)
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s%s cannot be mapped: %s", where, path, strerror(errno));
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s%s cannot be read: %s", where, path, strerror(errno));
         b->data = b->map;
     }
     close(f);

@@ -1,7 +1,9 @@
 /* help.c: what `--help` says, and `info`. */
+#include "runtime/gpus.h"
 #include "runtime/internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char USAGE[] =
@@ -19,7 +21,8 @@ static const char OPTIONS[] =
     "  --epochs N         passes over the training data, counted from the beginning of the run\n"
     "  --steps N          steps instead of epochs, likewise\n"
     "  --stop-after N     save and end when N steps are done, to go on later with --resume\n"
-    "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2)\n"
+    "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2); which GPUs: by index (cuda:0,2), UUID\n"
+    "                     (cuda:GPU-8932f937) or bus id (cuda:0000:65:00.0); cuda:0x4: four devices on GPU 0\n"
     "  --threads N        that compute, all devices together; default: the cores that the process may use, at most\n"
     "                     OMP_NUM_THREADS. The variable MGPU_ONEDNN=off does without oneDNN; or it names its file\n"
     "                     (as MGPU_TURBOJPEG and MGPU_LIBPNG name those of the libraries that decode pictures)\n"
@@ -110,6 +113,28 @@ static void print_memory(const mgpu_program *p)
     }
 }
 
+static void print_gpus(const mgpu_program *p)
+{
+    const CudaDriver *driver;
+    GpuList list;
+    char *why = mgpu_find_gpus(&list, &driver), text[32];
+    puts("\nGPUs");
+    if (why)
+        printf("  none: %s\n", why);
+    for (int i = 0; i < list.count; i++) {
+        const Gpu *g = &list.gpus[i];
+        printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid, mgpu_grouped(g->memory, text),
+               g->major, g->minor, g->divided ? ", divided (MIG)" : "");
+    }
+    printf("  kernels for");
+    for (const mgpu_image *i = p->images; i->arch; i++)
+        if (i == p->images || strcmp(i->arch, i[-1].arch) != 0)
+            printf("%s %s", i == p->images ? "" : ",", i->arch);
+    putchar('\n');
+    free(list.gpus);
+    free(why);
+}
+
 /* "train: csv("t.csv") |> part(0, 0.9)", then the columns */
 static void print_set(const mgpu_set *s)
 {
@@ -174,8 +199,8 @@ int mgpu_info(const mgpu_program *p, const Options *o)
         printf("epochs      %lld\n", (long long)p->epochs);
     printf("seed        %llu\n", (unsigned long long)p->seed);
     char threads[200];
-    mgpu_used_threads(o, mgpu_choose_plan(p, o)->devices, threads, sizeof threads);
-    printf("threads     %s\n", threads);
+    if (mgpu_used_threads(o, mgpu_choose_plan(p, o), threads, sizeof threads))
+        printf("threads     %s\n", threads);
     puts("\ninputs");
     for (int i = 0; i < p->input_count; i++) {
         printf("  %s: ", p->inputs[i].tensor.name);
@@ -207,6 +232,8 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     puts("  epochs, steps, seed");
     print_course(p);
     print_memory(p);
+    if (p->gpu_kernels)
+        print_gpus(p);
     if (p->layer_count)
         print_layers(p);
     return 0;

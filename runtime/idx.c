@@ -79,16 +79,18 @@ static void read_header(const Source *s, Array *a)
     if (n == 0 && !error)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is empty", s->where, s->path);
     int dtype = dtype_of(head[2]);
-    if (error || n < 4 || head[0] || head[1] || dtype < 0)
+    if (error && n < 4)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error);
+    if (n < 4 || head[0] || head[1] || dtype < 0)
         mgpu_fail(MGPU_BAD_INPUT,
-                  "%s%s: not an IDX file: %s%swrong magic: it begins with the bytes %02x %02x %02x %02x; IDX begins with "
-                  "00 00, a type of 08 09 0b 0c 0d 0e and the number of axes",
-                  s->where, s->path, error ? error : "", error ? "; " : "", head[0], head[1], head[2], head[3]);
+                  "%s%s: not an IDX file: it begins with the bytes %02x %02x %02x %02x; IDX begins with 00 00, a type of "
+                  "08 09 0b 0c 0d 0e and the number of axes",
+                  s->where, s->path, head[0], head[1], head[2], head[3]);
     int rank = head[3];
     if (rank < 1 || rank > MGPU_MAX_RANK + 1)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d axes; 1 to %d are possible", s->where, s->path, rank, MGPU_MAX_RANK + 1);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: an IDX file of %d axes; 1 to %d are possible", s->where, s->path, rank, MGPU_MAX_RANK + 1);
     if (read_bytes(s, axes, 4 * rank, &error) < 4 * rank)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header is cut off: %s", s->where, s->path, error ? error : TRUNCATED);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: it ends within its header", s->where, s->path, error ? error : TRUNCATED);
     a->dtype = (uint8_t)dtype;
     a->rank = rank - 1;
     a->samples = big_endian(axes);
@@ -96,7 +98,7 @@ static void read_header(const Source *s, Array *a)
     for (int i = 0; i < a->rank; i++) {
         a->extent[i] = big_endian(axes + 4 * (i + 1));
         if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes) || a->sample_bytes > INT64_MAX / 2)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header's axes make more than 2^62 bytes", s->where, s->path);
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header the file holds more than 2^62 bytes; it is damaged", s->where, s->path);
     }
 }
 
@@ -122,7 +124,7 @@ static void read_elements(const Source *s, Array *a, bool load)
 {
     int64_t bytes, done = 0, room = 0;
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header's axes make more than 2^63 bytes", s->where, s->path);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header the file holds more than 2^63 bytes; it is damaged", s->where, s->path);
     if (!load && map_elements(s, a, bytes))
         return;
     const char *error = NULL;
@@ -135,11 +137,11 @@ static void read_elements(const Source *s, Array *a, bool load)
     } while (done == room && room < bytes);
     a->data = a->owned = data;
     if (done < bytes)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: its header promises %lld samples (%lld bytes), %lld bytes are there",
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: by its header it has %lld samples (%lld bytes), %lld bytes are there",
                   s->where, s->path, error ? error : TRUNCATED, (long long)a->samples, (long long)bytes, (long long)done);
     uint8_t more;
     if (read_bytes(s, &more, 1, &error) || error)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "there are bytes behind the last sample");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "bytes stand behind the last sample; the file is damaged");
     mgpu_swap_bytes(data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
 }
 

@@ -117,7 +117,7 @@ static bool open_library(const char *variable, const char *name, const char *pac
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         snprintf(why, MGPU_IMAGE_WHY,
-                 "the library %s cannot be opened; install it (Debian: apt-get install %s) or name its file in %s", name, package,
+                 "pictures need the library %s, which cannot be opened; install it (Debian: apt-get install %s) or name its file in %s", name, package,
                  variable);
         return false;
     }
@@ -272,7 +272,7 @@ static bool decode_jpeg(Reading *reading, const uint8_t *bytes, int64_t size, in
 {
     void *handle = jpeg.open();
     if (!handle)
-        return say(why, "libjpeg-turbo", "no memory");
+        mgpu_no_memory((size_t)size);
     bool good = read_jpeg(reading, handle, bytes, size, channels, p, why);
     jpeg.close(handle);
     return good;
@@ -349,7 +349,7 @@ static bool read_png(PngFile *f, int channels, Picture *p)
     png.interlace(f->file);
     png.update_info(f->file, f->info);
     if ((int64_t)png.row_bytes(f->file, f->info) != p->width * made)
-        png.fail(f->file, "its rows are not as long as its header says");
+        mgpu_die("rows of a PNG file of %lld bytes for %lld x %d", (long long)png.row_bytes(f->file, f->info), (long long)p->width, made);
     unsigned char **rows = mgpu_reading_room(f->reading, p->height * (int64_t)sizeof *rows);
     for (int64_t y = 0; y < p->height; y++)
         rows[y] = p->pixels + y * p->width * made;
@@ -366,7 +366,7 @@ static bool decode_png(Reading *reading, const uint8_t *bytes, int64_t size, int
     f.file = png.open(png.version(NULL), &f, png_failed, png_warned);
     f.info = f.file ? png.open_info(f.file) : NULL;
     if (!f.info)
-        say(why, "libpng", "no memory");
+        mgpu_no_memory((size_t)size);
     else if (setjmp(f.back) == 0)
         good = read_png(&f, channels, p);
     if (f.file)
@@ -380,7 +380,7 @@ bool mgpu_image_decode(Reading *reading, const uint8_t *bytes, int64_t size, int
     if (kind == IMAGE_UNKNOWN)
         return say(why, "neither a JPEG nor a PNG file", size ? "its first bytes are others" : "it is empty");
     if (!mgpu_image_library(kind, why))
-        return false;
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s", why);
     Picture p;
     if (!(kind == IMAGE_JPEG ? decode_jpeg : decode_png)(reading, bytes, size, channels, &p, why))
         return false;

@@ -12,8 +12,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { DEEPEST = 64 }; /* folders in folders: a link may lead back up */
-
 typedef struct Names {
     char **name;
     int64_t count, room;
@@ -23,6 +21,12 @@ typedef struct Files {
     uint32_t *class;
     int64_t count, room;
 } Files; /* in the reader's order */
+
+typedef struct Above {
+    dev_t device;
+    ino_t number;
+    const struct Above *up;
+} Above; /* the folders that a folder lies in: a link may lead back to one */
 
 typedef struct Folder {
     Words classes, paths;
@@ -102,19 +106,21 @@ static void add_file(Files *f, char *path, int64_t class)
 }
 
 /* all below `folder`: first its own pictures, then those of its folders */
-static void collect(Files *files, const char *folder, int64_t class, int depth, const char *where)
+static void collect(Files *files, const char *folder, int64_t class, const Above *up, const char *where)
 {
     Names folders = {0}, pictures = {0};
-    if (depth > DEEPEST)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: folders lie in each other more than %d deep; does a link lead back up?", where, folder,
-                  DEEPEST);
-    if (!list(folder, &folders, &pictures))
+    struct stat status;
+    if (stat(folder, &status) != 0 || !list(folder, &folders, &pictures))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, folder, strerror(errno));
+    const Above own = {status.st_dev, status.st_ino, up};
+    for (; up; up = up->up)
+        if (up->device == own.device && up->number == own.number)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder that it lies in: a link leads back up", where, folder);
     for (int64_t i = 0; i < pictures.count; i++)
         add_file(files, mgpu_format("%s/%s", folder, pictures.name[i]), class);
     for (int64_t i = 0; i < folders.count; i++) {
         char *inner = mgpu_format("%s/%s", folder, folders.name[i]);
-        collect(files, inner, class, depth + 1, where);
+        collect(files, inner, class, &own, where);
         free(inner);
     }
     free_names(&folders);
@@ -150,7 +156,7 @@ static void open_classes(Folder *f, Files *files, const char *path, const Openin
     for (int64_t c = 0; c < folders.count; c++) {
         int64_t before = files->count;
         char *inner = mgpu_format("%s/%s", path, folders.name[c]);
-        collect(files, inner, c, 0, o->where);
+        collect(files, inner, c, NULL, o->where);
         if (files->count == before)
             mgpu_fail(MGPU_BAD_INPUT, "%s%s: a class without pictures: no file below it ends in .jpg, .jpeg or .png", o->where,
                       inner);

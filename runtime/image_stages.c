@@ -133,7 +133,7 @@ static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, Imag
             target_height = width <= height ? n * height / width : n;
         }
         if (target_width > 1 << 20 || target_height > 1 << 20) {
-            snprintf(why, MGPU_IMAGE_WHY, "resized, its %d x %d pixels would be %lld x %lld", width, height,
+            snprintf(why, MGPU_IMAGE_WHY, "resized, its %d x %d pixels would be %lld x %lld, more than 2^20 on a side", width, height,
                      (long long)target_width, (long long)target_height);
             return false;
         }

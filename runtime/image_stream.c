@@ -243,8 +243,7 @@ static void skip_bad(Stream *s)
     Search f = {.stream = s, .lock = PTHREAD_MUTEX_INITIALIZER};
     f.bad = mgpu_allocate((size_t)s->samples, sizeof *f.bad);
     for (int t = 0; t < count; t++)
-        if (pthread_create(&threads[t], NULL, search, &f) != 0)
-            mgpu_fail(MGPU_MACHINE_FAILED, "a thread cannot be made");
+        mgpu_start_thread(&threads[t], search, &f);
     for (int t = 0; t < count; t++)
         pthread_join(threads[t], NULL);
     free(threads);
@@ -309,7 +308,7 @@ Stream *mgpu_open_decode(const Opening *o)
             names[count++] = columns->items[i].text;
     for (int i = 0; i < count; i++)
         if (!o->from->columns[mgpu_find_column(o->from, names[i])].words)
-            mgpu_fail(MGPU_BAD_INPUT, "%sdecode: the column for '%s' holds numbers, paths are expected", o->where, names[i]);
+            mgpu_die("decode: the column for '%s' holds numbers", names[i]);
     Stream *s = count ? mgpu_decode_paths(o, o->folder, names, count) : o->from;
     free(names);
     return s;

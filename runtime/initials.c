@@ -19,7 +19,7 @@ static char *find_file(const char *path, const char *where, const Options *o)
         return mgpu_format("%s", path);
     }
     if (access(below, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%sthere is neither %s nor %s", where, path, below);
+        mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, path, below);
     return below;
 }
 
@@ -41,8 +41,8 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
     SavedTensor saved = {.tensor = *t, .data = a.data};
     saved.tensor.dtype = a.dtype;
     if (mgpu_dtype_is_float(a.dtype) != mgpu_dtype_is_float(t->dtype))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the elements are %s, '%s' is %s", where, path, mgpu_dtype_name(a.dtype), t->name,
-                  mgpu_dtype_name(t->dtype));
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array's elements are %s, '%s' is %s: array.astype('%s') makes them fit", where, path, mgpu_dtype_name(a.dtype), t->name,
+                  mgpu_dtype_name(t->dtype), mgpu_dtype_is_float(t->dtype) ? "f4" : "i8");
     mgpu_place_variable(program, plan, engine, initial->variables[0], &saved);
     mgpu_free_array(&a);
     free(path);
@@ -85,6 +85,26 @@ static const char *name_below(const char *pattern, const char *pattern_end, cons
 
 typedef struct Part { mgpu_initial initial; int *variables; const char **names; } Part;
 
+/* the instance or weight that the pattern nearly names */
+static _Noreturn void fail_no_weight(const mgpu_program *program, const char *text)
+{
+    int count = 0, room = 0;
+    char **names = NULL, near[128];
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        for (const char *end = v->tensor.name; v->kind == MGPU_WEIGHT && *end; end++) {
+            if (end[1] && end[1] != '.')
+                continue;
+            if (count == room)
+                names = mgpu_resize(names, (size_t)(room = 2 * room + 16) * sizeof *names);
+            names[count++] = mgpu_format("%.*s", (int)(end + 1 - v->tensor.name), v->tensor.name);
+        }
+    }
+    char *pattern = mgpu_format("%.*s", (int)strcspn(text, "="), text);
+    mgpu_fail(MGPU_BAD_USAGE, "--init %s: the pattern reaches no weight%s (`mgpuc check %s` lists the names)", text,
+              mgpu_near_miss(pattern, (const char *const *)names, count, near), program->model_file);
+}
+
 static Part part_of(const mgpu_program *program, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -100,8 +120,7 @@ static Part part_of(const mgpu_program *program, const char *text)
         p.names[count++] = name;
     }
     if (!count)
-        mgpu_fail(MGPU_BAD_USAGE, "--init %s: the pattern reaches no weight; `mgpuc check %s` lists the names", text,
-                  program->model_file);
+        fail_no_weight(program, text);
     p.initial = (mgpu_initial){.path = equals + 1, .pattern = text, .variables = p.variables, .names = p.names, .count = count};
     return p;
 }

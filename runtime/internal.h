@@ -6,6 +6,7 @@
 
 #include "runtime/mgpu.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -16,8 +17,15 @@
 enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
 /* "PROGRAM: error: ..." on stderr, then the end of the program; of several threads the first one speaks */
 _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
+/* ours, not the user's: "PROGRAM: internal error: ...", status 3 */
+_Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
+_Noreturn void mgpu_no_memory(size_t bytes);
 void *mgpu_allocate(size_t count, size_t bytes);    /* zeroed; fails with status 3 */
+void *mgpu_allocate_aligned(size_t alignment, size_t bytes); /* likewise */
 void *mgpu_resize(void *old, size_t bytes);
+FILE *mgpu_begin_text(char **text, size_t *length);  /* a stream that makes a text, which the caller frees */
+void mgpu_end_text(FILE *);
+void mgpu_start_thread(pthread_t *, void *(*run)(void *), void *argument); /* fails with status 3 */
 char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2); /* the caller frees */
 /* "; did you mean 'lr'?" into `text`, or "" */
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128]);
@@ -100,8 +108,8 @@ int mgpu_cores_available(char *why, size_t room);        /* at least 1; why: "2 
 double mgpu_cgroup_limit(const char *root, const char *membership);
 int mgpu_omp_threads(const char *value);                 /* of OMP_NUM_THREADS; -1: it is no number of threads */
 int mgpu_default_threads(const char *program);           /* the cores, at most OMP_NUM_THREADS */
-/* of a run on so many devices, and in words: "2 threads on 2 cores" */
-int mgpu_used_threads(const Options *, int devices, char *text, size_t room);
+/* of a run of the plan, and in words: "2 threads on 2 cores"; 0 and no words if GPUs compute */
+int mgpu_used_threads(const Options *, const mgpu_plan *, char *text, size_t room);
 
 /* ---- data sets: data.c opens them, batch.c brings samples to the model's inputs, order.c says in which order; data.h has
  * what readers and stages are made of */
@@ -154,8 +162,9 @@ void mgpu_reduction_close(Reduction *);
 /* Every member calls it with its own data and the same count, dtype and tag; returns when all have their sums.
  * false: the members disagree about what they reduce. */
 bool mgpu_reduce(Reduction *, int member, void *data, int64_t count, uint8_t dtype, int64_t tag);
+void mgpu_meet(Reduction *);           /* every member calls it; returns when all have */
 
-/* ---- engine.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
+/* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
 enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
 typedef struct Work {                   /* one step of the run: one phase on all devices */
     int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
@@ -175,15 +184,21 @@ typedef struct Work {                   /* one step of the run: one phase on all
 typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */
 
 typedef struct Engine Engine;
-/* threads: that compute, shared by the devices; each has one at least */
-Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, int threads, Collect *, void *context);
+/* o->threads: that compute, shared by the devices; each has one at least. o->devices: which GPUs */
+Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
 void mgpu_engine_close(Engine *);
 const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
 void mgpu_engine_post(Engine *);
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
 void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
-const char *mgpu_engine_library(const Engine *); /* that computes products; or why there is none */
+/* check.c: a call of an epilogue's kernel that has a product's operands, too; the lane comp's operation before; NULL: none */
+bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
+const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
+bool mgpu_computes_here(const mgpu_plan *);      /* with threads of this program; else on GPUs */
+const char *mgpu_engine_library(const Engine *); /* what computes: the library of products, or why there is none; the GPUs */
+int64_t mgpu_engine_library_bytes(const Engine *); /* of all devices, beside the arenas */
+int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
 int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
 typedef struct Profile Profile;        /* profile.h */
 void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
@@ -192,6 +207,7 @@ void mgpu_engine_read_variable(const Engine *, int device, int variable, void *t
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
+const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 
 /* ---- safetensors.c */
 typedef struct SavedTensor {           /* one tensor of a file: row-major, axes as declared */

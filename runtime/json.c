@@ -12,7 +12,7 @@
 enum { DEEPEST = 64 };
 
 typedef struct Reader {
-    const char *at, *end;
+    const char *begin, *at, *end;
     const char *error;
     Json *nodes; size_t node_count;
     char *characters;
@@ -30,7 +30,7 @@ static void skip_blanks(Reader *r)
 static bool fail(Reader *r, const char *error)
 {
     if (!r->error)
-        r->error = error;
+        r->error = mgpu_format("%s (byte %lld)", error, (long long)(r->at - r->begin));
     return false;
 }
 
@@ -109,7 +109,7 @@ static bool read_escape(Reader *r)
 static const char *read_text(Reader *r)
 {
     if (!take(r, '"')) {
-        fail(r, "a text was expected");
+        fail(r, "a text in quotes is missing");
         return NULL;
     }
     const char *text = r->characters;
@@ -125,7 +125,7 @@ static const char *read_text(Reader *r)
             return NULL;
     }
     if (r->at >= r->end) {
-        fail(r, "a text without an end");
+        fail(r, "the text in quotes is not closed");
         return NULL;
     }
     r->at++;
@@ -176,7 +176,7 @@ static bool read_members(Reader *r, Json *value, char close)
     value->kind = close == '}' ? JSON_OBJECT : JSON_LIST;
     Json **link = &value->first;
     if (++r->depth > DEEPEST)
-        return fail(r, "nested too deeply");
+        return fail(r, "lists and objects are nested too deeply");
     if (take(r, close)) {
         r->depth--;
         return true;
@@ -184,7 +184,7 @@ static bool read_members(Reader *r, Json *value, char close)
     do {
         const char *key = NULL;
         if (close == '}' && (!(key = read_text(r)) || !take(r, ':')))
-            return fail(r, "a key and a colon were expected");
+            return fail(r, "a key and a colon are missing");
         Json *member = read_value(r);
         if (!member)
             return false;
@@ -193,7 +193,7 @@ static bool read_members(Reader *r, Json *value, char close)
         link = &member->next;
     } while (take(r, ','));
     r->depth--;
-    return take(r, close) || fail(r, "a comma or the closing bracket was expected");
+    return take(r, close) || fail(r, "a comma or the closing bracket is missing");
 }
 
 static bool read_word(Reader *r, Json *value)
@@ -207,14 +207,14 @@ static bool read_word(Reader *r, Json *value)
             return true;
         }
     }
-    return fail(r, "a value was expected");
+    return fail(r, "a value is missing");
 }
 
 static Json *read_value(Reader *r)
 {
     skip_blanks(r);
     if (r->at >= r->end) {
-        fail(r, "the text ends too early");
+        fail(r, "the file ends too early");
         return NULL;
     }
     Json *value = &r->nodes[r->node_count++];
@@ -242,7 +242,7 @@ static size_t most_values(const char *text, size_t length)
 Json *mgpu_json_read(const char *text, size_t length, const char **error)
 {
     size_t nodes = most_values(text, length);
-    Reader r = {.at = text, .end = text + length};
+    Reader r = {.begin = text, .at = text, .end = text + length};
     r.nodes = mgpu_allocate(nodes * sizeof(Json) + 2 * length + 2, 1); /* a number of one digit takes two characters */
     r.characters = (char *)(r.nodes + nodes);
     Json *value = read_value(&r);

@@ -192,7 +192,7 @@ static MgpuLibraryProduct *of_size(const LibraryCall *c, int64_t samples)
     for (int i = 0; i < c->sizes; i++)
         if (c->sized[i].samples == samples)
             return c->sized[i].product;
-    mgpu_fail(MGPU_MACHINE_FAILED, "a product is called for %lld samples, which nobody prepared", (long long)samples);
+    mgpu_die("a product is called for %lld samples, which nobody prepared", (long long)samples);
 }
 
 void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thread, int64_t begin, int64_t end, bool first)

@@ -95,18 +95,21 @@ static void fail_at(Run *run, int64_t step, char *what)
 {
     char *saved = !run->folder || run->saved_step < 0 ? mgpu_format("nothing was saved")
                   : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
-    run->failure = mgpu_format("step %lld: %s; %s. A smaller lr, a warmup, or clip = 1.0 in the train block may cure it; "
+    run->failure = mgpu_format("step %lld: %s; %s; a smaller lr, a warmup or clip = 1.0 in the train block may cure it, "
                                "on_nan = \"skip\" leaves such steps out, \"ignore\" goes on", (long long)step, what, saved);
     free(saved);
     free(what);
 }
 
-static void judge_step(Run *run, int64_t step, double loss, double norm, bool skipped)
+/* scale: of the gradients of f16, which overflow now and then; else NaN */
+static void judge_step(Run *run, int64_t step, double loss, double norm, double scale, bool skipped)
 {
     char text[40];
     snprintf(text, sizeof text, "%g", isnan(loss) ? (double)NAN : loss);
-    if (skipped) {
-        if (!run->at.skipped++)
+    if (skipped && isfinite(loss) && scale <= 1 && run->program->on_nan == MGPU_NAN_STOP) {
+        fail_at(run, step, mgpu_format("gradients overflow although they are not scaled any more, the loss is %s", text));
+    } else if (skipped && (isfinite(loss) || run->program->on_nan == MGPU_NAN_SKIP)) {
+        if (!run->at.skipped++ && !(isfinite(loss) && scale > 1))
             mgpu_report_warning(run->reporter, "step %lld was skipped: its loss (%s) or a gradient is not finite; how many were "
                                 "is said at the end", (long long)step, text);
     } else if (isfinite(loss) && !isinf(norm)) {
@@ -116,7 +119,7 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, bool sk
                                           : mgpu_format("the loss is %s", text));
     } else if (!run->warned) {
         run->warned = true;
-        mgpu_report_warning(run->reporter, "the loss of step %lld is not finite; a smaller lr or a bound (clip) may help",
+        mgpu_report_warning(run->reporter, "the loss of step %lld is not finite; a smaller lr, a warmup or clip = 1.0 in the train block may cure it",
                             (long long)step);
     }
 }
@@ -137,7 +140,8 @@ static void collect_step(Run *run, const Work *work)
         run->at.loss_samples += (double)s.samples;
     }
     mgpu_report_step(run->reporter, &s);
-    judge_step(run, s.step, loss, mgpu_report_value(s.names, s.values, s.count, "grad_norm"), skipped);
+    judge_step(run, s.step, loss, mgpu_report_value(s.names, s.values, s.count, "grad_norm"),
+               mgpu_report_value(s.names, s.values, s.count, "loss_scale"), skipped);
     mgpu_engine_set_ahead(run->engine, s.finished_at - run->last_finish > SLOW_STEP_S ? 2 : MGPU_AHEAD);
     run->last_finish = s.finished_at;
 }
@@ -179,6 +183,14 @@ static void open_data(Run *run)
             mgpu_open_set(&run->valid, p, valid, wanted, run->options->data, run->categories);
     }
     free(wanted);
+}
+
+/* the draws of an order count samples in 32 bits */
+static void check_shuffle(const Run *run)
+{
+    if (run->options->shuffle && run->train.shuffle && run->train.samples > UINT32_MAX)
+        mgpu_fail(MGPU_BAD_INPUT, "%lld samples are too many to shuffle, 2^32 - 1 at most are possible; use --no-shuffle",
+                  (long long)run->train.samples);
 }
 
 static void choose_length(Run *run)
@@ -237,7 +249,7 @@ static void read_position(Run *run)
 static void check_position(const Run *run)
 {
     if (run->at.position > run->train.samples)
-        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has seen %lld samples of its epoch, the data holds %lld", run->options->resume,
+        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has seen %lld samples of its epoch, the data hold %lld: they are other data; --data DIR says where they are, --init begins anew", run->options->resume,
                   (long long)run->at.position, (long long)run->train.samples);
 }
 
@@ -263,7 +275,7 @@ static void open_folder(Run *run)
 static void open_engine(Run *run)
 {
     const Options *o = run->options;
-    run->engine = mgpu_engine_open(run->program, run->plan, run->options->threads, collect, run);
+    run->engine = mgpu_engine_open(run->program, run->plan, run->options, collect, run);
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
@@ -488,7 +500,7 @@ static int run_training(Run *run)
 static void start_report(Run *run)
 {
     char threads[200];
-    int count = mgpu_used_threads(run->options, run->plan->devices, threads, sizeof threads);
+    int count = mgpu_used_threads(run->options, run->plan, threads, sizeof threads);
     StartReport s = {.program = run->program, .plan = run->plan, .engine = run->engine, .train_samples = run->train.samples,
                      .valid_samples = run->valid.samples, .step = run->at.step, .epoch = run->at.epoch,
                      .total_steps = run->total_steps, .seed = run->at.seed,
@@ -551,11 +563,11 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     sigset_t set = stop_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* inherited by all threads */
     pthread_t watcher;
-    if (pthread_create(&watcher, NULL, watch_signals, &run) != 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "the thread that waits for signals cannot be started");
+    mgpu_start_thread(&watcher, watch_signals, &run);
     read_position(&run);
     open_data(&run);
     check_position(&run);
+    check_shuffle(&run);
     choose_length(&run);
     choose_intervals(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);

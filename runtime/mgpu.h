@@ -9,24 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 3  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 4  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
-enum { MGPU_BOOL, MGPU_U8, MGPU_I8, MGPU_U16, MGPU_I16, MGPU_U32, MGPU_I32, MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64 };
-enum { MGPU_MAX_RANK = 8, MGPU_MAX_SETTINGS = 32 };
+#include "mgpu_types.h"
+enum { MGPU_MAX_RANK = 8 };
 
-/* The step block: all that changes from step to step. It is uploaded with the batch; kernels read it. */
-typedef struct mgpu_step {
-    int64_t step;         /* applied steps + 1 */
-    int64_t sample;       /* place of this device's first sample in the epoch's permutation */
-    int64_t alive;        /* real samples on this device in this micro-batch: samples [0, alive) */
-    int64_t samples;      /* real samples of the whole step: all devices, all micro-batches */
-    int64_t micro;        /* number of the micro-batch in the step */
-    int64_t total_steps;  /* of the run */
-    double epoch, progress, total_epochs;
-    uint64_t seed;
-    double setting[MGPU_MAX_SETTINGS]; /* by the program's table of settings; NaN: not given */
-} mgpu_step;
+#include "mgpu_step.h"
 
 /* A kernel is run by a device's team of threads: each call does a part of its work. Arguments are the tensors that it
  * reads, those that it writes, then the workspace of the calling thread. */
@@ -56,6 +45,50 @@ typedef struct mgpu_kernel {
     int64_t extent, grain;        /* MGPU_SPLIT_RANGE */
     const struct mgpu_contraction *product; /* NULL; else what `run` computes: a library may do it instead */
 } mgpu_kernel;
+
+/* The kernels of a GPU: functions of the images, as in docs/cuda.md. Their parameters are the kernel's arguments, then the
+ * step block, then int64_t n, the samples of the device. */
+typedef struct mgpu_launch {
+    const char *function;                     /* in the image; NULL: none */
+    int64_t points, points_per_sample, group; /* points + points_per_sample x samples, or, if group > 0, x ceil(samples / group) */
+    int64_t per_block, most;                  /* blocks = ceil(points / per_block), at least 1, at most `most` */
+    int threads, shared_bytes;                /* of a block; shared: dynamic */
+} mgpu_launch;
+/* What a library may do in place of a kernel, for each member of a batch: d = a b, matrices by columns. One is `turned` if it
+ * lies by rows. Numbers are in elements. */
+typedef struct mgpu_library_matrix {
+    uint8_t argument, type;                   /* of the kernel; MGPU_F32 ... */
+    bool turned;
+    int64_t first, pitch, member;             /* where it begins; from a column to the next (0: there is one, or they lie without
+                                               * gaps), or from a row to the next; from a member to the next */
+} mgpu_library_matrix;
+typedef struct mgpu_library_product {
+    mgpu_library_matrix a, b, d;
+    int64_t extent[4];                        /* rows and columns of d, terms, members */
+    int sampled;                              /* which of these is times the samples; -1: none */
+    uint8_t sums;                             /* MGPU_F32 or MGPU_F64 */
+    bool tf32;                                /* f32 operands may be rounded to it */
+    bool takes_workspace;                     /* the kernel does, too */
+} mgpu_library_product;
+/* A kernel that makes f(x), or f(x + bias), of a product's result; the bias is that of its row of d. A library may do both at
+ * once, in the call of this kernel: the product's, which stands before it in the lane, is then left out. */
+enum { MGPU_EPILOGUE_NONE, MGPU_EPILOGUE_BIAS /* f(x) = x */, MGPU_EPILOGUE_RELU, MGPU_EPILOGUE_GELU /* by tanh */ };
+typedef struct mgpu_epilogue {
+    uint8_t kind;
+    int8_t bias;                              /* argument; -1: none */
+} mgpu_epilogue;
+typedef struct mgpu_gpu_kernel {
+    const char *name;
+    int line;                                 /* in the model */
+    mgpu_launch launch[2];                    /* the second one adds up what the blocks of the first have left */
+    const mgpu_library_product *product;      /* NULL; else what it computes: a library may do it instead. The last argument is
+                                               * then a workspace */
+    mgpu_epilogue epilogue;                   /* of a call that follows a product's: its arguments are x (and the bias), a, b, its
+                                               * result, a workspace, of which the kernel takes x (and the bias) and the result */
+} mgpu_gpu_kernel;
+/* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
+ * with arch NULL. */
+typedef struct mgpu_image { const char *arch; const uint8_t *bytes; int64_t size; } mgpu_image;
 
 enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_HOST, MGPU_LANES };
 enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_REDUCE, MGPU_REPORT, MGPU_FETCH };
@@ -114,7 +147,7 @@ typedef struct mgpu_device {
 } mgpu_device;
 
 typedef struct mgpu_plan {
-    const char *kind;                  /* "host" */
+    const char *kind;                  /* "host", "cuda" */
     int devices;
     int64_t micro;                     /* samples of a full micro-batch */
     bool always_ragged;
@@ -170,7 +203,10 @@ typedef struct mgpu_program {
     const char *name, *model_file, *command, *precision;
     int64_t parameters, batch, accumulate, epochs, steps, group;
     uint64_t seed;
-    const mgpu_kernel *kernels;     int kernel_count;
+    const mgpu_kernel *kernels;         /* of a program for host devices; else NULL, */
+    const mgpu_gpu_kernel *gpu_kernels; /* and of one for GPUs, with */
+    const mgpu_image *images;
+    int kernel_count;
     const mgpu_variable *variables; int variable_count;
     const mgpu_copy *copies;        int copy_count; /* made again where their masters are loaded */
     const mgpu_copy *averages;      int average_count; /* copy: the MGPU_AVERAGE, master: of which variable */

@@ -10,27 +10,9 @@
 #define MGPU_ATTENTION_H
 
 #include "mgpu.h"
+#include "mgpu_tables.h"
 
 enum { MGPU_ATTENTION_ROWS = 64 /* the most queries of a block */, MGPU_ATTENTION_LANES = 16 /* the most of a vector */ };
-
-/* elements [row, head, place] of a sample; the places of a head follow each other */
-typedef struct mgpu_attention_operand {
-    int argument;               /* -1: a gradient that nobody wants */
-    int64_t first, sample, row, head; /* strides, in elements; sample 0: the same for all */
-    bool bf16;
-} mgpu_attention_operand;
-
-typedef struct mgpu_attention {
-    uint8_t type;               /* MGPU_F32 or MGPU_F64: of sums, and of the tensors but those that are bf16 */
-    bool backward, causal;      /* causal: age >= 0, with age = query + keys - queries - key */
-    int64_t queries, keys, heads, groups; /* heads / groups heads of q share one of k and v */
-    int64_t d, e, window;       /* elements of a key, of a value; window: 0, or age < window */
-    double scale;
-    int64_t rows;               /* queries of a block */
-    mgpu_attention_operand q, k, v, g; /* g: the gradient of y */
-    mgpu_attention_operand y, dq, dk, dv;
-    int workspace;              /* its argument: mgpu_attention_room elements */
-} mgpu_attention;
 
 /* samples [begin, end) of the part */
 void mgpu_attend(const mgpu_attention *, void *const *argument, const mgpu_part *);
@@ -59,7 +41,7 @@ static inline mgpu_attention_room mgpu_attention_layout(const mgpu_attention *a)
     r.k_t = mgpu_attention_take(all, s * a->d);
     r.p = mgpu_attention_take(all, a->rows * r.pitch + 4 * lanes);
     r.result = mgpu_attention_take(all, a->rows * (d > e ? d : e));
-    r.q_copy = mgpu_attention_take(all, a->q.bf16 ? a->rows * a->d : 0);
+    r.q_copy = mgpu_attention_take(all, a->q.half ? a->rows * a->d : 0);
     if (!a->backward) {
         r.v_n = mgpu_attention_take(all, e * a->keys);
         return r;
@@ -68,7 +50,7 @@ static inline mgpu_attention_room mgpu_attention_layout(const mgpu_attention *a)
     r.v_t = mgpu_attention_take(all, s * a->e);
     r.q_n = mgpu_attention_take(all, d * a->rows);
     r.g_n = mgpu_attention_take(all, e * a->rows);
-    r.g_copy = mgpu_attention_take(all, a->g.bf16 ? a->rows * a->e : 0);
+    r.g_copy = mgpu_attention_take(all, a->g.half ? a->rows * a->e : 0);
     r.dp = mgpu_attention_take(all, a->rows * r.pitch + 4 * lanes);
     r.dk = mgpu_attention_take(all, a->keys * d);
     r.dv = mgpu_attention_take(all, a->keys * e);

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 #include "mgpu_math.h"
-#include "mgpu_random.h"
+#include "mgpu_draw.h"
 #include "mgpu_attention.h"
 #include "mgpu_gemm.h"
 #include "mgpu_rows.h"
@@ -68,26 +68,7 @@ MGPU_PARTS_OF(i64, int64_t)
 #undef MGPU_PARTS_OF
 #undef MGPU_PARTS
 
-/* ---- random numbers: those of mgpu_uniform and mgpu_uniformf, in forms that become vector code */
-
-/* one of them, without a table in memory */
-static inline uint32_t mgpu_draw_word(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
-{
-    uint32_t words[4];
-    mgpu_random_words(key, (uint32_t)(element >> 2), sample, step, words);
-    uint32_t low = element & 1 ? words[1] : words[0], high = element & 1 ? words[3] : words[2];
-    return element & 2 ? high : low;
-}
-
-static inline double mgpu_draw(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
-{
-    return (double)(int32_t)(mgpu_draw_word(key, element, sample, step) >> 8) * 0x1p-24;
-}
-
-static inline float mgpu_drawf(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
-{
-    return (float)(int32_t)(mgpu_draw_word(key, element, sample, step) >> 8) * 0x1p-24f;
-}
+/* ---- random numbers: those of mgpu_draw and mgpu_drawf, many at once */
 
 enum { MGPU_DRAWS = 32 }; /* in one block: eight counters of four words */
 

@@ -1,4 +1,5 @@
-/* mgpu_math.h: the functions of ops.def in emitted kernels, for every element type, by _Generic.
+/* mgpu_math.h: the functions of ops.def in emitted kernels, for every element type, by _Generic. In CUDA C++ they are the
+ * same, by the type of their first argument (mgpu_device.h).
  *
  * double is libm. float has its own versions: without branches and tables, so that loops over them become vector code
  * with gcc and clang at -O3 (no -ffast-math), within 2 ulp over the whole range, with the right values at
@@ -7,53 +8,29 @@
 #ifndef MGPU_MATH_H
 #define MGPU_MATH_H
 
+#ifndef MGPU_DEVICE_H /* which has what is needed of them */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#endif
+#ifndef MGPU_FUNCTION
+#define MGPU_FUNCTION static inline
+#endif
 
-/* ---- float: bits */
-
-static inline float mgpu_float_of(uint32_t bits)
-{
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-static inline uint32_t mgpu_bits_of(float v)
-{
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
-/* bfloat16: the upper half of a float; to the nearest, ties to even; NaN stays NaN */
-typedef uint16_t mgpu_bf16;
-
-static inline float mgpu_from_bf16(mgpu_bf16 v) { return mgpu_float_of((uint32_t)v << 16); }
-
-static inline mgpu_bf16 mgpu_to_bf16(float v)
-{
-    uint32_t bits = mgpu_bits_of(v), nearest = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
-    return (mgpu_bf16)(v != v ? bits >> 16 | 0x40u : nearest);
-}
-
-/* the float that others load when v is stored; and what is stored of it */
-static inline float mgpu_round_bf16(float v) { return mgpu_from_bf16(mgpu_to_bf16(v)); }
-static inline mgpu_bf16 mgpu_half_of(float rounded) { return (mgpu_bf16)(mgpu_bits_of(rounded) >> 16); }
+#include "mgpu_half.h"
 
 /* to the nearest whole number, |v| < 2^22 */
-static inline float mgpu_round(float v) { return (v + 12582912.0f) - 12582912.0f; }
+MGPU_FUNCTION float mgpu_round(float v) { return (v + 12582912.0f) - 12582912.0f; }
 
 /* 2^k, -126 <= k <= 127 */
-static inline float mgpu_power_of_two(int32_t k) { return mgpu_float_of((uint32_t)(k + 127) << 23); }
+MGPU_FUNCTION float mgpu_power_of_two(int32_t k) { return mgpu_float_of((uint32_t)(k + 127) << 23); }
 
 /* ---- float: exponential and logarithm */
 
 /* 0 below -104 (masked elements: not by way of denormals, which are slow), inf above 89.
  * e^v = e^r 4^m, |r| <= log 2: 2^m twice makes denormal results and 2^128. A sum with 1.5 2^23 has m in its lowest bits. */
-static inline float mgpu_expf(float v)
+MGPU_FUNCTION float mgpu_expf(float v)
 {
     bool none = v < -104.0f;
     float x = none ? 0.0f : v > 89.0f ? 89.0f : v;
@@ -74,7 +51,7 @@ static inline float mgpu_expf(float v)
 }
 
 /* log(x) = k log 2 + log(m), sqrt(1/2) <= m < sqrt(2) */
-static inline float mgpu_logf(float x)
+MGPU_FUNCTION float mgpu_logf(float x)
 {
     bool tiny = x < 1.17549435e-38f;
     float scaled = tiny ? x * 8388608.0f : x;
@@ -101,7 +78,7 @@ static inline float mgpu_logf(float x)
 /* ---- float: circular and hyperbolic functions */
 
 /* x - k pi / 2 for |x| < 10^9, in double: pi / 2 in parts of 24 bits, so that products with k are exact */
-static inline float mgpu_quarter(float x, int32_t *quarter)
+MGPU_FUNCTION float mgpu_quarter(float x, int32_t *quarter)
 {
     double k = ((double)x * 0.63661977236758134308 + 6755399441055744.0) - 6755399441055744.0;
     double r = (((double)x - k * 1.570796251296997) - k * 7.549789415861596e-08) - k * 5.390302858158119e-15;
@@ -109,7 +86,7 @@ static inline float mgpu_quarter(float x, int32_t *quarter)
     return (float)r;
 }
 
-static inline float mgpu_sine_of(float r, int32_t quarter)
+MGPU_FUNCTION float mgpu_sine_of(float r, int32_t quarter)
 {
     float z = r * r;
     float s = -1.9515295891e-4f;
@@ -125,7 +102,7 @@ static inline float mgpu_sine_of(float r, int32_t quarter)
 }
 
 /* Beyond 10^9 floats are 64 apart, and sin is 0, cos is 1; NaN for infinities. */
-static inline float mgpu_sinf(float x)
+MGPU_FUNCTION float mgpu_sinf(float x)
 {
     int32_t quarter;
     bool known = x > -1e9f && x < 1e9f;
@@ -134,7 +111,7 @@ static inline float mgpu_sinf(float x)
     return known ? (x == 0.0f ? x : y) : x - x;
 }
 
-static inline float mgpu_cosf(float x)
+MGPU_FUNCTION float mgpu_cosf(float x)
 {
     int32_t quarter;
     bool known = x > -1e9f && x < 1e9f;
@@ -144,7 +121,7 @@ static inline float mgpu_cosf(float x)
 }
 
 /* x + x^3 P(x^2) near 0, elsewhere 1 - 2 / (e^(2|x|) + 1), whose exponent needs no care: e^(2|x|) = 2^k e^u, |u| <= log 2 / 2 */
-static inline float mgpu_tanhf(float x)
+MGPU_FUNCTION float mgpu_tanhf(float x)
 {
     float a = fabsf(x), z = x * x;
     float p = -5.70498872745e-3f;
@@ -169,7 +146,7 @@ static inline float mgpu_tanhf(float x)
 }
 
 /* x P(x^2) near 0, elsewhere a polynomial of |x|, which is 1 at 3.92 */
-static inline float mgpu_erff(float x)
+MGPU_FUNCTION float mgpu_erff(float x)
 {
     float a = fabsf(x), z = x * x;
     float p = 7.520992222e-05f;
@@ -199,7 +176,7 @@ static inline float mgpu_erff(float x)
 
 /* ---- float: powers, by the exponential and logarithm of double, which are exact enough for any exponent */
 
-static inline double mgpu_log2_wide(float x)
+MGPU_FUNCTION double mgpu_log2_wide(float x)
 {
     bool tiny = x < 1.17549435e-38f;
     uint32_t bits = mgpu_bits_of(tiny ? x * 8388608.0f : x) - 0x3f3504f3u;
@@ -216,7 +193,7 @@ static inline double mgpu_log2_wide(float x)
     return k + p * s * 2.8853900817779268147;
 }
 
-static inline float mgpu_exp2_wide(double x)
+MGPU_FUNCTION float mgpu_exp2_wide(double x)
 {
     x = x < -160.0 ? -160.0 : x > 130.0 ? 130.0 : x;
     double k = (x + 6755399441055744.0) - 6755399441055744.0, r = (x - k) * 0.69314718055994530942;
@@ -234,7 +211,7 @@ static inline float mgpu_exp2_wide(double x)
     return (float)(p * scale);
 }
 
-static inline float mgpu_powf(float x, float y)
+MGPU_FUNCTION float mgpu_powf(float x, float y)
 {
     float a = x < 0.0f ? -x : x, b = y < 0.0f ? -y : y;
     bool whole = b >= 8388608.0f || b == mgpu_round(b);
@@ -256,26 +233,26 @@ static inline float mgpu_powf(float x, float y)
 
 /* ---- the rest */
 
-static inline float mgpu_modf(float a, float b)
+MGPU_FUNCTION float mgpu_modf(float a, float b)
 {
     float r = fmodf(a, b);
     return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
 }
 
-static inline double mgpu_mod_double(double a, double b)
+MGPU_FUNCTION double mgpu_mod_double(double a, double b)
 {
     double r = fmod(a, b);
     return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
 }
 
-static inline int64_t mgpu_mod_whole(int64_t a, int64_t b)
+MGPU_FUNCTION int64_t mgpu_mod_whole(int64_t a, int64_t b)
 {
     int64_t r = b == 0 || b == -1 ? 0 : a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
 #define MGPU_TO_WHOLE(name, type, least, most)                                                                            \
-    static inline type mgpu_to_##name(double v) /* towards zero; what does not fit becomes the limit, NaN 0 */            \
+    MGPU_FUNCTION type mgpu_to_##name(double v) /* towards zero; what does not fit becomes the limit, NaN 0 */            \
     {                                                                                                                     \
         return v != v ? 0 : v <= (double)(least) ? (least) : v >= (double)(most) ? (most) : (type)v;                      \
     }
@@ -289,27 +266,47 @@ MGPU_TO_WHOLE(i64, int64_t, INT64_MIN, INT64_MAX)
 #undef MGPU_TO_WHOLE
 
 /* libm under names that no tensor has: kernels' variables are named as the model's */
-static inline double mgpu_pow_double(double a, double b) { return pow(a, b); }
-static inline double mgpu_abs_double(double a) { return fabs(a); }
-static inline double mgpu_floor_double(double a) { return floor(a); }
-static inline double mgpu_sqrt_double(double a) { return sqrt(a); }
-static inline double mgpu_exp_double(double a) { return exp(a); }
-static inline double mgpu_log_double(double a) { return log(a); }
-static inline double mgpu_sin_double(double a) { return sin(a); }
-static inline double mgpu_cos_double(double a) { return cos(a); }
-static inline double mgpu_tanh_double(double a) { return tanh(a); }
-static inline double mgpu_erf_double(double a) { return erf(a); }
+MGPU_FUNCTION double mgpu_pow_double(double a, double b) { return pow(a, b); }
+MGPU_FUNCTION double mgpu_abs_double(double a) { return fabs(a); }
+MGPU_FUNCTION double mgpu_floor_double(double a) { return floor(a); }
+MGPU_FUNCTION double mgpu_sqrt_double(double a) { return sqrt(a); }
+MGPU_FUNCTION double mgpu_exp_double(double a) { return exp(a); }
+MGPU_FUNCTION double mgpu_log_double(double a) { return log(a); }
+MGPU_FUNCTION double mgpu_sin_double(double a) { return sin(a); }
+MGPU_FUNCTION double mgpu_cos_double(double a) { return cos(a); }
+MGPU_FUNCTION double mgpu_tanh_double(double a) { return tanh(a); }
+MGPU_FUNCTION double mgpu_erf_double(double a) { return erf(a); }
 /* 1 / v, to multiply with: as large as a float can be, where it were larger, so that 0 / v is 0 for every v but 0 */
-static inline float mgpu_inverse(float v)
+MGPU_FUNCTION float mgpu_inverse(float v)
 {
     float inverse = 1.0f / v;
     return v != 0.0f && (inverse > 3.40282347e+38f || inverse < -3.40282347e+38f) ? v < 0.0f ? -3.40282347e+38f : 3.40282347e+38f : inverse;
 }
 
-static inline float mgpu_absf(float a) { return fabsf(a); }
-static inline float mgpu_floorf(float a) { return floorf(a); }
-static inline float mgpu_sqrtf(float a) { return sqrtf(a); }
+MGPU_FUNCTION float mgpu_absf(float a) { return fabsf(a); }
+MGPU_FUNCTION float mgpu_floorf(float a) { return floorf(a); }
+MGPU_FUNCTION float mgpu_sqrtf(float a) { return sqrtf(a); }
 
+/* minimum and maximum as in ops.def; maxima of many, where the first NaN is the largest of all: b beats the best so far.
+ * larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted, too. */
+#define MGPU_ORDER(name, type)                                                                                            \
+    MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return a < b ? a : b; }                                      \
+    MGPU_FUNCTION type mgpu_maximum_##name(type a, type b) { return a > b ? a : b; }                                      \
+    MGPU_FUNCTION type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }                    \
+    MGPU_FUNCTION bool mgpu_beats_##name(type b, type best)                                                               \
+    {                                                                                                                     \
+        bool more = !(b <= best), number = best == best;                                                                  \
+        return more & number;                                                                                             \
+    }                                                                                                                     \
+    MGPU_FUNCTION type mgpu_better_##name(type best, type b) { return mgpu_beats_##name(b, best) ? b : best; }
+MGPU_ORDER(f32, float)
+MGPU_ORDER(f64, double)
+MGPU_ORDER(i32, int32_t)
+MGPU_ORDER(u32, uint32_t)
+MGPU_ORDER(i64, int64_t)
+#undef MGPU_ORDER
+
+#ifndef __cplusplus
 #define mgpu_of_float(name, a) _Generic((a), float: mgpu_##name##f((float)(a)), default: mgpu_##name##_double((double)(a)))
 #define mgpu_floor(a) mgpu_of_float(floor, a)
 #define mgpu_sqrt(a) mgpu_of_float(sqrt, a)
@@ -326,25 +323,6 @@ static inline float mgpu_sqrtf(float a) { return sqrtf(a); }
              default: mgpu_mod_whole((int64_t)(a), (int64_t)(b)))
 #define mgpu_abs(a)                                                                                                       \
     _Generic((a), float: mgpu_absf((float)(a)), double: mgpu_abs_double((double)(a)), default: (a) < 0 ? -(a) : (a))
-
-/* minimum and maximum as in ops.def; maxima of many, where the first NaN is the largest of all: b beats the best so far.
- * larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted, too. */
-#define MGPU_ORDER(name, type)                                                                                            \
-    static inline type mgpu_minimum_##name(type a, type b) { return a < b ? a : b; }                                      \
-    static inline type mgpu_maximum_##name(type a, type b) { return a > b ? a : b; }                                      \
-    static inline type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }                    \
-    static inline bool mgpu_beats_##name(type b, type best)                                                               \
-    {                                                                                                                     \
-        bool more = !(b <= best), number = best == best;                                                                  \
-        return more & number;                                                                                             \
-    }                                                                                                                     \
-    static inline type mgpu_better_##name(type best, type b) { return mgpu_beats_##name(b, best) ? b : best; }
-MGPU_ORDER(f32, float)
-MGPU_ORDER(f64, double)
-MGPU_ORDER(i32, int32_t)
-MGPU_ORDER(u32, uint32_t)
-MGPU_ORDER(i64, int64_t)
-#undef MGPU_ORDER
 #define mgpu_by_type(name, a, b)                                                                                          \
     _Generic((a), float: mgpu_##name##_f32, double: mgpu_##name##_f64, uint32_t: mgpu_##name##_u32,                       \
              int64_t: mgpu_##name##_i64, default: mgpu_##name##_i32)(a, b)
@@ -355,4 +333,56 @@ MGPU_ORDER(i64, int64_t)
 #define mgpu_better(best, b) mgpu_by_type(better, best, b)
 #pragma omp declare reduction(mgpu_larger : float, double, int32_t, int64_t, uint8_t, int8_t, uint16_t, int16_t, uint32_t    \
                               : omp_out = mgpu_larger(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#else
+template <class A, class B> struct mgpu_same { static const bool value = false; };
+template <class A> struct mgpu_same<A, A> { static const bool value = true; };
+/* by the type of the first argument; narrow whole numbers are int */
+#define MGPU_OF_ONE(name)                                                                                                 \
+    MGPU_FUNCTION float mgpu_##name(float a) { return mgpu_##name##f(a); }                                                \
+    template <class A> MGPU_FUNCTION double mgpu_##name(A a) { return mgpu_##name##_double((double)a); }
+MGPU_OF_ONE(floor)
+MGPU_OF_ONE(sqrt)
+MGPU_OF_ONE(exp)
+MGPU_OF_ONE(log)
+MGPU_OF_ONE(sin)
+MGPU_OF_ONE(cos)
+MGPU_OF_ONE(tanh)
+MGPU_OF_ONE(erf)
+#undef MGPU_OF_ONE
+template <class B> MGPU_FUNCTION float mgpu_pow(float a, B b) { return mgpu_powf(a, (float)b); }
+template <class A, class B> MGPU_FUNCTION double mgpu_pow(A a, B b) { return mgpu_pow_double((double)a, (double)b); }
+template <class B> MGPU_FUNCTION float mgpu_mod(float a, B b) { return mgpu_modf(a, (float)b); }
+template <class B> MGPU_FUNCTION double mgpu_mod(double a, B b) { return mgpu_mod_double(a, (double)b); }
+template <class A, class B> MGPU_FUNCTION int64_t mgpu_mod(A a, B b) { return mgpu_mod_whole((int64_t)a, (int64_t)b); }
+MGPU_FUNCTION float mgpu_abs(float a) { return mgpu_absf(a); }
+MGPU_FUNCTION double mgpu_abs(double a) { return mgpu_abs_double(a); }
+template <class A> MGPU_FUNCTION decltype(+A()) mgpu_abs(A a)
+{
+    if constexpr ((A)-1 > (A)0)
+        return +a;
+    else
+        return a < 0 ? -a : +a;
+}
+#define MGPU_BY_TYPE(name)                                                                                                \
+    template <class A, class B> MGPU_FUNCTION auto mgpu_##name(A a, B b)                                                  \
+    {                                                                                                                     \
+        typedef decltype(+a) T;                                                                                           \
+        if constexpr (mgpu_same<T, float>::value)                                                                         \
+            return mgpu_##name##_f32(a, (T)b);                                                                            \
+        else if constexpr (mgpu_same<T, double>::value)                                                                   \
+            return mgpu_##name##_f64(a, (T)b);                                                                            \
+        else if constexpr (mgpu_same<T, uint32_t>::value)                                                                 \
+            return mgpu_##name##_u32(a, (T)b);                                                                            \
+        else if constexpr (mgpu_same<T, int64_t>::value)                                                                  \
+            return mgpu_##name##_i64(a, (T)b);                                                                            \
+        else                                                                                                              \
+            return mgpu_##name##_i32(a, (T)b);                                                                            \
+    }
+MGPU_BY_TYPE(minimum)
+MGPU_BY_TYPE(maximum)
+MGPU_BY_TYPE(beats)
+MGPU_BY_TYPE(larger)
+MGPU_BY_TYPE(better)
+#undef MGPU_BY_TYPE
+#endif
 #endif

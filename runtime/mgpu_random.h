@@ -8,9 +8,14 @@
 #ifndef MGPU_RANDOM_H
 #define MGPU_RANDOM_H
 
+#ifndef MGPU_DEVICE_H /* which has what is needed of it */
 #include <stdint.h>
+#endif
+#ifndef MGPU_FUNCTION
+#define MGPU_FUNCTION static inline
+#endif
 
-static inline void mgpu_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
+MGPU_FUNCTION void mgpu_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -30,7 +35,7 @@ static inline void mgpu_philox(uint64_t key, const uint32_t counter[4], uint32_t
 }
 
 /* the finaliser of SplitMix64: a seed or a path that differs in one bit gives an unrelated key */
-static inline uint64_t mgpu_random_key(uint64_t seed, uint64_t path_hash)
+MGPU_FUNCTION uint64_t mgpu_random_key(uint64_t seed, uint64_t path_hash)
 {
     uint64_t z = (seed + 0x9E3779B97F4A7C15u) * 0xD1342543DE82EF95u ^ path_hash;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -39,7 +44,7 @@ static inline uint64_t mgpu_random_key(uint64_t seed, uint64_t path_hash)
 }
 
 /* the four words of elements 4 group .. 4 group + 3 */
-static inline void mgpu_random_words(uint64_t key, uint32_t group, uint64_t sample, uint64_t step, uint32_t out[4])
+MGPU_FUNCTION void mgpu_random_words(uint64_t key, uint32_t group, uint64_t sample, uint64_t step, uint32_t out[4])
 {
     uint32_t counter[4];
     counter[0] = group;
@@ -49,19 +54,19 @@ static inline void mgpu_random_words(uint64_t key, uint32_t group, uint64_t samp
     mgpu_philox(key, counter, out);
 }
 
-static inline uint32_t mgpu_random_word(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
+MGPU_FUNCTION uint32_t mgpu_random_word(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
 {
     uint32_t words[4];
     mgpu_random_words(key, (uint32_t)(element >> 2), sample, step, words);
     return words[element & 3];
 }
 
-static inline double mgpu_uniform(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
+MGPU_FUNCTION double mgpu_uniform(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
 {
     return (double)(mgpu_random_word(key, element, sample, step) >> 8) * 0x1p-24;
 }
 
-static inline float mgpu_uniformf(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
+MGPU_FUNCTION float mgpu_uniformf(uint64_t key, uint64_t element, uint64_t sample, uint64_t step)
 {
     return (float)(mgpu_random_word(key, element, sample, step) >> 8) * 0x1p-24f;
 }

@@ -8,25 +8,7 @@
 #define MGPU_ROWS_H
 
 #include "mgpu.h"
-
-enum { MGPU_ROW_AXES = MGPU_MAX_RANK - 1 };
-
-/* extent and strides of the operand and of the results, in elements */
-typedef struct mgpu_row_axis { int64_t extent, operand, result; } mgpu_row_axis;
-
-typedef struct mgpu_rows {
-    uint8_t type;              /* of the operand and of sums and values */
-    bool bf16;                 /* the operand is MGPU_BF16, `type` MGPU_F32 */
-    bool backwards;            /* sums begin at the last element */
-    mgpu_row_axis along;       /* the axis; its extent is the operand's */
-    int64_t k;                 /* of mgpu_top_k */
-    int axes;                  /* the others, outermost first: they count the rows of a sample */
-    mgpu_row_axis axis[MGPU_ROW_AXES];
-    int64_t rows;              /* of a sample */
-    int64_t operand_sample, result_sample; /* strides; 0: the same for all samples */
-    bool by_row;               /* parts are of the rows, else of the samples */
-    int operand, values, places, workspace; /* arguments; -1: none. mgpu_cumsum: values. places: MGPU_I32 */
-} mgpu_rows;
+#include "mgpu_tables.h"
 
 /* y[i] = sum_{j <= i} x[j], or j >= i; f32 sums in double. Types: f32, f64, i32, u32, i64, which wrap. */
 void mgpu_cumsum(const mgpu_rows *, void *const *argument, const mgpu_part *);

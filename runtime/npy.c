@@ -26,16 +26,16 @@ static char *read_header(const Source *s, int64_t *begin)
 {
     const uint8_t *p = s->data;
     if (s->bytes < PREFIX || memcmp(p, MAGIC, 6) != 0)
-        broken(s, "not a .npy file: its magic is wrong");
+        broken(s, "not a .npy file; numpy.save writes them");
     int64_t length = p[8] | p[9] << 8, prefix = p[6] >= 2 ? PREFIX + 2 : PREFIX;
     if (prefix > s->bytes)
-        broken(s, "the header is cut off");
+        broken(s, "the file is truncated: it ends within its header");
     if (p[6] >= 2)
         length |= (int64_t)p[10] << 16 | (int64_t)p[11] << 24;
     if (length > 1 << 20)
-        broken(s, "the header makes no sense");
+        broken(s, "its header would be longer than 1 MiB; the file is damaged");
     if (prefix + length > s->bytes)
-        broken(s, "the header is cut off");
+        broken(s, "the file is truncated: it ends within its header");
     char *text = mgpu_allocate((size_t)length + 1, 1);
     memcpy(text, p + prefix, (size_t)length);
     *begin = prefix + length;
@@ -47,7 +47,7 @@ static const char *value_of(const Source *s, const char *header, const char *key
     const char *at = strstr(header, key);
     at = at ? strchr(at, ':') : NULL;
     if (!at)
-        broken(s, "the header lacks descr, fortran_order or shape");
+        broken(s, "its header lacks descr, fortran_order or shape; the file is damaged");
     return at + 1 + strspn(at + 1, " ");
 }
 
@@ -61,7 +61,8 @@ static bool read_type(const Source *s, const char *header, Array *a)
                 a->dtype = CODES[i].dtype;
                 return descr[1] == '>';
             }
-    mgpu_fail(MGPU_BAD_INPUT, "%s%s: elements of the type %.8s cannot be read; write b1, u1 .. u4, i1 .. i8 or f2 .. f8", s->where, s->path, descr);
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s: elements of the type %.*s cannot be read; b1, u1 .. u4, i1 .. i8 and f2 .. f8 can: array.astype('f4')", s->where, s->path,
+              (int)strcspn(descr, ",}"), descr);
 }
 
 static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_MAX_RANK + 1])
@@ -69,14 +70,14 @@ static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_M
     const char *at = value_of(s, header, "'shape'");
     int rank = 0;
     if (*at++ != '(')
-        broken(s, "the header's shape makes no sense");
+        broken(s, "the shape in its header is none; the file is damaged");
     while (at += strspn(at, " ,"), *at && *at != ')') {
         char *end;
         if (rank > MGPU_MAX_RANK)
-            broken(s, "the array has too many axes");
+            broken(s, "the array has more than 8 axes for a sample");
         extent[rank++] = strtoll(at, &end, 10);
         if (end == at || extent[rank - 1] < 0)
-            broken(s, "the header's shape makes no sense");
+            broken(s, "the shape in its header is none; the file is damaged");
         at = end;
     }
     return rank;
@@ -119,21 +120,21 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
     int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* without an axis of samples it is one sample */
     free(header);
     if (rank - first > MGPU_MAX_RANK)
-        broken(&s, "the array has too many axes");
+        broken(&s, "the array has more than 8 axes for a sample");
     a->samples = first ? extent[0] : 1;
     a->rank = rank - first;
     int64_t element = mgpu_dtype_bytes(a->dtype), bytes = a->sample_bytes = element;
     for (int i = 0; i < a->rank; i++) {
         a->extent[i] = extent[i + first];
         if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes))
-            broken(&s, "the array has more than 2^63 bytes");
+            broken(&s, "by its header the array has more than 2^63 bytes; the file is damaged");
     }
     if (a->samples == 0)
         broken(&s, "the file holds no samples");
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
-        broken(&s, "the array has more than 2^63 bytes");
+        broken(&s, "by its header the array has more than 2^63 bytes; the file is damaged");
     if (s.bytes - begin != bytes)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the header promises %lld bytes of elements, %lld are there", where, path, (long long)bytes,
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header it has %lld bytes of elements, %lld are there; the file is damaged", where, path, (long long)bytes,
                   (long long)(s.bytes - begin));
     fortran = fortran && rank > 1;
     if (!swapped && !fortran) {

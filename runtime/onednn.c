@@ -121,11 +121,13 @@ typedef struct Types { int operand[3]; bool known, native; } Types;
 
 static Types types_of(const mgpu_contraction *table)
 {
-    const bool half[] = {table->swapped ? table->bf16_b : table->bf16_a, table->swapped ? table->bf16_a : table->bf16_b,
-                         table->bf16_c};
+    const mgpu_half half[] = {table->swapped ? table->half_b : table->half_a, table->swapped ? table->half_a : table->half_b,
+                              table->half_c};
     Types types = {.known = table->type == MGPU_F32};
     for (int i = 0; i < 3; i++)
         types.operand[i] = half[i] ? ONEDNN_BF16 : ONEDNN_F32;
+    for (int i = 0; i < 3; i++) /* f16 is left to mgpu_contract */
+        types.known = types.known && half[i] != MGPU_HALF_F16;
     types.native = half[A] && half[B] ? onednn_has_amx() : !half[A] && !half[B] && !half[C];
     return types;
 }

@@ -1,4 +1,5 @@
 /* options.c: the command line of a generated program -> Options. Mistakes end it with status 2 and say what to type. */
+#include "runtime/gpus.h"
 #include "runtime/internal.h"
 
 #include <errno.h>
@@ -311,24 +312,22 @@ static _Noreturn void fail_no_plan(const mgpu_program *p, const char *kind, long
               *kind ? " " : "", kind, kind, *kind ? ":" : "", devices, p->model_file, program_invocation_short_name);
 }
 
-/* "3", "host", "host:3": one count, one kind or both */
 const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const Options *o)
 {
+    DeviceList wanted;
     if (!o->devices)
         return &p->plans[p->default_plan];
-    size_t word = strspn(o->devices, "abcdefghijklmnopqrstuvwxyz");
-    char kind[16] = "";
-    const char *count = o->devices;
-    if (word) {
-        snprintf(kind, sizeof kind, "%.*s", (int)word, o->devices);
-        count = o->devices[word] == ':' ? o->devices + word + 1 : o->devices[word] ? NULL : "1";
-    }
-    char *end = NULL;
-    long devices = count && *count >= '0' && *count <= '9' ? strtol(count, &end, 10) : 0;
-    if (!end || *end || devices < 1)
-        mgpu_fail(MGPU_BAD_USAGE, "--devices takes one count or kind at run time, as in 2 or host:2, not '%s'", o->devices);
-    for (int i = 0; i < p->plan_count; i++)
-        if (p->plans[i].devices == devices && (!*kind || strcmp(p->plans[i].kind, kind) == 0))
-            return &p->plans[i];
-    fail_no_plan(p, kind, devices);
+    char *wrong = mgpu_read_devices(o->devices, &wanted);
+    if (wrong)
+        mgpu_fail(MGPU_BAD_USAGE, "--devices %s", wrong);
+    const mgpu_plan *found = NULL, *usual = &p->plans[p->default_plan];
+    if (!wanted.count && strcmp(usual->kind, wanted.kind) == 0)
+        found = usual;
+    for (int i = 0; i < p->plan_count && !found; i++)
+        if (p->plans[i].devices == wanted.count && (!*wanted.kind || strcmp(p->plans[i].kind, wanted.kind) == 0))
+            found = &p->plans[i];
+    if (!found)
+        fail_no_plan(p, wanted.kind, wanted.count ? wanted.count : 1);
+    mgpu_free_devices(&wanted);
+    return found;
 }

@@ -35,8 +35,6 @@ static void shuffle_places(int64_t *order, int64_t n, uint64_t key, int64_t bloc
 
 void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, int64_t shuffle)
 {
-    if (shuffle && n > UINT32_MAX)
-        mgpu_fail(MGPU_BAD_INPUT, "%lld samples are too many to shuffle (2^32 - 1 are possible); use --no-shuffle", (long long)n);
     uint64_t key = mgpu_random_key(seed, mgpu_hash_text("shuffle"));
     if (shuffle <= 1) {
         for (int64_t i = 0; i < n; i++)

@@ -75,7 +75,7 @@ static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
 static const char *does(const Profile *p, const Row *r)
 {
     static const char *const VERB[] = {"", "read", "upload", "reduce", "report", "fetch"};
-    return r->op->verb == MGPU_CALL ? p->program->kernels[r->op->target].name : VERB[r->op->verb];
+    return r->op->verb == MGPU_CALL ? mgpu_kernel_name(p->program, r->op->target) : VERB[r->op->verb];
 }
 
 /* of a product, "M x N x K"; with batch axes "B of M x N x K" */
@@ -93,7 +93,9 @@ static void product_text(const mgpu_contraction *c, int64_t samples, char *text,
 
 static const mgpu_contraction *product_of(const Profile *p, const mgpu_op *op)
 {
-    return op->verb == MGPU_CALL ? p->program->kernels[op->target].product : NULL;
+    if (op->verb != MGPU_CALL)
+        return NULL;
+    return p->program->gpu_kernels ? NULL : p->program->kernels[op->target].product;
 }
 
 static int compare(const void *a, const void *b)

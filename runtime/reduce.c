@@ -4,6 +4,7 @@
  * to all of them; they part. A slice is touched by one member only between the two meetings, so it works in place, and
  * since the order of additions is fixed and every device gets the same sum, all hold the same bits. Slices begin at
  * multiples of a cache line. Sums of f16 and bf16 are formed in double. */
+#include "runtime/collective.h"
 #include "runtime/internal.h"
 
 #include <stdlib.h>
@@ -19,10 +20,7 @@ struct Reduction {
 
 Reduction *mgpu_reduction_open(int members)
 {
-    Reduction *r = aligned_alloc(_Alignof(Reduction), sizeof *r);
-    if (!r)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a reduction");
-    memset(r, 0, sizeof *r);
+    Reduction *r = mgpu_allocate_aligned(_Alignof(Reduction), sizeof *r);
     r->members = members;
     r->member = mgpu_allocate((size_t)members, sizeof *r->member);
     return r;
@@ -34,7 +32,7 @@ void mgpu_reduction_close(Reduction *r)
     free(r);
 }
 
-static void meet(Reduction *r)
+void mgpu_meet(Reduction *r)
 {
     int64_t meeting = atomic_load(&r->meetings.value) + 1;
     if (atomic_fetch_add(&r->arrived, 1) + 1 == r->members) {
@@ -104,7 +102,7 @@ bool mgpu_reduce(Reduction *r, int member, void *data, int64_t count, uint8_t dt
     if (r->members == 1)
         return true;
     r->member[member] = (Member){data, count, tag, dtype};
-    meet(r);
+    mgpu_meet(r);
     for (int d = 0; d < r->members; d++)
         if (r->member[d].count != count || r->member[d].tag != tag || r->member[d].dtype != dtype)
             return false;
@@ -113,6 +111,27 @@ bool mgpu_reduce(Reduction *r, int member, void *data, int64_t count, uint8_t dt
     int64_t begin = slice * member < count ? slice * member : count;
     int64_t end = begin + slice < count ? begin + slice : count;
     sum_slice(r, begin, end);
-    meet(r);
+    mgpu_meet(r);
     return true;
+}
+
+/* ---- as a collective of devices whose arenas are host memory */
+typedef struct InMemory { Collective collective; Reduction *reduction; } InMemory;
+
+static bool sum_in_memory(Collective *c, int member, const Operand *o)
+{
+    return mgpu_reduce(((InMemory *)c)->reduction, member, o->data, o->count, o->dtype, o->tag);
+}
+
+static void close_in_memory(Collective *c)
+{
+    mgpu_reduction_close(((InMemory *)c)->reduction);
+    free(c);
+}
+
+Collective *mgpu_collective_in_memory(int members)
+{
+    InMemory *c = mgpu_allocate(1, sizeof *c);
+    *c = (InMemory){{"host", sum_in_memory, close_in_memory}, mgpu_reduction_open(members)};
+    return &c->collective;
 }

@@ -75,8 +75,10 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path)
 
 void mgpu_reporter_close(Reporter *r)
 {
-    if (r->log && (ferror(r->log) | fclose(r->log)))
-        mgpu_fail(MGPU_MACHINE_FAILED, "the log %s could not be written", r->log_path);
+    errno = 0;
+    bool failed = r->log && ferror(r->log);
+    if (r->log && (fclose(r->log) || failed))
+        mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", r->log_path, errno ? strerror(errno) : "the disk is full");
     free(r->header);
     free(r);
 }
@@ -181,7 +183,7 @@ static void print_start(const StartReport *s)
         printf("%s%s", d ? " + " : "", mgpu_grouped(s->plan->device[d].shard.share, a));
     puts(p->accumulate > 1 ? " samples of each" : " samples");
     print_arenas(s);
-    printf("%s; %s\n", s->threads, mgpu_engine_library(s->engine));
+    printf("%s%s%s\n", s->threads, *s->threads ? "; " : "", mgpu_engine_library(s->engine));
     fflush(stdout);
 }
 
@@ -275,7 +277,9 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
     log_number(r, "lr", lr);
     log_number(r, "grad_norm", mgpu_report_value(s->names, s->values, s->count, "grad_norm"));
     bool skipped = mgpu_report_value(s->names, s->values, s->count, "skipped") > 0;
-    fprintf(r->log, ",\"loss_scale\":null,\"skipped\":%s", skipped ? "true" : "false");
+    fprintf(r->log, ",\"loss_scale\":");
+    mgpu_json_write_number(r->log, mgpu_report_value(s->names, s->values, s->count, "loss_scale"), 9);
+    fprintf(r->log, ",\"skipped\":%s", skipped ? "true" : "false");
     log_number(r, "samples_per_s", rate);
     log_number(r, "input_wait_ms", s->input_wait_ms);
     if (has_terms(&e))
@@ -339,9 +343,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
 {
     char *header = NULL, *row = NULL, text[32];
     size_t length;
-    Table t = {open_memstream(&header, &length), open_memstream(&row, &length)};
-    if (!t.header || !t.row)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a line");
+    Table t = {mgpu_begin_text(&header, &length), mgpu_begin_text(&row, &length)};
     double rate = r->epoch_seconds > 0 ? (double)r->epoch_samples / r->epoch_seconds : 0;
     if (e->passed > 0)
         snprintf(text, sizeof text, "%.*f", e->passed < 100 ? 2 : 1, e->passed);
@@ -402,7 +404,7 @@ void mgpu_report_warning(Reporter *r, const char *pattern, ...)
     int length = vasprintf(&text, pattern, arguments);
     va_end(arguments);
     if (length < 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a message");
+        mgpu_no_memory(strlen(pattern));
     clear_live(r);
     fflush(stdout);
     fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, text);

@@ -7,6 +7,7 @@
  * an order of its own that whole numbers have, above its place, complemented: of equals the first is the largest. Where k is a
  * large part of a long row, all of it is sorted, by digits. */
 #include "runtime/mgpu_rows.h"
+#include "runtime/mgpu_half.h"
 
 #include <string.h>
 
@@ -55,14 +56,6 @@ static void part_of(const mgpu_rows *t, const mgpu_part *part, int64_t *begin, i
     *end = part->end * (t->by_row ? 1 : t->rows);
 }
 
-static float widen(uint16_t v)
-{
-    uint32_t bits = (uint32_t)v << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 #define SAME(v) (v)
 
 /* ---- running sums */
@@ -96,7 +89,8 @@ static float widen(uint16_t v)
                 y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                      \
             }                                                                                                              \
     }
-CUMSUM(bf16, uint16_t, widen, double, float)
+CUMSUM(bf16, uint16_t, mgpu_from_bf16, double, float)
+CUMSUM(f16, uint16_t, mgpu_from_f16, double, float)
 CUMSUM(f32, float, SAME, double, float)
 CUMSUM(f64, double, SAME, double, double)
 CUMSUM(b32, uint32_t, SAME, uint32_t, uint32_t) /* i32 and u32: the same bits */
@@ -112,8 +106,8 @@ void mgpu_cumsum(const mgpu_rows *t, void *const *argument, const mgpu_part *par
         Run r = run_at(t, row, end, true);
         switch (t->type) {
         case MGPU_F32:
-            if (t->bf16)
-                cumsum_bf16(t, &r, x, y);
+            if (t->half)
+                (t->half == MGPU_HALF_F16 ? cumsum_f16 : cumsum_bf16)(t, &r, x, y);
             else
                 cumsum_f32(t, &r, x, y);
             break;
@@ -144,7 +138,8 @@ static uint64_t order_f64(double v)
     return v != v ? UINT64_MAX : bits >> 63 ? ~bits : bits | 0x8000000000000000u;
 }
 
-static uint32_t order_bf16(uint16_t v) { return order_f32(widen(v)); }
+static uint32_t order_bf16(uint16_t v) { return order_f32(mgpu_from_bf16(v)); }
+static uint32_t order_f16(uint16_t v) { return order_f32(mgpu_from_f16(v)); }
 static uint32_t order_i32(int32_t v) { return (uint32_t)v ^ 0x80000000u; }
 static uint64_t order_i64(int64_t v) { return (uint64_t)v ^ 0x8000000000000000u; }
 static uint32_t order_u32(uint32_t v) { return v; }
@@ -249,7 +244,8 @@ HEAP(Wide)
                 places[r->result + i * result_step] = (int32_t)place;                                                      \
         }                                                                                                                  \
     }
-TOP_K(bf16, uint16_t, widen, order_bf16, float, Narrow)
+TOP_K(bf16, uint16_t, mgpu_from_bf16, order_bf16, float, Narrow)
+TOP_K(f16, uint16_t, mgpu_from_f16, order_f16, float, Narrow)
 TOP_K(f32, float, SAME, order_f32, float, Narrow)
 TOP_K(f64, double, SAME, order_f64, double, Wide)
 TOP_K(u8, uint8_t, SAME, order_u32, uint8_t, Narrow)
@@ -271,8 +267,8 @@ void mgpu_top_k(const mgpu_rows *t, void *const *argument, const mgpu_part *part
         Run r = run_at(t, row, end, false);
         switch (t->type) {
         case MGPU_F32:
-            if (t->bf16)
-                top_k_bf16(t, &r, x, values, places, heap);
+            if (t->half)
+                (t->half == MGPU_HALF_F16 ? top_k_f16 : top_k_bf16)(t, &r, x, values, places, heap);
             else
                 top_k_f32(t, &r, x, values, places, heap);
             break;

@@ -53,14 +53,11 @@ void mgpu_write_safetensors(FILE *f, const SavedTensor *tensors, int count, cons
         largest = mgpu_tensor_bytes(&tensors[i].tensor) > largest ? mgpu_tensor_bytes(&tensors[i].tensor) : largest;
     char *header = NULL;
     size_t length = 0;
-    FILE *memory = open_memstream(&header, &length);
-    if (!memory)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a file's header");
+    FILE *memory = mgpu_begin_text(&header, &length);
     write_header(memory, tensors, order, count, notes);
     while (ftell(memory) % 8)
         fputc(' ', memory);
-    if (fclose(memory) != 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a file's header");
+    mgpu_end_text(memory);
     for (int i = 0; i < 8; i++)
         fputc((int)(length >> 8 * i & 255), f);
     fwrite(header, 1, length, f);
@@ -86,12 +83,14 @@ static void map_file(TensorFile *file)
     struct stat status;
     if (f < 0 || fstat(f, &status) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s: %s", file->path, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        broken(file->path, NULL, "this is a folder, a safetensors file is expected");
     if (!S_ISREG(status.st_mode) || status.st_size < 8)
         broken(file->path, NULL, "not a safetensors file: it is shorter than its header");
     file->map_bytes = (size_t)status.st_size;
     file->map = mmap(NULL, file->map_bytes, PROT_READ, MAP_PRIVATE, f, 0);
     if (file->map == MAP_FAILED)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", file->path, strerror(errno));
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", file->path, strerror(errno));
     close(f);
 }
 
@@ -106,25 +105,25 @@ static void read_tensor(const TensorFile *file, SavedTensor *saved, const Json *
         if (strcmp(NAMES[i], dtype->text) == 0)
             found = i;
     if (found < 0)
-        broken(file->path, t->name, "its element type is missing or unknown");
+        broken(file->path, t->name, "its element type is missing or unknown; the file is damaged");
     t->dtype = (uint8_t)found;
     if (!shape || shape->kind != JSON_LIST)
-        broken(file->path, t->name, "it has no shape");
+        broken(file->path, t->name, "it has no shape; the file is damaged");
     int64_t bytes = mgpu_dtype_bytes(t->dtype);
     for (const Json *axis = shape->first; axis; axis = axis->next) {
         int64_t extent;
         if (t->rank == MGPU_MAX_RANK || !mgpu_json_whole(axis, &extent) || extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
-            broken(file->path, t->name, "its shape makes no sense");
+            broken(file->path, t->name, "its shape is none; the file is damaged");
         t->extent[t->rank++] = extent;
     }
     int64_t begin, end, room = (int64_t)file->map_bytes - data_begin;
     if (!offsets || offsets->kind != JSON_LIST || !offsets->first || !mgpu_json_whole(offsets->first, &begin) ||
         !mgpu_json_whole(offsets->first->next, &end) || begin < 0 || end < begin)
-        broken(file->path, t->name, "its place in the file makes no sense");
+        broken(file->path, t->name, "its place in the file is none; the file is damaged");
     if (end > room)
         broken(file->path, t->name, "the file is truncated");
     if (end - begin != bytes)
-        broken(file->path, t->name, "its shape and its bytes differ");
+        broken(file->path, t->name, "its shape and its number of bytes differ; the file is damaged");
     saved->data = (const uint8_t *)file->map + data_begin + begin;
 }
 
@@ -146,7 +145,7 @@ void mgpu_read_safetensors(TensorFile *file, const char *path)
     const char *error = NULL;
     file->header = mgpu_json_read((const char *)bytes + 8, (size_t)length, &error);
     if (!file->header || file->header->kind != JSON_OBJECT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: not a safetensors file: %s", path, error ? error : "its header is no object");
+        mgpu_fail(MGPU_BAD_INPUT, "%s: not a safetensors file: %s", path, error ? error : "its header is no JSON object");
     for (const Json *m = file->header->first; m; m = m->next)
         file->count++;
     file->tensors = mgpu_allocate((size_t)file->count, sizeof *file->tensors);
@@ -164,7 +163,7 @@ void mgpu_read_safetensors(TensorFile *file, const char *path)
     qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_name);
     for (int i = 1; i < file->count; i++)
         if (by_name(&file->tensors[i - 1], &file->tensors[i]) == 0)
-            broken(path, file->tensors[i].tensor.name, "it is there twice");
+            broken(path, file->tensors[i].tensor.name, "it is there twice; the file is damaged");
 }
 
 SavedTensor *mgpu_find_tensor(const TensorFile *file, const char *name)

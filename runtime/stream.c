@@ -24,7 +24,7 @@ void *mgpu_reading_room(Reading *r, int64_t bytes)
     int64_t room = bytes > SMALLEST ? bytes : SMALLEST;
     struct ReadingBlock *b = aligned_alloc(64, sizeof *b + (size_t)room);
     if (!b)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a sample of %lld bytes", (long long)bytes);
+        mgpu_no_memory((size_t)room);
     *b = (struct ReadingBlock){r->blocks, room, bytes};
     r->blocks = b;
     return b->bytes;

@@ -8,36 +8,83 @@
 #include <time.h>
 #include <unistd.h>
 
-_Noreturn void mgpu_fail(int status, const char *pattern, ...)
+static _Noreturn void end(int status, const char *kind, const char *pattern, va_list arguments, const char *behind)
 {
     flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
     fflush(stdout);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* over the live line */
-    fprintf(stderr, "%s: error: ", program_invocation_short_name);
-    va_list arguments;
-    va_start(arguments, pattern);
+    fprintf(stderr, "%s: %s: ", program_invocation_short_name, kind);
     vfprintf(stderr, pattern, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s\n", behind);
     fflush(stderr);
     _exit(status); /* other threads may still run: no handlers, no destructors */
+}
+
+_Noreturn void mgpu_fail(int status, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    end(status, "error", pattern, arguments, "");
+}
+
+_Noreturn void mgpu_die(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    end(MGPU_MACHINE_FAILED, "internal error", pattern, arguments,
+        "\nThis is a mistake in mgpuc; please report it with the model.");
+}
+
+_Noreturn void mgpu_no_memory(size_t bytes)
+{
+    mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu bytes more; a smaller batch, fewer --devices or fewer --threads need less", bytes);
 }
 
 void *mgpu_allocate(size_t count, size_t bytes)
 {
     void *p = calloc(count ? count : 1, bytes ? bytes : 1);
     if (!p)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu x %zu bytes", count, bytes);
+        mgpu_no_memory(bytes && count > SIZE_MAX / bytes ? SIZE_MAX : count * bytes);
     return p;
+}
+
+void *mgpu_allocate_aligned(size_t alignment, size_t bytes)
+{
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    void *p = aligned_alloc(alignment, bytes);
+    if (!p)
+        mgpu_no_memory(bytes);
+    return memset(p, 0, bytes);
 }
 
 void *mgpu_resize(void *old, size_t bytes)
 {
     void *p = realloc(old, bytes ? bytes : 1);
     if (!p)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu bytes", bytes);
+        mgpu_no_memory(bytes);
     return p;
+}
+
+FILE *mgpu_begin_text(char **text, size_t *length)
+{
+    FILE *f = open_memstream(text, length);
+    if (!f)
+        mgpu_no_memory(BUFSIZ);
+    return f;
+}
+
+void mgpu_end_text(FILE *f)
+{
+    if (fclose(f) != 0)
+        mgpu_no_memory(BUFSIZ);
+}
+
+void mgpu_start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    int error = pthread_create(thread, NULL, run, argument);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no further thread can be started: %s; fewer --threads or --devices need fewer", strerror(error));
 }
 
 char *mgpu_format(const char *pattern, ...)
@@ -48,8 +95,13 @@ char *mgpu_format(const char *pattern, ...)
     int length = vasprintf(&text, pattern, arguments);
     va_end(arguments);
     if (length < 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a message");
+        mgpu_no_memory(strlen(pattern));
     return text;
+}
+
+const char *mgpu_kernel_name(const mgpu_program *p, int kernel)
+{
+    return p->gpu_kernels ? p->gpu_kernels[kernel].name : p->kernels[kernel].name;
 }
 
 static int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */

@@ -65,12 +65,8 @@ static void *serve(void *argument)
 
 Team *mgpu_team_open(const TeamPlan *plan)
 {
-    Team *t = aligned_alloc(_Alignof(Team), sizeof *t);
-    Member *members = aligned_alloc(_Alignof(Member), (size_t)plan->threads * sizeof *members);
-    if (!t || !members)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a team of %d threads", plan->threads);
-    memset(t, 0, sizeof *t);
-    memset(members, 0, (size_t)plan->threads * sizeof *members);
+    Team *t = mgpu_allocate_aligned(_Alignof(Team), sizeof *t);
+    Member *members = mgpu_allocate_aligned(_Alignof(Member), (size_t)plan->threads * sizeof *members);
     t->plan = *plan;
     t->plan.cores = NULL; /* the caller's */
     t->members = members;
@@ -80,9 +76,7 @@ Team *mgpu_team_open(const TeamPlan *plan)
         members[i].core = plan->cores ? plan->cores[i] : -1;
     }
     for (int i = 1; i < plan->threads; i++)
-        if (pthread_create(&members[i].thread, NULL, serve, &members[i]) != 0)
-            mgpu_fail(MGPU_MACHINE_FAILED, "thread %d of %d of a device cannot be started; --threads asks for fewer", i + 1,
-                      plan->threads);
+        mgpu_start_thread(&members[i].thread, serve, &members[i]);
     return t;
 }
 

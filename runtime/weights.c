@@ -230,9 +230,7 @@ typedef struct NameList { FILE *f; char *text; size_t length; int count; } NameL
 static void open_list(NameList *l)
 {
     *l = (NameList){0};
-    l->f = open_memstream(&l->text, &l->length);
-    if (!l->f)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no memory for a message");
+    l->f = mgpu_begin_text(&l->text, &l->length);
 }
 
 static void list(NameList *l, const char *name)
@@ -329,8 +327,12 @@ void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *
     close_list(&missing);
     close_list(&unused);
     if (missing.count)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d of the %d tensors of \"%.*s\" are there; missing: %s; the names in the file "
-                  "start below what the pattern matches", where, path, used, part->count, length, part->pattern, missing.text);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d of the %d tensors of \"%.*s\" are there; missing: %s%s%s%s", where, path, used, part->count,
+                  length, part->pattern, missing.text, unused.count ? "; it has: " : "", unused.text,
+                  memchr(part->pattern, '*', (size_t)length)
+                      ? ""
+                      : mgpu_format("; names in the file start below \"%.*s\", with the pattern \"%.*s.*\" they are whole", length,
+                                    part->pattern, length, part->pattern));
     printf("\"%.*s\" begins with %d tensors of %s%s%s\n", length, part->pattern, used, path,
            unused.count ? "; not used: " : "", unused.text);
     free(missing.text);

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 enum { END = 22, END64 = 56, LOCATOR = 20, ENTRY = 46, LOCAL = 30, STORED = 0, DEFLATED = 8 };
+enum { DEFLATE_MOST = 1032 }; /* bytes that a packed one stands for, at most (RFC 1951: 258 of two bits) */
 
 typedef struct Archive {
     const uint8_t *data;
@@ -134,7 +135,7 @@ void mgpu_read_member(FileBytes *file, const char *name, const char *path, const
     const uint8_t *local = record(&a, m.local, LOCAL, "PK\3\4");
     uint64_t at = m.local + LOCAL + number(local + 26, 2) + number(local + 28, 2);
     if (at > (uint64_t)a.bytes || m.packed > (uint64_t)a.bytes - at || (m.method == STORED && m.packed != m.bytes) ||
-        m.bytes > INT64_MAX / 2)
+        m.bytes > INT64_MAX / 2 || (m.method == DEFLATED && m.bytes / DEFLATE_MOST > m.packed))
         broken(&a);
     if (m.method != STORED && m.method != DEFLATED)
         mgpu_fail(MGPU_BAD_INPUT,

@@ -10,9 +10,9 @@ _mgpuc() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     case $before in
-    --emit) _mgpu_words "ast graph simplify loops grad update dist precision layout phases fused split schedule verify memory kernels"; return ;;
+    --emit) _mgpu_words "ast graph simplify loops grad update dist precision layout phases fused split schedule verify memory kernels images"; return ;;
     -o | --output) _mgpu_files '*'; return ;;
-    --devices | --set | --model | --bucket) return ;;
+    --devices | --arch | --set | --model | --bucket) return ;;
     esac
     case $command in
     fmt) if [[ $cur == -* ]]; then _mgpu_words "--check --help"; else _mgpu_files '*.net'; fi; return ;;
@@ -24,10 +24,10 @@ _mgpuc() {
     verify) [[ $cur == -* ]] || { _mgpu_files '*.sched'; return; } ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "-o --output --devices --set -S -v --emit --model --json --no-fuse --no-reuse --bodies --bucket -h --help --version"
+        _mgpu_words "-o --output --devices --arch --set -S -v --emit --model --json --no-fuse --no-reuse --bodies --bucket -h --help --version"
     else
         _mgpu_files '*.net'
-        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check verify fmt doc" -- "$cur")
+        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check verify fmt doc devices" -- "$cur")
     fi
 }
 complete -F _mgpuc mgpuc

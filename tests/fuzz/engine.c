@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 enum { MAP = 1 << 17, MOST_INPUT = 1 << 20, CORPUS_BYTES = 1 << 26, MOST_ENTRIES = 1 << 16, SAID = 1 << 14 };
+enum { HANGS_S = 120 /* with work beside it */ };
 enum { WORKER_CASES = 2000, WORKER_MEMORY_MB = 600, CASE_MEMORY_MB = 400 };
 enum { STATUS_NONE = -1, EXIT_RENEW = 91, EXIT_WRONG = 92, EXIT_THREAD = 93 };
 
@@ -43,6 +45,7 @@ typedef struct Shared {
     double slowest_s;
     size_t input_length;
     char wrong[1024]; /* what is not so; "" */
+    char folder[256]; /* for targets that read folders; "": none is there */
     uint8_t input[MOST_INPUT + 1], corpus[CORPUS_BYTES];
 } Shared;
 
@@ -88,10 +91,24 @@ _Noreturn void __real__exit(int status);
 _Noreturn void __wrap_exit(int status);
 _Noreturn void __wrap__exit(int status);
 
-static _Noreturn void leave(int status)
+static bool is_alone(void) /* no thread but this one runs */
 {
-    if (gettid() != getpid()) /* another thread cannot jump: the process ends, and the parent judges */
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    for (const struct dirent *d; tasks && (d = readdir(tasks));)
+        count += d->d_name[0] != '.';
+    if (tasks)
+        closedir(tasks);
+    return count == 1;
+}
+
+/* locked: stderr is, by the runtime's last message, for good */
+static _Noreturn void leave(int status, bool locked)
+{
+    if (gettid() != getpid() || !is_alone()) /* threads work on this stack: the process ends, and the parent judges */
         __real__exit(status == 1 ? EXIT_THREAD : status);
+    if (locked)
+        funlockfile(stderr);
     inside = false;
     left_with = status;
     longjmp(out, 1);
@@ -99,13 +116,13 @@ static _Noreturn void leave(int status)
 void __wrap_exit(int status)
 {
     if (inside)
-        leave(status);
+        leave(status, false);
     __real_exit(status);
 }
 void __wrap__exit(int status)
 {
     if (inside)
-        leave(status);
+        leave(status, true);
     __real__exit(status);
 }
 
@@ -129,6 +146,33 @@ const char *fuzz_file(const uint8_t *data, size_t length)
     if (file < 0 || ftruncate(file, 0) != 0 || pwrite(file, data, length, 0) != (ssize_t)length)
         fuzz_wrong("a file in memory cannot be written: %s", strerror(errno));
     return path;
+}
+
+static int remove_inside(const char *path, const struct stat *status, int kind, struct FTW *where)
+{
+    (void)status, (void)kind;
+    return where->level ? remove(path) : 0;
+}
+
+const char *fuzz_folder(void)
+{
+    const char *temporary = getenv("TMPDIR");
+    if (!shared->folder[0]) {
+        char path[sizeof shared->folder];
+        snprintf(path, sizeof path, "%s/mgpu-fuzz-XXXXXX", temporary ? temporary : "/tmp");
+        if (!mkdtemp(path))
+            fuzz_wrong("no folder %s: %s", path, strerror(errno));
+        memcpy(shared->folder, path, sizeof path);
+    } else if (nftw(shared->folder, remove_inside, 16, FTW_DEPTH | FTW_PHYS) != 0) {
+        fuzz_wrong("the folder %s cannot be emptied: %s", shared->folder, strerror(errno));
+    }
+    return shared->folder;
+}
+
+static void remove_folder(void)
+{
+    if (shared->folder[0] && (nftw(shared->folder, remove_inside, 16, FTW_DEPTH | FTW_PHYS) != 0 || rmdir(shared->folder) != 0))
+        fprintf(stderr, "fuzz: the folder %s is left: %s\n", shared->folder, strerror(errno));
 }
 
 /* ---- judging */
@@ -181,7 +225,7 @@ static bool is_message(const char *line, bool located)
 static const char *judge(int status)
 {
     static char wrong[200];
-    const Target *t = options->target;
+    const FuzzTarget *t = options->target;
     const char *text = read_said();
     int messages = 0, unlocated = 0;
     for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
@@ -202,6 +246,7 @@ static void set_timer(double limit)
 {
     struct itimerval timer = {.it_value = {(time_t)limit, (suseconds_t)((limit - (double)(time_t)limit) * 1e6)}};
     setitimer(ITIMER_PROF, &timer, NULL);
+    alarm(limit > 0 ? HANGS_S : 0);
 }
 
 static void run_case(void)
@@ -413,6 +458,8 @@ static int wait_for(pid_t worker, char *what, size_t room)
     }
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
         snprintf(what, room, "it takes more than %g s of processor time", options->limit_s);
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        snprintf(what, room, "it hangs: %d s", HANGS_S);
     else if (WIFSIGNALED(status))
         snprintf(what, room, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) == EXIT_WRONG)
@@ -587,6 +634,7 @@ int fuzz(const FuzzOptions *o)
             break;
     }
     save_new();
+    remove_folder();
     size_t places = 0;
     for (int i = 0; i < MAP; i++)
         places += shared->seen[i] != 0;
@@ -609,6 +657,7 @@ int fuzz_replay(const FuzzOptions *o, const char *path)
     set_input(data, length);
     free(data);
     bool wrong = try_input(what, sizeof what);
+    remove_folder();
     read_said();
     fputs(said, stdout);
     if (wrong)

@@ -15,7 +15,7 @@ typedef struct Bytes {
     size_t length;
 } Bytes;
 
-typedef struct Target {
+typedef struct FuzzTarget {
     const char *name;
     void (*run)(const uint8_t *data, size_t length); /* data[length] is 0 */
     const char *folders;                             /* of the corpus, apart by blanks, besides tests/fuzz/corpus/NAME */
@@ -23,12 +23,14 @@ typedef struct Target {
     bool text;                                       /* mutations know lines and tokens; "\n" ends a line */
     bool located;                                    /* messages begin with FILE:LINE:COLUMN */
     size_t most;                                     /* longer inputs are not tried */
-} Target;
-extern const Target TARGETS[];
+} FuzzTarget;
+extern const FuzzTarget TARGETS[];
 
 /* ---- for targets */
 _Noreturn void fuzz_wrong(const char *pattern, ...) __attribute__((format(printf, 1, 2))); /* a failure: what is not so */
 const char *fuzz_file(const uint8_t *data, size_t length); /* the path of a file that holds these bytes */
+
+const char *fuzz_folder(void);                             /* the path of a folder that is empty: always the same one */
 
 /* ---- random numbers: splitmix64 */
 typedef struct Random {
@@ -38,11 +40,11 @@ uint64_t random_bits(Random *);
 size_t random_below(Random *, size_t n); /* 0 .. n - 1; 0 for 0 */
 
 /* ---- mutate.c: changes a copy of `from`; `other` is spliced in; the result has at most target->most bytes */
-Bytes mutate(Random *, const Target *, Bytes from, Bytes other);
+Bytes mutate(Random *, const FuzzTarget *, Bytes from, Bytes other);
 
 /* ---- engine.c */
 typedef struct FuzzOptions {
-    const Target *target;
+    const FuzzTarget *target;
     uint64_t seed;
     int64_t cases;           /* how many; 0: until `seconds` have passed */
     double seconds, limit_s; /* limit_s: processor time of a case */

@@ -3,13 +3,13 @@
  * A pool holds the tensors that the text has made so far, with their shapes; a statement takes some of them and adds
  * what it makes. Extents are small, 1 and odd ones among them. Values are kept within bounds (tanh), so that rounding
  * stays rounding: two ways to compute the same agree to 1e-10 after some steps of training. For the same reason nothing
- * compares two computed values, and no optimizer divides by a gradient that may be zero but for rounding.
+ * jumps where two computed values are equal, and no optimizer divides by a gradient that may be zero but for rounding.
  *
  * In the text: inputs of several types and ranks; element-wise operations, broadcasting, reductions, views, slices with
  * steps, concat, pad, windows, convolutions (stride, dilation, groups, transposed), gathers, einsum, attention, norms,
  * dropout, random numbers; weights of its own, shared ones, values that are the same for all samples; layers of the user,
- * pipelines, if, for; several losses, weighted ones, ignored labels, regularisers, metrics, totals, outputs; batches that
- * nothing divides, accumulate, clip, rules, rates, optimizers. */
+ * pipelines, if, for; scans (grow_scans.c), in each other too, and layers that loop; several losses, weighted ones, ignored
+ * labels, regularisers, metrics, totals, outputs; and the train block (grow_train.c). */
 #include "tests/fuzz/grow.h"
 #include "tests/fuzz/grow_parts.h"
 
@@ -22,7 +22,7 @@ static void grow_inputs(Grower *g)
         for (int k = 0; k < v.rank; k++)
             v.e[k] = 1 + below(g, v.rank == 4 ? 4 : v.rank == 3 ? 5 : 7);
         bool pixels = chance(g, 25);
-        const char *name = new_name(g, pixels ? "u" : "x");
+        const char *name = new_name(g, pixels ? "image" : "x");
         text_add(&g->inputs, "    input %s: %s%s\n", name, pixels ? "u8" : "f32", shape_list(&v));
         if (pixels) {
             define(g, v, format("%s / 255", name));
@@ -86,37 +86,21 @@ static void grow_loss(Grower *g)
     }
 }
 
-static void grow_train(Grower *g, Text *t)
+/* a loss that is not finite where a number of the sample is large: such steps are left out */
+static void grow_trap(Grower *g)
 {
-    static const char *const OPTIMIZERS[] = {"sgd()",
-                                             "sgd(momentum = 0.9)",
-                                             "sgd(momentum = 0.9, nesterov = true)",
-                                             "adam(eps = 1e-2)",
-                                             "adamw(eps = 1e-2)",
-                                             "nadam(eps = 1e-2)",
-                                             "rmsprop(eps = 1e-2)",
-                                             "rmsprop(momentum = 0.9, eps = 1e-2)",
-                                             "adagrad(eps = 1e-2)",
-                                             "adadelta(eps = 1e-2)",
-                                             "lars(ratio = 0.1)"};
-    static const char *const RATES[] = {"0.01",
-                                        "cosine(0.02, warmup = 2steps)",
-                                        "linear(0.02, end = 0.001)",
-                                        "0.01 * (1 - progress) ** 2",
-                                        "multistep(0.02, at = [2steps, 3steps])",
-                                        "exponential(0.02, every = 2steps, factor = 0.5)"};
-    static const char *const CLIPS[] = {"1.0", "0.05", "by_norm(0.1)", "by_value(0.01)"};
-    text_add(t, "train {\n    batch = %d\n    steps = 4\n    precision = f64\n    lr = %s\n    optimizer = %s\n", g->batch,
-             RATES[below(g, COUNT(RATES))], OPTIMIZERS[below(g, COUNT(OPTIMIZERS))]);
-    if (chance(g, 30))
-        text_add(t, "    decay = 1e-2\n");
-    if (chance(g, 30))
-        text_add(t, "    clip = %s\n", CLIPS[below(g, COUNT(CLIPS))]);
-    if (g->accumulate > 1)
-        text_add(t, "    accumulate = %d\n", g->accumulate);
-    if (chance(g, 25))
-        text_add(t, "    \"*.bias\" { decay = 0 }\n    \"dense_?\" { lr = 0.5 * lr }\n");
-    text_add(t, "}\n");
+    const char *x = g->pool[below(g, g->input_values)].name, *last = pick(g)->name, *name = new_name(g, "trap");
+    double limit = 2 - 1.0 / g->batch; /* of numbers in [-2, 2): about every fourth step has one above */
+    switch (below(g, 3)) {
+    case 0:
+        text_add(&g->losses, "    loss %s = 0.1 * log(%.3f - flatten(%s)[0])\n", name, limit, x);
+        break;
+    case 1:
+        text_add(&g->losses, "    loss %s = 0.1 * sqrt(%.3f - flatten(%s)[0]) * mean(%s)\n", name, limit, x, last);
+        break;
+    default:
+        text_add(&g->losses, "    loss %s = 0.1 * mean(%s ** 2 + 1) / where(flatten(%s)[0] > %.3f, 0, 1)\n", name, last, x, limit);
+    }
 }
 
 const char *grow_model(uint64_t seed, const GrowOptions *options)
@@ -127,6 +111,7 @@ const char *grow_model(uint64_t seed, const GrowOptions *options)
     g->batch = BATCHES[below(g, COUNT(BATCHES))];
     g->groups = chance(g, 40) ? 1 + below(g, 3) : 0;
     g->accumulate = chance(g, 30) ? 2 + below(g, 2) : 1;
+    g->traps = !g->smooth && chance(g, 15);
     grow_inputs(g);
     int statements = options->statements ? options->statements : 3 + below(g, 18);
     for (int i = 0; i < statements; i++)
@@ -134,6 +119,8 @@ const char *grow_model(uint64_t seed, const GrowOptions *options)
     /* the last value counts, others may */
     const Value *last = &g->pool[g->count - 1];
     text_add(&g->losses, "    loss mse(%s |> flatten() |> dense(2), 0.5)\n", last->name);
+    if (g->traps)
+        grow_trap(g);
     if (!last->sample)
         text_add(&g->losses, "    loss base = mse(tanh(%s), 0.2)\n", g->pool[0].name);
     else

@@ -131,7 +131,7 @@ bool grow_norm(Grower *g)
     case 3:
         return define(g, like(x), format("softmax(%s)", x->name));
     default:
-        if (!x->sample || (g->accumulate > 1 && !g->groups))
+        if (!x->sample || (g->accumulate > 1 && !g->groups) || (g->scans && x - g->pool >= g->free_values))
             return false;
         if (g->groups)
             return define(g, like(x), format("%s |> batchnorm(stats = %d, eps = 1e-2)", x->name, g->groups));
@@ -220,9 +220,10 @@ bool grow_weight(Grower *g) /* a value that is the same for all samples */
     Value y = {.rank = 1 + below(g, 2)};
     for (int i = 0; i < y.rank; i++)
         y.e[i] = 1 + below(g, 5);
-    const Value *v = keep(g, y);
+    Value *v = keep(g, y);
     if (!v)
         return false;
+    v->once = true;
     SAY("    weight %s: f32%s = %s\n", v->name, shape_list(&y), chance(g, 50) ? "normal(0.4)" : "uniform(-0.5, 0.5)");
     return true;
 }
@@ -245,7 +246,7 @@ bool grow_shared(Grower *g)
     const Value *x = pick_rank(g, 1, 2);
     if (!x)
         return false;
-    const char *f = new_name(g, "f");
+    const char *f = new_name(g, "layer");
     int64_t c = x->e[x->rank - 1];
     if (chance(g, 50))
         SAY("    %s = shared(|> dense(%lld, act = %s))\n", f, (long long)c, activation(g));
@@ -310,22 +311,6 @@ bool grow_whole(Grower *g)
     default:
         return define(g, y, format("round(%s) * sign(%s)", x->name, x->name));
     }
-}
-
-/* rows of one value added to rows of another, some to the same one, some to none */
-bool grow_scatter(Grower *g)
-{
-    const Value *x = pick_rank(g, 1, 3), *v = pick_rank(g, 1, 3);
-    if (!x || !v || x->rank != v->rank)
-        return false;
-    for (int i = 1; i < x->rank; i++)
-        if (x->e[i] != v->e[i])
-            return false;
-    Value y = like(x);
-    y.sample = x->sample || v->sample;
-    return define(g, y,
-                  format("scatter_add(%s, (arange(%lld) * %d) %% %lld, %s)", x->name, (long long)v->e[0], 1 + below(g, 3),
-                         (long long)x->e[0] + below(g, 2), v->name));
 }
 
 /* a state that follows the mean over the batch, and is read */

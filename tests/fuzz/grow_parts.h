@@ -1,4 +1,4 @@
-/* grow_parts.h: what the two files of the generator share: grow.c (the frame of a model) and grow_statements.c. */
+/* grow_parts.h: what the files of the generator share: grow.c, the frame of a model; grow_*.c, its parts. */
 #ifndef MGPU_FUZZ_GROW_PARTS_H
 #define MGPU_FUZZ_GROW_PARTS_H
 
@@ -12,6 +12,7 @@ typedef struct Value {
     int rank;
     int64_t e[RANK];
     bool sample; /* has a value for every sample */
+    bool once;   /* a weight: in a loop, too, there is one of it */
 } Value;
 
 typedef struct Grower {
@@ -24,7 +25,10 @@ typedef struct Grower {
     bool ignore, whole_batch, smooth;
     int groups; /* 0: no statistics of groups */
     int accumulate, batch, losses_count, metrics, outputs;
-    bool has_block, has_gate;
+    bool has_block, has_gate, has_walk;
+    int scans;       /* that are open */
+    int free_values; /* in a scan: the first of the pool, which depend on nothing that is carried */
+    bool traps;      /* a step may have a loss that is not finite */
 } Grower;
 
 int below(Grower *, int n); /* 0 .. n - 1 */
@@ -43,8 +47,12 @@ const char *activation(Grower *);
 void grow_statement(Grower *);
 #define SAY(...) text_add(&g->body, __VA_ARGS__)
 
-/* ---- grow_layers.c: each adds a statement; false: nothing is fit for it */
+void grow_train(Grower *, Text *); /* grow_train.c: the train block */
+
+/* ---- grow_layers.c, grow_rows.c, grow_scans.c: each adds a statement; false: nothing is fit for it */
 typedef bool Growth(Grower *);
 Growth grow_conv, grow_conv_transpose, grow_pool, grow_image, grow_norm, grow_noise, grow_sequence, grow_lookup, grow_weight,
-    grow_loop, grow_shared, grow_users_layer, grow_whole, grow_scatter, grow_state, grow_cube;
+    grow_loop, grow_shared, grow_users_layer, grow_whole, grow_state, grow_cube;
+Growth grow_gather, grow_scatter, grow_scatter_own, grow_largest, grow_bilinear;
+Growth grow_scan, grow_recurrent, grow_walk, grow_ctc;
 #endif

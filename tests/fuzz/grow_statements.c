@@ -50,6 +50,7 @@ Value *keep(Grower *g, Value v)
     if (v.rank > RANK || elements(&v) > MOST_ELEMENTS || g->count == MOST_VALUES)
         return NULL;
     v.name = new_name(g, "v");
+    v.once = false;
     g->pool[g->count] = v;
     return &g->pool[g->count++];
 }
@@ -95,7 +96,9 @@ static bool grow_unary(Grower *g)
 {
     const Value *x = pick(g);
     const char *n = x->name;
-    switch (below(g, 9)) {
+    switch (below(g, 10)) {
+    case 9:
+        return define(g, like(x), format("%s * (0.5 + %s)", n, chance(g, 50) ? "progress" : "epoch / 3"));
     case 0:
         return define(g, like(x), format("sqrt(%s ** 2 + 0.1)", n));
     case 1:
@@ -426,11 +429,13 @@ static bool grow_matmul(Grower *g)
 
 /* ---- all of them; grow_layers.c has the others */
 static Growth *const GROWTHS[] = {
-    grow_unary,    grow_unary,     grow_binary,         grow_binary,     grow_binary, grow_reduction, grow_slice,  grow_slice,
-    grow_reshape,  grow_transpose, grow_view,           grow_view,       grow_dense,  grow_dense,     grow_einsum, grow_matmul,
-    grow_conv,     grow_conv,      grow_conv_transpose, grow_pool,       grow_image,  grow_norm,      grow_norm,   grow_noise,
-    grow_sequence, grow_sequence,  grow_lookup,         grow_weight,     grow_whole,  grow_scatter,   grow_state,  grow_cube,
-    grow_cube,     grow_loop,      grow_shared,         grow_users_layer};
+    grow_unary,       grow_unary,   grow_binary,   grow_binary,     grow_binary,         grow_reduction, grow_slice,
+    grow_slice,       grow_reshape, grow_view,     grow_view,       grow_dense,          grow_dense,     grow_einsum,
+    grow_matmul,      grow_conv,    grow_conv,     grow_transpose,  grow_conv_transpose, grow_pool,      grow_image,
+    grow_norm,        grow_norm,    grow_noise,    grow_sequence,   grow_sequence,       grow_lookup,    grow_weight,
+    grow_whole,       grow_scatter, grow_state,    grow_cube,       grow_cube,           grow_loop,      grow_shared,
+    grow_users_layer, grow_gather,  grow_largest,  grow_bilinear,   grow_scatter_own,    grow_scan,      grow_scan,
+    grow_scan,        grow_scan,    grow_recurrent, grow_recurrent, grow_walk,           grow_ctc};
 
 void grow_statement(Grower *g)
 {

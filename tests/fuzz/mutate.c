@@ -173,7 +173,7 @@ static const char *some_number(Random *r, char text[32])
     return text;
 }
 
-static const char *some_word(Random *r, const Target *t)
+static const char *some_word(Random *r, const FuzzTarget *t)
 {
     size_t count = 0;
     while (t->words && t->words[count])
@@ -188,7 +188,7 @@ static int class_of(const Bytes *b, Part token) /* a name, a number, a text, a b
 }
 
 /* a token becomes another one of its kind, of this text or the other: what comes of it often makes sense */
-static void change_likely(Random *r, const Target *t, Bytes *b, Bytes other)
+static void change_likely(Random *r, const FuzzTarget *t, Bytes *b, Bytes other)
 {
     Part here = pick_token(r, b), there = here;
     const Bytes *from = random_below(r, 3) ? b : &other;
@@ -204,7 +204,7 @@ static void change_likely(Random *r, const Target *t, Bytes *b, Bytes other)
     }
 }
 
-static void change_text(Random *r, const Target *t, Bytes *b, Bytes other)
+static void change_text(Random *r, const FuzzTarget *t, Bytes *b, Bytes other)
 {
     if (random_below(r, 2)) {
         change_likely(r, t, b, other);
@@ -268,7 +268,7 @@ static void change_text(Random *r, const Target *t, Bytes *b, Bytes other)
     }
 }
 
-static void splice(Random *r, const Target *t, Bytes *b, Bytes other)
+static void splice(Random *r, const FuzzTarget *t, Bytes *b, Bytes other)
 {
     size_t cut = random_below(r, b->length + 1), from = random_below(r, other.length + 1);
     if (t->text) {
@@ -279,7 +279,7 @@ static void splice(Random *r, const Target *t, Bytes *b, Bytes other)
     replace(b, t->most, (Part){cut, b->length}, other.data + from, other.length - from);
 }
 
-Bytes mutate(Random *r, const Target *t, Bytes from, Bytes other)
+Bytes mutate(Random *r, const FuzzTarget *t, Bytes from, Bytes other)
 {
     Bytes b = {malloc(from.length + 1), from.length};
     if (!b.data)

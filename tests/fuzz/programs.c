@@ -100,7 +100,7 @@ static void read_event(Trace *t, const Json *event)
         else if (strcmp(kind->text, "epoch") == 0 && m->kind == JSON_OBJECT)
             add_member(t, "train", epoch, m);
         else if (strcmp(kind->text, "eval") == 0)
-            add_member(t, "eval", epoch, m);
+            add_member(t, "eval", step, m);
     }
 }
 
@@ -123,14 +123,14 @@ void read_log(Trace *t, const char *path)
         fclose(f);
 }
 
-void read_weights(Trace *t, const char *path)
+void read_weights(Trace *t, const char *path, const char *what)
 {
     TensorFile file;
     mgpu_read_safetensors(&file, path);
     for (int i = 0; i < file.count; i++) {
         const mgpu_tensor *x = &file.tensors[i].tensor;
         for (int64_t k = 0; k < mgpu_elements(x); k++)
-            trace_add(t, mgpu_to_double(file.tensors[i].data, x->dtype, k), "weight %s %lld", x->name, (long long)k);
+            trace_add(t, mgpu_to_double(file.tensors[i].data, x->dtype, k), "%s %s %lld", what, x->name, (long long)k);
     }
     mgpu_close_safetensors(&file);
 }

@@ -1,9 +1,10 @@
 /* readers.c: bytes -> the runtime's readers of files; see readers.h. What a reader accepts must hold together: every byte
  * that it promises is touched. */
-#include "tests/fuzz/readers.h"
+
 
 #include "runtime/image.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/read_set.h"
 #include "tests/unit/data_program.h"
 
 #include <stdlib.h>
@@ -65,20 +66,22 @@ void run_json(const uint8_t *data, size_t length)
     free(copy);
 }
 
-/* ---- data sets: a reader with one file, all samples read */
-enum { MOST_SAMPLES = 300, MOST_VARIANTS = 4 };
-typedef struct Variant {
-    const char *inputs, *data;
-} Variant; /* of a model; data: %s stands for the file's path */
+/* ---- data sets */
+enum { MOST_SAMPLES = 300 };
 
-/* one of the variants, by the file's length and last byte */
-static void read_set(const Variant *variants, int count, const mgpu_program **programs, const uint8_t *data, size_t length)
+int choose_variant(int count, const uint8_t *data, size_t length)
 {
-    int which = length ? (int)((length + data[length - 1]) % (size_t)count) : 0;
-    const char *path = fuzz_file(data, length), *mark = strstr(variants[which].data, "%s");
-    if (!programs[which]) /* once in a process */
-        programs[which] = program_of(
-            variants[which].inputs, format("%.*s%s%s", (int)(mark - variants[which].data), variants[which].data, path, mark + 2));
+    return length ? (int)((length + data[length - 1]) % (size_t)count) : 0;
+}
+
+void read_set(const Variant *variants, const mgpu_program **programs, int which, const char *path)
+{
+    if (!programs[which]) { /* once in a process */
+        const char *text = variants[which].data;
+        for (const char *mark; (mark = strstr(text, "%s"));)
+            text = format("%.*s%s%s", (int)(mark - text), text, path, mark + 2);
+        programs[which] = program_of(variants[which].inputs, text);
+    }
     const mgpu_program *p = programs[which];
     bool wanted[8];
     memset(wanted, true, sizeof wanted);
@@ -111,8 +114,8 @@ static void read_set(const Variant *variants, int count, const mgpu_program **pr
 
 #define READ_SET(...)                                                                                                            \
     static const Variant VARIANTS[] = {__VA_ARGS__};                                                                             \
-    static const mgpu_program *programs[MOST_VARIANTS];                                                                          \
-    read_set(VARIANTS, MGPU_COUNT(VARIANTS), programs, data, length)
+    static const mgpu_program *programs[MGPU_COUNT(VARIANTS)];                                                                   \
+    read_set(VARIANTS, programs, choose_variant(MGPU_COUNT(VARIANTS), data, length), fuzz_file(data, length))
 
 void run_idx(const uint8_t *data, size_t length)
 {
@@ -124,7 +127,10 @@ void run_idx(const uint8_t *data, size_t length)
 void run_npy(const uint8_t *data, size_t length)
 {
     READ_SET({"input x: f32[2, 3]", "train = npy(x = \"%s\")"}, {"input image: u8[2, 2, 1]", "train = npy(image = \"%s\")"},
-             {"input label: class(10)", "train = npy(label = \"%s\")"}, {"input v: f64[3]", "train = npy(v = \"%s\")"});
+             {"input label: class(10)", "train = npy(label = \"%s\")"}, {"input v: f64[3]", "train = npy(v = \"%s\")"},
+             {"input x: f32[2]  input label: class(4)", "train = npy(x = \"%s\", label = \"%s\") |> part(0, 0.8)"},
+             {"input left: f32[2]  input right: f32[2]  input same: class(2)",
+              "train = npy(x = \"%s\", label = \"%s\") |> pairs(same = 0.5)"});
 }
 
 void run_csv(const uint8_t *data, size_t length)
@@ -134,7 +140,9 @@ void run_csv(const uint8_t *data, size_t length)
               "train = csv(\"%s\", x = [\"age\", \"size\"], missing = [\"?\"], strip = \" \")"},
              {"input a: f32[]  input job: class(4, ignore = 9)",
               "train = csv(\"%s\", names = [\"a\", \"b\", \"job\"], on_bad = \"skip\")"},
-             {"input age: u8[]", "train = csv(\"%s\", delimiter = \";\") |> part(0.2, 1)"});
+             {"input age: u8[]", "train = csv(\"%s\", delimiter = \";\") |> part(0.2, 1)"},
+             {"input left: f32[2]  input right: f32[2]  input same: class(2)",
+              "train = csv(\"%s\", x = [\"age\", \"size\"], label = \"job\") |> pairs(same = 0.4)"});
 }
 
 void run_tokens(const uint8_t *data, size_t length)
@@ -179,6 +187,33 @@ void run_picture(const uint8_t *data, size_t length)
     }
     mgpu_reading_close(&reading);
     free(copy);
+}
+
+/* ---- the tables of words that weights carry */
+void run_categories(const uint8_t *data, size_t length)
+{
+    (void)length;
+    Categories *categories = mgpu_new_categories(true);
+    mgpu_read_categories(categories, (const char *)data, "case");
+    char *text = mgpu_categories_text(categories);
+    if (text) {
+        Categories *again = mgpu_new_categories(true);
+        mgpu_read_categories(again, text, "case");
+        char *second = mgpu_categories_text(again);
+        if (!second || strcmp(text, second) != 0)
+            fuzz_wrong("tables are written %s, then %s", text, second ? second : "not at all");
+        mgpu_free_categories(again);
+        free(second);
+    }
+    free(text);
+    static const mgpu_input JOB = {.tensor = {.name = "job", .dtype = MGPU_U8}, .classes = 4, .ignore = 200, .other = -1};
+    static char *words[] = {"blue", "green", NULL, "red", "1"};
+    int64_t *classes = mgpu_classes_of_words(categories, &JOB, &(Words){words, MGPU_COUNT(words)}, NULL, "case");
+    for (int i = 0; i < MGPU_COUNT(words); i++)
+        if (classes[i] < -1 || (classes[i] >= JOB.classes && classes[i] != JOB.ignore))
+            fuzz_wrong("'%s' is class %lld of %lld", words[i] ? words[i] : "", (long long)classes[i], (long long)JOB.classes);
+    free(classes);
+    mgpu_free_categories(categories);
 }
 
 /* ---- words */

@@ -14,5 +14,12 @@ void run_csv(const uint8_t *data, size_t length);
 void run_tokens(const uint8_t *data, size_t length);
 void run_picture(const uint8_t *data, size_t length);
 void run_characters(const uint8_t *data, size_t length);
+void run_categories(const uint8_t *data, size_t length);
 extern const char *const SAFETENSORS_WORDS[], *const JSON_WORDS[], *const NPY_WORDS[], *const CSV_WORDS[];
+
+/* ---- reader_folders.c: readers of folders */
+void run_cifar(const uint8_t *data, size_t length);
+void run_text(const uint8_t *data, size_t length);
+void run_images(const uint8_t *data, size_t length);
+extern const char *const TEXT_WORDS[], *const IMAGES_WORDS[];
 #endif

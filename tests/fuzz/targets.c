@@ -136,7 +136,7 @@ static const char *const SCHEDULE[] = {
     "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
 /* clang-format on */
 
-const Target TARGETS[] = {
+const FuzzTarget TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},
     {"elaborate", run_elaborate, "tests/lang examples tests/models tests/fuzz/corpus/compile", LANGUAGE, true, true, 8000},
     {"compile", run_compile, "tests/lang tests/models", LANGUAGE, true, false, 4000},
@@ -149,5 +149,9 @@ const Target TARGETS[] = {
     {"tokens", run_tokens, "", NULL, false, false, 4000},
     {"picture", run_picture, "tests/reference/images", NULL, false, false, 30000},
     {"characters", run_characters, "", NULL, false, false, 4000},
+    {"text", run_text, "", TEXT_WORDS, true, false, 12000},
+    {"cifar", run_cifar, "tests/reference/data/cifar", NULL, false, false, 10000},
+    {"images", run_images, "", IMAGES_WORDS, true, false, 2000},
+    {"categories", run_categories, "", JSON_WORDS, false, false, 4000},
     {NULL, NULL, NULL, NULL, false, false, 0},
 };

@@ -1,7 +1,7 @@
 /* trace.h: what a training run says, number by number, each with a name; and the two sides that models.c compares.
  *
- *   step 3 loss, step 3 lr, step 3 grad_norm, train 0 NAME, eval 0 NAME (after epoch 0), weight NAME 5 (element 5 at the
- *   end), output NAME 5 */
+ *   step 3 loss, step 3 lr, step 3 grad_norm, train 0 NAME (of epoch 0), eval 3 NAME (behind step 3), weight NAME 5,
+ *   average NAME 5 (element 5 at the end), output NAME 5 */
 #ifndef MGPU_FUZZ_TRACE_H
 #define MGPU_FUZZ_TRACE_H
 
@@ -32,5 +32,5 @@ typedef struct SampleFile {
 bool write_samples(const char *path, const SampleFile *, double (*value)(void *, long long sample, long long element),
                    void *context);
 void read_log(Trace *, const char *path);
-void read_weights(Trace *, const char *path);
+void read_weights(Trace *, const char *path, const char *what); /* what: "weight", "average" */
 #endif

@@ -8,8 +8,7 @@
 
 const char *const MUTATION_NAME[MUTATIONS] = {
     "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
-    "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "drop_later_wait",
-    "add_wait"};
+    "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "add_wait"};
 
 /* ---- copies */
 
@@ -126,31 +125,16 @@ static bool begins_next_strip(const Change *c, const ScheduledOp *op)
     return before >= 0 && c->d->ops[before].strip != op->strip;
 }
 
-static bool follows_and_waits(const Change *c, const ScheduledOp *op)
-{
-    return op->wait_count > 0 && follows_in_strip(c, op);
-}
-
-static bool drop_wait_of(Change *c, bool (*fits)(const Change *, const ScheduledOp *))
+static bool drop_wait(Change *c)
 {
     int o;
-    if (!pick_op(c, fits, &o))
+    if (!pick_op(c, waits_for_something, &o))
         return false;
     ScheduledOp *op = &c->d->ops[o];
     int w = random_below(c->random, op->wait_count);
     c->what = format("%s no longer waits for %s@-%d", op_name(c, o), op_name(c, op->waits[w].op), op->waits[w].back);
     op->waits[w] = op->waits[--op->wait_count];
     return true;
-}
-
-static bool drop_wait(Change *c)
-{
-    return drop_wait_of(c, waits_for_something);
-}
-
-static bool drop_later_wait(Change *c)
-{
-    return drop_wait_of(c, follows_and_waits);
 }
 
 /* strips stay where they are: calls change theirs with their places */
@@ -511,8 +495,7 @@ Schedule *mutate(const Schedule *s, Mutation kind, Random *random, const char **
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
-        wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, drop_later_wait,
-        add_wait};
+        wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, add_wait};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count), .device = random_below(random, s->devices),
                 .random = random};
     c.d = own_device(c.s, c.phase, c.device);

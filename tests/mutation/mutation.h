@@ -29,7 +29,6 @@ typedef enum Mutation {
     MOVE_CALL,        /* into the neighbouring strip */
     DROP_SAMPLES,     /* a call does not work sample by sample, a buffer does not consist of samples */
     OVERLAP_IN_STRIP, /* two buffers of one strip */
-    DROP_LATER_WAIT,  /* of a call that is not its strip's first */
     ADD_WAIT,         /* for any operation: a deadlock, or nothing */
     MUTATIONS
 } Mutation;

@@ -1,148 +1,368 @@
 #!/usr/bin/env python3
-"""library.py: writes library.values: what PyTorch (f64) makes of library.net: per output its number of elements, their
-sum, and their sum weighted by cos(k). Optimizers: one step from a state that is a formula, at step 3."""
+"""library.py: writes library.values: what PyTorch (f64) makes of library.net in one step of its four samples.
+
+    python3 tests/reference/library.py     needs torch and numpy; the tests themselves need neither
+
+A line per weight: its name, its shape, the sum of what the step leaves in it (its gradient; of a state, its new value), and
+the sum weighted by cos(k). All weights begin with numbers of 8 bits, made of their names (`number` here and in
+tests/tools/values.c): every precision holds them. The data is that of `formula idx`; draws are those of make.py.
+"""
 import math
+import pathlib
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 
+from make import idx, uniform
+
 torch.set_default_dtype(torch.float64)
-N = 3
+HERE = pathlib.Path(__file__).parent
+N = 4
 
 
-def wave(name, n, count):
-    base = sum(name.encode())
-    return [math.sin(0.61 * (i + 1) + 2.3 * n + base) for i in range(count)]
+def mixed(h):
+    """the finaliser of MurmurHash3"""
+    h = h ^ (h >> np.uint32(16))
+    h = h * np.uint32(0x85EBCA6B)
+    h = h ^ (h >> np.uint32(13))
+    h = h * np.uint32(0xC2B2AE35)
+    return h ^ (h >> np.uint32(16))
 
 
-def positive(name):
-    return name.rsplit(".")[-1] in ("running_var", "v", "square", "change", "u")
+def number(name, *shape):
+    """+-(128 ... 255) / 256, halved 0, 1 or 2 times; positive for names that end in running_var"""
+    salt = 2166136261
+    for b in name.encode():
+        salt = (salt ^ b) * 16777619 & 0xFFFFFFFF
+    h = mixed(np.arange(math.prod(shape), dtype=np.uint32) * np.uint32(2654435761) + np.uint32(salt))
+    v = (128 + (h >> np.uint32(1) & np.uint32(127)).astype(np.float64)) / 256 / 2.0 ** (h // np.uint32(256) % np.uint32(3))
+    if not name.endswith("running_var"):
+        v = np.where(h & np.uint32(1), -v, v)
+    return torch.tensor(v).reshape(shape)
 
 
-def V(name, *shape):
-    count = math.prod(shape)
-    v = torch.tensor(wave(name, 0, count)) * 0.5
-    return (v.abs() + 0.1 if positive(name) else v).reshape(shape)
+class Case:
+    """the weights of one case, by name; `state` notes a state's new value"""
+
+    def __init__(self, name):
+        self.name, self.weights, self.states = name, {}, {}
+
+    def __call__(self, name, *shape):
+        full = f"{self.name}.{name}"
+        if full not in self.weights:
+            self.weights[full] = number(full, *shape).requires_grad_()
+        return self.weights[full]
+
+    def state(self, name, *shape):
+        full = f"{self.name}.{name}"
+        if full not in self.states:
+            self.states[full] = number(full, *shape)
+        return self.states[full]
+
+    def draw(self, path, *shape):
+        return uniform(f"{self.name}.{path}", 0, N, 1, *shape)
 
 
-def X(name, *shape):
-    return torch.tensor([wave(name, n, math.prod(shape)) for n in range(N)]).reshape(N, *shape)
-
-
-def C(name, classes, ignore, *shape):
-    count, base = math.prod(shape), sum(name.encode())
-    rows = [[ignore if ignore is not None and (i + n) % 3 == 0 else (7 * i + 3 * n + base) % classes for i in range(count)] for n in range(N)]
-    return torch.tensor(rows).reshape(N, *shape)
-
-
-image, series, other, row, p = X("image", 6, 5, 4), X("series", 5, 4), X("other", 5, 4), X("row", 6), X("p")
-label, pixel, flag = C("label", 6, None), C("pixel", 4, 255, 6, 5), C("flag", 2, None)
-chw = image.permute(0, 3, 1, 2)
 lines = []
 
 
 def put(name, t):
-    t = torch.as_tensor(t, dtype=torch.float64).reshape(-1)
-    k = torch.arange(t.numel(), dtype=torch.float64)
-    lines.append(f"{name} {t.numel()} {t.sum().item():.17g} {(t * torch.cos(k)).sum().item():.17g}")
+    flat = t.detach().double().reshape(-1)
+    k = torch.arange(flat.numel(), dtype=torch.float64)
+    shape = ",".join(map(str, t.shape)) or "-"
+    lines.append(f"{name} {shape} {flat.sum().item():.17g} {(flat * torch.cos(k)).sum().item():.17g}")
 
 
-def last(t):
-    return t.movedim(1, -1)
+def case(name, shape, f, weight=None):
+    """f(x, w) -> y for all samples; weight: of each value in the mean"""
+    w = Case(name)
+    x = w("x", N, *shape)
+    y = f(x, w).double()
+    g = w("g", *y.shape)
+    if weight is None:
+        loss = (y * g).mean()
+    else:
+        weight = weight.double().broadcast_to(y.shape)
+        loss = torch.where(weight != 0, y * g * weight, 0.0).sum() / weight.sum()
+    loss.backward()
+    for full, t in w.weights.items():
+        put(full, torch.zeros_like(t) if t.grad is None else t.grad)
+    for full, t in w.states.items():
+        put(full, t)
 
 
-def dense(name, x, width, act=lambda y: y):
-    return act(F.linear(x, V(name + ".weight", width, x.shape[-1]), V(name + ".bias", width)))
+# ---- the data
+label, word, pixel = idx(6, N), idx(6, N, 5), idx(5, N, 6, 5)
+flag, doubt = idx(2, N), idx(3, N, 5)
+n = torch.arange(N)
+image, series, pair, row = (6, 5, 4), (5, 4), (2, 5, 4), (6,)
 
 
-put("mean", image.mean((1, 2)))
-put("min", series.amin(1))
-put("variance", series.var(-1, unbiased=False))
-put("norm", series.norm(dim=1))
-put("logsumexp", series.logsumexp(1, keepdim=True))
-put("sign", series.sign())
-put("round", (3 * series).round())
-put("clamp", series.clamp(-0.3, 0.4))
-put("one_hot", F.one_hot(label, 6))
-put("flip", image.flip(2))
-put("split", torch.cat([series[..., 2:], series[..., :2]], -1))
-put("stack", torch.stack([series, other], 2))
-put("lerp", torch.lerp(series, other, 0.3))
-s = image.mean((1, 2))
-s = F.linear(F.relu(F.linear(s, V("se.dense_1.weight", 2, 4), V("se.dense_1.bias", 2))), V("se.dense_2.weight", 4, 2), V("se.dense_2.bias", 4)).sigmoid()
-put("squeeze_excite", image * s[:, None, None])
-put("matmul", series @ other.transpose(1, 2))
-put("dense", dense("dense", series, 3))
-put("conv", last(F.conv2d(chw, V("conv.weight", 6, 4, 3, 3), V("conv.bias", 6), padding=1)))
-put("conv_even", last(F.conv2d(F.pad(chw, (1, 2, 1, 2)), V("conv_even.weight", 3, 4, 4, 4), V("conv_even.bias", 3))))
-put("conv_stride", last(F.conv2d(chw, V("conv_stride.weight", 6, 2, 3, 2), V("conv_stride.bias", 6), stride=2, padding=1, dilation=(1, 2), groups=2)))
-put("conv_valid", last(F.conv1d(series.transpose(1, 2), V("conv_valid.weight", 3, 4, 2))))
-put("depthwise", last(F.conv2d(chw, V("depthwise.weight", 8, 1, 3, 3), V("depthwise.bias", 8), padding=1, groups=4)))
-put("conv_transpose", last(F.conv_transpose2d(chw, V("conv_transpose.weight", 4, 3, 3, 3), V("conv_transpose.bias", 3), stride=2, padding=1)))
-put("maxpool", last(F.max_pool2d(chw, 2)))
-put("maxpool_padded", last(F.max_pool2d(chw, 3, 2, 1)))
-put("avgpool", last(F.avg_pool2d(chw, 2)))
-put("avgpool_padded", last(F.avg_pool2d(chw, 3, 2, 1, count_include_pad=False)))
-put("lp_pool", last(F.lp_pool2d(chw, 2, 2)))
-put("adaptive_avgpool", last(F.adaptive_avg_pool2d(chw, (4, 3))))
-put("upsample", last(F.interpolate(chw, scale_factor=2, mode="nearest")))
-put("upsample_bilinear", last(F.interpolate(chw, scale_factor=2, mode="bilinear", align_corners=False)))
-put("pixel_shuffle", last(F.pixel_shuffle(chw, 2)))
-put("crop", image[:, 1:4, 2:4])
-put("reflect_pad", last(F.pad(chw, (2, 2, 2, 2), mode="reflect")))
+def chw(x):
+    return x.movedim(-1, 1)
 
 
-def bn(name, train, x=None):
-    return F.batch_norm(chw if x is None else x, V(name + ".running_mean", 4), V(name + ".running_var", 4), V(name + ".weight", 4), V(name + ".bias", 4), train, 0.1, 1e-5)
+def last(x):
+    return x.movedim(1, -1)
 
 
-put("batchnorm", last(bn("bn", False)))
-put("layernorm", F.layer_norm(series, (4,), V("ln.weight", 4), V("ln.bias", 4)))
-put("rmsnorm", F.rms_norm(series, (4,), V("rms.weight", 4), 1e-6))
-put("groupnorm", last(F.group_norm(chw, 2, V("gn.weight", 4), V("gn.bias", 4))))
-put("instancenorm", last(F.instance_norm(chw, weight=V("inorm.weight", 4), bias=V("inorm.bias", 4))))
-put("local_response_norm", last(F.local_response_norm(chw, 3)))
-put("relu", F.relu(series))
-put("relu6", F.relu6(9 * series))
-put("leaky_relu", F.leaky_relu(series, 0.2))
-put("prelu", torch.where(series > 0, series, V("prelu.weight", 4) * series))
-put("elu", F.elu(series, 1.5))
-put("selu", F.selu(series))
-put("celu", F.celu(series, 1.5))
-put("sigmoid", series.sigmoid())
-put("gelu", F.gelu(series))
-put("gelu_tanh", F.gelu(series, approximate="tanh"))
-put("silu", F.silu(series))
-put("softplus", F.softplus(series, threshold=1e9))
-put("mish", F.mish(series))
-put("softsign", F.softsign(series))
-put("hardsigmoid", F.hardsigmoid(5 * series))
-put("hardswish", F.hardswish(5 * series))
-put("softmax", series.softmax(-1))
-put("log_softmax", series.log_softmax(1))
-put("glu", F.glu(series))
-put("embedding", V("embedding.weight", 6, 3)[label])
+def hardsigmoid(x):
+    """F.hardsigmoid's gradient has a sixth in single precision"""
+    return (x / 6 + 0.5).clamp(0, 1)
 
 
-def recurrent(net, ih, b, hh, b_hh=None):
-    net, rows = net(ih.shape[1], hh.shape[1], batch_first=True), len(ih)
-    given = {"weight_ih_l0": ih, "weight_hh_l0": hh, "bias_ih_l0": b, "bias_hh_l0": torch.zeros(rows) if b_hh is None else b_hh}
-    return lambda x: torch.func.functional_call(net, given, (x,))[0]
+def signs(x):
+    return torch.cat([x, 0 * x, -x], -1)
 
 
-def gru(name, width):
-    ih, b = V(name + ".dense_1.weight", 3 * width, 4), V(name + ".dense_1.bias", 3 * width)
-    return recurrent(torch.nn.GRU, ih, b, V(name + ".weight_hh", 3 * width, width), V(name + ".bias_hh", 3 * width))
+def norm(x, dim):
+    """gradient 0 at 0"""
+    return torch.linalg.vector_norm(x, dim=dim)
 
 
-net = recurrent(torch.nn.RNN, V("rnn.dense_1.weight", 3, 4), V("rnn.dense_1.bias", 3), V("rnn.weight_hh", 3, 3))
-put("rnn", net(series))
-net = recurrent(torch.nn.LSTM, V("lstm.weight_ih", 12, 4), V("lstm.bias", 12), V("lstm.weight_hh", 12, 3))
-put("lstm", net(series))
-put("gru", gru("gru", 3)(series))
-put("bidirectional", torch.cat([gru("bi.gru_1", 2)(series), gru("bi.gru_2", 2)(series.flip(1)).flip(1)], 2))
-logits = 2 * image[:, 0] @ image[:, 1].transpose(1, 2)
-target = 1 + (label[:, None] + torch.arange(2)) % 4
-put("ctc", F.ctc_loss(logits.log_softmax(2).transpose(0, 1), target, 3 + label % 3, 1 + flag, reduction="none"))
+def linear(w, name, x, width, bias=True):
+    return F.linear(x, w(name + ".weight", width, x.shape[-1]), w(name + ".bias", width) if bias else None)
+
+
+def rounded(x):
+    """halves up"""
+    return (x + 0.5).floor()
+
+
+def weight_norm(v, gain):
+    return torch._weight_norm(v, gain.reshape(-1, *[1] * (v.dim() - 1)), 0)
+
+
+def squeeze_excite(x, w, hidden, act, gate):
+    at = "squeeze_excite_1.dense_"
+    s = act(linear(w, at + "1", x.mean((1, 2)), hidden))
+    return x * gate(linear(w, at + "2", s, x.shape[-1]))[:, None, None]
+
+
+def normal(path, *shape):
+    u = uniform(path, 0, N, 1, 2, *shape)
+    return torch.sqrt(-2 * torch.log(1 - u[:, 0])) * torch.cos(2 * math.pi * u[:, 1])
+
+
+# ---- helpers
+case("identity", series, lambda x, w: x)
+case("mean", image, lambda x, w: x.mean((1, 2)))
+case("mean_all", series, lambda x, w: x.mean((1, 2)))
+case("min", series, lambda x, w: x.amin(1))
+case("variance", image, lambda x, w: x.var((1, 3), unbiased=False, keepdim=True))
+case("norm", series, lambda x, w: norm(x, 1))
+case("norm_zero", series, lambda x, w: norm(x * torch.tensor([1.0, 0, 1, 1]), 1))
+case("distance", pair, lambda x, w: norm(x[:, 0] - x[:, 1], -1))
+case("logsumexp", series, lambda x, w: x.logsumexp(1, keepdim=True))
+case("logsumexp_all", series, lambda x, w: x.logsumexp((1, 2)))
+case("zeros_ones", series, lambda x, w: torch.cat([0 * x[..., :2], x[..., 2:]], -1))
+case("sign", series, lambda x, w: signs(x).sign())
+case("round", series, lambda x, w: rounded(signs(8 * x)))
+case("clamp", series, lambda x, w: x.clamp(-0.3, 0.45))
+case("one_hot", (5, 6), lambda x, w: x * F.one_hot(word, 6))
+case("one_hot_more", (5, 7), lambda x, w: x * F.one_hot(word + 1, 7))
+case("flatten", series, lambda x, w: x.flatten(1))
+case("flip", image, lambda x, w: x.flip(2))
+case("reverse", series, lambda x, w: x.flip(1))
+case("split", image, lambda x, w: x.split(1, 2)[-1])
+case("stack", pair, lambda x, w: torch.stack([x[:, 0], x[:, 1], 2 * x[:, 0]], -1))
+case("insert_axis", series, lambda x, w: x.unsqueeze(2))
+case("lerp", pair, lambda x, w: torch.lerp(x[:, 0], x[:, 1], 0.3))
+case("weight_norm", series, lambda x, w: F.linear(x, weight_norm(w("normed_1.w", 3, 4), w("normed_1.weight_norm_1.gain", 3))))
+case("weight_norm_kernel", series, lambda x, w: last(F.conv1d(
+    chw(x), weight_norm(w("normed_kernel_1.w", 3, 4, 3), w("normed_kernel_1.weight_norm_1.gain", 3)), padding=1)))
+case("squeeze_excite", image, lambda x, w: squeeze_excite(x, w, 2, F.relu, torch.sigmoid))
+case("squeeze_excite_act", image, lambda x, w: squeeze_excite(x, w, 1, F.silu, hardsigmoid))
+case("random_normal", series, lambda x, w: x * normal("random_normal_1.random_1", 5, 4))
+case("erf_inverse", series, lambda x, w: torch.erfinv(x))
+case("eye", series, lambda x, w: x * torch.eye(5, 4))
+
+
+# ---- dense and convolutions
+def conv(x, w, width, size, name="conv_1", bias=True, before=None, **options):
+    """before: zeros in front and behind, for what torch has no padding"""
+    x = chw(x)
+    groups = options.get("groups", 1)
+    if before:
+        x = F.pad(x, before)
+    f = (F.conv1d, F.conv2d, F.conv3d)[x.dim() - 3]
+    weight = w(name + ".weight", width, x.shape[1] // groups, *size)
+    return last(f(x, weight, w(name + ".bias", width) if bias else None, **options))
+
+
+def conv_transpose(x, w, width, size, bias=True, **options):
+    x = chw(x)
+    f = (F.conv_transpose1d, F.conv_transpose2d)[x.dim() - 3]
+    weight = w("conv_transpose_1.weight", x.shape[1], width, *size)
+    return last(f(x, weight, w("conv_transpose_1.bias", width) if bias else None, **options))
+
+
+def separable(x, w):
+    at = "separable_1."
+    y = conv(x, w, 4, (3, 3), at + "depthwise_1", bias=False, stride=2, padding=1, groups=4)
+    return conv(y, w, 3, (1, 1), at + "conv_1")
+
+
+case("dense", series, lambda x, w: linear(w, "dense_1", x, 3))
+case("dense_act", row, lambda x, w: F.silu(linear(w, "dense_1", x, 3, bias=False)))
+case("conv", image, lambda x, w: conv(x, w, 6, (3, 3), padding=1))
+case("conv_even", image, lambda x, w: conv(x, w, 3, (4, 4), before=(1, 2, 1, 2)).sigmoid())
+case("conv_options", image, lambda x, w: conv(x, w, 6, (3, 2), stride=2, padding=1, dilation=(1, 2), groups=2))
+case("conv_stride", image, lambda x, w: conv(x, w, 3, (3, 3), stride=(2, 1), padding=1, bias=False))
+case("conv_dilated", image, lambda x, w: conv(x, w, 2, (3, 3), dilation=2, padding=2))
+case("conv_padding", image, lambda x, w: conv(x, w, 2, (2, 3), before=(0, 2, 1, 0)))
+case("conv_line", series, lambda x, w: conv(x, w, 3, (2,), bias=False))
+case("conv_cube", (3, 4, 3, 2), lambda x, w: conv(x, w, 2, (2, 3, 2), before=(0, 1, 1, 1, 0, 1), stride=(1, 2, 1)))
+case("depthwise", image, lambda x, w: conv(x, w, 8, (3, 3), "depthwise_1", padding=1, groups=4))
+case("depthwise_stride", image, lambda x, w: conv(x, w, 4, (3, 3), "depthwise_1", stride=2, groups=4, bias=False))
+case("separable", image, separable)
+case("conv_transpose", image, lambda x, w: conv_transpose(x, w, 3, (3, 3), stride=2, padding=1))
+case("conv_transpose_plain", image, lambda x, w: conv_transpose(x, w, 2, (2, 3), bias=False))
+case("conv_transpose_line", series, lambda x, w: conv_transpose(x, w, 3, (4,), stride=3))
+
+
+# ---- pools, other sizes
+def maxpool_same(x):
+    y = F.pad(chw(x), (1, 1, 0, 1), value=-math.inf)
+    return last(F.max_pool2d(y, (2, 3), 1))
+
+
+def lp_pool(x, size, p, stride):
+    """gradient 0 where a window holds zeros alone"""
+    s = F.avg_pool2d(chw(x).abs() ** p, size, stride) * math.prod(size)
+    return last(torch.where(s == 0, 0.0, torch.where(s == 0, 1.0, s) ** (1 / p)))
+
+
+case("maxpool", image, lambda x, w: last(F.max_pool2d(chw(x), 2)))
+case("maxpool_padded", image, lambda x, w: last(F.max_pool2d(chw(x), 3, 2, 1)))
+case("maxpool_same", image, lambda x, w: maxpool_same(x))
+case("maxpool_line", series, lambda x, w: last(F.max_pool1d(chw(x), 3, 1)))
+case("avgpool", image, lambda x, w: last(F.avg_pool2d(chw(x), 2)))
+case("avgpool_padded", image, lambda x, w: last(F.avg_pool2d(chw(x), 3, 2, 1, count_include_pad=False)))
+case("avgpool_line", series, lambda x, w: last(F.avg_pool1d(chw(x), 2, 1)))
+case("lp_pool", image, lambda x, w: last(F.lp_pool2d(chw(x), 2, 2)))
+case("lp_pool_stride", image, lambda x, w: last(F.lp_pool2d(chw(x.abs()), 3, (3, 2), (1, 2))))
+case("lp_pool_zero", image, lambda x, w: lp_pool(F.relu(x), (2, 2), 2, 2))
+case("adaptive_avgpool", image, lambda x, w: last(F.adaptive_avg_pool2d(chw(x), (4, 3))))
+case("adaptive_avgpool_one", image, lambda x, w: last(F.adaptive_avg_pool2d(chw(x), 1)))
+case("bins", (3, 5), lambda x, w: x * F.adaptive_avg_pool1d(torch.eye(5)[None], 3)[0].T)
+case("upsample", image, lambda x, w: last(F.interpolate(chw(x), scale_factor=2, mode="nearest")))
+case("upsample_bilinear", image, lambda x, w: last(F.interpolate(chw(x), scale_factor=3, mode="bilinear")))
+case("resized", image, lambda x, w: last(F.interpolate(chw(x), (9, 3), mode="bilinear")))
+case("hats", (3, 5), lambda x, w: x * F.interpolate(torch.eye(5)[None], 3, mode="linear")[0].T)
+case("pixel_shuffle", image, lambda x, w: last(F.pixel_shuffle(chw(x), 2)))
+case("crop", image, lambda x, w: x[:, 1:4, 2:4])
+case("reflect_pad", image, lambda x, w: last(F.pad(chw(x), (3, 3, 3, 3), mode="reflect")))
+case("mirror", (9,), lambda x, w: x * F.pad(torch.arange(5.0)[None], (2, 2), mode="reflect")[0])
+
+
+# ---- normalisation
+def batchnorm(x, w, training=True, momentum=0.1, eps=1e-5):
+    c = x.shape[-1]
+    mean, var = w.state("batchnorm_1.running_mean", c), w.state("batchnorm_1.running_var", c)
+    own = w if training else w.state  # what is frozen keeps its weights
+    weight, bias = own("batchnorm_1.weight", c), own("batchnorm_1.bias", c)
+    return last(F.batch_norm(chw(x), mean, var, weight, bias, training, momentum, eps))
+
+
+def batchnorm_groups(x, w, size):
+    """statistics of groups; what is stored is the mean of the groups' """
+    weight, bias = w("batchnorm_1.weight", 4), w("batchnorm_1.bias", 4)
+    mean, var = w.state("batchnorm_1.running_mean", 4), w.state("batchnorm_1.running_var", 4)
+    parts, means, variances = [], [], []
+    for group in x.split(size):
+        parts.append(last(F.batch_norm(chw(group), None, None, weight, bias, True)))
+        means.append(group.detach().mean((0, 1, 2)))
+        variances.append(group.detach().var((0, 1, 2)))
+    mean.lerp_(torch.stack(means).mean(0), 0.1)
+    var.lerp_(torch.stack(variances).mean(0), 0.1)
+    return torch.cat(parts)
+
+
+def layer_norm(x, w, name="layernorm_1", eps=1e-5, bias=True):
+    c = x.shape[-1]
+    return F.layer_norm(x, (c,), w(name + ".weight", c), w(name + ".bias", c) if bias else None, eps)
+
+
+def rms_norm(x, w, name="rmsnorm_1", eps=1e-6):
+    return F.rms_norm(x, (x.shape[-1],), w(name + ".weight", x.shape[-1]), eps)
+
+
+def group_norm(x, w, groups, name="groupnorm_1", eps=1e-5):
+    c = x.shape[-1]
+    return last(F.group_norm(chw(x), groups, w(name + ".weight", c), w(name + ".bias", c), eps))
+
+
+def drop(x, w, name, rate, *over):
+    return torch.where(w.draw(name + ".random_1", *(over or x.shape[1:])) < rate, 0.0, x / (1 - rate))
+
+
+case("batchnorm", image, batchnorm)
+case("batchnorm_options", series, lambda x, w: batchnorm(x, w, momentum=0.3, eps=0.1))
+case("batchnorm_row", row, batchnorm)
+case("batchnorm_groups", image, lambda x, w: batchnorm_groups(x, w, 2))
+case("batchnorm_shard", image, batchnorm)  # of one device
+case("batchnorm_stored", image, lambda x, w: batchnorm(x, w, False))
+case("batch_mean", series, lambda x, w: x - x.mean((0, 1)))
+case("layernorm", series, layer_norm)
+case("layernorm_options", image, lambda x, w: layer_norm(x, w, eps=0.1, bias=False))
+case("rmsnorm", series, rms_norm)
+case("rmsnorm_eps", series, lambda x, w: rms_norm(x, w, eps=0.1))
+case("groupnorm", image, lambda x, w: group_norm(x, w, 2))
+case("groupnorm_options", series, lambda x, w: group_norm(x, w, 4, eps=0.1))
+case("instancenorm", image, lambda x, w: last(F.instance_norm(
+    chw(x), weight=w("instancenorm_1.weight", 4), bias=w("instancenorm_1.bias", 4))))
+case("local_response_norm", image, lambda x, w: last(F.local_response_norm(chw(x), 5)))
+case("local_response_norm_options", image, lambda x, w: last(F.local_response_norm(chw(x), 2, 0.5, 0.6, 2)))
+case("dropout", image, lambda x, w: drop(x, w, "dropout_1", 0.5))
+case("dropout_over", image, lambda x, w: drop(x, w, "dropout_1", 0.25, 6, 1, 1))
+case("spatial_dropout", image, lambda x, w: drop(x, w, "spatial_dropout_1.dropout_1", 0.4, 1, 1, 4))
+case("stochastic_depth", image, lambda x, w: drop(x, w, "stochastic_depth_1.dropout_1", 0.4, 1, 1, 1))
+
+# ---- activations
+case("relu", series, lambda x, w: F.relu(signs(x)))
+case("relu6", series, lambda x, w: F.relu6(16 * x))
+case("leaky_relu", series, lambda x, w: F.leaky_relu(signs(x), 0.01))
+case("leaky_relu_slope", series, lambda x, w: F.leaky_relu(x, 0.2))
+case("prelu", series, lambda x, w: last(F.prelu(chw(signs(x)), w("prelu_1.weight", 12))))
+case("elu", series, lambda x, w: F.elu(signs(x)))
+case("elu_alpha", series, lambda x, w: F.elu(x, 1.5))
+case("selu", series, lambda x, w: F.selu(x))
+case("celu", series, lambda x, w: F.celu(signs(x)))
+case("celu_alpha", series, lambda x, w: F.celu(x, 1.5))
+case("sigmoid", series, lambda x, w: (8 * x).sigmoid())
+case("gelu", series, lambda x, w: F.gelu(4 * x))
+case("gelu_tanh", series, lambda x, w: F.gelu(4 * x, approximate="tanh"))
+case("silu", series, lambda x, w: F.silu(4 * x))
+case("softplus", series, lambda x, w: F.softplus(signs(8 * x), threshold=1e9))
+case("mish", series, lambda x, w: F.mish(4 * x))
+case("softsign", series, lambda x, w: F.softsign(signs(x)))
+case("hardsigmoid", series, lambda x, w: hardsigmoid(5 * x))
+case("hardswish", series, lambda x, w: F.hardswish(5 * x))
+case("softmax", series, lambda x, w: (4 * x).softmax(-1))
+case("softmax_axis", image, lambda x, w: x.softmax(2))
+case("log_softmax", series, lambda x, w: (4 * x).log_softmax(-1))
+case("log_softmax_axis", series, lambda x, w: x.log_softmax(1))
+case("maxout", image, lambda x, w: x.reshape(N, 6, 5, 2, 2).amax(-1))
+case("glu", series, lambda x, w: F.glu(x))
+case("glu_act", series, lambda x, w: x[..., :2] * F.gelu(x[..., 2:]))
+case("swiglu", series, lambda x, w: linear(w, "swiglu_1.dense_3", F.silu(linear(w, "swiglu_1.dense_1", x, 6, False)) * linear(
+    w, "swiglu_1.dense_2", x, 6, False), 4, False))
+
+
+# ---- sequences
+def sinusoidal(t, c):
+    """Vaswani et al. 2017, 3.5, element by element"""
+    return torch.tensor([[(math.cos if i % 2 else math.sin)(p / 10000 ** ((i - i % 2) / c)) for i in range(c)] for p in range(t)])
+
+
+def rope(x, base=10000.0):
+    """Su et al. 2021 as a product of complex numbers: element i goes with element i + d / 2"""
+    t, d = x.shape[1], x.shape[-1]
+    angle = torch.arange(t)[:, None] / base ** (2 * torch.arange(d // 2) / d)
+    z = torch.complex(x[..., :d // 2], x[..., d // 2:]) * torch.polar(torch.ones_like(angle), angle)[:, None]
+    return torch.cat([z.real, z.imag], -1)
 
 
 def attend(q, k, v, **options):
@@ -150,70 +370,221 @@ def attend(q, k, v, **options):
     return F.scaled_dot_product_attention(q, k, v, **options).transpose(1, 2)
 
 
-q, k, v = series.reshape(N, 5, 2, 2), other.reshape(N, 5, 2, 2), (series * other).reshape(N, 5, 2, 2)
-put("attention", attend(q, k, v))
-put("attention_causal", attend(q, k, v, is_causal=True))
-o = other.reshape(N, 5, 4, 1)
-put("attention_groups", attend(series.reshape(N, 5, 4, 1), o[:, :, :2], o[:, :, 2:], enable_gqa=True))
-put("cross_entropy", F.cross_entropy(row, label, reduction="none"))
-put("cross_entropy_smooth", F.cross_entropy(row, label, reduction="none", label_smoothing=0.1))
-pixels = F.cross_entropy(chw, torch.where(pixel == 255, -100, pixel), reduction="none")
-put("cross_entropy_pixels", pixels)
-put("cross_entropy_weights", (pixel != 255).double())
-put("binary_cross_entropy", F.binary_cross_entropy_with_logits(p, flag.double(), reduction="none"))
-put("mse", (series - other) ** 2)
-put("mae", (series - other).abs())
-put("huber", F.huber_loss(series, other, reduction="none", delta=0.5))
-put("cosine_similarity", F.cosine_similarity(series, other, dim=-1))
-right = row.gather(1, label[:, None])
-put("hinge", (1 + row.masked_fill(F.one_hot(label, 6).bool(), -1e30).amax(1) - right[:, 0]).clamp(min=0))
-put("kl", F.kl_div(other.log_softmax(-1), series.softmax(-1), reduction="none").sum(-1))
-put("accuracy", (row.argmax(1) == label).double())
-put("accuracy_top3", (row.topk(3).indices == label[:, None]).any(1).double())
-put("t_batchnorm", last(bn("tbn", True)))
-put("t_batchnorm_groups", last(torch.cat([bn("tbn2", True, chw[:2]), bn("tbn2", True, chw[2:])])))
-mean, var = V("tbn.running_mean", 4), V("tbn.running_var", 4)
-F.batch_norm(chw, mean, var, None, None, True, 0.1, 1e-5)
-put("tbn.running_mean", mean)
-put("tbn.running_var", var)
-put("average", pixels.sum() / (pixel != 255).sum())
-put("perplexity", F.cross_entropy(row, label).exp())
-hit = ((p > 0) & (flag == 1)).sum().item()
-said, true = (p > 0).sum().item(), (flag == 1).sum().item()
-put("f1", 2 * hit / max(1, said + true))
-put("precision_recall", hit / max(1, said) + hit / max(1, true))
-put("r2", 1 - ((series - other) ** 2).sum() / ((other - other.mean()) ** 2).sum())
-m = torch.zeros(4, 4)
-for t, c in zip(pixel.reshape(-1).tolist(), image.argmax(-1).reshape(-1).tolist()):
-    if t != 255:
-        m[t, c] += 1
-put("confusion", m)
-union = m.sum(0) + m.sum(1) - m.diag()
-put("mean_iou", (m.diag() / union.clamp(min=1)).sum() / max(1, (union > 0).sum().item()))
-
-# ---- optimizers: f(w, g, lr = 0.1, decay = 0.02) at step 3
-STEP = 3
+def causal(t, s, window=None):
+    age = (torch.arange(t) + s - t)[:, None] - torch.arange(s)
+    return (age >= 0) & (age < (window or s))
 
 
-def one(name, make, state):
-    w = torch.nn.Parameter(V("w", 3, 2))
-    w.grad = torch.tensor(wave("gradient", 0, 6)).reshape(3, 2)
-    optimizer = make([w])
-    optimizer.state[w] = {k: (torch.tensor(float(STEP - 1)) if of is None else V(of, 3, 2)) for k, of in state.items()}
-    optimizer.step()
-    put("optimizer." + name, w)
+def heads(x):
+    return x.reshape(N, 5, 6, 2).split(2, 2)
 
 
-T = torch.optim
-one("sgd", lambda w: T.SGD(w, 0.1, weight_decay=0.02), {})
-one("sgd_momentum", lambda w: T.SGD(w, 0.1, 0.9, weight_decay=0.02), {"momentum_buffer": "w.velocity"})
-one("sgd_nesterov", lambda w: T.SGD(w, 0.1, 0.9, weight_decay=0.02, nesterov=True), {"momentum_buffer": "w.velocity"})
-one("adam", lambda w: T.Adam(w, 0.1, weight_decay=0.02), {"step": None, "exp_avg": "w.m", "exp_avg_sq": "w.v"})
-one("adamw", lambda w: T.AdamW(w, 0.1, weight_decay=0.02), {"step": None, "exp_avg": "w.m", "exp_avg_sq": "w.v"})
-one("adamax", lambda w: T.Adamax(w, 0.1, weight_decay=0.02), {"step": None, "exp_avg": "w.m", "exp_inf": "w.u"})
-one("rmsprop", lambda w: T.RMSprop(w, 0.1, weight_decay=0.02, momentum=0.9), {"step": None, "square_avg": "w.square", "momentum_buffer": "w.velocity"})
-one("adagrad", lambda w: T.Adagrad(w, 0.1, weight_decay=0.02), {"step": None, "sum": "w.square"})
-one("adadelta", lambda w: T.Adadelta(w, 0.1, weight_decay=0.02), {"step": None, "square_avg": "w.square", "acc_delta": "w.change"})
+def shared_heads(x):
+    z = x[..., None]
+    return attend(z[:, :, :4], z[:, :, 4:6], z[:, :, 6:], enable_gqa=True,
+                  attn_mask=((torch.arange(5)[:, None] - torch.arange(5)) < 3))
 
-with open(__file__.replace("library.py", "library.values"), "w") as f:
-    f.write("\n".join(lines) + "\n")
+
+def few_queries(x):
+    q, k, v = heads(x)
+    return attend(q[:, 2:], k, torch.cat([v, k], -1), attn_mask=causal(3, 5), scale=0.5)
+
+
+def biased(x):
+    """ALiBi with slopes 1/16 and 1/256, a bias that is computed, and a window"""
+    q, k, v = heads(x)
+    slopes, far = torch.tensor([2.0 ** -4, 2.0 ** -8]), (torch.arange(5) - torch.arange(5)[:, None]).clamp(max=0)
+    bias = (q[:, :, 0] @ k[:, :, 1].transpose(1, 2))[:, None] + slopes[:, None, None] * far
+    return attend(q, k, v, attn_mask=bias.masked_fill(~causal(5, 5, 3), -math.inf))
+
+
+def self_attention(x, w, heads, name="self_attention_1", groups=None, rotary=False, bias=True, **options):
+    t, c, groups = x.shape[1], x.shape[2], groups or heads
+    q = linear(w, name + ".dense_1", x, c, bias).reshape(N, t, heads, -1)
+    k, v = (linear(w, name + ".dense_" + i, x, groups * c // heads, bias).reshape(N, t, groups, -1) for i in "23")
+    if rotary:
+        q, k = rope(q), rope(k)
+    return linear(w, name + ".dense_4", attend(q, k, v, enable_gqa=True, **options).flatten(2), c, bias)
+
+
+def cross_attention(x, w):
+    q, y, at = x[:, :2], x[..., :3], "cross_1.cross_attention_1.dense_"
+    k, v = linear(w, at + "2", y, 8).split(4, -1)
+    z = attend(linear(w, at + "1", q, 4).reshape(N, 2, 2, 2), k.reshape(N, 5, 2, 2), v.reshape(N, 5, 2, 2))
+    return linear(w, at + "3", z.flatten(2), 4)
+
+
+def transformer(x, w, heads, hidden=16, rate=0.0):
+    at = "transformer_1."
+    some = (lambda y, i: drop(y, w, f"{at}dropout_{i}", rate)) if rate else (lambda y, i: y)
+    x = x + some(self_attention(layer_norm(x, w, at + "layernorm_1"), w, heads, at + "self_attention_1"), 1)
+    y = F.gelu(linear(w, at + "dense_1", layer_norm(x, w, at + "layernorm_2"), hidden))
+    return x + some(linear(w, at + "dense_2", y, 4), 2)
+
+
+def transformer_post(x, w):
+    at = "transformer_1."
+    x = rms_norm(x + self_attention(x, w, 2, at + "self_attention_1", is_causal=True), w, at + "rmsnorm_1")
+    return rms_norm(x + linear(w, at + "dense_2", F.relu(linear(w, at + "dense_1", x, 6)), 4), w, at + "rmsnorm_2")
+
+
+def recurrent(net, ih, b, hh, b_hh=None):
+    net, rows = net(ih.shape[1], hh.shape[1], batch_first=True), len(ih)
+    given = {"weight_ih_l0": ih, "weight_hh_l0": hh, "bias_ih_l0": b, "bias_hh_l0": torch.zeros(rows) if b_hh is None else b_hh}
+    return lambda x: torch.func.functional_call(net, given, (x,))
+
+
+def rnn(x, w):
+    return recurrent(torch.nn.RNN, w("rnn_1.dense_1.weight", 3, 4), w("rnn_1.dense_1.bias", 3), w("rnn_1.weight_hh", 3, 3))(x)[0]
+
+
+def rnn_results(x, w):
+    """by hand: torch has no sigmoid there"""
+    at, h, ys = "rnn_results_1.rnn_1.", torch.zeros(N, 3), []
+    hh = w(at + "weight_hh", 3, 3)
+    z = linear(w, at + "dense_1", x, 3)
+    for t in range(5):
+        h = (z[:, t] + h @ hh.T).sigmoid()
+        ys.append(h)
+    return torch.cat(ys + [h], -1)
+
+
+def lstm(x, w):
+    at = "lstm_results_1.lstm_1."
+    y, (h, c) = recurrent(torch.nn.LSTM, w(at + "weight_ih", 12, 4), w(at + "bias", 12), w(at + "weight_hh", 12, 3))(x)
+    return torch.cat([y.flatten(1), h[0], c[0]], -1)
+
+
+def gru(x, w, at, width):
+    ih, b = w(at + "dense_1.weight", 3 * width, 4), w(at + "dense_1.bias", 3 * width)
+    return recurrent(torch.nn.GRU, ih, b, w(at + "weight_hh", 3 * width, width), w(at + "bias_hh", 3 * width))(x)
+
+
+def gru_results(x, w):
+    y, h = gru(x, w, "gru_results_1.gru_1.", 3)
+    return torch.cat([y.flatten(1), h[0]], -1)
+
+
+def bidirectional(x, w):
+    at = "bidirectional_1.gru_"
+    return torch.cat([gru(x, w, at + "1.", 2)[0], gru(x.flip(1), w, at + "2.", 2)[0].flip(1)], 2)
+
+
+case("embedding", (3,), lambda x, w: x * F.embedding(label, w("embedded_1.embedding_1.weight", 6, 3)))
+case("embedding_count", (5, 3), lambda x, w: x * F.embedding(word, w("embedded_1.embedding_1.weight", 8, 3)))
+case("sinusoidal", series, lambda x, w: x * sinusoidal(5, 4))
+case("rope", (5, 2, 4), lambda x, w: rope(x))
+case("rope_base", (5, 2, 4), lambda x, w: rope(x, 100.0))
+case("attention", (5, 12), lambda x, w: attend(*heads(x)))
+case("attention_causal", (5, 12), lambda x, w: attend(*heads(x), is_causal=True))
+case("attention_window", (5, 12), lambda x, w: attend(*heads(x), attn_mask=causal(5, 5, 2)))
+case("attention_groups", (5, 8), lambda x, w: shared_heads(x))
+case("attention_few", (5, 12), lambda x, w: few_queries(x))
+case("attention_mask", (5, 12), lambda x, w: attend(*heads(x), attn_mask=(word > 0)[:, None, None]))
+case("attention_bias", (5, 12), lambda x, w: biased(x))
+case("self_attention", series, lambda x, w: self_attention(x, w, 2))
+case("self_attention_options", (5, 8), lambda x, w: self_attention(x, w, 4, groups=2, rotary=True, bias=False, is_causal=True))
+case("self_attention_mask", series, lambda x, w: self_attention(
+    x, w, 2, attn_mask=torch.arange(5)[:, None] != torch.arange(5) + 1))
+case("cross_attention", series, cross_attention)
+case("transformer", series, lambda x, w: transformer(x, w, 2))
+case("transformer_post", series, transformer_post)
+case("transformer_rate", series, lambda x, w: transformer(x, w, 1, 4, 0.3))
+case("rnn", series, rnn)
+case("rnn_results", series, rnn_results)
+case("lstm", series, lstm)
+case("gru", series, gru_results)
+case("bidirectional", series, bidirectional)
+
+
+# ---- images
+def random_flip(x, w):
+    return torch.where(w.draw("random_flip_1.random_1")[:, None, None, None] < 0.5, x.flip(2), x)
+
+
+def random_shift(x, w, by=2):
+    at = (w.draw("random_shift_1.random_1", 2) * (2 * by + 1)).floor().long()
+    return torch.stack([F.pad(x[i], (0, 0, by, by, by, by))[a:a + 6, b:b + 5] for i, (a, b) in enumerate(at.tolist())])
+
+
+def random_erase(x, w, size):
+    at = (w.draw("random_erase_1.random_1", 2) * torch.tensor([6 - size + 1, 5 - size + 1])).floor().long()
+    kept = torch.ones_like(x)
+    for i, (a, b) in enumerate(at.tolist()):
+        kept[i, a:a + size, b:b + size] = 0
+    return x * kept
+
+
+case("random_flip", image, random_flip)
+case("random_shift", image, random_shift)
+case("random_erase", image, lambda x, w: random_erase(x, w, 4))
+
+
+# ---- losses
+def cross_entropy(x, target, **options):
+    return last(F.cross_entropy(chw(x), target, reduction="none", **options).unsqueeze(1)).squeeze(-1)
+
+
+def focal(x, target, gamma):
+    logp = x.log_softmax(-1).gather(-1, target[..., None])[..., 0]
+    return -(1 - logp.exp()) ** gamma * logp
+
+
+def hinge(x, target, margin):
+    right = F.one_hot(target, x.shape[-1]).bool()
+    return (margin + x.masked_fill(right, -math.inf).amax(-1) - (x * right).sum(-1)).clamp(min=0)
+
+
+def dice(p, target, seen, eps):
+    t, axes = F.one_hot(target, p.shape[-1]) * seen[..., None], tuple(range(1, p.dim() - 1))
+    p = p * seen[..., None]
+    return (1 - (2 * (p * t).sum(axes) + eps) / ((p + t).sum(axes) + eps)).mean(-1)
+
+
+def contrastive(d, same):
+    """Hadsell, Chopra, LeCun 2006, without its factor 1/2"""
+    return torch.where(same, d ** 2, (1 - d).clamp(min=0) ** 2)
+
+
+def triplet(x, margin):
+    a, p, q = x.unbind(1)
+    return (margin + norm(a - p, -1) - norm(a - q, -1)).clamp(min=0)
+
+
+def ctc(x, target, length, frames):
+    """what is impossible costs infinity and has no gradient"""
+    logp = x.log_softmax(-1).transpose(0, 1)
+    l = F.ctc_loss(logp, target, frames, length, reduction="none")
+    safe = F.ctc_loss(logp, target, frames, length, reduction="none", zero_infinity=True)
+    return torch.where(l.isinf(), math.inf, safe)
+
+
+seen = pixel != 4
+known = torch.where(seen, pixel, 0)
+case("cross_entropy", row, lambda x, w: cross_entropy(4 * x, label))
+case("cross_entropy_smooth", (5, 6), lambda x, w: cross_entropy(x, word, label_smoothing=0.1))
+case("cross_entropy_ignore", image, lambda x, w: cross_entropy(x, known), seen)
+case("cross_entropy_dense", (2, 6), lambda x, w: cross_entropy(x[:, 0], x[:, 1].softmax(-1), label_smoothing=0.2))
+case("class_weighted", (5, 6), lambda x, w: cross_entropy(x, word), torch.tensor([0.5, 1, 2, 0, 3, 0.25])[word])
+case("binary_cross_entropy", (), lambda x, w: F.binary_cross_entropy_with_logits(8 * x, flag.double(), reduction="none"))
+case("binary_cross_entropy_ignore", (5,), lambda x, w: F.binary_cross_entropy_with_logits(
+    x, (doubt == 1).double(), reduction="none"), doubt != 2)
+case("focal", (5, 6), lambda x, w: focal(x, word, 2))
+case("focal_ignore", image, lambda x, w: focal(x, known, 1.5), seen)
+case("mse", pair, lambda x, w: F.mse_loss(x[:, 0], x[:, 1], reduction="none"))
+case("mae", pair, lambda x, w: F.l1_loss(x[:, 0], x[:, 1], reduction="none"))
+case("huber", pair, lambda x, w: F.huber_loss(x[:, 0], x[:, 1], reduction="none"))
+case("huber_delta", pair, lambda x, w: F.huber_loss(x[:, 0], x[:, 1], reduction="none", delta=0.5))
+case("kl", pair, lambda x, w: F.kl_div(x[:, 1].log_softmax(-1), (2 * x[:, 0]).softmax(-1), reduction="none").sum(-1))
+case("cosine_similarity", pair, lambda x, w: F.cosine_similarity(x[:, 0], x[:, 1], dim=-1))
+case("hinge", row, lambda x, w: hinge(4 * x, label, 1.0))
+case("hinge_ignore", image, lambda x, w: hinge(x, known, 0.5), seen)
+case("triplet", (3, 5, 4), lambda x, w: triplet(x, 1.0))
+case("triplet_margin", (3, 5, 4), lambda x, w: triplet(x, 0.25))
+case("contrastive", (5,), lambda x, w: contrastive(2 * x, word > 2))
+case("dice", image, lambda x, w: dice(x.softmax(-1), known, seen, 1.0))
+case("dice_eps", (5, 6), lambda x, w: dice(x.sigmoid(), word, torch.ones_like(word), 0.1))
+case("ctc", (7, 6), lambda x, w: ctc(4 * x, 1 + word[:, :3] % 5, n, 7 - n))
+case("ctc_impossible", (3, 6), lambda x, w: torch.exp(-ctc(x, torch.full((N, 2), 2), n.clamp(max=2), 3 - n % 2)))
+
+(HERE / "library.values").write_text("\n".join(lines) + "\n")

@@ -67,13 +67,13 @@ def philox(key, counter):
     return c
 
 
-def uniform(path, first, samples, step, *shape):
+def uniform(path, first, samples, step, *shape, seed=SEED):
     """[samples, shape...]: what random(shape) draws in step `step` for samples first, first + 1, ..."""
     count = math.prod(shape)
     e = np.arange(count, dtype=np.uint64)[None, :]
     s = (first + np.arange(samples, dtype=np.uint64))[:, None]
     e, s = np.broadcast_arrays(e, s)
-    words = philox(random_key(SEED, path), counter_words(e // 4, s, step))
+    words = philox(random_key(seed, path), counter_words(e // 4, s, step))
     u = np.choose((e % 4).astype(np.int64), words)
     return torch.tensor((u >> np.uint64(8)).astype(np.float64) * 2.0**-24).reshape(samples, *shape)
 
@@ -86,9 +86,9 @@ def counter_words(quad, sample, step):
     return [quad & low, sample & low, mixed, np.broadcast_to(step >> np.uint64(16), quad.shape)]
 
 
-def dropout(x, rate, path, first, step):
+def dropout(x, rate, path, first, step, seed=SEED):
     """x [n, ...] with channels last, as our elements are counted"""
-    u = uniform(path, first, x.shape[0], step, *x.shape[1:])
+    u = uniform(path, first, x.shape[0], step, *x.shape[1:], seed=seed)
     return torch.where(u < rate, 0.0, x / (1 - rate))
 
 

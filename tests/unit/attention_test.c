@@ -1,180 +1,14 @@
 /* attention_test: runtime/mgpu_attention.h, as compiler/attention.c plans it, against the interpreter.
  *
- * Every case runs forward, for all gradients at once and for each alone, in f64, f32 and bf16, by every instruction set of
+ * Every case runs forward, for all gradients at once and for each alone, in f64, f32, bf16 and f16, by every instruction set of
  * the library that this machine has, with the samples in two parts. Buffers are exactly as large as promised, the
  * workspace and the results hold NaN before the call. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "compiler/attention.h"
+#include "tests/unit/attention_cases.h"
 #include "runtime/contract.h"
-
-typedef struct Case {
-    const char *name;
-    int64_t samples, queries, keys, heads, groups, d, e;
-    bool causal;
-    int64_t window;
-    double scale;
-    enum { APART, ONE /* q, k and v are parts of one value */, TURNED /* heads before queries, in memory */ } lie;
-    unsigned shared; /* bits: which of q, k, v and g are the same for all samples */
-} Case;
-
-static const Case CASES[] = {
-    {"small", 3, 5, 7, 2, 2, 3, 4, false, 0, 0.5, APART, 0},
-    {"causal", 2, 37, 37, 2, 2, 16, 16, true, 0, 0.25, APART, 0},
-    {"causal, parts of one", 2, 100, 100, 3, 3, 64, 64, true, 0, 0.125, ONE, 0},
-    {"several blocks", 2, 150, 333, 2, 1, 20, 17, false, 0, 0.2, APART, 0},
-    {"causal, more keys", 1, 70, 131, 2, 2, 8, 24, true, 0, 0.3, TURNED, 0},
-    {"shared keys", 2, 33, 40, 6, 2, 12, 5, false, 0, -0.4, TURNED, 0},
-    {"a window", 2, 90, 90, 2, 2, 8, 8, true, 17, 0.4, APART, 0},
-    {"a window of one", 1, 20, 20, 1, 1, 4, 4, true, 1, 1, APART, 0},
-    {"a window without an end", 1, 40, 60, 2, 2, 8, 8, false, 9, 0.4, ONE, 0},
-    {"large scores", 1, 30, 30, 1, 1, 16, 16, false, 0, 40, APART, 0},
-    {"no scale", 1, 30, 30, 1, 1, 16, 16, true, 0, 0, APART, 0},
-    {"one of each", 2, 1, 1, 1, 1, 1, 1, true, 0, 1, APART, 0},
-    {"many keys, few rows of scores", 1, 40, 3000, 1, 1, 8, 4, false, 0, 0.5, APART, 0},
-    {"long heads", 1, 20, 18, 1, 1, 1300, 40, false, 0, 0.02, APART, 0},
-    {"keys for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 6},
-    {"queries for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 9},
-    {"the same for all samples", 3, 10, 12, 2, 2, 8, 8, false, 0, 0.3, APART, 15},
-};
-
-static uint64_t random_state = 88172645463325252u;
-
-static double draw(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (double)(random_state >> 11) * 0x1p-52 - 1;
-}
-
-/* ---- a case as a graph */
-
-typedef struct Setup {
-    Model model;
-    Graph *graph;
-    Node *leaf[4], *in[4];      /* what lies in memory; q, k, v and g */
-    double *value[4];           /* of the leaves */
-    Interpretation run;
-} Setup;
-
-static double rounded(double v, Dtype type)
-{
-    union { float value; uint32_t bits; } f = {.value = (float)v};
-    if (type == F64)
-        return v;
-    if (type == BF16) {
-        f.bits += 0x7fff + (f.bits >> 16 & 1);
-        f.bits &= 0xffff0000u;
-    }
-    return (double)f.value;
-}
-
-static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
-{
-    const Setup *s = context;
-    for (int k = 0; k < 4; k++)
-        if (s->leaf[k] && s->leaf[k]->op == n->op && s->leaf[k]->ints[0] == n->ints[0]) {
-            memcpy(out, s->value[k], sizeof *out * (size_t)count);
-            return true;
-        }
-    return false;
-}
-
-static void make_leaf(Setup *s, int k, Shape shape, Dtype type, bool shared, int64_t samples)
-{
-    int index = shared ? s->model.variable_count++ : s->model.input_count++;
-    if (shared) {
-        s->model.variables[index] = (Variable){.name = "v", .dtype = type, .shape = shape, .owner = -1};
-        for (int i = 0; i < shape.rank; i++)
-            s->model.variables[index].order[i] = i;
-        s->leaf[k] = graph_variable(s->graph, index);
-    } else {
-        s->model.inputs[index] = (Input){.name = "i", .dtype = type, .shape = shape, .ignore = -1, .other = -1};
-        s->leaf[k] = graph_input(s->graph, index);
-    }
-    int64_t count = shape_count(&shape) * (shared ? 1 : samples);
-    s->value[k] = NEW_ARRAY(double, count);
-    for (int64_t i = 0; i < count; i++)
-        s->value[k][i] = rounded(draw(), type);
-}
-
-static void set_up(Setup *s, const Case *c, Dtype type)
-{
-    static const Source source = {.file = "test.net", .text = "", .length = 0};
-    memset(s, 0, sizeof *s);
-    s->model.name = "test";
-    s->model.source = NEW(Source);
-    *s->model.source = source;
-    s->model.inputs = NEW_ARRAY(Input, 4);
-    s->model.variables = NEW_ARRAY(Variable, 4);
-    s->graph = graph_new(&s->model, "train", NULL);
-    const Shape shape[4] = {SHAPE(c->queries, c->heads, c->d), SHAPE(c->keys, c->groups, c->d), SHAPE(c->keys, c->groups, c->e),
-                            SHAPE(c->queries, c->heads, c->e)};
-    for (int k = 0; k < 4; k++) {
-        bool part = c->lie == ONE && k < 3;
-        int64_t rows = c->queries > c->keys ? c->queries : c->keys;
-        Shape lies = part ? SHAPE(rows, 3, c->heads, c->d) : shape[k];
-        if (c->lie == TURNED)
-            lies = SHAPE(shape[k].extent[1], shape[k].extent[0], shape[k].extent[2]);
-        if (!part || k == 0)
-            make_leaf(s, k, lies, type, c->shared >> k & 1, c->samples);
-        s->in[k] = part ? s->leaf[0] : s->leaf[k];
-        if (part) {
-            Shape count = SHAPE(shape[k].extent[0], 1, c->heads, c->d);
-            s->in[k] = graph_slice(s->graph, s->in[k], (int64_t[]){rows - count.extent[0], k, 0, 0}, count.extent,
-                                   (int64_t[]){1, 1, 1, 1});
-            s->in[k] = graph_reshape(s->graph, s->in[k], shape[k]);
-        } else if (c->lie == TURNED) {
-            s->in[k] = graph_transpose(s->graph, s->in[k], (int[]){1, 0, 2});
-        }
-    }
-    s->run = (Interpretation){.exact = true, .samples = c->samples, .leaf = give_leaf, .context = s};
-}
-
-/* ---- running */
-
-static void *as_type(const double *value, int64_t count, Dtype type)
-{
-    int64_t bytes = dtype_bytes(type);
-    void *to = aligned_alloc(64, (size_t)((count * bytes + 63) / 64 * 64 + 64));
-    for (int64_t i = 0; i < count; i++) {
-        float narrow = value ? (float)value[i] : NAN;
-        uint32_t bits;
-        memcpy(&bits, &narrow, sizeof bits);
-        if (type == F64)
-            ((double *)to)[i] = value ? value[i] : (double)NAN;
-        else if (type == F32)
-            ((float *)to)[i] = narrow;
-        else
-            ((uint16_t *)to)[i] = (uint16_t)(bits >> 16);
-    }
-    return to;
-}
-
-static double element(const void *from, int64_t i, Dtype type)
-{
-    if (type == F64)
-        return ((const double *)from)[i];
-    if (type == F32)
-        return (double)((const float *)from)[i];
-    union { uint32_t bits; float value; } f = {.bits = (uint32_t)((const uint16_t *)from)[i] << 16};
-    return (double)f.value;
-}
-
-static bool is_stored(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE; }
-
-static Tensor tensor_of(const Node *n, Dtype type)
-{
-    return (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = type, .shape = n->shape, .sharded = n->sharded};
-}
 
 /* nodes, computed by one call, against the interpreter; NULL: they agree */
 static const char *compare(Setup *s, const Case *c, Dtype type, Node **nodes, int count, const mgpu_contract_variant *variant)
 {
-    static const double LIMIT[DTYPES] = {[F64] = 1e-13, [F32] = 2e-5, [BF16] = 2e-2};
     const Node *base[4];
     const Tensor *operand[4], *result[3];
     Tensor own[4], made[3];
@@ -204,20 +38,7 @@ static const char *compare(Setup *s, const Case *c, Dtype type, Node **nodes, in
     int64_t samples = attention_split(plan) == MGPU_SPLIT_SAMPLES ? c->samples : 1;
     for (int64_t begin = 0, end = (samples + 1) / 2; begin < samples; begin = end, end = samples)
         variant->attend(attention_table(plan), argument, &(mgpu_part){.samples = c->samples, .begin = begin, .end = end, .threads = 1});
-    const char *wrong = NULL;
-    for (int i = 0; i < count; i++) {
-        const double *expected = s->run.values[nodes[i]->id];
-        int64_t elements = shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1);
-        double most = 1e-30, worst = 0;
-        for (int64_t k = 0; k < elements; k++)
-            most = fabs(expected[k]) > most ? fabs(expected[k]) : most;
-        for (int64_t k = 0; k < elements; k++) {
-            double off = fabs(element(argument[inputs + i], k, type) - expected[k]);
-            worst = off <= worst ? worst : off; /* or no number */
-        }
-        if (!(worst <= LIMIT[type] * (c->scale > 1 && type != F64 ? 20 : 1) * (most > 1e-6 ? most : 1)))
-            wrong = format("result %d is %g off, its most is %g", i, worst, most);
-    }
+    const char *wrong = compare_results(s, c, type, nodes, count, argument + inputs);
     for (int i = 0; i < inputs + count; i++)
         free(argument[i]);
     free(room);
@@ -228,15 +49,9 @@ static const char *check(const Case *c, Dtype type, const mgpu_contract_variant 
 {
     Setup s;
     set_up(&s, c, type);
-    Node **in = s.in, *y = graph_attention(s.graph, in[0], in[1], in[2], c->causal, c->window, c->scale), *gradient[4];
-    bool one = shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
-    for (int which = 0; which < 4; which++) {
-        int64_t ints[4] = {y->ints[0], y->ints[1], y->ints[2], which};
-        gradient[which] = which < 3 || one ? NODE(s.graph, OP_ATTENTION_GRADIENT, ints, 4, NULL, in[0], in[1], in[2], in[3]) : NULL;
-    }
-    s.run.values = NEW_ARRAY(double *, s.graph->node_count);
-    interpret(s.graph, &s.run);
-    const char *wrong = compare(&s, c, type, &y, 1, variant);
+    Node *all[5], **gradient = all + 1;
+    compute_all(&s, c, all);
+    const char *wrong = compare(&s, c, type, all, 1, variant);
     if (wrong)
         return format("forward: %s", wrong);
     for (int which = 0; which < 4 && !wrong; which++)
@@ -254,8 +69,8 @@ int main(void)
     int failed = 0;
     const mgpu_contract_variant *variant;
     for (int v = 0; (variant = mgpu_contract_choice(v)); v++)
-        for (int k = 0; k < 3; k++) {
-            const Dtype type = (Dtype[]){F64, F32, BF16}[k];
+        for (int k = 0; k < 4; k++) {
+            const Dtype type = (Dtype[]){F64, F32, BF16, F16}[k];
             int bad = 0;
             for (int i = 0; i < COUNT(CASES); i++) {
                 const char *wrong = check(&CASES[i], type, variant);

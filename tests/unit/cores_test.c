@@ -115,7 +115,7 @@ static bool says(int cores, const char *omp, int threads, int devices, const cha
         if (!o.threads_given)
             o.threads = mgpu_default_threads("test");
         char text[200];
-        int used = mgpu_used_threads(&o, devices, text, sizeof text);
+        int used = mgpu_used_threads(&o, &(mgpu_plan){.kind = "host", .devices = devices}, text, sizeof text);
         bool good = strncmp(text, words, strlen(words)) == 0 && used == atoi(words);
         if (!good)
             printf("# '%s' (%d), '%s' expected\n", text, used, words);

@@ -454,7 +454,8 @@ static void test_threads(void)
 
 /* ---- what is wrong is said */
 /* opening the sets train and valid and reading all of them must end with status 1 and say `message` */
-static void refuses(const char *name, const char *inputs, const char *data, const char *message)
+/* tables: of categories, as weights have them; NULL: none */
+static void refuses_with(const char *name, const char *inputs, const char *data, const char *tables, const char *message)
 {
     fflush(stdout);
     int ends[2];
@@ -465,7 +466,9 @@ static void refuses(const char *name, const char *inputs, const char *data, cons
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
         const mgpu_program *p = program_of(inputs, data);
-        Categories *categories = mgpu_new_categories(false);
+        Categories *categories = mgpu_new_categories(tables != NULL);
+        if (tables)
+            mgpu_read_categories(categories, tables, "w.safetensors");
         for (int i = 0; i < p->set_count; i++) {
             Dataset d;
             open_set(&d, p, p->sets[i].name, folder, categories);
@@ -489,6 +492,11 @@ static void refuses(const char *name, const char *inputs, const char *data, cons
     say(format("refuses/%s", name), good);
 }
 
+static void refuses(const char *name, const char *inputs, const char *data, const char *message)
+{
+    refuses_with(name, inputs, data, NULL, message);
+}
+
 static void test_csv_refusals(void)
 {
     const char *inputs = "input x: f32  input label: class(2)", *data = "train = csv(\"bad.csv\")";
@@ -503,7 +511,7 @@ static void test_csv_refusals(void)
         {"hex", "x,label\n0x10,a\n", "bad.csv:2: column 'x' is '0x10', a number is expected"},
         {"open-quote", "x,label\n1,a\n2,\"b\n3,c\n", "bad.csv:3: the quote that opens here is never closed"},
         {"behind-quote", "x,label\n1,a\n2,\"b\"c\n", "bad.csv:3: field 2: text stands behind the closing quote"},
-        {"missing-label", "x,label\n1,a\n2,\n3,b\n", "bad.csv:3: column 'label' is missing; class(3, other = 0) for input 'label'"},
+        {"missing-label", "x,label\n1,a\n2,\n3,b\n", "bad.csv:3: column 'label' has no value; class(3, other = 0) for input 'label'"},
         {"categories", "x,label\n1,a\n2,b\n3,c\n", "m.net:7: "},
         {"too-many-categories", "x,label\n1,a\n2,b\n3,c\n",
          "bad.csv:2: column 'label': 3 categories ('a', 'b', 'c'), input 'label' has 2 classes; write class(3), or class(2, other = 0)"},
@@ -564,6 +572,14 @@ static void test_refusals(void)
     refuses("text-number", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "encoder.json: the token 'a' has no number");
     write_file("json/encoder.json", "{\"a\": ");
     refuses("text-json", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "json/encoder.json: ");
+    write_file("json/encoder.json", "{\"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4, \"b\": 5, \"e\": 6}");
+    refuses("text-twice", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "there is no token '\xc4\x80' for the byte 0x00");
+    if (system(format("cp -r %s/bpe %s/zero", REFERENCE, folder)) != 0)
+        mgpu_fail(3, "cp");
+    write_bytes("zero/vocab.bpe", "h e\na\0b c\n", 10);
+    refuses("text-zero", tokens, "train = text(\"words.txt\", vocabulary = \"zero\")", "zero/vocab.bpe:2: 'a' is no merge of two tokens");
+    refuses_with("categories-saved", "input kind: class(2)", "train = csv(\"train.csv\")", "{\"kind\":[\"blue\",\"red\",\"green\"]}",
+                 "train.csv:2: column 'kind': the table of the input 'kind' that is saved with the weights has 3 classes, the program class(2)");
     write_bytes("cut.npz", "PK\3\4 and then nothing", 21);
     refuses("npz-cut", "input x: f32", "train = npy(x = \"cut.npz\")", "cut.npz: not a .npz file, or a damaged one");
     refuses("npz-member", "input x: f32", format("train = npy(x = \"%s/stored.npz\")", REFERENCE), "stored.npz: it holds no array 'x'; it has: big, long, halves");
@@ -571,7 +587,7 @@ static void test_refusals(void)
     refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
     write_bytes("data_batch_1.bin", "1234", 4);
     refuses("cifar-size", "input label: class(10)", "train = cifar(\".\")", "4 bytes are no whole number of records of CIFAR-10 (3073 bytes each)");
-    refuses("samples", "input x: f64  input y: f64", "train = npy(x = \"x.npy\", y = \"n.npy\")", "n.npy: 5000 samples, ");
+    refuses("samples", "input x: f64  input y: f64", "train = npy(x = \"x.npy\", y = \"n.npy\")", "n.npy has 5000 samples, ");
     refuses("shape", "input x: f64[3]", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has the shape [], input 'x' has [3]");
     refuses("type", "input x: i32", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has elements of f64, input 'x' is i32");
     refuses("class", "input label: class(3)", "train = npy(label = \"label.npy\")", "label.npy: sample 3 has the label 3; input 'label' has the classes 0 to 2");

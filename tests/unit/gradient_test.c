@@ -287,7 +287,7 @@ static double loss_of(const Graph *d, Interpretation *run)
 static const char *compare(Graph *train, Setup *s)
 {
     Graph *d = gradients_of(train);
-    Interpretation run = {.samples = SAMPLES, .leaf = give_leaf, .context = s};
+    Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s};
     loss_of(d, &run);
     const char *wrong = NULL;
     double *gradients[MOST], largest = 1;
@@ -426,7 +426,7 @@ static const char *net_missing_sample(Setup *s) { return compare(classifier(s, 2
 static const char *net_nothing_counts(Setup *s)
 {
     Graph *d = differentiate(classifier(s, 2, (double[]){IGNORE, IGNORE, 1}));
-    Interpretation run = {.samples = SAMPLES, .leaf = give_leaf, .context = s};
+    Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s};
     double loss = loss_of(d, &run), gradient = value_of(d, &run, ROLE_GRADIENT, 1);
     return loss == 0 && gradient == 0 ? NULL : format("loss %g, gradient %g, 0 and 0 expected", loss, gradient);
 }
@@ -456,7 +456,7 @@ static const char *net_two_losses(Setup *s)
     Graph *d = differentiate(g);
     if (d->result_count != 5 + s->model.variable_count || strcmp(d->results[1].name, "loss.squares") != 0)
         return "the reports loss, loss.squares, ... are not there";
-    Interpretation run = {.samples = SAMPLES, .leaf = give_leaf, .context = s};
+    Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s};
     double loss = loss_of(d, &run), sum = 0;
     for (int i = 1; i <= 4; i++)
         sum += run.values[d->results[i].value->id][0];
@@ -529,7 +529,7 @@ static const char *net_composites(Setup *s)
     graph_close_region(outer, OP_COMPOSITE, "outer", NULL, 0, NULL, 0, results, 2, out);
     graph_result(g, ROLE_LOSS, "loss", 0, graph_binary(g, OP_MUL, out[0], out[0]), NULL);
     graph_result(g, ROLE_UPDATE, NULL, 2, out[1], NULL);
-    Interpretation run = {.samples = SAMPLES, .leaf = give_leaf, .context = s};
+    Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s};
     interpret(g, &run); /* the composite, by its bodies, and the expansion are the same */
     double whole = run.values[out[1]->id][1], once = 2 * s->weights[2][1];
     return whole == once ? compare(g, s) : format("the composite's second result is %g, %g expected", whole, once);
@@ -630,7 +630,7 @@ static const char *table_row(Setup *s, const char *layer, Definition *define, in
     double value[2][32], count = 0;
     for (int k = 0; k < 2; k++) {
         Graph *h = k ? body : row;
-        Interpretation run = {.samples = SAMPLES, .leaf = give_leaf, .context = s, .values = NEW_ARRAY(double *, h->node_count)};
+        Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s, .values = NEW_ARRAY(double *, h->node_count)};
         interpret(h, &run);
         for (int i = 0; i < 6 * SAMPLES; i++)
             value[k][i] = run.values[graph_find_result(h, ROLE_LOSS, 0)->value->id][i];
@@ -659,7 +659,7 @@ static const char *net_ties(Setup *s)
     for (int i = 0; i < COUNT(parts); i++)
         graph_result(g, ROLE_LOSS, format("part%d", i), 0, sum_all(g, parts[i]), NULL);
     Graph *d = differentiate(g);
-    Interpretation run = {.samples = SAMPLES, .leaf = give_leaf, .context = s};
+    Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s};
     interpret(d, &run);
     const double *gradient = run.values[graph_find_result(d, ROLE_GRADIENT, 0)->value->id];
     return gradient[0] == 0.5 + 0 + 1 + 1 + 0.5 && gradient[3] == 0.5 + 0 + 1 + 0 + 0.5

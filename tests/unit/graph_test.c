@@ -223,7 +223,6 @@ static void bad_einsum_result(Graph *g) { graph_einsum(g, "ab->ax", (Node *[]){g
 static void bad_einsum_count(Graph *g) { graph_einsum(g, "ab,bc->ac", (Node *[]){graph_input(g, 0)}, 1, false); }
 static void bad_einsum_arrow(Graph *g) { graph_einsum(g, "ab", (Node *[]){graph_input(g, 0)}, 1, false); }
 static void bad_broadcast(Graph *g) { graph_binary(g, OP_ADD, graph_input(g, 0), graph_fill(g, 0, SHAPE(3), F32)); }
-static void bad_reshape(Graph *g) { graph_reshape(g, graph_input(g, 0), SHAPE(5)); }
 static void bad_overflow(Graph *g) { graph_broadcast(g, graph_input(g, 0), SHAPE(1ll << 40, 1ll << 40, 3, 4)); }
 static void bad_logic(Graph *g) { graph_binary(g, OP_AND, graph_input(g, 0), graph_input(g, 3)); }
 static void bad_index(Graph *g) { NODE(g, OP_GATHER, ((int64_t[]){0}), 1, NULL, graph_input(g, 0), graph_input(g, 0)); }
@@ -255,7 +254,6 @@ static void test_messages(void)
         {bad_einsum_count, "einsum: \"ab,bc->ac\" is not for 1 operand"},
         {bad_einsum_arrow, "einsum: \"ab\" lacks its \"->\" and the letters of the result"},
         {bad_broadcast, "the shapes [3, 4] and [3] do not fit together in 'a + b': axis -1 is 4 and 3"},
-        {bad_reshape, "reshape: [3, 4] has 12 elements, [5] has 5"},
         {bad_overflow, "broadcast: the shape [1099511627776, 1099511627776, 3, 4] has more elements than 64 bits can count"},
         {bad_logic, "'a and b' needs bool, not f32; compare with 0 first"},
         {bad_index, "gather: the index is f32, whole numbers expected"},

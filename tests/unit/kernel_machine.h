@@ -38,9 +38,12 @@ static double uniform(void) { return (double)draw(1 << 24) / (1 << 23) - 1; }
 
 /* ---- models */
 
+static int64_t model_batch; /* that the next model says; 0: none */
+
 static Model *new_model(void)
 {
     Model *m = NEW(Model);
+    m->batch = model_batch;
     m->name = "test";
     m->source = NEW(Source);
     m->source->file = "test.net";
@@ -105,15 +108,20 @@ static int case_count;
 static Program program;
 static Options fuse_them, keep_separate = {.no_fuse = true};
 
-static void add_case(const char *name, Graph *g)
+static void add_fused_case(const char *name, Graph *g)
 {
     Case c = {.name = name, .graph = g, .values = random_state, .tolerance = 1e-12};
     program.model = g->model;
     program.options = &fuse_them;
-    c.fused = fuse(&program, g, PHASE_TRAIN, true);
-    program.options = &keep_separate;
-    c.separate = fuse(&program, g, PHASE_TRAIN, true);
+    c.separate = c.fused = fuse(&program, g, PHASE_TRAIN, true);
     APPEND(cases, case_count, c);
+}
+
+static void add_case(const char *name, Graph *g)
+{
+    add_fused_case(name, g);
+    program.options = &keep_separate;
+    cases[case_count - 1].separate = fuse(&program, g, PHASE_TRAIN, true);
 }
 
 /* ---- running */
@@ -344,6 +352,12 @@ static const char *run_kernel(Team *team, const mgpu_kernel *k)
     return NULL;
 }
 
+/* Runs kernels of nests and scans in place of run_kernel; NULL: there is none. The number of threads then says in which way; all
+ * others run with one. */
+static const char *(*run_gpu)(const Team *, const Kernel *, int way);
+
+static bool is_gpu_kernel(const Kernel *k) { return k->nest_count || k->scan; }
+
 /* bits: of all results, as one number */
 static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels, double *const *want, double tolerance, int threads,
                        uint64_t *bits)
@@ -361,15 +375,19 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
             arguments[count++] = memory[t->reads[k]->id];
         for (int k = 0; k < t->write_count; k++)
             arguments[count++] = memory[t->writes[k]->id];
-        Team team = {.threads = threads, .step = step_block(), .arguments = arguments, .work_argument = count};
-        team.stride = (t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample + 63) / 64 * 64;
+        Team team = {.threads = run_gpu ? 1 : threads, .step = step_block(), .arguments = arguments, .work_argument = count};
+        int64_t each = 0, bytes = t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample;
+        if (run_gpu && !is_gpu_kernel(t->kernel)) /* it is run as on the host */
+            bytes = t->kernel->contraction ? contraction_workspace(t->kernel->contraction, &each)
+                    : t->kernel->attention ? attention_workspace(t->kernel->attention) : rows_workspace(t->kernel->rows);
+        team.stride = (bytes + 63) / 64 * 64;
         enum { BEHIND = 4096 }; /* bytes that nobody may touch */
-        char *work = malloc((size_t)(threads * team.stride) + BEHIND + 64);
+        char *work = malloc((size_t)(team.threads * team.stride) + BEHIND + 64), *behind;
         team.work = (char *)(((uintptr_t)work + 63) & ~(uintptr_t)63);
-        memset(team.work + threads * team.stride, 0x55, BEHIND);
-        const char *wrong = run_kernel(&team, &kernels[t->kernel->number]);
+        behind = memset(team.work + team.threads * team.stride, 0x55, BEHIND);
+        const char *wrong = run_gpu && is_gpu_kernel(t->kernel) ? run_gpu(&team, t->kernel, threads) : run_kernel(&team, &kernels[t->kernel->number]);
         for (int k = 0; k < BEHIND && !wrong; k++)
-            if (team.work[threads * team.stride + k] != 0x55)
+            if (behind[k] != 0x55)
                 wrong = format("%s writes behind its workspace", t->kernel->name);
         free(work);
         if (wrong)
@@ -396,26 +414,18 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
 
 /* ---- building */
 
-/* printed: the C of all kernels */
-static const mgpu_kernel *load(int argc, char **argv, const char **printed)
+/* the text, compiled by `command` and its two files, loaded; NULL: it was reported */
+static void *build(const char *what, const Text *t, const char *command, const char *suffix, const char *libraries)
 {
-    Text t = {0};
-    emit_kernels(&program, &t);
-    const char *folder = getenv("TMPDIR"), *compiler = getenv("CC"), *name = format("%s_test_%d", TEST, (int)getpid());
+    const char *folder = getenv("TMPDIR"), *name = format("%s_test_%d", TEST, (int)getpid());
     folder = folder && *folder ? folder : "/tmp";
-    const char *source = format("%s/%s.c", folder, name), *library = format("%s/%s.so", folder, name);
+    const char *source = format("%s/%s.%s", folder, name, suffix), *library = format("%s.so", source);
     FILE *f = fopen(source, "wb");
-    if (!f || fwrite(text_of(&t), 1, t.length, f) != t.length || fclose(f))
+    if (!f || fwrite(text_of(t), 1, t->length, f) != t->length || fclose(f))
         die("%s cannot be written", source);
-    Text command = {0};
-    if (argc < 2)
-        text_add(&command, "%s -std=gnu11 -O1 -Wall -Werror", compiler && *compiler ? compiler : "cc");
-    for (int i = 1; i < argc; i++)
-        text_add(&command, "%s ", argv[i]);
-    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -shared -fPIC -I%s/runtime %s", MGPU_SOURCE, source);
-    text_add(&command, " %s/lib/mgpuc/libmgpu.a -o %s -lm", MGPU_BINARY, library);
-    if (system(text_of(&command)) != 0) {
-        report("the C compiler takes the kernels", text_of(&command));
+    const char *line = format("%s -I%s/runtime %s %s -o %s -lm", command, MGPU_SOURCE, source, libraries, library);
+    if (system(line) != 0) {
+        report(format("the %s compiler takes the kernels", what), line);
         return NULL;
     }
     void *handle = dlopen(library, RTLD_NOW);
@@ -424,9 +434,21 @@ static const mgpu_kernel *load(int argc, char **argv, const char **printed)
     if (!getenv("MGPU_KEEP"))
         unlink(source);
     unlink(library);
-    report("the C compiler takes the kernels", NULL);
-    *printed = text_of(&t);
-    return dlsym(handle, "mgpu_kernels");
+    report(format("the %s compiler takes the kernels", what), NULL);
+    return handle;
+}
+
+/* host C; the arguments, if any, are the compiler and its flags */
+static void *build_host(const Text *t, int argc, char **argv)
+{
+    const char *compiler = getenv("CC");
+    Text command = {0};
+    if (argc < 2)
+        text_add(&command, "%s -std=gnu11 -O1 -Wall -Werror", compiler && *compiler ? compiler : "cc");
+    for (int i = 1; i < argc; i++)
+        text_add(&command, "%s ", argv[i]);
+    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -shared -fPIC");
+    return build("C", t, text_of(&command), "c", format("%s/lib/mgpuc/libmgpu.a", MGPU_BINARY));
 }
 
 static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
@@ -440,6 +462,8 @@ static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
     bool all = true;
     for (int i = 0; i < 2 * COUNT(TEAMS) && all; i++) {
         int threads = TEAMS[i / 2];
+        if (i % 2 && c->separate == c->fused)
+            continue;
         uint64_t bits = 0;
         const char *wrong = run(c, i % 2 ? c->separate : c->fused, kernels, in.values, c->tolerance, threads, &bits);
         if (i < 2)

@@ -255,7 +255,7 @@ static int64_t add_buffer(mgpu_buffer *b, const char *name, uint8_t kind, int64_
     return offset + aligned(bytes) * slots;
 }
 
-static mgpu_buffer *make_buffers(mgpu_device *device, int64_t *offsets)
+static mgpu_buffer *make_buffers(mgpu_device *device, int64_t *offsets, bool gpu)
 {
     mgpu_buffer *b = mgpu_allocate(BUFFERS, sizeof *b);
     int64_t n = device->shard.capacity, at = 0;
@@ -271,15 +271,16 @@ static mgpu_buffer *make_buffers(mgpu_device *device, int64_t *offsets)
         at = add_buffer(&b[B_VARIABLE + i], VARIABLE[i].tensor.name, MGPU_VARIABLE, mgpu_tensor_bytes(&VARIABLE[i].tensor), 1, i, at);
     }
     int64_t work = add_buffer(&b[B_BUCKET], "bucket0", MGPU_BUCKET, (IN * OUT + 2) * 8, 1, -1, at);
-    at = add_buffer(&b[B_ERRORS], "errors", MGPU_LOCAL, (n < CHUNK ? n : CHUNK) * ERRORS * 8, 1, -1, work);
-    b[B_ERRORS].each = ERRORS * 8;
+    at = add_buffer(&b[B_ERRORS], "errors", gpu ? MGPU_TEMPORARY : MGPU_LOCAL, (gpu || n < CHUNK ? n : CHUNK) * ERRORS * 8, 1, -1, work);
+    b[B_ERRORS].each = gpu ? 0 : ERRORS * 8;
+    work = gpu ? at : work;
     device->arena_bytes = add_buffer(&b[B_WORK], "work", MGPU_WORKSPACE, PARTIAL * 8, 1, -1, at);
     device->work_bytes = device->arena_bytes - work;
     device->variable_offset = offsets;
     return b;
 }
 
-typedef struct Builder { mgpu_op ops[16]; int count, strips; const mgpu_buffer *buffers; } Builder;
+typedef struct Builder { mgpu_op ops[16]; int count, strips; const mgpu_buffer *buffers; bool gpu; } Builder;
 
 /* reads and writes: buffers, -1 ends; a report or output that is read is that of the step before */
 static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int *reads, const int *writes)
@@ -304,10 +305,12 @@ static void add_call(Builder *b, int kernel, const int *reads, const int *writes
     add_op(b, MGPU_COMP, MGPU_CALL, kernel, reads, writes);
 }
 
-/* the last two calls become one strip, in which a thread takes CHUNK samples at a time */
+/* on the host the last two calls become one strip, in which a thread takes CHUNK samples at a time */
 static void join_calls(Builder *b)
 {
     mgpu_op *op = &b->ops[b->count - 2];
+    if (b->gpu)
+        return;
     op[1].strip = op[0].strip;
     op[0].chunk = op[1].chunk = CHUNK;
 }
@@ -395,19 +398,20 @@ static const struct { const char *name; int kind; bool ragged; } PHASES[] = {
     {"predict.ragged", MGPU_PHASE_PREDICT, true}, {"report_train", MGPU_PHASE_REPORT_TRAIN, false},
     {"report_eval", MGPU_PHASE_REPORT_EVAL, false}};
 
-static void make_plan(mgpu_plan *plan, int devices, int64_t micro)
+static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t micro)
 {
     int count = MGPU_COUNT(PHASES);
     mgpu_device *device = mgpu_allocate((size_t)devices, sizeof *device);
     const mgpu_buffer *buffers[8];
     int64_t first = 0;
-    *plan = (mgpu_plan){.kind = "host", .devices = devices, .micro = micro, .device = device, .phase_count = count, .schedule = "text\n"};
+    bool gpu = strcmp(kind, "cuda") == 0;
+    *plan = (mgpu_plan){.kind = kind, .devices = devices, .micro = micro, .device = device, .phase_count = count, .schedule = "text\n"};
     for (int d = 0; d < devices; d++) {
         int64_t share = micro / devices + (d < micro % devices);
         device[d].shard = (mgpu_shard){first, share, share ? share : 1};
         first += share;
         plan->always_ragged = plan->always_ragged || !share;
-        buffers[d] = make_buffers(&device[d], mgpu_allocate(VARIABLES, sizeof(int64_t)));
+        buffers[d] = make_buffers(&device[d], mgpu_allocate(VARIABLES, sizeof(int64_t)), gpu);
     }
     mgpu_phase *phases = mgpu_allocate((size_t)count, sizeof *phases);
     static const mgpu_collective REDUCE_TRAIN = {"r0", IN * OUT + 2, MGPU_F64};
@@ -416,6 +420,7 @@ static void make_plan(mgpu_plan *plan, int devices, int64_t micro)
         for (int d = 0; d < devices; d++) {
             Builder *b = mgpu_allocate(1, sizeof *b);
             b->buffers = buffers[d];
+            b->gpu = gpu;
             make_ops(b, PHASES[k].kind);
             per_device[d] = (mgpu_device_phase){buffers[d], BUFFERS, b->ops, b->count};
         }
@@ -427,11 +432,11 @@ static void make_plan(mgpu_plan *plan, int devices, int64_t micro)
     plan->phases = phases;
 }
 
-static mgpu_program make_program(int64_t batch, int64_t accumulate)
+static mgpu_program make_program_of(const char *kind, int64_t batch, int64_t accumulate)
 {
     mgpu_plan *plans = mgpu_allocate(4, sizeof *plans);
     for (int i = 0; i < 4; i++)
-        make_plan(&plans[i], i + 1, (batch + accumulate - 1) / accumulate);
+        make_plan(&plans[i], kind, i + 1, (batch + accumulate - 1) / accumulate);
     return (mgpu_program){.interface = MGPU_INTERFACE, .name = "linear", .model_file = "linear.net", .command = "mgpuc linear.net -o train",
                           .precision = "f64", .parameters = IN * OUT, .batch = batch, .accumulate = accumulate, .epochs = 3, .group = 1,
                           .seed = 7, .kernels = KERNELS, .kernel_count = MGPU_COUNT(KERNELS), .variables = VARIABLE,

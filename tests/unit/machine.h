@@ -45,6 +45,7 @@ typedef struct Machine {
     bool exact;                     /* BF16 is not rounded, either */
     double (*input)(const Model *, int input, int64_t sample, int64_t element); /* NULL: numbers in (-1, 1) */
     const double *run;              /* by RunScalar, of those that this struct does not know; NULL: a quarter each */
+    const double *settings;         /* by number; NULL: NaN */
 } Machine;
 
 static inline double number_of(uint64_t a, uint64_t b, uint64_t c) /* in (-1, 1), never 0 */
@@ -79,7 +80,7 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
         *out = n->ints[0] == RUN_SAMPLES ? (double)m->samples
                : n->ints[0] == RUN_MICRO ? (double)m->micro
                : n->ints[0] == RUN_STEP  ? (double)m->step
-               : n->ints[0] == RUN_SETTING ? NAN
+               : n->ints[0] == RUN_SETTING ? m->settings ? m->settings[n->ints[1]] : NAN
                : m->run                    ? m->run[n->ints[0]] : 0.25;
         return true;
     case OP_ALIVE:

@@ -251,7 +251,7 @@ static Sum add_up(const mgpu_contraction *table, const mgpu_axis *axis, int coun
                 return sum;
             a += at / window->spread * window->stride;
         }
-        double left = get(memory[0], a, table->bf16_a), right = get(memory[1], b, table->bf16_b);
+        double left = get(memory[0], a, table->half_a), right = get(memory[1], b, table->half_b);
         return (Sum){left * right, fabs(left * right)};
     }
     for (int64_t i = 0; i < (axis->extent == MGPU_SAMPLES ? samples : axis->extent); i++) {

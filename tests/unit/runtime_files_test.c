@@ -188,15 +188,15 @@ static void test_idx(void)
     memcpy(more, BYTES, sizeof BYTES);
     write_bytes("more", more, sizeof more);
     refuses("idx/truncated", read_idx, "short", "m.net:3: ");
-    refuses("idx/truncated-numbers", read_idx, "short", "promises 2 samples (6 bytes), 5 bytes are there");
-    refuses("idx/bytes-behind", read_idx, "more", "bytes behind the last sample");
+    refuses("idx/truncated-numbers", read_idx, "short", "by its header it has 2 samples (6 bytes), 5 bytes are there");
+    refuses("idx/bytes-behind", read_idx, "more", "bytes stand behind the last sample");
     refuses("idx/empty", read_idx, "empty", "the file is empty");
-    refuses("idx/magic", read_idx, "magic", "wrong magic");
+    refuses("idx/magic", read_idx, "magic", "not an IDX file");
     refuses("idx/no-samples", read_idx, "none", "no samples");
     refuses("idx/axes", read_idx, "axes", "10 axes");
-    refuses("idx/header", read_idx, "head", "the header is cut off");
+    refuses("idx/header", read_idx, "head", "it ends within its header");
     refuses("idx/huge", read_idx, "huge", "more than 2^6");
-    refuses("idx/lying-header", read_idx, "lies", "promises");
+    refuses("idx/lying-header", read_idx, "lies", "by its header it has 4294967295 samples");
     refuses("idx/missing", read_idx, "nothing-here", "No such file");
     uint8_t noise[4000], packed[5000]; /* so that the compressed file is long enough to be cut */
     for (int i = 0; i < (int)sizeof noise; i++)
@@ -249,8 +249,8 @@ static void test_npy(void)
     free(path);
     write_bytes("short.npy", BIG, sizeof BIG - 2);
     write_bytes("junk.npy", "junkjunkjunk", 12);
-    refuses("npy/truncated", read_npy, "short.npy", "promises 4 bytes");
-    refuses("npy/magic", read_npy, "junk.npy", "magic");
+    refuses("npy/truncated", read_npy, "short.npy", "has 4 bytes of elements");
+    refuses("npy/magic", read_npy, "junk.npy", "not a .npy file");
 }
 
 /* ---- safetensors */
@@ -308,9 +308,9 @@ static void test_safetensors(void)
     refuses("safetensors/long-header", read_safetensors, "long.safetensors", "longer than the file");
     refuses("safetensors/junk", read_safetensors, "junk.safetensors", "not a safetensors file");
     refuses("safetensors/truncated", read_safetensors, "cut.safetensors", "'a': the file is truncated");
-    refuses("safetensors/bytes", read_safetensors, "bytes.safetensors", "its shape and its bytes differ");
+    refuses("safetensors/bytes", read_safetensors, "bytes.safetensors", "its shape and its number of bytes differ");
     refuses("safetensors/type", read_safetensors, "type.safetensors", "element type");
-    refuses("safetensors/shape", read_safetensors, "shape.safetensors", "shape makes no sense");
+    refuses("safetensors/shape", read_safetensors, "shape.safetensors", "its shape is none");
     refuses("safetensors/twice", read_safetensors, "twice.safetensors", "twice");
 }
 

@@ -514,6 +514,23 @@ static Schedule *deep(int layers, int devices)
     return schedule_read("deep", text_of(&t));
 }
 
+/* what no text can say */
+static void test_made(void)
+{
+    Schedule *s = schedule_read("made", GOOD);
+    DeviceSchedule *d = &s->phases[0].devices[0];
+    d->buffers[1].name = d->buffers[0].name;
+    say("made_buffer", "phase train.full: device 0 has two buffers d0.stage.x", verify(s));
+    s = schedule_read("made", GOOD);
+    d = &s->phases[0].devices[0];
+    d->ops[1].id = d->ops[0].id;
+    say("made_operation", "phase train.full: two operations d0.h0", verify(s));
+    s = schedule_read("made", GOOD);
+    d = &s->phases[0].devices[0];
+    d->ops[1].verb = VERBS;
+    say("made_verb", "phase train.full: d0.h1 has no verb or no lane", verify(s));
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -574,6 +591,7 @@ int main(void)
         say(c->name, c->message, verify(schedule_read(c->name, text)));
     }
     test_numbers();
+    test_made();
     test_deep();
     test_wide(30000);
     return failures ? 1 : 0;

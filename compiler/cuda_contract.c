@@ -1,0 +1,103 @@
+/* cuda_contract.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as CUDA C.
+ *
+ * In: a Contraction (contraction.c). Out: its product's tables, and functions that hand them to mgpu_device_contract.h: k12,
+ * and k12_finish if its terms are split. */
+#include "compiler/contraction_internal.h"
+#include "compiler/cuda_library.h"
+
+static uint8_t type_of(const Tensor *tensor)
+{
+    static const uint8_t TYPE[DTYPES] = {[F16] = MGPU_F16, [BF16] = MGPU_BF16, [F32] = MGPU_F32, [F64] = MGPU_F64};
+    return TYPE[tensor->dtype];
+}
+
+static const char *type_text(const Tensor *tensor)
+{
+    static const char *const TYPE[DTYPES] = {[F16] = "mgpu_f16", [BF16] = "mgpu_bf16", [F32] = "float", [F64] = "double"};
+    return TYPE[tensor->dtype];
+}
+
+/* what is reduced over devices lies in a bucket, aligned to its elements; a block's operands begin at any step of a sequence */
+static CudaProduct *product_of(const Contraction *plan, bool block)
+{
+    int first = plan->swapped ? B : A, second = B - first;
+    const Tensor *const tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
+    CudaOptions options = {.samples = contraction_samples(plan), .block = block, .tf32 = plan->node->graph->model->tf32};
+    for (int i = 0; i < 3; i++) {
+        options.type[i] = type_of(tensor[i]);
+        options.aligned[i] = !tensor[i]->partial && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
+    }
+    return cuda_product(&plan->table, &options);
+}
+
+static const char *tiles_text(const mgpu_tiles *s)
+{
+    static const char *const by[] = {"multiplications", "matrix instructions"};
+    if (s->arithmetic == MGPU_DIRECT)
+        return ", each element by a thread";
+    return format(", tiles of %d x %d by %s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA], s->split_tiles > 0 ? ", terms in parts" : "");
+}
+
+static void print_head(const Contraction *plan, const CudaProduct *p, const char *name, Text *text)
+{
+    contraction_print_comment(plan, tiles_text(&p->tiles), text);
+    cuda_print_product(p, name, text);
+}
+
+static void print_function(const Contraction *plan, const CudaProduct *p, const char *name, bool finish, Text *text)
+{
+    int threads = mgpu_tiles_threads(&p->tiles);
+    bool works = p->tiles.split_tiles > 0;
+    const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b";
+    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s(const %s *__restrict__ a, const %s *__restrict__ b, "
+             "%s *__restrict__ c, ", threads, cuda_product_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
+             type_text(plan->tensor[B]), type_text(plan->tensor[C]));
+    text_add(text, "%sconst mgpu_step *step, int64_t n)\n{\n    (void)step;\n", works ? "char *__restrict__ work, " : "");
+    if (finish)
+        text_add(text, "    (void)a, (void)b;\n    mgpu_contract_finish<%s_product, %s_tiles>(work, c, n);\n", name, name);
+    else
+        cuda_print_calls(p, name, a, b, text);
+    text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
+}
+
+void cuda_print_contraction(const Contraction *plan, const char *kernel_name, Text *text)
+{
+    const CudaProduct *p = product_of(plan, false);
+    print_head(plan, p, kernel_name, text);
+    print_function(plan, p, kernel_name, false, text);
+    if (p->tiles.split_tiles > 0)
+        print_function(plan, p, kernel_name, true, text);
+}
+
+void cuda_launches_contraction(const Contraction *plan, const char *kernel_name, mgpu_launch launch[2])
+{
+    cuda_product_launches(product_of(plan, false), kernel_name, launch);
+}
+
+bool cuda_library_form(const Contraction *plan, mgpu_library_product *to)
+{
+    if (plan->alone || !cuda_library_product(product_of(plan, false), plan->swapped, to))
+        return false;
+    to->tf32 = to->a.type == MGPU_F32 && plan->node->graph->model->tf32;
+    return true;
+}
+
+int64_t cuda_contraction_workspace(const Contraction *plan, int64_t *per_sample)
+{
+    *per_sample = 0;
+    return cuda_product_workspace(product_of(plan, false));
+}
+
+/* ---- by one block */
+
+void cuda_print_block_contraction(const Contraction *plan, const char *name, Text *text)
+{
+    const CudaProduct *p = product_of(plan, true);
+    print_head(plan, p, name, text);
+    text_add(text, "static __device__ void %s(const %s *a, const %s *b, %s *c, char *shared, int64_t begin, int64_t end)\n{\n", name,
+             type_text(plan->tensor[A]), type_text(plan->tensor[B]), type_text(plan->tensor[C]));
+    cuda_print_block_calls(p, name, plan->swapped ? "b" : "a", plan->swapped ? "a" : "b", text);
+    text_add(text, "}\n");
+}
+
+int cuda_block_shared_bytes(const Contraction *plan) { return mgpu_tiles_shared_bytes(&product_of(plan, true)->tiles); }

@@ -1,0 +1,64 @@
+/* cuda_tiles.h: products of runtime/mgpu_gemm.h as CUDA C.
+ *
+ *   plan       a table -> CudaProduct: the table as the device header likes it, and how it is cut into tiles
+ *   print      CudaProduct -> constant tables, and the functions NAME and NAME_finish (or one for a block of threads)
+ *   launches   how they are launched; the workspace that they need */
+#ifndef MGPU_CUDA_TILES_H
+#define MGPU_CUDA_TILES_H
+
+#include "compiler/attention.h"
+#include "compiler/contraction.h"
+#include "compiler/rows.h"
+#include "runtime/mgpu.h"
+#include "runtime/mgpu_tiles.h"
+
+typedef struct CudaProduct CudaProduct;
+struct CudaProduct {
+    mgpu_contraction table;     /* its axis and window point to those below */
+    mgpu_axis axis[4 * MGPU_AXES];
+    mgpu_window window[MGPU_WINDOWS];
+    mgpu_tiles tiles;
+    CudaProduct *next;          /* another part of the same result, in tiles of the same shape; NULL: none */
+};
+
+/* types: as they are stored, MGPU_F32 ...; aligned: they begin at multiples of 16 bytes; A, B, C of the table. samples: a
+ * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it */
+typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; } CudaOptions;
+CudaProduct *cuda_product(const mgpu_contraction *, const CudaOptions *);
+
+/* tables NAME_axis, NAME_window, NAME_product, NAME_tiles; of several products NAME_0_axis ... */
+void cuda_print_product(const CudaProduct *, const char *name, Text *);
+/* statements of a kernel (or of its end): A, B, C and the workspace are called a, b, c and work */
+void cuda_print_calls(const CudaProduct *, const char *name, const char *a, const char *b, Text *);
+void cuda_print_block_calls(const CudaProduct *, const char *name, const char *a, const char *b, Text *); /* of a block, from sample begin to end */
+int cuda_product_blocks(const CudaProduct *); /* that a processor should have room for: __launch_bounds__ */
+void cuda_product_launches(const CudaProduct *, const char *name, mgpu_launch launch[2]);
+int64_t cuda_product_workspace(const CudaProduct *); /* bytes; 0: none */
+
+/* ---- the kernel of a contraction: cuda_contract.c */
+/* a comment, tables, functions: parameters a, b, c, (work,) step, n; in order of the arguments */
+void cuda_print_contraction(const Contraction *, const char *kernel_name, Text *);
+void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgpu_launch launch[2]);
+int64_t cuda_contraction_workspace(const Contraction *, int64_t *per_sample);
+/* the same for a block of threads (scans): static __device__ void NAME(a, b, c, char *shared, int64_t begin, int64_t end); it
+ * is called by all threads of a block, of cuda_block_threads, for some samples */
+void cuda_print_block_contraction(const Contraction *, const char *name, Text *);
+int cuda_block_shared_bytes(const Contraction *);
+enum { CUDA_BLOCK_THREADS = 256 };
+
+/* ---- attention: cuda_attention.c. Parameters: operands, results, (work,) step, n */
+void cuda_print_attention(const Attention *, const char *kernel_name, Text *);
+void cuda_launches_attention(const Attention *, const char *kernel_name, mgpu_launch launch[2]);
+int64_t cuda_attention_workspace(const Attention *, int64_t *per_sample);
+/* by the first threads of a block, which meets before and behind: NAME(operands, results, (work,) begin, end) */
+void cuda_print_block_attention(const Attention *, const char *name, Text *);
+int cuda_block_attention_shared_bytes(const Attention *);
+
+/* ---- running sums and the k largest: cuda_rows.c. Parameters: the operand, results, (work,) step, n */
+void cuda_print_rows(const Rows *, const char *kernel_name, Text *);
+void cuda_launches_rows(const Rows *, const char *kernel_name, mgpu_launch launch[2]);
+int64_t cuda_rows_workspace(const Rows *);
+void cuda_print_block_rows(const Rows *, const char *name, Text *); /* likewise: NAME(operand, results, (work,) begin, end) */
+int cuda_block_rows_shared_bytes(const Rows *);
+int64_t cuda_block_rows_workspace(const Rows *);
+#endif

@@ -1,0 +1,157 @@
+/* emit_cuda.c: kernels as CUDA C.
+ *
+ * In: a Kernel. Out: one or two __global__ functions whose parameters are the kernel's arguments in their order, its workspace
+ * if it has one, the step block and n, the samples of the device; and the file of all kernels. */
+#include "compiler/cuda.h"
+#include "compiler/cuda_tiles.h"
+
+#include <string.h>
+
+/* ---- parameters */
+
+const char *cuda_shape_comment(const Printer *p, const Tensor *t)
+{
+    if (p->canonical)
+        return "";
+    return format(" /* [%s%s */", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1);
+}
+
+static void print_parameters(Printer *p)
+{
+    const Kernel *k = p->kernel;
+    p->argument_count = k->read_count + k->write_count;
+    p->argument = NEW_ARRAY(const char *, p->argument_count);
+    p->tensor = NEW_ARRAY(const Tensor *, p->argument_count);
+    text_add(p->t, "(\n");
+    for (int i = 0; i < p->argument_count; i++) {
+        bool output = i >= k->read_count;
+        const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
+        const char *type = format("%s%s *", output ? "" : "const ", emit_element_type(tensor->dtype));
+        if (!output && emit_written(k, tensor)) { /* updated in place: by the pointer that is among the writes */
+            emit_line(p, "%s,", type);
+            continue;
+        }
+        p->tensor[i] = tensor;
+        p->argument[i] = emit_name(p, kernel_argument_name(tensor));
+        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], cuda_shape_comment(p, tensor));
+    }
+    if (p->block) {
+        emit_line(p, "const mgpu_step *step, int64_t begin, int64_t end)");
+        text_add(p->t, "{\n");
+        return;
+    }
+    if (k->partial_bytes)
+        emit_line(p, "char *__restrict__ work,");
+    emit_line(p, "const mgpu_step *__restrict__ step, int64_t n%s)", p->by_path ? ", const uint64_t *path" : "");
+    text_add(p->t, "{\n");
+}
+
+/* ---- functions of nests */
+
+static void print_function(const Kernel *k, Text *t, bool canonical, bool by_path, bool finish, bool block)
+{
+    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = by_path, .indent = 1, .cuda = true, .block = block};
+    emit_reserve(&p);
+    bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */
+    p.finish = finish && !parts;
+    p.needed = NEW_ARRAY(const bool *, k->nest_count);
+    for (int i = 0; i < k->nest_count; i++)
+        p.needed[i] = parts && i != finish ? NEW_ARRAY(bool, k->nests[i].exprs->count) : emit_needed(&k->nests[i], finish);
+    print_parameters(&p);
+    emit_tables(&p);
+    for (int i = 0; i < k->nest_count; i++) {
+        if (!parts || i == finish)
+            cuda_nest(&p, &k->nests[i]);
+        if (two && block && i == 0)
+            emit_line(&p, "__syncthreads();");
+    }
+    text_add(t, "}\n");
+}
+
+void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, false, false, false); }
+void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, false, true, false); }
+void cuda_print_body(const Kernel *k, Text *t) { print_function(k, t, false, true, false, false); }
+void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, false, false, true); }
+
+void cuda_print_canonical(const Kernel *k, Text *t)
+{
+    mgpu_launch launch[2];
+    print_function(k, t, true, k->path_count > 0, false, false);
+    if (cuda_finishes(k))
+        print_function(k, t, true, k->path_count > 0, true, false);
+    cuda_launches(k, launch);
+    for (int i = 0; i < 2; i++)
+        text_add(t, "%lld %lld %lld %lld %lld\n", (long long)launch[i].points, (long long)launch[i].points_per_sample,
+                 (long long)launch[i].group, (long long)launch[i].per_block, (long long)launch[i].most);
+}
+
+/* a call of the body that several kernels share */
+static void print_call(const Kernel *k, Text *t)
+{
+    Text names = {0};
+    text_add(t, "extern \"C\" __global__ void %s(", k->name);
+    for (int i = 0; i < k->read_count + k->write_count; i++) {
+        bool output = i >= k->read_count;
+        const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
+        text_add(t, "%s%s *a%d, ", output ? "" : "const ", emit_element_type(tensor->dtype), i);
+        text_add(&names, "a%d, ", i);
+    }
+    if (k->partial_bytes) {
+        text_add(t, "char *work, ");
+        text_add(&names, "work, ");
+    }
+    text_add(t, "const mgpu_step *step, int64_t n)\n{\n    const uint64_t path[] = {");
+    for (int i = 0; i < k->path_count; i++)
+        text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
+    text_add(t, "};\n    %s_body(%sstep, n, path);\n}\n", k->body->name, text_of(&names));
+}
+
+void cuda_print(const Kernel *k, Text *t)
+{
+    if (!k->nest_count) {
+        if (k->contraction)
+            cuda_print_contraction(k->contraction, k->name, t);
+        else if (k->attention)
+            cuda_print_attention(k->attention, k->name, t);
+        else if (k->rows)
+            cuda_print_rows(k->rows, k->name, t);
+        else
+            cuda_scan_print(k, t);
+        return;
+    }
+    bool shared = k->body && k->body->body_users > 1;
+    if (shared && k->body == k)
+        text_add(t, "static __device__ void %s_body%s\n", k->name, k->body_text);
+    if (shared)
+        print_call(k, t);
+    else
+        text_add(t, "extern \"C\" __global__ void %s%s", k->name, k->text);
+    text_add(t, "MGPU_ENTRY(%s)\n", k->name);
+    if (k->finish_text)
+        text_add(t, "\nextern \"C\" __global__ void %s_finish%sMGPU_ENTRY(%s_finish)\n", k->name, k->finish_text, k->name);
+}
+
+/* ---- the file */
+
+void emit_cuda(const Program *program, Text *t)
+{
+    text_add(t,
+             "/* Kernels of %s, written by mgpuc %s.\n"
+             " * Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the samples\n"
+             " * of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */\n"
+             "#include \"mgpu_device.h\"\n#include \"mgpu_device_contract.h\"\n#include \"mgpu_device_attention.h\"\n"
+             "#include \"mgpu_device_rows.h\"\n",
+             program->model->name, MGPU_VERSION);
+    for (int i = 0; i < program->kernel_count; i++) {
+        const Kernel *k = program->kernels[i];
+        text_add(t, "\n");
+        if (k->nest_count || k->scan) {
+            text_add(t, "/* %s: %s", k->name, k->title);
+            const Place *user = users_place(k->at);
+            if (user && user->source)
+                text_add(t, "  %s:%d", user->source->file, user->line);
+            text_add(t, " */\n");
+        }
+        cuda_print(k, t);
+    }
+}

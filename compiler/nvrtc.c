@@ -1,0 +1,121 @@
+/* nvrtc.c: CUDA C -> cubin or PTX by NVRTC, NVIDIA's compiler as a library.
+ *
+ * It is opened with dlopen: mgpuc runs without it until a program for GPUs is asked for. NVRTC compiles one text at a time in a
+ * process, so each text gets a process, like a file its C compiler: `mgpuc --nvrtc TEXT ARCH INCLUDE CUBIN PTX`. Either of the
+ * files may be "-", which is not written. */
+#include "compiler/pieces.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* the part of nvrtc.h that is used; 0 is success everywhere */
+typedef struct Nvrtc {
+    const char *(*error)(int);
+    int (*version)(int *major, int *minor);
+    int (*create)(void **program, const char *text, const char *name, int headers, const char *const *header, const char *const *include);
+    int (*compile)(void *program, int options, const char *const *option);
+    int (*log_size)(void *program, size_t *);
+    int (*log)(void *program, char *);
+    int (*cubin_size)(void *program, size_t *);
+    int (*cubin)(void *program, char *);
+    int (*ptx_size)(void *program, size_t *);
+    int (*ptx)(void *program, char *);
+} Nvrtc;
+static const struct { const char *name; size_t at; } FUNCTIONS[] = {
+    {"nvrtcGetErrorString", offsetof(Nvrtc, error)},      {"nvrtcVersion", offsetof(Nvrtc, version)},
+    {"nvrtcCreateProgram", offsetof(Nvrtc, create)},      {"nvrtcCompileProgram", offsetof(Nvrtc, compile)},
+    {"nvrtcGetProgramLogSize", offsetof(Nvrtc, log_size)}, {"nvrtcGetProgramLog", offsetof(Nvrtc, log)},
+    {"nvrtcGetCUBINSize", offsetof(Nvrtc, cubin_size)},   {"nvrtcGetCUBIN", offsetof(Nvrtc, cubin)},
+    {"nvrtcGetPTXSize", offsetof(Nvrtc, ptx_size)},       {"nvrtcGetPTX", offsetof(Nvrtc, ptx)},
+};
+static const char *const NAMES[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+static const char *const FOLDERS[] = {"", "/usr/local/cuda/lib64/", "/usr/lib/x86_64-linux-gnu/"};
+
+static void *open_library(void)
+{
+    const char *named = getenv("MGPU_NVRTC");
+    void *library = named && *named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (named && *named && !library)
+        fail(3, "kernels for GPUs need NVRTC, and MGPU_NVRTC=%s cannot be opened: %s", named, dlerror());
+    for (int n = 0; n < COUNT(NAMES); n++)
+        for (int f = 0; f < COUNT(FOLDERS) && !library; f++)
+            library = dlopen(format("%s%s", FOLDERS[f], NAMES[n]), RTLD_NOW | RTLD_LOCAL);
+    if (library)
+        return library;
+    fail(3, "kernels for GPUs need NVRTC, and libnvrtc.so.13 (or .12) was not found. Install the CUDA toolkit (Debian with NVIDIA's "
+            "repository: apt-get install cuda-nvrtc-13-0), or name it: MGPU_NVRTC=/opt/cuda/lib64/libnvrtc.so.13 mgpuc ...");
+}
+
+static Nvrtc open_nvrtc(void)
+{
+    Nvrtc n;
+    void *library = open_library();
+    for (int i = 0; i < COUNT(FUNCTIONS); i++) {
+        void *function = dlsym(library, FUNCTIONS[i].name);
+        if (!function)
+            fail(3, "this libnvrtc has no %s: it is older than CUDA 11.1; install a newer CUDA toolkit", FUNCTIONS[i].name);
+        memcpy((char *)&n + FUNCTIONS[i].at, &function, sizeof function);
+    }
+    return n;
+}
+
+const char *nvrtc_name(void)
+{
+    int major = 0, minor = 0;
+    Nvrtc n = open_nvrtc();
+    n.version(&major, &minor);
+    return format("NVRTC %d.%d", major, minor);
+}
+
+static const char *log_of(const Nvrtc *n, void *program)
+{
+    size_t size = 0;
+    if (n->log_size(program, &size) || size < 2)
+        return "";
+    char *log = allocate(size + 1);
+    return n->log(program, log) ? "" : log;
+}
+
+static void write_image(const Nvrtc *n, void *program, const char *arch, bool ptx, const char *path)
+{
+    size_t size = 0;
+    if (strcmp(path, "-") == 0)
+        return;
+    int status = (ptx ? n->ptx_size : n->cubin_size)(program, &size);
+    char *image = allocate(size + 1);
+    if (!status)
+        status = (ptx ? n->ptx : n->cubin)(program, image);
+    if (status)
+        fail(3, "NVRTC made no image for %s: %s", arch, n->error(status));
+    FILE *f = fopen(path, "wb");
+    bool good = f && fwrite(image, 1, size, f) == size;
+    if (!f || fclose(f) || !good)
+        fail(3, "%s cannot be written: %s", path, strerror(errno));
+}
+
+int command_nvrtc(int argc, char **argv)
+{
+    if (argc != 5)
+        fail(2, "--nvrtc is for mgpuc itself: TEXT ARCH INCLUDE CUBIN PTX");
+    const char *file = argv[0], *arch = argv[1];
+    size_t length;
+    const char *text = read_file(file, &length);
+    if (!text)
+        fail(3, "%s cannot be read: %s", file, strerror(errno));
+    Nvrtc n = open_nvrtc();
+    void *program = NULL;
+    const char *options[] = {format("--gpu-architecture=%s", arch), format("--include-path=%s", argv[2]), "--std=c++17",
+                             "--device-as-default-execution-space", "--extra-device-vectorization", "--ptxas-options=--warn-on-spills"};
+    int status = n.create(&program, text, file, 0, NULL, NULL);
+    if (!status)
+        status = n.compile(program, COUNT(options), options);
+    if (status)
+        fail(3, "NVRTC does not compile the kernels for %s: %s\n%s", arch, n.error(status), program ? log_of(&n, program) : "");
+    const char *log = log_of(&n, program);
+    fprintf(stderr, "%s%s", log, *log && log[strlen(log) - 1] != '\n' ? "\n" : "");
+    write_image(&n, program, arch, false, argv[3]);
+    write_image(&n, program, arch, true, argv[4]);
+    return 0;
+}

@@ -1,0 +1,336 @@
+/* cublaslt.c: products by cuBLASLt in place of a program's own kernels.
+ *
+ * In: the plan's calls of kernels with a library's form (mgpu_library_product), and how their operands are aligned. Out, when
+ * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest; none:
+ * the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. */
+#include "runtime/cublaslt.h"
+#include "runtime/cuda_library.h"
+#include "runtime/device_cuda.h"
+#include "runtime/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference */
+enum { ROWS, COLUMNS, TERMS, MEMBERS };
+enum { A, B, D, MATRICES };
+
+#define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;
+#define CUBLASLT_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
+typedef struct Functions { CUBLASLT_FUNCTIONS(CUBLASLT_FIELD) } Functions;
+static const CudaSymbol SYMBOLS[] = {CUBLASLT_FUNCTIONS(CUBLASLT_SYMBOL)};
+static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0";
+
+typedef struct Choice Choice;
+struct Choice { /* how to do a kernel's product, of operands that are aligned so, with this epilogue */
+    int alignment[MATRICES];
+    uint8_t epilogue;
+    bool bias;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t layout[MATRICES];
+    cublasLtMatmulAlgo_t algo;
+    bool found;
+    Choice *next;
+};
+typedef struct Done { /* an operation that the library does */
+    const mgpu_op *op;
+    const mgpu_library_product *product;
+    const Choice *choice;        /* NULL: the next operation does it, too */
+    int argument[MATRICES], bias; /* of the call; bias -1: none */
+} Done;
+struct Cublaslt {
+    Functions f;
+    cublasLtHandle_t handle;
+    Choice **choices; /* [kernel] */
+    int kernels;
+    Done *done; int done_count; /* by op */
+};
+
+/* ---- opening */
+static char *open_named(const CudaDevice *d, const char *name, Cublaslt *l)
+{
+    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS)};
+    char *why = mgpu_cuda_open(&library, &l->f);
+    if (why)
+        return why;
+    mgpu_cuda_enter(d, -1);
+    cublasStatus_t status = l->f.create(&l->handle);
+    return status ? mgpu_format("cuBLASLt does not start: %s", l->f.get_status_name(status)) : NULL;
+}
+
+Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_t room)
+{
+    const char *wish = getenv("MGPU_CUBLASLT");
+    if (wish && strcmp(wish, "off") == 0) {
+        snprintf(said, room, "cuBLASLt is off");
+        return NULL;
+    }
+    Cublaslt *l = mgpu_allocate(1, sizeof *l);
+    char *why = wish && *wish ? open_named(d, wish, l) : open_named(d, NAMES[0], l);
+    for (int i = 1; why && !(wish && *wish) && i < MGPU_COUNT(NAMES); i++) {
+        char *other = open_named(d, NAMES[i], l);
+        if (!other) {
+            free(why);
+            why = NULL;
+        }
+        free(other);
+    }
+    if (why) {
+        snprintf(said, room, "no cuBLASLt (%s)", why);
+        free(why);
+        free(l);
+        return NULL;
+    }
+    l->kernels = kernels;
+    l->choices = mgpu_allocate((size_t)kernels, sizeof *l->choices);
+    size_t version = l->f.get_version();
+    snprintf(said, room, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    return l;
+}
+
+static void check(const Cublaslt *l, const CudaDevice *d, int lane, cublasStatus_t status, const char *call)
+{
+    char text[200];
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return;
+    snprintf(text, sizeof text, "%s: %s; MGPU_CUBLASLT=off goes without it", call, l->f.get_status_name(status));
+    d->fail(d->owner, lane, text);
+}
+
+static void drop_choice(const Cublaslt *l, const CudaDevice *d, Choice *c)
+{
+    for (int i = 0; i < MATRICES; i++)
+        check(l, d, -1, l->f.layout_destroy(c->layout[i]), "cublasLtMatrixLayoutDestroy");
+    check(l, d, -1, l->f.desc_destroy(c->desc), "cublasLtMatmulDescDestroy");
+    free(c);
+}
+
+void mgpu_cublaslt_close(const CudaDevice *d, Cublaslt *l)
+{
+    if (!l)
+        return;
+    mgpu_cuda_enter(d, -1);
+    for (int k = 0; k < l->kernels; k++)
+        for (Choice *c = l->choices[k], *next; c; c = next) {
+            next = c->next;
+            drop_choice(l, d, c);
+        }
+    check(l, d, -1, l->f.destroy(l->handle), "cublasLtDestroy");
+    free(l->choices);
+    free(l->done);
+    free(l);
+}
+
+/* ---- descriptions */
+static int type_of(uint8_t type)
+{
+    return type == MGPU_F64 ? CUDA_R_64F : type == MGPU_F32 ? CUDA_R_32F : type == MGPU_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+static int64_t extent_of(const mgpu_library_product *p, int which, int64_t samples)
+{
+    return p->sampled == which ? p->extent[which] * samples : p->extent[which];
+}
+
+static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p,
+                                          const mgpu_library_matrix *m, int64_t rows, int64_t columns)
+{
+    cublasLtMatrixLayout_t layout = NULL;
+    int64_t beside = m->turned ? columns : rows, others = m->turned ? rows : columns;
+    int64_t pitch = m->pitch ? m->pitch : beside, members = extent_of(p, MEMBERS, d->samples);
+    int32_t count = (int32_t)members;
+    check(l, d, -1, l->f.layout_create(&layout, type_of(m->type), (uint64_t)beside, (uint64_t)others, pitch), "cublasLtMatrixLayoutCreate");
+    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "cublasLtMatrixLayoutSetAttribute");
+    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->member, sizeof m->member),
+          "cublasLtMatrixLayoutSetAttribute");
+    return layout;
+}
+
+static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, const Choice *c)
+{
+    static const uint32_t KIND[] = {[MGPU_EPILOGUE_BIAS] = CUBLASLT_EPILOGUE_DEFAULT, [MGPU_EPILOGUE_RELU] = CUBLASLT_EPILOGUE_RELU,
+                                    [MGPU_EPILOGUE_GELU] = CUBLASLT_EPILOGUE_GELU};
+    uint32_t kind = c->bias ? (KIND[c->epilogue] & ~(uint32_t)CUBLASLT_EPILOGUE_DEFAULT) | CUBLASLT_EPILOGUE_BIAS : KIND[c->epilogue];
+    int32_t type = type_of(p->d.type);
+    check(l, d, -1, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &kind, sizeof kind), "cublasLtMatmulDescSetAttribute");
+    if (c->bias)
+        check(l, d, -1, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type), "cublasLtMatmulDescSetAttribute");
+}
+
+static void set_bias(const Cublaslt *l, const CudaDevice *d, int lane, const Choice *c, const void *bias)
+{
+    if (c->bias)
+        check(l, d, lane, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute");
+}
+
+static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, Choice *c)
+{
+    int64_t rows = extent_of(p, ROWS, d->samples), columns = extent_of(p, COLUMNS, d->samples), terms = extent_of(p, TERMS, d->samples);
+    int compute = p->sums == MGPU_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    int32_t turned[] = {p->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N, p->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N};
+    check(l, d, -1, l->f.desc_create(&c->desc, compute, type_of(p->sums)), "cublasLtMatmulDescCreate");
+    for (int i = 0; i < 2; i++)
+        check(l, d, -1, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &turned[i], sizeof turned[i]), "cublasLtMatmulDescSetAttribute");
+    if (c->epilogue)
+        describe_epilogue(l, d, p, c);
+    c->layout[A] = make_layout(l, d, p, &p->a, rows, terms);
+    c->layout[B] = make_layout(l, d, p, &p->b, terms, columns);
+    c->layout[D] = make_layout(l, d, p, &p->d, rows, columns);
+}
+
+/* ---- the choice */
+static void ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, Choice *c)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t result = {0};
+    uint64_t bytes = (uint64_t)workspace;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    static const int OPERAND[] = {A, B, D, D}; /* of the attributes for A, B, C, D */
+    int count = 0;
+    check(l, d, -1, l->f.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+    cublasStatus_t status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    if (!status)
+        status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    for (int i = 0; i < MGPU_COUNT(OPERAND) && !status; i++) {
+        uint32_t alignment = (uint32_t)c->alignment[OPERAND[i]];
+        status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, &alignment, sizeof alignment);
+    }
+    check(l, d, -1, status, "cublasLtMatmulPreferenceSetAttribute");
+    status = l->f.get_heuristic(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], preference, 1, &result, &count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+        check(l, d, -1, status, "cublasLtMatmulAlgoGetHeuristic");
+    c->found = status == CUBLAS_STATUS_SUCCESS && count > 0 && result.state == CUBLAS_STATUS_SUCCESS &&
+               result.workspaceSize <= (size_t)workspace;
+    c->algo = result.algo;
+    check(l, d, -1, l->f.preference_destroy(preference), "cublasLtMatmulPreferenceDestroy");
+}
+
+static const mgpu_library_matrix *matrix_of(const mgpu_library_product *p, int which)
+{
+    return which == A ? &p->a : which == B ? &p->b : &p->d;
+}
+
+static int64_t bytes_before(const mgpu_library_matrix *m)
+{
+    return m->first * (m->type == MGPU_F64 ? 8 : m->type == MGPU_F32 ? 4 : 2);
+}
+
+static int alignment_of(uint64_t address)
+{
+    return (int)((address & -address & (MOST_ALIGNMENT - 1)) ? address & -address : MOST_ALIGNMENT);
+}
+
+static Choice *find_choice(const Cublaslt *l, int kernel, const Choice *like)
+{
+    Choice *c = l->choices[kernel];
+    while (c && (memcmp(c->alignment, like->alignment, sizeof c->alignment) != 0 || c->epilogue != like->epilogue || c->bias != like->bias))
+        c = c->next;
+    return c;
+}
+
+/* where the i-th argument of a call begins in the arena; the step block is none */
+static uint64_t place_of(const mgpu_device_phase *p, const mgpu_op *op, int argument)
+{
+    const mgpu_access *a = op->access;
+    for (; p->buffers[a->buffer].kind == MGPU_STEP || argument > 0; a++)
+        argument -= p->buffers[a->buffer].kind != MGPU_STEP;
+    return (uint64_t)(p->buffers[a->buffer].offset + a->begin);
+}
+
+static int64_t workspace_of(const mgpu_op *op)
+{
+    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
+    return work->end - work->begin;
+}
+
+static void add_done(Cublaslt *l, Done done)
+{
+    l->done = mgpu_resize(l->done, (size_t)(l->done_count + 1) * sizeof *l->done);
+    l->done[l->done_count++] = done;
+}
+
+static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done, uint8_t epilogue)
+{
+    Choice like = {.epilogue = epilogue, .bias = done->bias >= 0}, *c;
+    for (int i = 0; i < MATRICES; i++)
+        like.alignment[i] = alignment_of(place_of(p, done->op, done->argument[i]) + (uint64_t)bytes_before(matrix_of(done->product, i)));
+    c = find_choice(l, kernel, &like);
+    if (!c) {
+        c = mgpu_allocate(1, sizeof *c);
+        *c = like;
+        describe(l, d, done->product, c);
+        if (c->bias)
+            set_bias(l, d, -1, c, (const void *)(uintptr_t)(d->arena + place_of(p, done->op, done->bias)));
+        ask(l, d, workspace_of(done->op), c);
+        c->next = l->choices[kernel];
+        l->choices[kernel] = c;
+    }
+    return c->found ? c : NULL;
+}
+
+static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    const mgpu_op *before = mgpu_comp_before(p, op);
+    const mgpu_library_product *product = d->kernels[before->target].product;
+    const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
+    int own = e->bias < 0 ? 1 : 2; /* arguments of the kernel ahead of the operands */
+    Done done = {.op = op, .product = product, .argument = {own + product->a.argument, own + product->b.argument, own + 2}, .bias = e->bias};
+    done.choice = choose(d, l, p, before->target, &done, e->kind);
+    if (!done.choice)
+        return;
+    if (l->done_count && l->done[l->done_count - 1].op == before)
+        l->done_count--;
+    add_done(l, (Done){.op = before});
+    add_done(l, done);
+}
+
+static int by_operation(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const Done *)a)->op, y = (uintptr_t)((const Done *)b)->op;
+    return (x > y) - (x < y);
+}
+
+void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *plan)
+{
+    mgpu_cuda_enter(d, -1);
+    for (int k = 0; k < plan->phase_count; k++) {
+        const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
+        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
+            const mgpu_gpu_kernel *kernel = op->verb == MGPU_CALL ? &d->kernels[op->target] : NULL;
+            if (kernel && kernel->product) {
+                Done done = {.op = op, .product = kernel->product, .argument = {kernel->product->a.argument, kernel->product->b.argument, 2}, .bias = -1};
+                done.choice = choose(d, l, p, op->target, &done, MGPU_EPILOGUE_NONE);
+                if (done.choice)
+                    add_done(l, done);
+            } else if (kernel && mgpu_is_joined(kernel, op)) {
+                prepare_epilogue(d, l, p, op);
+            }
+        }
+    }
+    if (l->done_count)
+        qsort(l->done, (size_t)l->done_count, sizeof *l->done, by_operation);
+}
+
+int mgpu_cublaslt_run(const CudaDevice *d, const Cublaslt *l, const DeviceCall *call)
+{
+    static const double ONE = 1, ZERO = 0;
+    static const float ONE_F32 = 1, ZERO_F32 = 0;
+    Done key = {.op = call->op};
+    const Done *done = l->done_count ? bsearch(&key, l->done, (size_t)l->done_count, sizeof key, by_operation) : NULL;
+    if (!done || !done->choice)
+        return done ? 0 : -1;
+    const Choice *c = done->choice;
+    uint8_t *at[MATRICES];
+    for (int i = 0; i < MATRICES; i++)
+        at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(matrix_of(done->product, i));
+    bool wide = done->product->sums == MGPU_F64;
+    if (c->bias)
+        set_bias(l, d, MGPU_COMP, c, call->argument[done->bias]);
+    check(l, d, MGPU_COMP,
+          l->f.matmul(l->handle, c->desc, wide ? (const void *)&ONE : &ONE_F32, at[A], c->layout[A], at[B], c->layout[B],
+                      wide ? (const void *)&ZERO : &ZERO_F32, at[D], c->layout[D], at[D], c->layout[D], &c->algo,
+                      call->argument[call->arguments - 1], (size_t)workspace_of(call->op), d->stream[MGPU_COMP]),
+          "cublasLtMatmul");
+    return 1;
+}

@@ -1,0 +1,42 @@
+/* cuda_driver.c: the driver's functions, looked up once. See cuda_driver.h. */
+#include "runtime/cuda_driver.h"
+#include "runtime/cuda_library.h"
+#include "runtime/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define CUDA_SYMBOL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), false},
+static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL){"vgpuDeclare", offsetof(CudaDriver, declare), true},
+                                      {"vgpuTell", offsetof(CudaDriver, tell), true}, {"vgpuHear", offsetof(CudaDriver, hear), true}};
+#undef CUDA_SYMBOL
+static const CudaLibrary LIBRARY = {"libcuda.so.1", "NVIDIA's driver (on Debian the package libcuda1)", SYMBOLS, MGPU_COUNT(SYMBOLS)};
+
+static struct { pthread_once_t once; CudaDriver table; char *why; } driver = {.once = PTHREAD_ONCE_INIT};
+
+static void open_driver(void)
+{
+    driver.why = mgpu_cuda_open(&LIBRARY, &driver.table);
+    CUresult result = driver.why ? CUDA_SUCCESS : driver.table.init(0);
+    char text[200];
+    if (result != CUDA_SUCCESS)
+        driver.why = mgpu_format("NVIDIA's driver does not start: %s", mgpu_cuda_error(&driver.table, result, text));
+}
+
+const CudaDriver *mgpu_cuda_driver(const char **why)
+{
+    pthread_once(&driver.once, open_driver);
+    *why = driver.why;
+    return driver.why ? NULL : &driver.table;
+}
+
+const char *mgpu_cuda_error(const CudaDriver *cuda, CUresult error, char text[200])
+{
+    const char *name = NULL, *words = NULL;
+    cuda->get_error_name(error, &name);
+    cuda->get_error_string(error, &words);
+    snprintf(text, 200, "%s: %s", name ? name : "an error", words ? words : "of an unknown kind");
+    if (!name)
+        snprintf(text, 200, "error %d, which the driver has no name for", error);
+    return text;
+}

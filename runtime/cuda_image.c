@@ -1,0 +1,117 @@
+/* cuda_image.c: the program's images for a GPU, loaded, and the functions of all kernels in them.
+ *
+ * Images of machine code "sm_XY" run on GPUs of the same X and the same or a later Y; those of the latest Y are the fastest.
+ * "sm_XYa" is for XY alone, "sm_XYf" is as "sm_XY". One of PTX, "compute_XY", is compiled by the driver for any later GPU. One
+ * of another name ("vgpu") is for a stand-in of the driver; a GPU refuses it. Images of one name hold different kernels. */
+#include "runtime/device_cuda.h"
+#include "runtime/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARED_WITHOUT_ASKING = 48 << 10 }; /* bytes of dynamic shared memory */
+
+/* how well images of that name suit a GPU; 0: not at all */
+static int suits(const char *arch, const Gpu *g)
+{
+    enum { OTHER = 1, PTX = 1000, CODE = 100000 };
+    int here = 10 * g->major + g->minor, number = atoi(arch + strcspn(arch, "0123456789"));
+    char last = arch[strlen(arch) - 1];
+    if (strncmp(arch, "compute_", 8) == 0)
+        return number <= here && last != 'a' ? PTX + number : 0;
+    if (strncmp(arch, "sm_", 3) == 0)
+        return number == here ? CODE + 10 * number + (last == 'a') : last != 'a' && number / 10 == g->major && number < here ? CODE + 10 * number : 0;
+    return OTHER;
+}
+
+static const char *best_arch(const mgpu_image *images, const Gpu *g)
+{
+    const char *best = NULL;
+    for (const mgpu_image *i = images; i->arch; i++)
+        if (suits(i->arch, g) > (best ? suits(best, g) : 0))
+            best = i->arch;
+    return best;
+}
+
+static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
+{
+    char list[200] = "none", text[600];
+    int length = 0;
+    for (const mgpu_image *i = p->images; i->arch && length < (int)sizeof list - 20; i++)
+        if (i == p->images || strcmp(i->arch, i[-1].arch) != 0)
+            length += snprintf(list + length, sizeof list - (size_t)length, "%s%s", length ? ", " : "", i->arch);
+    snprintf(text, sizeof text, "%s, %s, has compute capability %d.%d, the program holds kernels for %s; compile with: mgpuc --arch sm_%d%d %s",
+             d->gpu->name, d->gpu->bus, d->gpu->major, d->gpu->minor, list, d->gpu->major, d->gpu->minor, p->model_file);
+    d->fail(d->owner, -1, text);
+}
+
+static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
+{
+    char log[2000] = "", text[2600], error[200];
+    CUmodule module = NULL;
+    int option[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *value[] = {log, (void *)(uintptr_t)sizeof log};
+    CUresult r = d->cuda->module_load_data(&module, image->bytes, 2, option, value);
+    if (r == CUDA_ERROR_NO_BINARY_FOR_GPU || r == CUDA_ERROR_INVALID_IMAGE)
+        fail_images(d, p);
+    snprintf(text, sizeof text, "%s, %s: kernels for %s cannot be loaded: %s%s%s", d->gpu->name, d->gpu->bus, image->arch,
+             mgpu_cuda_error(d->cuda, r, error), *log ? ": " : "", log);
+    if (r != CUDA_SUCCESS)
+        d->fail(d->owner, -1, text);
+    return module;
+}
+
+/* Kernels stand in the images in about the order of their table: the image of the one before comes first. */
+CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
+{
+    CUfunction function = NULL;
+    CUresult r = CUDA_ERROR_NOT_FOUND;
+    for (int i = 0; i < d->module_count && r != CUDA_SUCCESS; i++) {
+        int number = (d->last_module + i) % d->module_count;
+        r = d->cuda->module_get_function(&function, d->modules[number], name);
+        if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_FOUND)
+            break;
+        if (r == CUDA_SUCCESS)
+            d->last_module = number;
+    }
+    char text[400], error[200];
+    snprintf(text, sizeof text, "the program's images have no function %s: %s", name, mgpu_cuda_error(d->cuda, r, error));
+    if (r != CUDA_SUCCESS)
+        d->fail(d->owner, -1, text);
+    return function;
+}
+
+/* asking for an attribute also loads the function, where drivers put that off until it is first needed */
+static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l)
+{
+    int most = 0;
+    char text[400];
+    CUfunction function = mgpu_cuda_function(d, l->function);
+    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), "cuFuncGetAttribute");
+    if (l->threads > most) {
+        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d", d->gpu->name,
+                 d->gpu->bus, k->name, k->line, l->threads, most);
+        d->fail(d->owner, -1, text);
+    }
+    if (l->shared_bytes > SHARED_WITHOUT_ASKING)
+        mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, l->shared_bytes),
+                        "cuFuncSetAttribute of dynamic shared memory");
+    return function;
+}
+
+void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p)
+{
+    const char *arch = best_arch(p->images, d->gpu);
+    if (!arch)
+        fail_images(d, p);
+    for (const mgpu_image *i = p->images; i->arch; i++)
+        if (strcmp(i->arch, arch) == 0) {
+            d->modules = mgpu_resize(d->modules, (size_t)(d->module_count + 1) * sizeof *d->modules);
+            d->modules[d->module_count++] = load_image(d, p, i);
+        }
+    d->function = mgpu_allocate((size_t)p->kernel_count, sizeof *d->function);
+    for (int k = 0; k < p->kernel_count; k++)
+        for (int i = 0; i < 2; i++)
+            if (p->gpu_kernels[k].launch[i].function)
+                d->function[k][i] = find_function(d, &p->gpu_kernels[k], &p->gpu_kernels[k].launch[i]);
+}

@@ -1,0 +1,140 @@
+/* cuda_links.c: does what one GPU sends to another arrive as it was? Tried once, before anything depends on it: links that
+ * change a bit now and then exist, and so do machines whose address translation makes peers read zeros. */
+#include "runtime/cuda_collective.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 1 << 16 };
+
+typedef struct Trial {
+    const CudaCollective *c;
+    CUdeviceptr *source, *target;    /* [member], WORDS each */
+    uint32_t *sent, *arrived;        /* page-locked */
+} Trial;
+
+static void synchronize(const CudaDevice *d)
+{
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMM]), "cuStreamSynchronize");
+}
+
+static bool arrived(const Trial *t, int to)
+{
+    const CudaDevice *d = t->c->devices[to];
+    memset(t->arrived, 0, WORDS * sizeof *t->arrived);
+    mgpu_cuda_check(d, -1, d->cuda->memcpy_dtoh_async(t->arrived, t->target[to], WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]),
+                    "cuMemcpyDtoHAsync");
+    synchronize(d);
+    return memcmp(t->sent, t->arrived, WORDS * sizeof *t->sent) == 0;
+}
+
+static void clear(const Trial *t, int to)
+{
+    const CudaDevice *d = t->c->devices[to];
+    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(t->target[to], 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
+}
+
+/* by the copy engine and, where there is access, by a kernel that reads the other's memory */
+static bool try_link(const Trial *t, int from, int to, bool access)
+{
+    const CudaDevice *a = t->c->devices[from], *b = t->c->devices[to];
+    uint32_t word = (uint32_t)(from * MGPU_MOST_MEMBERS + to + 1);
+    for (int i = 0; i < WORDS; i++)
+        t->sent[i] = word = word * 1664525u + 1013904223u;
+    mgpu_cuda_enter(a, -1);
+    mgpu_cuda_check(a, -1, a->cuda->memcpy_htod_async(t->source[from], t->sent, WORDS * sizeof(uint32_t), a->stream[MGPU_COMM]),
+                    "cuMemcpyHtoDAsync");
+    synchronize(a);
+    mgpu_cuda_enter(b, -1);
+    clear(t, to);
+    mgpu_cuda_check(b, -1, b->cuda->memcpy_peer_async(t->target[to], b->context, t->source[from], a->context, WORDS * sizeof(uint32_t),
+                                                      b->stream[MGPU_COMM]),
+                    "cuMemcpyPeerAsync");
+    if (!arrived(t, to))
+        return false;
+    if (!access)
+        return true;
+    mgpu_members m = {.from = {(const void *)(uintptr_t)t->source[from]}, .to = {(void *)(uintptr_t)t->target[to]}, .from_count = 1,
+                      .to_count = 1};
+    clear(t, to);
+    mgpu_cuda_launch_sum(t->c, to, MGPU_U32, &m, 0, WORDS);
+    return arrived(t, to);
+}
+
+static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
+{
+    int can = 0;
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_check(d, -1, d->cuda->device_can_access_peer(&can, d->gpu->device, peer->gpu->device), "cuDeviceCanAccessPeer");
+    if (!can)
+        return false;
+    CUresult r = d->cuda->ctx_enable_peer_access(peer->context, 0);
+    if (r == CUDA_ERROR_TOO_MANY_PEERS || r == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
+        return false;
+    if (r != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+        mgpu_cuda_check(d, -1, r, "cuCtxEnablePeerAccess");
+    return true;
+}
+
+static bool first_of_gpu(const CudaCollective *c, int member)
+{
+    for (int d = 0; d < member; d++)
+        if (c->devices[d]->gpu == c->devices[member]->gpu)
+            return false;
+    return true;
+}
+
+static void allocate(Trial *t, const CudaCollective *c)
+{
+    *t = (Trial){.c = c, .source = mgpu_allocate((size_t)c->members, sizeof *t->source),
+                 .target = mgpu_allocate((size_t)c->members, sizeof *t->target),
+                 .sent = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t)),
+                 .arrived = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
+    for (int d = 0; d < c->members; d++) {
+        const CudaDevice *device = c->devices[d];
+        if (!first_of_gpu(c, d))
+            continue;
+        mgpu_cuda_enter(device, -1);
+        mgpu_cuda_check(device, -1, device->cuda->mem_alloc(&t->source[d], WORDS * sizeof(uint32_t)), "cuMemAlloc");
+        mgpu_cuda_check(device, -1, device->cuda->mem_alloc(&t->target[d], WORDS * sizeof(uint32_t)), "cuMemAlloc");
+    }
+}
+
+static void release(Trial *t)
+{
+    for (int d = 0; d < t->c->members; d++) {
+        const CudaDevice *device = t->c->devices[d];
+        if (!first_of_gpu(t->c, d))
+            continue;
+        mgpu_cuda_enter(device, -1);
+        mgpu_cuda_check(device, -1, device->cuda->mem_free(t->source[d]), "cuMemFree");
+        mgpu_cuda_check(device, -1, device->cuda->mem_free(t->target[d]), "cuMemFree");
+    }
+    mgpu_device_cuda.ahead->unlock(t->c->machine, t->sent);
+    mgpu_device_cuda.ahead->unlock(t->c->machine, t->arrived);
+    free(t->source);
+    free(t->target);
+}
+
+bool mgpu_cuda_links(const CudaCollective *c, bool *reach)
+{
+    Trial t;
+    bool good = true;
+    *reach = true;
+    allocate(&t, c);
+    for (int to = 0; to < c->members; to++)
+        for (int from = 0; from < c->members; from++) {
+            if (!first_of_gpu(c, from) || !first_of_gpu(c, to) || from == to)
+                continue;
+            bool access = enable_access(c->devices[to], c->devices[from]);
+            *reach = *reach && access;
+            if (try_link(&t, from, to, access))
+                continue;
+            fprintf(stderr, "%s: warning: what GPU %s sends to GPU %s arrives changed; sums over devices go through the host\n",
+                    program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
+            good = false;
+        }
+    release(&t);
+    return good;
+}

@@ -1,0 +1,98 @@
+/* cuda_nccl.c: sums by NCCL, a communicator and a thread for each device, on its stream comm. */
+#include "runtime/cuda_collective.h"
+#include "runtime/cuda_library.h"
+#include "runtime/nccl.h"
+
+#include <stdlib.h>
+
+#define NCCL_FIELD(result, symbol, field, parameters) result (*field) parameters;
+typedef struct Nccl {
+    NCCL_FUNCTIONS(NCCL_FIELD)
+    ncclComm_t *comms;       /* [member] */
+    char said[40];
+} Nccl;
+#define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
+static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL)};
+static const CudaLibrary LIBRARY = {"libnccl.so.2", "the package libnccl2", SYMBOLS, MGPU_COUNT(SYMBOLS)};
+
+static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
+{
+    switch (dtype) {
+    case MGPU_I8: return ncclInt8;
+    case MGPU_U8: return ncclUint8;
+    case MGPU_I32: return ncclInt32;
+    case MGPU_U32: return ncclUint32;
+    case MGPU_I64: return ncclInt64;
+    case MGPU_F16: return ncclFloat16;
+    case MGPU_BF16: return ncclBfloat16;
+    case MGPU_F32: return ncclFloat32;
+    case MGPU_F64: return ncclFloat64;
+    default: return -1;
+    }
+}
+
+bool mgpu_nccl_adds(uint8_t dtype)
+{
+    return type_of(dtype) >= 0;
+}
+
+static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, const char *call)
+{
+    char text[200];
+    size_t available, total;
+    if (r == ncclUnhandledCudaError) /* what failed before the library was asked, the driver says in its own words */
+        mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&available, &total), call);
+    snprintf(text, sizeof text, "%s: %s", call, n->get_error_string(r));
+    if (r != ncclSuccess)
+        d->fail(d->owner, lane, text);
+}
+
+char *mgpu_nccl_open(CudaCollective *c)
+{
+    Nccl *n = mgpu_allocate(1, sizeof *n);
+    char *why = mgpu_cuda_open(&LIBRARY, n);
+    if (why) {
+        free(n);
+        return why;
+    }
+    int *gpus = mgpu_allocate((size_t)c->members, sizeof *gpus);
+    for (int d = 0; d < c->members; d++)
+        gpus[d] = c->devices[d]->gpu->device;
+    n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
+    ncclResult_t r = n->comm_init_all(n->comms, c->members, gpus);
+    free(gpus);
+    if (r != ncclSuccess) {
+        why = mgpu_format("NCCL does not start: %s", n->get_error_string(r));
+        free(n->comms);
+        free(n);
+        return why;
+    }
+    int version = 0;
+    check(n, c->devices[0], -1, n->get_version(&version), "ncclGetVersion");
+    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    c->collective.name = n->said;
+    c->nccl = n;
+    return NULL;
+}
+
+void mgpu_nccl_close(CudaCollective *c)
+{
+    Nccl *n = c->nccl;
+    for (int d = 0; n && d < c->members; d++)
+        check(n, c->devices[d], -1, n->comm_destroy(n->comms[d]), "ncclCommDestroy");
+    if (n)
+        free(n->comms);
+    free(n);
+}
+
+bool mgpu_nccl_sum(CudaCollective *c, int member, const Operand *o)
+{
+    Nccl *n = c->nccl;
+    CudaDevice *d = c->devices[member];
+    mgpu_cuda_enter(d, MGPU_COMM);
+    CudaRange range[2];
+    mgpu_cuda_declare(d, MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
+    ncclResult_t r = n->all_reduce(o->data, o->data, (size_t)o->count, type_of(o->dtype), ncclSum, n->comms[member], d->stream[MGPU_COMM]);
+    check(n, d, MGPU_COMM, r, "ncclAllReduce");
+    return true;
+}

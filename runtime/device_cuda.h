@@ -1,0 +1,70 @@
+/* device_cuda.h: what device_cuda.c, cuda_image.c and the collectives of GPUs share. */
+#ifndef MGPU_DEVICE_CUDA_H
+#define MGPU_DEVICE_CUDA_H
+
+#include "runtime/collective.h"
+#include "runtime/cuda_driver.h"
+#include "runtime/device.h"
+#include "runtime/gpus.h"
+
+struct Machine {
+    const CudaDriver *cuda;
+    GpuList list;
+    int count;               /* of devices */
+    const Gpu **gpu;         /* [device]; the same one for logical devices of one GPU */
+    CUcontext *context;      /* [device]: the primary one of its GPU */
+    int version;             /* of the driver: 12040 is 12.4 */
+};
+
+typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
+typedef struct CudaDevice {
+    const CudaDriver *cuda;
+    const Gpu *gpu;
+    CUcontext context;
+    CUstream stream[MGPU_LANES];       /* of the lane host: copies to the host */
+    CUmodule *modules; int module_count, last_module; /* last: that a function was found in */
+    CUfunction (*function)[2];         /* [kernel]; NULL: none */
+    const mgpu_gpu_kernel *kernels;
+    int kernel_count;
+    CUdeviceptr arena;
+    int64_t arena_bytes, samples;
+    int64_t besides;                   /* bytes for sums over devices */
+    uint8_t *staging;
+    uint8_t *bounce;                   /* page-locked, for copies from and to any memory */
+    CUevent *marks; int mark_count;
+    struct { CUevent *events; int count; } clocks[MGPU_LANES];
+    void **parameters; int most_parameters;
+    Cublaslt *library;                 /* NULL: kernels do all */
+    _Atomic int64_t launches, launch_ns; /* graphs and calls that were issued, and the host's time in that */
+    bool captures;                     /* the lane comp is being captured; its thread's own */
+    int number;
+    char said[400];
+    __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
+    void *owner;
+} CudaDevice;
+
+static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }
+
+/* ends the program if the call failed; lane: whose operation it belongs to, -1: none's */
+void mgpu_cuda_check(const CudaDevice *, int lane, CUresult, const char *call);
+void mgpu_cuda_enter(const CudaDevice *, int lane);  /* its context becomes that of the calling thread */
+
+/* To a stand-in that checks: what is issued to the lane from now on belongs to `operation` and touches these bytes; count -1:
+ * nothing is known. */
+void mgpu_cuda_declare(const CudaDevice *, int lane, const char *operation, const CudaRange *, int count);
+
+/* cuda_image.c: the image for the device's GPU, and the functions of all kernels in it */
+void mgpu_cuda_load(CudaDevice *, const mgpu_program *);
+CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
+
+/* cublaslt.c: products by cuBLASLt. NULL: there is none, or it is not wanted; said: its name, or why not */
+Cublaslt *mgpu_cublaslt_open(const CudaDevice *, int kernels, char *said, size_t room);
+void mgpu_cublaslt_close(const CudaDevice *, Cublaslt *);
+void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *); /* before the first step: what it does of the calls */
+/* what it issues to the lane comp in place of a call: 1: the product, 0: nothing, as the next call does both; -1: it does not do
+ * this one */
+int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
+
+/* cuda_collective.c */
+Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *);
+#endif

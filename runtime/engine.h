@@ -1,0 +1,131 @@
+/* engine.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them, ahead.c does
+ * what is different for devices that run ahead. The rules stand in engine.c. */
+#ifndef MGPU_ENGINE_H
+#define MGPU_ENGINE_H
+
+#include "runtime/collective.h"
+#include "runtime/device.h"
+#include "runtime/internal.h"
+#include "runtime/profile.h"
+
+#include <pthread.h>
+
+enum { PLACE_BITS = 24 }; /* operations of a lane in a phase: check.c holds plans to it */
+
+/* the operations of a phase on a device, lane by lane */
+typedef struct LaneTable {
+    int *order;                  /* operations, by lane */
+    int *place;                  /* operation -> its place in its lane */
+    int begin[MGPU_LANES + 1];   /* of each lane in `order` */
+} LaneTable;
+typedef struct PhaseTable {
+    LaneTable *device;
+    void ***library;             /* [device][operation], once the device has prepared the phase; else NULL */
+    int reporter;                /* the device whose report is collected; -1: the phase reports nothing */
+} PhaseTable;
+
+typedef struct Lane Lane;
+typedef struct Worker { const Lane *lane; int thread; CrashGuard *guard; } Worker;
+struct Lane {
+    Counter progress;            /* of a device that runs ahead: what is issued; the lane host: what is done */
+    Engine *engine;
+    int device, lane;
+    bool idle;                   /* it has no operation in any phase: no thread, and all its steps are over */
+    pthread_t thread;
+    DeviceCall *calls;           /* of the strip that runs, */
+    void **argument;             /* and their arguments */
+    int64_t *each;               /* parallel */
+    const mgpu_op *op;           /* being executed, of this step and phase: for messages */
+    Worker *workers;             /* of a lane comp: the other threads of the device's team */
+    const mgpu_op **now;         /* [thread]: what each is at */
+    const mgpu_phase *phase;
+    int64_t number;
+    int64_t input_wait_ns;       /* in this step */
+};
+
+typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
+struct Engine {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const DeviceKind *kind;
+    Machine *machine;
+    Device **devices;
+    Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
+    Lane *lanes;                 /* [device][lane] */
+    PhaseTable *phases;
+    Collective *collective;
+    char *said;                  /* of the devices, for the user */
+    Work ring[MGPU_RING];
+    Counter posted;
+    _Atomic bool closing;
+    Collect *collect;
+    void *context;
+    int64_t collected, done;     /* done: steps that all lanes are known to have finished */
+    Profile *profile;            /* NULL: nobody asks */
+    int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
+    int ahead, threads;          /* threads: that compute, of all devices */
+};
+
+static inline Work *work_of(Engine *e, int64_t number)
+{
+    return &e->ring[number % MGPU_RING];
+}
+
+static inline const mgpu_phase *phase_of(Engine *e, int64_t number)
+{
+    return number < 1 ? NULL : work_of(e, number)->phase;
+}
+
+static inline Lane *lane_of(const Engine *e, int device, int lane)
+{
+    return &e->lanes[device * MGPU_LANES + lane];
+}
+
+static inline const LaneTable *lanes_of(const Engine *e, const mgpu_phase *phase, int device)
+{
+    return &e->phases[phase - e->plan->phases].device[device];
+}
+
+static inline int64_t finished(int64_t number)
+{
+    return (number + 1) << PLACE_BITS;
+}
+
+/* How the engine's threads tell each other what is done. A device that runs ahead may check who knows what. */
+static inline void tell(const Engine *e, Counter *c, int64_t value)
+{
+    if (e->kind->ahead)
+        e->kind->ahead->tell(e->machine, c, value);
+    mgpu_counter_set(c, value);
+}
+
+static inline void hear(const Engine *e, Counter *c, int64_t at_least)
+{
+    mgpu_counter_wait(c, at_least);
+    if (e->kind->ahead)
+        e->kind->ahead->hear(e->machine, c, at_least);
+}
+
+/* lane.c */
+void *mgpu_drive_lane(void *lane);   /* its thread */
+void mgpu_enter_worker(void *lane, int thread);
+void mgpu_leave_worker(void *lane, int thread);
+int mgpu_strip_length(const mgpu_device_phase *, const int *order, int left); /* how many of a lane's next operations run together */
+_Noreturn void mgpu_fail_at(const Lane *, const char *what); /* at its operation */
+_Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of what cannot happen */
+/* a call's arguments, the next ones in `argument` */
+DeviceCall mgpu_call_of(Lane *, const mgpu_device_phase *, const mgpu_op *, void **argument, int64_t *each, const mgpu_step **step);
+
+void mgpu_declare(Lane *, const mgpu_device_phase *, const mgpu_op *); /* to a device that checks: what the operation touches */
+
+/* ahead.c */
+void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that watch them begin */
+void mgpu_ahead_close(Engine *);
+void mgpu_ahead_wait(Lane *, const mgpu_wait *);        /* of an operation of l->phase */
+void mgpu_ahead_meet(Lane *, int other);                /* at a change of phase: the other lane has finished the step before */
+void mgpu_ahead_calls(Lane *, const mgpu_phase *);      /* all of the lane comp */
+void mgpu_ahead_begin(Lane *);                          /* an operation of the lane copy or comm is issued now, */
+void mgpu_ahead_issued(Lane *, int op);                 /* and has been */
+void mgpu_ahead_finish_step(Lane *);
+void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
+#endif

@@ -1,0 +1,351 @@
+/* mgpu_device.h: what emitted CUDA C includes, and nothing else: types, arithmetic, random numbers, the threads of a grid and
+ * what they do together. What products, attention and rows need besides is in mgpu_device_*.h.
+ *
+ * It is compiled by NVRTC, which has no system headers, and with MGPU_VGPU by a C++ compiler, for the virtual GPU: mgpu_vgpu.h
+ * defines what CUDA C++ has built in. All inline PTX stands in the device headers, each with a body for MGPU_VGPU.
+ *
+ * Sums and maxima over threads have one order: within a warp from the upper half to the lower (shuffles down), then warps, or
+ * rows of a block, in shared memory. All threads that take part get the result. */
+#ifndef MGPU_DEVICE_H
+#define MGPU_DEVICE_H
+
+#ifdef MGPU_VGPU
+#include "mgpu_vgpu.h"
+#else
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long int64_t;
+typedef unsigned long uint64_t;
+typedef unsigned long uintptr_t;
+static_assert(sizeof(int64_t) == 8, "long has 64 bits");
+#define INT8_MIN (-128)
+#define INT8_MAX 127
+#define UINT8_MAX 255
+#define INT16_MIN (-32768)
+#define INT16_MAX 32767
+#define UINT16_MAX 65535
+#define INT32_MIN (-2147483647 - 1)
+#define INT32_MAX 2147483647
+#define UINT32_MAX 4294967295u
+#define INT64_C(v) v##L
+#define INT64_MIN (-INT64_C(9223372036854775807) - 1)
+#define INT64_MAX INT64_C(9223372036854775807)
+#define INFINITY __builtin_bit_cast(float, 0x7f800000)
+#define NAN __builtin_bit_cast(float, 0x7fffffff)
+#define MGPU_ENTRY(kernel) /* of the virtual GPU */
+#endif
+
+#define MGPU_FUNCTION static __device__ __forceinline__
+
+#ifndef MGPU_VGPU /* as in mgpu_half.h */
+#define MGPU_HAS_F16
+typedef uint16_t mgpu_f16;
+
+MGPU_FUNCTION float mgpu_from_f16(mgpu_f16 v)
+{
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(v));
+    return wide;
+}
+
+MGPU_FUNCTION mgpu_f16 mgpu_to_f16(float v)
+{
+    mgpu_f16 half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(v));
+    return half;
+}
+#endif
+
+#include "mgpu_math.h"
+#include "mgpu_draw.h"
+#include "mgpu_step.h"
+
+/* ---- vectors: elements that one thread loads or stores at once; their address is a multiple of their size */
+
+template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) mgpu_vector { T at[COUNT]; };
+
+/* mgpu_load_f32x4(from), mgpu_store_f32x4(to, values), mgpu_add_f32x4(to, values): `type` of what is in memory, `value` of what is computed with */
+#define MGPU_VECTOR(name, type, value, count, from, to)                                                                   \
+    MGPU_FUNCTION mgpu_vector<value, count> mgpu_load_##name##x##count(const type *stored)                                \
+    {                                                                                                                     \
+        const mgpu_vector<type, count> all = *(const mgpu_vector<type, count> *)stored;                                   \
+        mgpu_vector<value, count> values;                                                                                 \
+        for (int k = 0; k < count; k++)                                                                                   \
+            values.at[k] = from(all.at[k]);                                                                               \
+        return values;                                                                                                    \
+    }                                                                                                                     \
+    MGPU_FUNCTION void mgpu_store_##name##x##count(type *stored, const mgpu_vector<value, count> &values)                 \
+    {                                                                                                                     \
+        mgpu_vector<type, count> all;                                                                                     \
+        for (int k = 0; k < count; k++)                                                                                   \
+            all.at[k] = to(values.at[k]);                                                                                 \
+        *(mgpu_vector<type, count> *)stored = all;                                                                        \
+    }                                                                                                                     \
+    MGPU_FUNCTION void mgpu_add_##name##x##count(type *stored, const mgpu_vector<value, count> &values)                   \
+    {                                                                                                                     \
+        mgpu_vector<value, count> sums = mgpu_load_##name##x##count(stored);                                              \
+        for (int k = 0; k < count; k++)                                                                                   \
+            sums.at[k] = (value)(sums.at[k] + values.at[k]);                                                              \
+        mgpu_store_##name##x##count(stored, sums);                                                                        \
+    }
+#define MGPU_VECTORS(name, type)                                                                                          \
+    typedef mgpu_vector<type, 2> mgpu_##name##x2;                                                                         \
+    typedef mgpu_vector<type, 4> mgpu_##name##x4;                                                                         \
+    typedef mgpu_vector<type, 8> mgpu_##name##x8;                                                                         \
+    MGPU_VECTOR(name, type, type, 2, , )                                                                                  \
+    MGPU_VECTOR(name, type, type, 4, , )                                                                                  \
+    MGPU_VECTOR(name, type, type, 8, , )
+MGPU_VECTORS(u8, uint8_t)
+MGPU_VECTORS(i8, int8_t)
+MGPU_VECTORS(u16, uint16_t)
+MGPU_VECTORS(i16, int16_t)
+MGPU_VECTORS(u32, uint32_t)
+MGPU_VECTORS(i32, int32_t)
+MGPU_VECTORS(i64, int64_t)
+MGPU_VECTORS(f32, float)
+MGPU_VECTORS(f64, double)
+MGPU_VECTOR(bf16, mgpu_bf16, float, 2, mgpu_from_bf16, mgpu_to_bf16)
+MGPU_VECTOR(bf16, mgpu_bf16, float, 4, mgpu_from_bf16, mgpu_to_bf16)
+MGPU_VECTOR(bf16, mgpu_bf16, float, 8, mgpu_from_bf16, mgpu_to_bf16)
+MGPU_VECTOR(f16, mgpu_f16, float, 2, mgpu_from_f16, mgpu_to_f16)
+MGPU_VECTOR(f16, mgpu_f16, float, 4, mgpu_from_f16, mgpu_to_f16)
+MGPU_VECTOR(f16, mgpu_f16, float, 8, mgpu_from_f16, mgpu_to_f16)
+#undef MGPU_VECTORS
+#undef MGPU_VECTOR
+
+/* draws of neighbouring elements, from a multiple of four on */
+#define MGPU_DRAWS(name, type, unit, count)                                                                               \
+    MGPU_FUNCTION mgpu_##name##x##count mgpu_draw_##name##x##count(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \
+    {                                                                                                                     \
+        mgpu_##name##x##count draws;                                                                                      \
+        for (int k = 0; k < count; k += 4) {                                                                              \
+            uint32_t words[4];                                                                                            \
+            mgpu_random_words(key, (uint32_t)((element + k) >> 2), sample, step, words);                                  \
+            for (int w = 0; w < 4; w++)                                                                                   \
+                draws.at[k + w] = (type)(int32_t)(words[w] >> 8) * unit;                                                  \
+        }                                                                                                                 \
+        return draws;                                                                                                     \
+    }
+MGPU_DRAWS(f32, float, 0x1p-24f, 4)
+MGPU_DRAWS(f32, float, 0x1p-24f, 8)
+MGPU_DRAWS(f64, double, 0x1p-24, 4)
+MGPU_DRAWS(f64, double, 0x1p-24, 8)
+#undef MGPU_DRAWS
+
+/* ---- the threads of a grid. A team is so many threads of a block: 1 to 32, powers of two, are lanes of one warp; MGPU_THREADS
+ * are the block. Loops go from one's own number in steps of how many there are, so any grid is right. */
+
+enum { MGPU_THREADS = 256 /* of a block of all kernels that are made of nests */ };
+
+/* the number of the own block if the first of the grid is another one */
+MGPU_FUNCTION uint32_t mgpu_grid_block(uint32_t first)
+{
+    return first == 0 ? blockIdx.x : (blockIdx.x + gridDim.x - first % gridDim.x) % gridDim.x;
+}
+MGPU_FUNCTION uint32_t mgpu_grid_thread(uint32_t first = 0) { return mgpu_grid_block(first) * MGPU_THREADS + threadIdx.x; }
+MGPU_FUNCTION uint32_t mgpu_grid_threads(void) { return gridDim.x * MGPU_THREADS; }
+MGPU_FUNCTION uint32_t mgpu_grid_team(int lanes, uint32_t first = 0)
+{
+    return lanes > 32 ? mgpu_grid_block(first) : mgpu_grid_thread(first) / (uint32_t)lanes;
+}
+MGPU_FUNCTION uint32_t mgpu_grid_teams(int lanes) { return lanes > 32 ? gridDim.x : mgpu_grid_threads() / (uint32_t)lanes; }
+/* of one block that works alone */
+MGPU_FUNCTION uint32_t mgpu_block_thread(void) { return threadIdx.x; }
+MGPU_FUNCTION uint32_t mgpu_block_threads(void) { return MGPU_THREADS; }
+MGPU_FUNCTION uint32_t mgpu_block_team(int lanes) { return lanes > 32 ? 0 : threadIdx.x / (uint32_t)lanes; }
+MGPU_FUNCTION uint32_t mgpu_block_teams(int lanes) { return lanes > 32 ? 1 : MGPU_THREADS / (uint32_t)lanes; }
+MGPU_FUNCTION uint32_t mgpu_lane(int lanes) { return threadIdx.x % (uint32_t)lanes; }
+
+/* partial results of `points` points: one for each `slice` of them, at most `most` */
+MGPU_FUNCTION int mgpu_slices(int64_t points, int slice, int most)
+{
+    int64_t slices = (points + slice - 1) / slice;
+    return slices < 1 ? 1 : slices > most ? most : (int)slices;
+}
+
+/* ---- what threads do together */
+
+struct mgpu_adding {
+    template <class T> MGPU_FUNCTION T of(T a, T b) { return (T)(a + b); }
+};
+struct mgpu_comparing {
+    template <class T> MGPU_FUNCTION T of(T a, T b) { return (T)mgpu_larger(a, b); }
+};
+
+/* the lanes of the caller's team as bits */
+MGPU_FUNCTION uint32_t mgpu_team_bits(int lanes)
+{
+    return lanes == 32 ? 0xffffffffu : ((1u << lanes) - 1) << (threadIdx.x % 32 / (uint32_t)lanes * (uint32_t)lanes);
+}
+
+template <class T> struct mgpu_wide { typedef decltype(+T()) type; }; /* shuffles are of 32 or 64 bits */
+
+template <class T> MGPU_FUNCTION T mgpu_from_above(T v, int by, int lanes)
+{
+    return (T)__shfl_down_sync(mgpu_team_bits(lanes), (typename mgpu_wide<T>::type)v, (uint32_t)by, lanes);
+}
+
+template <class T> MGPU_FUNCTION T mgpu_from_first(T v, int lanes)
+{
+    return (T)__shfl_sync(mgpu_team_bits(lanes), (typename mgpu_wide<T>::type)v, 0, lanes);
+}
+
+/* lanes <= 32: the values of the team's threads */
+template <class Join, class T> MGPU_FUNCTION T mgpu_join_lanes(T v, int lanes)
+{
+#ifdef MGPU_VGPU /* what the shuffles do, in one operation of the warp */
+    T all[32];
+    mgpu_vgpu_gather(mgpu_team_bits(lanes), v, all);
+    T *own = all + threadIdx.x % 32 / (uint32_t)lanes * (uint32_t)lanes;
+    for (int by = lanes / 2; by > 0; by /= 2)
+        for (int k = 0; k < by; k++)
+            own[k] = Join::of(own[k], own[k + by]);
+    return own[0];
+#else
+    for (int by = lanes / 2; by > 0; by /= 2)
+        v = Join::of(v, mgpu_from_above(v, by, lanes));
+    return mgpu_from_first(v, lanes);
+#endif
+}
+
+/* of the threads of a block */
+template <class Join, class T> MGPU_FUNCTION T mgpu_join_block(T v)
+{
+    __shared__ T room[MGPU_THREADS / 32];
+    v = mgpu_join_lanes<Join>(v, 32);
+    if (threadIdx.x % 32 == 0)
+        room[threadIdx.x / 32] = v;
+    __syncthreads();
+    T all = room[0];
+    for (int k = 1; k < MGPU_THREADS / 32; k++)
+        all = Join::of(all, room[k]);
+    __syncthreads();
+    return all;
+}
+
+template <class Join, class T> MGPU_FUNCTION T mgpu_join_team(T v, int lanes)
+{
+    return lanes > 32 ? mgpu_join_block<Join>(v) : mgpu_join_lanes<Join>(v, lanes);
+}
+
+/* of the threads of a block that have one number mod `across`, a power of two: each its `COUNT` values */
+template <class Join, class T, int COUNT> MGPU_FUNCTION void mgpu_join_columns(T (&v)[COUNT], int across)
+{
+    __shared__ T room[COUNT][MGPU_THREADS];
+    for (int k = 0; k < COUNT; k++)
+        room[k][threadIdx.x] = v[k];
+    __syncthreads();
+    for (uint32_t half = MGPU_THREADS / 2; half >= (uint32_t)across; half /= 2) {
+        if (threadIdx.x < half)
+            for (int k = 0; k < COUNT; k++)
+                room[k][threadIdx.x] = Join::of(room[k][threadIdx.x], room[k][threadIdx.x + half]);
+        __syncthreads();
+    }
+    for (int k = 0; k < COUNT; k++)
+        v[k] = room[k][threadIdx.x % (uint32_t)across];
+    __syncthreads();
+}
+
+template <class Join, class T> MGPU_FUNCTION void mgpu_join_columns(T &v, int across)
+{
+    T all[1] = {v};
+    mgpu_join_columns<Join>(all, across);
+    v = all[0];
+}
+
+/* of partial results [slices, points], those of one point; across: points that the block works on side by side */
+template <class Join, class T>
+MGPU_FUNCTION T mgpu_join_slices(const T *partial, int slices, int64_t points, int64_t point, T nothing, int across)
+{
+    T v = nothing;
+    for (int k = (int)threadIdx.x / across; k < slices && point < points; k += MGPU_THREADS / across)
+        v = Join::of(v, partial[k * points + point]);
+    mgpu_join_columns<Join>(v, across);
+    return v;
+}
+
+template <class T> MGPU_FUNCTION T mgpu_team_add(T v, int lanes) { return mgpu_join_team<mgpu_adding>(v, lanes); }
+template <class T> MGPU_FUNCTION T mgpu_team_larger(T v, int lanes) { return mgpu_join_team<mgpu_comparing>(v, lanes); }
+template <class T> MGPU_FUNCTION void mgpu_columns_add(T &v, int across) { mgpu_join_columns<mgpu_adding>(v, across); }
+template <class T> MGPU_FUNCTION void mgpu_columns_larger(T &v, int across) { mgpu_join_columns<mgpu_comparing>(v, across); }
+template <class T> MGPU_FUNCTION T mgpu_slices_add(const T *partial, int slices, int64_t points, int64_t point, int across)
+{
+    return mgpu_join_slices<mgpu_adding>(partial, slices, points, point, (T)0, across);
+}
+template <class T> MGPU_FUNCTION T mgpu_slices_larger(const T *partial, int slices, int64_t points, int64_t point, int across)
+{
+    return mgpu_join_slices<mgpu_comparing>(partial, slices, points, point, partial[point < points ? point : 0], across);
+}
+
+/* the first of the largest: b at `b_place` in place of best at `place` */
+template <class T, class P> MGPU_FUNCTION void mgpu_better_place(T &best, P &place, T b, P b_place)
+{
+    if (mgpu_beats(b, best) || (!mgpu_beats(best, b) && b_place < place)) {
+        best = b;
+        place = b_place;
+    }
+}
+
+template <class T, class P> MGPU_FUNCTION void mgpu_team_first(T &best, P &place, int lanes)
+{
+    __shared__ T best_room[MGPU_THREADS / 32];
+    __shared__ P place_room[MGPU_THREADS / 32];
+    for (int by = (lanes > 32 ? 32 : lanes) / 2; by > 0; by /= 2)
+        mgpu_better_place(best, place, mgpu_from_above(best, by, lanes > 32 ? 32 : lanes), mgpu_from_above(place, by, lanes > 32 ? 32 : lanes));
+    best = mgpu_from_first(best, lanes > 32 ? 32 : lanes);
+    place = mgpu_from_first(place, lanes > 32 ? 32 : lanes);
+    if (lanes <= 32)
+        return;
+    if (threadIdx.x % 32 == 0) {
+        best_room[threadIdx.x / 32] = best;
+        place_room[threadIdx.x / 32] = place;
+    }
+    __syncthreads();
+    for (int k = 0; k < MGPU_THREADS / 32; k++)
+        mgpu_better_place(best, place, best_room[k], place_room[k]);
+    __syncthreads();
+}
+
+template <class T, class P> MGPU_FUNCTION void mgpu_columns_first(T &best, P &place, int across)
+{
+    __shared__ T best_room[MGPU_THREADS];
+    __shared__ P place_room[MGPU_THREADS];
+    best_room[threadIdx.x] = best;
+    place_room[threadIdx.x] = place;
+    __syncthreads();
+    for (uint32_t half = MGPU_THREADS / 2; half >= (uint32_t)across; half /= 2) {
+        if (threadIdx.x < half)
+            mgpu_better_place(best_room[threadIdx.x], place_room[threadIdx.x], best_room[threadIdx.x + half], place_room[threadIdx.x + half]);
+        __syncthreads();
+    }
+    best = best_room[threadIdx.x % (uint32_t)across];
+    place = place_room[threadIdx.x % (uint32_t)across];
+    __syncthreads();
+}
+template <class T, class P, int COUNT> MGPU_FUNCTION void mgpu_columns_first(T (&best)[COUNT], P (&place)[COUNT], int across)
+{
+    for (int k = 0; k < COUNT; k++)
+        mgpu_columns_first(best[k], place[k], across);
+}
+
+/* ---- scans: a block copies, or fills, `count` elements of each row */
+
+template <class T>
+MGPU_FUNCTION void mgpu_block_copy_rows(T *to, int64_t to_pitch, const T *from, int64_t from_pitch, int64_t count, int64_t begin, int64_t end)
+{
+    for (int64_t at = threadIdx.x; at < (end - begin) * count; at += MGPU_THREADS) {
+        const int64_t row = begin + at / count, element = at % count;
+        to[row * to_pitch + element] = from[row * from_pitch + element];
+    }
+}
+
+template <class T> MGPU_FUNCTION void mgpu_block_fill(T *to, T value, int64_t rows, int64_t count)
+{
+    for (int64_t at = threadIdx.x; at < rows * count; at += MGPU_THREADS)
+        to[at] = value;
+}
+#endif

@@ -1,0 +1,602 @@
+/* mgpu_device_attention.h: attention of mgpu_attention.h on a GPU: y = softmax(scale q k' + mask) v for each head, and its
+ * gradients, without a matrix of scores in memory.
+ *
+ * After Dao, "FlashAttention-2" (2023): a block has some queries and goes through the keys that they see; maximum and sum of a
+ * row change as it goes, and what has been added up is scaled to the new maximum. The gradient computes the scores again. One
+ * function takes blocks of queries: sums of their rows, then dq; they leave for each query the logarithm of its sum and
+ * sum p (g v'). The other one takes blocks of keys, and queries one after the other: dk, dv. So nothing is added by two blocks. */
+#ifndef MGPU_DEVICE_ATTENTION_H
+#define MGPU_DEVICE_ATTENTION_H
+
+#include "mgpu_device_tile.h"
+
+/* ---- operands and results: rows of a head */
+
+enum { MGPU_ATTEND_Q, MGPU_ATTEND_K, MGPU_ATTEND_V, MGPU_ATTEND_G, MGPU_ATTEND_Y, MGPU_ATTEND_DQ, MGPU_ATTEND_DK, MGPU_ATTEND_DV };
+
+MGPU_TILES_FUNCTION mgpu_attention_operand mgpu_attended(const mgpu_attention &t, int which)
+{
+    return which == MGPU_ATTEND_Q ? t.q : which == MGPU_ATTEND_K ? t.k : which == MGPU_ATTEND_V ? t.v : which == MGPU_ATTEND_G ? t.g
+         : which == MGPU_ATTEND_Y ? t.y : which == MGPU_ATTEND_DQ ? t.dq : which == MGPU_ATTEND_DK ? t.dk : t.dv;
+}
+
+MGPU_TILES_FUNCTION int mgpu_attended_type(const mgpu_attention_tiles &s, int which)
+{
+    return which == MGPU_ATTEND_Q ? s.q : which == MGPU_ATTEND_K ? s.k : which == MGPU_ATTEND_V ? s.v : which == MGPU_ATTEND_G ? s.g
+         : which == MGPU_ATTEND_Y ? s.y : which == MGPU_ATTEND_DQ ? s.dq : which == MGPU_ATTEND_DK ? s.dk : s.dv;
+}
+
+template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> struct mgpu_attended_rows {
+    static constexpr mgpu_attention_operand O = mgpu_attended(T, WHICH);
+    static constexpr int TYPE = mgpu_attended_type(S, WHICH);
+    static constexpr bool QUERIES = WHICH == MGPU_ATTEND_Q || WHICH == MGPU_ATTEND_G || WHICH == MGPU_ATTEND_Y || WHICH == MGPU_ATTEND_DQ;
+    static constexpr bool KEYS = WHICH == MGPU_ATTEND_Q || WHICH == MGPU_ATTEND_K || WHICH == MGPU_ATTEND_DQ || WHICH == MGPU_ATTEND_DK;
+    static constexpr int64_t COUNT = QUERIES ? T.queries : T.keys, ELEMENTS = KEYS ? T.d : T.e;
+    typedef typename mgpu_element<TYPE>::stored stored;
+    stored *first; /* of the head */
+
+    /* elements that are moved at once, at most */
+    static constexpr int together(int most)
+    {
+        while (most > 1 && !(S.aligned && ELEMENTS % most == 0 && O.first % most == 0 && O.sample % most == 0 && O.row % most == 0 && O.head % most == 0))
+            most /= 2;
+        return most;
+    }
+    __device__ __forceinline__ void set_own(const void *tensor, int64_t sample, int64_t head)
+    {
+        first = (stored *)tensor + (O.first + sample * O.sample + head * O.head);
+    }
+    /* a head of the queries: keys and values have one for a group of them */
+    __device__ __forceinline__ void set(const void *tensor, int64_t sample, int64_t head)
+    {
+        set_own(tensor, sample, QUERIES ? head : head / (T.heads / T.groups));
+    }
+
+    /* part `part` of rows from `row` on to lines in shared memory */
+    template <typename LINES, bool SAME> __device__ __forceinline__ void load(char *to, int64_t row, int part) const
+    {
+        constexpr int CHUNK = LINES::CHUNK, PIECE = together(CHUNK), THREADS = mgpu_attention_threads(&S);
+#pragma unroll 2
+        for (uint32_t i = threadIdx.x; i < (uint32_t)(LINES::LINES * LINES::LINE_CHUNKS); i += THREADS) {
+            const uint32_t line = i / LINES::LINE_CHUNKS, chunk = i % LINES::LINE_CHUNKS;
+            const int element = part * S.part + (int)chunk * CHUNK;
+            const stored *from = first + (row + line) * O.row + element;
+            const bool there = row + line < COUNT;
+#pragma unroll
+            for (int p = 0; p < CHUNK; p += PIECE) {
+                const bool valid = there && element + p < ELEMENTS;
+                mgpu_copy_elements<TYPE, SAME, PIECE>(to + LINES::at(line, chunk) + p * (MGPU_CHUNK_BYTES / CHUNK), valid ? from + p : first, valid);
+            }
+        }
+    }
+
+    /* a part of the rows from `row` on, each multiplied by its factor */
+    template <typename TILE, typename SUM> __device__ __forceinline__ void store(const TILE &tile, int64_t row, int part, const SUM factor[TILE::DOWN]) const
+    {
+        constexpr int most = 16 / (int)sizeof(stored) < TILE::RUN ? 16 / (int)sizeof(stored) : TILE::RUN, PIECE = together(most);
+#pragma unroll
+        for (int i = 0; i < TILE::DOWN; i++) {
+            stored *to = first + (row + TILE::row(i)) * O.row + part * S.part;
+            if (row + TILE::row(i) >= COUNT)
+                continue;
+#pragma unroll
+            for (int j = 0; j < TILE::ACROSS; j += PIECE) {
+                SUM value[PIECE];
+#pragma unroll
+                for (int e = 0; e < PIECE; e++)
+                    value[e] = tile.value[i][j + e] * factor[i];
+                if (part * S.part + TILE::column(j) < ELEMENTS)
+                    mgpu_store_together<TYPE, PIECE>(to + TILE::column(j), value);
+            }
+        }
+    }
+};
+
+/* ---- a block. BY_KEYS: its rows are keys, its columns queries; else the other way round. Scores are rows x columns of q or k, and
+ * slopes (of g and v) likewise. */
+
+MGPU_FUNCTION float mgpu_power_of_2(float v) { return exp2f(v); }
+MGPU_FUNCTION double mgpu_power_of_2(double v) { return exp2(v); }
+MGPU_FUNCTION float mgpu_log_2(float v) { return log2f(v); }
+MGPU_FUNCTION double mgpu_log_2(double v) { return log2(v); }
+
+template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> struct mgpu_attend {
+    typedef typename mgpu_element<T.type>::sum sum;
+    static constexpr bool MMA = S.arithmetic == MGPU_MMA;
+    static constexpr int BYTES = mgpu_attention_staged(&T, &S), WARPS = S.rows / 16;
+    static constexpr int D = (int)mgpu_attention_parts(&S, T.d), E = (int)mgpu_attention_parts(&S, T.e);
+    typedef mgpu_lines<BYTES, S.rows, S.part, true, false> own_lines;
+    typedef mgpu_lines<BYTES, S.columns, S.part, true, false> other_lines;
+    typedef mgpu_lines<BYTES, S.part, S.columns, false, false> turned_lines; /* the same bytes: their elements as columns */
+    typedef mgpu_lines<BYTES, S.rows, S.columns, true, false> share_lines;
+    typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, own_lines, other_lines, WARPS, 1>, mgpu_fma_tile<sum, own_lines, other_lines, 16, 8>>::type scores;
+    typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, share_lines, turned_lines, WARPS, 1>, mgpu_fma_tile<sum, share_lines, turned_lines, 16, 8>>::type result;
+    static constexpr int DOWN = scores::DOWN, ACROSS = scores::ACROSS;
+    static constexpr int OWN_PARTS = S.resident ? D + (T.backward ? E : 0) : 1, OTHER_PARTS = S.resident ? D + E : 1;
+    static constexpr int STAGE = OTHER_PARTS * other_lines::BYTES;
+    typedef mgpu_attended_rows<T, S, BY_KEYS ? MGPU_ATTEND_K : MGPU_ATTEND_Q> own_1;
+    typedef mgpu_attended_rows<T, S, BY_KEYS ? MGPU_ATTEND_V : MGPU_ATTEND_G> own_2;
+    typedef mgpu_attended_rows<T, S, BY_KEYS ? MGPU_ATTEND_Q : MGPU_ATTEND_K> other_1;
+    typedef mgpu_attended_rows<T, S, BY_KEYS ? MGPU_ATTEND_G : MGPU_ATTEND_V> other_2;
+    template <typename ROWS> static constexpr bool SAME = MMA || T.type == ROWS::TYPE;
+
+    char *own, *other, *share;
+    own_1 rows_1;
+    own_2 rows_2;
+    other_1 columns_1;
+    other_2 columns_2;
+    int64_t row;   /* the block's first */
+
+    __device__ __forceinline__ mgpu_attend(char *shared, int64_t first_row)
+        : own(shared), other(own + OWN_PARTS * own_lines::BYTES), share(other + S.stages * STAGE), row(first_row)
+    {
+    }
+
+    /* all threads that compute it */
+    __device__ __forceinline__ void meet(void)
+    {
+        if (S.alone)
+            mgpu_first_threads_meet(mgpu_attention_threads(&S));
+        else
+            __syncthreads();
+    }
+
+    /* ---- copies */
+
+    __device__ __forceinline__ void load_own(void)
+    {
+        if constexpr (S.resident) {
+            for (int c = 0; c < D; c++)
+                rows_1.template load<own_lines, SAME<own_1>>(own + c * own_lines::BYTES, row, c);
+            for (int c = 0; c < E && T.backward; c++)
+                rows_2.template load<own_lines, SAME<own_2>>(own + (D + c) * own_lines::BYTES, row, c);
+        }
+    }
+    __device__ __forceinline__ void load_other(int stage, int64_t column)
+    {
+        if constexpr (S.resident) {
+            for (int c = 0; c < D; c++)
+                columns_1.template load<other_lines, SAME<other_1>>(other + stage * STAGE + c * other_lines::BYTES, column, c);
+            for (int c = 0; c < E; c++)
+                columns_2.template load<other_lines, SAME<other_2>>(other + stage * STAGE + (D + c) * other_lines::BYTES, column, c);
+        }
+    }
+    /* columns [begin, end), some at a time: `work(column, stage)` when they are there */
+    template <typename WORK> __device__ __forceinline__ void for_columns(int64_t begin, int64_t end, bool rows_too, WORK work)
+    {
+        int stage = 0;
+        if (begin >= end)
+            return;
+        if (rows_too)
+            load_own();
+        if (S.stages == 2)
+            load_other(0, begin);
+        mgpu_copies_end();
+        for (int64_t column = begin; column < end; column += S.columns) {
+            if (S.stages == 1) {
+                load_other(0, column);
+                mgpu_copies_end();
+                mgpu_copies_wait<0>();
+            } else {
+                if (column + S.columns < end)
+                    load_other(1 - stage, column + S.columns);
+                mgpu_copies_end();
+                mgpu_copies_wait<1>();
+            }
+            meet();
+            work(column, stage);
+            meet(); /* the stage is no longer read */
+            stage = S.stages == 2 ? 1 - stage : 0;
+        }
+    }
+
+    /* ---- products */
+
+    /* tile = rows x columns over the elements of q and k */
+    template <bool SECOND> __device__ __forceinline__ void score(scores &tile, int stage, int64_t column)
+    {
+        constexpr int parts = SECOND ? E : D, before = SECOND && S.resident ? D : 0;
+        tile.clear();
+#pragma unroll 1
+        for (int c = 0; c < parts; c++) {
+            const char *rows_at = own, *columns_at = other;
+            if constexpr (S.resident) {
+                rows_at += (before + c) * own_lines::BYTES;
+                columns_at += stage * STAGE + (before + c) * other_lines::BYTES;
+            } else {
+                meet();
+                if constexpr (SECOND) {
+                    rows_2.template load<own_lines, SAME<own_2>>(own, row, c);
+                    columns_2.template load<other_lines, SAME<other_2>>(other, column, c);
+                } else {
+                    rows_1.template load<own_lines, SAME<own_1>>(own, row, c);
+                    columns_1.template load<other_lines, SAME<other_1>>(other, column, c);
+                }
+                mgpu_copies_end();
+                mgpu_copies_wait<0>();
+                meet();
+            }
+            tile.multiply(rows_at, columns_at);
+        }
+    }
+
+    /* results[p] += share x part first + p of the columns' elements; COUNT parts there are, RESULTS of them are this block's */
+    template <bool SECOND, int COUNT, int RESULTS>
+    __device__ __forceinline__ void add(result results[RESULTS], const scores &shares, int first, int stage, int64_t column)
+    {
+        constexpr int before = SECOND && S.resident ? D : 0;
+        if constexpr (!MMA) { /* a warp's rows are its own */
+            __syncwarp();
+#pragma unroll
+            for (int i = 0; i < DOWN; i++)
+#pragma unroll
+                for (int j = 0; j < ACROSS; j++) {
+                    const uint32_t at = scores::column(j);
+                    *(sum *)(share + share_lines::at(scores::row(i), at / share_lines::CHUNK) + at % share_lines::CHUNK * BYTES) = shares.value[i][j];
+                }
+            __syncwarp();
+        }
+#pragma unroll
+        for (int p = 0; p < RESULTS; p++) {
+            if (RESULTS > 1 && first + p >= COUNT)
+                continue;
+            const char *from = other;
+            if constexpr (S.resident) {
+                from += stage * STAGE + (before + first + p) * other_lines::BYTES;
+            } else {
+                meet();
+                if constexpr (SECOND)
+                    columns_2.template load<other_lines, SAME<other_2>>(other, column, first + p);
+                else
+                    columns_1.template load<other_lines, SAME<other_1>>(other, column, first + p);
+                mgpu_copies_end();
+                mgpu_copies_wait<0>();
+                meet();
+            }
+            if constexpr (MMA) {
+#pragma unroll
+                for (int terms = 0; terms < S.columns; terms += 16) {
+                    const int at = terms / 4;
+                    const uint32_t x[1][4] = {{mgpu_narrow_pair<S.q>(shares.value[0][at], shares.value[0][at + 1]),
+                                               mgpu_narrow_pair<S.q>(shares.value[1][at], shares.value[1][at + 1]),
+                                               mgpu_narrow_pair<S.q>(shares.value[0][at + 2], shares.value[0][at + 3]),
+                                               mgpu_narrow_pair<S.q>(shares.value[1][at + 2], shares.value[1][at + 3])}};
+                    results[p].multiply_terms(x, from, terms);
+                }
+            } else {
+                results[p].multiply(share, from);
+            }
+        }
+    }
+
+    /* ---- what is seen: scores times scale and log2 e, -infinity where a query does not see the key */
+
+    __device__ __forceinline__ void mask(scores &tile, int64_t column) const
+    {
+        constexpr sum factor = (sum)(T.scale * 1.4426950408889634074);
+        constexpr int64_t shift = T.keys - T.queries;
+#pragma unroll
+        for (int i = 0; i < DOWN; i++)
+#pragma unroll
+            for (int j = 0; j < ACROSS; j++) {
+                const int64_t at_row = row + scores::row(i), at_column = column + scores::column(j);
+                const int64_t query = BY_KEYS ? at_column : at_row, key = BY_KEYS ? at_row : at_column;
+                bool seen = BY_KEYS ? query < T.queries : key < T.keys;
+                if (T.causal)
+                    seen = seen && key <= query + shift;
+                if (T.window > 0)
+                    seen = seen && key > query + shift - T.window;
+                tile.value[i][j] = seen ? (T.scale == 0 ? (sum)0 : tile.value[i][j] * factor) : -(sum)INFINITY;
+            }
+    }
+
+    /* of the lanes that share a row */
+    MGPU_FUNCTION sum largest_of_row(sum v)
+    {
+#pragma unroll
+        for (int by = 1; by < scores::LANES; by *= 2)
+            v = fmax(v, __shfl_xor_sync(0xFFFFFFFFu, v, by));
+        return v;
+    }
+    MGPU_FUNCTION sum sum_of_row(sum v)
+    {
+#pragma unroll
+        for (int by = 1; by < scores::LANES; by *= 2)
+            v += __shfl_xor_sync(0xFFFFFFFFu, v, by);
+        return v;
+    }
+
+    /* a score's share of its row, and what the row's result changes with the score (but for its scale); what is not seen adds
+     * nothing, whatever it holds */
+    MGPU_FUNCTION sum share_of(sum score, sum log_sum) { return score == -(sum)INFINITY ? (sum)0 : mgpu_power_of_2(score - log_sum); }
+    MGPU_FUNCTION sum slope_of(sum share, sum slope, sum mean) { return share == 0 ? (sum)0 : share * (slope - mean); }
+
+    /* columns that the block's rows see, or are seen from */
+    __device__ __forceinline__ void seen(int64_t &begin, int64_t &end) const
+    {
+        constexpr int64_t shift = T.keys - T.queries;
+        const int64_t last = min(row + S.rows, BY_KEYS ? T.keys : T.queries) - 1;
+        begin = 0;
+        end = BY_KEYS ? T.queries : T.keys;
+        if (BY_KEYS && T.causal)
+            begin = max(begin, row - shift);
+        if (BY_KEYS && T.window > 0)
+            end = min(end, last + T.window - shift);
+        if (!BY_KEYS && T.causal)
+            end = min(end, last + shift + 1);
+        if (!BY_KEYS && T.window > 0)
+            begin = max(begin, row + shift - T.window + 1);
+    }
+};
+
+/* maximum and sum of rows so far */
+template <typename ATTEND> struct mgpu_softmax {
+    typedef typename ATTEND::sum sum;
+    sum most[ATTEND::DOWN], total[ATTEND::DOWN];
+
+    __device__ __forceinline__ mgpu_softmax()
+    {
+#pragma unroll
+        for (int i = 0; i < ATTEND::DOWN; i++) {
+            most[i] = -(sum)INFINITY;
+            total[i] = 0;
+        }
+    }
+
+    /* scores -> shares of a sum that begins at the new maximum; older[i]: what earlier shares of row i are multiplied by. The sums
+     * are those of a thread's own columns */
+    __device__ __forceinline__ void take(typename ATTEND::scores &tile, sum older[ATTEND::DOWN])
+    {
+#pragma unroll
+        for (int i = 0; i < ATTEND::DOWN; i++) {
+            sum top = tile.value[i][0];
+#pragma unroll
+            for (int j = 1; j < ATTEND::ACROSS; j++)
+                top = fmax(top, tile.value[i][j]);
+            top = fmax(most[i], ATTEND::largest_of_row(top));
+            const sum base = top == -(sum)INFINITY ? (sum)0 : top;
+            older[i] = mgpu_power_of_2(most[i] - base);
+            most[i] = base;
+            total[i] *= older[i];
+#pragma unroll
+            for (int j = 0; j < ATTEND::ACROSS; j++) {
+                tile.value[i][j] = mgpu_power_of_2(tile.value[i][j] - base);
+                total[i] += tile.value[i][j];
+            }
+        }
+    }
+};
+
+/* which rows, head, sample and parts of results an item is: blocks of one head follow each other, the last rows first */
+struct mgpu_attend_item {
+    int64_t sample, head, row;
+    int first;
+
+    __device__ __forceinline__ mgpu_attend_item(int64_t item, int64_t rows, int64_t heads, int block_rows, int parts, int results)
+    {
+        const int64_t blocks = (rows + block_rows - 1) / block_rows, groups = (parts + results - 1) / results;
+        first = (int)(item % groups) * results;
+        item /= groups;
+        row = (blocks - 1 - item % blocks) * block_rows;
+        item /= blocks;
+        head = item % heads;
+        sample = item / heads;
+    }
+};
+
+/* ---- what kernels call */
+
+template <const mgpu_attention &T, const mgpu_attention_tiles &S>
+MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void *v, void *y, int64_t n)
+{
+    typedef mgpu_attend<T, S, false> attend;
+    typedef typename attend::sum sum;
+    constexpr int DOWN = attend::DOWN, RESULTS = S.results < attend::E ? S.results : attend::E;
+    const int64_t items = mgpu_attention_blocks(&S, T.queries, attend::E) * T.heads * (T.y.sample > 0 ? n : 1);
+    for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
+        const mgpu_attend_item at(item, T.queries, T.heads, S.rows, attend::E, S.results);
+        attend a(mgpu_dynamic_shared(), at.row);
+        a.rows_1.set(q, at.sample, at.head);
+        a.columns_1.set(k, at.sample, at.head);
+        a.columns_2.set(v, at.sample, at.head);
+        mgpu_softmax<attend> softmax;
+        typename attend::result results[RESULTS];
+#pragma unroll
+        for (int p = 0; p < RESULTS; p++)
+            results[p].clear();
+        int64_t begin, end;
+        a.seen(begin, end);
+        a.for_columns(begin, end, true, [&](int64_t column, int stage) {
+            typename attend::scores tile;
+            sum older[DOWN];
+            a.template score<false>(tile, stage, column);
+            a.mask(tile, column);
+            softmax.take(tile, older);
+#pragma unroll
+            for (int p = 0; p < RESULTS; p++)
+#pragma unroll
+                for (int i = 0; i < DOWN; i++)
+#pragma unroll
+                    for (int j = 0; j < attend::result::ACROSS; j++)
+                        results[p].value[i][j] *= older[i];
+            a.template add<true, attend::E, RESULTS>(results, tile, at.first, stage, column);
+        });
+        sum share[DOWN];
+#pragma unroll
+        for (int i = 0; i < DOWN; i++)
+            share[i] = 1 / attend::sum_of_row(softmax.total[i]);
+        mgpu_attended_rows<T, S, MGPU_ATTEND_Y> to;
+        to.set(y, at.sample, at.head);
+#pragma unroll
+        for (int p = 0; p < RESULTS; p++)
+            if (at.first + p < attend::E)
+                to.store(results[p], at.row, at.first + p, share);
+    }
+}
+
+/* of each query in `work` [sample, head, query, 2]: the logarithm of its sum to base 2, and sum p (g v') */
+template <const mgpu_attention &T, const mgpu_attention_tiles &S>
+MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void *v, const void *g, void *dq, void *work, int64_t n)
+{
+    typedef mgpu_attend<T, S, false> attend;
+    typedef typename attend::sum sum;
+    constexpr bool slopes = T.dq.argument >= 0 || T.dk.argument >= 0, wanted = T.dq.argument >= 0;
+    constexpr int DOWN = attend::DOWN, ACROSS = attend::ACROSS, PARTS = wanted ? attend::D : 1, RESULTS = S.results < PARTS ? S.results : PARTS;
+    constexpr bool samples = T.q.sample > 0 || T.k.sample > 0 || T.v.sample > 0 || T.g.sample > 0;
+    const int64_t items = mgpu_attention_blocks(&S, T.queries, PARTS) * T.heads * (samples ? n : 1);
+    for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
+        const mgpu_attend_item at(item, T.queries, T.heads, S.rows, PARTS, S.results);
+        attend a(mgpu_dynamic_shared(), at.row);
+        a.rows_1.set(q, at.sample, at.head);
+        a.rows_2.set(g, at.sample, at.head);
+        a.columns_1.set(k, at.sample, at.head);
+        a.columns_2.set(v, at.sample, at.head);
+        mgpu_softmax<attend> softmax;
+        sum mean[DOWN], log_sum[DOWN];
+#pragma unroll
+        for (int i = 0; i < DOWN; i++)
+            mean[i] = 0;
+        int64_t begin, end;
+        a.seen(begin, end);
+        a.for_columns(begin, end, true, [&](int64_t column, int stage) {
+            typename attend::scores tile, slope;
+            sum older[DOWN];
+            a.template score<false>(tile, stage, column);
+            a.mask(tile, column);
+            softmax.take(tile, older);
+            if constexpr (slopes) {
+                a.template score<true>(slope, stage, column);
+#pragma unroll
+                for (int i = 0; i < DOWN; i++) {
+                    mean[i] *= older[i];
+#pragma unroll
+                    for (int j = 0; j < ACROSS; j++)
+                        mean[i] = tile.value[i][j] == 0 ? mean[i] : fma(tile.value[i][j], slope.value[i][j], mean[i]);
+                }
+            }
+        });
+#pragma unroll
+        for (int i = 0; i < DOWN; i++) {
+            const sum total = attend::sum_of_row(softmax.total[i]);
+            mean[i] = attend::sum_of_row(mean[i]) / total;
+            log_sum[i] = softmax.most[i] + mgpu_log_2(total);
+            const int64_t query = at.row + attend::scores::row(i);
+            if (at.first == 0 && threadIdx.x % attend::scores::LANES == 0 && query < T.queries) {
+                sum *to = (sum *)work + 2 * ((at.sample * T.heads + at.head) * T.queries + query);
+                to[0] = log_sum[i];
+                to[1] = mean[i];
+            }
+        }
+        if constexpr (wanted) {
+            typename attend::result results[RESULTS];
+#pragma unroll
+            for (int p = 0; p < RESULTS; p++)
+                results[p].clear();
+            a.for_columns(begin, end, false, [&](int64_t column, int stage) {
+                typename attend::scores tile, slope;
+                a.template score<false>(tile, stage, column);
+                a.mask(tile, column);
+                a.template score<true>(slope, stage, column);
+#pragma unroll
+                for (int i = 0; i < DOWN; i++)
+#pragma unroll
+                    for (int j = 0; j < ACROSS; j++)
+                        tile.value[i][j] = attend::slope_of(attend::share_of(tile.value[i][j], log_sum[i]), slope.value[i][j], mean[i]);
+                a.template add<false, attend::D, RESULTS>(results, tile, at.first, stage, column);
+            });
+            sum scale[DOWN];
+#pragma unroll
+            for (int i = 0; i < DOWN; i++)
+                scale[i] = (sum)T.scale;
+            mgpu_attended_rows<T, S, MGPU_ATTEND_DQ> to;
+            to.set(dq, at.sample, at.head);
+#pragma unroll
+            for (int p = 0; p < RESULTS; p++)
+                if (at.first + p < attend::D)
+                    to.store(results[p], at.row, at.first + p, scale);
+        }
+    }
+}
+
+template <const mgpu_attention &T, const mgpu_attention_tiles &S>
+MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v, const void *g, void *dk, void *dv, const void *work, int64_t n)
+{
+    typedef mgpu_attend<T, S, true> attend;
+    typedef typename attend::sum sum;
+    constexpr bool want_k = T.dk.argument >= 0, want_v = T.dv.argument >= 0;
+    constexpr int DOWN = attend::DOWN, ACROSS = attend::ACROSS, PARTS_K = want_k ? attend::D : 0, PARTS_V = want_v ? attend::E : 0;
+    constexpr int PARTS = PARTS_K > PARTS_V ? PARTS_K : PARTS_V, RESULTS_K = S.results < PARTS_K ? S.results : PARTS_K;
+    constexpr int RESULTS_V = S.results < PARTS_V ? S.results : PARTS_V;
+    constexpr bool samples = T.q.sample > 0 || T.k.sample > 0 || T.v.sample > 0 || T.g.sample > 0;
+    const int64_t items = mgpu_attention_blocks(&S, T.keys, PARTS) * T.groups * (samples ? n : 1);
+    for (int64_t item = mgpu_first_block(S.alone); item < items; item += mgpu_all_blocks(S.alone)) {
+        const mgpu_attend_item at(item, T.keys, T.groups, S.rows, PARTS, S.results);
+        attend a(mgpu_dynamic_shared(), at.row);
+        typename attend::result results_k[RESULTS_K > 0 ? RESULTS_K : 1], results_v[RESULTS_V > 0 ? RESULTS_V : 1];
+#pragma unroll
+        for (int p = 0; p < RESULTS_K; p++)
+            results_k[p].clear();
+#pragma unroll
+        for (int p = 0; p < RESULTS_V; p++)
+            results_v[p].clear();
+        int64_t begin, end;
+        a.seen(begin, end);
+        for (int64_t head = at.head * (T.heads / T.groups); head < (at.head + 1) * (T.heads / T.groups); head++) {
+            a.rows_1.set(k, at.sample, head);
+            a.rows_2.set(v, at.sample, head);
+            a.columns_1.set(q, at.sample, head);
+            a.columns_2.set(g, at.sample, head);
+            const sum *of_query = (const sum *)work + 2 * (at.sample * T.heads + head) * T.queries;
+            a.for_columns(begin, end, true, [&](int64_t column, int stage) {
+                typename attend::scores tile, slope;
+                a.template score<false>(tile, stage, column);
+                a.mask(tile, column);
+#pragma unroll
+                for (int j = 0; j < ACROSS; j++) {
+                    const int64_t query = min(column + attend::scores::column(j), (int64_t)T.queries - 1);
+                    const sum log_sum = of_query[2 * query];
+#pragma unroll
+                    for (int i = 0; i < DOWN; i++)
+                        tile.value[i][j] = attend::share_of(tile.value[i][j], log_sum);
+                }
+                if constexpr (want_v)
+                    a.template add<true, attend::E, RESULTS_V>(results_v, tile, at.first, stage, column);
+                if constexpr (want_k) {
+                    a.template score<true>(slope, stage, column);
+#pragma unroll
+                    for (int j = 0; j < ACROSS; j++) {
+                        const int64_t query = min(column + attend::scores::column(j), (int64_t)T.queries - 1);
+                        const sum mean = of_query[2 * query + 1];
+#pragma unroll
+                        for (int i = 0; i < DOWN; i++)
+                            tile.value[i][j] = attend::slope_of(tile.value[i][j], slope.value[i][j], mean);
+                    }
+                    a.template add<false, attend::D, RESULTS_K>(results_k, tile, at.first, stage, column);
+                }
+            });
+        }
+        sum scale[DOWN], one[DOWN];
+#pragma unroll
+        for (int i = 0; i < DOWN; i++) {
+            scale[i] = (sum)T.scale;
+            one[i] = 1;
+        }
+        if constexpr (want_k) {
+            mgpu_attended_rows<T, S, MGPU_ATTEND_DK> to;
+            to.set_own(dk, at.sample, at.head);
+#pragma unroll
+            for (int p = 0; p < RESULTS_K; p++)
+                if (at.first + p < attend::D)
+                    to.store(results_k[p], at.row, at.first + p, scale);
+        }
+        if constexpr (want_v) {
+            mgpu_attended_rows<T, S, MGPU_ATTEND_DV> to;
+            to.set_own(dv, at.sample, at.head);
+#pragma unroll
+            for (int p = 0; p < RESULTS_V; p++)
+                if (at.first + p < attend::E)
+                    to.store(results_v[p], at.row, at.first + p, one);
+        }
+    }
+}
+#endif

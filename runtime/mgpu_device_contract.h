@@ -1,0 +1,331 @@
+/* mgpu_device_contract.h: products of mgpu_gemm.h on a GPU, in tiles as mgpu_tiles.h says.
+ *
+ * A block takes a tile of C, and all terms or a part of them. Stages of both operands are copied to shared memory while
+ * earlier ones are multiplied: after Nvidia's CUTLASS, "Efficient GEMM in CUDA". Sums are added up by one thread each, in the
+ * order of the terms; parts in their order by mgpu_contract_finish. */
+#ifndef MGPU_DEVICE_CONTRACT_H
+#define MGPU_DEVICE_CONTRACT_H
+
+#include "mgpu_device_operand.h"
+
+/* the tile of a product */
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_product_tile {
+    typedef mgpu_operand<T, S, S.turned ? MGPU_LIST_N : MGPU_LIST_M> down_operand;
+    typedef mgpu_operand<T, S, S.turned ? MGPU_LIST_M : MGPU_LIST_N> across_operand;
+    typedef mgpu_fma_tile<typename mgpu_element<T.type>::sum, typename down_operand::lines, typename across_operand::lines, S.down, S.across> fma;
+    typedef mgpu_mma_tile<S.type_a, typename down_operand::lines, typename across_operand::lines, S.down, S.across> mma;
+    typedef typename mgpu_either<S.arithmetic == MGPU_MMA, mma, fma>::type type;
+};
+
+/* ---- C */
+
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_result {
+    typedef mgpu_element<S.type_c> element;
+    typedef typename element::stored stored;
+    static constexpr int ROW_LIST = S.turned ? MGPU_LIST_N : MGPU_LIST_M, COLUMN_LIST = S.turned ? MGPU_LIST_M : MGPU_LIST_N;
+
+    /* RUN columns from one on, of which `left` there are; elements follow each other if they can */
+    template <int RUN, typename SUM>
+    MGPU_FUNCTION void store(stored *row, const int64_t column[RUN], int64_t left, const SUM value[RUN])
+    {
+        constexpr int most = 16 / (int)sizeof(stored) < RUN ? 16 / (int)sizeof(stored) : RUN;
+        constexpr int together = mgpu_together(T, COLUMN_LIST, 2, S.aligned_c, most, S.c);
+#pragma unroll
+        for (int j = 0; j < RUN; j += together)
+            if (j < left)
+                mgpu_store_together<S.type_c, together>(row + column[j], value + j);
+    }
+};
+
+/* a tile's place: which of the batch, first row and column. Tiles that follow each other share rows, then columns, so that what
+ * they read stays near */
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_tile_place {
+    int64_t batch, row, column, rows, columns; /* of all */
+
+    __device__ __forceinline__ mgpu_tile_place(int64_t tile, int64_t n)
+    {
+        enum { GROUP = 8 };
+        rows = mgpu_list_extent(&T, mgpu_result<T, S>::ROW_LIST, n);
+        columns = mgpu_list_extent(&T, mgpu_result<T, S>::COLUMN_LIST, n);
+        int64_t down = (rows + S.rows - 1) / S.rows, across = (columns + S.columns - 1) / S.columns;
+        batch = tile / (down * across);
+        unsigned rest = (unsigned)(tile - batch * down * across), group = rest / (GROUP * (unsigned)across);
+        unsigned high = min((unsigned)down - group * GROUP, (unsigned)GROUP);
+        rest -= group * GROUP * (unsigned)across;
+        row = (int64_t)(group * GROUP + rest % high) * S.rows;
+        column = (int64_t)(rest / high) * S.columns;
+    }
+};
+
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename TILE>
+MGPU_FUNCTION void mgpu_store_tile(const TILE &tile, const mgpu_tile_place<T, S> &at, typename mgpu_result<T, S>::stored *c)
+{
+    typedef mgpu_result<T, S> result;
+    mgpu_place<T, result::ROW_LIST> row;
+    mgpu_place<T, result::COLUMN_LIST> column;
+    int64_t columns[TILE::ACROSS];
+    column.set(at.column);
+#pragma unroll
+    for (int j = 0; j < TILE::ACROSS; j++) {
+        mgpu_place<T, result::COLUMN_LIST> own = column;
+        own.advance(TILE::column(j));
+        columns[j] = own.offset(2);
+    }
+    row.set(at.row);
+#pragma unroll
+    for (int i = 0; i < TILE::DOWN; i++) {
+        mgpu_place<T, result::ROW_LIST> own = row;
+        own.advance(TILE::row(i));
+        if (at.row + TILE::row(i) < at.rows)
+#pragma unroll
+            for (int j = 0; j < TILE::ACROSS; j += TILE::RUN)
+                result::template store<TILE::RUN>(c + own.offset(2), columns + j, at.columns - at.column - TILE::column(j),
+                                                  tile.value[i] + j);
+    }
+}
+
+/* ---- tiles first, first + step, ... of all parts: parts of one tile are `tiles` apart. shared: mgpu_tiles_shared_bytes */
+template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT>
+MGPU_FUNCTION void mgpu_contract_tiles(const void *a, const void *b, void *c, void *work, char *shared, int64_t first,
+                                                    int64_t step, int64_t n)
+{
+    typedef typename mgpu_product_tile<T, S>::type tile_type;
+    typedef typename mgpu_product_tile<T, S>::down_operand down_operand;
+    typedef typename mgpu_product_tile<T, S>::across_operand across_operand;
+    typedef typename tile_type::sum sum;
+    constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
+    const void *const from_down = S.turned ? b : a, *const from_across = S.turned ? a : b;
+    const int64_t tiles = mgpu_tiles_of(&T, &S, n), terms = mgpu_list_extent(&T, MGPU_LIST_K, n);
+    const int64_t each = SPLIT ? mgpu_part_terms(&T, &S, n) : terms, parts = SPLIT && terms > 0 ? (terms + each - 1) / each : 1;
+    for (int64_t item = first; item < tiles * parts; item += step) {
+        const int64_t part = item / tiles;
+        const mgpu_tile_place<T, S> at(item - part * tiles, n);
+        mgpu_place<T, MGPU_LIST_BATCH> batch;
+        batch.set(at.batch);
+        const int64_t begin = part * each, end = min(begin + each, terms);
+        const int steps = (int)((end - begin + S.terms - 1) / S.terms);
+        down_operand down;
+        across_operand across;
+        down.start((const typename down_operand::stored *)from_down + batch.offset(down_operand::TENSOR), at.row, at.rows, begin, end);
+        across.start((const typename across_operand::stored *)from_across + batch.offset(across_operand::TENSOR), at.column,
+                     at.columns, begin, end);
+        tile_type tile;
+        tile.clear();
+        int filled = 0, used = 0;
+#pragma unroll 1
+        for (int s = -AHEAD; s < steps; s++) { /* first the stages that are to be there ahead */
+            if (s >= 0) {
+                mgpu_copies_wait<AHEAD - 1>();
+                __syncthreads(); /* this stage is there, and the one before is no longer read */
+            }
+            if (s + AHEAD < steps) {
+                char *stage = shared + filled * STAGE;
+                down.load(stage);
+                across.load(stage + down_operand::lines::BYTES);
+            }
+            mgpu_copies_end();
+            filled = filled + 1 == S.stages ? 0 : filled + 1;
+            if (s >= 0) {
+                tile.multiply(shared + used * STAGE, shared + used * STAGE + down_operand::lines::BYTES);
+                used = used + 1 == S.stages ? 0 : used + 1;
+            }
+        }
+        mgpu_copies_wait<0>();
+        __syncthreads(); /* before the next tile fills the stages */
+        if (SPLIT && parts > 1) {
+            sum *to = (sum *)work + item * (tile_type::DOWN * tile_type::ACROSS * mgpu_tiles_threads(&S)) + threadIdx.x;
+#pragma unroll
+            for (int i = 0; i < tile_type::DOWN; i++)
+#pragma unroll
+                for (int j = 0; j < tile_type::ACROSS; j++)
+                    to[(i * tile_type::ACROSS + j) * mgpu_tiles_threads(&S)] = tile.value[i][j];
+        } else {
+            mgpu_store_tile<T, S>(tile, at, (typename mgpu_result<T, S>::stored *)c + (S.c + batch.offset(2)));
+        }
+    }
+}
+
+/* ---- without tiles: neighbouring threads have neighbours in memory. The lists, the fastest first: the one whose elements
+ * follow each other in C, then the others */
+
+MGPU_TILES_FUNCTION int mgpu_direct_list(const mgpu_contraction &t, int number)
+{
+    int fastest = mgpu_follow(t, MGPU_LIST_BATCH, 2) ? MGPU_LIST_BATCH : mgpu_follow(t, MGPU_LIST_M, 2) ? MGPU_LIST_M : MGPU_LIST_N;
+    const int others[3][3] = {{MGPU_LIST_BATCH, MGPU_LIST_N, MGPU_LIST_M}, {MGPU_LIST_M, MGPU_LIST_N, MGPU_LIST_BATCH},
+                              {MGPU_LIST_N, MGPU_LIST_M, MGPU_LIST_BATCH}};
+    return others[fastest][number];
+}
+
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
+    typedef mgpu_element<S.type_a> element_a;
+    typedef mgpu_element<S.type_b> element_b;
+    typedef mgpu_element<S.type_c> element_c;
+    typedef typename mgpu_element<T.type>::sum sum;
+    mgpu_place<T, MGPU_LIST_BATCH> batch;
+    mgpu_place<T, MGPU_LIST_M> m;
+    mgpu_place<T, MGPU_LIST_N> n;
+
+    __device__ __forceinline__ void set(int list, int64_t index)
+    {
+        if (list == MGPU_LIST_BATCH)
+            batch.set(index);
+        else if (list == MGPU_LIST_M)
+            m.set(index);
+        else
+            n.set(index);
+    }
+    __device__ __forceinline__ mgpu_direct(int64_t element, int64_t samples)
+    {
+        int64_t fast = mgpu_list_extent(&T, mgpu_direct_list(T, 0), samples), next = mgpu_list_extent(&T, mgpu_direct_list(T, 1), samples);
+        set(mgpu_direct_list(T, 0), element % fast);
+        set(mgpu_direct_list(T, 1), element / fast % next);
+        set(mgpu_direct_list(T, 2), element / fast / next);
+    }
+    __device__ __forceinline__ int64_t offset(int tensor) const
+    {
+        return mgpu_first_element(T, tensor) + batch.offset(tensor) + m.offset(tensor) + n.offset(tensor);
+    }
+
+    /* terms [begin, end) */
+    __device__ __forceinline__ sum multiply(const void *tensor_a, const void *tensor_b, int64_t begin, int64_t end) const
+    {
+        const typename element_a::stored *a = (const typename element_a::stored *)tensor_a + offset(0);
+        const typename element_b::stored *b = (const typename element_b::stored *)tensor_b + offset(1);
+        constexpr int last = mgpu_list_first(&T, MGPU_LIST_K) + T.k - 1, WINDOWS = T.windows;
+        constexpr bool runs = T.k > 0;
+        constexpr int LAST = runs ? last : 0;
+        int own[WINDOWS > 0 ? WINDOWS : 1];
+#pragma unroll
+        for (int w = 0; w < WINDOWS; w++)
+            own[w] = m.position(w);
+        mgpu_place<T, MGPU_LIST_K> term;
+        term.set(begin);
+        sum all = 0;
+        while (begin < end) { /* the last axis, as far as it goes */
+            int64_t run = T.k > 1 ? min(T.axis[LAST].extent - term.digit[T.k > 1 ? T.k - 1 : 0], end - begin) : end - begin;
+            int64_t at_a = term.offset(0), at_b = term.offset(1);
+            int window[WINDOWS > 0 ? WINDOWS : 1];
+#pragma unroll
+            for (int w = 0; w < WINDOWS; w++)
+                window[w] = term.position(w);
+#pragma unroll 4
+            for (int64_t i = 0; i < run; i++) {
+                int64_t at = at_a;
+                bool there = true;
+                if constexpr (WINDOWS > 0)
+                    there = mgpu_within<T>(own, window, at);
+                if (there)
+                    all = fma((sum)element_a::widen(a[at]), (sum)element_b::widen(b[at_b]), all);
+                at_a += runs ? mgpu_axis_stride(T, LAST, 0) : 0;
+                at_b += runs ? mgpu_axis_stride(T, LAST, 1) : 0;
+#pragma unroll
+                for (int w = 0; w < WINDOWS; w++)
+                    if (runs && T.axis[LAST].window == w + 1)
+                        window[w] += (int)T.axis[LAST].step;
+            }
+            begin += run;
+            term.advance((int)run);
+        }
+        return all;
+    }
+    __device__ __forceinline__ void store(void *c, sum value) const
+    {
+        ((typename element_c::stored *)c)[S.c + offset(2)] = element_c::narrow(value);
+    }
+};
+
+template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT>
+MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, void *work, int64_t first, int64_t step, int64_t n)
+{
+    const int64_t elements = mgpu_tiles_of(&T, &S, n), terms = mgpu_list_extent(&T, MGPU_LIST_K, n);
+    const int64_t each = SPLIT ? mgpu_part_terms(&T, &S, n) : terms, parts = SPLIT && terms > 0 ? (terms + each - 1) / each : 1;
+    for (int64_t item = first; item < elements * parts; item += step) {
+        const int64_t part = item / elements;
+        const mgpu_direct<T, S> own(item - part * elements, n);
+        const typename mgpu_direct<T, S>::sum sum = own.multiply(a, b, part * each, min((part + 1) * each, terms));
+        if (SPLIT && parts > 1)
+            ((typename mgpu_direct<T, S>::sum *)work)[item] = sum;
+        else
+            own.store(c, sum);
+    }
+}
+
+/* ---- what kernels call. a, b: the operands that the table calls A and B; work: NULL, or room for parts. A kernel may do several
+ * products: `before` are tiles of those before it (MGPU_DIRECT: elements), which other blocks take. Returns that for the next. */
+
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION int64_t mgpu_contract(const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
+{
+    constexpr bool direct = S.arithmetic == MGPU_DIRECT;
+    const int64_t all = direct ? (int64_t)gridDim.x * blockDim.x : gridDim.x;
+    int64_t first = (direct ? (int64_t)blockIdx.x * blockDim.x + threadIdx.x : blockIdx.x) - before % all;
+    first += first < 0 ? all : 0;
+    if constexpr (direct)
+        mgpu_contract_direct<T, S, (S.split_tiles > 0)>(a, b, c, work, first, all, n);
+    else
+        mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(a, b, c, work, mgpu_dynamic_shared(), first, all, n);
+    return before + mgpu_tiles_of(&T, &S, n);
+}
+
+/* adds up the parts: a thread has one element at a time */
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION void mgpu_contract_finish(const void *work, void *c, int64_t n)
+{
+    typedef typename mgpu_element<T.type>::sum sum_type;
+    const int64_t tiles = mgpu_tiles_of(&T, &S, n), terms = mgpu_list_extent(&T, MGPU_LIST_K, n), each = mgpu_part_terms(&T, &S, n);
+    const int64_t parts = terms > 0 ? (terms + each - 1) / each : 1;
+    const int64_t count = S.arithmetic == MGPU_DIRECT ? 1 : (int64_t)S.rows * S.columns; /* of a tile's part */
+    if (parts == 1)
+        return;
+    for (int64_t item = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; item < tiles * count; item += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t tile = item / count, rest = item - tile * count;
+        const sum_type *from = (const sum_type *)work + item;
+        sum_type sum = 0;
+#pragma unroll 4
+        for (int64_t p = 0; p < parts; p++)
+            sum += from[p * tiles * count];
+        if constexpr (S.arithmetic == MGPU_DIRECT) {
+            mgpu_direct<T, S>(tile, n).store(c, sum);
+        } else {
+            typedef typename mgpu_product_tile<T, S>::type tile_type;
+            typedef mgpu_result<T, S> result;
+            /* blocks have the threads of a tile's: what was stored by thread t is thread t's */
+            const int i = (int)(rest / (tile_type::ACROSS * mgpu_tiles_threads(&S))), j = (int)(rest / mgpu_tiles_threads(&S)) % tile_type::ACROSS;
+            const mgpu_tile_place<T, S> at(tile, n);
+            mgpu_place<T, MGPU_LIST_BATCH> batch;
+            mgpu_place<T, result::ROW_LIST> row;
+            mgpu_place<T, result::COLUMN_LIST> column;
+            batch.set(at.batch);
+            row.set(at.row + tile_type::row(i));
+            column.set(at.column + tile_type::column(j));
+            if (at.row + tile_type::row(i) < at.rows && at.column + tile_type::column(j) < at.columns)
+                ((typename result::stored *)c)[S.c + batch.offset(2) + row.offset(2) + column.offset(2)] = result::element::narrow(sum);
+        }
+    }
+}
+
+/* the samples on which tensors depend move with their first one */
+template <const mgpu_contraction &T> MGPU_FUNCTION int64_t mgpu_sample_stride(int tensor)
+{
+    int64_t stride = 0;
+    for (int i = 0; i < T.batch + T.m + T.n + T.k; i++)
+        if (T.axis[i].extent == MGPU_SAMPLES)
+            stride += mgpu_axis_stride(T, i, tensor);
+    return stride;
+}
+
+/* the same product for samples [begin, end) of the tensors, by one block of mgpu_tiles_threads threads; they are through with it
+ * and see its results when it returns. shared: mgpu_tiles_shared_bytes */
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION void mgpu_contract_block(const void *a, const void *b, void *c, char *shared, int64_t begin, int64_t end)
+{
+    a = (const typename mgpu_element<S.type_a>::stored *)a + begin * mgpu_sample_stride<T>(0);
+    b = (const typename mgpu_element<S.type_b>::stored *)b + begin * mgpu_sample_stride<T>(1);
+    c = (typename mgpu_element<S.type_c>::stored *)c + begin * mgpu_sample_stride<T>(2);
+    if constexpr (S.arithmetic == MGPU_DIRECT)
+        mgpu_contract_direct<T, S, false>(a, b, c, nullptr, threadIdx.x, blockDim.x, end - begin);
+    else
+        mgpu_contract_tiles<T, S, false>(a, b, c, nullptr, shared, 0, 1, end - begin);
+    __syncthreads();
+}
+#endif

@@ -1,0 +1,239 @@
+/* mgpu_device_tile.h: sums of a tile, from lines of its rows and of its columns in shared memory.
+ *
+ * A stage of an operand in shared memory is lines of chunks of 16 bytes: a line is a row of the tile (or a column) with its
+ * terms, or a term with its rows, as they follow each other in memory. Chunks of a line change places, so that threads which
+ * read the same place of neighbouring lines do not wait for each other. */
+#ifndef MGPU_DEVICE_TILE_H
+#define MGPU_DEVICE_TILE_H
+
+#include "mgpu_device_mma.h"
+
+template <bool FIRST, typename A, typename B> struct mgpu_either { typedef A type; };
+template <typename A, typename B> struct mgpu_either<false, A, B> { typedef B type; };
+
+/* a kernel's blocks share what there is to do; or a block does it alone */
+MGPU_FUNCTION int64_t mgpu_first_block(bool alone) { return alone ? 0 : (int64_t)blockIdx.x; }
+MGPU_FUNCTION int64_t mgpu_all_blocks(bool alone) { return alone ? 1 : (int64_t)gridDim.x; }
+
+/* the first `threads` of a block meet, the others are elsewhere */
+MGPU_FUNCTION void mgpu_first_threads_meet(uint32_t threads)
+{
+#ifdef MGPU_VGPU
+    mgpu_vgpu_barrier_sync(1, threads);
+#else
+    asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+#endif
+}
+
+/* rows with so many terms, in lines of terms or of rows. IN_FOURS: of rows of 4 bytes, of which a warp reads neighbours in four
+ * lines at once */
+template <int ELEMENT_BYTES, int COUNT, int OF_EACH, bool BY_TERMS, bool IN_FOURS> struct mgpu_lines {
+    static constexpr int ROWS = COUNT, TERMS = OF_EACH;
+    static constexpr bool OF_TERMS = BY_TERMS;
+    static constexpr int CHUNK = MGPU_CHUNK_BYTES / ELEMENT_BYTES, LINES = OF_TERMS ? ROWS : TERMS;
+    static constexpr int LINE_CHUNKS = (OF_TERMS ? TERMS : ROWS) / CHUNK, BYTES = LINES * LINE_CHUNKS * MGPU_CHUNK_BYTES;
+    static_assert(LINE_CHUNKS > 0, "at least a chunk");
+
+    /* byte of a chunk of a line */
+    MGPU_FUNCTION uint32_t at(uint32_t line, uint32_t chunk)
+    {
+        constexpr uint32_t some = LINE_CHUNKS < 8 ? LINE_CHUNKS : 8; /* 8 chunks are as much as shared memory gives at once */
+        uint32_t turn = IN_FOURS && !OF_TERMS && some == 8 ? 2 * line : line / (8 / some);
+        return (line * LINE_CHUNKS + (chunk ^ (turn & (some - 1)))) * MGPU_CHUNK_BYTES;
+    }
+};
+
+/* elements to shared memory, ahead if that can be; zeros if they are not valid. SAME: as they are, else widened to f32 */
+template <int TYPE, bool SAME, int TOGETHER>
+MGPU_FUNCTION void mgpu_copy_elements(char *to, const typename mgpu_element<TYPE>::stored *from, bool valid)
+{
+    constexpr int bytes = TOGETHER * (int)sizeof(*from);
+    if constexpr (SAME && bytes >= 4) {
+        mgpu_copy_ahead<bytes>(to, from, valid);
+    } else {
+        typedef typename mgpu_element<SAME ? TYPE : MGPU_F32>::stored staged;
+        staged value[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++)
+            if constexpr (SAME)
+                value[i] = valid ? from[i] : (staged)0;
+            else
+                value[i] = valid ? mgpu_element<TYPE>::widen(from[i]) : (staged)0;
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++)
+            ((staged *)to)[i] = value[i];
+    }
+}
+
+/* some neighbours at once; the address is a multiple of their size */
+template <int TYPE, int TOGETHER, typename SUM> MGPU_FUNCTION void mgpu_store_together(typename mgpu_element<TYPE>::stored *to, const SUM *value)
+{
+    mgpu_vector<typename mgpu_element<TYPE>::stored, TOGETHER> own;
+#pragma unroll
+    for (int e = 0; e < TOGETHER; e++)
+        own.at[e] = mgpu_element<TYPE>::narrow(value[e]);
+    *(mgpu_vector<typename mgpu_element<TYPE>::stored, TOGETHER> *)to = own;
+}
+
+/* ---- by multiplications of numbers: a thread has DOWN rows and ACROSS columns. The lanes of a warp are 4 x 8 or
+ * so of all threads, and neighbours read neighbouring lines of terms, or neighbouring chunks of lines of rows. */
+
+template <bool OF_TERMS, int THREADS, int CHUNK> MGPU_FUNCTION int mgpu_own_index(uint32_t thread, int i)
+{
+    return OF_TERMS ? (int)thread + i * THREADS : (i / CHUNK * THREADS + (int)thread) * CHUNK + i % CHUNK;
+}
+
+template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int THREADS_ACROSS> struct mgpu_fma_tile {
+    typedef SUM sum;
+    static constexpr int CHUNK = MGPU_CHUNK_BYTES / (int)sizeof(sum), SOME = 2; /* terms at once */
+    static constexpr int DOWN = ROWS::ROWS / THREADS_DOWN, ACROSS = COLUMNS::ROWS / THREADS_ACROSS;
+    static constexpr int RUN = COLUMNS::OF_TERMS ? 1 : CHUNK;          /* columns of a thread that follow each other */
+    static constexpr int LANES = THREADS_ACROSS < 8 ? THREADS_ACROSS : 8; /* across */
+    static constexpr int UNROLL = DOWN * ACROSS > 32 ? 1 : 4;          /* more than registers are good for */
+    static_assert(ROWS::TERMS == COLUMNS::TERMS && ROWS::TERMS % CHUNK == 0, "whole chunks of terms");
+    static_assert(THREADS_ACROSS % LANES == 0 && THREADS_DOWN % (32 / LANES) == 0, "whole warps");
+    static_assert((ROWS::OF_TERMS || DOWN % CHUNK == 0) && (COLUMNS::OF_TERMS || ACROSS % CHUNK == 0), "whole chunks");
+    sum value[DOWN][ACROSS];
+
+    MGPU_FUNCTION uint32_t down_thread(void)
+    {
+        return threadIdx.x / 32 / (THREADS_ACROSS / LANES) * (32 / LANES) + threadIdx.x % 32 / LANES;
+    }
+    MGPU_FUNCTION uint32_t across_thread(void) { return threadIdx.x / 32 % (THREADS_ACROSS / LANES) * LANES + threadIdx.x % LANES; }
+    MGPU_FUNCTION int row(int i) { return mgpu_own_index<ROWS::OF_TERMS, THREADS_DOWN, CHUNK>(down_thread(), i); }
+    MGPU_FUNCTION int column(int j) { return mgpu_own_index<COLUMNS::OF_TERMS, THREADS_ACROSS, CHUNK>(across_thread(), j); }
+
+    /* COUNT rows or columns at some terms: [.., SOME] */
+    template <typename LINES, int THREADS, int COUNT>
+    MGPU_FUNCTION void fetch(sum to[COUNT][SOME], const char *stage, uint32_t thread, int term)
+    {
+        if (LINES::OF_TERMS) {
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                const uint32_t at = LINES::at(thread + i * THREADS, term / CHUNK);
+                const auto own = *(const mgpu_vector<sum, SOME> *)(stage + at + term % CHUNK * sizeof(sum));
+#pragma unroll
+                for (int k = 0; k < SOME; k++)
+                    to[i][k] = own.at[k];
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < SOME; k++)
+#pragma unroll
+                for (int i = 0; i < COUNT; i += CHUNK) {
+                    const uint32_t at = LINES::at(term + k, i / CHUNK * THREADS + thread);
+                    const auto own = *(const mgpu_vector<sum, CHUNK> *)(stage + at);
+#pragma unroll
+                    for (int e = 0; e < CHUNK; e++)
+                        to[i + e][k] = own.at[e];
+                }
+        }
+    }
+
+    __device__ __forceinline__ void multiply(const char *down, const char *across)
+    {
+#pragma unroll UNROLL
+        for (int term = 0; term < ROWS::TERMS; term += SOME) {
+            sum x[DOWN][SOME], y[ACROSS][SOME];
+            fetch<ROWS, THREADS_DOWN, DOWN>(x, down, down_thread(), term);
+            fetch<COLUMNS, THREADS_ACROSS, ACROSS>(y, across, across_thread(), term);
+#pragma unroll
+            for (int k = 0; k < SOME; k++)
+#pragma unroll
+                for (int i = 0; i < DOWN; i++)
+#pragma unroll
+                    for (int j = 0; j < ACROSS; j++)
+                        value[i][j] = fma(x[i][k], y[j][k], value[i][j]);
+        }
+    }
+
+    __device__ __forceinline__ void clear(void)
+    {
+#pragma unroll
+        for (int i = 0; i < DOWN; i++)
+#pragma unroll
+            for (int j = 0; j < ACROSS; j++)
+                value[i][j] = 0;
+    }
+};
+
+/* ---- by matrix instructions: a warp has OWN_ROWS x OWN_COLUMNS, in matrices of 16 x 8 */
+
+template <int TYPE, typename ROWS, typename COLUMNS, int WARPS_DOWN, int WARPS_ACROSS> struct mgpu_mma_tile {
+    typedef float sum;
+    static constexpr int OWN_ROWS = ROWS::ROWS / WARPS_DOWN, OWN_COLUMNS = COLUMNS::ROWS / WARPS_ACROSS;
+    static constexpr int DOWN = OWN_ROWS / 8, ACROSS = OWN_COLUMNS / 4, RUN = 2, LANES = 4;
+    static constexpr int TERMS = TYPE == MGPU_F32 ? 8 : 16, CHUNK = TERMS / 2; /* of an instruction */
+    static_assert(OWN_ROWS % 16 == 0 && OWN_COLUMNS % 16 == 0 && COLUMNS::TERMS % TERMS == 0, "whole matrices");
+    sum value[DOWN][ACROSS];
+
+    MGPU_FUNCTION uint32_t first_row() { return threadIdx.x / 32 / WARPS_ACROSS * OWN_ROWS; }
+    MGPU_FUNCTION uint32_t first_column() { return threadIdx.x / 32 % WARPS_ACROSS * OWN_COLUMNS; }
+    MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 32 / 4) + 8 * i; }
+    MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }
+
+    /* 16 rows and the terms of an instruction: matrices of rows 0, terms 0; rows 8, terms 0; rows 0, terms 8; rows 8, terms 8 */
+    template <typename LINES> MGPU_FUNCTION void fetch(uint32_t matrix[4], const char *stage, uint32_t row, uint32_t terms)
+    {
+        const uint32_t lane = threadIdx.x % 32;
+        if constexpr (LINES::OF_TERMS) {
+            mgpu_load_matrices<false>(matrix, stage + LINES::at(row + lane % 16, terms / CHUNK + lane / 16));
+        } else if constexpr (TYPE != MGPU_F32) {
+            mgpu_load_matrices<true>(matrix, stage + LINES::at(terms + lane % 8 + lane / 16 * 8, row / CHUNK + lane / 8 % 2));
+        } else {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint32_t own = row + i % 2 * 8 + lane / 4;
+                matrix[i] = *(const uint32_t *)(stage + LINES::at(terms + lane % 4 + i / 2 * 4, own / CHUNK) + own % CHUNK * 4);
+            }
+        }
+        if constexpr (TYPE == MGPU_F32) {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                matrix[i] = mgpu_to_tf32(matrix[i]);
+        }
+    }
+
+    /* x: the rows' matrices at the terms */
+    __device__ __forceinline__ void multiply_terms(const uint32_t x[OWN_ROWS / 16][4], const char *across, uint32_t terms)
+    {
+        uint32_t y[OWN_COLUMNS / 16][4];
+#pragma unroll
+        for (int j = 0; j < OWN_COLUMNS / 16; j++)
+            fetch<COLUMNS>(y[j], across, first_column() + 16 * j, terms);
+#pragma unroll
+        for (int i = 0; i < OWN_ROWS / 16; i++)
+#pragma unroll
+            for (int j = 0; j < OWN_COLUMNS / 8; j++) {
+                const uint32_t own[2] = {y[j / 2][j % 2], y[j / 2][j % 2 + 2]};
+                float c[4] = {value[2 * i][2 * j], value[2 * i][2 * j + 1], value[2 * i + 1][2 * j], value[2 * i + 1][2 * j + 1]};
+                mgpu_multiply_matrices<TYPE>(c, x[i], own);
+                value[2 * i][2 * j] = c[0];
+                value[2 * i][2 * j + 1] = c[1];
+                value[2 * i + 1][2 * j] = c[2];
+                value[2 * i + 1][2 * j + 1] = c[3];
+            }
+    }
+
+    __device__ __forceinline__ void multiply(const char *down, const char *across)
+    {
+#pragma unroll
+        for (int terms = 0; terms < COLUMNS::TERMS; terms += TERMS) {
+            uint32_t x[OWN_ROWS / 16][4];
+#pragma unroll
+            for (int i = 0; i < OWN_ROWS / 16; i++)
+                fetch<ROWS>(x[i], down, first_row() + 16 * i, terms);
+            multiply_terms(x, across, terms);
+        }
+    }
+
+    __device__ __forceinline__ void clear(void)
+    {
+#pragma unroll
+        for (int i = 0; i < DOWN; i++)
+#pragma unroll
+            for (int j = 0; j < ACROSS; j++)
+                value[i][j] = 0;
+    }
+};
+#endif

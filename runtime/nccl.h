@@ -1,0 +1,23 @@
+/* nccl.h: what we use of NCCL (libnccl.so.2), declared here: names and numbers are those of nccl.h, which keeps them
+ * (https://docs.nvidia.com/deeplearning/nccl/). NCCL_FUNCTIONS is the whole list. */
+#ifndef MGPU_NCCL_H
+#define MGPU_NCCL_H
+
+#include "runtime/cuda_driver.h"
+
+typedef int ncclResult_t;
+typedef struct ncclComm *ncclComm_t;
+enum { ncclSuccess = 0, ncclUnhandledCudaError = 1 };
+enum { ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4, ncclUint64 = 5, ncclFloat16 = 6, ncclFloat32 = 7,
+       ncclFloat64 = 8, ncclBfloat16 = 9 };
+enum { ncclSum = 0 };
+
+/* X(result, symbol in the library, field of the table, parameters) */
+#define NCCL_FUNCTIONS(X)                                                                                              \
+    X(ncclResult_t, ncclGetVersion, get_version, (int *version))                                                       \
+    X(const char *, ncclGetErrorString, get_error_string, (ncclResult_t result))                                       \
+    X(ncclResult_t, ncclCommInitAll, comm_init_all, (ncclComm_t *comms, int count, const int *devices))                \
+    X(ncclResult_t, ncclCommDestroy, comm_destroy, (ncclComm_t comm))                                                  \
+    X(ncclResult_t, ncclAllReduce, all_reduce,                                                                         \
+      (const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream))
+#endif

@@ -1,0 +1,22 @@
+/* nvrtc.c: an NVRTC for MGPU_NVRTC, in tests, that fails: FAKE=compile or FAKE=image. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is(const char *word)
+{
+    const char *wish = getenv("FAKE");
+    return wish && strcmp(wish, word) == 0;
+}
+
+#define FUNCTION(type, name, parameters) type name parameters; type name parameters
+FUNCTION(const char *, nvrtcGetErrorString, (int error)) { return error ? "NVRTC_ERROR_COMPILATION" : "NVRTC_SUCCESS"; }
+FUNCTION(int, nvrtcVersion, (int *major, int *minor)) { *major = 13, *minor = 0; return 0; }
+FUNCTION(int, nvrtcCreateProgram, (void **program)) { *program = program; return 0; }
+FUNCTION(int, nvrtcCompileProgram, (void *program)) { (void)program; return is("compile"); }
+FUNCTION(int, nvrtcGetProgramLogSize, (void *program, size_t *size)) { (void)program; *size = 18; return 0; }
+FUNCTION(int, nvrtcGetProgramLog, (void *program, char *log)) { (void)program; strcpy(log, "line 1 is strange"); return 0; }
+FUNCTION(int, nvrtcGetCUBINSize, (void *program, size_t *size)) { (void)program; *size = 1; return is("image"); }
+FUNCTION(int, nvrtcGetCUBIN, (void *program, char *image)) { (void)program; *image = 0; return 0; }
+FUNCTION(int, nvrtcGetPTXSize, (void *program, size_t *size)) { (void)program; *size = 1; return 0; }
+FUNCTION(int, nvrtcGetPTX, (void *program, char *image)) { (void)program; *image = 0; return 0; }

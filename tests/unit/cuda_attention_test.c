@@ -1,0 +1,209 @@
+/* cuda_attention_test: attention as CUDA C (compiler/cuda_attention.c, runtime/mgpu_device_attention.h) on the virtual GPU, against
+ * the interpreter: the cases of attention_cases.h, forward, for all gradients, for some alone. Each runs twice, with different
+ * grids and orders of threads: the same bits. */
+#include "tests/unit/cuda_module.h"
+
+#include "compiler/cuda_tiles.h"
+#include "tests/unit/attention_cases.h"
+
+enum { MODULES = 4 };
+
+/* one kernel */
+typedef struct Job {
+    const Case *item;
+    const Setup *setup;
+    Dtype type;
+    Node *nodes[3];
+    int count;
+    Attention *plan;
+    const char *name, *what;
+} Job;
+static Job *jobs;
+static int job_count, failures;
+
+static const Case MORE[] = {
+    {"aligned, several blocks", 2, 150, 150, 2, 1, 32, 64, true, 0, 0.2, APART, 0},
+    {"parts of 128", 1, 70, 90, 1, 1, 128, 128, false, 0, 0.1, APART, 0},
+    {"parts of 80", 1, 40, 40, 2, 2, 80, 80, true, 0, 0.1, ONE, 0},
+    {"a short window", 1, 200, 260, 1, 1, 16, 16, true, 5, 0.3, APART, 0},
+};
+
+static void add_job(const Case *c, const Setup *s, Dtype type, Node *const *nodes, int count, const char *what)
+{
+    Job own = {.item = c, .setup = s, .type = type, .count = count, .what = what, .name = format("k%d", job_count)};
+    const Node *base[4];
+    const Tensor *operand[4], *result[3];
+    for (int i = 0; i < count; i++) {
+        Tensor *made = NEW(Tensor);
+        *made = tensor_of(nodes[i], type);
+        own.nodes[i] = nodes[i];
+        result[i] = made;
+    }
+    for (int k = 0; k < nodes[0]->inputs; k++) {
+        Tensor *read = NEW(Tensor);
+        base[k] = attention_operand(nodes[0]->in[k], is_stored);
+        *read = tensor_of(base[k], type);
+        operand[k] = read;
+    }
+    own.plan = attention_plan((const Node *const *)own.nodes, count, base, operand, result);
+    APPEND(jobs, job_count, own);
+}
+
+enum { FORWARD = 1, GRADIENTS = 2, ALONE = 4 /* one gradient each */ };
+
+static void add_jobs(const Case *c, Dtype type, int what)
+{
+    Setup *s = NEW(Setup);
+    Node *all[5];
+    set_up(s, c, type);
+    s->run.context = s;
+    compute_all(s, c, all);
+    if (what & FORWARD)
+        add_job(c, s, type, all, 1, "forward");
+    if (what & GRADIENTS && (what & ALONE || c->lie != ONE || !all[4]))
+        add_job(c, s, type, all + 1, 3, "all gradients");
+    if (all[4] && what & GRADIENTS && (what & ALONE || c->lie == ONE))
+        add_job(c, s, type, all + 4, 1, "gradients in one");
+    for (int which = 1; which < 4 && what & ALONE; which++)
+        add_job(c, s, type, all + which, 1, format("gradient %d", which));
+}
+
+static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
+{
+    const Setup *s = j->setup;
+    Guarded memory[8];
+    void *arguments[8], *first[3];
+    int inputs = j->nodes[0]->inputs, count = inputs + j->count;
+    int64_t bytes[8], per_sample, work = cuda_attention_workspace(j->plan, &per_sample) + per_sample * j->item->samples;
+    for (int i = 0; i < count; i++) {
+        const Node *node = i < inputs ? attention_operand(j->nodes[0]->in[i], is_stored) : j->nodes[i - inputs];
+        int64_t elements = shape_count(&node->shape) * (node->sharded ? j->item->samples : 1);
+        const double *values = NULL;
+        for (int leaf = 0; leaf < 4 && i < inputs; leaf++)
+            values = s->leaf[leaf] == node ? s->value[leaf] : values;
+        void *stored = as_type(values, elements, j->type);
+        bytes[i] = elements * dtype_bytes(j->type);
+        memory[i] = guarded(bytes[i]);
+        memcpy(memory[i].begin, stored, (size_t)bytes[i]);
+        free(stored);
+    }
+    bytes[count] = work;
+    memory[count] = guarded(work);
+    for (int i = 0; i <= count; i++)
+        arguments[i] = memory[i].begin;
+    mgpu_launch launch[2];
+    cuda_launches_attention(j->plan, j->name, launch);
+    const char *wrong = NULL;
+    for (int turn = 0; turn < 2 && !wrong; turn++) {
+        for (int i = inputs; i <= count; i++)
+            memset(arguments[i], 0xff, (size_t)bytes[i]);
+        wrong = run_launches(module, launch, arguments, count + (work > 0), j->item->samples, turn ? 3 : 0, (uint64_t)turn * 999);
+        wrong = wrong ? wrong : compare_results(s, j->item, j->type, j->nodes, j->count, arguments + inputs);
+        for (int i = 0; i < j->count && !wrong; i++) {
+            size_t size = (size_t)bytes[inputs + i];
+            if (turn == 0)
+                first[i] = memcpy(malloc(size + 1), arguments[inputs + i], size);
+            else if (memcmp(first[i], arguments[inputs + i], size) != 0)
+                wrong = "other results with another grid";
+        }
+    }
+    if (gpu && !wrong)
+        wrong = run_checked(gpu, launch, arguments, bytes, inputs, count + (work > 0), j->item->samples);
+    for (int i = 0; i <= count; i++)
+        give_back(&memory[i]);
+    return wrong;
+}
+
+static void run_jobs(void *const *modules, CheckedGpu *gpu)
+{
+    int bad = 0;
+    for (int i = 0; i < job_count; i++) {
+        const char *wrong = run_job(&jobs[i], modules[i % MODULES], i % MODULES == MODULES - 1 ? gpu : NULL);
+        if (wrong)
+            printf("not ok attention %s: %s: %s: %s\n", dtype_name(jobs[i].type), jobs[i].item->name, jobs[i].what, wrong);
+        bad += wrong != NULL;
+    }
+    if (bad == 0)
+        printf("ok attention on the virtual GPU, %d kernels\n", job_count);
+    failures += bad;
+}
+
+static void compile_jobs(bool full)
+{
+    static const char *const archs[] = {"sm_90", "sm_80", "sm_100"};
+    Nvrtc nvrtc;
+    Text text = {0};
+    if (!open_nvrtc(&nvrtc)) {
+        printf("skip NVRTC: it is not installed\n");
+        return;
+    }
+    text_add(&text, "%s", MODULE_HEAD);
+    for (int i = 0; i < job_count; i++)
+        if (full || i % 12 == 0)
+            cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
+    int bad = 0;
+    for (int i = 0; i < (full ? COUNT(archs) : 1); i++) {
+        const char *wrong = wrong_with_nvrtc(&nvrtc, &text, archs[i]);
+        if (wrong)
+            printf("not ok NVRTC for %s: %s\n", archs[i], wrong);
+        bad += wrong != NULL;
+    }
+    if (bad == 0)
+        printf("ok NVRTC: no warning, no spilled register\n");
+    failures += bad;
+}
+
+static const char *open_all(const char *folder, void *modules[MODULES])
+{
+    for (int m = 0; m < MODULES; m++) {
+        Text text = {0};
+        text_add(&text, "%s", MODULE_HEAD);
+        for (int i = m; i < job_count; i += MODULES)
+            cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
+        if (!write_text(format("%s/module%d.cu", folder, m), &text))
+            return "a text cannot be written";
+    }
+    const char *wrong = build_modules(folder, MODULES);
+    for (int i = 0; i < MODULES && !wrong; i++) {
+        modules[i] = open_module(folder, i);
+        wrong = modules[i] ? NULL : dlerror();
+    }
+    return wrong;
+}
+
+int main(void)
+{
+    char folder[] = "/tmp/cuda_attention_test.XXXXXX";
+    void *modules[MODULES];
+    const char *all = getenv("MGPU_FULL");
+    bool full = all && *all;
+    if (!mkdtemp(folder)) {
+        printf("skip attention for GPUs: no folder for kernels\n");
+        return 0;
+    }
+    for (int k = 0; k < 4; k++) {
+        const Dtype type = (Dtype[]){F64, BF16, F32, F16}[k];
+        const int count = COUNT(CASES) + COUNT(MORE);
+        for (int i = full ? 0 : k; i < count; i += full ? 1 : 4) {
+            int what = full ? FORWARD | GRADIENTS | ALONE : i == 1 ? ALONE : type == BF16 ? FORWARD | GRADIENTS : i / 4 % 2 ? FORWARD : GRADIENTS;
+            add_jobs(i < COUNT(CASES) ? &CASES[i] : &MORE[i - COUNT(CASES)], type, what);
+        }
+    }
+    compile_jobs(full);
+    const char *wrong = open_all(folder, modules);
+    if (wrong) {
+        printf("not ok build of the kernels: %s\n", wrong);
+        failures++;
+    } else {
+        CheckedGpu gpu = {0}, *checked = NULL;
+        if (open_checked(&gpu, folder, MODULES - 1))
+            checked = &gpu;
+        else
+            printf("not ok the virtual GPU that checks accesses: it cannot be opened\n");
+        failures += !checked;
+        run_jobs(modules, checked);
+    }
+    if (!getenv("KEEP") && system(format("rm -r %s", folder)) != 0)
+        printf("not ok remove %s\n", folder);
+    return failures > 0;
+}

@@ -1,0 +1,15 @@
+/* cuda_emit_test.c: nests as CUDA C against the interpreter: the graphs of kernel_test.c, and larger ones. */
+#define TEST "cuda_emit"
+#include "cuda_machine.h"
+#include "cuda_graphs.h"
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    program.target = TARGET_CUDA;
+    run_gpu = run_on_gpu;
+    add_large_cases();
+    int chosen = case_count;
+    chosen += add_cases();
+    return check_on_gpu(argc, argv, chosen, format("%d random graphs, fused and separate", RANDOM_GRAPHS));
+}

@@ -1,0 +1,185 @@
+/* cuda_graphs.h: graphs for every way in which threads of a GPU share a nest, large enough that they do. */
+#ifndef CUDA_GRAPHS_H
+#define CUDA_GRAPHS_H
+
+#include "kernel_graphs.h"
+
+static void add_output(Graph *g, Node *n)
+{
+    if (n->sharded)
+        graph_result(g, ROLE_OUTPUT, format("y%d", g->result_count), 0, n, NULL);
+    else
+        graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, n->dtype, n->shape)->ints[0], n, NULL);
+}
+
+/* softmax, its logarithm's sum, and the first maximum along an axis */
+static void add_softmax(Graph *g, Node *x, int axis)
+{
+    Shape kept = x->shape;
+    kept.extent[axis] = 1;
+    Node *most = graph_broadcast(g, graph_reshape(g, graph_max(g, x, &axis, 1), kept), x->shape);
+    Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, x, most)), *sum = graph_sum(g, e, &axis, 1);
+    add_output(g, graph_binary(g, OP_DIV, e, graph_broadcast(g, graph_reshape(g, sum, kept), x->shape)));
+    add_output(g, graph_unary(g, OP_LOG, sum));
+    int64_t along = axis;
+    add_output(g, NODE(g, OP_ARGMAX, &along, 1, NULL, x));
+}
+
+static Graph *long_rows(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const int64_t LENGTHS[] = {3, 10, 33, 96, 190, 384, 1000, 5002};
+    for (int i = 0; i < COUNT(LENGTHS); i++) {
+        add_softmax(g, new_input(g, t, SHAPE(3, LENGTHS[i]), 0), 1);
+        if (LENGTHS[i] % 2 == 0)
+            add_softmax(g, new_variable(g, t, SHAPE(LENGTHS[i] > 1000 ? 2 : 70, LENGTHS[i])), 1);
+    }
+    return g;
+}
+
+static Graph *long_columns(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const int64_t SIDES[][2] = {{5, 3}, {40, 7}, {33, 130}, {600, 5}, {18, 1000}, {3000, 1}};
+    for (int i = 0; i < COUNT(SIDES); i++) {
+        Node *x = new_input(g, t, SHAPE(SIDES[i][0], SIDES[i][1]), 0);
+        add_softmax(g, x, 0);
+        add_softmax(g, new_variable(g, t, SHAPE(SIDES[i][0], SIDES[i][1])), 0);
+        /* sums over samples, with what they are made of */
+        Node *alive = select_alive(g, bounded(g, x));
+        add_output(g, alive);
+        add_output(g, graph_sum_samples(g, alive, (int[]){0}, 1));
+        add_output(g, graph_sum_samples(g, graph_binary(g, OP_MUL, alive, alive), (int[]){0}, 1));
+        add_output(g, graph_sum_samples(g, alive, (int[]){0, 1}, 2));
+        add_output(g, graph_sum_samples(g, alive, NULL, 0));
+        add_output(g, graph_max(g, x, (int[]){0}, 1));
+        add_output(g, graph_group_sum(g, alive, 2));
+        add_output(g, graph_group_sum(g, graph_sum(g, alive, (int[]){0}, 1), 3));
+    }
+    return g;
+}
+
+/* few results of many numbers */
+static Graph *large_sums(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const int64_t SIZES[] = {3000, 40001, 100352};
+    for (int i = 0; i < COUNT(SIZES); i++) {
+        Node *w = new_variable(g, t, SHAPE(SIZES[i])), *x = new_input(g, t, SHAPE(SIZES[i]), 0);
+        add_output(g, graph_sum(g, graph_binary(g, OP_MUL, w, w), (int[]){0}, 1));
+        add_output(g, graph_max(g, w, (int[]){0}, 1));
+        add_output(g, graph_sum(g, x, (int[]){0}, 1));
+        add_output(g, graph_sum_samples(g, select_alive(g, x), (int[]){0}, 1));
+        int64_t along = 0;
+        add_output(g, NODE(g, OP_ARGMAX, &along, 1, NULL, x));
+    }
+    Node *few = new_variable(g, t, SHAPE(3, 20000)), *many = new_variable(g, t, SHAPE(20000, 3));
+    add_output(g, graph_sum(g, few, (int[]){1}, 1));
+    add_output(g, graph_max(g, many, (int[]){0}, 1));
+    add_output(g, graph_sum(g, many, (int[]){0}, 1));
+    return g;
+}
+
+/* element-wise: vectors of every width, in place, with draws, turned, joined, cut */
+static Graph *large_points(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const Shape SHAPES[] = {{2, {64, 96}}, {2, {70, 50}}, {3, {9, 64, 32}}, {2, {77, 77}}};
+    for (int i = 0; i < COUNT(SHAPES); i++) {
+        Shape s = SHAPES[i];
+        Node *w = new_variable(g, t, s), *x = new_input(g, t, s, 0), *image = graph_cast(g, new_input(g, U8, s, 0), t);
+        Node *b = new_variable(g, t, SHAPE(s.extent[s.rank - 1]));
+        Node *y = graph_unary(g, OP_TANH, graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, x, image), graph_broadcast(g, b, s)));
+        add_output(g, y);
+        add_output(g, graph_binary(g, OP_LE, x, image));
+        add_output(g, graph_cast(g, graph_binary(g, OP_MUL, x, graph_number(g, 9, t)), I32));
+        graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_binary(g, OP_SUB, w, graph_binary(g, OP_MUL, w, graph_number(g, 0.1, t))), NULL);
+        Node *drawn = graph_random(g, s, format("draw%d", i), true), *once = graph_random(g, s, "once", false);
+        add_output(g, graph_where(g, graph_binary(g, OP_LT, drawn, graph_number(g, 0.5, F32)), x, graph_number(g, 0, t)));
+        add_output(g, graph_cast(g, once, F64));
+        int order[MAX_RANK];
+        for (int k = 0; k < s.rank; k++)
+            order[k] = s.rank - 1 - k;
+        add_output(g, graph_transpose(g, y, order));
+        add_output(g, graph_transpose(g, w, order));
+        Node *parts[2] = {x, y};
+        add_output(g, graph_concat(g, parts, 2, s.rank - 1));
+        add_output(g, graph_concat(g, parts, 2, 0));
+        int64_t start[MAX_RANK] = {0}, count[MAX_RANK], step[MAX_RANK];
+        for (int k = 0; k < s.rank; k++)
+            count[k] = s.extent[k], step[k] = 1;
+        start[s.rank - 1] = 3;
+        count[s.rank - 1] -= 3;
+        add_output(g, graph_slice(g, y, start, count, step));
+        int64_t before[MAX_RANK] = {1, 2}, after[MAX_RANK] = {0, 2};
+        add_output(g, graph_pad(g, x, before, after, 0.5));
+    }
+    return g;
+}
+
+static Graph *pictures(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const int64_t CHANNELS[] = {3, 8, 64};
+    for (int i = 0; i < COUNT(CHANNELS); i++) {
+        Shape s = SHAPE(21, 20, CHANNELS[i]);
+        Node *x = new_input(g, t, s, 0);
+        int64_t ints[] = {3, 3, 1, 2, 2, 1, 1, 0, 0, 0, 1, 0, 21, 20, CHANNELS[i]};
+        Node *at = NODE(g, OP_WINDOW_ARGMAX, ints, 12, NULL, x), *most = NODE(g, OP_WINDOW_MAX, ints, 12, NULL, x);
+        add_output(g, most);
+        add_output(g, NODE(g, OP_WINDOW_MAX_GRADIENT, ints, 15, NULL, at, graph_unary(g, OP_SIN, most)));
+        int64_t whole[] = {21, 20, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0};
+        add_output(g, NODE(g, OP_WINDOW_SUM, whole, 12, NULL, x));
+        add_output(g, NODE(g, OP_WINDOW_MAX, whole, 12, NULL, x));
+        /* statistics of a batchnorm, and what follows from them */
+        Node *alive = select_alive(g, x), *mean = graph_variable(g, (int)new_variable(g, t, SHAPE(CHANNELS[i]))->ints[0]);
+        Node *sub = select_alive(g, graph_binary(g, OP_SUB, x, graph_broadcast(g, mean, s)));
+        Node *sums[2] = {graph_sum_samples(g, sub, (int[]){0, 1}, 2), graph_sum_samples(g, graph_binary(g, OP_MUL, sub, sub), (int[]){0, 1}, 2)};
+        add_output(g, graph_binary(g, OP_MUL, alive, graph_broadcast(g, sums[1], s)));
+        graph_result(g, ROLE_UPDATE, NULL, (int)mean->ints[0], graph_binary(g, OP_ADD, mean, sums[0]), NULL);
+    }
+    return g;
+}
+
+/* tables that samples add to, of few rows and of many, and tables of samples */
+static Graph *tables(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const int64_t SIDES[][2] = {{65, 64}, {3000, 4}, {3000, 96}, {10, 1}, {7, 1000}};
+    for (int i = 0; i < COUNT(SIDES); i++) {
+        int64_t rows = SIDES[i][0], columns = SIDES[i][1], zero = 0;
+        Node *table = new_variable(g, t, SHAPE(rows, columns)), *index = new_input(g, i % 2 ? I32 : U16, SHAPE(30), rows);
+        Node *far = graph_binary(g, OP_SUB, graph_cast(g, index, I32), graph_number(g, 3, I32)); /* some are outside */
+        Node *seen = NODE(g, OP_GATHER, &zero, 1, NULL, table, far);
+        add_output(g, seen);
+        Node *grown = select_alive(g, graph_binary(g, OP_MUL, seen, graph_number(g, 3, t)));
+        add_output(g, graph_scatter_add(g, table, far, grown, 0, true));
+        add_output(g, graph_scatter_add(g, graph_transpose(g, table, (int[]){1, 0}), far, graph_transpose(g, grown, (int[]){1, 0}), 1, true));
+        add_output(g, graph_scatter_add(g, table, far, grown, 0, false));
+        add_output(g, graph_scatter_add(g, graph_fill(g, 0, SHAPE(rows, columns), t), index, grown, 0, true));
+    }
+    return g;
+}
+
+static void add_large_case(const char *name, Graph *graph(Dtype), Dtype t, double tolerance)
+{
+    random_state = 77;
+    model_batch = t == F32 ? SAMPLES : 0; /* indices of 32 bits, and of 64 */
+    add_fused_case(format("%s, %s", name, dtype_name(t)), graph(t));
+    cases[case_count - 1].tolerance = tolerance;
+}
+
+static void add_large_cases(void)
+{
+    static const struct { const char *name; Graph *(*graph)(Dtype); bool bf16; } LARGE[] = {
+        {"long rows", long_rows, true}, {"long columns", long_columns, false}, {"large sums", large_sums, false},
+        {"many points", large_points, true}, {"pictures", pictures, false}, {"tables", tables, false}};
+    for (int i = 0; i < COUNT(LARGE); i++) {
+        add_large_case(LARGE[i].name, LARGE[i].graph, F64, 1e-12);
+        add_large_case(LARGE[i].name, LARGE[i].graph, F32, 2e-5);
+        if (LARGE[i].bf16)
+            add_large_case(LARGE[i].name, LARGE[i].graph, BF16, 0x1p-6);
+    }
+    model_batch = 0;
+}
+#endif

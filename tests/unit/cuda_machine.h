@@ -1,0 +1,157 @@
+/* cuda_machine.h: the cases of kernel_machine.h on the virtual GPU: kernels of nests and scans are printed as CUDA C and run there,
+ * with the grid of their tables and with others, threads in several orders; all other kernels are the host's. Where there is an
+ * NVRTC it has to take the text, too (part of it, with MGPU_FULL all), without a warning. */
+#ifndef CUDA_MACHINE_H
+#define CUDA_MACHINE_H
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include "cuda_module.h"
+#pragma GCC diagnostic pop
+#include "kernel_machine.h"
+#include "compiler/cuda.h"
+
+enum { MODULES = 8 };
+static void *modules[MODULES];
+static Text module_text[MODULES];
+
+/* kernels that share a body stand together */
+static int module_of(const Kernel *k) { return (k->body ? k->body : k)->number * MODULES / program.kernel_count; }
+
+/* ---- running */
+
+static int64_t blocks_of(const mgpu_launch *l, int64_t samples)
+{
+    int64_t points = l->points + l->points_per_sample * (l->group ? (samples + l->group - 1) / l->group : samples);
+    int64_t blocks = (points + l->per_block - 1) / l->per_block;
+    return blocks < 1 ? 1 : blocks < l->most ? blocks : l->most;
+}
+
+static const char *launch(const Team *team, const Kernel *k, const mgpu_launch *l, int way)
+{
+    mgpu_vgpu_entry *entry;
+    void *found = dlsym(modules[module_of(k)], format("mgpu_entry_%s", l->function));
+    memcpy(&entry, &found, sizeof entry);
+    if (!entry)
+        return format("%s is not in the module", l->function);
+    int count = team->work_argument + (team->stride > 0);
+    const mgpu_step *step = &team->step;
+    int64_t n = SAMPLES;
+    void **values = NEW_ARRAY(void *, count + 2), **params = NEW_ARRAY(void *, count + 2);
+    for (int i = 0; i < count; i++) {
+        values[i] = i < team->work_argument ? team->arguments[i] : team->work;
+        params[i] = &values[i];
+    }
+    params[count] = &step;
+    params[count + 1] = &n;
+    const char *wrong = NULL;
+    mgpu_vgpu_launch launched = {.name = l->function, .grid = {(unsigned)blocks_of(l, SAMPLES), 1, 1}, .block = {(unsigned)l->threads, 1, 1},
+                                 .shared_bytes = (unsigned)l->shared_bytes, .params = params, .seed = way > 2 ? (uint64_t)way : 0,
+                                 .report = report_launch, .context = &wrong};
+    if (way == 2 || way == 5) /* any grid is right */
+        launched.grid[0] = way == 2 ? 1 : 3;
+    bool ended = entry(&launched) == 0;
+    return wrong ? wrong : ended ? NULL : format("%s failed", l->function);
+}
+
+static const char *run_on_gpu(const Team *team, const Kernel *k, int way)
+{
+    mgpu_launch l[2];
+    cuda_launches(k, l);
+    memset(team->work, 0xFF, (size_t)team->stride);
+    const char *wrong = launch(team, k, &l[0], way);
+    return !wrong && l[1].function ? launch(team, k, &l[1], way) : wrong;
+}
+
+/* ---- building */
+
+/* the kernels that no GPU runs */
+static void print_host(Text *t)
+{
+    text_add(t, "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n");
+    for (int i = 0; i < program.kernel_count; i++)
+        if (!is_gpu_kernel(program.kernels[i]))
+            kernel_emit(program.kernels[i], t);
+    text_add(t, "const mgpu_kernel mgpu_kernels[] = {\n");
+    for (int i = 0; i < program.kernel_count; i++) {
+        const Kernel *k = program.kernels[i];
+        if (is_gpu_kernel(k))
+            text_add(t, "    {0},\n");
+        else
+            kernel_emit_row(k, k->name, t);
+    }
+    text_add(t, "    {0},\n};\n");
+}
+
+static bool print_modules(const char *folder)
+{
+    bool good = true;
+    for (int i = 0; i < MODULES; i++)
+        text_add(&module_text[i], "%s", MODULE_HEAD);
+    for (int i = 0; i < program.kernel_count; i++)
+        if (is_gpu_kernel(program.kernels[i]))
+            cuda_print(program.kernels[i], &module_text[module_of(program.kernels[i])]);
+    for (int i = 0; i < MODULES; i++)
+        good = good && write_text(format("%s/module%d.cu", folder, i), &module_text[i]);
+    return good;
+}
+
+static bool build_gpu(void)
+{
+    const char *folder = getenv("TMPDIR"), *keep = getenv("MGPU_KEEP");
+    folder = format("%s/%s_test_%d", folder && *folder ? folder : "/tmp", TEST, (int)getpid());
+    if (system(format("mkdir -p %s", folder)) || !print_modules(folder))
+        die("%s cannot be written", folder);
+    const char *wrong = build_modules(folder, MODULES);
+    report("the C++ compiler takes the kernels", wrong);
+    for (int i = 0; i < MODULES && !wrong; i++) {
+        modules[i] = open_module(folder, i);
+        if (!modules[i])
+            die("%s", dlerror());
+    }
+    if (!(keep && *keep) && system(format("rm -r %s", folder)))
+        die("%s cannot be removed", folder);
+    return !wrong;
+}
+
+static void check_nvrtc(void)
+{
+    Nvrtc nvrtc;
+    static const char *const ARCHS[] = {"sm_80", "sm_90", "sm_100"};
+    if (!open_nvrtc(&nvrtc)) {
+        printf("skip %s: NVRTC takes the kernels: there is none\n", TEST);
+        return;
+    }
+    const char *all = getenv("MGPU_FULL");
+    for (int i = 0; i < (all && *all ? MODULES : 1); i++) { /* each of them for one */
+        bool refused;
+        const char *log = compile_with_nvrtc(&nvrtc, &module_text[i], ARCHS[i % COUNT(ARCHS)], &refused);
+        if (refused || strstr(log, "warning"))
+            report(format("NVRTC takes the kernels for %s", ARCHS[i % COUNT(ARCHS)]), log);
+    }
+    report("NVRTC takes the kernels", NULL);
+}
+
+/* the cases of the program; the first `chosen` are named one by one, the others by `rest` */
+static int check_on_gpu(int argc, char **argv, int chosen, const char *rest)
+{
+    Text host = {0};
+    print_host(&host);
+    void *library = build_host(&host, argc, argv);
+    if (!library || !build_gpu())
+        return 1;
+    const mgpu_kernel *kernels = dlsym(library, "mgpu_kernels");
+    int good = 0;
+    for (int i = 0; i < case_count; i++) {
+        int before = good;
+        cases[i].same_bits = true;
+        check_case(&cases[i], kernels, &good);
+        if (i < chosen && good > before)
+            report(cases[i].name, NULL);
+    }
+    if (good == case_count)
+        report(rest, NULL);
+    check_nvrtc();
+    return failed != 0;
+}
+#endif

@@ -1,0 +1,227 @@
+/* cuda_module.h: texts of kernels as CUDA C, compiled for the virtual GPU and run there; compiled by NVRTC, if there is one. */
+#ifndef CUDA_MODULE_H
+#define CUDA_MODULE_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dsl/base.h"
+#include "runtime/cuda_driver.h"
+#include "runtime/mgpu.h"
+#include "runtime/mgpu_vgpu_launch.h"
+
+#ifndef MGPU_SOURCE
+#define MGPU_SOURCE "."
+#endif
+
+static const char MODULE_HEAD[] = "#include \"mgpu_device.h\"\n#include \"mgpu_device_contract.h\"\n#include \"mgpu_device_attention.h\"\n"
+                                  "#include \"mgpu_device_rows.h\"\n";
+
+static bool write_text(const char *path, const Text *text)
+{
+    FILE *file = fopen(path, "w");
+    bool good = file && fwrite(text->data, 1, text->length, file) == text->length;
+    return file && fclose(file) == 0 && good;
+}
+
+/* ---- the virtual GPU */
+
+/* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so for N < count, two at a time; the last one asks about every access. NULL: done,
+ * else what failed */
+static const char *build_modules(const char *folder, int count)
+{
+    const char *flags = "-x c++ -std=c++17 -Og -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti -fno-gnu-unique "
+                        "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off";
+    const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib";
+    const char *command = format("cd %s && seq 0 %d | xargs -P 2 -I N sh -c 'case N in %d) more=\"%s\";; *) more=;; esac; ${CXX:-g++} %s $more "
+                                 "-I%s/runtime moduleN.cu -o moduleN.so -lm -lc'", folder, count - 1, count - 1, checked, flags, MGPU_SOURCE);
+    return system(command) == 0 ? NULL : command;
+}
+
+static void *open_module(const char *folder, int number)
+{
+    return dlopen(format("%s/module%d.so", folder, number), RTLD_NOW | RTLD_LOCAL);
+}
+
+static void report_launch(mgpu_vgpu_launch *launch, const char *kind, const char *text)
+{
+    const char **wrong = launch->context;
+    if (!*wrong)
+        *wrong = format("%s: %s: %s", launch->name, kind, text);
+}
+
+/* blocks as the runtime has it; of them at most `most` if that is not 0. NULL: done, else what is wrong */
+static const char *run_launch(void *module, const mgpu_launch *l, void *const *arguments, int count, int64_t samples, int64_t most, uint64_t seed)
+{
+    static mgpu_step step;
+    const void *step_block = &step;
+    void *parameters[16];
+    for (int i = 0; i < count; i++)
+        parameters[i] = (void *)&arguments[i];
+    parameters[count] = &step_block;
+    parameters[count + 1] = &samples;
+    int64_t points = l->points + l->points_per_sample * (l->group > 0 ? (samples + l->group - 1) / l->group : samples);
+    int64_t blocks = (points + l->per_block - 1) / l->per_block;
+    blocks = blocks < 1 ? 1 : blocks > l->most ? l->most : blocks;
+    blocks = most > 0 && blocks > most ? most : blocks;
+    const char *wrong = NULL;
+    mgpu_vgpu_launch launch = {.name = l->function, .grid = {(unsigned)blocks, 1, 1}, .block = {(unsigned)l->threads, 1, 1},
+                               .shared_bytes = (unsigned)l->shared_bytes, .params = parameters, .seed = seed, .report = report_launch,
+                               .context = &wrong};
+    mgpu_vgpu_entry *entry;
+    void *found = dlsym(module, format("mgpu_entry_%s", l->function));
+    memcpy(&entry, &found, sizeof entry);
+    if (!entry)
+        return format("there is no function %s", l->function);
+    bool failed = entry(&launch) != 0;
+    return wrong ? wrong : failed ? format("%s fails", l->function) : NULL;
+}
+
+static const char *run_launches(void *module, const mgpu_launch launch[2], void *const *arguments, int count, int64_t samples, int64_t most, uint64_t seed)
+{
+    const char *wrong = run_launch(module, &launch[0], arguments, count, samples, most, seed);
+    return wrong || !launch[1].function ? wrong : run_launch(module, &launch[1], arguments, count, samples, most, seed);
+}
+
+/* ---- memory behind whose end nothing may be touched; its address is a multiple of 16 */
+
+typedef struct Guarded { char *all; size_t bytes; void *begin; } Guarded;
+
+static Guarded guarded(int64_t bytes)
+{
+    size_t page = 4096, room = ((size_t)bytes + page - 1) / page * page;
+    Guarded g = {.bytes = room + page};
+    g.all = mmap(NULL, g.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (g.all == MAP_FAILED || mprotect(g.all + room, page, PROT_NONE))
+        die("no memory for a test");
+    g.begin = g.all + (room - (size_t)bytes) / 16 * 16;
+    memset(g.all, 0xff, room);
+    return g;
+}
+
+static void give_back(Guarded *g) { munmap(g->all, g->bytes); }
+
+/* ---- a virtual GPU that asks about every access: what is read was written, is inside its buffer, and no two threads touch the
+ * same bytes without a barrier between */
+
+typedef struct CheckedGpu {
+    const CudaDriver *cu;
+    CUmodule module;
+    CUstream stream;
+    const char *(*violation)(int number);
+    int known; /* violations so far */
+} CheckedGpu;
+
+/* with a module; false: it is not built */
+static bool open_checked(CheckedGpu *g, const char *folder, int number)
+{
+    Text machine = {0};
+    const char *path = format("%s/machine", folder), *why;
+    size_t length;
+    CUdevice device;
+    CUcontext context;
+    text_add(&machine, "devices 1\nseed 5\n");
+    if (access(MGPU_BINARY "/vgpu/libcuda.so.1", R_OK) != 0 || !write_text(path, &machine))
+        return false;
+    setenv("MGPU_VGPU", path, 1);
+    setenv("MGPU_CUDA_LIBRARIES", MGPU_BINARY "/vgpu", 1);
+    g->cu = mgpu_cuda_driver(&why);
+    void *library = dlopen(MGPU_BINARY "/vgpu/libcuda.so.1", RTLD_NOW), *found = library ? dlsym(library, "vgpuViolation") : NULL;
+    memcpy(&g->violation, &found, sizeof found);
+    const char *image = read_file(format("%s/module%d.so", folder, number), &length);
+    return g->cu && found && image && !g->cu->device_get(&device, 0) && !g->cu->device_primary_ctx_retain(&context, device) &&
+           !g->cu->ctx_set_current(context) && !g->cu->module_load_data(&g->module, image, 0, NULL, NULL) &&
+           !g->cu->stream_create_with_priority(&g->stream, CU_STREAM_NON_BLOCKING, 0);
+}
+
+/* a kernel with its arguments, of which the first `inputs` are filled; NULL: nothing is wrong */
+static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void *const *arguments, const int64_t *bytes, int inputs, int count,
+                               int64_t samples)
+{
+    static const mgpu_step step;
+    CUdeviceptr memory[16], step_block;
+    void *parameters[18];
+    bool good = !g->cu->mem_alloc(&step_block, sizeof step) && !g->cu->memcpy_htod_async(step_block, &step, sizeof step, g->stream);
+    for (int i = 0; i < count && good; i++) {
+        good = !g->cu->mem_alloc(&memory[i], (size_t)bytes[i] + 16);
+        if (i < inputs && bytes[i] > 0)
+            good = good && !g->cu->memcpy_htod_async(memory[i], arguments[i], (size_t)bytes[i], g->stream);
+        parameters[i] = &memory[i];
+    }
+    parameters[count] = &step_block;
+    parameters[count + 1] = &samples;
+    for (int k = 0; k < 2 && good && launch[k].function; k++) {
+        const mgpu_launch *l = &launch[k];
+        CUfunction function;
+        int64_t points = l->points + l->points_per_sample * samples, blocks = (points + l->per_block - 1) / l->per_block;
+        blocks = blocks < 1 ? 1 : blocks > 7 ? 7 : blocks > l->most ? l->most : blocks;
+        good = !g->cu->module_get_function(&function, g->module, l->function) &&
+               (l->shared_bytes == 0 || !g->cu->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, l->shared_bytes)) &&
+               !g->cu->launch_kernel(function, (unsigned)blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, g->stream, parameters, NULL);
+    }
+    good = !g->cu->stream_synchronize(g->stream) && good;
+    const char *wrong = g->violation(g->known);
+    while (g->violation(g->known))
+        g->known++;
+    for (int i = 0; i < count && good; i++)
+        g->cu->mem_free(memory[i]);
+    g->cu->mem_free(step_block);
+    return wrong ? wrong : good ? NULL : format("%s fails", launch[0].function);
+}
+
+/* ---- NVRTC */
+
+typedef struct Nvrtc {
+    int (*create)(void **program, const char *text, const char *name, int headers, const char *const *header, const char *const *include);
+    int (*compile)(void *program, int options, const char *const *option);
+    int (*log_size)(void *program, size_t *);
+    int (*log)(void *program, char *);
+} Nvrtc;
+
+/* false: it is not installed */
+static bool open_nvrtc(Nvrtc *n)
+{
+    static const char *const names[] = {"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13", "libnvrtc.so.12"};
+    void *library = NULL;
+    for (int i = 0; i < COUNT(names) && !library; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    const struct { const char *name; void *to; } functions[] = {{"nvrtcCreateProgram", &n->create}, {"nvrtcCompileProgram", &n->compile},
+                                                                {"nvrtcGetProgramLogSize", &n->log_size}, {"nvrtcGetProgramLog", &n->log}};
+    for (int i = 0; i < COUNT(functions) && library; i++) {
+        void *found = dlsym(library, functions[i].name);
+        memcpy(functions[i].to, &found, sizeof found);
+    }
+    return library != NULL;
+}
+
+/* what it says, with what ptxas says of registers; *failed: it does not compile */
+static const char *compile_with_nvrtc(const Nvrtc *n, const Text *text, const char *arch, bool *failed)
+{
+    const char *options[] = {format("--gpu-architecture=%s", arch), format("--include-path=%s/runtime", MGPU_SOURCE), "--std=c++17",
+                             "--device-as-default-execution-space", "--extra-device-vectorization", "--ptxas-options=-v"};
+    void *program = NULL;
+    size_t size = 0;
+    *failed = n->create(&program, text->data, "module.cu", 0, NULL, NULL) || n->compile(program, COUNT(options), options);
+    if (n->log_size(program, &size) || size < 2)
+        return "";
+    char *log = allocate(size + 1);
+    return n->log(program, log) ? "" : log;
+}
+
+/* NULL: compiled without a warning, and no register is spilled */
+static const char *wrong_with_nvrtc(const Nvrtc *n, const Text *text, const char *arch)
+{
+    bool failed;
+    const char *log = compile_with_nvrtc(n, text, arch, &failed);
+    if (failed || strstr(log, "warning"))
+        return log;
+    for (const char *at = log; (at = strstr(at, " bytes spill stores")); at++)
+        if (strncmp(at - 2, " 0", 2) != 0)
+            return log;
+    return NULL;
+}
+#endif

@@ -1,0 +1,14 @@
+/* cuda_scan_test.c: scans as CUDA C against the interpreter: the loops of scan_kernel_test.c. */
+#define TEST "cuda_scan"
+#include "cuda_machine.h"
+#include "scan_graphs.h"
+
+int main(int argc, char **argv)
+{
+    enum { RANDOM = 8 };
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    program.target = TARGET_CUDA;
+    run_gpu = run_on_gpu;
+    int chosen = add_scan_cases(RANDOM);
+    return check_on_gpu(argc, argv, chosen, format("%d random bodies", RANDOM));
+}

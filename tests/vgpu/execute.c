@@ -1,0 +1,160 @@
+/* execute.c: what Ops do when they run: copies, fills, kernels. */
+#include "tests/vgpu/vgpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAUNCH_US = 4, COPY_US = 8 };
+
+/* bytes that a copy, a fill or a library touches */
+void vgpu_touch(Op *op, uintptr_t begin, size_t bytes, bool writes)
+{
+    Allocation *a = vgpu_find(begin);
+    const Label *l = op->work.label;
+    const char *name = NULL;
+    bool declared = !l || l->count < 0;
+    if (!a || bytes == 0)
+        return; /* pageable memory of the host */
+    for (int k = 0; l && k < l->count; k++)
+        if ((l->ranges[k].writes != 0) == writes && begin >= l->ranges[k].begin && begin + bytes <= l->ranges[k].end) {
+            name = l->ranges[k].name;
+            declared = true;
+        }
+    if (a->device && !declared) {
+        Actor me = vgpu_actor(op);
+        char by[160];
+        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "undeclared", "%s %s bytes [%zu, %zu) of device memory: it does not declare them",
+                       vgpu_name(&me, by, sizeof by), writes ? "writes" : "reads", (size_t)(begin - a->base), (size_t)(begin - a->base) + bytes);
+    }
+    vgpu_access_bytes(a, op, begin, begin + bytes, writes, name);
+    vgpu_mark(op, begin, bytes, writes);
+}
+
+static uint64_t hash_of(uintptr_t begin, size_t bytes)
+{
+    uint64_t hash = 14695981039346656037u, word;
+    const unsigned char *at = (const void *)begin;
+    for (; bytes >= sizeof word; bytes -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        hash = (hash ^ word) * 1099511628211u;
+        hash ^= hash >> 29;
+    }
+    for (; bytes > 0; bytes--, at++)
+        hash = (hash ^ *at) * 1099511628211u;
+    return hash;
+}
+
+/* Of page-locked memory: the host must leave it alone until the copy is done. What is copied from has to stay; what is
+ * copied to is spoiled at once. Memory that can be swapped out is read before the call returns. */
+void vgpu_issue_copy(Copy *c)
+{
+    Allocation *from = vgpu_find(c->from), *to = vgpu_find(c->to);
+    if (!from && to) {
+        c->kept = malloc(c->bytes);
+        if (!c->kept)
+            abort();
+        memcpy(c->kept, (const void *)c->from, c->bytes);
+    } else if (from && !from->device && !vgpu_pending_write(c->from, c->bytes)) {
+        c->hash = hash_of(c->from, c->bytes);
+        c->hashed = true;
+    }
+    if (to && !to->device && !vgpu_pending_read(c->to, c->bytes) && !vgpu_pending_write(c->to, c->bytes))
+        memset((void *)c->to, 255, c->bytes);
+}
+
+static int place_of(uintptr_t address) /* a device's number, or -1 for the host */
+{
+    const Allocation *a = vgpu_find(address);
+    return a && a->device ? a->device->number : -1;
+}
+
+static double speed(int from, int to)
+{
+    const VirtualDevice *d = &vgpu_machine.device[from >= 0 ? from : to >= 0 ? to : 0];
+    if (from == to)
+        return from >= 0 ? d->bandwidth / 2 : 1e10;
+    return from < 0 || to < 0 ? d->host_link : d->link[to] > 0 ? d->link[to] : d->host_link / 2;
+}
+
+static void copy(Op *op)
+{
+    Copy *c = &op->work.copy;
+    int from = place_of(c->from), to = place_of(c->to);
+    Actor me = vgpu_actor(op);
+    char by[160];
+    if (c->hashed && hash_of(c->from, c->bytes) != c->hash)
+        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "host", "%s: the host changed the %zu bytes that are copied before the copy was done",
+                       vgpu_name(&me, by, sizeof by), c->bytes);
+    vgpu_touch(op, c->from, c->kept ? 0 : c->bytes, false);
+    vgpu_touch(op, c->to, c->bytes, true);
+    memmove((void *)c->to, c->kept ? c->kept : (const void *)c->from, c->bytes);
+    if (from != to && vgpu_corrupts(from, to) && c->bytes > 0)
+        ((unsigned char *)c->to)[vgpu_random() % c->bytes] ^= (unsigned char)(1u << (vgpu_random() & 7));
+    op->end_us += COPY_US + 1e6 * (double)c->bytes / speed(from, to);
+}
+
+static void set(Op *op)
+{
+    const Set *s = &op->work.set;
+    vgpu_touch(op, s->to, s->count * (size_t)s->width, true);
+    if (s->width == 1)
+        memset((void *)s->to, (int)s->value, s->count);
+    for (size_t i = 0; s->width == 4 && i < s->count; i++)
+        memcpy((char *)s->to + 4 * i, &s->value, 4);
+    op->end_us += LAUNCH_US + 1e6 * (double)(s->count * (size_t)s->width) / op->work.device->bandwidth;
+}
+
+/* what the operation says of itself; when a kernel that is checked runs, it is held to that */
+static void launch(Op *op)
+{
+    const Label *l = op->work.label;
+    double bytes = 0;
+    for (int writes = 0; writes < 2; writes++)
+        for (int k = 0; l && k < l->count; k++) {
+            Allocation *a = vgpu_find(l->ranges[k].begin);
+            if (a && (l->ranges[k].writes != 0) == writes)
+                vgpu_access_bytes(a, op, l->ranges[k].begin, l->ranges[k].end, writes, l->ranges[k].name);
+            bytes += (double)(l->ranges[k].end - l->ranges[k].begin);
+        }
+    if (!op->work.device->failed)
+        vgpu_run_kernel(op);
+    if (op->end_us < op->work.device->time_us)
+        op->end_us = op->work.device->time_us;
+    op->end_us += LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth;
+    op->work.device->time_us = op->end_us;
+}
+
+/* what touches memory of a device that has failed fails, too, and its own device with it */
+static bool meets_failure(Op *op)
+{
+    const Label *l = op->work.label;
+    uintptr_t ends[] = {op->work.kind == OP_COPY ? op->work.copy.from : 0, op->work.kind == OP_COPY ? op->work.copy.to : 0};
+    CUresult failed = CUDA_SUCCESS;
+    for (int k = 0; k < 2 && !failed; k++)
+        failed = place_of(ends[k]) < 0 ? CUDA_SUCCESS : vgpu_machine.device[place_of(ends[k])].failed;
+    for (int k = 0; l && k < l->count && !failed; k++)
+        failed = place_of(l->ranges[k].begin) < 0 ? CUDA_SUCCESS : vgpu_machine.device[place_of(l->ranges[k].begin)].failed;
+    if (failed)
+        op->work.device->failed = failed;
+    return failed;
+}
+
+void vgpu_execute(Op *op)
+{
+    VirtualDevice *d = op->work.device;
+    if (op->work.kind == OP_JOIN)
+        return;
+    if (d->lost_after >= 0 && d->executed++ >= d->lost_after && !d->failed) {
+        vgpu_begin_deadline("a device");
+        d->failed = d->lost;
+    }
+    if (d->failed || meets_failure(op))
+        return;
+    switch (op->work.kind) {
+    case OP_LAUNCH: launch(op); break;
+    case OP_COPY: copy(op); break;
+    case OP_SET: set(op); break;
+    case OP_LIBRARY: op->work.library.run(op); break;
+    case OP_JOIN: case OP_COLLECTIVE: break;
+    }
+}

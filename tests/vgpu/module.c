@@ -1,0 +1,240 @@
+/* module.c: images, which are shared objects for this machine (docs/cuda.md), and running their kernels. */
+#include "tests/vgpu/vgpu.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SHARED_WITHOUT_ASKING = 48 << 10, SIGNAL_STACK = 1 << 16 };
+
+static struct CUmod_st *modules;
+
+/* ---- loading */
+
+static size_t image_bytes(const void *image)
+{
+    const Elf64_Ehdr *e = image;
+#if defined __x86_64__
+    const Elf64_Half machine = EM_X86_64;
+#else
+    const Elf64_Half machine = EM_AARCH64;
+#endif
+    if (memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 || e->e_type != ET_DYN || e->e_machine != machine)
+        return 0;
+    return e->e_shoff + (size_t)e->e_shnum * e->e_shentsize;
+}
+
+static int find_extent(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct CUmod_st *m = context;
+    (void)size;
+    if (info->dlpi_addr != m->base)
+        return 0;
+    for (int k = 0; k < info->dlpi_phnum; k++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[k];
+        if (p->p_type == PT_LOAD) {
+            m->begin = m->begin ? m->begin : m->base + p->p_vaddr;
+            m->end = m->base + p->p_vaddr + p->p_memsz;
+        }
+    }
+    return 1;
+}
+
+static void see(struct CUmod_st *m)
+{
+    struct link_map *map = NULL;
+    if (dlinfo(m->handle, RTLD_DI_LINKMAP, &map) == 0 && map) {
+        m->base = map->l_addr;
+        dl_iterate_phdr(find_extent, m);
+    }
+    m->checked = dlsym(m->handle, "mgpu_vgpu_checked") != NULL;
+    if (m->checked && !vgpu_some_checked)
+        vgpu_forget_writes();
+    vgpu_some_checked |= m->checked;
+    vgpu_all_checked &= m->checked;
+}
+
+CUresult vgpu_load_module(struct CUctx_st *context, const void *image, struct CUmod_st **module, char *log, size_t room)
+{
+    size_t bytes = image_bytes(image);
+    if (!bytes)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    struct CUmod_st *m = calloc(1, sizeof *m);
+    int file = memfd_create("kernels", 0);
+    if (!m || file < 0 || write(file, image, bytes) != (ssize_t)bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    snprintf(m->path, sizeof m->path, "/proc/%d/fd/%d", (int)getpid(), file); /* the file stays open for vgpu_place */
+    m->handle = dlopen(m->path, RTLD_NOW | RTLD_LOCAL);
+    if (!m->handle) {
+        const char *why = dlerror();
+        snprintf(log, room, "%s", why);
+        fprintf(stderr, "virtual GPU: an image cannot be loaded: %s\n", why);
+        free(m);
+        close(file);
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    m->context = context;
+    m->file = file;
+    m->next = modules;
+    modules = m;
+    see(m);
+    *module = m;
+    return CUDA_SUCCESS;
+}
+
+void vgpu_unload_module(struct CUmod_st *m)
+{
+    struct CUmod_st **at = &modules;
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    for (int k = 0; k < m->count; k++)
+        free(m->functions[k]);
+    free(m->functions);
+    vgpu_free_cells(&m->dynamic_cells);
+    vgpu_free_cells(&m->static_cells);
+    dlclose(m->handle);
+    close(m->file);
+    free(m);
+}
+
+CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *function)
+{
+    char symbol[1024];
+    for (int k = 0; k < m->count; k++)
+        if (strcmp(m->functions[k]->name, name) == 0) {
+            *function = m->functions[k];
+            return CUDA_SUCCESS;
+        }
+    snprintf(symbol, sizeof symbol, "mgpu_entry_%s", name);
+    void *entry = dlsym(m->handle, symbol);
+    snprintf(symbol, sizeof symbol, "mgpu_params_%s", name);
+    const unsigned *const *bytes = dlsym(m->handle, symbol);
+    struct CUfunc_st *f = calloc(1, sizeof *f);
+    if (!entry || !bytes || !f) {
+        free(f);
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    *f = (struct CUfunc_st){.module = m, .bytes = *bytes, .most_shared = SHARED_WITHOUT_ASKING, .name = vgpu_keep(name)};
+    memcpy(&f->run, &entry, sizeof entry);
+    while (f->bytes[f->parameters])
+        f->parameters++;
+    m->functions = realloc(m->functions, (size_t)(m->count + 1) * sizeof *m->functions);
+    m->functions[m->count++] = *function = f;
+    return CUDA_SUCCESS;
+}
+
+/* ---- signals: what a kernel does that the processor refuses */
+
+static struct { Launch *launch; Op *op; pthread_t thread; } running;
+
+static void refuse(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    Launch *l = running.launch;
+    if (!l || !pthread_equal(running.thread, pthread_self())) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    char where[200], by[160];
+    Actor me = vgpu_actor(running.op);
+    vgpu_describe((uintptr_t)info->si_addr, where, sizeof where);
+    vgpu_violation(running.op->work.device, number == SIGFPE ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS,
+                   number == SIGFPE ? "arithmetic" : "bounds", "%s, block %llu, thread %u: %s", vgpu_name(&me, by, sizeof by),
+                   (unsigned long long)l->now->block, l->now->thread, number == SIGFPE ? "a whole number is divided by zero" : where);
+    l->leave();
+}
+
+typedef struct Guard { struct sigaction before[3]; stack_t stack; } Guard;
+static const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE};
+
+static void guard(Guard *g)
+{
+    static _Thread_local char *memory;
+    if (!memory)
+        memory = malloc(SIGNAL_STACK);
+    stack_t mine = {.ss_sp = memory, .ss_size = SIGNAL_STACK};
+    sigaltstack(&mine, &g->stack);
+    struct sigaction action = {.sa_sigaction = refuse, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    for (int k = 0; k < 3; k++)
+        sigaction(SIGNALS[k], &action, &g->before[k]);
+}
+
+static void unguard(const Guard *g)
+{
+    for (int k = 0; k < 3; k++)
+        sigaction(SIGNALS[k], &g->before[k], NULL);
+    sigaltstack(&g->stack, NULL);
+}
+
+/* ---- running */
+
+static void report(Launch *l, const char *kind, const char *text)
+{
+    Actor me = vgpu_actor(running.op);
+    char by[160];
+    (void)l;
+    vgpu_violation(running.op->work.device, CUDA_ERROR_LAUNCH_FAILED, kind, "%s: %s", vgpu_name(&me, by, sizeof by), text);
+}
+
+void vgpu_run_kernel(Op *op)
+{
+    const KernelCall *call = &op->work.call;
+    const struct CUfunc_st *f = call->function;
+    void *params[256];
+    size_t at = 0;
+    int error = vgpu_kernel_fault(f->name);
+    if (error) {
+        op->work.device->failed = error;
+        return;
+    }
+    for (int k = 0; k < f->parameters && k < 256; k++) {
+        params[k] = call->values + at;
+        at += (f->bytes[k] + 7u) / 8 * 8;
+    }
+    Launch l = {.name = f->name, .shared_bytes = call->shared_bytes, .params = params, .report = report,
+                .seed = vgpu_machine.order == ORDER_RANDOM ? vgpu_random() | 1 : 0};
+    memcpy(l.grid, call->grid, sizeof l.grid);
+    memcpy(l.block, call->block, sizeof l.block);
+    if (f->module->checked) {
+        l.access = vgpu_check_access;
+        l.begin_block = vgpu_begin_block;
+        vgpu_begin_launch(op, &l);
+    }
+    Guard g;
+    guard(&g);
+    running.launch = &l;
+    running.op = op;
+    running.thread = pthread_self();
+    int failed = f->run(&l);
+    running.launch = NULL;
+    unguard(&g);
+    if (failed && !op->work.device->failed)
+        op->work.device->failed = CUDA_ERROR_LAUNCH_FAILED;
+}
+
+/* by addr2line, if there is one */
+void vgpu_place(const void *place, char *text, size_t room)
+{
+    snprintf(text, room, "somewhere");
+    for (const struct CUmod_st *m = modules; m; m = m->next) {
+        if ((uintptr_t)place < m->begin || (uintptr_t)place >= m->end)
+            continue;
+        char command[200], line[256] = "";
+        snprintf(command, sizeof command, "addr2line -s -e %s %#zx 2>/dev/null", m->path, (size_t)((uintptr_t)place - m->base - 1));
+        FILE *p = popen(command, "r");
+        if (p && fgets(line, sizeof line, p) && line[0] != '?')
+            snprintf(text, room, "%.*s", (int)strcspn(line, " \n"), line);
+        else
+            snprintf(text, room, "%#zx", (size_t)((uintptr_t)place - m->base));
+        if (p)
+            pclose(p);
+    }
+}

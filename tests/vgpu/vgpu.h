@@ -1,0 +1,258 @@
+/* vgpu.h: the virtual GPUs: what the files of this folder share. They make libcuda.so.1 and its companions, which a program
+ * opens in place of NVIDIA's (docs/cuda.md).
+ *
+ * Work that is issued becomes an Op, a node of one graph of all that is to be done on all devices: streams, events, graphs and
+ * collectives are edges. Nothing runs until somebody waits; then Ops run one at a time, in an order that the seed chooses among
+ * those that the edges allow. When an Op runs its clock says which others certainly came before, whatever order was chosen:
+ * all accesses are held against that. One lock is held by every call. */
+#ifndef VGPU_H
+#define VGPU_H
+
+#include "runtime/cuda_driver.h"
+#include "runtime/mgpu_vgpu_launch.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#define VGPU_API __attribute__((visibility("default")))
+enum { VGPU_DEVICES = 16, VGPU_NAME = 256, 
+       VGPU_FORGOTTEN = -1 /* of a call: it is to do nothing and say that it has */, VGPU_HANGS = -2 /* what it issues is to have no end */ };
+
+typedef struct Op Op;
+typedef struct Allocation Allocation;
+
+/* ---- machine.c: the machine that MGPU_VGPU describes */
+
+typedef struct VirtualDevice {
+    int number;                      /* in the file's order, which is CUDA's */
+    char name[VGPU_NAME], bus[VGPU_NAME];
+    CUuuid uuid;
+    size_t memory, used;             /* bytes */
+    int major, minor, multiprocessors;
+    double bandwidth;                /* of its memory, bytes/s */
+    double link[VGPU_DEVICES], host_link; /* bytes/s; 0: no access to the other's memory */
+    bool peer[VGPU_DEVICES];         /* access was enabled */
+    int retained;                    /* times that its context was */
+    int64_t executed, lost_after;    /* Ops; lost_after < 0: never */
+    CUresult lost, failed;           /* what a lost one answers; 0, or what every call answers from now on */
+    uintptr_t base, next, end;       /* addresses: reserved, of the next allocation */
+    double time_us;                  /* when its last work ended, in the machine's own time */
+    struct CUctx_st *context;
+} VirtualDevice;
+
+typedef enum { ORDER_RANDOM, ORDER_ISSUED } Order;
+typedef struct Fault { char call[256]; int64_t number, seen; int error; } Fault; /* of `call`, or of kernel `call` */
+typedef struct Corruption { int from, to; int64_t number, seen; } Corruption; /* -1: the host; 0: every transfer */
+
+typedef struct Machine {
+    VirtualDevice device[VGPU_DEVICES];
+    int count;
+    int visible[VGPU_DEVICES], visible_count;
+    uint64_t seed;
+    Order order;
+    double delay;                    /* seconds that some calls take, at most */
+    double deadline;                 /* seconds that the program may go on for once something has gone wrong; 0: as long as it likes */
+    double patience;                 /* seconds that a waiting thread gives others before nothing is taken to go on */
+    Fault *faults; int fault_count;
+    Fault *kernel_faults; int kernel_fault_count;
+    Corruption *corruptions; int corruption_count;
+} Machine;
+extern VGPU_API Machine vgpu_machine;
+
+VGPU_API void vgpu_read_machine(void);                      /* once; ends the process with a message if the file is wrong */
+VGPU_API int vgpu_fault(const char *call);                  /* 0, or the error that this call is to answer */
+VGPU_API int vgpu_kernel_fault(const char *kernel);
+VGPU_API bool vgpu_corrupts(int from, int to);              /* this transfer */
+VGPU_API uint64_t vgpu_random(void);
+const char *vgpu_error_name(int error);
+
+/* ---- report.c: violations */
+
+/* Prints it and keeps it; of one kind and culprit once. device: from now on every call for it answers `error`; NULL: of no
+ * one device. */
+VGPU_API void vgpu_violation(VirtualDevice *, int error, const char *kind, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void vgpu_begin_deadline(const char *what);        /* something went wrong */
+VGPU_API const char *vgpuViolation(int index);     /* "kind: text", or NULL behind the last */
+VGPU_API const char *vgpu_keep(const char *text);           /* an equal text that stays, the same for all that are equal */
+
+/* ---- clock.c: what comes before what */
+
+/* Ops of one chain are in order: those of a stream, of a path of a graph. at[chain]: how many of them came before */
+typedef struct Clock { int references, count; uint32_t at[]; } Clock;
+int vgpu_new_chain(void);
+void vgpu_free_chain(int chain);
+uint32_t vgpu_tick(int chain);
+Clock *vgpu_join(Clock *a, const Clock *b);         /* takes a, which nobody else may have; a or b may be NULL */
+Clock *vgpu_share(Clock *);
+void vgpu_drop(Clock *);
+static inline bool vgpu_before(int chain, uint32_t time, const Clock *c) { return chain < c->count && time <= c->at[chain]; }
+
+/* ---- history.c: accesses of Ops to bytes of an allocation */
+
+/* who did it: the Op may be gone. Its texts stay (vgpu_keep) */
+typedef struct Actor { int chain; uint32_t time; const char *operation, *what; } Actor;
+typedef struct Interval {
+    uintptr_t begin, end;
+    bool written; Actor writer; const char *name; /* of the buffer as it was written; NULL: not told */
+    Actor *readers; int reader_count;
+} Interval;
+typedef struct History { Interval *at; int count; } History; /* in order, without overlap */
+void vgpu_access_bytes(Allocation *, Op *, uintptr_t begin, uintptr_t end, bool writes, const char *name);
+void vgpu_free_history(History *);
+
+/* ---- memory.c */
+
+/* What is known of 4 bytes, or of one. Serials number blocks of all launches, and copies; 0: never. */
+typedef struct Cell {
+    uint32_t write_serial, write_time, read_serial, read_time;
+    uint16_t write_thread, read_thread;     /* and flags */
+} Cell;
+typedef struct Cells {
+    uintptr_t base; size_t bytes;
+    Cell *words, *parts;             /* parts: of the bytes of words that are split */
+    bool unknown;                    /* what was written before, or by the host, is not */
+} Cells;
+
+struct Allocation {
+    VirtualDevice *device;           /* NULL: page-locked memory of the host */
+    uintptr_t base; size_t bytes, mapped;
+    bool freed;
+    Cells cells;
+    History history;
+    Allocation *next;
+};
+VGPU_API Allocation *vgpu_find(uintptr_t address);          /* of a device or page-locked, freed ones too; NULL: neither */
+CUresult vgpu_allocate(VirtualDevice *, size_t bytes, uintptr_t *address), vgpu_allocate_host(size_t bytes, void **memory);
+CUresult vgpu_free(uintptr_t address, bool host);
+VirtualDevice *vgpu_device_of(uintptr_t address);  /* in whose part of the address space it lies */
+bool vgpu_describe(uintptr_t address, char *text, size_t room); /* "byte 4 behind the end of ..." */
+void vgpu_make_cells(Cells *, uintptr_t base, size_t bytes);
+void vgpu_free_cells(Cells *);
+void vgpu_forget_writes(void);                    /* of all that is allocated: from now on others are seen */
+
+/* ---- check.c: loads and stores of kernels; bytes that copies write */
+
+typedef struct mgpu_vgpu_launch Launch;
+int vgpu_check_access(Launch *, const void *address, unsigned bytes, int how, const void *place);
+void vgpu_begin_launch(Op *, Launch *);
+void vgpu_begin_block(Launch *);
+void vgpu_mark(Op *, uintptr_t begin, size_t bytes, bool writes); /* what a copy touches */
+
+/* ---- module.c */
+
+struct CUfunc_st {
+    struct CUmod_st *module;
+    const char *name;
+    mgpu_vgpu_entry *run;
+    const unsigned *bytes; int parameters;
+    int most_shared;
+};
+struct CUmod_st {
+    struct CUctx_st *context;
+    void *handle;
+    int file;
+    char path[64];
+    uintptr_t base, begin, end;      /* where it lies */
+    bool checked;                    /* built to be asked about every access */
+    Cells dynamic_cells, static_cells; /* of its shared memory */
+    struct CUfunc_st **functions; int count;
+    struct CUmod_st *next;
+};
+extern bool vgpu_all_checked, vgpu_some_checked; /* every, one module that was loaded is */
+CUresult vgpu_load_module(struct CUctx_st *, const void *image, struct CUmod_st **, char *log, size_t room);
+void vgpu_unload_module(struct CUmod_st *);
+CUresult vgpu_find_function(struct CUmod_st *, const char *name, CUfunction *);
+void vgpu_run_kernel(Op *);
+void vgpu_place(const void *place, char *text, size_t room); /* file and line of an instruction, if they can be found */
+
+/* ---- stream.c: Ops and their order */
+
+/* vgpuDeclare: what an operation of the program is called, and what it touches */
+typedef struct Label { int references; const char *name; mgpu_vgpu_range *ranges; int count; /* < 0: not told */ } Label;
+
+typedef enum { OP_LAUNCH, OP_COPY, OP_SET, OP_JOIN /* does nothing */, OP_COLLECTIVE, OP_LIBRARY } OpKind;
+typedef struct KernelCall {
+    CUfunction function;
+    unsigned grid[3], block[3], shared_bytes;
+    unsigned char *values;           /* of the parameters, one after the other */
+} KernelCall;
+typedef struct Copy { uintptr_t to, from; size_t bytes; unsigned char *kept; uint64_t hash; bool hashed; } Copy;
+typedef struct Set { uintptr_t to; uint32_t value; int width; size_t count; } Set;
+typedef struct LibraryCall { void (*run)(Op *); void *data; size_t bytes; } LibraryCall; /* data: its own */
+/* One sum over the members of a communicator; it runs when all of its Ops can. */
+typedef struct Gathering {
+    int members, came, ready;
+    Op *op[VGPU_DEVICES];
+    const char *name;
+    void (*run)(struct Gathering *);
+    void *context;
+} Gathering;
+
+/* what is to be done, apart from when: of an Op, and of a node of a graph */
+typedef struct Work {
+    OpKind kind;
+    VirtualDevice *device;
+    const char *what;                /* "k12", "cuMemcpyHtoDAsync" */
+    Label *label;
+    union { KernelCall call; Copy copy; Set set; LibraryCall library; struct { Gathering *gathering; int member; uintptr_t from, to; size_t bytes; } part; };
+} Work;
+
+struct Op {
+    Work work;
+    int references, unmet;
+    bool done;
+    Op **before; int before_count;
+    Op **after; int after_count;
+    int chain; uint32_t time;
+    Clock *host, *clock;             /* what the host knew when it was issued; what came before, this too, when it is done */
+    double end_us;
+    Op *previous, *next;             /* of all that are not done */
+};
+
+struct CUctx_st { VirtualDevice *device; };
+struct CUgraph_st;                   /* graph.h */
+struct CUstream_st {
+    VirtualDevice *device;
+    int number, chain;
+    Op *last;
+    Label *label;
+    struct CUgraph_st *capture;      /* NULL: none */
+    bool origin;                     /* where the capture began */
+    int *tips; int tip_count;        /* nodes that the next one follows */
+    struct CUstream_st *next;
+};
+struct CUevent_st {
+    VirtualDevice *device;
+    unsigned flags;
+    Op *op;                          /* NULL: not recorded yet */
+    int capture;                     /* recorded while a stream was captured: its number; else 0 */
+    int *tips; int tip_count;
+};
+
+extern VGPU_API pthread_mutex_t vgpu_lock;
+/* Behind the stream's last Op and those in `more`. Takes the work. */
+VGPU_API CUresult vgpu_issue_or_capture(CUstream, Work); /* takes the work but for its label and device, which are the stream's */
+VGPU_API Op *vgpu_issue(CUstream, Work, Op *const *more, int count);
+Op *vgpu_issue_node(int chain, VirtualDevice *, Work, Op *const *before, int count);
+void vgpu_follow(CUstream, Op *);                  /* it is the stream's last now */
+Op *vgpu_hold(Op *);
+void vgpu_let_go(Op *);
+bool vgpu_finish(Op *);                            /* runs until it is done, and the host knows; false: it never will be */
+bool vgpu_finish_device(VirtualDevice *);          /* all of its Ops */
+void vgpu_advance(int ops);                        /* runs some */
+void vgpu_execute(Op *);                           /* execute.c: does its work */
+void vgpu_issue_copy(Copy *);                      /* execute.c: what a copy does when it is issued */
+VGPU_API void vgpu_touch(Op *, uintptr_t begin, size_t bytes, bool writes); /* execute.c: what other than kernels does */
+VGPU_API Label *vgpu_share_label(Label *);
+void vgpu_drop_label(Label *);
+VGPU_API Actor vgpu_actor(const Op *);
+VGPU_API const char *vgpu_name(const Actor *, char *text, size_t room); /* "d0.c17 (k12)" */
+bool vgpu_pending_write(uintptr_t begin, size_t bytes), vgpu_pending_read(uintptr_t begin, size_t bytes);
+void vgpu_free_work(Work *);
+size_t vgpu_parameter_bytes(CUfunction);           /* of KernelCall.values */
+
+/* ---- host.c */
+
+Clock *vgpu_host_clock(void);                      /* what the calling thread knows to be done; shared */
+void vgpu_know(const Op *);                        /* it has learnt that this is */
+#endif
