@@ -261,10 +261,14 @@ static void issue_call(Lane *l, int index)
 
 static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
 {
+    const AheadKind *ahead = l->engine->kind->ahead;
+    Device *device = l->engine->devices[l->device];
     for (int i = 0; i < count; i++) {
+        if (graphs == GRAPHS_WAIT)
+            ahead->begin(device);
         issue_call(l, order[i]);
         if (graphs == GRAPHS_WAIT)
-            l->engine->kind->ahead->finish(l->engine->devices[l->device], l->lane);
+            ahead->finish(device, l->lane);
     }
 }
 
@@ -333,8 +337,12 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
 
 void mgpu_ahead_begin(Lane *l)
 {
+    const AheadKind *ahead = l->engine->kind->ahead;
+    Device *device = l->engine->devices[l->device];
+    if (l->engine->ahead_of[l->device]->graphs == GRAPHS_WAIT)
+        ahead->begin(device);
     if (l->engine->profile)
-        l->engine->kind->ahead->clock(l->engine->devices[l->device], l->lane, 0);
+        ahead->clock(device, l->lane, 0);
 }
 
 void mgpu_ahead_issued(Lane *l, int op)

@@ -47,7 +47,9 @@ typedef struct AheadKind {
     void (*mark)(Device *, int lane, int mark);          /* behind all that was issued to the lane */
     void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes behind the mark */
     const char *(*reach)(Device *, int mark, char text[400]); /* waits; NULL, or what failed before it */
-    void (*finish)(Device *, int lane);                  /* waits until the lane has done its operation, and fails with it */
+    /* around an operation that is waited for: waits until the device has no other; waits until the lane has done it, and fails with it */
+    void (*begin)(Device *);
+    void (*finish)(Device *, int lane);
     void (*upload)(Device *, int64_t offset, const void *from, int64_t bytes); /* lane copy; from: of `locked` or staging */
     void (*call)(Device *, const DeviceCall *, const mgpu_step *);             /* lane comp */
     void (*begin_segment)(Device *);                     /* calls and marks of the lane comp are kept from now on, not issued */

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { BOUNCE_BYTES = 4 << 20 };
 
@@ -26,20 +25,21 @@ static bool waits_for_each(void)
     return graphs && strcmp(graphs, "wait") == 0;
 }
 
-/* Where each operation is waited for, a late failure is told by the thread that waits for the one that failed. All others
- * hear of it, too: the more likely it is theirs, the sooner they speak. */
-static void let_speak(int lane)
+/* Where each operation is waited for, a device has one at a time, and the thread whose it is says that it failed. Others hear
+ * of that, too; they wait until it is over, which it will not be. (Devices that share a GPU fail together.) */
+static _Thread_local const CudaDevice *alone_on;
+
+static void let_speak(const CudaDevice *d)
 {
-    static const long MS[MGPU_LANES] = {[MGPU_COPY] = 1000, [MGPU_COMM] = 500, [MGPU_HOST] = 1500};
-    long ms = lane < 0 ? MS[MGPU_HOST] : MS[lane];
-    nanosleep(&(struct timespec){ms / 1000, 1000000 * (ms % 1000)}, NULL);
+    if (alone_on != d)
+        pthread_mutex_lock(d->alone);
 }
 
 static const char *error_text(const CudaDevice *d, CUresult r, const char *call, char text[400])
 {
     char error[200];
     if (is_late(r) && waits_for_each())
-        let_speak(MGPU_HOST);
+        let_speak(d);
     snprintf(text, 400, "%s: %s%s", call, mgpu_cuda_error(d->cuda, r, error),
              is_late(r) && !waits_for_each() ? "; an operation that was issued up to here failed: MGPU_GRAPHS=wait says which" : "");
     return text;
@@ -195,6 +195,8 @@ static Device *cuda_open(const DevicePlan *p)
     d->samples = p->device->shard.capacity;
     d->kernels = p->program->gpu_kernels;
     d->kernel_count = p->program->kernel_count;
+    d->alone = mgpu_allocate(1, sizeof *d->alone);
+    pthread_mutex_init(d->alone, NULL);
     mgpu_cuda_enter(d, -1);
     mgpu_cuda_load(d, p->program);
     open_streams(d);
@@ -228,6 +230,8 @@ static void cuda_close(Device *device)
     free(d->function);
     free(d->marks);
     free(d->parameters);
+    pthread_mutex_destroy(d->alone);
+    free(d->alone);
     free(d);
 }
 
@@ -327,6 +331,13 @@ static const char *cuda_reach(Device *device, int mark, char text[400])
     return r == CUDA_SUCCESS ? NULL : error_text(d, r, "cuEventSynchronize", text);
 }
 
+static void cuda_begin(Device *device)
+{
+    CudaDevice *d = cuda_device(device);
+    pthread_mutex_lock(d->alone);
+    alone_on = d;
+}
+
 static void cuda_finish(Device *device, int lane)
 {
     CudaDevice *d = cuda_device(device);
@@ -334,10 +345,10 @@ static void cuda_finish(Device *device, int lane)
     CUresult r = d->cuda->stream_synchronize(d->stream[lane]);
     char text[250], error[200];
     snprintf(text, sizeof text, "it failed: %s", mgpu_cuda_error(d->cuda, r, error));
-    if (r == CUDA_SUCCESS)
-        return;
-    let_speak(lane);
-    d->fail(d->owner, lane, text);
+    if (r != CUDA_SUCCESS)
+        d->fail(d->owner, lane, text);
+    alone_on = NULL;
+    pthread_mutex_unlock(d->alone);
 }
 
 static void cuda_upload(Device *device, int64_t offset, const void *from, int64_t bytes)
@@ -511,6 +522,7 @@ static const AheadKind AHEAD = {
     .mark = cuda_mark,
     .follow = cuda_follow,
     .reach = cuda_reach,
+    .begin = cuda_begin,
     .finish = cuda_finish,
     .upload = cuda_upload,
     .call = cuda_call,

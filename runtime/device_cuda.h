@@ -7,6 +7,8 @@
 #include "runtime/device.h"
 #include "runtime/gpus.h"
 
+#include <pthread.h>
+
 struct Machine {
     const CudaDriver *cuda;
     GpuList list;
@@ -37,6 +39,7 @@ typedef struct CudaDevice {
     Cublaslt *library;                 /* NULL: kernels do all */
     _Atomic int64_t launches, launch_ns; /* graphs and calls that were issued, and the host's time in that */
     bool captures;                     /* the lane comp is being captured; its thread's own */
+    pthread_mutex_t *alone;            /* MGPU_GRAPHS=wait: held by the thread whose operation is under way */
     int number;
     char said[400];
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);

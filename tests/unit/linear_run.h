@@ -168,8 +168,11 @@ static bool said(const Test *t, const char *what)
     size_t length;
     char *text = read_text(t, "said", &length);
     bool found = strstr(text, what) != NULL;
-    if (!found)
-        printf("# expected: %s\n# said: %s\n", what, text);
+    if (!found) {
+        printf("# expected: %s\n# said:\n", what);
+        for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
+            printf("#   %s\n", line);
+    }
     free(text);
     return found;
 }
