@@ -233,6 +233,9 @@ Compiler find_compiler(const char *cc, const char *home)
         add_argument(&c.kernel_flags, KERNEL_FLAGS[i]);
     for (int i = 0; i < COUNT(GCC_FLAGS) && !strstr(version, "clang"); i++)
         add_argument(&c.kernel_flags, GCC_FLAGS[i]);
+    for (int i = 1; i < c.words.count; i++) /* what the user says comes last, so CC="cc -O0" is heard */
+        if (c.words.list[i][0] == '-')
+            add_argument(&c.kernel_flags, c.words.list[i]);
     return c;
 }
 
