@@ -1,17 +1,20 @@
 /* cublaslt.c: products by cuBLASLt in place of a program's own kernels.
  *
  * In: the plan's calls of kernels with a library's form (mgpu_library_product), and how their operands are aligned. Out, when
- * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest; none:
- * the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. */
+ * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest, or, with
+ * --tune, that is; none: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. */
 #include "runtime/cublaslt.h"
 #include "runtime/cuda_library.h"
 #include "runtime/device_cuda.h"
 #include "runtime/internal.h"
+#include "runtime/tuned.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference */
+enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: the least of ROUNDS times of RUNS products */
+enum { ALGORITHM_WORDS = MGPU_COUNT(((cublasLtMatmulAlgo_t *)0)->data) };
 enum { ROWS, COLUMNS, TERMS, MEMBERS };
 enum { A, B, D, MATRICES };
 
@@ -33,6 +36,11 @@ struct Choice { /* how to do a kernel's product, of operands that are aligned so
     bool found;
     Choice *next;
 };
+typedef struct Operands {
+    uint8_t *at[MATRICES];
+    const void *bias;
+    void *workspace; int64_t bytes;
+} Operands;
 typedef struct Done { /* an operation that the library does */
     const mgpu_op *op;
     const mgpu_library_product *product;
@@ -44,6 +52,9 @@ struct Cublaslt {
     cublasLtHandle_t handle;
     Choice **choices; /* [kernel] */
     int kernels;
+    Tuned *tuned;     /* NULL: no --tune */
+    CUevent clock[2];
+    int timed, known; /* products: just now; before */
     Done *done; int done_count; /* by op */
 };
 
@@ -179,15 +190,15 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
     c->layout[D] = make_layout(l, d, p, &p->d, rows, columns);
 }
 
-/* ---- the choice */
-static void ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, Choice *c)
+/* ---- the choice
+ * algorithms that need no more than the workspace; the library's favourite first; returns how many */
+static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const Choice *c, cublasLtMatmulHeuristicResult_t *results, int wanted)
 {
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t result = {0};
     uint64_t bytes = (uint64_t)workspace;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     static const int OPERAND[] = {A, B, D, D}; /* of the attributes for A, B, C, D */
-    int count = 0;
+    int count = 0, usable = 0;
     check(l, d, -1, l->f.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
     cublasStatus_t status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
     if (!status)
@@ -197,13 +208,99 @@ static void ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, Choic
         status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, &alignment, sizeof alignment);
     }
     check(l, d, -1, status, "cublasLtMatmulPreferenceSetAttribute");
-    status = l->f.get_heuristic(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], preference, 1, &result, &count);
+    status = l->f.get_heuristic(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], preference, wanted, results, &count);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
         check(l, d, -1, status, "cublasLtMatmulAlgoGetHeuristic");
-    c->found = status == CUBLAS_STATUS_SUCCESS && count > 0 && result.state == CUBLAS_STATUS_SUCCESS &&
-               result.workspaceSize <= (size_t)workspace;
-    c->algo = result.algo;
+    for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
+        if (results[i].state == CUBLAS_STATUS_SUCCESS && results[i].workspaceSize <= (size_t)workspace)
+            results[usable++] = results[i];
     check(l, d, -1, l->f.preference_destroy(preference), "cublasLtMatmulPreferenceDestroy");
+    return usable;
+}
+
+static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c,
+                               const cublasLtMatmulAlgo_t *algo, const Operands *o)
+{
+    static const double ONE = 1, ZERO = 0;
+    static const float ONE_F32 = 1, ZERO_F32 = 0;
+    bool wide = p->sums == MGPU_F64;
+    return l->f.matmul(l->handle, c->desc, wide ? (const void *)&ONE : &ONE_F32, o->at[A], c->layout[A], o->at[B], c->layout[B],
+                       wide ? (const void *)&ZERO : &ZERO_F32, o->at[D], c->layout[D], o->at[D], c->layout[D], algo, o->workspace,
+                       (size_t)o->bytes, d->stream[MGPU_COMP]);
+}
+
+/* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet */
+
+/* microseconds for a product; negative: it does not run */
+static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, const cublasLtMatmulAlgo_t *algo,
+                      const Operands *o)
+{
+    CUstream stream = d->stream[MGPU_COMP];
+    double least = -1;
+    mgpu_cuda_declare(d, MGPU_COMP, "a product that is timed", NULL, -1);
+    if (multiply(d, l, p, c, algo, o)) /* the first time loads its kernel */
+        return -1;
+    for (int k = 0; k < ROUNDS; k++) {
+        float ms = 0;
+        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[0], stream), "cuEventRecord");
+        for (int i = 0; i < RUNS; i++)
+            if (multiply(d, l, p, c, algo, o))
+                return -1;
+        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[1], stream), "cuEventRecord");
+        mgpu_cuda_check(d, -1, d->cuda->event_synchronize(l->clock[1]), "cuEventSynchronize of a product that is timed");
+        mgpu_cuda_check(d, -1, d->cuda->event_elapsed_time(&ms, l->clock[0], l->clock[1]), "cuEventElapsedTime");
+        least = least < 0 || ms < least ? ms : least;
+    }
+    return 1e3 * least / RUNS;
+}
+
+static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
+{
+    return mgpu_format("%s%s/%lld/%lld@%d", mgpu_dtype_name(m->type), m->turned ? "t" : "", (long long)m->pitch, (long long)m->member, alignment);
+}
+
+/* all that a time depends on */
+static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, int64_t workspace)
+{
+    int version = 0;
+    char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
+    mgpu_cuda_check(d, -1, d->cuda->driver_get_version(&version), "cuDriverGetVersion");
+    char *key = mgpu_format("%s, driver %d, cublasLt %zu: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %d%s, work %lld", d->gpu->name, version,
+                            l->f.get_version(), (long long)extent_of(p, ROWS, d->samples), (long long)extent_of(p, COLUMNS, d->samples),
+                            (long long)extent_of(p, TERMS, d->samples), (long long)extent_of(p, MEMBERS, d->samples), matrix[A], matrix[B], matrix[D],
+                            mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->bias ? " bias" : "", (long long)workspace);
+    for (int i = 0; i < MATRICES; i++)
+        free(matrix[i]);
+    return key;
+}
+
+/* of the candidates the fastest, as it was found before or is now */
+static cublasLtMatmulAlgo_t tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, const Choice *c,
+                                 const cublasLtMatmulHeuristicResult_t *results, int count, const Operands *o)
+{
+    cublasLtMatmulAlgo_t best = results[0].algo;
+    cublasLtMatmulHeuristicResult_t result;
+    char *key = key_of(d, l, p, c, o->bytes);
+    double least = -1;
+    if (mgpu_tuned_find(l->tuned, key, best.data, ALGORITHM_WORDS) &&
+        !l->f.algo_check(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], &best, &result) &&
+        result.workspaceSize <= (size_t)o->bytes) {
+        l->known++;
+        free(key);
+        return best;
+    }
+    best = results[0].algo;
+    for (int i = 0; i < count; i++) {
+        double us = time_of(d, l, p, c, &results[i].algo, o);
+        if (us < 0 || (least >= 0 && us >= least))
+            continue;
+        least = us;
+        best = results[i].algo;
+    }
+    l->timed++;
+    mgpu_tuned_add(l->tuned, key, best.data, ALGORITHM_WORDS, least);
+    free(key);
+    return best;
 }
 
 static const mgpu_library_matrix *matrix_of(const mgpu_library_product *p, int which)
@@ -244,6 +341,18 @@ static int64_t workspace_of(const mgpu_op *op)
     return work->end - work->begin;
 }
 
+static Operands operands_at(const CudaDevice *d, const mgpu_device_phase *p, const Done *done)
+{
+    const mgpu_op *op = done->op;
+    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
+    Operands o = {.workspace = (void *)(uintptr_t)(d->arena + (CUdeviceptr)(p->buffers[work->buffer].offset + work->begin)), .bytes = workspace_of(op)};
+    for (int i = 0; i < MATRICES; i++)
+        o.at[i] = (uint8_t *)(uintptr_t)(d->arena + place_of(p, op, done->argument[i])) + bytes_before(matrix_of(done->product, i));
+    if (done->bias >= 0)
+        o.bias = (const void *)(uintptr_t)(d->arena + place_of(p, op, done->bias));
+    return o;
+}
+
 static void add_done(Cublaslt *l, Done done)
 {
     l->done = mgpu_resize(l->done, (size_t)(l->done_count + 1) * sizeof *l->done);
@@ -253,16 +362,19 @@ static void add_done(Cublaslt *l, Done done)
 static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done, uint8_t epilogue)
 {
     Choice like = {.epilogue = epilogue, .bias = done->bias >= 0}, *c;
+    Operands o = operands_at(d, p, done);
     for (int i = 0; i < MATRICES; i++)
-        like.alignment[i] = alignment_of(place_of(p, done->op, done->argument[i]) + (uint64_t)bytes_before(matrix_of(done->product, i)));
+        like.alignment[i] = alignment_of((uint64_t)(uintptr_t)o.at[i] - d->arena);
     c = find_choice(l, kernel, &like);
     if (!c) {
         c = mgpu_allocate(1, sizeof *c);
         *c = like;
         describe(l, d, done->product, c);
-        if (c->bias)
-            set_bias(l, d, -1, c, (const void *)(uintptr_t)(d->arena + place_of(p, done->op, done->bias)));
-        ask(l, d, workspace_of(done->op), c);
+        set_bias(l, d, -1, c, o.bias);
+        cublasLtMatmulHeuristicResult_t results[CANDIDATES] = {0};
+        int count = ask(l, d, o.bytes, c, results, l->tuned ? CANDIDATES : 1);
+        c->found = count > 0;
+        c->algo = l->tuned && count > 0 ? tune(d, l, done->product, c, results, count, &o) : results[0].algo;
         c->next = l->choices[kernel];
         l->choices[kernel] = c;
     }
@@ -291,9 +403,32 @@ static int by_operation(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *plan)
+static void begin_tuning(const CudaDevice *d, Cublaslt *l)
+{
+    l->tuned = mgpu_tuned_open();
+    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_create(&l->clock[i], CU_EVENT_DEFAULT), "cuEventCreate");
+}
+
+/* the arena is as empty as before */
+static void end_tuning(const CudaDevice *d, Cublaslt *l, char *said, size_t room)
+{
+    CUstream stream = d->stream[MGPU_COMP];
+    size_t used = strlen(said), bytes = (size_t)(d->arena_bytes > 0 ? d->arena_bytes : 1);
+    snprintf(said + used, room - used, ", %d product%s timed, %d known", l->timed, l->timed == 1 ? "" : "s", l->known);
+    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_destroy(l->clock[i]), "cuEventDestroy");
+    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, stream), "cuMemsetD8Async");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(stream), "cuMemsetD8Async");
+    mgpu_tuned_close(l->tuned);
+    l->tuned = NULL;
+}
+
+void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *plan, bool tuned, char *said, size_t room)
 {
     mgpu_cuda_enter(d, -1);
+    if (tuned)
+        begin_tuning(d, l);
     for (int k = 0; k < plan->phase_count; k++) {
         const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
         for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
@@ -308,29 +443,23 @@ void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *pl
             }
         }
     }
+    if (tuned)
+        end_tuning(d, l, said, room);
     if (l->done_count)
         qsort(l->done, (size_t)l->done_count, sizeof *l->done, by_operation);
 }
 
 int mgpu_cublaslt_run(const CudaDevice *d, const Cublaslt *l, const DeviceCall *call)
 {
-    static const double ONE = 1, ZERO = 0;
-    static const float ONE_F32 = 1, ZERO_F32 = 0;
     Done key = {.op = call->op};
     const Done *done = l->done_count ? bsearch(&key, l->done, (size_t)l->done_count, sizeof key, by_operation) : NULL;
     if (!done || !done->choice)
         return done ? 0 : -1;
-    const Choice *c = done->choice;
-    uint8_t *at[MATRICES];
+    Operands o = {.workspace = call->argument[call->arguments - 1], .bytes = workspace_of(call->op)};
     for (int i = 0; i < MATRICES; i++)
-        at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(matrix_of(done->product, i));
-    bool wide = done->product->sums == MGPU_F64;
-    if (c->bias)
-        set_bias(l, d, MGPU_COMP, c, call->argument[done->bias]);
-    check(l, d, MGPU_COMP,
-          l->f.matmul(l->handle, c->desc, wide ? (const void *)&ONE : &ONE_F32, at[A], c->layout[A], at[B], c->layout[B],
-                      wide ? (const void *)&ZERO : &ZERO_F32, at[D], c->layout[D], at[D], c->layout[D], &c->algo,
-                      call->argument[call->arguments - 1], (size_t)workspace_of(call->op), d->stream[MGPU_COMP]),
-          "cublasLtMatmul");
+        o.at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(matrix_of(done->product, i));
+    if (done->bias >= 0)
+        set_bias(l, d, MGPU_COMP, done->choice, call->argument[done->bias]);
+    check(l, d, MGPU_COMP, multiply(d, l, done->product, done->choice, &done->choice->algo, &o), "cublasLtMatmul");
     return 1;
 }

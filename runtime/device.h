@@ -16,6 +16,7 @@ typedef struct DevicePlan {
     const TeamPlan *team;
     Machine *machine;
     int number;
+    bool tune;                 /* what a library offers several ways for is timed */
     /* says which operation of the lane it was (-1: none) and ends the program */
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
     void *context;

@@ -179,7 +179,7 @@ static void open_library(CudaDevice *d, const DevicePlan *p)
     used = strlen(d->said);
     d->library = mgpu_cublaslt_open(d, d->kernel_count, d->said + used, sizeof d->said - used);
     if (d->library)
-        mgpu_cublaslt_prepare(d, d->library, p->plan);
+        mgpu_cublaslt_prepare(d, d->library, p->plan, p->tune, d->said, sizeof d->said);
 }
 
 static Device *cuda_open(const DevicePlan *p)

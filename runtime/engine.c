@@ -78,11 +78,13 @@ static __attribute__((noreturn)) void fail(void *context, int lane, const char *
     mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %s", l->device, what);
 }
 
-static void open_devices(Engine *e, const char *wanted)
+static void open_devices(Engine *e, const char *wanted, bool tune)
 {
     e->kind = mgpu_device_kind(e->plan->kind);
     if (!e->kind)
         mgpu_die("a plan for devices of the kind '%s'", e->plan->kind);
+    if (tune && !e->kind->ahead)
+        mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
     e->machine = e->kind->find(wanted, e->plan);
     if (e->kind->ahead)
         e->threads = e->plan->devices; /* nothing is computed here */
@@ -96,7 +98,7 @@ static void open_devices(Engine *e, const char *wanted)
         comp->now = mgpu_allocate((size_t)team.threads, sizeof *comp->now);
         int64_t bytes = device->arena_bytes + (team.threads - 1) * device->work_bytes;
         e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program, .plan = e->plan, .device = device, .team = &team, .machine = e->machine,
-                                                    .number = d, .fail = fail, .context = comp});
+                                                    .number = d, .tune = tune, .fail = fail, .context = comp});
         if (!e->devices[d])
             mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
                       "or more devices with the same batch, need less", d, (long long)bytes, (long long)device->staging_bytes);
@@ -222,7 +224,7 @@ Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, con
     e->ahead = MGPU_AHEAD;
     make_tables(e);
     make_lanes(e);
-    open_devices(e, o->devices);
+    open_devices(e, o->devices, o->tune);
     make_records(e);
     e->collective = e->kind->connect(e->machine, e->devices, plan);
     e->said = describe_devices(e);

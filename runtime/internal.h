@@ -87,7 +87,7 @@ typedef struct Options {
     int64_t epochs, steps, warmup, stop_after; /* -1: not given */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
-    bool seed_given, threads_given, shuffle, evaluate, write, json, profile;
+    bool seed_given, threads_given, shuffle, evaluate, write, json, profile, tune;
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
     mgpu_quantity validate, save_every, patience; /* unit NONE: not given */
     int64_t keep;                            /* -1: not given */

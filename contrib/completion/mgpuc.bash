@@ -46,7 +46,7 @@ _mgpu_program() {
     --epochs | --steps | --stop-after | --devices | --threads | --seed | --warmup) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --no-save --no-shuffle --no-eval --log -o --output --warmup --json --profile --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --no-save --no-shuffle --no-eval --log -o --output --warmup --json --profile --tune --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict bench info schedule"
     else

@@ -12,6 +12,7 @@ CUBLASLT_FUNCTIONS(PROTOTYPE)
 #undef PROTOTYPE
 
 enum { LIBRARY_VERSION = 130000, MAGIC = 0x4C544D47, WORKSPACE_ALIGNMENT = 16 };
+enum { KIND, PRODUCT, ALIGNMENTS, WORKSPACE, SLOWNESS }; /* of an algorithm's data */
 enum { A, B, D };
 
 struct cublasLtContext { VirtualDevice *device; };
@@ -24,6 +25,7 @@ typedef struct Product { /* what is run */
     struct cublasLtMatrixLayout layout[3];
     uintptr_t at[3], work;
     size_t work_bytes;
+    uint64_t slowness;
 } Product;
 
 static cublasStatus_t enter(const char *call)
@@ -132,7 +134,7 @@ static void run(Op *op)
     }
     for (int m = 0; m < p->layout[D].members; m++)
         multiply(p, m);
-    op->end_us += 5 + 1e-6 * (double)(p->layout[D].rows * p->layout[D].columns) * (double)p->layout[A].columns;
+    op->end_us += (double)p->slowness * (5 + 1e-6 * (double)(p->layout[D].rows * p->layout[D].columns) * (double)p->layout[A].columns);
 }
 
 /* ---- what it takes */
@@ -196,11 +198,24 @@ static cublasStatus_t heuristic(cublasLtMatmulDesc_t desc, const struct cublasLt
     for (int i = 0; i < 3; i++)
         alignments |= (uint64_t)preference->alignment[i == D ? 3 : i] << 16 * i;
     bool parts = (preference->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) && work <= preference->workspace;
-    results[0] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = parts ? work : 0, .wavesCount = 1};
-    const uint64_t data[] = {MAGIC, hash_of(desc, layout), alignments, parts ? work : 0};
-    memcpy(results[0].algo.data, data, sizeof data);
-    *count = 1;
+    static const uint64_t SLOW[] = {2, 3, 1, 2}; /* the favourite is not the fastest; the last one does not run */
+    for (; *count < wanted && *count < (int)(sizeof SLOW / sizeof *SLOW); ++*count) {
+        results[*count] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = parts ? work : 0, .wavesCount = 1};
+        const uint64_t data[] = {*count == 3 ? MAGIC + 1 : MAGIC, hash_of(desc, layout), alignments, parts ? work : 0, SLOW[*count]};
+        memcpy(results[*count].algo.data, data, sizeof data);
+    }
     return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t look_at_algorithm(cublasLtMatmulDesc_t desc, const struct cublasLtMatrixLayout *const layout[3],
+                                        const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result)
+{
+    cublasStatus_t status = look(desc, layout[A], layout[B], layout[D]);
+    if (!status && (algo->data[KIND] != MAGIC || algo->data[PRODUCT] != hash_of(desc, layout)))
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!status)
+        *result = (cublasLtMatmulHeuristicResult_t){.algo = *algo, .workspaceSize = algo->data[WORKSPACE], .wavesCount = 1};
+    return status;
 }
 
 static bool inside(const VirtualDevice *device, uintptr_t address, const struct cublasLtMatrixLayout *l)
@@ -225,15 +240,18 @@ static cublasStatus_t issue(cublasLtHandle_t handle, Product p, const cublasLtMa
         return CUBLAS_STATUS_INVALID_VALUE;
     if (stream->device != device)
         return misused(device, stream, "is issued to a stream of another device");
-    if (algo->data[0] != MAGIC || algo->data[1] != hash_of(&p.desc, layout))
+    if (algo->data[KIND] == MAGIC + 1)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algo->data[KIND] != MAGIC || algo->data[PRODUCT] != hash_of(&p.desc, layout))
         return misused(device, stream, "is called with an algorithm for another product");
     for (int i = 0; i < 3; i++) {
         if (!inside(device, p.at[i], layout[i]))
             return misused(device, stream, "has a matrix that is not inside memory of its device");
-        if (p.at[i] % (algo->data[2] >> 16 * i & 0xFFFF))
+        if (p.at[i] % (algo->data[ALIGNMENTS] >> 16 * i & 0xFFFF))
             return misused(device, stream, "has a matrix that is not aligned as was said when its algorithm was chosen");
     }
-    p.work_bytes = algo->data[3];
+    p.work_bytes = algo->data[WORKSPACE];
+    p.slowness = algo->data[SLOWNESS];
     if (p.work_bytes > workspace || (p.work_bytes > 0 && p.work % WORKSPACE_ALIGNMENT))
         return misused(device, stream, "has too small a workspace, or one that is not aligned");
     Work w = {.kind = OP_LIBRARY, .what = "cublasLtMatmul", .library = {.run = run, .bytes = sizeof p}};
@@ -368,6 +386,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     cublasStatus_t status = enter("cublasLtMatmulAlgoGetHeuristic");
     const struct cublasLtMatrixLayout *const layout[] = {a, b, d};
     return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : heuristic(desc, layout, preference, wanted, results, count));
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    cublasStatus_t status = enter("cublasLtMatmulAlgoCheck");
+    const struct cublasLtMatrixLayout *const layout[] = {a, b, d};
+    return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : look_at_algorithm(desc, layout, algo, result));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
