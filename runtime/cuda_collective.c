@@ -281,7 +281,7 @@ static Way choose_way(CudaCollective *c, Way wanted)
         return WAY_HOST;
     char *why = NULL;
     if (wanted == WAY_NCCL || (wanted == WAY_AUTO && !shared))
-        why = shared ? mgpu_format("%s", "devices that share a GPU cannot use NCCL") : mgpu_nccl_open(c);
+        why = mgpu_nccl_open(c, shared);
     if (wanted == WAY_NCCL && why)
         mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=nccl: %s", why);
     free(why);

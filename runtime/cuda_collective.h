@@ -31,7 +31,7 @@ int mgpu_cuda_ranges(const Operand *, int64_t begin, int64_t end, CudaRange *); 
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);
 
 /* cuda_nccl.c: NULL, or why not, for the caller to free */
-char *mgpu_nccl_open(CudaCollective *);
+char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
 bool mgpu_nccl_sum(CudaCollective *, int member, const Operand *);
 bool mgpu_nccl_adds(uint8_t dtype);

@@ -1,4 +1,8 @@
-/* cuda_nccl.c: sums by NCCL, a communicator and a thread for each device, on its stream comm. */
+/* cuda_nccl.c: sums by NCCL, a communicator and a thread for each device, on its stream comm.
+ *
+ * Arenas are registered where the library can do that: what is summed lies at the same place in each, so it may be read and
+ * written where it is, without copies in the library's own buffers. Two members on one GPU, which few versions take, only
+ * where MGPU_COLLECTIVE=nccl asks for it. */
 #include "runtime/cuda_collective.h"
 #include "runtime/cuda_library.h"
 #include "runtime/nccl.h"
@@ -8,11 +12,14 @@
 #define NCCL_FIELD(result, symbol, field, parameters) result (*field) parameters;
 typedef struct Nccl {
     NCCL_FUNCTIONS(NCCL_FIELD)
+    NCCL_LATER(NCCL_FIELD)
     ncclComm_t *comms;       /* [member] */
+    void **registered;       /* [member]: of its arena; NULL: none are */
     char said[40];
 } Nccl;
 #define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
-static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL)};
+#define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
+static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL_OPTIONAL)};
 static const CudaLibrary LIBRARY = {"libnccl.so.2", "the package libnccl2", SYMBOLS, MGPU_COUNT(SYMBOLS)};
 
 static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
@@ -47,7 +54,28 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
         d->fail(d->owner, lane, text);
 }
 
-char *mgpu_nccl_open(CudaCollective *c)
+/* Of all members or of none: to mix them is undefined. A library that takes none does without. */
+static void register_arenas(const CudaCollective *c, Nccl *n)
+{
+    if (!n->comm_register || !n->comm_deregister)
+        return;
+    int count = 0;
+    n->registered = mgpu_allocate((size_t)c->members, sizeof *n->registered);
+    for (; count < c->members; count++) {
+        const CudaDevice *d = c->devices[count];
+        mgpu_cuda_enter(d, -1);
+        if (n->comm_register(n->comms[count], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[count]))
+            break;
+    }
+    if (count == c->members)
+        return;
+    while (count-- > 0)
+        check(n, c->devices[count], -1, n->comm_deregister(n->comms[count], n->registered[count]), "ncclCommDeregister");
+    free(n->registered);
+    n->registered = NULL;
+}
+
+char *mgpu_nccl_open(CudaCollective *c, bool shared)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
     char *why = mgpu_cuda_open(&LIBRARY, n);
@@ -59,17 +87,21 @@ char *mgpu_nccl_open(CudaCollective *c)
     for (int d = 0; d < c->members; d++)
         gpus[d] = c->devices[d]->gpu->device;
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
+    int version = 0;
+    check(n, c->devices[0], -1, n->get_version(&version), "ncclGetVersion");
+    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    if (shared)
+        setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
     ncclResult_t r = n->comm_init_all(n->comms, c->members, gpus);
     free(gpus);
     if (r != ncclSuccess) {
-        why = mgpu_format("NCCL does not start: %s", n->get_error_string(r));
+        why = mgpu_format("%s does not start%s: %s", n->said, shared ? " with devices that share a GPU, which newer ones can do" : "",
+                          n->get_error_string(r));
         free(n->comms);
         free(n);
         return why;
     }
-    int version = 0;
-    check(n, c->devices[0], -1, n->get_version(&version), "ncclGetVersion");
-    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    register_arenas(c, n);
     c->collective.name = n->said;
     c->nccl = n;
     return NULL;
@@ -78,10 +110,15 @@ char *mgpu_nccl_open(CudaCollective *c)
 void mgpu_nccl_close(CudaCollective *c)
 {
     Nccl *n = c->nccl;
-    for (int d = 0; n && d < c->members; d++)
+    if (!n)
+        return;
+    for (int d = 0; d < c->members; d++) {
+        if (n->registered)
+            check(n, c->devices[d], -1, n->comm_deregister(n->comms[d], n->registered[d]), "ncclCommDeregister");
         check(n, c->devices[d], -1, n->comm_destroy(n->comms[d]), "ncclCommDestroy");
-    if (n)
-        free(n->comms);
+    }
+    free(n->registered);
+    free(n->comms);
     free(n);
 }
 

@@ -12,7 +12,7 @@ enum { ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4
        ncclFloat64 = 8, ncclBfloat16 = 9 };
 enum { ncclSum = 0 };
 
-/* X(result, symbol in the library, field of the table, parameters) */
+/* X(result, symbol in the library, field of the table, parameters); since 2.19 also NCCL_LATER */
 #define NCCL_FUNCTIONS(X)                                                                                              \
     X(ncclResult_t, ncclGetVersion, get_version, (int *version))                                                       \
     X(const char *, ncclGetErrorString, get_error_string, (ncclResult_t result))                                       \
@@ -20,4 +20,7 @@ enum { ncclSum = 0 };
     X(ncclResult_t, ncclCommDestroy, comm_destroy, (ncclComm_t comm))                                                  \
     X(ncclResult_t, ncclAllReduce, all_reduce,                                                                         \
       (const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream))
+#define NCCL_LATER(X)                                                                                                  \
+    X(ncclResult_t, ncclCommRegister, comm_register, (const ncclComm_t comm, void *memory, size_t bytes, void **handle)) \
+    X(ncclResult_t, ncclCommDeregister, comm_deregister, (const ncclComm_t comm, void *handle))
 #endif

@@ -6,6 +6,7 @@
  *   memory 0 1GiB                  bandwidth * 1000GB/s
  *   link 0 1 25GB/s                link * host 12GB/s          link 0 1 none
  *   seed 7                         order random | issued       patience 20        delay 100us
+ *   nccl 23100
  *   fail cuLaunchKernel 17 CUDA_ERROR_LAUNCH_FAILED            the 17th call of the process answers so
  *   fail kernel k12 3 CUDA_ERROR_ILLEGAL_ADDRESS               its third run; known when somebody waits
  *   lost 1 after 30 CUDA_ERROR_ECC_UNCORRECTABLE               after 30 operations, for ever
@@ -224,6 +225,8 @@ static void read_line(const Line *l)
         vgpu_machine.patience = number(l, 1);
     else if (strcmp(what, "deadline") == 0)
         vgpu_machine.deadline = number(l, 1);
+    else if (strcmp(what, "nccl") == 0)
+        vgpu_machine.nccl = (int)number(l, 1);
     else if (strcmp(what, "delay") == 0)
         vgpu_machine.delay = amount(l, 1, "s");
     else if (strcmp(what, "order") == 0) {
@@ -275,6 +278,7 @@ void vgpu_read_machine(void)
         return;
     read = true;
     vgpu_machine.patience = 20;
+    vgpu_machine.nccl = 22005;
     vgpu_machine.seed = 1;
     set_devices(1);
     if (path && *path) {

@@ -4,25 +4,34 @@
 #include "tests/vgpu/half.h"
 #include "tests/vgpu/vgpu.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PROTOTYPE(result, symbol, field, parameters) VGPU_API result symbol parameters;
 NCCL_FUNCTIONS(PROTOTYPE)
+NCCL_LATER(PROTOTYPE)
 #undef PROTOTYPE
 
 enum { IN_FLIGHT = 64 }; /* sums that some members have begun and others not */
 enum { INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+enum { MULTI_RANK_VERSION = 23100 };
 
 /* one sum, as the member that came first asked for it */
-typedef struct Sum { Gathering gathering; size_t count; int dtype; const char *buffer, *operation; } Sum;
+typedef struct Sum { Gathering gathering; size_t count; int dtype; bool registered; const char *buffer, *operation; } Sum;
 typedef struct Group {
     int members, left;               /* left: communicators that are not destroyed */
     VirtualDevice *device[VGPU_DEVICES];
     Sum *sums[IN_FLIGHT];            /* by number, modulo */
 } Group;
-struct ncclComm { Group *group; int member; uint64_t next; /* number of its next sum */ };
+typedef struct Registered { uintptr_t begin, end; } Registered;
+struct ncclComm {
+    Group *group;
+    int member;
+    uint64_t next;                   /* number of its next sum */
+    Registered memory[4]; int memories;
+};
 
 static int bytes_of(int dtype)
 {
@@ -114,7 +123,15 @@ static const char *buffer_name(const Op *op)
     return NULL;
 }
 
-static bool agrees(const Sum *s, const ncclComm_t c, size_t count, int dtype, const char *buffer, const Label *l)
+static bool is_registered(const ncclComm_t c, uintptr_t at, size_t bytes)
+{
+    for (int i = 0; i < c->memories; i++)
+        if (at >= c->memory[i].begin && at + bytes <= c->memory[i].end)
+            return true;
+    return false;
+}
+
+static bool agrees(const Sum *s, const ncclComm_t c, size_t count, int dtype, bool registered, const char *buffer, const Label *l)
 {
     const char *me = l && l->name ? l->name : "ncclAllReduce", *first = s->operation ? s->operation : "ncclAllReduce";
     VirtualDevice *d = c->group->device[c->member];
@@ -126,6 +143,11 @@ static bool agrees(const Sum *s, const ncclComm_t c, size_t count, int dtype, co
     if (s->buffer && buffer && strcmp(s->buffer, buffer) != 0) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %s, %s before it %s: the order is not the same", me,
                        c->member, buffer, first, s->buffer);
+        return false;
+    }
+    if (s->registered != registered) {
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums memory that is%s registered, %s before it memory that is%s", me,
+                       c->member, registered ? "" : " not", first, registered ? " not" : "");
         return false;
     }
     return true;
@@ -152,12 +174,13 @@ static ncclResult_t all_reduce(const void *send, void *receive, size_t count, in
     w.part.from = (uintptr_t)send, w.part.to = (uintptr_t)receive, w.part.bytes = bytes, w.part.member = c->member;
     Op probe = {.work = w};
     const char *buffer = buffer_name(&probe);
+    bool registered = is_registered(c, (uintptr_t)send, bytes) && is_registered(c, (uintptr_t)receive, bytes);
     if (!s) {
         *place = s = calloc(1, sizeof *s);
-        *s = (Sum){.gathering = {.members = g->members, .run = run, .name = "ncclAllReduce"}, .count = count, .dtype = dtype, .buffer = buffer,
+        *s = (Sum){.gathering = {.members = g->members, .run = run, .name = "ncclAllReduce"}, .count = count, .dtype = dtype, .registered = registered, .buffer = buffer,
                    .operation = w.label ? w.label->name : NULL};
     }
-    if (s->gathering.op[c->member] || !agrees(s, c, count, dtype, buffer, w.label))
+    if (s->gathering.op[c->member] || !agrees(s, c, count, dtype, registered, buffer, w.label))
         return INVALID_USAGE;
     c->next++;
     s->gathering.members += hangs; /* one that nobody is */
@@ -177,6 +200,13 @@ ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, int dt
     return leave(r && !hangs ? r : all_reduce(send, receive, count, dtype, op, comm, stream, hangs));
 }
 
+/* two members on one GPU: newer versions, if they are told to */
+static bool takes_shared(void)
+{
+    const char *enabled = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    return vgpu_machine.nccl >= MULTI_RANK_VERSION && enabled && strcmp(enabled, "1") == 0;
+}
+
 static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
 {
     if (count < 1 || count > VGPU_DEVICES)
@@ -189,10 +219,10 @@ static ncclResult_t init_all(ncclComm_t *comms, int count, const int *devices)
             return INVALID_ARGUMENT;
         g->device[m] = &vgpu_machine.device[vgpu_machine.visible[ordinal]];
         for (int other = 0; other < m; other++)
-            if (g->device[other] == g->device[m])
-                return INVALID_USAGE; /* NCCL refuses two members on one GPU */
+            if (g->device[other] == g->device[m] && !takes_shared())
+                return INVALID_USAGE;
         comms[m] = calloc(1, sizeof *comms[m]);
-        *comms[m] = (struct ncclComm){g, m, 0};
+        *comms[m] = (struct ncclComm){.group = g, .member = m};
     }
     return ncclSuccess;
 }
@@ -207,10 +237,44 @@ static ncclResult_t destroy(ncclComm_t c)
 {
     if (!c)
         return INVALID_ARGUMENT;
+    if (c->memories > 0)
+        vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective", "the communicator of member %d ends with memory registered", c->member);
     if (--c->group->left == 0)
         free(c->group);
     free(c);
     return ncclSuccess;
+}
+
+static ncclResult_t take(ncclComm_t c, uintptr_t at, size_t bytes, void **handle)
+{
+    const Allocation *a = c ? vgpu_find(at) : NULL;
+    if (!a || a->device != c->group->device[c->member] || at + bytes > a->base + a->bytes || c->memories == (int)(sizeof c->memory / sizeof *c->memory))
+        return INVALID_ARGUMENT;
+    c->memory[c->memories++] = (Registered){at, at + bytes};
+    *handle = (void *)at;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle)
+{
+    ncclResult_t r = enter("ncclCommRegister");
+    return leave(r ? r : take(comm, (uintptr_t)memory, bytes, handle));
+}
+
+static ncclResult_t give_back(ncclComm_t c, uintptr_t at)
+{
+    for (int i = 0; c && i < c->memories; i++)
+        if (c->memory[i].begin == at) {
+            c->memory[i] = c->memory[--c->memories];
+            return ncclSuccess;
+        }
+    return INVALID_ARGUMENT;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    ncclResult_t r = enter("ncclCommDeregister");
+    return leave(r ? r : give_back(comm, (uintptr_t)handle));
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
@@ -235,7 +299,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 ncclResult_t ncclGetVersion(int *version)
 {
     ncclResult_t r = enter("ncclGetVersion");
-    *version = 22005;
+    *version = vgpu_machine.nccl;
     return leave(r);
 }
 

@@ -52,6 +52,7 @@ typedef struct Machine {
     Order order;
     double delay;                    /* seconds that some calls take, at most */
     double deadline;                 /* seconds that the program may go on for once something has gone wrong; 0: as long as it likes */
+    int nccl;                        /* its version, as it says it: 22005 is 2.20.5 */
     double patience;                 /* seconds that a waiting thread gives others before nothing is taken to go on */
     Fault *faults; int fault_count;
     Fault *kernel_faults; int kernel_fault_count;
