@@ -178,7 +178,7 @@ static Graph *make_accumulate(const Splitter *s)
         if (!is_partial_update(s->model, &r))
             continue;
         r.value = r.value->twin;
-        APPEND(g->results, g->result_count, r);
+        graph_add_result(g, r);
     }
     return g;
 }

@@ -280,7 +280,7 @@ static void distribute_result(Distributor *d, Result r)
     }
     if (r.value->distribution == SHARDED && (r.role == ROLE_UPDATE || r.role == ROLE_REPORT || r.role == ROLE_INIT))
         die("a result of role %d is another one for every sample", (int)r.role);
-    APPEND(g->results, g->result_count, r);
+    graph_add_result(g, r);
 }
 
 /* every node once more; what was made on the way gets its type */
@@ -300,22 +300,27 @@ static void check_types(Distributor *d)
     }
 }
 
-Graph *distribute(Graph *g)
+Graph *distribute(Graph *given)
 {
-    g = expand_composites(g);
+    Graph *g = expand_composites(given);
     int most = 3;
     for (int i = 0; i < g->node_count; i++)
         most = g->nodes[i]->inputs > most ? g->nodes[i]->inputs : most;
-    Distributor d = {.graph = g, .values = NEW_ARRAY(Value, g->node_count)};
-    d.target = graph_new(g->model, g->name, g->parent);
+    Distributor d = {.graph = g, .target = graph_new(g->model, g->name, g->parent)};
+    Memory *own = memory_new(), *outer = memory_use(own);
+    d.values = NEW_ARRAY(Value, g->node_count);
     d.type = NEW_ARRAY(Distribution, most);
     d.forced = NEW_ARRAY(bool, most);
     price(&d);
     Node **in = NEW_ARRAY(Node *, most);
+    memory_use(outer);
     for (int i = 0; i < g->node_count; i++)
         distribute_one(&d, g->nodes[i], in);
     for (int i = 0; i < g->result_count; i++)
         distribute_result(&d, g->results[i]);
     check_types(&d);
+    memory_free(own);
+    if (g != given)
+        graph_free(g);
     return d.target;
 }

@@ -2,7 +2,7 @@
  *
  * In: operations and their inputs. Out: Nodes, in topological order because a node is appended when it is made.
  *
- * Sharing: every node is looked up in graph->known by a hash of all that makes it what it is (op, type, attributes,
+ * Sharing: every node is looked up in graph->slots by a hash of all that makes it what it is (op, type, attributes,
  * inputs); an equal node is returned instead of a new one. So two draws of RANDOM are the same if their paths are, and a
  * rule may ask for exp(x) again without paying twice. Composites are never shared.
  *
@@ -44,27 +44,45 @@ static uint64_t hash_node(const Node *n)
     return n->text ? hash_bytes(h, n->text, strlen(n->text)) : h;
 }
 
+static int slot_of(const Graph *graph, uint32_t hash, const Node *prototype) /* NULL: the first free one */
+{
+    int at = (int)(hash & (uint32_t)(graph->slot_count - 1));
+    while (graph->slots[at].node && !(prototype && graph->slots[at].hash == hash &&
+                                      same_node(graph->nodes[graph->slots[at].node - 1], prototype)))
+        at = (at + 1) & (graph->slot_count - 1);
+    return at;
+}
+
+static void more_slots(Graph *graph)
+{
+    struct Slot *old = graph->slots;
+    int count = graph->slot_count;
+    graph->slot_count = count ? 2 * count : 64;
+    graph->slots = NEW_ARRAY(struct Slot, graph->slot_count);
+    for (int i = 0; i < count; i++)
+        if (old[i].node)
+            graph->slots[slot_of(graph, old[i].hash, NULL)] = old[i];
+}
+
 /* the node of `graph` that is like the prototype, whose dtype, shape, sharded and weak are known */
 static Node *intern(Graph *graph, const Node *prototype)
 {
-    char key[24] = "";
     bool shared = prototype->op != OP_COMPOSITE && prototype->op != OP_SCAN;
-    if (shared) {
-        for (uint64_t h = hash_node(prototype);; h++) {
-            snprintf(key, sizeof key, "%016llx", (unsigned long long)h);
-            Node *known = map_get(graph->known, key);
-            if (!known)
-                break;
-            if (same_node(known, prototype))
-                return known;
-        }
+    uint32_t hash = shared ? (uint32_t)hash_node(prototype) : 0;
+    Memory *outer = memory_use(graph->memory);
+    if (shared && 2 * (graph->slots_used + 1) > graph->slot_count)
+        more_slots(graph);
+    int slot = shared ? slot_of(graph, hash, prototype) : -1;
+    if (shared && graph->slots[slot].node) {
+        memory_use(outer);
+        return graph->nodes[graph->slots[slot].node - 1];
     }
     Node *n = NEW(Node);
     *n = *prototype;
-    n->in = NEW_ARRAY(Node *, n->inputs);
+    n->in = prototype->inputs ? NEW_ARRAY(Node *, n->inputs) : NULL;
     for (int i = 0; i < n->inputs; i++)
         n->in[i] = prototype->in[i];
-    n->ints = NEW_ARRAY(int64_t, n->int_count);
+    n->ints = prototype->int_count ? NEW_ARRAY(int64_t, n->int_count) : NULL;
     for (int i = 0; i < n->int_count; i++)
         n->ints[i] = prototype->ints[i];
     n->id = graph->node_count;
@@ -76,8 +94,11 @@ static Node *intern(Graph *graph, const Node *prototype)
     n->twin = NULL;
     n->distribution = UNTYPED;
     APPEND(graph->nodes, graph->node_count, n);
-    if (shared)
-        map_set(graph->known, copy_text(key, strlen(key)), n);
+    if (shared) {
+        graph->slots[slot] = (struct Slot){hash, graph->node_count};
+        graph->slots_used++;
+    }
+    memory_use(outer);
     return n;
 }
 
@@ -124,11 +145,11 @@ Node *graph_capture(Graph *graph, Node *node)
     node = graph_capture(graph->parent, node);
     char key[32]; /* ids are unique in the parent */
     snprintf(key, sizeof key, "capture %d", node->id);
-    Node *arg = map_get(graph->known, key);
+    Node *arg = map_get(&graph->args, key);
     if (arg)
         return arg;
     arg = graph_argument(graph, node, node, AS_IT_IS);
-    map_set(graph->known, copy_text(key, strlen(key)), arg);
+    map_set(&graph->args, copy_text(key, strlen(key)), arg);
     return arg;
 }
 
@@ -139,13 +160,23 @@ Graph *graph_new(Model *model, const char *name, Graph *parent)
     g->name = name;
     g->parent = parent;
     g->path = "";
-    g->known = NEW(Map);
+    g->memory = memory_new();
     if (parent) {
         g->at = parent->at;
         g->path = parent->path;
         g->backward = parent->backward;
     }
     return g;
+}
+
+void graph_free(Graph *graph)
+{
+    memory_free(graph->memory);
+    graph->memory = NULL;
+    graph->nodes = NULL;
+    graph->results = NULL;
+    graph->slots = NULL;
+    graph->result_count = graph->node_count = graph->slot_count = graph->slots_used = 0;
 }
 
 static Dtype literal_type(Dtype, const Node *weak);
@@ -199,11 +230,18 @@ Node *graph_node(Graph *graph, Op op, Node **in, int inputs, const int64_t *ints
     return make_promoted(graph, op, in, inputs, ints, int_count, text, op == OP_CONVOLVE_WEIGHT);
 }
 
+Result *graph_add_result(Graph *graph, Result r)
+{
+    Memory *outer = memory_use(graph->memory);
+    APPEND(graph->results, graph->result_count, r);
+    memory_use(outer);
+    return &graph->results[graph->result_count - 1];
+}
+
 Result *graph_result(Graph *graph, Role role, const char *name, int index, Node *value, Node *weight)
 {
     Result r = {role, name, index, graph_capture(graph, value), weight ? graph_capture(graph, weight) : NULL, graph->at};
-    APPEND(graph->results, graph->result_count, r);
-    return &graph->results[graph->result_count - 1];
+    return graph_add_result(graph, r);
 }
 
 Result *graph_find_result(Graph *graph, Role role, int index)

@@ -114,7 +114,11 @@ struct Graph {
     const Place *at;
     const char *path;
     bool backward;
-    Map *known;             /* structural hash -> Node, for sharing; owned by graph.c */
+    /* for sharing; owned by graph.c */
+    struct Slot { uint32_t hash; int node; /* + 1 */ } *slots;
+    int slot_count, slots_used;
+    Map args;               /* id of the parent's node -> its ARG */
+    Memory *memory;         /* of nodes and results */
 };
 
 /* ---- leaves that read the step block */
@@ -258,10 +262,12 @@ Node *graph_argument(Graph *, Node *, const Node *like, CaptureKind);
 /* ---- building. Every builder checks shapes with the op's rule (a user's mistake: error_at(graph->at, ...)), computes
  * dtype, shape and sharded, shares equal nodes, and captures inputs that belong to an enclosing graph (ARG). */
 Graph *graph_new(Model *, const char *name, Graph *parent);
+void graph_free(Graph *);                                  /* its nodes and results; another graph has taken its place */
 Node *graph_node(Graph *, Op, Node **in, int inputs, const int64_t *ints, int int_count, const char *text);
 #define NODE(graph, op, ints, count, text, ...)                                                                       \
     graph_node(graph, op, (Node *[]){__VA_ARGS__}, COUNT(((Node *[]){__VA_ARGS__})), ints, count, text)
 Result *graph_result(Graph *, Role, const char *name, int index, Node *value, Node *weight);
+Result *graph_add_result(Graph *, Result);                 /* whose nodes are the graph's own */
 Result *graph_find_result(Graph *, Role, int index);
 
 /* leaves */

@@ -20,11 +20,20 @@ typedef struct Compilation {
 
 typedef Graph *GraphPass(Graph *);
 
+/* the model's outputs are described by nodes of its graph `eval`, so that one stays */
+static void replace(Graph **at, Graph *by)
+{
+    Graph *old = *at;
+    *at = by;
+    if (old && old != by && old != old->model->eval)
+        graph_free(old);
+}
+
 static void each_graph(Compilation *c, GraphPass *pass)
 {
     for (int k = 0; k < PHASE_KINDS; k++)
         if (c->graphs[k])
-            c->graphs[k] = pass(c->graphs[k]);
+            replace(&c->graphs[k], pass(c->graphs[k]));
 }
 
 static void each_variant(Compilation *c, GraphPass *pass)
@@ -32,7 +41,7 @@ static void each_variant(Compilation *c, GraphPass *pass)
     for (int k = 0; k < PHASE_KINDS; k++)
         for (int r = 0; r < 2; r++)
             if (c->variants[k][r])
-                c->variants[k][r] = pass(c->variants[k][r]);
+                replace(&c->variants[k][r], pass(c->variants[k][r]));
 }
 
 static void run_parse(Compilation *c) { c->tree = parse(c->source); }
@@ -62,7 +71,8 @@ static void run_loops(Compilation *c)
 
 static void run_differentiate(Compilation *c)
 {
-    c->graphs[PHASE_TRAIN] = simplify(differentiate(c->graphs[PHASE_TRAIN]));
+    replace(&c->graphs[PHASE_TRAIN], differentiate(c->graphs[PHASE_TRAIN]));
+    replace(&c->graphs[PHASE_TRAIN], simplify(c->graphs[PHASE_TRAIN]));
 }
 
 /* evaluation splits: predict has the outputs, eval all else; what a graph does not need, simplify drops */
@@ -83,24 +93,28 @@ static Graph *part_of(Graph *eval, const char *name, bool outputs)
 static void run_update(Compilation *c)
 {
     Graph *predict = part_of(c->graphs[PHASE_EVAL], "predict", true);
-    c->graphs[PHASE_EVAL] = part_of(c->graphs[PHASE_EVAL], "eval", false);
+    replace(&c->graphs[PHASE_EVAL], part_of(c->graphs[PHASE_EVAL], "eval", false));
     if (predict->result_count)
         c->graphs[PHASE_PREDICT] = predict;
-    make_reports(c->program->model, &c->graphs[PHASE_TRAIN], &c->graphs[PHASE_EVAL], &c->graphs[PHASE_REPORT_TRAIN],
-                 &c->graphs[PHASE_REPORT_EVAL]);
-    c->graphs[PHASE_TRAIN] = update(c->graphs[PHASE_TRAIN]);
+    Graph *train = c->graphs[PHASE_TRAIN], *eval = c->graphs[PHASE_EVAL];
+    make_reports(c->program->model, &train, &eval, &c->graphs[PHASE_REPORT_TRAIN], &c->graphs[PHASE_REPORT_EVAL]);
+    replace(&c->graphs[PHASE_TRAIN], train);
+    replace(&c->graphs[PHASE_EVAL], eval);
+    replace(&c->graphs[PHASE_TRAIN], update(train));
     for (int k = 0; k < PHASE_KINDS; k++)
         if (c->graphs[k] && k != PHASE_TRAIN && k != PHASE_INIT)
-            c->graphs[k] = count_applied(c->graphs[k]);
+            replace(&c->graphs[k], count_applied(c->graphs[k]));
     each_graph(c, simplify);
 }
 
 static void run_distribute(Compilation *c)
 {
     each_graph(c, distribute);
-    if (c->program->model->accumulate > 1)
-        split_micro_batches(c->program->model, c->graphs[PHASE_TRAIN], &c->graphs[PHASE_TRAIN],
-                            &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
+    if (c->program->model->accumulate > 1) {
+        Graph *train = c->graphs[PHASE_TRAIN];
+        split_micro_batches(c->program->model, train, &train, &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
+        replace(&c->graphs[PHASE_TRAIN], train);
+    }
 }
 
 static int all_graphs(const Compilation *c, Graph **all)
@@ -135,6 +149,7 @@ static void run_specialise(Compilation *c)
         c->variants[k][0] = specialise(c->graphs[k], false);
         if (has_samples((PhaseKind)k))
             c->variants[k][1] = specialise(c->graphs[k], true);
+        replace(&c->graphs[k], NULL);
     }
     each_variant(c, distribute);
 }

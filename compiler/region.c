@@ -244,7 +244,7 @@ void graph_copy_results(Graph *target, const Graph *source)
         r.value = r.value->twin;
         r.weight = r.weight ? r.weight->twin : NULL;
         if (r.value && r.value->graph == target)
-            APPEND(target->results, target->result_count, r);
+            graph_add_result(target, r);
     }
 }
 

@@ -145,7 +145,7 @@ static void copy_step(Reporter *r, const char *name)
             error_at(x.at, "total is for metrics: here every step has its own value");
         x.value = x.value->twin;
         x.weight = x.weight ? x.weight->twin : NULL;
-        APPEND(r->step->results, r->step->result_count, x);
+        graph_add_result(r->step, x);
     }
 }
 

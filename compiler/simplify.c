@@ -23,7 +23,9 @@ static void add_uses(Simplifier *s, const Node *n, int uses)
 {
     if (n->id >= s->room) {
         int room = 2 * n->id + 64;
+        Memory *outer = memory_use(s->tables);
         s->uses = grow(s->uses, sizeof *s->uses * (size_t)s->room, sizeof *s->uses * (size_t)room);
+        memory_use(outer);
         s->room = room;
     }
     s->uses[n->id] += uses;
@@ -65,6 +67,7 @@ Node *fold_by_interpreter(Simplifier *s, Node *n)
     Node *folded = graph_constant(s->target, run.values[copy->id], n->shape, n->dtype);
     for (int i = 0; i < g->node_count; i++)
         free(run.values[i]);
+    graph_free(g);
     return folded;
 }
 
@@ -217,14 +220,18 @@ static Node *result_value(Graph *g, const Result *r, const Node *old)
     return of_samples && old->sharded && !old->twin->sharded ? select_alive(g, old->twin) : old->twin;
 }
 
-static Graph *drop_dead(Graph *g)
+static Graph *drop_dead(Graph *g) /* in its place */
 {
     Graph *target = graph_in_place_of(g);
-    int *uses = count_uses(g);
+    Memory *own = memory_new(), *outer = memory_use(own);
+    const int *uses = count_uses(g);
+    memory_use(outer);
     for (int i = 0; i < g->node_count; i++)
         if (uses[i])
             graph_copy_node(target, g->nodes[i]);
+    memory_free(own);
     graph_copy_results(target, g);
+    graph_free(g);
     return target;
 }
 
@@ -243,9 +250,11 @@ static Graph *simplify_round(Simplifier *s, Graph *g)
     s->changes = 0;
     s->uses = NULL;
     s->room = 0;
+    Memory *outer = memory_use(s->tables = memory_new());
     int *uses = count_uses(g);
     s->backward_needs = find_backward_needs(g, uses);
     Node ***results = NEW_ARRAY(Node **, g->node_count); /* of each SCAN, by its id */
+    memory_use(outer);
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
         if (!uses[i])
@@ -265,8 +274,9 @@ static Graph *simplify_round(Simplifier *s, Graph *g)
         Result r = g->results[i];
         r.value = result_value(s->target, &r, r.value);
         r.weight = r.weight ? result_value(s->target, &r, r.weight) : NULL;
-        APPEND(s->target->results, s->target->result_count, r);
+        graph_add_result(s->target, r);
     }
+    memory_free(s->tables);
     return drop_dead(s->target);
 }
 
@@ -274,7 +284,10 @@ static Graph *simplify_rounds(Simplifier *s, Graph *g)
 {
     for (int i = 0; i < ROUNDS; i++) {
         int before = g->node_count;
+        Graph *old = g;
         g = simplify_round(s, g);
+        if (i > 0)
+            graph_free(old);
         s->all_alive = false; /* what still asks counts samples */
         if (!s->changes && g->node_count == before)
             break;

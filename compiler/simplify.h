@@ -9,6 +9,7 @@ enum { FOLD_ELEMENTS = 65536 }; /* constants larger than this are not made, spla
 
 typedef struct Simplifier {
     Graph *target;
+    Memory *tables;         /* of a round */
     int *uses, room;        /* by id in target: how often the old graph used what became this node */
     bool one_step;          /* the samples of this graph are all of the step's: their count is RUN_SAMPLES */
     bool differentiated;    /* nothing of this graph will be differentiated any more */

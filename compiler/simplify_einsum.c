@@ -333,7 +333,7 @@ static Node *contract_two(Simplifier *s, const Product *p)
     append_renamed(&spec, b->letters, name, &next);
     text_add(&spec, "->");
     append_renamed(&spec, p->result, name, &next);
-    return graph_einsum(s->target, text_of(&spec), (Node *[]){a->node, b->node}, 2, p->over);
+    return graph_einsum(s->target, text_take(&spec), (Node *[]){a->node, b->node}, 2, p->over);
 }
 
 /* ---- 3: factors */

@@ -353,10 +353,10 @@ Graph *update(Graph *train)
             stand_at(g, r.value);
             r.value = if_good(&u, r.value, r.index);
         }
-        APPEND(g->results, g->result_count, r);
+        graph_add_result(g, r);
     }
     for (int i = 0; i < made_count; i++)
-        APPEND(g->results, g->result_count, made[i]);
+        graph_add_result(g, made[i]);
     add_averages(&u, m);
     return g;
 }

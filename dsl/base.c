@@ -7,35 +7,86 @@
 
 /* ---- memory */
 
-enum { CHUNK = 1 << 20 };
+enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20 };
 
 void no_memory(size_t bytes)
 {
     fail(3, "no memory for %zu bytes more", bytes);
 }
 
+typedef struct Chunk { struct Chunk *before; char pad[8]; } Chunk; /* at the beginning of each */
+struct Memory {
+    Chunk *last;
+    char *at;
+    size_t left, next; /* bytes of the chunk that follows: the first ones are small */
+};
+
+static Memory until_exit = {.next = CHUNK}, *in_use = &until_exit;
+
+Memory *memory_new(void)
+{
+    Memory *m = calloc(1, sizeof *m);
+    if (!m)
+        no_memory(sizeof *m);
+    m->next = FIRST_CHUNK;
+    return m;
+}
+
+Memory *memory_in_use(void) { return in_use; }
+
+Memory *memory_use(Memory *m)
+{
+    Memory *before = in_use;
+    in_use = m;
+    return before;
+}
+
+void memory_free(Memory *m)
+{
+    if (m == in_use)
+        die("memory that is in use is given back");
+    for (Chunk *c = m->last, *before; c; c = before) {
+        before = c->before;
+        free(c);
+    }
+    free(m);
+}
+
+void memory_join(Memory *to, Memory *from)
+{
+    Chunk **end = &from->last;
+    while (*end)
+        end = &(*end)->before;
+    *end = to->last;
+    to->last = from->last;
+    free(from);
+}
+
+static char *new_chunk(Memory *m, size_t bytes)
+{
+    Chunk *c = calloc(1, sizeof *c + bytes);
+    if (!c)
+        no_memory(sizeof *c + bytes);
+    c->before = m->last;
+    m->last = c;
+    return (char *)(c + 1);
+}
+
 void *allocate(size_t bytes)
 {
-    static char *at;
-    static size_t left;
+    Memory *m = in_use;
     bytes = (bytes + 15) & ~(size_t)15;
     if (bytes == 0)
         bytes = 16;
-    if (bytes > CHUNK / 4) {
-        void *own = calloc(1, bytes);
-        if (!own)
-            no_memory(bytes);
-        return own;
+    if (bytes > CHUNK / 4)
+        return new_chunk(m, bytes);
+    while (bytes > m->left) {
+        m->at = new_chunk(m, m->left = m->next - sizeof(Chunk));
+        m->next = m->next < CHUNK ? 2 * m->next : CHUNK;
     }
-    if (bytes > left) {
-        at = calloc(1, CHUNK);
-        if (!at)
-            no_memory(CHUNK);
-        left = CHUNK;
-    }
-    void *result = at;
-    at += bytes;
-    left -= bytes;
+    void *result = m->at;
+    m->at += bytes;
+    m->left -= bytes;
     return result;
 }
 
@@ -114,6 +165,14 @@ void text_add(Text *t, const char *pattern, ...)
         text_bytes(t, large, (size_t)length);
     }
     va_end(again);
+}
+
+const char *text_take(Text *t)
+{
+    const char *text = copy_text(text_of(t), t->length);
+    free(t->data);
+    *t = (Text){0};
+    return text;
 }
 
 const char *text_of(const Text *t) { return t->data ? t->data : ""; }

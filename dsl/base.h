@@ -1,6 +1,7 @@
 /* base.h: what every part of the compiler stands on: memory, text, places in source files, and the two ways to stop.
  *
- * Memory: one zeroing arena, freed at exit; nothing in the compiler calls free().
+ * Memory: a zeroing arena that lives until exit. What would grow with a deep model and is needed for a while only (graphs that
+ * a pass has replaced, the loops of a kernel that the program has already) lies in a Memory of its own, given back whole.
  * Errors: the user's mistake is located and final (error_at, exit 1); ours is die(). Neither returns. */
 #ifndef MGPU_BASE_H
 #define MGPU_BASE_H
@@ -16,7 +17,13 @@
 
 /* ---- memory and text */
 _Noreturn void no_memory(size_t bytes);                      /* exit 3 */
-void *allocate(size_t bytes);                                /* zeroed; lives until exit */
+void *allocate(size_t bytes);                                /* zeroed; of the Memory in use: at first, until exit */
+typedef struct Memory Memory;
+Memory *memory_new(void);
+Memory *memory_in_use(void);
+Memory *memory_use(Memory *);                                /* from now on; -> the one before, to be used again */
+void memory_free(Memory *);                                  /* all that was taken from it */
+void memory_join(Memory *to, Memory *from);                  /* what was taken from `from` now lives as long as `to` */
 void *grow(void *old, size_t old_bytes, size_t new_bytes);   /* a copy of old in a larger zeroed block */
 #define NEW(type) ((type *)allocate(sizeof(type)))
 #define NEW_ARRAY(type, count) ((type *)allocate(sizeof(type) * (size_t)((count) > 0 ? (count) : 1)))
@@ -38,6 +45,7 @@ typedef struct Text { /* a growing string; data is NUL-terminated, "" when empty
 void text_add(Text *, const char *pattern, ...) PRINTF(2, 3);
 void text_bytes(Text *, const void *bytes, size_t length);
 const char *text_of(const Text *);
+const char *text_take(Text *); /* a copy in the arena; the text is empty again */
 
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length); /* FNV-1a, then finalised */
 int edit_distance(const char *a, const char *b);
