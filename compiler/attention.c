@@ -264,5 +264,5 @@ const char *attention_key(const Attention *plan)
     print_body(plan, "kernel", &text);
     if (!attention_is_aligned(plan))
         text_add(&text, "not aligned\n");
-    return text_of(&text);
+    return text_take(&text);
 }

@@ -38,7 +38,7 @@ static const char *equation_text(const Contraction *plan)
         for (int64_t d = 0; d < ints[0]; d++)
             text_add(&text, " %lld", (long long)*value++);
     }
-    return format("%s\n * %s, groups %lld", meaning, text_of(&text), (long long)*value);
+    return format("%s\n * %s, groups %lld", meaning, text_take(&text), (long long)*value);
 }
 
 void contraction_print_comment(const Contraction *plan, const char *more, Text *text)
@@ -150,5 +150,5 @@ const char *contraction_key(const Contraction *plan)
     for (int i = 0; i < 3; i++) /* in a bucket, aligned to its elements only */
         if (plan->tensor[i]->partial)
             text_add(&text, "%c is a part of a sum\n", "abc"[i]);
-    return text_of(&text);
+    return text_take(&text);
 }

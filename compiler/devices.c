@@ -112,5 +112,5 @@ const char *check_architectures(const char *list)
         at += length;
         at += *at == ',';
     }
-    return text_of(&text);
+    return text_take(&text);
 }

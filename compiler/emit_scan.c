@@ -283,5 +283,5 @@ const char *scan_key(const Kernel *k)
         text_add(&t, "\n");
     }
     print_loop(k, &t, "kernel", true);
-    return text_of(&t);
+    return text_take(&t);
 }

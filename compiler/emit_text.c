@@ -183,7 +183,7 @@ static const char *sum_text(Printer *p, const Expr *e, Level *level)
     if (e->constant)
         text_add(&t, e->constant < 0 ? " - %lld" : " + %lld", llabs(e->constant));
     *level = e->count == 1 && !e->constant ? LEVEL_PRODUCT : LEVEL_SUM;
-    return text_of(&t);
+    return text_take(&t);
 }
 
 static const char *range_text(Printer *p, const Expr *e, Level *level)
@@ -229,7 +229,7 @@ static const char *meaning_text(Printer *p, const Expr *e, Level *level)
         else
             text_bytes(&t, m, 1);
     }
-    return text_of(&t);
+    return text_take(&t);
 }
 
 static const char *op_text(Printer *p, const Expr *e, Level *level)

@@ -14,15 +14,24 @@
 
 /* ---- tensors */
 
+Memory *fuse_keep(const Fusion *f)
+{
+    while (f->around)
+        f = f->around;
+    return memory_use(f->kept);
+}
+
 Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index, Dtype dtype, const Shape *shape, bool sharded,
                         Node *node)
 {
+    Memory *outer = fuse_keep(f);
     Tensor *t = NEW(Tensor);
     while (f->around) /* numbers say which is which within one kernel, and a scan's kernels have tensors of all around */
         f = f->around;
-    *t = (Tensor){.id = f->tensor_count, .kind = kind, .name = name, .index = index, .dtype = dtype, .shape = *shape,
+    *t = (Tensor){.id = f->tensor_count, .kind = kind, .name = copy_text(name, strlen(name)), .index = index, .dtype = dtype, .shape = *shape,
                   .sharded = sharded, .node = node};
     APPEND(f->tensors, f->tensor_count, t);
+    memory_use(outer);
     return t;
 }
 
@@ -52,6 +61,12 @@ static void add_leaves(Fusion *f)
         if (n->op == OP_VARIABLE)
             variable[n->ints[0]] = n;
     }
+    bool *used = NEW_ARRAY(bool, m->variable_count);
+    for (int i = 0; i < m->variable_count; i++)
+        used[i] = variable[i] != NULL;
+    for (int i = 0; i < f->graph->result_count; i++)
+        if (f->graph->results[i].role == ROLE_UPDATE || f->graph->results[i].role == ROLE_INIT)
+            used[f->graph->results[i].index] = true;
     f->inputs = NEW_ARRAY(Tensor *, m->input_count);
     f->variables = NEW_ARRAY(Tensor *, m->variable_count);
     for (int i = 0; i < m->input_count; i++)
@@ -59,6 +74,8 @@ static void add_leaves(Fusion *f)
                                        &m->inputs[i].shape, true, input[i]);
     for (int i = 0; i < m->variable_count; i++) {
         const Variable *v = &m->variables[i];
+        if (!used[i])
+            continue;
         Shape shape = v->shape;
         for (int k = 0; k < shape.rank; k++)
             shape.extent[k] = v->shape.extent[v->order[k]];
@@ -79,11 +96,12 @@ static void add_leaves(Fusion *f)
 
 static const char *printed(const Kernel *k, void (*print)(const Kernel *, Text *))
 {
+    Memory *own = memory_new(), *outer = memory_use(own);
     Text t = {0};
     print(k, &t);
-    const char *text = copy_text(text_of(&t), t.length);
-    free(t.data);
-    return text;
+    memory_use(outer);
+    memory_free(own);
+    return text_take(&t);
 }
 
 static void find_paths(Kernel *k)
@@ -99,41 +117,74 @@ static void find_paths(Kernel *k)
         }
 }
 
-/* the kernel of the program with this text */
-static Kernel *share(Program *p, Kernel *k)
+static void *copy_of(const void *from, size_t bytes) { return bytes ? memcpy(allocate(bytes), from, bytes) : NULL; }
+
+/* The loops of a kernel are forgotten when its text is there: in hundreds of blocks whose kernels differ in a constant they
+ * would be most of what mgpuc needs. GPUs are launched by what loops say. */
+static Kernel *without_loops(const Kernel *k)
+{
+    Kernel *rest = NEW(Kernel);
+    *rest = *k;
+    rest->nests = NULL;
+    rest->title = copy_text(k->title, strlen(k->title));
+    rest->reads = copy_of(k->reads, sizeof *k->reads * (size_t)k->read_count);
+    rest->writes = copy_of(k->writes, sizeof *k->writes * (size_t)k->write_count);
+    rest->paths = copy_of(k->paths, sizeof *k->paths * (size_t)k->path_count);
+    return rest;
+}
+
+static Kernel *add_kernel(Program *p, Kernel *k, const char *key, const char *body)
 {
     bool cuda = p->target == TARGET_CUDA;
+    Kernel *own = !cuda && k->nest_count ? without_loops(k) : k;
+    map_set(&p->kernel_texts, copy_text(key, strlen(key)), own);
+    own->number = k->number = p->kernel_count;
+    own->name = k->name = format("k%d", k->number);
+    if (k->scan)
+        (cuda ? cuda_scan_name : scan_name)(k);
+    if (k->nest_count)
+        own->text = printed(k, cuda ? cuda_print_text : kernel_print);
+    if (cuda ? cuda_finishes(k) : k->partial_bytes > 0)
+        own->finish_text = printed(k, cuda ? cuda_print_finish : kernel_print_finish);
+    if (k->path_count) {
+        own->body = map_get(&p->kernel_texts, body);
+        if (!own->body) {
+            map_set(&p->kernel_texts, copy_text(body, strlen(body)), own);
+            own->body = own;
+            own->body_text = printed(k, cuda ? cuda_print_body : kernel_print_body);
+        }
+        own->body->body_users++;
+    }
+    APPEND(p->kernels, p->kernel_count, own);
+    return own;
+}
+
+/* The kernel of the program with this text: the group's own, or one that was there: of a deep model's hundreds of equal
+ * blocks one keeps its kernels. */
+static Kernel *share(const Fusion *f, Group *g)
+{
+    Program *p = f->program;
+    Kernel *k = g->kernel;
+    Memory *outer = memory_use(g->memory);
     find_paths(k);
     const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction))
                      : k->attention ? format("attention %s", attention_key(k->attention))
                      : k->rows ? format("rows %s", rows_key(k->rows))
-                     : k->scan ? format("scan %s", scan_key(k)) : printed(k, cuda ? cuda_print_canonical : kernel_print_canonical);
+                     : k->scan ? format("scan %s", scan_key(k))
+                     : printed(k, p->target == TARGET_CUDA ? cuda_print_canonical : kernel_print_canonical);
     const char *key = body;
     for (int i = 0; i < k->path_count; i++)
         key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
-    Kernel *known = map_get(&p->kernel_texts, key);
-    if (known)
-        return known;
-    map_set(&p->kernel_texts, key, k);
-    k->number = p->kernel_count;
-    k->name = format("k%d", k->number);
-    if (k->scan)
-        (cuda ? cuda_scan_name : scan_name)(k);
-    if (k->nest_count)
-        k->text = printed(k, cuda ? cuda_print_text : kernel_print);
-    if (cuda ? cuda_finishes(k) : k->partial_bytes > 0)
-        k->finish_text = printed(k, cuda ? cuda_print_finish : kernel_print_finish);
-    if (k->path_count) {
-        k->body = map_get(&p->kernel_texts, body);
-        if (!k->body) {
-            map_set(&p->kernel_texts, body, k);
-            k->body = k;
-            k->body_text = printed(k, cuda ? cuda_print_body : kernel_print_body);
-        }
-        k->body->body_users++;
+    memory_use(outer);
+    Kernel *shared = map_get(&p->kernel_texts, key);
+    if (!shared)
+        shared = add_kernel(p, k, key, body);
+    if (shared == k) {
+        memory_join(outer, g->memory);
+        g->memory = NULL;
     }
-    APPEND(p->kernels, p->kernel_count, k);
-    return k;
+    fuse_forget(g);
+    return shared;
 }
 
 /* ---- tasks */
@@ -242,8 +293,9 @@ Task *fuse_task(const Fusion *f, const Group *g)
     return t;
 }
 
-static void make_task(Fusion *f, const Group *g)
+static void make_task(Fusion *f, Group *g)
 {
+    Memory *outer = fuse_keep(f);
     Task *t = fuse_task(f, g);
     const Root *first = g->members[0];
     if (first->kind == ROOT_REDUCE) {
@@ -252,9 +304,10 @@ static void make_task(Fusion *f, const Group *g)
         APPEND(t->reads, t->read_count, f->info[first->node->id].tensor);
         APPEND(t->writes, t->write_count, f->info[first->node->id].tensor);
     } else {
-        t->kernel = share(f->program, g->kernel);
+        t->kernel = share(f, g);
     }
     APPEND(f->phase->tasks, f->phase->task_count, t);
+    memory_use(outer);
 }
 
 static void mark_used(bool *used, Tensor *const *list, int count)
@@ -293,6 +346,7 @@ static Node *scattered(const Node *n, const int *uses, int which)
 
 static Graph *scatter_into_sums(Graph *g)
 {
+    Memory *own = memory_new(), *outer = memory_use(own);
     int *uses = NEW_ARRAY(int, g->node_count), found = 0;
     Node **table = NEW_ARRAY(Node *, g->node_count), **scatter = NEW_ARRAY(Node *, g->node_count);
     for (int i = 0; i < g->node_count; i++)
@@ -308,10 +362,9 @@ static Graph *scatter_into_sums(Graph *g)
         }
         found += scatter[i] != NULL;
     }
-    if (!found)
-        return g;
-    Graph *target = graph_new(g->model, g->name, g->parent);
-    for (int i = 0; i < g->node_count; i++) {
+    memory_use(outer);
+    Graph *target = found ? graph_new(g->model, g->name, g->parent) : g;
+    for (int i = 0; found && i < g->node_count; i++) {
         Node *n = g->nodes[i], *s = scatter[i];
         if (!s) {
             graph_copy_node(target, n);
@@ -320,7 +373,9 @@ static Graph *scatter_into_sums(Graph *g)
         stand_at(target, n);
         become(n, graph_scatter_add(target, table[i]->twin, s->in[1]->twin, s->in[2]->twin, (int)s->ints[0], node_sums_samples(s)));
     }
-    graph_copy_results(target, g);
+    if (found)
+        graph_copy_results(target, g);
+    memory_free(own);
     return target;
 }
 
@@ -331,8 +386,15 @@ void fuse_stages(Fusion *f)
     f->graph = fuse_straighten(f);
     const Fusion given = *f;
     bool *computed = NEW_ARRAY(bool, given.graph->node_count);
+    Memory *own = NULL, *outer = NULL; /* of the last round; a body's is part of its kernel's */
     for (int round = 0; round == 0 || (round < ROUNDS && !f->separate && fuse_again(f)); round++) {
         *f = given;
+        if (own) {
+            memory_use(outer);
+            memory_free(own);
+        }
+        own = f->around ? NULL : memory_new();
+        outer = memory_use(own ? own : memory_in_use());
         f->computed = computed;
         f->info = NEW_ARRAY(Info, f->graph->node_count);
         fuse_find_roots(f);
@@ -341,8 +403,10 @@ void fuse_stages(Fusion *f)
         fuse_merge(f);
     }
     fuse_order(f);
-    if (!f->separate)
-        fuse_pack(f);
+    fuse_pack(f);
+    memory_use(outer);
+    if (own)
+        memory_free(own);
 }
 
 Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
@@ -350,12 +414,11 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
     Phase *phase = NEW(Phase);
     graph = scatter_into_sums(graph);
     *phase = (Phase){.kind = kind, .ragged = ragged, .graph = graph};
-    Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse};
+    Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
+                .kept = memory_in_use(), .done = make_task};
     add_leaves(&f);
     fuse_stages(&f);
     phase->graph = f.graph;
-    for (int i = 0; i < f.group_count; i++)
-        make_task(&f, f.groups[i]);
     number_tensors(&f);
     if (program->target == TARGET_CUDA && !f.separate)
         cuda_join_epilogues(phase, cuda_library_workspace(program->options->arch));

@@ -19,7 +19,7 @@ typedef struct Root Root;
 
 typedef struct Read {       /* of a stored node, at a place in the reader's own axes */
     const Node *node;
-    Expr *offset;
+    const int64_t *steps;   /* of its offset along each of these axes; NULL: the offset is no such sum */
     Root *copy;             /* not of the node's own tensor, but of what this sink makes of it */
 } Read;
 
@@ -44,12 +44,13 @@ struct Root {
     Root **before; int before_count; /* of a sink that writes a variable: who reads the old value */
     Root **sinks; int sink_count;    /* of a reader: those that write what it reads */
     bool behind_report;     /* a sink that runs behind the report, whose numbers are not all known yet: never merged */
-    Exprs *exprs;           /* evaluated alone */
+    /* evaluated alone */
     Read *reads; int read_count;
+    double flops;           /* at a point */
     int weight;             /* expressions */
     Group *group;
     /* within its kernel */
-    bool outer;
+    bool outer, in_place;   /* in_place: a sink that may write its variable while others are read */
     Expr *sample, *index[MAX_RANK], *value;
     int reduction;
 };
@@ -63,7 +64,9 @@ struct Group {
     /* order */
     Group **after; int after_count; /* those that must run later */
     int waiting;
+    bool little;            /* its kernel is one of little work; known of updates only */
     Kernel *kernel;
+    Memory *memory;         /* of its kernel; NULL: in a scan's body, whose kernels are part of another one */
 };
 
 typedef struct Info {       /* of a node */
@@ -88,6 +91,8 @@ struct Fusion {
     Graph *graph;
     bool separate;          /* every node its own kernel */
     Fusion *around;         /* of a scan's body: what the scan stands in; NULL: a phase */
+    Memory *kept;           /* of a phase: of what lives as long as the program: tensors, tasks */
+    void (*done)(Fusion *, Group *); /* of a phase: takes the groups, one by one, when their kernels are complete */
     Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
     Info *info;
     bool *computed;         /* by node: computed where it is used, though it is used often (fuse_again.c) */
@@ -117,10 +122,12 @@ void fuse_order(Fusion *);                         /* fusion->groups in order */
 /* the value of a root as an expression of its own axes; fills exprs and reads */
 void fuse_evaluate_alone(Fusion *, Root *);
 void fuse_build(Fusion *, Group *);
+void fuse_forget(Group *);                         /* its kernel; it can be built again */
 void fuse_describe(Group *);                       /* what follows from the nests of its kernel */
 bool fuse_little(const Group *);                   /* a kernel of little work */
-void fuse_pack(Fusion *);
+void fuse_pack(Fusion *);                          /* builds what is not built yet */
 void fuse_stages(Fusion *);                        /* fuse.c: all of them; groups with their kernels, in order */
+Memory *fuse_keep(const Fusion *);                 /* fuse.c: allocate() is for what lives as long as the program; -> as before */
 Task *fuse_task(const Fusion *, const Group *);    /* fuse.c: what its kernel reads, writes and costs */
 /* what SCAN reads for its input: behind views that the body can make itself; NULL: nothing that lies in memory */
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);

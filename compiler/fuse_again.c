@@ -79,23 +79,10 @@ static bool may_compute(const Fusion *f, const Root *r)
            OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result;
 }
 
-static double flops_of(const Root *r)
-{
-    double flops = 0;
-    for (int i = 0; i < r->exprs->count; i++) {
-        const Expr *e = r->exprs->all[i];
-        if (e->kind == X_OP && e->axes)
-            flops += e->op == OP_DIV ? 4 : OP_INFO[e->op].flops;
-        if (e->kind == X_RANDOM)
-            flops += 40;
-    }
-    return flops;
-}
-
 /* false: too many, or one that cannot be read from elsewhere */
 static bool find_leaves(Again *a, const Root *r, int depth)
 {
-    a->flops += flops_of(r);
+    a->flops += r->flops;
     a->weight += r->weight;
     for (int k = 0; k < r->read_count; k++) {
         const Node *n = r->reads[k].node;

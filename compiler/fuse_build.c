@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct Context { Fusion *f; Root *alone; Group *group; } Context;
+typedef struct Context { Fusion *f; Root *alone; Group *group; Memory *kept /* alone: of what is read */; } Context;
 
 static const Tensor *tensor_of(const Fusion *f, const Node *n)
 {
@@ -36,6 +36,22 @@ static Expr *offset_of(Exprs *x, const Tensor *tensor, const Node *n, Expr *samp
     return sample ? expr_add(x, flat, expr_scale(x, sample, tensor_pitch(tensor))) : flat;
 }
 
+/* the factor of each axis; NULL: it is not a sum of axes */
+static const int64_t *steps_of(const Expr *offset, int axis_count)
+{
+    bool axes = offset->kind == X_AXIS || (offset->kind == X_SUM && offset->constant == 0);
+    for (int i = 0; offset->kind == X_SUM && i < offset->count; i++)
+        axes = axes && offset->in[i]->kind == X_AXIS;
+    if (!axes)
+        return NULL;
+    int64_t *steps = NEW_ARRAY(int64_t, axis_count);
+    if (offset->kind == X_AXIS)
+        steps[offset->constant] = 1;
+    for (int i = 0; offset->kind == X_SUM && i < offset->count; i++)
+        steps[offset->in[i]->constant] = offset->factor[i];
+    return steps;
+}
+
 static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
     const Context *c = context;
@@ -53,9 +69,12 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     Expr *offset = offset_of(x, tensor, n, sample, index);
     Tensor dense = *tensor;
     dense.pitch = 0;
-    if (c->alone)
-        APPEND(c->alone->reads, c->alone->read_count,
-               ((Read){n, tensor->pitch ? offset_of(x, &dense, n, sample, index) : offset, NULL}));
+    if (c->alone) {
+        const Expr *place = tensor->pitch ? offset_of(x, &dense, n, sample, index) : offset;
+        Memory *outer = memory_use(c->kept);
+        APPEND(c->alone->reads, c->alone->read_count, ((Read){n, steps_of(place, x->axis_count), NULL}));
+        memory_use(outer);
+    }
     Expr *value = expr_load(x, tensor, offset, guard);
     return expr_op(x, OP_CAST, n->dtype, &value, 1, NULL);
 }
@@ -87,12 +106,49 @@ static int scatter_axes(const Node *n, Axis *axes, bool *samples)
     return count;
 }
 
-void fuse_evaluate_alone(Fusion *f, Root *r)
+static double flops_of(const Exprs *x)
 {
-    Exprs *x = r->exprs = NEW(Exprs);
-    Context c = {.f = f, .alone = r};
+    double flops = 0;
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (e->kind == X_OP && e->axes)
+            flops += e->op == OP_DIV ? 4 : OP_INFO[e->op].flops;
+        if (e->kind == X_RANDOM)
+            flops += 40;
+    }
+    return flops;
+}
+
+/* The expressions go at once; what the merger asks of them stays. */
+static void evaluate_loops(Fusion *f, Root *r)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Exprs *x = NEW(Exprs), *y = NEW(Exprs);
+    Context c = {.f = f, .alone = r, .kept = outer};
     Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
     Expr *axes[MAX_AXES];
+    const Node *n = r->node;
+    own_axes(x, r, axes);
+    if (r->kind == ROOT_SCATTER) {
+        bool samples;
+        evaluate(&e, n->in[0], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
+        Evaluation add = {.exprs = y, .initial = e.initial, .stored = stored, .context = &c};
+        y->axis_count = scatter_axes(n, y->axis, &samples);
+        for (int i = 0; i < y->axis_count; i++)
+            axes[i] = expr_axis(y, i);
+        Expr *sample = samples ? axes[0] : NULL;
+        evaluate(&add, n->in[1], sample, axes + samples + n->ints[0], NULL);
+        evaluate(&add, n->in[2], sample, axes + samples, NULL);
+    } else {
+        value_at_point(&e, r, axes);
+        r->flops = flops_of(x);
+    }
+    memory_use(outer);
+    memory_free(own);
+}
+
+void fuse_evaluate_alone(Fusion *f, Root *r)
+{
     const Node *n = r->node;
     if (r->kind == ROOT_SCAN) {
         Root **part = fuse_scan_part(f, r);
@@ -104,31 +160,14 @@ void fuse_evaluate_alone(Fusion *f, Root *r)
             if (from)
                 APPEND(r->reads, r->read_count, ((Read){from, NULL, NULL}));
         }
-        return;
-    }
-    if (r->kind == ROOT_CONTRACTION || r->kind == ROOT_REDUCE) {
+    } else if (r->kind == ROOT_CONTRACTION || r->kind == ROOT_REDUCE) {
         for (int k = 0; k < n->inputs; k++) {
             const Node *from = r->kind == ROOT_CONTRACTION ? fuse_operand(f, n, k) : n->in[k];
             APPEND(r->reads, r->read_count, ((Read){from, NULL, r->copy}));
         }
-        return;
+    } else {
+        evaluate_loops(f, r);
     }
-    if (r->kind == ROOT_SCATTER) {
-        bool samples;
-        own_axes(x, r, axes);
-        evaluate(&e, n->in[0], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
-        Exprs *y = NEW(Exprs);
-        Evaluation add = {.exprs = y, .initial = e.initial, .stored = stored, .context = &c};
-        y->axis_count = scatter_axes(n, y->axis, &samples);
-        for (int i = 0; i < y->axis_count; i++)
-            axes[i] = expr_axis(y, i);
-        Expr *sample = samples ? axes[0] : NULL;
-        evaluate(&add, n->in[1], sample, axes + samples + n->ints[0], NULL);
-        evaluate(&add, n->in[2], sample, axes + samples, NULL);
-        return;
-    }
-    own_axes(x, r, axes);
-    value_at_point(&e, r, axes);
 }
 
 /* ---- building */
@@ -503,7 +542,7 @@ static const char *title_of(const Group *g)
     const Node *shape = g->shape->node;
     const Shape *s = g->shape->reduces && shape->op != OP_EINSUM ? &shape->in[0]->shape : &shape->shape;
     text_add(&t, "  %s%s %s", g->shape->samples ? s->rank ? "[n, " : "[n" : "[", shape_text(s) + 1, dtype_name(shape->dtype));
-    return copy_text(text_of(&t), t.length);
+    return text_take(&t);
 }
 
 enum { SMALL_POINTS = 1024 };
@@ -532,8 +571,18 @@ void fuse_describe(Group *g)
     k->title = title_of(g);
 }
 
+void fuse_forget(Group *g)
+{
+    if (g->memory)
+        memory_free(g->memory);
+    g->memory = NULL;
+    g->kernel = NULL;
+}
+
 void fuse_build(Fusion *f, Group *g)
 {
+    fuse_forget(g);
+    Memory *outer = f->around ? NULL : memory_use(g->memory = memory_new());
     Kernel *k = g->kernel = NEW(Kernel);
     const Root *first = g->members[0];
     if (first->kind == ROOT_CONTRACTION && is_attention(first->node->op))
@@ -557,4 +606,6 @@ void fuse_build(Fusion *f, Group *g)
     else if (!k->scan)
         team_split(k, f->around != NULL);
     fuse_describe(g);
+    if (outer)
+        memory_use(outer);
 }

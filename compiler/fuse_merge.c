@@ -72,23 +72,24 @@ static bool loops_fit(const Group *a, const Group *b, Fit *fit)
 
 /* ---- reads at the point where it is made */
 
-/* the number of the point in the reader's own axes; kept: counted over the axes that `shape` does not reduce */
-static Expr *point_number(const Root *reader, const Root *shape, bool kept)
+/* is it the number of the point, in the reader's own axes? kept: counted over the axes that `shape` does not reduce */
+static bool is_point_number(const Root *reader, const int64_t *steps, const Root *shape, bool kept)
 {
-    Exprs *x = reader->exprs;
-    Expr *flat = expr_index(x, 0), *sample = NULL;
     int64_t stride = 1;
-    for (int i = reader->axis_count - 1; i >= 0; i--) {
-        if (kept && shape->axes[i].reduced)
-            continue;
-        if (reader->axes[i].samples) {
-            sample = expr_axis(x, i);
+    int sample = -1;
+    bool same = steps != NULL;
+    for (int i = reader->axis_count - 1; i >= 0 && same; i--) {
+        const Axis *a = &reader->axes[i];
+        if (a->samples && !(kept && shape->axes[i].reduced)) {
+            same = sample < 0 || steps[sample] == 0;
+            sample = i;
             continue;
         }
-        flat = expr_add(x, flat, expr_scale(x, expr_axis(x, i), stride));
-        stride *= reader->axes[i].extent;
+        bool counts = !(kept && shape->axes[i].reduced), moves = a->extent > 1 || a->samples || a->kind != AXIS_PLAIN;
+        same = !moves || steps[i] == (counts ? stride : 0);
+        stride *= counts ? a->extent : 1;
     }
-    return sample ? expr_add(x, flat, expr_scale(x, sample, stride)) : flat;
+    return same && (sample < 0 || steps[sample] == stride);
 }
 
 static bool same_extents(const Root *a, const Root *b)
@@ -105,12 +106,12 @@ static bool same_extents(const Root *a, const Root *b)
 static bool aligned(const Root *reader, bool outer_reader, const Read *read, bool outer_made, const Root *shape)
 {
     if (outer_made == outer_reader)
-        return read->offset == point_number(reader, shape, false);
+        return is_point_number(reader, read->steps, shape, false);
     if (!outer_made || !same_extents(reader, shape))
         return false;
     if (shape->reduces_samples || (shape->kept < FEW_RESULTS && !shape->kept_samples && shape->full > MANY_POINTS))
         return false; /* a second pass over all of a large sum: two kernels do as well, and threads can divide each */
-    return read->offset == point_number(reader, shape, true);
+    return is_point_number(reader, read->steps, shape, true);
 }
 
 static bool reads_fit(const Fusion *f, const Group *from, const Group *by, const Fit *fit, bool outer_from, bool outer_by)

@@ -35,6 +35,20 @@ static bool safe_in_place(const Kernel *k, const Tensor *tensor)
     return true;
 }
 
+static bool writes_variable(const Root *r) { return r->target && r->target->kind == TENSOR_VARIABLE; }
+
+/* What this stage asks of a kernel. Those of a phase are built again when their turn has come: all at once they would be
+ * most of what mgpuc needs for a deep model. */
+static void look_at_kernel(Fusion *f, Group *g)
+{
+    fuse_build(f, g);
+    g->little = fuse_little(g);
+    for (int i = 0; i < g->count; i++)
+        g->members[i]->in_place = writes_variable(g->members[i]) && safe_in_place(g->kernel, g->members[i]->target);
+    if (!f->around)
+        fuse_forget(g);
+}
+
 /* the sink writes a temporary; a new sink behind all others copies it */
 static void write_later(Fusion *f, Root *r)
 {
@@ -46,27 +60,31 @@ static void write_later(Fusion *f, Root *r)
     copy->at = r->at;
     copy->update = r->update;
     copy->weight = 1;
-    copy->exprs = NEW(Exprs);
     copy->copied = r;
     r->copy_reader = copy;
     APPEND(copy->reads, copy->read_count, ((Read){n, NULL, r}));
-    Group *g = fuse_new_group(f, copy);
-    fuse_build(f, fuse_group(r));
-    fuse_build(f, g);
+    look_at_kernel(f, fuse_group(r));
+    look_at_kernel(f, fuse_new_group(f, copy));
 }
 
-static bool writes_variable(const Root *r) { return r->target && r->target->kind == TENSOR_VARIABLE; }
+static bool order_asks(const Group *g)
+{
+    bool asks = g->update;
+    for (int i = 0; i < g->count; i++)
+        asks = asks || writes_variable(g->members[i]);
+    return asks && g->members[0]->kind != ROOT_REDUCE;
+}
 
-static void build_all(Fusion *f)
+static void find_places(Fusion *f)
 {
     int groups = f->group_count;
     for (int i = 0; i < groups; i++)
-        if (f->groups[i]->members[0]->kind != ROOT_REDUCE)
-            fuse_build(f, f->groups[i]);
+        if (order_asks(f->groups[i]))
+            look_at_kernel(f, f->groups[i]);
     for (int i = 0; i < groups; i++) {
         Group *g = f->groups[i];
         for (int k = 0; k < g->count; k++)
-            if (writes_variable(g->members[k]) && !safe_in_place(g->kernel, g->members[k]->target))
+            if (writes_variable(g->members[k]) && !g->members[k]->in_place)
                 write_later(f, g->members[k]);
     }
 }
@@ -92,7 +110,7 @@ static int rank_of(const Group *g)
     if (g->early)
         return 0;
     if (g->update)
-        return fuse_little(g) ? 4 : 3;
+        return g->little ? 4 : 3;
     return r->kind == ROOT_CONTRACTION && r->backward && !r->node->sharded ? 1 : 2;
 }
 
@@ -180,7 +198,7 @@ static bool sort_groups(Fusion *f)
 
 void fuse_order(Fusion *f)
 {
-    build_all(f);
+    find_places(f);
     while (!sort_groups(f)) {
         int changed = 0, groups = f->group_count;
         for (int i = 0; i < groups; i++) {

@@ -1,6 +1,6 @@
 /* fuse_pack.c: kernels of little work that follow each other become one.
  *
- * In: groups with their kernels, in order. Out: the same in fewer kernels: each call costs the device's team of threads a
+ * In: groups in order. Out: kernels, fewer than there were groups: each call costs the device's team of threads a
  * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
  * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where
  * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. */
@@ -41,10 +41,13 @@ static bool listed(const Tensor *const *list, int count, const Tensor *t)
     return false;
 }
 
-static void join(Group *to, const Group *from)
+static void join(Group *to, Group *from)
 {
     Kernel *a = to->kernel;
     const Kernel *b = from->kernel;
+    for (int i = 0; i < from->count; i++)
+        APPEND(to->members, to->count, from->members[i]);
+    Memory *outer = to->memory ? memory_use(to->memory) : NULL;
     for (int i = 0; i < b->read_count; i++) /* what an earlier nest makes is no argument that is read */
         if (!listed(a->writes, a->write_count, b->reads[i]) && !listed(a->reads, a->read_count, b->reads[i]))
             APPEND(a->reads, a->read_count, b->reads[i]);
@@ -56,8 +59,17 @@ static void join(Group *to, const Group *from)
         nests[i] = i < a->nest_count ? a->nests[i] : b->nests[i - a->nest_count];
     a->nests = nests;
     a->nest_count += b->nest_count;
-    for (int i = 0; i < from->count; i++)
-        APPEND(to->members, to->count, from->members[i]);
+    fuse_describe(to);
+    if (to->memory) {
+        memory_use(outer);
+        memory_join(to->memory, from->memory);
+        from->memory = NULL;
+    }
+}
+
+static bool fits_behind(const Group *open, const Group *g)
+{
+    return open->early == g->early && open->update == g->update && open->kernel->nest_count < MOST_NESTS;
 }
 
 /* ---- GPUs */
@@ -79,55 +91,50 @@ static bool touches(const Kernel *a, const Kernel *b) /* what b writes */
     return false;
 }
 
-static void pack_side_by_side(Fusion *f)
+static bool fits_beside(const Group *open, const Group *g)
 {
-    int kept = 0;
-    Group *open = NULL;
-    for (int i = 0; i < f->group_count; i++) {
-        Group *g = f->groups[i];
-        bool little = g->kernel && cuda_is_little(g->kernel) && !draws(g->kernel);
-        if (little && open && open->early == g->early && open->update == g->update && open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS &&
-            !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel)) {
-            join(open, g);
-            fuse_describe(open);
-            continue;
-        }
-        open = little ? g : NULL;
-        f->groups[kept++] = g;
-    }
-    f->group_count = kept;
-    for (int i = 0; i < kept; i++)
-        if (f->groups[i]->kernel)
-            cuda_share_blocks(f->groups[i]->kernel);
+    return open->early == g->early && open->update == g->update && open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS &&
+           !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel);
+}
+
+/* ---- in order */
+
+/* nothing more is packed into it */
+static void finish(Fusion *f, Group *g)
+{
+    if (!g)
+        return;
+    f->groups[f->group_count++] = g;
+    if (f->program->target == TARGET_CUDA && !f->around && !f->separate && g->kernel)
+        cuda_share_blocks(g->kernel);
+    if (f->done)
+        f->done(f, g);
 }
 
 void fuse_pack(Fusion *f)
 {
-    if (f->program->target == TARGET_CUDA) {
-        if (!f->around)
-            pack_side_by_side(f);
-        return;
-    }
-    int kept = 0;
+    int groups = f->group_count;
+    bool cuda = f->program->target == TARGET_CUDA, packs = !f->separate && !(cuda && f->around);
     Group *open = NULL; /* the last group, if more may be packed into it */
     int64_t open_points = 0;
-    for (int i = 0; i < f->group_count; i++) {
+    f->group_count = 0;
+    for (int i = 0; i < groups; i++) {
         Group *g = f->groups[i];
-        if (!fuse_little(g)) {
-            open = NULL;
-        } else {
-            int64_t count = points(g->kernel);
-            if (open && open->early == g->early && open->update == g->update && open->kernel->nest_count < MOST_NESTS &&
-                open_points + count <= MOST_POINTS) {
-                join(open, g);
-                open_points += count;
-                fuse_describe(open);
-                continue;
-            }
-            open = g;
-            open_points = count;
+        if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
+            fuse_build(f, g);
+        bool little = packs && (cuda ? g->kernel && cuda_is_little(g->kernel) && !draws(g->kernel) : fuse_little(g));
+        int64_t count = little && !cuda ? points(g->kernel) : 0;
+        bool fits = little && open && (cuda ? fits_beside(open, g) : fits_behind(open, g) && open_points + count <= MOST_POINTS);
+        if (fits) {
+            join(open, g);
+            open_points += count;
+            continue;
         }
-        f->groups[kept++] = g;
+        finish(f, open);
+        open = little ? g : NULL;
+        open_points = count;
+        if (!little)
+            finish(f, g);
     }
-    f->group_count = kept;
+    finish(f, open);
 }

@@ -429,9 +429,9 @@ static bool order_of_turned(const Node *n, int *order)
 
 static const int *order_of(const Fusion *f, const Node *n)
 {
-    int *order = NEW_ARRAY(int, MAX_RANK);
     if (n->sharded || n->shape.rank < 3 || f->info[n->id].operand || f->separate)
         return NULL;
+    int *order = NEW_ARRAY(int, MAX_RANK);
     if (n->op == OP_CONVOLVE_WEIGHT)
         order_of_gradient(n, order);
     else if (!order_of_turned(n, order))
@@ -446,7 +446,11 @@ static Tensor *add_temporary(Fusion *f, Node *n, const char *label)
     for (int i = 0; order && i < shape.rank; i++)
         shape.extent[i] = n->shape.extent[order[i]];
     Tensor *t = fuse_add_tensor(f, TENSOR_TEMPORARY, label, 0, stored_type(n), &shape, n->sharded, n);
-    t->order = order;
+    if (order) {
+        Memory *outer = fuse_keep(f);
+        t->order = memcpy(NEW_ARRAY(int, MAX_RANK), order, sizeof *order * MAX_RANK);
+        memory_use(outer);
+    }
     return t;
 }
 

@@ -245,7 +245,7 @@ struct Kernel {
     int body_users;
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
-    Nest *nests; int nest_count;
+    Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */
     uint8_t split;          /* MGPU_SPLIT_...: how a team of threads shares the work (mgpu.h) */
     int64_t extent, grain;  /* MGPU_SPLIT_RANGE */
     int64_t partial_bytes;  /* of the partial sums in a thread's workspace; 0: no function `finish` */

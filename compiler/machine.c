@@ -37,7 +37,7 @@ const char *architectures_found(void)
         if (!known)
             text_add(&text, "%ssm_%d%d", text.length ? "," : "", list.gpus[i].major, list.gpus[i].minor);
     }
-    return text_of(&text);
+    return text_take(&text);
 }
 
 int command_devices(int argc, char **argv)

@@ -96,7 +96,7 @@ static const char *title_words(const char *title)
         at += length;
         at += strspn(at, ", []");
     }
-    return text_of(&words);
+    return text_take(&words);
 }
 
 static Unit *find_units(const Program *p, int *count, int *unit_of)

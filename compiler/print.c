@@ -15,7 +15,7 @@ static const char *grouped(int64_t n) /* 1234567 -> "1,234,567" */
             text_add(&t, ",");
         text_add(&t, "%c", digits[i]);
     }
-    return text_of(&t);
+    return text_take(&t);
 }
 
 static const char *magnitude(double n) /* 3209216 -> "3.21 M" */

@@ -186,5 +186,5 @@ const char *rows_key(const Rows *plan)
 {
     Text text = {0};
     print_body(plan, "kernel", &text);
-    return text_of(&text);
+    return text_take(&text);
 }

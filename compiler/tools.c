@@ -127,7 +127,7 @@ static const char *version_of(const Arguments *words)
     if (!WIFEXITED(status) || WEXITSTATUS(status))
         fail(3, "'%s --version' failed; CC and CXX name the compilers; it says: %.*s", words->list[0], (int)strcspn(text_of(&text), "\n"),
              text_of(&text));
-    return text_of(&text);
+    return text_take(&text);
 }
 
 /* a word of CC that is a program: where it lies, its size and the time of its last change */
