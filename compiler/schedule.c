@@ -50,6 +50,7 @@ typedef struct Builder {
     const Layout *layout;
     ScheduledOp *ops;
     int op_count;
+    Memory *kept;               /* of names, which become the schedule's */
     int counts[LANES];          /* operations of each lane so far: for their names */
 } Builder;
 
@@ -84,8 +85,10 @@ static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const c
 {
     static const char LETTER[LANES] = {[LANE_COMP] = 'c', [LANE_COPY] = 'u', [LANE_COMM] = 'm', [LANE_HOST] = 'h'};
     ScheduledOp *op = &b->ops[b->op_count++];
+    Memory *outer = memory_use(b->kept);
     *op = (ScheduledOp){.id = format("%c%d", LETTER[lane], b->counts[lane]++), .lane = lane, .verb = verb, .target = target,
-                        .label = label, .strip = -1};
+                        .label = copy_text(label, strlen(label)), .strip = -1};
+    memory_use(outer);
     return op;
 }
 
@@ -442,6 +445,7 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
 static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes,
                            int class_count, const int *class_of, const KernelNumber *kernels)
 {
+    Memory *own = memory_new(), *kept = memory_use(own);
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
     if (p->target == TARGET_HOST)
         cut_strips(phase, order);
@@ -451,7 +455,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
-        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c]};
+        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept};
         b->layout = place_phase(p, phase, order, classes[c].persistent, classes[c].capacity);
         if (b->layout->arena_bytes > classes[c].arena_bytes)
             classes[c].arena_bytes = b->layout->arena_bytes;
@@ -462,11 +466,18 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
         ops[c] = b->ops;
     }
     find_times(ops, class_count, builders[0].op_count);
+    memory_use(kept);
+    for (int c = 0; c < class_count; c++) /* the persistent ones have names that stay */
+        for (int i = classes[c].persistent->buffer_count; i < builders[c].layout->buffer_count; i++) {
+            Buffer *b = &builders[c].layout->buffers[i];
+            b->name = copy_text(b->name, strlen(b->name));
+        }
     s->name = phase_name(phase->kind, phase->ragged);
     s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);
     for (int d = 0; d < plan->devices; d++)
         copy_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d]);
     list_collectives(s, &builders[0]);
+    memory_free(own);
 }
 
 /* the arena is that of the phase which needs most; the workspaces of all phases lie at its end */

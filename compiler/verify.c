@@ -480,29 +480,42 @@ static const char *check_collectives(const Schedule *s, int p)
     return NULL;
 }
 
+/* ---- all of them: each has its own memory */
+
+static const char *check_device(const Schedule *s, int p, int d)
+{
+    At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+    const char *why = check_buffers(&at);
+    why = why ? why : check_arenas(&at);
+    why = why ? why : check_ops(&at);
+    return why ? why : check_inputs(&at);
+}
+
+static const char *check_phase(const Schedule *s, int p, int d)
+{
+    const char *why = d > 0 ? NULL : check_shards(s, p);
+    why = why || d > 0 ? why : check_samples(s, p);
+    return why || d > 0 ? why : check_collectives(s, p);
+}
+
+static const char *check_kept(const Schedule *s, int p, int d) { return p > 0 ? NULL : check_persistent(s, d); }
+static const char *check_arena(const Schedule *s, int p, int d) { return p > 0 ? NULL : verify_memory(s, d); }
+
 const char *verify(const Schedule *s)
 {
-    const char *why = NULL;
+    static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device, check_kept, check_phase,
+                                                                                     verify_strips, check_arena};
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
-    for (int p = 0; p < s->phase_count; p++)
-        for (int d = 0; d < s->devices; d++) {
-            At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
-            if ((why = check_buffers(&at)) || (why = check_arenas(&at)) || (why = check_ops(&at)) || (why = check_inputs(&at)))
-                return why;
-        }
-    for (int d = 0; d < s->devices; d++)
-        if ((why = check_persistent(s, d)))
-            return why;
-    for (int p = 0; p < s->phase_count; p++)
-        if ((why = check_shards(s, p)) || (why = check_samples(s, p)) || (why = check_collectives(s, p)))
-            return why;
-    for (int p = 0; p < s->phase_count; p++)
-        for (int d = 0; d < s->devices; d++)
-            if ((why = verify_strips(s, p, d)))
-                return why;
-    for (int d = 0; d < s->devices; d++)
-        if ((why = verify_memory(s, d)))
-            return why;
+    for (int k = 0; k < COUNT(CHECKS); k++)
+        for (int p = 0; p < s->phase_count; p++)
+            for (int d = 0; d < s->devices; d++) {
+                Memory *own = memory_new(), *outer = memory_use(own);
+                const char *why = CHECKS[k](s, p, d);
+                memory_use(outer);
+                if (why) /* its text lies there */
+                    return why;
+                memory_free(own);
+            }
     return NULL;
 }

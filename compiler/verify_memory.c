@@ -134,7 +134,7 @@ static const char *race(const Walk *w, const Mark *now, const Touch *t, const ch
         text_add(&x, "d%d.%s@-%d)", d, a->id, back);
     else
         text_add(&x, "d%d.%s)", d, a->id);
-    return text_of(&x);
+    return text_take(&x);
 }
 
 /* ---- accesses */

@@ -105,7 +105,7 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
         lane = next;
         text_add(&t, lane == first ? "" : ";");
     } while (lane != first);
-    return text_of(&t);
+    return text_take(&t);
 }
 
 /* whether all waits of the strip, or of the one operation, at the head of a lane hold */

@@ -177,7 +177,7 @@ static const char *missing_barrier(const Strips *s, const Use *a, const Use *b)
         text_add(&t, " (%s does not consist of samples)", x->name);
     else if (x == y)
         text_add(&t, " (d%d.%s does not take it sample by sample)", s->d, by_sample(s, then) ? second->id : first->id);
-    return text_of(&t);
+    return text_take(&t);
 }
 
 static const char *check_strip(const Strips *s, int count)
