@@ -16,9 +16,20 @@ const char *call_key(const Elaborator *e, const Tree *t)
     return format("%d%s", t->id, e->frame ? e->frame->loops : "");
 }
 
+Memory *use_brief(const Elaborator *e) { return memory_use(e->brief); }
+
+void set_local(Elaborator *e, const char *name, Value *v)
+{
+    Memory *outer = use_brief(e);
+    map_set(&e->frame->locals, name, v);
+    memory_use(outer);
+}
+
 Frame *push_frame(Elaborator *e, FrameKind kind, const Tree *block)
 {
+    Memory *outer = use_brief(e);
     Frame *before = e->frame, *f = NEW(Frame);
+    memory_use(outer);
     *f = (Frame){.kind = kind, .block = block, .loops = "", .library = block && block->source->library};
     e->frame = f;
     return before;
@@ -37,7 +48,9 @@ Arguments eval_arguments(Elaborator *e, const Tree *args)
         e->argument = named ? t->first : t;
         Argument one = {.name = named ? t->text : NULL, .value = eval(e, named ? t->first : t), .at = place_of(e, t)};
         e->argument = outer;
+        Memory *memory = use_brief(e);
         APPEND(a.list, a.count, one);
+        memory_use(memory);
     }
     return a;
 }
@@ -92,22 +105,24 @@ void bind_arguments(Elaborator *e, const char *layer, const char *const *names, 
 }
 
 /* `name = ...` is for every layer that has no such parameter: taken out of the arguments */
-static const Argument *take_name(Arguments *a, const char *const *names, int count)
+static const Argument *take_name(const Elaborator *e, Arguments *a, const char *const *names, int count)
 {
     for (int n = 0; n < count; n++)
         if (strcmp(names[n], "name") == 0)
             return NULL;
     const Argument *found = NULL;
-    Arguments rest = {0};
-    for (int k = 0; k < a->count; k++) {
-        const char *name = a->list[k].name;
-        if (name && strcmp(name, "name") == 0 && !found)
+    for (int k = 0; k < a->count && !found; k++)
+        if (a->list[k].name && strcmp(a->list[k].name, "name") == 0)
             found = &a->list[k];
-        else
+    if (!found)
+        return NULL;
+    Memory *outer = use_brief(e);
+    Arguments rest = {0};
+    for (int k = 0; k < a->count; k++)
+        if (&a->list[k] != found)
             APPEND(rest.list, rest.count, a->list[k]);
-    }
-    if (found)
-        *a = rest;
+    memory_use(outer);
+    *a = rest;
     return found;
 }
 
@@ -163,7 +178,7 @@ static void bind_extent(Elaborator *e, Binding *b, const Tree *dim, const char *
             return;
         }
         if (!known && !is_parameter(b, dim->text)) {
-            map_set(&e->frame->locals, dim->text, value_whole(extent));
+            set_local(e, dim->text, value_whole(extent));
             return;
         }
     }
@@ -188,7 +203,7 @@ static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Pla
         error_at(at, "%s: '%s' must be a tensor, not %s", b->layer->name, name, value_describe(v));
     Node *n = v->kind == VALUE_WEIGHTED ? v->node : node_of(e, at, v, format("'%s'", name));
     if (v->kind != VALUE_WEIGHTED)
-        map_set(&e->frame->locals, name, value_tensor(n));
+        set_local(e, name, value_tensor(n));
     check_type(b, type, name, n, at);
     int count = 0, dots = 0;
     for (const Tree *d = dims ? dims->first : NULL; d; d = d->next)
@@ -251,7 +266,7 @@ static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
     int k = 0;
     for (const Tree *p = params->first; p; p = p->next, k++) {
         if (b->values[k])
-            map_set(&e->frame->locals, b->names[k], b->values[k]);
+            set_local(e, b->names[k], b->values[k]);
         else if (p->kind == TREE_REQUIRED)
             error_at(at, "'%s' needs an argument '%s'%s", b->layer->name, b->names[k],
                      missing_hint(e, b->layer, at, k == 0));
@@ -264,7 +279,7 @@ static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
     for (const Tree *p = params->first; p; p = p->next, k++) {
         if (b->values[k])
             continue;
-        map_set(&e->frame->locals, b->names[k], eval(e, p->last));
+        set_local(e, b->names[k], eval(e, p->last));
         bind_pattern(e, b, p, at);
     }
     run_checks(e, b);
@@ -371,13 +386,15 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     Binding b = {.layer = layer};
     for (const Tree *p = params->first; p; p = p->next)
         b.count++;
+    Memory *outer = use_brief(e);
     b.names = NEW_ARRAY(const char *, b.count);
     b.values = NEW_ARRAY(Value *, b.count);
     b.places = NEW_ARRAY(const Place *, b.count);
+    memory_use(outer);
     int k = 0;
     for (const Tree *p = params->first; p; p = p->next)
         b.names[k++] = p->text;
-    const Argument *name = take_name(&a, b.names, b.count);
+    const Argument *name = take_name(e, &a, b.names, b.count);
     bind_arguments(e, layer->name, b.names, b.count, a, piped, at, b.values, b.places);
     if (!instance)
         instance = child_instance(e, key, layer->name, name, name ? name->at : at);
@@ -416,7 +433,7 @@ static Value *call_pipeline(Elaborator *e, Layer *layer, const Place *at, Argume
     static const char *const NAMES[] = {"x"};
     Value *x[1] = {0};
     const Place *places[1];
-    const Argument *name = take_name(&a, NAMES, 1);
+    const Argument *name = take_name(e, &a, NAMES, 1);
     bind_arguments(e, layer->name, NAMES, 1, a, piped, at, x, places);
     if (!x[0])
         error_at(at, "this pipeline needs a value to begin with: x |> ...");

@@ -5,7 +5,7 @@
 
 static Value *source_value(Samples *s)
 {
-    Value *v = NEW(Value);
+    Value *v = value_new();
     *v = (Value){.kind = VALUE_SOURCE, .samples = s};
     return v;
 }
@@ -126,7 +126,7 @@ static const char *with_commas(const char *columns)
     Text t = {0};
     for (const char *c = columns; *c; c++)
         text_add(&t, *c == ' ' ? ", " : "%c", *c);
-    return text_of(&t);
+    return text_take(&t);
 }
 
 /* pairs makes left, right (of one column) and same (of label) */

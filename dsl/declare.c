@@ -112,7 +112,7 @@ void declare_input(Elaborator *e, const Tree *t)
         APPEND(m->inputs, m->input_count, input);
     }
     graph_at(e, place_of(e, t));
-    map_set(&e->frame->locals, t->text, value_tensor(graph_input(e->top, index)));
+    set_local(e, t->text, value_tensor(graph_input(e->top, index)));
 }
 
 /* ---- weights and states */
@@ -175,7 +175,7 @@ void declare_weight(Elaborator *e, const Tree *t)
         initial_value(e, t, index);
     e->top->at = graph_at(e, place_of(e, t))->at;
     e->top->path = e->graph->path;
-    map_set(&e->frame->locals, t->text, value_tensor(graph_variable(e->top, index)));
+    set_local(e, t->text, value_tensor(graph_variable(e->top, index)));
 }
 
 /* a shared layer updates a state once for each call: the last one holds */
@@ -315,7 +315,7 @@ void add_result(Elaborator *e, Role role, const char *name, const Value *v, cons
     const char *what = role == ROLE_LOSS ? "loss" : role == ROLE_METRIC ? "metric" : "output";
     if (e->scan) {
         bool plain = v->kind == VALUE_WEIGHTED || v->kind == VALUE_TENSOR;
-        Value *own = plain ? NEW(Value) : value_tensor(node_of(e, at, v, format("a %s", what)));
+        Value *own = plain ? value_new() : value_tensor(node_of(e, at, v, format("a %s", what)));
         if (plain)
             *own = *v;
         stage_result(e, role, name, -1, own, at);

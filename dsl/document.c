@@ -150,7 +150,7 @@ static const char *comment_of(const Tokens *t, int word, int brace, int end)
         if (i < t->count && t->list[i].kind == TOKEN_COMMENT && t->list[i].line == t->list[brace].line)
             add_comment(&about, &t->list[i]);
     }
-    return text_of(&about);
+    return text_take(&about);
 }
 
 /* lines FIRST to LAST of the text */
@@ -284,7 +284,7 @@ static const char *row_about(const DataRow *row)
         text_add(&t, "%s%s", k ? ", " : "; options: ", row->parameters[k].name);
     if (row->later)
         text_add(&t, " (not yet)");
-    return text_of(&t);
+    return text_take(&t);
 }
 
 void builtin_entries(Entries *out)

@@ -243,6 +243,8 @@ Model *elaborate(const Tree *file, const Settings *settings)
     e->settings = settings;
     e->set_used = NEW_ARRAY(bool, settings->count);
     e->model = m;
+    e->brief = memory_new();
+    values_lie_in(e->brief);
     m->source = (Source *)(uintptr_t)file->source;
     m->file = file->source->file;
     m->group = 1;
@@ -272,5 +274,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
         param_value(e, e->params.values[k]);
     check_set_keys(e);
     finish_layers(e);
+    values_lie_in(NULL);
+    memory_free(e->brief);
     return m;
 }

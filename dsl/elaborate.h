@@ -48,6 +48,8 @@ struct Value {
 
 enum { LONGEST_LIST = 1000000 };
 
+void values_lie_in(Memory *);
+Value *value_new(void);
 Value *value_whole(int64_t);
 Value *value_number(double);         /* whole if it is a whole number that fits */
 Value *value_double(double);
@@ -151,6 +153,7 @@ extern const LibraryFile LIBRARY_FILES[]; /* written by embed.sh; ends with a ro
 
 struct Elaborator {
     Model *model;
+    Memory *brief;           /* of frames and arguments: given back when the model is there */
     const Settings *settings;
     bool *set_used;          /* per --set: it was found */
     Map params;              /* name -> Param */
@@ -294,6 +297,8 @@ void finish_layers(Elaborator *);
 void load_readers(Elaborator *);
 void load_files(Elaborator *, const Tree *file); /* load.c: library, builtins, the file and its imports */
 
+Memory *use_brief(const Elaborator *);           /* allocate() is for what the model does not need; -> as before */
+void set_local(Elaborator *, const char *name, Value *);
 Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
 void pop_frame(Elaborator *, Frame *before);
 #endif

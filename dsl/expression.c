@@ -99,7 +99,7 @@ static Value *quantity_literal(const Elaborator *e, const Tree *t)
     for (int k = 0; k < COUNT(UNITS); k++) {
         names[k] = UNITS[k].text;
         if (strcmp(UNITS[k].text, c) == 0) {
-            Value *v = NEW(Value);
+            Value *v = value_new();
             *v = (Value){.kind = VALUE_QUANTITY, .d = strtod(digits, NULL) * UNITS[k].factor, .text = UNITS[k].unit};
             return v;
         }
@@ -241,7 +241,7 @@ static Value *eval_section(Elaborator *e, const Tree *t)
         pipeline->name = s.layer->name;
     else
         pipeline->name = "pipeline";
-    Value *v = NEW(Value);
+    Value *v = value_new();
     *v = (Value){.kind = VALUE_LAYER, .layer = pipeline};
     return v;
 }

@@ -9,7 +9,7 @@ static const char *const TYPES[] = {"f32", "bf16", "f16", "f64", "i32", "i64", "
 
 static Value *layer_value(Layer *layer)
 {
-    Value *v = NEW(Value);
+    Value *v = value_new();
     *v = (Value){.kind = VALUE_LAYER, .layer = layer};
     return v;
 }
@@ -26,7 +26,7 @@ static Value *known_everywhere(Elaborator *e, const char *name)
 {
     Dtype dtype;
     if (dtype_by_name(name, &dtype)) {
-        Value *v = NEW(Value);
+        Value *v = value_new();
         *v = (Value){.kind = VALUE_TYPE, .i = dtype, .text = name};
         return v;
     }

@@ -175,7 +175,7 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
 {
     Carry *c = carry_of(s, within->node);
     if (now == within) { /* never assigned */
-        Value *v = NEW(Value);
+        Value *v = value_new();
         *v = *c->before;
         return v;
     }
@@ -236,7 +236,7 @@ static Value *leave_new(ScanBody *s, Value *v, bool last)
     if (v->kind == VALUE_TENSOR)
         return pend(s, value_tensor(NULL), false, -1, add_stack(s, v->node), last);
     if (v->kind == VALUE_WEIGHTED) {
-        Value *w = NEW(Value);
+        Value *w = value_new();
         w->kind = VALUE_WEIGHTED;
         pend(s, w, false, -1, add_stack(s, v->node), last);
         return pend(s, w, true, -1, add_stack(s, v->weight), last);

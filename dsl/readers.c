@@ -136,7 +136,7 @@ static const char *choices_text(const Parameter *p)
         else
             text_add(&t, "%c", *c);
     text_add(&t, "%s", quote);
-    return text_of(&t);
+    return text_take(&t);
 }
 
 static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter *p, const Place *at, const Value *v)

@@ -110,7 +110,7 @@ static Value *layer_step(Elaborator *e, const Tree *t, Arguments a)
     Step s = {.layer = eval_callee(e, call ? t->first : t)->layer, .arguments = a, .at = place_of(e, t)};
     *l = (Layer){.kind = LAYER_PIPELINE, .name = s.layer->name};
     APPEND(l->steps, l->step_count, s);
-    Value *v = NEW(Value);
+    Value *v = value_new();
     *v = (Value){.kind = VALUE_LAYER, .layer = l};
     return v;
 }
@@ -130,7 +130,7 @@ Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
         Layer *l = NEW(Layer);
         *l = (Layer){.kind = LAYER_PIPELINE, .name = v->layer->name};
         APPEND(l->steps, l->step_count, s);
-        v = NEW(Value);
+        v = value_new();
         *v = (Value){.kind = VALUE_LAYER, .layer = l};
     } else if (!call && v->layer->kind == LAYER_PIPELINE && v->layer->step_count == 1) {
         Layer *l = NEW(Layer);
@@ -139,7 +139,7 @@ Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
         *l = *v->layer;
         l->steps = NEW(Step);
         l->steps[0] = s;
-        v = NEW(Value);
+        v = value_new();
         *v = (Value){.kind = VALUE_LAYER, .layer = l};
     }
     const Layer *only = v->layer->kind == LAYER_PIPELINE && v->layer->step_count == 1 ? v->layer->steps[0].layer : NULL;

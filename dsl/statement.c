@@ -16,7 +16,7 @@ static void assign(Elaborator *e, const Tree *t)
                          : NULL;
     Value *v = eval(e, value);
     e->shared_name = NULL;
-    map_set(&e->frame->locals, name, v);
+    set_local(e, name, v);
     if (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) { /* readers want the user's names, not the library's */
         Node *n = v->node;
         if (!n->name || (!e->frame->library && n->at && n->at->source && n->at->source->library))

@@ -250,7 +250,7 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
         return value_whole(n->shape.extent[n->shape.rank - 1]);
     }
     if (strcmp(name, "type") == 0) {
-        Value *v = NEW(Value);
+        Value *v = value_new();
         *v = (Value){.kind = VALUE_TYPE, .i = n->weak ? F32 : n->dtype, .text = dtype_name(n->weak ? F32 : n->dtype)};
         return v;
     }

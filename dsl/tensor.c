@@ -166,7 +166,7 @@ Node *living(Elaborator *e, Node *x)
 
 Value *weighted_value(Elaborator *e, const Place *at, Node *value, Node *weight)
 {
-    Value *v = NEW(Value);
+    Value *v = value_new();
     v->kind = VALUE_WEIGHTED;
     v->node = value;
     v->weight = shape_equal(&value->shape, &weight->shape) ? weight

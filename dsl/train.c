@@ -85,7 +85,7 @@ static void apply_sets(Elaborator *e, bool all)
 static void default_optimizer(Elaborator *e)
 {
     Layer *sgd = map_get(&e->library, "sgd"), *l = NEW(Layer);
-    Value *v = NEW(Value);
+    Value *v = value_new();
     Place *at = NEW(Place);
     *at = (Place){.source = e->model->source, .line = e->train_tree ? e->train_tree->line : 1,
                   .column = e->train_tree ? e->train_tree->column : 1};

@@ -8,9 +8,22 @@
 
 /* ---- making */
 
+/* Values are made everywhere, by the thousand for each layer, and nothing refers to them when the model is there. */
+static Memory *memory; /* NULL: the one in use */
+
+void values_lie_in(Memory *m) { memory = m; }
+
+Value *value_new(void)
+{
+    Memory *outer = memory_use(memory ? memory : memory_in_use());
+    Value *v = NEW(Value);
+    memory_use(outer);
+    return v;
+}
+
 static Value *make(ValueKind kind)
 {
-    Value *v = NEW(Value);
+    Value *v = value_new();
     v->kind = kind;
     return v;
 }
@@ -275,7 +288,7 @@ static Value *quantity_binary(const Place *at, const char *op, const Value *a, c
         error_at(at, "a quantity such as %s can only be multiplied or divided by a number", value_print(q));
     if (op[0] == '/' && number_of(n) == 0)
         error_at(at, "%s / 0: division by zero", value_print(q));
-    Value *v = NEW(Value);
+    Value *v = value_new();
     *v = *q;
     v->d = op[0] == '*' ? q->d * number_of(n) : q->d / number_of(n);
     return v;
