@@ -33,7 +33,6 @@ void cuda_scan_print(const Kernel *, Text *);
 mgpu_launch cuda_scan_launch(const Kernel *);
 
 /* ---- emit_cuda.c */
-const char *cuda_shape_comment(const Printer *, const Tensor *); /* " [n, 28, 28]", as a comment */
 /* parameters and bodies of the functions of nests: kernel->text and the like */
 void cuda_print_text(const Kernel *, Text *);
 void cuda_print_finish(const Kernel *, Text *);

@@ -7,31 +7,7 @@
  * writes in one step it reads in the next. */
 #include "compiler/cuda.h"
 #include "compiler/cuda_tiles.h"
-
-#include <math.h>
-
-typedef struct Writer {
-    Printer print;            /* lines and names */
-    const Kernel *kernel;
-    const Scan *scan;
-    const char **name;        /* of the pointers, by the tensors' ids */
-} Writer;
-
-static const char *name_of(const Writer *l, const Tensor *t)
-{
-    if (!l->name[t->id])
-        die("a scan does not know where '%s' lies", t->name);
-    return l->name[t->id];
-}
-
-static const char *new_name(Writer *l, const Tensor *t)
-{
-    return l->name[t->id] = emit_name(&l->print, kernel_argument_name(t));
-}
-
-static int64_t elements(const Tensor *t) { return shape_count(&t->shape); }
-
-static const Tensor *argument(const Kernel *k, int i) { return i < k->read_count ? k->reads[i] : k->writes[i - k->read_count]; }
+#include "compiler/scan_text.h"
 
 /* ---- what is called */
 
@@ -54,151 +30,78 @@ static int shared_bytes(const Scan *s)
     return most;
 }
 
-static void print_call(Writer *l, int number)
+static void print_call(ScanWriter *w, int number)
 {
-    const ScanCall *call = &l->scan->calls[number];
+    const ScanCall *call = &w->scan->calls[number];
     const Kernel *k = call->kernel;
     Text list = {0};
     for (int i = 0; i < k->read_count + k->write_count; i++)
-        text_add(&list, "%s, ", name_of(l, argument(k, i)));
+        text_add(&list, "%s, ", scan_pointer(w, scan_argument(k, i)));
     if (call->work >= 0)
         text_add(&list, "work + %lld, ", (long long)call->work);
     text_add(&list, k->contraction ? "shared, " : k->scan ? "shared, step, " : k->nest_count ? "step, " : "");
-    emit_line(&l->print, "%s%s(%sbegin, end);", k->name, k->scan ? "_steps" : "", text_of(&list));
+    emit_line(&w->print, "%s%s(%sbegin, end);", k->name, k->scan ? "_steps" : "", text_of(&list));
     if (!k->contraction && !k->scan) /* they end with one */
-        emit_line(&l->print, "__syncthreads();");
+        emit_line(&w->print, "__syncthreads();");
 }
 
 /* ---- pointers */
 
-static void print_parameters(Writer *l)
+static void print_parameters(ScanWriter *w)
 {
-    const Kernel *k = l->kernel;
-    text_add(l->print.t, "(\n");
+    const Kernel *k = w->kernel;
+    text_add(w->print.t, "(\n");
     for (int i = 0; i < k->read_count + k->write_count; i++) {
-        const Tensor *t = argument(k, i);
-        emit_line(&l->print, "%s *%s,%s", emit_element_type(t->dtype), new_name(l, t), cuda_shape_comment(&l->print, t));
+        const Tensor *t = scan_argument(k, i);
+        emit_line(&w->print, "%s *%s,%s", emit_element_type(t->dtype), scan_new_pointer(w, t), emit_shape_comment(&w->print, t));
     }
-    emit_line(&l->print, "%schar *shared, const mgpu_step *step, int64_t begin, int64_t end)", k->scan->work_bytes ? "char *work, " : "");
-    text_add(l->print.t, "{\n");
-}
-
-static void print_buffer(Writer *l, const Tensor *t, int64_t offset, const char *qualifier)
-{
-    const char *type = emit_element_type(t->dtype), *back = "";
-    if (t->sharded)
-        back = format(" - begin * %lld", (long long)elements(t));
-    emit_line(&l->print, "%s *%s%s = (%s *)(work + %lld)%s;%s", type, qualifier, new_name(l, t), type, (long long)offset, back,
-              cuda_shape_comment(&l->print, t));
+    emit_line(&w->print, "%schar *shared, const mgpu_step *step, int64_t begin, int64_t end)", k->scan->work_bytes ? "char *work, " : "");
+    text_add(w->print.t, "{\n");
 }
 
 /* ---- before the first step, and behind the last */
 
-static void print_copy(Writer *l, const Tensor *to, const Tensor *from)
+static void print_copy(ScanWriter *w, const Tensor *to, const Tensor *from)
 {
-    const char *a = name_of(l, to), *b = name_of(l, from);
+    const char *a = scan_pointer(w, to), *b = scan_pointer(w, from);
     if (to->sharded)
-        emit_line(&l->print, "mgpu_block_copy_rows(%s, %lld, %s, %lld, %lld, begin, end);", a, (long long)tensor_pitch(to), b,
-                  (long long)(from->sharded ? tensor_pitch(from) : 0), (long long)elements(to));
+        emit_line(&w->print, "mgpu_block_copy_rows(%s, %lld, %s, %lld, %lld, begin, end);", a, (long long)tensor_pitch(to), b,
+                  (long long)(from->sharded ? tensor_pitch(from) : 0), (long long)scan_elements(to));
     else
-        emit_line(&l->print, "mgpu_block_copy_rows(%s, 0, %s, 0, %lld, 0, 1);", a, b, (long long)elements(to));
+        emit_line(&w->print, "mgpu_block_copy_rows(%s, 0, %s, 0, %lld, 0, 1);", a, b, (long long)scan_elements(to));
 }
 
-static void print_fill(Writer *l, const Tensor *to, double value)
+static void print_fill(ScanWriter *w, const Tensor *to, double value)
 {
     const char *literal = emit_literal(value, to->dtype);
     if (dtype_is_half(to->dtype))
         literal = format("mgpu_to_%s(%s)", dtype_name(to->dtype), literal);
-    emit_line(&l->print, "mgpu_block_fill(%s%s, %s, %s, %lld);", name_of(l, to), to->sharded ? format(" + begin * %lld", (long long)elements(to)) : "",
-              literal, to->sharded ? "end - begin" : "1", (long long)elements(to));
+    emit_line(&w->print, "mgpu_block_fill(%s%s, %s, %s, %lld);", scan_pointer(w, to), to->sharded ? format(" + begin * %lld", (long long)scan_elements(to)) : "",
+              literal, to->sharded ? "end - begin" : "1", (long long)scan_elements(to));
 }
 
 /* ---- the loop */
 
-static void print_steps(Writer *l)
-{
-    const Scan *s = l->scan;
-    if (s->reverse)
-        emit_line(&l->print, "for (int64_t t = %lld; t >= 0; t--) {", (long long)s->steps - 1);
-    else
-        emit_line(&l->print, "for (int64_t t = 0; t < %lld; t++) {", (long long)s->steps);
-    l->print.indent++;
-    for (int i = 0; i < s->slice_count; i++) {
-        const Tensor *slice = s->slices[i].slice, *whole = s->slices[i].whole;
-        const char *from = name_of(l, whole);
-        emit_line(&l->print, "%s *const %s = %s + t * %lld;%s", emit_element_type(slice->dtype), new_name(l, slice), from,
-                  (long long)elements(slice), cuda_shape_comment(&l->print, slice));
-    }
-    for (int i = 0; i < s->call_count; i++)
-        print_call(l, i);
-    for (int i = 0; i < s->carry_count; i++) {
-        const ScanCarry *c = &s->carries[i];
-        const char *now = name_of(l, c->now), *next = name_of(l, c->next), *last = i ? format("last_%d", i + 1) : "last";
-        emit_line(&l->print, "%s *const %s = %s;", emit_element_type(c->now->dtype), last, now);
-        emit_line(&l->print, "%s = %s;", now, next);
-        emit_line(&l->print, "%s = %s;", next, last);
-    }
-    emit_close(&l->print);
-}
-
 static void print_loop(const Kernel *k, Text *t)
 {
-    static const char *const OWN[] = {"work", "shared", "end", "t", "last"};
-    const Scan *s = k->scan;
-    Writer l = {.print = {.kernel = k, .t = t, .indent = 1, .cuda = true, .block = true}, .kernel = k, .scan = s};
-    l.name = NEW_ARRAY(const char *, scan_most_id(k) + 1);
-    emit_reserve(&l.print);
-    for (int i = 0; i < COUNT(OWN); i++)
-        map_set(&l.print.names, OWN[i], EMIT_TAKEN);
-    for (int i = 1; i < s->carry_count; i++)
-        map_set(&l.print.names, format("last_%d", i + 1), EMIT_TAKEN);
-    print_parameters(&l);
-    for (int i = 0; i < s->carry_count; i++) {
-        print_buffer(&l, s->carries[i].now, s->carries[i].at[0], "");
-        print_buffer(&l, s->carries[i].next, s->carries[i].at[1], "");
-    }
-    for (int i = 0; i < s->buffer_count; i++)
-        print_buffer(&l, s->buffers[i].tensor, s->buffers[i].offset, "const ");
-    for (int i = 0; i < s->carry_count; i++) {
-        const ScanCarry *c = &s->carries[i];
-        if (c->initial)
-            print_copy(&l, c->now, c->initial);
-        else
-            print_fill(&l, c->now, c->fill);
-    }
-    if (s->carry_count)
-        emit_line(&l.print, "__syncthreads();");
-    print_steps(&l);
-    bool any = false;
-    for (int i = 0; i < s->carry_count; i++)
-        if (s->carries[i].last) {
-            print_copy(&l, s->carries[i].last, s->carries[i].now);
-            any = true;
-        }
-    if (any)
-        emit_line(&l.print, "__syncthreads();");
+    static const char *const OWN[] = {"shared"};
+    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1, .cuda = true, .block = true}, .kernel = k, .scan = k->scan,
+                    .function = k->name, .call = print_call, .copy = print_copy, .fill = print_fill};
+    scan_begin_text(&w, OWN, COUNT(OWN));
+    print_parameters(&w);
+    scan_print_buffers(&w);
+    scan_print_initial(&w);
+    if (w.scan->carry_count)
+        emit_line(&w.print, "__syncthreads();");
+    scan_print_steps(&w, NULL);
+    if (scan_print_last(&w))
+        emit_line(&w.print, "__syncthreads();");
     text_add(t, "}\n");
 }
 
 /* ---- all of it */
 
-void cuda_scan_name(Kernel *k)
-{
-    Text loop = {0};
-    for (int i = 0; i < k->scan->call_count; i++) {
-        Kernel *called = k->scan->calls[i].kernel;
-        called->name = format("%s_%d", k->name, i);
-        if (called->scan) {
-            cuda_scan_name(called);
-        } else if (called->nest_count) {
-            Text t = {0};
-            cuda_print_block(called, &t);
-            called->text = text_of(&t);
-        }
-    }
-    print_loop(k, &loop);
-    k->text = text_of(&loop);
-}
+void cuda_scan_name(Kernel *k) { scan_name_parts(k, cuda_print_block, print_loop); }
 
 static void print_functions(const Kernel *k, Text *t)
 {
@@ -229,7 +132,7 @@ void cuda_scan_print(const Kernel *k, Text *t)
     print_functions(k, t);
     text_add(t, "\nextern \"C\" __global__ void %s(", k->name);
     for (int i = 0; i < k->read_count + k->write_count; i++) {
-        text_add(t, "%s *a%d, ", emit_element_type(argument(k, i)->dtype), i);
+        text_add(t, "%s *a%d, ", emit_element_type(scan_argument(k, i)->dtype), i);
         text_add(&list, "a%d, ", i);
     }
     text_add(t, "%sconst mgpu_step *step, int64_t n)\n{\n", s->work_bytes ? "char *work, " : "");

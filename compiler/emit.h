@@ -3,6 +3,7 @@
  *   emit_text.c     names, literals, lines; an expression as C
  *   emit_loops.c    loops, and what is computed in which of them
  *   emit_nest.c     a nest as rows or columns
+ *   scan_text.c     a scan: what host C and CUDA C of it have in common (scan_text.h)
  *   emit_scan.c     a scan: functions that a loop calls, and the loop
  *   emit_kernels.c  functions, and the file of all kernels
  *   cuda_nest.c     a nest as CUDA C
@@ -61,6 +62,7 @@ const char *emit_type(const Printer *, const Expr *);     /* of a variable that 
 const char *emit_name(Printer *, const char *wish);       /* a C name like `wish` that nothing else in the kernel has */
 const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
 void emit_line(Printer *, const char *pattern, ...) PRINTF(2, 3);
+const char *emit_shape_comment(const Printer *, const Tensor *); /* " [n, 28, 28]", as a comment */
 void emit_close(Printer *);                               /* the brace of the innermost block */
 const char *emit_literal(double, Dtype);                  /* reads back as the same number */
 const char *emit_operand(Printer *, const Expr *, Level); /* its text, in parentheses if it binds less tightly */

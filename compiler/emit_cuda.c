@@ -9,13 +9,6 @@
 
 /* ---- parameters */
 
-const char *cuda_shape_comment(const Printer *p, const Tensor *t)
-{
-    if (p->canonical)
-        return "";
-    return format(" /* [%s%s */", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1);
-}
-
 static void print_parameters(Printer *p)
 {
     const Kernel *k = p->kernel;
@@ -33,7 +26,7 @@ static void print_parameters(Printer *p)
         }
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
-        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], cuda_shape_comment(p, tensor));
+        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], emit_shape_comment(p, tensor));
     }
     if (p->block) {
         emit_line(p, "const mgpu_step *step, int64_t begin, int64_t end)");

@@ -88,9 +88,7 @@ static void print_arguments(Printer *p)
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
         emit_line(p, "%s%s *restrict %s = argument[%d];%s", output ? "" : "const ", emit_element_type(tensor->dtype), p->argument[i], i,
-             p->canonical ? ""
-                          : format(" /* [%s%s */", tensor->sharded ? tensor->shape.rank ? "n, " : "n" : "",
-                                   shape_text(&tensor->shape) + 1));
+             emit_shape_comment(p, tensor));
     }
 }
 

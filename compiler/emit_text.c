@@ -101,6 +101,13 @@ void emit_line(Printer *p, const char *pattern, ...)
     text_bytes(p->t, "\n", 1);
 }
 
+const char *emit_shape_comment(const Printer *p, const Tensor *t)
+{
+    if (p->canonical)
+        return "";
+    return format(" /* [%s%s */", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1);
+}
+
 void emit_close(Printer *p)
 {
     p->indent--;

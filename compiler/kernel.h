@@ -291,7 +291,6 @@ void kernel_emit_row(const Kernel *, const char *function, Text *);
 /* emit_scan.c: the kernels of a scan, and the loop that calls them */
 void scan_name(Kernel *);                             /* gives its kernels names, k12_0 ..., and their text */
 void scan_emit(const Kernel *, Text *);
-int scan_most_id(const Kernel *);                     /* of the tensors that it knows */
 const char *scan_key(const Kernel *);                 /* two with equal keys may share one kernel */
 bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */
 #endif
