@@ -1,7 +1,8 @@
 /* cuda.h: kernels as CUDA C; docs/cuda.md says what it looks like.
  *
  *   cuda_share.c    how threads share a nest; launches
- *   cuda_nest.c     a nest
+ *   cuda_nest.c     a nest: which thread takes which points
+ *   cuda_points.c   what it does at them (cuda_points.h)
  *   cuda_scan.c     a scan
  *   emit_cuda.c     functions, and the file of all kernels
  */

@@ -7,6 +7,7 @@
  *   emit_scan.c     a scan: functions that a loop calls, and the loop
  *   emit_kernels.c  functions, and the file of all kernels
  *   cuda_nest.c     a nest as CUDA C
+ *   cuda_points.c   what its threads do at a point
  *   emit_cuda.c     functions, and the file of all kernels, as CUDA C
  */
 #ifndef MGPU_EMIT_H
