@@ -100,4 +100,4 @@ void cuda_print_block_contraction(const Contraction *plan, const char *name, Tex
     text_add(text, "}\n");
 }
 
-int cuda_block_shared_bytes(const Contraction *plan) { return mgpu_tiles_shared_bytes(&product_of(plan, true)->tiles); }
+int cuda_block_shared_bytes(const Contraction *plan) { return cuda_product_shared_bytes(product_of(plan, true)); }

@@ -355,6 +355,8 @@ CudaProduct *cuda_product(const mgpu_contraction *from, const CudaOptions *optio
         p->tiles = most->tiles;
         p->tiles.turned = turned;
         p->tiles.c = c;
+        if (p->tiles.arithmetic != MGPU_DIRECT && mgpu_list_extent(&p->table, MGPU_LIST_K, options->samples) == 0)
+            p->tiles.stages = 0;
     }
     return first;
 }
@@ -399,6 +401,14 @@ static mgpu_launch launch_of(const char *name, TileCount tiles, int64_t each, in
                          .per_block = tiles.per * per_block, .most = MOST_BLOCKS, .threads = threads};
 }
 
+int cuda_product_shared_bytes(const CudaProduct *p)
+{
+    int most = 0;
+    for (; p; p = p->next)
+        most = mgpu_tiles_shared_bytes(&p->tiles) > most ? mgpu_tiles_shared_bytes(&p->tiles) : most;
+    return most;
+}
+
 void cuda_product_launches(const CudaProduct *p, const char *name, mgpu_launch launch[2])
 {
     const mgpu_tiles *s = &p->tiles;
@@ -412,7 +422,7 @@ void cuda_product_launches(const CudaProduct *p, const char *name, mgpu_launch l
         tiles.per_sample += own.per_sample;
     }
     launch[0] = launch_of(name, tiles, 1, of_block, threads);
-    launch[0].shared_bytes = mgpu_tiles_shared_bytes(s);
+    launch[0].shared_bytes = cuda_product_shared_bytes(p);
     launch[1] = (mgpu_launch){.function = NULL};
     if (s->split_tiles == 0)
         return;

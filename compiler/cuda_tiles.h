@@ -31,6 +31,7 @@ void cuda_print_product(const CudaProduct *, const char *name, Text *);
 /* statements of a kernel (or of its end): A, B, C and the workspace are called a, b, c and work */
 void cuda_print_calls(const CudaProduct *, const char *name, const char *a, const char *b, Text *);
 void cuda_print_block_calls(const CudaProduct *, const char *name, const char *a, const char *b, Text *); /* of a block, from sample begin to end */
+int cuda_product_shared_bytes(const CudaProduct *); /* dynamic */
 int cuda_product_blocks(const CudaProduct *); /* that a processor should have room for: __launch_bounds__ */
 void cuda_product_launches(const CudaProduct *, const char *name, mgpu_launch launch[2]);
 int64_t cuda_product_workspace(const CudaProduct *); /* bytes; 0: none */

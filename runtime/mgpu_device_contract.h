@@ -145,6 +145,19 @@ MGPU_FUNCTION void mgpu_contract_tiles(const void *a, const void *b, void *c, vo
     }
 }
 
+/* ---- a product of nothing: the places of C that no tap of a convolution meets */
+template <const mgpu_contraction &T, const mgpu_tiles &S> MGPU_FUNCTION void mgpu_contract_nothing(void *c, int64_t first, int64_t step, int64_t n)
+{
+    typename mgpu_product_tile<T, S>::type tile;
+    tile.clear();
+    for (int64_t item = first; item < mgpu_tiles_of(&T, &S, n); item += step) {
+        mgpu_place<T, MGPU_LIST_BATCH> batch;
+        const mgpu_tile_place<T, S> at(item, n);
+        batch.set(at.batch);
+        mgpu_store_tile<T, S>(tile, at, (typename mgpu_result<T, S>::stored *)c + (S.c + batch.offset(2)));
+    }
+}
+
 /* ---- without tiles: neighbouring threads have neighbours in memory. The lists, the fastest first: the one whose elements
  * follow each other in C, then the others */
 
@@ -262,6 +275,8 @@ MGPU_FUNCTION int64_t mgpu_contract(const void *a, const void *b, void *c, void 
     first += first < 0 ? all : 0;
     if constexpr (direct)
         mgpu_contract_direct<T, S, (S.split_tiles > 0)>(a, b, c, work, first, all, n);
+    else if constexpr (S.stages == 0)
+        mgpu_contract_nothing<T, S>(c, first, all, n);
     else
         mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(a, b, c, work, mgpu_dynamic_shared(), first, all, n);
     return before + mgpu_tiles_of(&T, &S, n);
@@ -324,6 +339,8 @@ MGPU_FUNCTION void mgpu_contract_block(const void *a, const void *b, void *c, ch
     c = (typename mgpu_element<S.type_c>::stored *)c + begin * mgpu_sample_stride<T>(2);
     if constexpr (S.arithmetic == MGPU_DIRECT)
         mgpu_contract_direct<T, S, false>(a, b, c, nullptr, threadIdx.x, blockDim.x, end - begin);
+    else if constexpr (S.stages == 0)
+        mgpu_contract_nothing<T, S>(c, 0, 1, end - begin);
     else
         mgpu_contract_tiles<T, S, false>(a, b, c, nullptr, shared, 0, 1, end - begin);
     __syncthreads();

@@ -22,7 +22,7 @@ typedef struct mgpu_tiles {
     bool aligned_a, aligned_b, aligned_c; /* the tensors begin at multiples of 16 bytes */
     bool turned;               /* the tile's rows are N and its columns M; else the other way round */
     int rows, columns, terms;  /* of a tile, powers of 2; terms: of a stage */
-    int stages;
+    int stages;                /* 0: there are no terms, C is zeros */
     int down, across;          /* threads (MGPU_FMA) or warps (MGPU_MMA) that share rows and columns */
     int64_t split_tiles;       /* so many parts of tiles there should be; 0: terms are not split. MGPU_DIRECT: threads */
     int64_t split_terms;       /* but each has at least so many terms, a multiple of `terms` */
