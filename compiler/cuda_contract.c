@@ -38,36 +38,65 @@ static const char *tiles_text(const mgpu_tiles *s)
     return format(", tiles of %d x %d by %s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA], s->split_tiles > 0 ? ", terms in parts" : "");
 }
 
-static void print_head(const Contraction *plan, const CudaProduct *p, const char *name, Text *text)
-{
-    contraction_print_comment(plan, tiles_text(&p->tiles), text);
-    cuda_print_product(p, name, text);
-}
-
 static void print_function(const Contraction *plan, const CudaProduct *p, const char *name, bool finish, Text *text)
 {
-    int threads = mgpu_tiles_threads(&p->tiles);
+    int threads = mgpu_tiles_threads(&p->tiles), given = cuda_number_count(p);
     bool works = p->tiles.split_tiles > 0;
     const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b";
     text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s(const %s *__restrict__ a, const %s *__restrict__ b, "
              "%s *__restrict__ c, ", threads, cuda_product_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
              type_text(plan->tensor[B]), type_text(plan->tensor[C]));
-    text_add(text, "%sconst mgpu_step *step, int64_t n)\n{\n    (void)step;\n", works ? "char *__restrict__ work, " : "");
+    text_add(text, "%sconst mgpu_step *step, int64_t n", works ? "char *__restrict__ work, " : "");
+    if (given > 0)
+        text_add(text, ", const __grid_constant__ %s numbers", given > 1 ? format("mgpu_number_list<%d>", given) : "mgpu_numbers");
+    text_add(text, ")\n{\n    (void)step;\n");
     if (finish)
-        text_add(text, "    (void)a, (void)b;\n    mgpu_contract_finish<%s_product, %s_tiles>(work, c, n);\n", name, name);
+        text_add(text, "    (void)a, (void)b;\n    mgpu_contract_finish<%s_product, %s_tiles>(%swork, c, n);\n", name, name, given ? "numbers, " : "");
     else
-        cuda_print_calls(p, name, a, b, text);
+        cuda_print_calls(p, given, name, a, b, text);
     text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
 }
 
-void cuda_print_contraction(const Contraction *plan, const char *kernel_name, Text *text)
+/* all but the comment */
+static void print_functions(const Contraction *plan, const CudaProduct *p, const char *name, Text *text)
+{
+    cuda_print_product(p, cuda_number_count(p) > 0, name, text);
+    print_function(plan, p, name, false, text);
+    if (p->tiles.split_tiles > 0)
+        print_function(plan, p, name, true, text);
+}
+
+void cuda_print_contraction(const Contraction *plan, const char *kernel_name, const char *known, Text *text)
 {
     const CudaProduct *p = product_of(plan, false);
-    print_head(plan, p, kernel_name, text);
-    print_function(plan, p, kernel_name, false, text);
-    if (p->tiles.split_tiles > 0)
-        print_function(plan, p, kernel_name, true, text);
+    contraction_print_comment(plan, tiles_text(&p->tiles), text);
+    if (cuda_number_count(p) > 0)
+        cuda_comment_numbers(p, text);
+    if (known)
+        text_add(text, "/* %s is %s with these numbers */\n", kernel_name, known);
+    else
+        print_functions(plan, p, kernel_name, text);
 }
+
+const char *cuda_contraction_form(const Contraction *plan)
+{
+    const CudaProduct *p = product_of(plan, false);
+    Text text = {0};
+    if (cuda_number_count(p) == 0)
+        return NULL;
+    print_functions(plan, p, "k", &text);
+    return text_of(&text);
+}
+
+const char *cuda_contraction_words(const Contraction *plan)
+{
+    const mgpu_tiles *s = &product_of(plan, false)->tiles;
+    return format("product_%dx%d_", s->rows, s->columns);
+}
+
+int cuda_contraction_given(const Contraction *plan, mgpu_numbers to[CUDA_NUMBERS]) { return cuda_number_list(product_of(plan, false), to); }
+
+void cuda_contraction_numbers(const Contraction *plan, Text *text) { cuda_print_numbers(product_of(plan, false), text); }
 
 void cuda_launches_contraction(const Contraction *plan, const char *kernel_name, mgpu_launch launch[2])
 {
@@ -93,7 +122,8 @@ int64_t cuda_contraction_workspace(const Contraction *plan, int64_t *per_sample)
 void cuda_print_block_contraction(const Contraction *plan, const char *name, Text *text)
 {
     const CudaProduct *p = product_of(plan, true);
-    print_head(plan, p, name, text);
+    contraction_print_comment(plan, tiles_text(&p->tiles), text);
+    cuda_print_product(p, false, name, text);
     text_add(text, "static __device__ void %s(const %s *a, const %s *b, %s *c, char *shared, int64_t begin, int64_t end)\n{\n", name,
              type_text(plan->tensor[A]), type_text(plan->tensor[B]), type_text(plan->tensor[C]));
     cuda_print_block_calls(p, name, plan->swapped ? "b" : "a", plan->swapped ? "a" : "b", text);

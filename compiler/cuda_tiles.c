@@ -8,6 +8,7 @@
 #include "compiler/cuda_tiles.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "MGPU_BF16", [MGPU_F32] = "MGPU_F32", [MGPU_F64] = "MGPU_F64"};
 
@@ -140,12 +141,12 @@ static bool stays_inside(const mgpu_contraction *t, int window)
     return w->spread == 1 && w->first >= 0 && last_position(t, window) < w->extent;
 }
 
-static void copy_windows(const mgpu_contraction *from, CudaProduct *p, int number[MGPU_WINDOWS])
+static void copy_windows(const mgpu_contraction *from, CudaProduct *p, bool alike, int number[MGPU_WINDOWS])
 {
     p->table.windows = 0;
     for (int w = 0; w < from->windows; w++) {
         number[w] = 0;
-        if (stays_inside(from, w)) {
+        if (!alike && stays_inside(from, w)) {
             p->table.a += from->window[w].first * from->window[w].stride;
         } else {
             p->window[p->table.windows++] = from->window[w];
@@ -161,7 +162,7 @@ static bool is_one_axis(const mgpu_axis *outer, const mgpu_axis *inner)
            outer->a == inner->a * inner->extent && outer->b == inner->b * inner->extent && outer->c == inner->c * inner->extent;
 }
 
-static void copy_axes(const mgpu_contraction *from, CudaProduct *p, const int number[MGPU_WINDOWS])
+static void copy_axes(const mgpu_contraction *from, CudaProduct *p, bool alike, const int number[MGPU_WINDOWS])
 {
     int *const counts[] = {&p->table.batch, &p->table.m, &p->table.n, &p->table.k};
     mgpu_axis *to = p->axis;
@@ -175,7 +176,7 @@ static void copy_axes(const mgpu_contraction *from, CudaProduct *p, const int nu
             *to++ = (mgpu_axis){.extent = 0};
         for (int i = 0; i < mgpu_list_count(from, list) && !empty; i++) {
             mgpu_axis own = first[i];
-            if (own.extent == 1)
+            if (own.extent == 1 && !alike)
                 continue;
             if (own.extent == MGPU_SAMPLES && to > begin)
                 die("samples are not the outermost axis of their list");
@@ -188,7 +189,7 @@ static void copy_axes(const mgpu_contraction *from, CudaProduct *p, const int nu
             } else if (own.window > 0) {
                 own.window = number[own.window - 1];
             }
-            if (to > begin && is_one_axis(to - 1, &own)) {
+            if (to > begin && !alike && is_one_axis(to - 1, &own)) {
                 own.extent *= to[-1].extent;
                 to[-1] = own;
             } else {
@@ -235,7 +236,8 @@ static int last_axis(const mgpu_contraction *t, int list)
 
 static int64_t parts_of(const CudaProduct *p, int64_t samples)
 {
-    int64_t terms = mgpu_list_extent(&p->table, MGPU_LIST_K, samples), each = mgpu_part_terms(&p->table, &p->tiles, samples);
+    int64_t terms = mgpu_list_extent(&p->table, MGPU_LIST_K, samples);
+    int64_t each = mgpu_part_terms(&p->tiles, mgpu_tiles_of(&p->table, &p->tiles, samples), terms);
     return terms > each ? (terms + each - 1) / each : 1;
 }
 
@@ -301,14 +303,15 @@ static bool is_direct(const CudaProduct *p, int64_t samples)
     return (beside && m * n / (m + n) <= 4) || (k <= 64 && m * n * k <= 4096 && batch <= 4096);
 }
 
-static CudaProduct *simple_product(const mgpu_contraction *from, const CudaOptions *options, int64_t c)
+/* alike: it is a part of a result, and others have the same axes and windows */
+static CudaProduct *simple_product(const mgpu_contraction *from, const CudaOptions *options, int64_t c, bool alike)
 {
     CudaProduct *p = NEW(CudaProduct);
     mgpu_tiles *s = &p->tiles;
     int number[MGPU_WINDOWS];
     p->table = (mgpu_contraction){.axis = p->axis, .window = p->window, .a = from->a, .b = from->b, .type = from->type};
-    copy_windows(from, p, number);
-    copy_axes(from, p, number);
+    copy_windows(from, p, alike, number);
+    copy_axes(from, p, alike, number);
     *s = (mgpu_tiles){.type_a = options->type[0], .type_b = options->type[1], .type_c = options->type[2],
                       .aligned_a = options->aligned[0], .aligned_b = options->aligned[1], .aligned_c = options->aligned[2],
                       .rows = 1, .columns = 1, .terms = 1, .stages = 1, .down = 1, .across = 1, .c = c};
@@ -334,14 +337,22 @@ static void choose_tiles(CudaProduct *p, const CudaOptions *options, bool splits
     choose_shape(p, options);
 }
 
+static bool is_empty(const mgpu_contraction *t)
+{
+    return mgpu_list_extent(t, MGPU_LIST_K, 1) == 0;
+}
+
 CudaProduct *cuda_product(const mgpu_contraction *from, const CudaOptions *options)
 {
     int count;
     Part *parts = split_product(from, &count);
+    int some = 0; /* parts that have terms: their code may be the same */
+    for (int i = 0; i < count; i++)
+        some += !is_empty(&parts[i].table);
     CudaProduct *first = NULL, **end = &first, *most = NULL;
     int64_t most_terms = -1;
     for (int i = 0; i < count; i++, end = &(*end)->next) {
-        *end = simple_product(&parts[i].table, options, parts[i].c);
+        *end = simple_product(&parts[i].table, options, parts[i].c, some > 1 && !is_empty(&parts[i].table));
         int64_t terms = mgpu_list_extent(&(*end)->table, MGPU_LIST_K, options->samples);
         if (terms > most_terms) {
             most = *end;
@@ -459,48 +470,102 @@ static const char *part_name(const CudaProduct *first, const CudaProduct *p, con
     return first->next ? format("%s_%d", name, number) : name;
 }
 
-static void print_tables(const CudaProduct *p, const char *name, Text *text)
+/* given: of its numbers those alone on which the code depends */
+static void print_axes(const mgpu_contraction *t, bool given, const char *name, Text *text)
 {
-    static const char *const lists[] = {"batch", "M", "N", "K"}, *const arithmetic[] = {"MGPU_FMA", "MGPU_MMA", "MGPU_DIRECT"};
-    const mgpu_contraction *t = &p->table;
-    const mgpu_tiles *s = &p->tiles;
+    static const char *const lists[] = {"batch", "M", "N", "K"};
     const mgpu_axis *axis = t->axis;
-    text_add(text, "static __device__ constexpr mgpu_axis %s_axis[] = {\n    /* extent, strides in A, B, C, window, step */\n", name);
+    text_add(text, "static __device__ constexpr mgpu_axis %s_axis[] = {\n    /* %s */\n", name,
+             given ? "the window that it moves in, 0: none; all else is given" : "extent, strides in A, B, C, window, step");
     for (int list = 0; list < 4; list++)
         for (int i = 0; i < mgpu_list_count(t, list); i++, axis++) {
+            if (given) {
+                text_add(text, "    mgpu_given_axis(%d), /* %s */\n", axis->window, lists[list]);
+                continue;
+            }
             text_add(text, axis->extent == MGPU_SAMPLES ? "    {MGPU_SAMPLES" : "    {%lld", (long long)axis->extent);
             text_add(text, ", %lld, %lld, %lld, %d, %lld}, /* %s */\n", (long long)axis->a, (long long)axis->b, (long long)axis->c,
                      axis->window, (long long)axis->step, lists[list]);
         }
     text_add(text, "%s};\n", axis == t->axis ? "    {}\n" : "");
-    for (int w = 0; w < t->windows; w++)
-        text_add(text, "%s    {%lld, %lld, %lld, %lld}%s", w > 0 ? "" :
-                 format("static __device__ constexpr mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name),
-                 (long long)t->window[w].extent, (long long)t->window[w].stride, (long long)t->window[w].first,
-                 (long long)t->window[w].spread, w + 1 < t->windows ? ",\n" : "};\n");
+}
+
+static void print_windows(const mgpu_contraction *t, bool given, const char *name, Text *text)
+{
+    for (int w = 0; w < t->windows; w++) {
+        const mgpu_window *own = &t->window[w];
+        if (w == 0)
+            text_add(text, "static __device__ constexpr mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name);
+        text_add(text, "    {%lld, %lld, %lld, %lld}%s", given ? 0LL : (long long)own->extent, given ? 0LL : (long long)own->stride,
+                 given ? 0LL : (long long)own->first, (long long)own->spread, w + 1 < t->windows ? ",\n" : "};\n");
+    }
+}
+
+static const char *truth(bool value) { return value ? "true" : "false"; }
+
+static void print_tables(const CudaProduct *p, bool given, const char *name, Text *text)
+{
+    static const char *const arithmetic[] = {"MGPU_FMA", "MGPU_MMA", "MGPU_DIRECT"};
+    const mgpu_contraction *t = &p->table;
+    const mgpu_tiles s = cuda_moved_tiles(p);
+    print_axes(t, given, name, text);
+    print_windows(t, given, name, text);
     text_add(text, "static __device__ constexpr mgpu_contraction %s_product = { /* axes of batch, M, N, K; windows; first elements; sums */\n"
              "    %d, %d, %d, %d, %s_axis, %d, %s, nullptr, %lld, %lld, false, %s};\n", name, t->batch, t->m, t->n, t->k, name,
-             t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr", (long long)t->a, (long long)t->b, TYPE_NAME[t->type]);
+             t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr", given ? 0LL : (long long)t->a, given ? 0LL : (long long)t->b,
+             TYPE_NAME[t->type]);
     text_add(text, "static __device__ constexpr mgpu_tiles %s_tiles = { /* A, B, C as stored, aligned; turned; rows, columns, terms, stages; "
-             "threads or warps; parts; first of C */\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %lld, %lld, %lld};\n", name,
-             arithmetic[s->arithmetic], TYPE_NAME[s->type_a], TYPE_NAME[s->type_b], TYPE_NAME[s->type_c], s->aligned_a ? "true" : "false",
-             s->aligned_b ? "true" : "false", s->aligned_c ? "true" : "false", s->turned ? "true" : "false", s->rows, s->columns, s->terms,
-             s->stages, s->down, s->across, (long long)s->split_tiles, (long long)s->split_terms, (long long)s->c);
+             "threads or warps; parts; first of C; A, B in lines of terms; moved at once */\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %lld, "
+             "%lld, %lld, %s, %s, %d, %d, %d};\n", name, arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c],
+             truth(s.aligned_a), truth(s.aligned_b), truth(s.aligned_c), truth(s.turned), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
+             (long long)s.split_tiles, (long long)s.split_terms, given ? 0LL : (long long)s.c, truth(s.terms_a), truth(s.terms_b), s.piece_a,
+             s.piece_b, s.piece_c);
 }
 
-void cuda_print_product(const CudaProduct *p, const char *name, Text *text)
+/* parts from this one on whose tables are the same text */
+static int alike_count(const CudaProduct *p, bool given)
 {
-    for (const CudaProduct *own = p; own; own = own->next)
-        print_tables(own, part_name(p, own, name), text);
+    Text first = {0};
+    int count = 1;
+    print_tables(p, given, "k", &first);
+    for (const CudaProduct *next = p->next; next && given; next = next->next, count++) {
+        Text own = {0};
+        print_tables(next, given, "k", &own);
+        if (strcmp(text_of(&first), text_of(&own)) != 0)
+            break;
+    }
+    return count;
 }
 
-void cuda_print_calls(const CudaProduct *p, const char *name, const char *a, const char *b, Text *text)
+static const CudaProduct *skip(const CudaProduct *p, int count)
+{
+    while (count-- > 0)
+        p = p->next;
+    return p;
+}
+
+void cuda_print_product(const CudaProduct *p, bool given, const char *name, Text *text)
+{
+    for (const CudaProduct *own = p; own; own = skip(own, alike_count(own, given)))
+        print_tables(own, given, part_name(p, own, name), text);
+}
+
+void cuda_print_calls(const CudaProduct *p, bool given, const char *name, const char *a, const char *b, Text *text)
 {
     const char *work = p->tiles.split_tiles > 0 ? "work" : "nullptr";
-    for (const CudaProduct *own = p; own; own = own->next) {
-        const char *part = part_name(p, own, name);
-        text_add(text, "    %smgpu_contract<%s_product, %s_tiles>(%s, %s, c, %s, n, %s);\n", own == p && p->next ? "int64_t before = " :
-                 own->next ? "before = " : "", part, part, a, b, work, own == p ? "0" : "before");
+    int number = 0;
+    if (p->next)
+        text_add(text, "    int64_t before = 0; /* tiles of other parts */\n");
+    for (const CudaProduct *own = p; own;) {
+        int alike = alike_count(own, given);
+        const char *part = part_name(p, own, name), *before = p->next ? "before = " : "";
+        const char *numbers = !given ? "" : !p->next ? "numbers, " : alike > 1 ? "numbers.of[part], " : format("numbers.of[%d], ", number);
+        if (alike > 1)
+            text_add(text, "#pragma unroll 1\n    for (int part = %d; part < %d; part++)\n    ", number, number + alike);
+        text_add(text, "    %smgpu_contract<%s_product, %s_tiles>(%s%s, %s, c, %s, n, %s);\n", before, part, part, numbers, a, b, work,
+                 p->next ? "before" : "0");
+        own = skip(own, alike);
+        number += alike;
     }
 }
 

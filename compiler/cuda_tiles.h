@@ -26,20 +26,34 @@ struct CudaProduct {
 typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; } CudaOptions;
 CudaProduct *cuda_product(const mgpu_contraction *, const CudaOptions *);
 
-/* tables NAME_axis, NAME_window, NAME_product, NAME_tiles; of several products NAME_0_axis ... */
-void cuda_print_product(const CudaProduct *, const char *name, Text *);
-/* statements of a kernel (or of its end): A, B, C and the workspace are called a, b, c and work */
-void cuda_print_calls(const CudaProduct *, const char *name, const char *a, const char *b, Text *);
+/* tables NAME_axis, NAME_window, NAME_product, NAME_tiles; of several products NAME_0_axis ... given: numbers come with the launch */
+void cuda_print_product(const CudaProduct *, bool given, const char *name, Text *);
+/* statements of a kernel (or of its end): A, B, C and the workspace are called a, b, c and work, what is given `numbers` */
+void cuda_print_calls(const CudaProduct *, bool given, const char *name, const char *a, const char *b, Text *);
 void cuda_print_block_calls(const CudaProduct *, const char *name, const char *a, const char *b, Text *); /* of a block, from sample begin to end */
 int cuda_product_shared_bytes(const CudaProduct *); /* dynamic */
 int cuda_product_blocks(const CudaProduct *); /* that a processor should have room for: __launch_bounds__ */
 void cuda_product_launches(const CudaProduct *, const char *name, mgpu_launch launch[2]);
 int64_t cuda_product_workspace(const CudaProduct *); /* bytes; 0: none */
 
+/* ---- numbers that launches hand over: cuda_numbers.c */
+enum { CUDA_NUMBERS = 4 /* at most: parameters of a kernel are 4 KiB */ };
+int cuda_number_count(const CudaProduct *);            /* its parts; 0: their numbers are constants of the code */
+int cuda_number_list(const CudaProduct *, mgpu_numbers to[CUDA_NUMBERS]); /* likewise, and their numbers */
+mgpu_tiles cuda_moved_tiles(const CudaProduct *);      /* of one part, with how its elements are moved */
+void cuda_print_numbers(const CudaProduct *, Text *);  /* an initializer: the end of a row of mgpu_gpu_kernel */
+void cuda_comment_numbers(const CudaProduct *, Text *);
+
 /* ---- the kernel of a contraction: cuda_contract.c */
-/* a comment, tables, functions: parameters a, b, c, (work,) step, n; in order of the arguments */
-void cuda_print_contraction(const Contraction *, const char *kernel_name, Text *);
+/* a comment, tables, functions: parameters a, b, c, (work,) step, n (, numbers); in order of the arguments. known: the functions
+ * stand there already, under this name; else NULL */
+void cuda_print_contraction(const Contraction *, const char *kernel_name, const char *known, Text *);
 void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgpu_launch launch[2]);
+/* the functions as text, if launches hand over the numbers: kernels with equal texts are one; else NULL */
+const char *cuda_contraction_form(const Contraction *);
+const char *cuda_contraction_words(const Contraction *); /* "product_128x64_": a part of the functions' names */
+void cuda_contraction_numbers(const Contraction *, Text *);
+int cuda_contraction_given(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);
 int64_t cuda_contraction_workspace(const Contraction *, int64_t *per_sample);
 /* the same for a block of threads (scans): static __device__ void NAME(a, b, c, char *shared, int64_t begin, int64_t end); it
  * is called by all threads of a block, of cuda_block_threads, for some samples */

@@ -103,7 +103,7 @@ void cuda_print(const Kernel *k, Text *t)
 {
     if (!k->nest_count) {
         if (k->contraction)
-            cuda_print_contraction(k->contraction, k->name, t);
+            cuda_print_contraction(k->contraction, k->name, k->twin ? k->twin->name : NULL, t);
         else if (k->attention)
             cuda_print_attention(k->attention, k->name, t);
         else if (k->rows)

@@ -494,6 +494,11 @@ void emit_gpu_row(const Kernel *k, const char *function, Text *t)
         text_add(t, "NULL");
     text_add(t, ", ");
     cuda_print_epilogue(k, t);
+    text_add(t, ", ");
+    if (k->contraction)
+        cuda_contraction_numbers(k->contraction, t);
+    else
+        text_add(t, "NULL");
     text_add(t, "},\n");
 }
 
@@ -517,7 +522,7 @@ void emit_program(const Program *p, Text *t)
     if (p->target == TARGET_CUDA) {
         Text rows = {0};
         for (int i = 0; i < p->kernel_count; i++)
-            emit_gpu_row(p->kernels[i], p->kernels[i]->name, &rows);
+            emit_gpu_row(p->kernels[i], (p->kernels[i]->twin ? p->kernels[i]->twin : p->kernels[i])->name, &rows);
         emit_gpu_tables(&rows, t);
     } else {
         text_add(t, "extern const mgpu_kernel mgpu_kernels[];\n");

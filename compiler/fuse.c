@@ -146,6 +146,12 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *key, const char *bo
         own->text = printed(k, cuda ? cuda_print_text : kernel_print);
     if (cuda ? cuda_finishes(k) : k->partial_bytes > 0)
         own->finish_text = printed(k, cuda ? cuda_print_finish : kernel_print_finish);
+    const char *form = cuda && k->contraction ? cuda_contraction_form(k->contraction) : NULL;
+    if (form) {
+        own->twin = map_get(&p->kernel_texts, form);
+        if (!own->twin)
+            map_set(&p->kernel_texts, copy_text(form, strlen(form)), own);
+    }
     if (k->path_count) {
         own->body = map_get(&p->kernel_texts, body);
         if (!own->body) {

@@ -243,6 +243,8 @@ struct Kernel {
     uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
     Kernel *body;           /* the first of them; NULL: no random numbers */
     int body_users;
+    /* Products on GPUs that differ in numbers alone are one function, which belongs to the first of them: */
+    const Kernel *twin;     /* that one; NULL: the kernel has functions of its own */
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */

@@ -10,6 +10,7 @@
  * The tables of every plan are a piece, all others one more. */
 #include "compiler/pieces.h"
 #include "compiler/cuda.h"
+#include "compiler/cuda_tiles.h"
 #include "compiler/kernel.h"
 
 #include <ctype.h>
@@ -106,6 +107,10 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
     for (int i = 0; i < p->kernel_count; i++) {
         const Kernel *k = p->kernels[i];
         bool shared = k->body && k->body != k && k->body->body_users > 1;
+        if (k->twin) {
+            unit_of[i] = unit_of[k->twin->number];
+            continue;
+        }
         if (shared) {
             unit_of[i] = unit_of[k->body->number];
         } else {
@@ -121,7 +126,10 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
         unit_text(&units[i], "f", &text);
         units[i].bytes = text.length + UNIT_BYTES * (size_t)units[i].count;
         units[i].digest = sha256_of(text_of(&text), text.length);
-        units[i].prefix = format("k_%s%s_", title_words(units[i].kernels[0]->title), digest_text(&units[i].digest, 8));
+        const Kernel *first = units[i].kernels[0];
+        bool given = units[i].cuda && first->contraction && cuda_contraction_form(first->contraction); /* several kernels are this one */
+        const char *words = given ? cuda_contraction_words(first->contraction) : title_words(first->title);
+        units[i].prefix = format("k_%s%s_", words, digest_text(&units[i].digest, 8));
         free(text.data);
     }
     return units;
@@ -244,7 +252,7 @@ void make_pieces(const Program *p, Piece **pieces, int *count)
     for (int i = 0; i < p->kernel_count; i++) {
         const Kernel *k = p->kernels[i];
         const Unit *u = &units[unit_of[i]];
-        int at = place[unit_of[i]]++;
+        int at = k->twin ? 0 : place[unit_of[i]]++;
         if (u->cuda) {
             emit_gpu_row(k, format("%s%d", u->prefix, at), &rows);
         } else {
@@ -288,7 +296,7 @@ GpuFunction *gpu_functions(const Program *p, int *count)
     *count = 0;
     for (int i = 0; i < p->kernel_count; i++) {
         const Unit *u = &units[unit_of[i]];
-        const char *name = format("%s%d", u->prefix, place[unit_of[i]]++);
+        const char *name = format("%s%d", u->prefix, p->kernels[i]->twin ? 0 : place[unit_of[i]]++);
         mgpu_launch launch[2];
         if (map_get(&known, name))
             continue;

@@ -155,13 +155,13 @@ static void open_streams(CudaDevice *d)
                         "cuStreamCreateWithPriority");
 }
 
-/* pointers for cuLaunchKernel: to the arguments, the step block's address and the samples */
+/* pointers for cuLaunchKernel: to the arguments, the step block's address, the samples and numbers */
 static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
 {
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].devices[d->number].op_count; i++) {
             const mgpu_op *op = &plan->phases[k].devices[d->number].ops[i];
-            int count = op->read_count + op->write_count + 2;
+            int count = op->read_count + op->write_count + 3;
             d->most_parameters = count > d->most_parameters ? count : d->most_parameters;
         }
     d->parameters = mgpu_allocate((size_t)d->most_parameters, sizeof *d->parameters);
@@ -403,6 +403,7 @@ static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
         d->parameters[i] = &call->argument[joined && i == arguments - 1 ? i + 2 : i];
     d->parameters[arguments] = &step;
     d->parameters[arguments + 1] = &d->samples;
+    d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->numbers;
     for (int i = 0; i < 2; i++) {
         const mgpu_launch *l = &kernel->launch[i];
         if (l->function)

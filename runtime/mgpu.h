@@ -9,9 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 4  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 5  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
+#include "mgpu_numbers.h"
 #include "mgpu_types.h"
 enum { MGPU_MAX_RANK = 8 };
 
@@ -85,6 +86,7 @@ typedef struct mgpu_gpu_kernel {
                                                * then a workspace */
     mgpu_epilogue epilogue;                   /* of a call that follows a product's: its arguments are x (and the bias), a, b, its
                                                * result, a workspace, of which the kernel takes x (and the bias) and the result */
+    const mgpu_numbers *numbers;              /* NULL, or a parameter behind all others, by value: one, or as many as it has parts */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */

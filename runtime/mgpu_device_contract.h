@@ -29,7 +29,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_result {
     MGPU_FUNCTION void store(stored *row, const int64_t column[RUN], int64_t left, const SUM value[RUN])
     {
         constexpr int most = 16 / (int)sizeof(stored) < RUN ? 16 / (int)sizeof(stored) : RUN;
-        constexpr int together = mgpu_together(T, COLUMN_LIST, 2, S.aligned_c, most, S.c);
+        constexpr int together = S.piece_c < most ? S.piece_c : most;
 #pragma unroll
         for (int j = 0; j < RUN; j += together)
             if (j < left)
@@ -37,57 +37,75 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_result {
     }
 };
 
+/* how much there is to do */
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_product_sizes {
+    int64_t rows, columns, tiles, terms; /* of C; tiles of all members of the batch */
+    int64_t each, parts;                 /* terms of a part; parts of a tile */
+
+    template <typename NUMBERS> __device__ __forceinline__ mgpu_product_sizes(const NUMBERS &numbers, int64_t n)
+    {
+        rows = mgpu_numbered_extent<T>(numbers, mgpu_result<T, S>::ROW_LIST, n);
+        columns = mgpu_numbered_extent<T>(numbers, mgpu_result<T, S>::COLUMN_LIST, n);
+        tiles = mgpu_count_tiles(&S, mgpu_numbered_extent<T>(numbers, MGPU_LIST_BATCH, n), rows, columns);
+        terms = mgpu_numbered_extent<T>(numbers, MGPU_LIST_K, n);
+        each = S.split_tiles > 0 ? mgpu_part_terms(&S, tiles, terms) : terms;
+        parts = S.split_tiles > 0 && terms > 0 ? (terms + each - 1) / each : 1;
+    }
+};
+
 /* a tile's place: which of the batch, first row and column. Tiles that follow each other share rows, then columns, so that what
  * they read stays near */
 template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_tile_place {
-    int64_t batch, row, column, rows, columns; /* of all */
+    int64_t batch, row, column;
 
-    __device__ __forceinline__ mgpu_tile_place(int64_t tile, int64_t n)
+    __device__ __forceinline__ mgpu_tile_place(unsigned tile, const mgpu_product_sizes<T, S> &all)
     {
         enum { GROUP = 8 };
-        rows = mgpu_list_extent(&T, mgpu_result<T, S>::ROW_LIST, n);
-        columns = mgpu_list_extent(&T, mgpu_result<T, S>::COLUMN_LIST, n);
-        int64_t down = (rows + S.rows - 1) / S.rows, across = (columns + S.columns - 1) / S.columns;
-        batch = tile / (down * across);
-        unsigned rest = (unsigned)(tile - batch * down * across), group = rest / (GROUP * (unsigned)across);
-        unsigned high = min((unsigned)down - group * GROUP, (unsigned)GROUP);
-        rest -= group * GROUP * (unsigned)across;
+        const unsigned down = (unsigned)((all.rows + S.rows - 1) / S.rows), across = (unsigned)((all.columns + S.columns - 1) / S.columns);
+        batch = T.batch > 0 ? tile / (down * across) : 0;
+        unsigned rest = tile - (unsigned)batch * down * across, group = rest / (GROUP * across);
+        unsigned high = min(down - group * GROUP, (unsigned)GROUP);
+        rest -= group * GROUP * across;
         row = (int64_t)(group * GROUP + rest % high) * S.rows;
         column = (int64_t)(rest / high) * S.columns;
     }
 };
 
-template <const mgpu_contraction &T, const mgpu_tiles &S, typename TILE>
-MGPU_FUNCTION void mgpu_store_tile(const TILE &tile, const mgpu_tile_place<T, S> &at, typename mgpu_result<T, S>::stored *c)
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS, typename TILE>
+MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_product_sizes<T, S> &all, const TILE &tile, const mgpu_tile_place<T, S> &at,
+                                   void *tensor)
 {
     typedef mgpu_result<T, S> result;
     mgpu_place<T, result::ROW_LIST> row;
     mgpu_place<T, result::COLUMN_LIST> column;
+    mgpu_place<T, MGPU_LIST_BATCH> batch;
     int64_t columns[TILE::ACROSS];
-    column.set(at.column);
+    batch.set(numbers, at.batch);
+    column.set(numbers, at.column);
 #pragma unroll
     for (int j = 0; j < TILE::ACROSS; j++) {
         mgpu_place<T, result::COLUMN_LIST> own = column;
-        own.advance(TILE::column(j));
-        columns[j] = own.offset(2);
+        own.advance(numbers, TILE::column(j));
+        columns[j] = own.offset(numbers, 2);
     }
-    row.set(at.row);
+    row.set(numbers, at.row);
+    typename result::stored *const c = (typename result::stored *)tensor + (numbers.first(2) + batch.offset(numbers, 2));
 #pragma unroll
     for (int i = 0; i < TILE::DOWN; i++) {
         mgpu_place<T, result::ROW_LIST> own = row;
-        own.advance(TILE::row(i));
-        if (at.row + TILE::row(i) < at.rows)
+        own.advance(numbers, TILE::row(i));
+        if (at.row + TILE::row(i) < all.rows)
 #pragma unroll
             for (int j = 0; j < TILE::ACROSS; j += TILE::RUN)
-                result::template store<TILE::RUN>(c + own.offset(2), columns + j, at.columns - at.column - TILE::column(j),
+                result::template store<TILE::RUN>(c + own.offset(numbers, 2), columns + j, all.columns - at.column - TILE::column(j),
                                                   tile.value[i] + j);
     }
 }
 
 /* ---- tiles first, first + step, ... of all parts: parts of one tile are `tiles` apart. shared: mgpu_tiles_shared_bytes */
-template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT>
-MGPU_FUNCTION void mgpu_contract_tiles(const void *a, const void *b, void *c, void *work, char *shared, int64_t first,
-                                                    int64_t step, int64_t n)
+template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT, typename NUMBERS>
+MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_product_sizes<T, S> &all, const void *a, const void *b, void *c,
+                                       void *work, char *shared, unsigned first, unsigned step)
 {
     typedef typename mgpu_product_tile<T, S>::type tile_type;
     typedef typename mgpu_product_tile<T, S>::down_operand down_operand;
@@ -95,20 +113,20 @@ MGPU_FUNCTION void mgpu_contract_tiles(const void *a, const void *b, void *c, vo
     typedef typename tile_type::sum sum;
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.turned ? b : a, *const from_across = S.turned ? a : b;
-    const int64_t tiles = mgpu_tiles_of(&T, &S, n), terms = mgpu_list_extent(&T, MGPU_LIST_K, n);
-    const int64_t each = SPLIT ? mgpu_part_terms(&T, &S, n) : terms, parts = SPLIT && terms > 0 ? (terms + each - 1) / each : 1;
-    for (int64_t item = first; item < tiles * parts; item += step) {
-        const int64_t part = item / tiles;
-        const mgpu_tile_place<T, S> at(item - part * tiles, n);
+    const unsigned tiles = (unsigned)all.tiles, parts = SPLIT ? (unsigned)all.parts : 1;
+    for (unsigned item = first; item < tiles * parts; item += step) {
+        const unsigned part = SPLIT ? item / tiles : 0;
+        const mgpu_tile_place<T, S> at(item - part * tiles, all);
         mgpu_place<T, MGPU_LIST_BATCH> batch;
-        batch.set(at.batch);
-        const int64_t begin = part * each, end = min(begin + each, terms);
+        batch.set(numbers, at.batch);
+        const int64_t begin = part * all.each, end = SPLIT ? min(begin + all.each, all.terms) : all.terms;
         const int steps = (int)((end - begin + S.terms - 1) / S.terms);
         down_operand down;
         across_operand across;
-        down.start((const typename down_operand::stored *)from_down + batch.offset(down_operand::TENSOR), at.row, at.rows, begin, end);
-        across.start((const typename across_operand::stored *)from_across + batch.offset(across_operand::TENSOR), at.column,
-                     at.columns, begin, end);
+        down.start(numbers, (const typename down_operand::stored *)from_down + batch.offset(numbers, down_operand::TENSOR), at.row,
+                   all.rows, begin, end);
+        across.start(numbers, (const typename across_operand::stored *)from_across + batch.offset(numbers, across_operand::TENSOR),
+                     at.column, all.columns, begin, end);
         tile_type tile;
         tile.clear();
         int filled = 0, used = 0;
@@ -120,8 +138,8 @@ MGPU_FUNCTION void mgpu_contract_tiles(const void *a, const void *b, void *c, vo
             }
             if (s + AHEAD < steps) {
                 char *stage = shared + filled * STAGE;
-                down.load(stage);
-                across.load(stage + down_operand::lines::BYTES);
+                down.load(numbers, stage);
+                across.load(numbers, stage + down_operand::lines::BYTES);
             }
             mgpu_copies_end();
             filled = filled + 1 == S.stages ? 0 : filled + 1;
@@ -133,29 +151,26 @@ MGPU_FUNCTION void mgpu_contract_tiles(const void *a, const void *b, void *c, vo
         mgpu_copies_wait<0>();
         __syncthreads(); /* before the next tile fills the stages */
         if (SPLIT && parts > 1) {
-            sum *to = (sum *)work + item * (tile_type::DOWN * tile_type::ACROSS * mgpu_tiles_threads(&S)) + threadIdx.x;
+            sum *to = (sum *)work + (int64_t)item * (tile_type::DOWN * tile_type::ACROSS * mgpu_tiles_threads(&S)) + threadIdx.x;
 #pragma unroll
             for (int i = 0; i < tile_type::DOWN; i++)
 #pragma unroll
                 for (int j = 0; j < tile_type::ACROSS; j++)
                     to[(i * tile_type::ACROSS + j) * mgpu_tiles_threads(&S)] = tile.value[i][j];
         } else {
-            mgpu_store_tile<T, S>(tile, at, (typename mgpu_result<T, S>::stored *)c + (S.c + batch.offset(2)));
+            mgpu_store_tile<T, S>(numbers, all, tile, at, c);
         }
     }
 }
 
 /* ---- a product of nothing: the places of C that no tap of a convolution meets */
-template <const mgpu_contraction &T, const mgpu_tiles &S> MGPU_FUNCTION void mgpu_contract_nothing(void *c, int64_t first, int64_t step, int64_t n)
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
+MGPU_FUNCTION void mgpu_contract_nothing(const NUMBERS &numbers, const mgpu_product_sizes<T, S> &all, void *c, unsigned first, unsigned step)
 {
     typename mgpu_product_tile<T, S>::type tile;
     tile.clear();
-    for (int64_t item = first; item < mgpu_tiles_of(&T, &S, n); item += step) {
-        mgpu_place<T, MGPU_LIST_BATCH> batch;
-        const mgpu_tile_place<T, S> at(item, n);
-        batch.set(at.batch);
-        mgpu_store_tile<T, S>(tile, at, (typename mgpu_result<T, S>::stored *)c + (S.c + batch.offset(2)));
-    }
+    for (unsigned item = first; item < (unsigned)all.tiles; item += step)
+        mgpu_store_tile<T, S>(numbers, all, tile, mgpu_tile_place<T, S>(item, all), c);
 }
 
 /* ---- without tiles: neighbouring threads have neighbours in memory. The lists, the fastest first: the one whose elements
@@ -163,7 +178,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> MGPU_FUNCTION void mgp
 
 MGPU_TILES_FUNCTION int mgpu_direct_list(const mgpu_contraction &t, int number)
 {
-    int fastest = mgpu_follow(t, MGPU_LIST_BATCH, 2) ? MGPU_LIST_BATCH : mgpu_follow(t, MGPU_LIST_M, 2) ? MGPU_LIST_M : MGPU_LIST_N;
+    int fastest = mgpu_follow(&t, MGPU_LIST_BATCH, 2) ? MGPU_LIST_BATCH : mgpu_follow(&t, MGPU_LIST_M, 2) ? MGPU_LIST_M : MGPU_LIST_N;
     const int others[3][3] = {{MGPU_LIST_BATCH, MGPU_LIST_N, MGPU_LIST_M}, {MGPU_LIST_M, MGPU_LIST_N, MGPU_LIST_BATCH},
                               {MGPU_LIST_N, MGPU_LIST_M, MGPU_LIST_BATCH}};
     return others[fastest][number];
@@ -174,6 +189,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
     typedef mgpu_element<S.type_b> element_b;
     typedef mgpu_element<S.type_c> element_c;
     typedef typename mgpu_element<T.type>::sum sum;
+    typedef mgpu_constant_numbers<T, S> constants;
     mgpu_place<T, MGPU_LIST_BATCH> batch;
     mgpu_place<T, MGPU_LIST_M> m;
     mgpu_place<T, MGPU_LIST_N> n;
@@ -181,11 +197,11 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
     __device__ __forceinline__ void set(int list, int64_t index)
     {
         if (list == MGPU_LIST_BATCH)
-            batch.set(index);
+            batch.set(constants(), index);
         else if (list == MGPU_LIST_M)
-            m.set(index);
+            m.set(constants(), index);
         else
-            n.set(index);
+            n.set(constants(), index);
     }
     __device__ __forceinline__ mgpu_direct(int64_t element, int64_t samples)
     {
@@ -196,7 +212,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
     }
     __device__ __forceinline__ int64_t offset(int tensor) const
     {
-        return mgpu_first_element(T, tensor) + batch.offset(tensor) + m.offset(tensor) + n.offset(tensor);
+        return constants::first(tensor) + batch.offset(constants(), tensor) + m.offset(constants(), tensor) + n.offset(constants(), tensor);
     }
 
     /* terms [begin, end) */
@@ -210,52 +226,52 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
         int own[WINDOWS > 0 ? WINDOWS : 1];
 #pragma unroll
         for (int w = 0; w < WINDOWS; w++)
-            own[w] = m.position(w);
+            own[w] = m.position(constants(), w);
         mgpu_place<T, MGPU_LIST_K> term;
-        term.set(begin);
+        term.set(constants(), begin);
         sum all = 0;
         while (begin < end) { /* the last axis, as far as it goes */
             int64_t run = T.k > 1 ? min(T.axis[LAST].extent - term.digit[T.k > 1 ? T.k - 1 : 0], end - begin) : end - begin;
-            int64_t at_a = term.offset(0), at_b = term.offset(1);
+            int64_t at_a = term.offset(constants(), 0), at_b = term.offset(constants(), 1);
             int window[WINDOWS > 0 ? WINDOWS : 1];
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
-                window[w] = term.position(w);
+                window[w] = term.position(constants(), w);
 #pragma unroll 4
             for (int64_t i = 0; i < run; i++) {
                 int64_t at = at_a;
                 bool there = true;
                 if constexpr (WINDOWS > 0)
-                    there = mgpu_within<T>(own, window, at);
+                    there = mgpu_within<T>(constants(), own, window, at);
                 if (there)
                     all = fma((sum)element_a::widen(a[at]), (sum)element_b::widen(b[at_b]), all);
-                at_a += runs ? mgpu_axis_stride(T, LAST, 0) : 0;
-                at_b += runs ? mgpu_axis_stride(T, LAST, 1) : 0;
+                at_a += runs ? mgpu_axis_stride(&T, LAST, 0) : 0;
+                at_b += runs ? mgpu_axis_stride(&T, LAST, 1) : 0;
 #pragma unroll
                 for (int w = 0; w < WINDOWS; w++)
                     if (runs && T.axis[LAST].window == w + 1)
                         window[w] += (int)T.axis[LAST].step;
             }
             begin += run;
-            term.advance((int)run);
+            term.advance(constants(), (int)run);
         }
         return all;
     }
     __device__ __forceinline__ void store(void *c, sum value) const
     {
-        ((typename element_c::stored *)c)[S.c + offset(2)] = element_c::narrow(value);
+        ((typename element_c::stored *)c)[offset(2)] = element_c::narrow(value);
     }
 };
 
 template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT>
 MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, void *work, int64_t first, int64_t step, int64_t n)
 {
-    const int64_t elements = mgpu_tiles_of(&T, &S, n), terms = mgpu_list_extent(&T, MGPU_LIST_K, n);
-    const int64_t each = SPLIT ? mgpu_part_terms(&T, &S, n) : terms, parts = SPLIT && terms > 0 ? (terms + each - 1) / each : 1;
-    for (int64_t item = first; item < elements * parts; item += step) {
-        const int64_t part = item / elements;
-        const mgpu_direct<T, S> own(item - part * elements, n);
-        const typename mgpu_direct<T, S>::sum sum = own.multiply(a, b, part * each, min((part + 1) * each, terms));
+    const mgpu_product_sizes<T, S> all(mgpu_constant_numbers<T, S>(), n);
+    const int64_t parts = SPLIT ? all.parts : 1;
+    for (int64_t item = first; item < all.tiles * parts; item += step) {
+        const int64_t part = SPLIT ? item / all.tiles : 0;
+        const mgpu_direct<T, S> own(item - part * all.tiles, n);
+        const typename mgpu_direct<T, S>::sum sum = own.multiply(a, b, part * all.each, SPLIT ? min((part + 1) * all.each, all.terms) : all.terms);
         if (SPLIT && parts > 1)
             ((typename mgpu_direct<T, S>::sum *)work)[item] = sum;
         else
@@ -263,42 +279,55 @@ MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, v
     }
 }
 
-/* ---- what kernels call. a, b: the operands that the table calls A and B; work: NULL, or room for parts. A kernel may do several
- * products: `before` are tiles of those before it (MGPU_DIRECT: elements), which other blocks take. Returns that for the next. */
+/* ---- what kernels call. a, b: the operands that the table calls A and B; work: NULL, or room for parts; numbers: those that the
+ * launch hands over, or mgpu_constant_numbers. A kernel may do several products: `before` are tiles of those before it
+ * (MGPU_DIRECT: elements), which other blocks take. Returns that for the next. */
+
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
+MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
+{
+    const mgpu_product_sizes<T, S> sizes(numbers, n);
+    if constexpr (S.arithmetic == MGPU_DIRECT) {
+        const int64_t all = (int64_t)gridDim.x * blockDim.x, first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x - before % all;
+        mgpu_contract_direct<T, S, (S.split_tiles > 0)>(a, b, c, work, first < 0 ? first + all : first, all, n);
+        return before + sizes.tiles;
+    }
+    const unsigned others = (unsigned)before % gridDim.x, first = blockIdx.x < others ? blockIdx.x + gridDim.x - others : blockIdx.x - others;
+    if constexpr (S.stages == 0)
+        mgpu_contract_nothing<T, S>(numbers, sizes, c, first, gridDim.x);
+    else if constexpr (S.arithmetic != MGPU_DIRECT)
+        mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(numbers, sizes, a, b, c, work, mgpu_dynamic_shared(), first, gridDim.x);
+    return before + sizes.tiles;
+}
 
 template <const mgpu_contraction &T, const mgpu_tiles &S>
 MGPU_FUNCTION int64_t mgpu_contract(const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
 {
-    constexpr bool direct = S.arithmetic == MGPU_DIRECT;
-    const int64_t all = direct ? (int64_t)gridDim.x * blockDim.x : gridDim.x;
-    int64_t first = (direct ? (int64_t)blockIdx.x * blockDim.x + threadIdx.x : blockIdx.x) - before % all;
-    first += first < 0 ? all : 0;
-    if constexpr (direct)
-        mgpu_contract_direct<T, S, (S.split_tiles > 0)>(a, b, c, work, first, all, n);
-    else if constexpr (S.stages == 0)
-        mgpu_contract_nothing<T, S>(c, first, all, n);
-    else
-        mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(a, b, c, work, mgpu_dynamic_shared(), first, all, n);
-    return before + mgpu_tiles_of(&T, &S, n);
+    return mgpu_contract_some<T, S>(mgpu_constant_numbers<T, S>(), a, b, c, work, n, before);
+}
+
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION int64_t mgpu_contract(const mgpu_numbers &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
+{
+    return mgpu_contract_some<T, S>(mgpu_given_numbers{numbers}, a, b, c, work, n, before);
 }
 
 /* adds up the parts: a thread has one element at a time */
-template <const mgpu_contraction &T, const mgpu_tiles &S>
-MGPU_FUNCTION void mgpu_contract_finish(const void *work, void *c, int64_t n)
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
+MGPU_FUNCTION void mgpu_finish_some(const NUMBERS &numbers, const void *work, void *c, int64_t n)
 {
     typedef typename mgpu_element<T.type>::sum sum_type;
-    const int64_t tiles = mgpu_tiles_of(&T, &S, n), terms = mgpu_list_extent(&T, MGPU_LIST_K, n), each = mgpu_part_terms(&T, &S, n);
-    const int64_t parts = terms > 0 ? (terms + each - 1) / each : 1;
+    const mgpu_product_sizes<T, S> all(numbers, n);
     const int64_t count = S.arithmetic == MGPU_DIRECT ? 1 : (int64_t)S.rows * S.columns; /* of a tile's part */
-    if (parts == 1)
+    if (all.parts == 1)
         return;
-    for (int64_t item = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; item < tiles * count; item += (int64_t)gridDim.x * blockDim.x) {
-        const int64_t tile = item / count, rest = item - tile * count;
+    for (int64_t item = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; item < all.tiles * count; item += (int64_t)gridDim.x * blockDim.x) {
+        const unsigned tile = (unsigned)(item / count), rest = (unsigned)(item - tile * count);
         const sum_type *from = (const sum_type *)work + item;
         sum_type sum = 0;
 #pragma unroll 4
-        for (int64_t p = 0; p < parts; p++)
-            sum += from[p * tiles * count];
+        for (int64_t p = 0; p < all.parts; p++)
+            sum += from[p * all.tiles * count];
         if constexpr (S.arithmetic == MGPU_DIRECT) {
             mgpu_direct<T, S>(tile, n).store(c, sum);
         } else {
@@ -306,17 +335,30 @@ MGPU_FUNCTION void mgpu_contract_finish(const void *work, void *c, int64_t n)
             typedef mgpu_result<T, S> result;
             /* blocks have the threads of a tile's: what was stored by thread t is thread t's */
             const int i = (int)(rest / (tile_type::ACROSS * mgpu_tiles_threads(&S))), j = (int)(rest / mgpu_tiles_threads(&S)) % tile_type::ACROSS;
-            const mgpu_tile_place<T, S> at(tile, n);
+            const mgpu_tile_place<T, S> at(tile, all);
             mgpu_place<T, MGPU_LIST_BATCH> batch;
             mgpu_place<T, result::ROW_LIST> row;
             mgpu_place<T, result::COLUMN_LIST> column;
-            batch.set(at.batch);
-            row.set(at.row + tile_type::row(i));
-            column.set(at.column + tile_type::column(j));
-            if (at.row + tile_type::row(i) < at.rows && at.column + tile_type::column(j) < at.columns)
-                ((typename result::stored *)c)[S.c + batch.offset(2) + row.offset(2) + column.offset(2)] = result::element::narrow(sum);
+            batch.set(numbers, at.batch);
+            row.set(numbers, at.row + tile_type::row(i));
+            column.set(numbers, at.column + tile_type::column(j));
+            if (at.row + tile_type::row(i) < all.rows && at.column + tile_type::column(j) < all.columns)
+                ((typename result::stored *)c)[numbers.first(2) + batch.offset(numbers, 2) + row.offset(numbers, 2) + column.offset(numbers, 2)] =
+                    result::element::narrow(sum);
         }
     }
+}
+
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION void mgpu_contract_finish(const void *work, void *c, int64_t n)
+{
+    mgpu_finish_some<T, S>(mgpu_constant_numbers<T, S>(), work, c, n);
+}
+
+template <const mgpu_contraction &T, const mgpu_tiles &S>
+MGPU_FUNCTION void mgpu_contract_finish(const mgpu_numbers &numbers, const void *work, void *c, int64_t n)
+{
+    mgpu_finish_some<T, S>(mgpu_given_numbers{numbers}, work, c, n);
 }
 
 /* the samples on which tensors depend move with their first one */
@@ -325,7 +367,7 @@ template <const mgpu_contraction &T> MGPU_FUNCTION int64_t mgpu_sample_stride(in
     int64_t stride = 0;
     for (int i = 0; i < T.batch + T.m + T.n + T.k; i++)
         if (T.axis[i].extent == MGPU_SAMPLES)
-            stride += mgpu_axis_stride(T, i, tensor);
+            stride += mgpu_axis_stride(&T, i, tensor);
     return stride;
 }
 
@@ -337,12 +379,14 @@ MGPU_FUNCTION void mgpu_contract_block(const void *a, const void *b, void *c, ch
     a = (const typename mgpu_element<S.type_a>::stored *)a + begin * mgpu_sample_stride<T>(0);
     b = (const typename mgpu_element<S.type_b>::stored *)b + begin * mgpu_sample_stride<T>(1);
     c = (typename mgpu_element<S.type_c>::stored *)c + begin * mgpu_sample_stride<T>(2);
+    typedef mgpu_constant_numbers<T, S> numbers;
+    const mgpu_product_sizes<T, S> all(numbers(), end - begin);
     if constexpr (S.arithmetic == MGPU_DIRECT)
         mgpu_contract_direct<T, S, false>(a, b, c, nullptr, threadIdx.x, blockDim.x, end - begin);
     else if constexpr (S.stages == 0)
-        mgpu_contract_nothing<T, S>(c, 0, 1, end - begin);
+        mgpu_contract_nothing<T, S>(numbers(), all, c, 0, 1);
     else
-        mgpu_contract_tiles<T, S, false>(a, b, c, nullptr, shared, 0, 1, end - begin);
+        mgpu_contract_tiles<T, S, false>(numbers(), all, a, b, c, nullptr, shared, 0, 1);
     __syncthreads();
 }
 #endif

@@ -1,133 +1,123 @@
-/* mgpu_device_operand.h: where the elements of a product lie (mgpu_gemm.h), and an operand's way into shared memory. The
- * tables are constants, so the arithmetic of places folds to what the shapes need. */
+/* mgpu_device_operand.h: where the elements of a product lie (mgpu_gemm.h), and an operand's way into shared memory. Tables are
+ * constants; numbers that they leave open come with the launch (mgpu_numbers.h). */
 #ifndef MGPU_DEVICE_OPERAND_H
 #define MGPU_DEVICE_OPERAND_H
 
 #include "mgpu_device_tile.h"
 
+/* ---- numbers */
+
+/* an axis of a table whose numbers the launch gives, but for the window that it moves in */
+MGPU_TILES_FUNCTION mgpu_axis mgpu_given_axis(int window) { return {0, 0, 0, 0, window, 0}; }
+
+/* The numbers of a product: constants of its table, or given at launch. Text is the same for both. */
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_constant_numbers {
+    MGPU_FUNCTION int64_t extent(int axis) { return T.axis[axis].extent; }
+    MGPU_FUNCTION int64_t stride(int axis, int tensor) { return mgpu_axis_stride(&T, axis, tensor); }
+    MGPU_FUNCTION int step(int axis) { return (int)T.axis[axis].step; }
+    MGPU_FUNCTION uint64_t divide(int axis, uint64_t index) { return index / (uint64_t)T.axis[axis].extent; }
+    MGPU_FUNCTION unsigned divide(int axis, unsigned index) { return index / (unsigned)T.axis[axis].extent; }
+    MGPU_FUNCTION int window_extent(int window) { return (int)T.window[window].extent; }
+    MGPU_FUNCTION int window_first(int window) { return (int)T.window[window].first; }
+    MGPU_FUNCTION int64_t window_stride(int window) { return T.window[window].stride; }
+    MGPU_FUNCTION int64_t first(int tensor) { return tensor == 2 ? S.c : mgpu_first_element(&T, tensor); }
+};
+
+/* of the parts of a product */
+template <int COUNT> struct mgpu_number_list { mgpu_numbers of[COUNT]; };
+
+struct mgpu_given_numbers {
+    const mgpu_numbers &given;
+    __device__ __forceinline__ int64_t extent(int axis) const { return given.axis[axis].extent; }
+    __device__ __forceinline__ int64_t stride(int axis, int tensor) const { return given.axis[axis].stride[tensor]; }
+    __device__ __forceinline__ int step(int axis) const { return given.axis[axis].step; }
+    __device__ __forceinline__ uint64_t divide(int axis, uint64_t index) const
+    {
+        return __umul64hi(2 * index, given.axis[axis].wide) >> given.axis[axis].shift;
+    }
+    __device__ __forceinline__ unsigned divide(int axis, unsigned index) const
+    {
+        return __umulhi(2 * index, given.axis[axis].inverse) >> given.axis[axis].shift;
+    }
+    __device__ __forceinline__ int window_extent(int window) const { return given.window[window].extent; }
+    __device__ __forceinline__ int window_first(int window) const { return given.window[window].first; }
+    __device__ __forceinline__ int64_t window_stride(int window) const { return given.window[window].stride; }
+    __device__ __forceinline__ int64_t first(int tensor) const { return given.first[tensor]; }
+};
+
+template <const mgpu_contraction &T, typename NUMBERS> MGPU_FUNCTION int64_t mgpu_numbered_extent(const NUMBERS &numbers, int list, int64_t n)
+{
+    int64_t all = 1;
+#pragma unroll
+    for (int i = mgpu_list_first(&T, list); i < mgpu_list_first(&T, list) + mgpu_list_count(&T, list); i++)
+        all *= numbers.extent(i) == MGPU_SAMPLES ? n : numbers.extent(i);
+    return all;
+}
+
 /* ---- places */
-
-MGPU_TILES_FUNCTION int64_t mgpu_axis_stride(const mgpu_contraction &t, int axis, int tensor)
-{
-    const mgpu_axis &x = t.axis[axis];
-    if (tensor == 0 && x.window > 0) /* of spread windows positions alone say where it lies */
-        return t.window[x.window - 1].spread == 1 ? x.step * t.window[x.window - 1].stride : 0;
-    return tensor == 0 ? x.a : tensor == 1 ? x.b : x.c;
-}
-
-/* the place of the element at all indices 0, without what spread windows add */
-MGPU_TILES_FUNCTION int64_t mgpu_first_element(const mgpu_contraction &t, int tensor)
-{
-    int64_t first = tensor == 0 ? t.a : tensor == 1 ? t.b : 0;
-    for (int w = 0; w < t.windows && tensor == 0; w++)
-        if (t.window[w].spread == 1)
-            first += t.window[w].first * t.window[w].stride;
-    return first;
-}
 
 /* an index of one of the lists, as a digit for each of its axes; the first has no end */
 template <const mgpu_contraction &T, int LIST> struct mgpu_place {
     static constexpr int FIRST = mgpu_list_first(&T, LIST), COUNT = mgpu_list_count(&T, LIST);
     int digit[COUNT > 0 ? COUNT : 1];
 
-    __device__ __forceinline__ void set(int64_t index)
+    template <typename NUMBERS> __device__ __forceinline__ void set(const NUMBERS &numbers, int64_t index)
     {
 #pragma unroll
         for (int i = COUNT - 1; i > 0; i--) {
-            uint64_t extent = (uint64_t)T.axis[FIRST + i].extent, rest = (uint64_t)index / extent;
-            digit[i] = (int)((uint64_t)index - rest * extent);
+            const uint64_t rest = numbers.divide(FIRST + i, (uint64_t)index);
+            digit[i] = (int)((unsigned)index - (unsigned)rest * (unsigned)numbers.extent(FIRST + i));
             index = (int64_t)rest;
         }
         digit[0] = (int)index;
     }
-    __device__ __forceinline__ void advance(int by)
+    template <typename NUMBERS> __device__ __forceinline__ void advance(const NUMBERS &numbers, int by)
     {
 #pragma unroll
         for (int i = COUNT - 1; i > 0; i--) {
-            unsigned extent = (unsigned)T.axis[FIRST + i].extent, sum = (unsigned)(digit[i] + by);
-            by = (int)(sum / extent);
-            digit[i] = (int)(sum - (unsigned)by * extent);
+            const unsigned sum = (unsigned)(digit[i] + by);
+            by = (int)numbers.divide(FIRST + i, sum);
+            digit[i] = (int)(sum - (unsigned)by * (unsigned)numbers.extent(FIRST + i));
         }
         digit[0] += by;
     }
-    __device__ __forceinline__ int64_t offset(int tensor) const
+    template <typename NUMBERS> __device__ __forceinline__ int64_t offset(const NUMBERS &numbers, int tensor) const
     {
         int64_t sum = 0;
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
-            sum += digit[i] * mgpu_axis_stride(T, FIRST + i, tensor);
+            sum += digit[i] * numbers.stride(FIRST + i, tensor);
         return sum;
     }
     /* in a window, without its first */
-    __device__ __forceinline__ int position(int window) const
+    template <typename NUMBERS> __device__ __forceinline__ int position(const NUMBERS &numbers, int window) const
     {
         int sum = 0;
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
             if (T.axis[FIRST + i].window == window + 1)
-                sum += digit[i] * (int)T.axis[FIRST + i].step;
+                sum += digit[i] * numbers.step(FIRST + i);
         return sum;
     }
 };
 
 /* where a row of C and a term meet: false, there is nothing but zeros; else `offset` is complete */
-template <const mgpu_contraction &T> MGPU_FUNCTION bool mgpu_within(const int *row, const int *term, int64_t &offset)
+template <const mgpu_contraction &T, typename NUMBERS>
+MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int *term, int64_t &offset)
 {
     bool within = true;
 #pragma unroll
     for (int w = 0; w < T.windows; w++) {
         const unsigned spread = (unsigned)T.window[w].spread;
-        unsigned position = (unsigned)(row[w] + term[w] + (int)T.window[w].first); /* huge if negative */
+        unsigned position = (unsigned)(row[w] + term[w] + numbers.window_first(w)); /* huge if negative */
         if (spread == 1) {
-            within = within && position < (unsigned)T.window[w].extent;
+            within = within && position < (unsigned)numbers.window_extent(w);
         } else {
-            within = within && position < (unsigned)T.window[w].extent * spread && position % spread == 0;
-            offset += (int64_t)(position / spread) * T.window[w].stride;
+            within = within && position < (unsigned)numbers.window_extent(w) * spread && position % spread == 0;
+            offset += (int64_t)(position / spread) * numbers.window_stride(w);
         }
     }
     return within;
-}
-
-/* ---- what follows each other in memory */
-
-/* the last axis that is more than one element */
-MGPU_TILES_FUNCTION int mgpu_last_axis(const mgpu_contraction &t, int list)
-{
-    int last = mgpu_list_first(&t, list) + mgpu_list_count(&t, list) - 1;
-    while (last >= mgpu_list_first(&t, list) && t.axis[last].extent == 1)
-        last--;
-    return last >= mgpu_list_first(&t, list) ? last : -1;
-}
-
-/* an operand's elements follow each other along this list */
-MGPU_TILES_FUNCTION bool mgpu_follow(const mgpu_contraction &t, int list, int tensor)
-{
-    int last = mgpu_last_axis(t, list);
-    return last >= 0 && mgpu_axis_stride(t, last, tensor) == 1;
-}
-
-/* it lies in lines of terms in shared memory, else of rows */
-MGPU_TILES_FUNCTION bool mgpu_lies_by_terms(const mgpu_contraction &t, int list, int tensor)
-{
-    return mgpu_follow(t, MGPU_LIST_K, tensor) || !mgpu_follow(t, list, tensor);
-}
-
-/* elements that can be moved at once along this list: as many as `most`, or a half of that, ...; c: the first element of C */
-MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction &t, int list, int tensor, bool aligned, int most, int64_t c)
-{
-    int last = mgpu_last_axis(t, list), count = most;
-    if (!aligned || !mgpu_follow(t, list, tensor) || t.axis[last].extent == MGPU_SAMPLES || (tensor == 0 && t.axis[last].window > 0))
-        return 1;
-    for (; count > 1; count /= 2) {
-        bool fits = t.axis[last].extent % count == 0 && (tensor == 2 ? c : mgpu_first_element(t, tensor)) % count == 0;
-        for (int i = 0; i < t.batch + t.m + t.n + t.k; i++)
-            fits = fits && (i == last || t.axis[i].extent == 1 || mgpu_axis_stride(t, i, tensor) % count == 0);
-        for (int w = 0; w < t.windows && tensor == 0; w++)
-            fits = fits && t.window[w].stride % count == 0;
-        if (fits)
-            break;
-    }
-    return count;
 }
 
 /* ---- an operand: rows of the tile on one side (LIST: M, then it is A; or N, B), terms on the other. Every thread copies the
@@ -139,11 +129,11 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     static constexpr int BYTES = mgpu_staged_bytes(&S, TYPE);
     static constexpr bool SAME = BYTES == (int)sizeof(stored);  /* as in memory */
     static constexpr int ROWS = (LIST == MGPU_LIST_N) == S.turned ? S.rows : S.columns, THREADS = mgpu_tiles_threads(&S);
-    static constexpr bool OF_TERMS = mgpu_lies_by_terms(T, LIST, TENSOR);
+    static constexpr bool OF_TERMS = TENSOR == 0 ? S.terms_a : S.terms_b;
     typedef mgpu_lines<BYTES, ROWS, S.terms, OF_TERMS, S.arithmetic == MGPU_MMA && BYTES == 4> lines;
     static constexpr int CHUNK = lines::CHUNK, LINES = lines::LINES, LINE_CHUNKS = lines::LINE_CHUNKS;
     /* a chunk in pieces that can be moved at once */
-    static constexpr int PIECE = mgpu_together(T, OF_TERMS ? MGPU_LIST_K : LIST, TENSOR, TENSOR == 0 ? S.aligned_a : S.aligned_b, CHUNK, 0);
+    static constexpr int PIECE = TENSOR == 0 ? S.piece_a : S.piece_b;
     static constexpr int PIECES = CHUNK / PIECE;
     /* a thread's chunks: one of a line, in every STEP-th */
     static constexpr int STEP = THREADS / LINE_CHUNKS, TURNS = (LINES + STEP - 1) / STEP;
@@ -155,49 +145,49 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     int position[ROW_SLOTS][WINDOWS > 0 ? WINDOWS : 1];
     unsigned rows;             /* bits: slots whose rows there are */
     mgpu_place<T, MGPU_LIST_K> term;
-    int64_t next;              /* the thread's first term of the next stage, */
-    int64_t end;               /* and that behind the last */
+    int left;                  /* terms from the thread's first of the next stage on */
 
     MGPU_FUNCTION uint32_t own_line() { return threadIdx.x / LINE_CHUNKS; }
     MGPU_FUNCTION uint32_t own_chunk() { return threadIdx.x % LINE_CHUNKS; }
 
     /* a tile's rows from `first` on, of `count` in all, and terms [begin, stop) */
-    __device__ __forceinline__ void start(const stored *tensor, int64_t first, int64_t count, int64_t begin, int64_t stop)
+    template <typename NUMBERS>
+    __device__ __forceinline__ void start(const NUMBERS &numbers, const stored *tensor, int64_t first, int64_t count, int64_t begin, int64_t stop)
     {
         static_assert(ROW_SLOTS <= 32, "a bit for each");
         constexpr int by = OF_TERMS ? STEP : PIECE;
         mgpu_place<T, LIST> place;
         first += OF_TERMS ? own_line() : own_chunk() * CHUNK;
-        place.set(first);
-        from = tensor + mgpu_first_element(T, TENSOR);
+        place.set(numbers, first);
+        from = tensor + numbers.first(TENSOR);
         rows = 0;
 #pragma unroll
         for (int r = 0; r < ROW_SLOTS; r++) {
-            row[r] = place.offset(TENSOR);
+            row[r] = place.offset(numbers, TENSOR);
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
-                position[r][w] = place.position(w);
+                position[r][w] = place.position(numbers, w);
             rows |= (unsigned)(first + r * by < count) << r;
-            place.advance(by);
+            place.advance(numbers, by);
         }
-        next = begin + (OF_TERMS ? own_chunk() * CHUNK : own_line());
-        end = stop;
-        term.set(next);
+        const int own = (int)(OF_TERMS ? own_chunk() * CHUNK : own_line());
+        left = (int)(stop - begin) - own;
+        term.set(numbers, begin + own);
     }
 
     /* the next stage */
-    __device__ __forceinline__ void load(char *stage)
+    template <typename NUMBERS> __device__ __forceinline__ void load(const NUMBERS &numbers, char *stage)
     {
         mgpu_place<T, MGPU_LIST_K> place = term;
 #pragma unroll
         for (int t = 0; t < TERM_SLOTS; t++) {
             constexpr int by = OF_TERMS ? PIECE : STEP;
-            const int64_t offset = place.offset(TENSOR);
-            const bool there = next + t * by < end;
+            const int64_t offset = place.offset(numbers, TENSOR);
+            const bool there = t * by < left;
             int window[WINDOWS > 0 ? WINDOWS : 1];
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
-                window[w] = place.position(w);
+                window[w] = place.position(numbers, w);
 #pragma unroll
             for (int r = 0; r < ROW_SLOTS; r++) {
                 const uint32_t line = own_line() + (uint32_t)((OF_TERMS ? r : t) * STEP);
@@ -207,14 +197,14 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
                 int64_t at = row[r] + offset;
                 bool valid = there && (rows >> r & 1);
                 if constexpr (WINDOWS > 0)
-                    valid = mgpu_within<T>(position[r], window, at) && valid;
+                    valid = mgpu_within<T>(numbers, position[r], window, at) && valid;
                 mgpu_copy_elements<TYPE, SAME, PIECE>(stage + lines::at(line, own_chunk()) + piece * PIECE * BYTES,
                      from + (valid ? at : 0), valid);
             }
-            place.advance(by);
+            place.advance(numbers, by);
         }
-        term.advance(S.terms);
-        next += S.terms;
+        term.advance(numbers, S.terms);
+        left -= S.terms;
     }
 };
 #endif

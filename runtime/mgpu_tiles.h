@@ -7,6 +7,7 @@
 #ifndef MGPU_TILES_H
 #define MGPU_TILES_H
 
+#include "mgpu_numbers.h"
 #include "mgpu_tables.h"
 
 enum {
@@ -27,6 +28,8 @@ typedef struct mgpu_tiles {
     int64_t split_tiles;       /* so many parts of tiles there should be; 0: terms are not split. MGPU_DIRECT: threads */
     int64_t split_terms;       /* but each has at least so many terms, a multiple of `terms` */
     int64_t c;                 /* first element of C */
+    bool terms_a, terms_b;     /* in shared memory lie lines of terms, else of rows (columns) */
+    int piece_a, piece_b, piece_c; /* elements that are moved at once */
 } mgpu_tiles;
 
 #ifdef __cplusplus
@@ -79,21 +82,80 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
     return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->terms * (s->rows * rows + s->columns * columns);
 }
 
-/* tiles of C; for MGPU_DIRECT its elements */
-MGPU_TILES_FUNCTION int64_t mgpu_tiles_of(const mgpu_contraction *t, const mgpu_tiles *s, int64_t samples)
+/* ---- where elements lie */
+
+MGPU_TILES_FUNCTION int64_t mgpu_axis_stride(const mgpu_contraction *t, int axis, int tensor)
 {
-    int64_t batch = mgpu_list_extent(t, MGPU_LIST_BATCH, samples);
-    int64_t rows = mgpu_list_extent(t, s->turned ? MGPU_LIST_N : MGPU_LIST_M, samples);
-    int64_t columns = mgpu_list_extent(t, s->turned ? MGPU_LIST_M : MGPU_LIST_N, samples);
+    const mgpu_axis *x = &t->axis[axis];
+    if (tensor == 0 && x->window > 0) /* of spread windows positions alone say where it lies */
+        return t->window[x->window - 1].spread == 1 ? x->step * t->window[x->window - 1].stride : 0;
+    return tensor == 0 ? x->a : tensor == 1 ? x->b : x->c;
+}
+
+/* the place of the element at all indices 0, without what spread windows add */
+MGPU_TILES_FUNCTION int64_t mgpu_first_element(const mgpu_contraction *t, int tensor)
+{
+    int64_t first = tensor == 0 ? t->a : tensor == 1 ? t->b : 0;
+    for (int w = 0; w < t->windows && tensor == 0; w++)
+        if (t->window[w].spread == 1)
+            first += t->window[w].first * t->window[w].stride;
+    return first;
+}
+
+/* the last axis that is more than one element */
+MGPU_TILES_FUNCTION int mgpu_last_axis(const mgpu_contraction *t, int list)
+{
+    int last = mgpu_list_first(t, list) + mgpu_list_count(t, list) - 1;
+    while (last >= mgpu_list_first(t, list) && t->axis[last].extent == 1)
+        last--;
+    return last >= mgpu_list_first(t, list) ? last : -1;
+}
+
+/* an operand's elements follow each other along this list */
+MGPU_TILES_FUNCTION bool mgpu_follow(const mgpu_contraction *t, int list, int tensor)
+{
+    int last = mgpu_last_axis(t, list);
+    return last >= 0 && mgpu_axis_stride(t, last, tensor) == 1;
+}
+
+/* elements that can be moved at once along this list: as many as `most`, or a half of that, ...; c: the first element of C */
+MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction *t, int list, int tensor, bool aligned, int most, int64_t c)
+{
+    int last = mgpu_last_axis(t, list), count = most;
+    if (!aligned || !mgpu_follow(t, list, tensor) || t->axis[last].extent == MGPU_SAMPLES || (tensor == 0 && t->axis[last].window > 0))
+        return 1;
+    for (; count > 1; count /= 2) {
+        bool fits = t->axis[last].extent % count == 0 && (tensor == 2 ? c : mgpu_first_element(t, tensor)) % count == 0;
+        for (int i = 0; i < t->batch + t->m + t->n + t->k; i++)
+            fits = fits && (i == last || t->axis[i].extent == 1 || mgpu_axis_stride(t, i, tensor) % count == 0);
+        for (int w = 0; w < t->windows && tensor == 0; w++)
+            fits = fits && t->window[w].stride % count == 0;
+        if (fits)
+            break;
+    }
+    return count;
+}
+
+/* ---- tiles and parts */
+
+/* tiles of C; for MGPU_DIRECT its elements */
+MGPU_TILES_FUNCTION int64_t mgpu_count_tiles(const mgpu_tiles *s, int64_t batch, int64_t rows, int64_t columns)
+{
     if (s->arithmetic == MGPU_DIRECT)
         return batch * rows * columns;
     return batch * ((rows + s->rows - 1) / s->rows) * ((columns + s->columns - 1) / s->columns);
 }
 
-/* terms of a part; the number of parts is that of all terms over it, rounded up */
-MGPU_TILES_FUNCTION int64_t mgpu_part_terms(const mgpu_contraction *t, const mgpu_tiles *s, int64_t samples)
+MGPU_TILES_FUNCTION int64_t mgpu_tiles_of(const mgpu_contraction *t, const mgpu_tiles *s, int64_t samples)
 {
-    int64_t terms = mgpu_list_extent(t, MGPU_LIST_K, samples), tiles = mgpu_tiles_of(t, s, samples);
+    return mgpu_count_tiles(s, mgpu_list_extent(t, MGPU_LIST_BATCH, samples),
+                            mgpu_list_extent(t, s->turned ? MGPU_LIST_N : MGPU_LIST_M, samples),
+                            mgpu_list_extent(t, s->turned ? MGPU_LIST_M : MGPU_LIST_N, samples));
+}
+
+/* terms of a part; the number of parts is that of all terms over it, rounded up */
+MGPU_TILES_FUNCTION int64_t mgpu_part_terms(const mgpu_tiles *s, int64_t tiles, int64_t terms)
+{
     int64_t most = s->split_tiles / (tiles > 0 ? tiles : 1), parts = s->split_terms > 0 ? terms / s->split_terms : 1;
     parts = parts < most ? parts : most;
     if (parts <= 1)

@@ -54,6 +54,9 @@ static void report_launch(mgpu_vgpu_launch *launch, const char *kind, const char
         *wrong = format("%s: %s: %s", launch->name, kind, text);
 }
 
+/* what launches hand over behind all other parameters (mgpu_gpu_kernel) */
+static const mgpu_numbers *launch_numbers;
+
 /* blocks as the runtime has it; of them at most `most` if that is not 0. NULL: done, else what is wrong */
 static const char *run_launch(void *module, const mgpu_launch *l, void *const *arguments, int count, int64_t samples, int64_t most, uint64_t seed)
 {
@@ -64,6 +67,7 @@ static const char *run_launch(void *module, const mgpu_launch *l, void *const *a
         parameters[i] = (void *)&arguments[i];
     parameters[count] = &step_block;
     parameters[count + 1] = &samples;
+    parameters[count + 2] = (void *)(uintptr_t)launch_numbers;
     int64_t points = l->points + l->points_per_sample * (l->group > 0 ? (samples + l->group - 1) / l->group : samples);
     int64_t blocks = (points + l->per_block - 1) / l->per_block;
     blocks = blocks < 1 ? 1 : blocks > l->most ? l->most : blocks;
@@ -144,7 +148,7 @@ static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void 
 {
     static const mgpu_step step;
     CUdeviceptr memory[16], step_block;
-    void *parameters[18];
+    void *parameters[18 + 1];
     bool good = !g->cu->mem_alloc(&step_block, sizeof step) && !g->cu->memcpy_htod_async(step_block, &step, sizeof step, g->stream);
     for (int i = 0; i < count && good; i++) {
         good = !g->cu->mem_alloc(&memory[i], (size_t)bytes[i] + 16);
@@ -154,6 +158,7 @@ static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void 
     }
     parameters[count] = &step_block;
     parameters[count + 1] = &samples;
+    parameters[count + 2] = (void *)(uintptr_t)launch_numbers;
     for (int k = 0; k < 2 && good && launch[k].function; k++) {
         const mgpu_launch *l = &launch[k];
         CUfunction function;

@@ -75,6 +75,8 @@ static const char *run_case(void *module, CheckedGpu *gpu, const Case *item, con
         launch[0].shared_bytes = cuda_block_shared_bytes(item->plan);
     else
         cuda_launches_contraction(item->plan, name, launch);
+    mgpu_numbers numbers[CUDA_NUMBERS];
+    launch_numbers = cuda_contraction_given(item->plan, numbers) > 0 ? numbers : NULL;
     bool works = !block && (launch[1].function != NULL || work > 0);
     void *arguments[4] = {run.memory[0].begin, run.memory[1].begin, run.memory[2].begin, run.memory[3].begin};
     double *first = NEW_ARRAY(double, elements(item, 2));
@@ -117,7 +119,7 @@ static void print_cases(Text text[MODULES])
 {
     for (int i = 0; i < case_count; i++) {
         Text *t = &text[i % MODULES];
-        cuda_print_contraction(cases[i].plan, name_of(i, false), t);
+        cuda_print_contraction(cases[i].plan, name_of(i, false), NULL, t);
         if (has_block(i)) {
             print_block_kernel(&cases[i], name_of(i, true), t);
             text_add(t, "MGPU_ENTRY(%s)\n", name_of(i, true));
@@ -233,21 +235,27 @@ static void make_tile_cases(bool full)
 
 static const char *c_type(uint8_t type) { return type == MGPU_F64 ? "double" : type == MGPU_F32 ? "float" : type == MGPU_BF16 ? "mgpu_bf16" : "mgpu_f16"; }
 
+/* its numbers come with the launch; else they are constants, as those of a block's products are */
+static bool is_given(int tile_case) { return tile_case % 3 > 0; }
+
 static void print_tile_cases(Text text[MODULES])
 {
     for (int i = 0; i < tile_case_count; i++) {
         Text *t = &text[i % MODULES];
         const TileCase *own = &tile_cases[i];
         const char *name = format("t%d", i);
-        cuda_print_product(own->product, name, t);
+        bool given = is_given(i);
+        cuda_print_product(own->product, given, name, t);
         const char *parameters = format("(const %s *__restrict__ a, const %s *__restrict__ b, %s *__restrict__ c, void *__restrict__ work, "
-                                        "const mgpu_step *step, int64_t n)", c_type(own->type[0]), c_type(own->type[1]), c_type(own->type[2]));
+                                        "const mgpu_step *step, int64_t n%s)", c_type(own->type[0]), c_type(own->type[1]), c_type(own->type[2]),
+                                        given ? ", const __grid_constant__ mgpu_numbers numbers" : "");
+        const char *numbers = given ? "numbers, " : "";
         int threads = mgpu_tiles_threads(&own->product->tiles);
-        text_add(t, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s\n{\n    mgpu_contract<%s_product, %s_tiles>(a, b, c, work, n, 0);\n}\n"
-                 "MGPU_ENTRY(%s)\n", threads, cuda_product_blocks(own->product), name, parameters, name, name, name);
+        text_add(t, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s\n{\n    mgpu_contract<%s_product, %s_tiles>(%sa, b, c, work, n, 0);\n}\n"
+                 "MGPU_ENTRY(%s)\n", threads, cuda_product_blocks(own->product), name, parameters, name, name, numbers, name);
         if (own->product->tiles.split_tiles > 0)
-            text_add(t, "extern \"C\" __global__ void %s_finish%s\n{\n    mgpu_contract_finish<%s_product, %s_tiles>(work, c, n);\n}\n"
-                     "MGPU_ENTRY(%s_finish)\n", name, parameters, name, name, name);
+            text_add(t, "extern \"C\" __global__ void %s_finish%s\n{\n    mgpu_contract_finish<%s_product, %s_tiles>(%swork, c, n);\n}\n"
+                     "MGPU_ENTRY(%s_finish)\n", name, parameters, name, name, numbers, name);
     }
 }
 
@@ -329,6 +337,8 @@ static const char *run_tile_case(const TileCase *own, const char *name, void *mo
     Guarded memory[4];
     void *arguments[4], *first = NULL;
     const char *wrong = NULL;
+    mgpu_numbers numbers[CUDA_NUMBERS];
+    launch_numbers = cuda_number_list(p, numbers) > 0 ? numbers : NULL;
     cuda_product_launches(p, name, launch);
     for (int i = 0; i < 4; i++) {
         int64_t count = i < 3 ? size_of(&p->table, own->samples, i) : 0;
