@@ -37,9 +37,9 @@ mgpu_launch cuda_scan_launch(const Kernel *);
 /* parameters and bodies of the functions of nests: kernel->text and the like */
 void cuda_print_text(const Kernel *, Text *);
 void cuda_print_finish(const Kernel *, Text *);
-void cuda_print_body(const Kernel *, Text *);
 void cuda_print_block(const Kernel *, Text *);        /* a function of a block, with begin and end in place of n */
 void cuda_print_canonical(const Kernel *, Text *);
 /* the kernel's functions, whose names begin with its own, as they stand in the file of all kernels */
 void cuda_print(const Kernel *, Text *);
+void cuda_print_given(const Kernel *, Text *);        /* what its launches hand over: an initializer */
 #endif

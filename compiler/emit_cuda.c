@@ -35,15 +35,16 @@ static void print_parameters(Printer *p)
     }
     if (k->partial_bytes)
         emit_line(p, "char *__restrict__ work,");
-    emit_line(p, "const mgpu_step *__restrict__ step, int64_t n%s)", p->by_path ? ", const uint64_t *path" : "");
+    emit_line(p, "const mgpu_step *__restrict__ step, int64_t n%s)", p->by_path ? format(", const __grid_constant__ mgpu_path<%d> path", k->path_count) : "");
     text_add(p->t, "{\n");
 }
 
 /* ---- functions of nests */
 
-static void print_function(const Kernel *k, Text *t, bool canonical, bool by_path, bool finish, bool block)
+/* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
+static void print_function(const Kernel *k, Text *t, bool canonical, bool finish, bool block)
 {
-    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = by_path, .indent = 1, .cuda = true, .block = block};
+    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .block = block};
     emit_reserve(&p);
     bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */
     p.finish = finish && !parts;
@@ -61,42 +62,32 @@ static void print_function(const Kernel *k, Text *t, bool canonical, bool by_pat
     text_add(t, "}\n");
 }
 
-void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, false, false, false); }
-void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, false, true, false); }
-void cuda_print_body(const Kernel *k, Text *t) { print_function(k, t, false, true, false, false); }
-void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, false, false, true); }
+void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, false, false); }
+void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, true, false); }
+void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, false, true); }
 
 void cuda_print_canonical(const Kernel *k, Text *t)
 {
     mgpu_launch launch[2];
-    print_function(k, t, true, k->path_count > 0, false, false);
+    print_function(k, t, true, false, false);
     if (cuda_finishes(k))
-        print_function(k, t, true, k->path_count > 0, true, false);
+        print_function(k, t, true, true, false);
     cuda_launches(k, launch);
     for (int i = 0; i < 2; i++)
         text_add(t, "%lld %lld %lld %lld %lld\n", (long long)launch[i].points, (long long)launch[i].points_per_sample,
                  (long long)launch[i].group, (long long)launch[i].per_block, (long long)launch[i].most);
 }
 
-/* a call of the body that several kernels share */
-static void print_call(const Kernel *k, Text *t)
+void cuda_print_given(const Kernel *k, Text *t)
 {
-    Text names = {0};
-    text_add(t, "extern \"C\" __global__ void %s(", k->name);
-    for (int i = 0; i < k->read_count + k->write_count; i++) {
-        bool output = i >= k->read_count;
-        const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
-        text_add(t, "%s%s *a%d, ", output ? "" : "const ", emit_element_type(tensor->dtype), i);
-        text_add(&names, "a%d, ", i);
+    if (k->contraction) {
+        cuda_contraction_numbers(k->contraction, t);
+        return;
     }
-    if (k->partial_bytes) {
-        text_add(t, "char *work, ");
-        text_add(&names, "work, ");
-    }
-    text_add(t, "const mgpu_step *step, int64_t n)\n{\n    const uint64_t path[] = {");
+    text_add(t, k->path_count ? "(const uint64_t[]){" : "NULL");
     for (int i = 0; i < k->path_count; i++)
         text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
-    text_add(t, "};\n    %s_body(%sstep, n, path);\n}\n", k->body->name, text_of(&names));
+    text_add(t, k->path_count ? "}" : "");
 }
 
 void cuda_print(const Kernel *k, Text *t)
@@ -112,14 +103,11 @@ void cuda_print(const Kernel *k, Text *t)
             cuda_scan_print(k, t);
         return;
     }
-    bool shared = k->body && k->body->body_users > 1;
-    if (shared && k->body == k)
-        text_add(t, "static __device__ void %s_body%s\n", k->name, k->body_text);
-    if (shared)
-        print_call(k, t);
-    else
-        text_add(t, "extern \"C\" __global__ void %s%s", k->name, k->text);
-    text_add(t, "MGPU_ENTRY(%s)\n", k->name);
+    if (k->twin) {
+        text_add(t, "/* %s is %s with other paths */\n", k->name, k->twin->name);
+        return;
+    }
+    text_add(t, "extern \"C\" __global__ void %s%sMGPU_ENTRY(%s)\n", k->name, k->text, k->name);
     if (k->finish_text)
         text_add(t, "\nextern \"C\" __global__ void %s_finish%sMGPU_ENTRY(%s_finish)\n", k->name, k->finish_text, k->name);
 }

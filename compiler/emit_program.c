@@ -495,10 +495,7 @@ void emit_gpu_row(const Kernel *k, const char *function, Text *t)
     text_add(t, ", ");
     cuda_print_epilogue(k, t);
     text_add(t, ", ");
-    if (k->contraction)
-        cuda_contraction_numbers(k->contraction, t);
-    else
-        text_add(t, "NULL");
+    cuda_print_given(k, t);
     text_add(t, "},\n");
 }
 

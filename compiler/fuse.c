@@ -146,18 +146,18 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *key, const char *bo
         own->text = printed(k, cuda ? cuda_print_text : kernel_print);
     if (cuda ? cuda_finishes(k) : k->partial_bytes > 0)
         own->finish_text = printed(k, cuda ? cuda_print_finish : kernel_print_finish);
-    const char *form = cuda && k->contraction ? cuda_contraction_form(k->contraction) : NULL;
+    const char *form = !cuda ? NULL : k->contraction ? cuda_contraction_form(k->contraction) : k->path_count ? body : NULL;
     if (form) {
         own->twin = map_get(&p->kernel_texts, form);
         if (!own->twin)
             map_set(&p->kernel_texts, copy_text(form, strlen(form)), own);
     }
-    if (k->path_count) {
+    if (k->path_count && !cuda) {
         own->body = map_get(&p->kernel_texts, body);
         if (!own->body) {
             map_set(&p->kernel_texts, copy_text(body, strlen(body)), own);
             own->body = own;
-            own->body_text = printed(k, cuda ? cuda_print_body : kernel_print_body);
+            own->body_text = printed(k, kernel_print_body);
         }
         own->body->body_users++;
     }

@@ -243,7 +243,7 @@ struct Kernel {
     uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
     Kernel *body;           /* the first of them; NULL: no random numbers */
     int body_users;
-    /* Products on GPUs that differ in numbers alone are one function, which belongs to the first of them: */
+    /* On GPUs kernels that differ in what launches hand over (numbers of products, paths) are one, of the first of them: */
     const Kernel *twin;     /* that one; NULL: the kernel has functions of its own */
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;

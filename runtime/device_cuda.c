@@ -155,7 +155,7 @@ static void open_streams(CudaDevice *d)
                         "cuStreamCreateWithPriority");
 }
 
-/* pointers for cuLaunchKernel: to the arguments, the step block's address, the samples and numbers */
+/* pointers for cuLaunchKernel: to the arguments, the step block's address, the samples and what is given */
 static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
 {
     for (int k = 0; k < plan->phase_count; k++)
@@ -403,7 +403,7 @@ static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
         d->parameters[i] = &call->argument[joined && i == arguments - 1 ? i + 2 : i];
     d->parameters[arguments] = &step;
     d->parameters[arguments + 1] = &d->samples;
-    d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->numbers;
+    d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->given;
     for (int i = 0; i < 2; i++) {
         const mgpu_launch *l = &kernel->launch[i];
         if (l->function)

@@ -86,7 +86,8 @@ typedef struct mgpu_gpu_kernel {
                                                * then a workspace */
     mgpu_epilogue epilogue;                   /* of a call that follows a product's: its arguments are x (and the bias), a, b, its
                                                * result, a workspace, of which the kernel takes x (and the bias) and the result */
-    const mgpu_numbers *numbers;              /* NULL, or a parameter behind all others, by value: one, or as many as it has parts */
+    const void *given;                        /* NULL, or a parameter behind all others, by value: of a product mgpu_numbers, one for
+                                               * each of its parts; of others the paths of their random numbers, uint64_t each */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */

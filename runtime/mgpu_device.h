@@ -117,6 +117,12 @@ MGPU_VECTOR(f16, mgpu_f16, float, 8, mgpu_from_f16, mgpu_to_f16)
 #undef MGPU_VECTORS
 #undef MGPU_VECTOR
 
+/* hashes of the paths of random numbers, which a kernel's launch hands over */
+template <int COUNT> struct mgpu_path {
+    uint64_t at[COUNT];
+    __device__ __forceinline__ uint64_t operator[](int i) const { return at[i]; }
+};
+
 /* draws of neighbouring elements, from a multiple of four on */
 #define MGPU_DRAWS(name, type, unit, count)                                                                               \
     MGPU_FUNCTION mgpu_##name##x##count mgpu_draw_##name##x##count(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \
@@ -239,6 +245,7 @@ template <class Join, class T, int COUNT> MGPU_FUNCTION void mgpu_join_columns(T
     for (int k = 0; k < COUNT; k++)
         room[k][threadIdx.x] = v[k];
     __syncthreads();
+#pragma unroll 1 /* once for many points: code would be all that is gained */
     for (uint32_t half = MGPU_THREADS / 2; half >= (uint32_t)across; half /= 2) {
         if (threadIdx.x < half)
             for (int k = 0; k < COUNT; k++)

@@ -30,20 +30,22 @@ static int64_t blocks_of(const mgpu_launch *l, int64_t samples)
 static const char *launch(const Team *team, const Kernel *k, const mgpu_launch *l, int way)
 {
     mgpu_vgpu_entry *entry;
-    void *found = dlsym(modules[module_of(k)], format("mgpu_entry_%s", l->function));
+    const Kernel *own = k->twin ? k->twin : k; /* whose functions they are */
+    void *found = dlsym(modules[module_of(own)], format("mgpu_entry_%s%s", own->name, l->function + strlen(k->name)));
     memcpy(&entry, &found, sizeof entry);
     if (!entry)
         return format("%s is not in the module", l->function);
     int count = team->work_argument + (team->stride > 0);
     const mgpu_step *step = &team->step;
     int64_t n = SAMPLES;
-    void **values = NEW_ARRAY(void *, count + 2), **params = NEW_ARRAY(void *, count + 2);
+    void **values = NEW_ARRAY(void *, count + 2), **params = NEW_ARRAY(void *, count + 3);
     for (int i = 0; i < count; i++) {
         values[i] = i < team->work_argument ? team->arguments[i] : team->work;
         params[i] = &values[i];
     }
     params[count] = &step;
     params[count + 1] = &n;
+    params[count + 2] = k->paths;
     const char *wrong = NULL;
     mgpu_vgpu_launch launched = {.name = l->function, .grid = {(unsigned)blocks_of(l, SAMPLES), 1, 1}, .block = {(unsigned)l->threads, 1, 1},
                                  .shared_bytes = (unsigned)l->shared_bytes, .params = params, .seed = way > 2 ? (uint64_t)way : 0,
