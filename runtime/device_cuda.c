@@ -29,19 +29,18 @@ static bool waits_for_each(void)
  * of that, too; they wait until it is over, which it will not be. (Devices that share a GPU fail together.) */
 static _Thread_local const CudaDevice *alone_on;
 
-static void let_speak(const CudaDevice *d)
-{
-    if (alone_on != d)
-        pthread_mutex_lock(d->alone);
-}
-
 static const char *error_text(const CudaDevice *d, CUresult r, const char *call, char text[400])
 {
     char error[200];
-    if (is_late(r) && waits_for_each())
-        let_speak(d);
-    snprintf(text, 400, "%s: %s%s", call, mgpu_cuda_error(d->cuda, r, error),
-             is_late(r) && !waits_for_each() ? "; an operation that was issued up to here failed: MGPU_GRAPHS=wait says which" : "");
+    bool late = is_late(r), each = waits_for_each(), own = alone_on == d;
+    mgpu_cuda_error(d->cuda, r, error);
+    if (late && each && !own)
+        pthread_mutex_lock(d->alone);
+    if (late && each && own)
+        snprintf(text, 400, "it failed: %s", error);
+    else
+        snprintf(text, 400, "%s: %s%s", call, error,
+                 late && !each ? "; an operation that was issued up to here failed: MGPU_GRAPHS=wait says which" : "");
     return text;
 }
 
@@ -342,11 +341,7 @@ static void cuda_finish(Device *device, int lane)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
-    CUresult r = d->cuda->stream_synchronize(d->stream[lane]);
-    char text[250], error[200];
-    snprintf(text, sizeof text, "it failed: %s", mgpu_cuda_error(d->cuda, r, error));
-    if (r != CUDA_SUCCESS)
-        d->fail(d->owner, lane, text);
+    mgpu_cuda_check(d, lane, d->cuda->stream_synchronize(d->stream[lane]), "cuStreamSynchronize");
     alone_on = NULL;
     pthread_mutex_unlock(d->alone);
 }
