@@ -42,6 +42,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_product_si
     int64_t rows, columns, tiles, terms; /* of C; tiles of all members of the batch */
     int64_t each, parts;                 /* terms of a part; parts of a tile */
 
+    mgpu_product_sizes(void) = default;
     template <typename NUMBERS> __device__ __forceinline__ mgpu_product_sizes(const NUMBERS &numbers, int64_t n)
     {
         rows = mgpu_numbered_extent<T>(numbers, mgpu_result<T, S>::ROW_LIST, n);
@@ -286,18 +287,23 @@ MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, v
 template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
 MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
 {
-    const mgpu_product_sizes<T, S> sizes(numbers, n);
     if constexpr (S.arithmetic == MGPU_DIRECT) {
         const int64_t all = (int64_t)gridDim.x * blockDim.x, first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x - before % all;
         mgpu_contract_direct<T, S, (S.split_tiles > 0)>(a, b, c, work, first < 0 ? first + all : first, all, n);
+        return before + mgpu_product_sizes<T, S>(numbers, n).tiles;
+    } else {
+        __shared__ mgpu_product_sizes<T, S> sizes; /* in registers they would stay through the loop over terms, which needs all */
+        __syncthreads(); /* a product of the same form may be just before this one */
+        if (threadIdx.x == 0)
+            sizes = mgpu_product_sizes<T, S>(numbers, n);
+        __syncthreads();
+        const unsigned others = (unsigned)before % gridDim.x, first = blockIdx.x < others ? blockIdx.x + gridDim.x - others : blockIdx.x - others;
+        if constexpr (S.stages == 0)
+            mgpu_contract_nothing<T, S>(numbers, sizes, c, first, gridDim.x);
+        else
+            mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(numbers, sizes, a, b, c, work, mgpu_dynamic_shared(), first, gridDim.x);
         return before + sizes.tiles;
     }
-    const unsigned others = (unsigned)before % gridDim.x, first = blockIdx.x < others ? blockIdx.x + gridDim.x - others : blockIdx.x - others;
-    if constexpr (S.stages == 0)
-        mgpu_contract_nothing<T, S>(numbers, sizes, c, first, gridDim.x);
-    else if constexpr (S.arithmetic != MGPU_DIRECT)
-        mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(numbers, sizes, a, b, c, work, mgpu_dynamic_shared(), first, gridDim.x);
-    return before + sizes.tiles;
 }
 
 template <const mgpu_contraction &T, const mgpu_tiles &S>
