@@ -63,7 +63,7 @@ static Digest key_of(const Compiler *c, const Piece *p)
 {
     const Arguments *flags = p->kernels ? &c->kernel_flags : &c->table_flags;
     Sha256 h = sha256_begin();
-    sha256_add_text(&h, "mgpuc object 1");
+    sha256_add_text(&h, "mgpuc object 2");
     sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
     for (int i = 0; i < flags->count; i++)
         sha256_add_text(&h, flags->list[i]);
@@ -75,8 +75,11 @@ static Digest key_of(const Compiler *c, const Piece *p)
 static Arguments compile_command(const Compiler *c, const Job *job)
 {
     Arguments a = {0};
-    add_arguments(&a, &c->words);
+    for (int i = 0; i < c->programs; i++)
+        add_argument(&a, c->words.list[i]);
     add_arguments(&a, job->piece->kernels ? &c->kernel_flags : &c->table_flags);
+    for (int i = c->programs; i < c->words.count; i++) /* behind ours, so CC="cc -O0" is heard */
+        add_argument(&a, c->words.list[i]);
     const char *rest[] = {c->include, "-c", job->text, "-o", job->object};
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(&a, rest[i]);

@@ -40,7 +40,8 @@ typedef struct Arguments { const char **list; int count; } Arguments;
 void add_argument(Arguments *, const char *);
 void add_arguments(Arguments *, const Arguments *);
 typedef struct Compiler {
-    Arguments words;                      /* of CC, which may hold flags: "gcc -fsanitize=address" */
+    Arguments words;                      /* of CC, which may hold options: "ccache gcc -fsanitize=address -I more" */
+    int programs;                         /* so many of them are in front of the options */
     Arguments kernel_flags, table_flags;
     const char *include;                  /* the flag that names the headers' folder */
     Digest identity;                      /* all that objects depend on besides their texts and flags */

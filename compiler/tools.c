@@ -130,8 +130,8 @@ static const char *version_of(const Arguments *words)
     return text_take(&text);
 }
 
-/* a word of CC that is a program: where it lies, its size and the time of its last change */
-static void add_program(Sha256 *h, const char *word)
+/* of a word of CC that is a program: where it lies, its size and the time of its last change; false: it is none */
+static bool add_program(Sha256 *h, const char *word)
 {
     const char *path = getenv("PATH");
     Text list = {0};
@@ -144,11 +144,11 @@ static void add_program(Sha256 *h, const char *word)
         if (stat(file, &s) == 0 && S_ISREG(s.st_mode) && access(file, X_OK) == 0 && realpath(file, real)) {
             sha256_add_text(h, format("%s %s %lld %lld.%09ld", file, real, (long long)s.st_size, (long long)s.st_mtim.tv_sec,
                                       s.st_mtim.tv_nsec));
-            return;
+            return true;
         }
         at += length;
         if (!*at)
-            return;
+            return false;
     }
 }
 
@@ -210,14 +210,14 @@ static const char *const VARIABLES[] = {"CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PRE
 
 Compiler find_compiler(const char *cc, const char *home)
 {
-    Compiler c = {.words = words_of(cc), .include = format("-I%s", home)};
+    Compiler c = {.words = words_of(cc), .programs = 1, .include = format("-I%s", home)};
     const char *version = version_of(&c.words);
     Sha256 h = sha256_begin();
     sha256_add_text(&h, version);
     for (int i = 0; i < c.words.count; i++) {
         sha256_add_text(&h, c.words.list[i]);
-        if (c.words.list[i][0] != '-')
-            add_program(&h, c.words.list[i]);
+        if (c.words.list[i][0] != '-' && add_program(&h, c.words.list[i]))
+            c.programs = i + 1;
     }
     for (int i = 0; i < COUNT(VARIABLES); i++) {
         const char *value = getenv(VARIABLES[i]);
@@ -233,9 +233,6 @@ Compiler find_compiler(const char *cc, const char *home)
         add_argument(&c.kernel_flags, KERNEL_FLAGS[i]);
     for (int i = 0; i < COUNT(GCC_FLAGS) && !strstr(version, "clang"); i++)
         add_argument(&c.kernel_flags, GCC_FLAGS[i]);
-    for (int i = 1; i < c.words.count; i++) /* what the user says comes last, so CC="cc -O0" is heard */
-        if (c.words.list[i][0] == '-')
-            add_argument(&c.kernel_flags, c.words.list[i]);
     return c;
 }
 
