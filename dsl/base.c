@@ -7,7 +7,13 @@
 
 /* ---- memory */
 
-enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20 };
+/* A chunk serves what is asked for up to BIT bytes; more has one of its own. For ASan everything has: so it sees what is read
+ * beyond its end. */
+#ifdef __SANITIZE_ADDRESS__
+enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20, BIT = 0 };
+#else
+enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20, BIT = CHUNK / 4 };
+#endif
 
 void no_memory(size_t bytes)
 {
@@ -75,11 +81,9 @@ static char *new_chunk(Memory *m, size_t bytes)
 void *allocate(size_t bytes)
 {
     Memory *m = in_use;
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (bytes == 0)
-        bytes = 16;
-    if (bytes > CHUNK / 4)
+    if (bytes > BIT)
         return new_chunk(m, bytes);
+    bytes = bytes ? (bytes + 15) & ~(size_t)15 : 16;
     while (bytes > m->left) {
         m->at = new_chunk(m, m->left = m->next - sizeof(Chunk));
         m->next = m->next < CHUNK ? 2 * m->next : CHUNK;
