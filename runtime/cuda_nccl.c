@@ -54,7 +54,8 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
         d->fail(d->owner, lane, text);
 }
 
-/* Of all members or of none: to mix them is undefined. A library that takes none does without. */
+/* Of all members or of none: to mix them is undefined. A library that takes none does without; one that is told to take none
+ * (NCCL_LOCAL_REGISTER=0) says that all is well, gives no handle, and some versions want none back. */
 static void register_arenas(const CudaCollective *c, Nccl *n)
 {
     if (!n->comm_register || !n->comm_deregister)
@@ -64,7 +65,8 @@ static void register_arenas(const CudaCollective *c, Nccl *n)
     for (; count < c->members; count++) {
         const CudaDevice *d = c->devices[count];
         mgpu_cuda_enter(d, -1);
-        if (n->comm_register(n->comms[count], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[count]))
+        if (n->comm_register(n->comms[count], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[count]) ||
+            !n->registered[count])
             break;
     }
     if (count == c->members)
