@@ -298,7 +298,8 @@ static cublasLtMatmulAlgo_t tune(const CudaDevice *d, Cublaslt *l, const mgpu_li
         best = results[i].algo;
     }
     l->timed++;
-    mgpu_tuned_add(l->tuned, key, best.data, ALGORITHM_WORDS, least);
+    if (least >= 0) /* else none of them ran: nothing is known */
+        mgpu_tuned_add(l->tuned, key, best.data, ALGORITHM_WORDS, least);
     free(key);
     return best;
 }
