@@ -543,4 +543,7 @@ void fuse_build_scan(Fusion *f, Group *g)
         s->product_flops += (double)s->steps * kernel_product_flops(b.body.groups[i]->kernel, t->flops_per_sample);
     }
     place_work(&b, tasks, spot);
+    graph_lies_here(body);
+    if (b.body.graph != body)
+        graph_lies_here(b.body.graph);
 }

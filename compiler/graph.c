@@ -171,12 +171,24 @@ Graph *graph_new(Model *model, const char *name, Graph *parent)
 
 void graph_free(Graph *graph)
 {
+    for (int i = 0; i < graph->node_count; i++) /* a composite's body is that of its copies, too */
+        if (graph->nodes[i]->op == OP_SCAN)
+            graph_free(graph->nodes[i]->body);
     memory_free(graph->memory);
     graph->memory = NULL;
     graph->nodes = NULL;
     graph->results = NULL;
     graph->slots = NULL;
     graph->result_count = graph->node_count = graph->slot_count = graph->slots_used = 0;
+}
+
+void graph_lies_here(Graph *graph)
+{
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == OP_SCAN)
+            graph_lies_here(graph->nodes[i]->body);
+    memory_join(memory_in_use(), graph->memory);
+    graph->memory = NULL;
 }
 
 static Dtype literal_type(Dtype, const Node *weak);

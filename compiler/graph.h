@@ -263,6 +263,7 @@ Node *graph_argument(Graph *, Node *, const Node *like, CaptureKind);
  * dtype, shape and sharded, shares equal nodes, and captures inputs that belong to an enclosing graph (ARG). */
 Graph *graph_new(Model *, const char *name, Graph *parent);
 void graph_free(Graph *);                                  /* its nodes and results; another graph has taken its place */
+void graph_lies_here(Graph *);                             /* they go with the Memory in use; no more nodes */
 Node *graph_node(Graph *, Op, Node **in, int inputs, const int64_t *ints, int int_count, const char *text);
 #define NODE(graph, op, ints, count, text, ...)                                                                       \
     graph_node(graph, op, (Node *[]){__VA_ARGS__}, COUNT(((Node *[]){__VA_ARGS__})), ints, count, text)

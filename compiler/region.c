@@ -175,6 +175,8 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
         sharded[i] = any && arg[i] && arg[i]->sharded;
     Graph *body = NULL;
     while (!stable) {
+        if (body)
+            graph_free(body);
         body = put_in_order(region, arg, living, sharded);
         stable = true;
         for (int i = 0, c = 0; i < region->captured_count; i++) {
@@ -205,7 +207,9 @@ static Node *copy_scan(Graph *target, const Node *scan, Node **in)
     for (int i = 0; i < l.body->node_count; i++)
         if (l.body->nodes[i]->op != OP_ARG)
             graph_copy_node(region, l.body->nodes[i]);
-    return loop_close(region, &l);
+    Node *copy = loop_close(region, &l);
+    graph_free(region);
+    return copy;
 }
 
 /* ---- copies */
