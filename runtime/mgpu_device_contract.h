@@ -114,10 +114,10 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_produc
     typedef typename tile_type::sum sum;
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.turned ? b : a, *const from_across = S.turned ? a : b;
-    const unsigned tiles = (unsigned)all.tiles, parts = SPLIT ? (unsigned)all.parts : 1;
-    for (unsigned item = first; item < tiles * parts; item += step) {
-        const unsigned part = SPLIT ? item / tiles : 0;
-        const mgpu_tile_place<T, S> at(item - part * tiles, all);
+    const unsigned tiles = (unsigned)all.tiles; /* of parts all is asked for again behind the loop over terms, which needs the registers */
+    for (unsigned item = first; item < (SPLIT ? (unsigned)all.tiles * (unsigned)all.parts : tiles); item += step) {
+        const unsigned part = SPLIT ? item / (unsigned)all.tiles : 0;
+        const mgpu_tile_place<T, S> at(SPLIT ? item - part * (unsigned)all.tiles : item, all);
         mgpu_place<T, MGPU_LIST_BATCH> batch;
         batch.set(numbers, at.batch);
         const int64_t begin = part * all.each, end = SPLIT ? min(begin + all.each, all.terms) : all.terms;
@@ -151,7 +151,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_produc
         }
         mgpu_copies_wait<0>();
         __syncthreads(); /* before the next tile fills the stages */
-        if (SPLIT && parts > 1) {
+        if (SPLIT && all.parts > 1) {
             sum *to = (sum *)work + (int64_t)item * (tile_type::DOWN * tile_type::ACROSS * mgpu_tiles_threads(&S)) + threadIdx.x;
 #pragma unroll
             for (int i = 0; i < tile_type::DOWN; i++)
@@ -159,7 +159,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_produc
                 for (int j = 0; j < tile_type::ACROSS; j++)
                     to[(i * tile_type::ACROSS + j) * mgpu_tiles_threads(&S)] = tile.value[i][j];
         } else {
-            mgpu_store_tile<T, S>(numbers, all, tile, at, c);
+            mgpu_store_tile<T, S>(numbers, all, tile, SPLIT ? mgpu_tile_place<T, S>(item, all) : at, c);
         }
     }
 }
