@@ -409,6 +409,16 @@ static void unequal_sums(int wrong)
         sum(0, d, 0, gpu[d].a, wrong && d == 1 ? 99 : 100, "bucket1");
 }
 
+/* a member issues all of its sums before the next one begins */
+static void many_sums(int wrong)
+{
+    open_nccl(1);
+    for (int d = 0; d < DEVICES; d++)
+        for (int k = 0; k < 300; k++)
+            if (sum(0, d, 0, gpu[d].a, wrong && d == 1 && k == 299 ? 99 : 100, "bucket1") && !wrong)
+                printf("device %d, sum %d was refused\n", d, k);
+}
+
 static void sums_of_two_types(int wrong)
 {
     open_nccl(1);
@@ -491,6 +501,7 @@ static void test_collectives(void)
 {
     both("sums in another order", NULL, "vgpu", swapped_sums, "collective", "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
     both("sums of unequal size", NULL, "vgpu", unequal_sums, "collective", "sums 99 elements of type 7, d0.m1 before it 100");
+    both("sums of one device long before those of the others", NULL, "vgpu", many_sums, "collective", "sums 99 elements of type 7, d0.m1 before it 100");
     both("sums of two types", NULL, "vgpu", sums_of_two_types, "collective", "sums 100 elements of type 2, d0.m1 before it 100 of type 7");
     both("sum that a device leaves out", NULL, "vgpu", skipped_sum, "collective", "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
     both("result of a sum without a wait", NULL, "vgpu", result_of_sum_too_early, "race", "d0.m1 (ncclAllReduce)");

@@ -14,7 +14,6 @@ NCCL_FUNCTIONS(PROTOTYPE)
 NCCL_LATER(PROTOTYPE)
 #undef PROTOTYPE
 
-enum { IN_FLIGHT = 64 }; /* sums that some members have begun and others not */
 enum { INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 enum { MULTI_RANK_VERSION = 23100 };
 
@@ -23,7 +22,7 @@ typedef struct Sum { Gathering gathering; size_t count; int dtype; bool register
 typedef struct Group {
     int members, left;               /* left: communicators that are not destroyed */
     VirtualDevice *device[VGPU_DEVICES];
-    Sum *sums[IN_FLIGHT];            /* by number, modulo */
+    Sum **sums; uint64_t first, last; size_t room; /* sums[n - first], first <= n < last: begun; NULL: all members have come */
 } Group;
 typedef struct Registered { uintptr_t begin, end; } Registered;
 struct ncclComm {
@@ -153,6 +152,27 @@ static bool agrees(const Sum *s, const ncclComm_t c, size_t count, int dtype, bo
     return true;
 }
 
+/* the place of the group's sum of this number; a member may be any number of sums ahead of the others */
+static Sum **place_of(Group *g, uint64_t number)
+{
+    size_t done = 0;
+    while (g->first + done < g->last && !g->sums[done])
+        done++;
+    if (done) {
+        g->first += done;
+        memmove(g->sums, g->sums + done, (size_t)(g->last - g->first) * sizeof *g->sums);
+    }
+    if (number >= g->last) {
+        g->last = number + 1;
+        if (g->last - g->first > g->room) {
+            g->room = 2 * (size_t)(g->last - g->first);
+            g->sums = realloc(g->sums, g->room * sizeof(Sum *));
+        }
+        g->sums[number - g->first] = NULL;
+    }
+    return &g->sums[number - g->first];
+}
+
 static ncclResult_t all_reduce(const void *send, void *receive, size_t count, int dtype, int operation, ncclComm_t c, CUstream stream, bool hangs)
 {
     int each = bytes_of(dtype);
@@ -170,7 +190,7 @@ static ncclResult_t all_reduce(const void *send, void *receive, size_t count, in
     if (d->failed)
         return ncclUnhandledCudaError;
     Work w = {.kind = OP_COLLECTIVE, .device = d, .what = "ncclAllReduce", .label = vgpu_share_label(stream->label)};
-    Sum **place = &g->sums[c->next % IN_FLIGHT], *s = *place;
+    Sum **place = place_of(g, c->next), *s = *place;
     w.part.from = (uintptr_t)send, w.part.to = (uintptr_t)receive, w.part.bytes = bytes, w.part.member = c->member;
     Op probe = {.work = w};
     const char *buffer = buffer_name(&probe);
@@ -180,7 +200,7 @@ static ncclResult_t all_reduce(const void *send, void *receive, size_t count, in
         *s = (Sum){.gathering = {.members = g->members, .run = run, .name = "ncclAllReduce"}, .count = count, .dtype = dtype, .registered = registered, .buffer = buffer,
                    .operation = w.label ? w.label->name : NULL};
     }
-    if (s->gathering.op[c->member] || !agrees(s, c, count, dtype, registered, buffer, w.label))
+    if (!agrees(s, c, count, dtype, registered, buffer, w.label))
         return INVALID_USAGE;
     c->next++;
     s->gathering.members += hangs; /* one that nobody is */
@@ -239,8 +259,10 @@ static ncclResult_t destroy(ncclComm_t c)
         return INVALID_ARGUMENT;
     if (c->memories > 0)
         vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective", "the communicator of member %d ends with memory registered", c->member);
-    if (--c->group->left == 0)
+    if (--c->group->left == 0) {
+        free(c->group->sums);
         free(c->group);
+    }
     free(c);
     return ncclSuccess;
 }
