@@ -192,6 +192,7 @@ void choose_layout(Model *, Graph **graphs, int graph_count);
 Graph *specialise(Graph *, bool ragged);
 /* fuse.c           Graph -> Phase: tensors, kernels, tasks; equal kernels are shared through the program */
 Phase *fuse(Program *, Graph *, PhaseKind, bool ragged);
+void fuse_twins(Program *); /* for GPUs, when all phases are there: kernels that other kernels' functions do as well */
 /* split.c */
 void split(const Program *, Plan *);
 /* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */

@@ -88,6 +88,18 @@ const char *cuda_contraction_form(const Contraction *plan)
     return text_of(&text);
 }
 
+const char *cuda_contraction_form_in_parts(const Contraction *plan)
+{
+    CudaProduct *p = product_of(plan, false);
+    Text text = {0};
+    if (cuda_number_count(p) == 0 || !cuda_put_in_parts(p, contraction_samples(plan)))
+        return NULL;
+    print_functions(plan, p, "k", &text);
+    return text_of(&text);
+}
+
+bool cuda_contraction_in_parts(const Contraction *plan) { return product_of(plan, false)->tiles.split_tiles > 0; }
+
 const char *cuda_contraction_words(const Contraction *plan)
 {
     const mgpu_tiles *s = &product_of(plan, false)->tiles;

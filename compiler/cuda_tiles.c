@@ -337,6 +337,16 @@ static void choose_tiles(CudaProduct *p, const CudaOptions *options, bool splits
     choose_shape(p, options);
 }
 
+bool cuda_put_in_parts(CudaProduct *p, int64_t samples)
+{
+    mgpu_tiles *s = &p->tiles;
+    if (p->next || s->arithmetic == MGPU_DIRECT || s->stages == 0 || s->split_tiles > 0 ||
+        mgpu_list_extent(&p->table, MGPU_LIST_K, samples) >= 2 * s->split_terms)
+        return false;
+    s->split_tiles = SPLIT_TILES;
+    return true;
+}
+
 static bool is_empty(const mgpu_contraction *t)
 {
     return mgpu_list_extent(t, MGPU_LIST_K, 1) == 0;

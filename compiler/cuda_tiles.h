@@ -25,6 +25,9 @@ struct CudaProduct {
  * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it */
 typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; } CudaOptions;
 CudaProduct *cuda_product(const mgpu_contraction *, const CudaOptions *);
+/* false: it cannot be, or would change; true: its code from now on is that of a product whose terms are in parts. Of so few terms
+ * it makes one part, so it needs no workspace and no end */
+bool cuda_put_in_parts(CudaProduct *, int64_t samples);
 
 /* tables NAME_axis, NAME_window, NAME_product, NAME_tiles; of several products NAME_0_axis ... given: numbers come with the launch */
 void cuda_print_product(const CudaProduct *, bool given, const char *name, Text *);
@@ -51,6 +54,9 @@ void cuda_print_contraction(const Contraction *, const char *kernel_name, const 
 void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgpu_launch launch[2]);
 /* the functions as text, if launches hand over the numbers: kernels with equal texts are one; else NULL */
 const char *cuda_contraction_form(const Contraction *);
+/* likewise, of functions that do this product as one part of many that it does not have; NULL: there are none */
+const char *cuda_contraction_form_in_parts(const Contraction *);
+bool cuda_contraction_in_parts(const Contraction *); /* its functions have a workspace */
 const char *cuda_contraction_words(const Contraction *); /* "product_128x64_": a part of the functions' names */
 void cuda_contraction_numbers(const Contraction *, Text *);
 int cuda_contraction_given(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);

@@ -496,7 +496,8 @@ void emit_gpu_row(const Kernel *k, const char *function, Text *t)
     cuda_print_epilogue(k, t);
     text_add(t, ", ");
     cuda_print_given(k, t);
-    text_add(t, "},\n");
+    bool spare = k->contraction && k->twin && cuda_contraction_in_parts(k->twin->contraction) && !cuda_contraction_in_parts(k->contraction);
+    text_add(t, ", %s},\n", spare ? "true" : "false");
 }
 
 void emit_gpu_tables(const Text *rows, Text *t)

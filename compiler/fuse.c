@@ -430,3 +430,15 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
         cuda_join_epilogues(phase, cuda_library_workspace(program->options->arch));
     return phase;
 }
+
+void fuse_twins(Program *p)
+{
+    for (int i = 0; i < p->kernel_count; i++) {
+        Kernel *k = p->kernels[i];
+        const char *form = k->contraction && !k->twin ? cuda_contraction_form_in_parts(k->contraction) : NULL;
+        k->twin = form ? map_get(&p->kernel_texts, form) : k->twin;
+    }
+    for (int i = 0; i < p->kernel_count; i++)
+        if (p->kernels[i]->twin && p->kernels[i]->twin->twin)
+            p->kernels[i]->twin = p->kernels[i]->twin->twin;
+}

@@ -163,6 +163,8 @@ static void run_fuse(Compilation *c)
                 Phase *phase = fuse(p, c->variants[k][r], (PhaseKind)k, r == 1);
                 APPEND(p->phases, p->phase_count, phase);
             }
+    if (p->target == TARGET_CUDA)
+        fuse_twins(p);
 }
 
 static void run_split(Compilation *c)

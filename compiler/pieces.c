@@ -107,10 +107,8 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
     for (int i = 0; i < p->kernel_count; i++) {
         const Kernel *k = p->kernels[i];
         bool shared = k->body && k->body != k && k->body->body_users > 1;
-        if (k->twin) {
-            unit_of[i] = unit_of[k->twin->number];
+        if (k->twin)
             continue;
-        }
         if (shared) {
             unit_of[i] = unit_of[k->body->number];
         } else {
@@ -121,6 +119,9 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
         u->cuda = p->target == TARGET_CUDA;
         APPEND(u->kernels, u->count, k);
     }
+    for (int i = 0; i < p->kernel_count; i++)
+        if (p->kernels[i]->twin)
+            unit_of[i] = unit_of[p->kernels[i]->twin->number];
     for (int i = 0; i < *count; i++) {
         Text text = {0};
         unit_text(&units[i], "f", &text);

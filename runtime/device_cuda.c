@@ -154,13 +154,13 @@ static void open_streams(CudaDevice *d)
                         "cuStreamCreateWithPriority");
 }
 
-/* pointers for cuLaunchKernel: to the arguments, the step block's address, the samples and what is given */
+/* pointers for cuLaunchKernel: to the arguments, a workspace, the step block's address, the samples and what is given */
 static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
 {
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].devices[d->number].op_count; i++) {
             const mgpu_op *op = &plan->phases[k].devices[d->number].ops[i];
-            int count = op->read_count + op->write_count + 3;
+            int count = op->read_count + op->write_count + 4;
             d->most_parameters = count > d->most_parameters ? count : d->most_parameters;
         }
     d->parameters = mgpu_allocate((size_t)d->most_parameters, sizeof *d->parameters);
@@ -386,6 +386,7 @@ static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
     double began = mgpu_seconds();
     bool joined = mgpu_is_joined(kernel, call->op);
     int arguments = call->arguments - (kernel->product && !kernel->product->takes_workspace);
+    void *nothing = NULL;
     mgpu_cuda_enter(d, MGPU_COMP);
     int issued = d->library && (kernel->product || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
     if (issued >= 0) {
@@ -396,6 +397,8 @@ static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
         arguments = call->arguments - 3;
     for (int i = 0; i < arguments; i++)
         d->parameters[i] = &call->argument[joined && i == arguments - 1 ? i + 2 : i];
+    if (kernel->spare)
+        d->parameters[arguments++] = &nothing;
     d->parameters[arguments] = &step;
     d->parameters[arguments + 1] = &d->samples;
     d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->given;

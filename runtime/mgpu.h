@@ -88,6 +88,7 @@ typedef struct mgpu_gpu_kernel {
                                                * result, a workspace, of which the kernel takes x (and the bias) and the result */
     const void *given;                        /* NULL, or a parameter behind all others, by value: of a product mgpu_numbers, one for
                                                * each of its parts; of others the paths of their random numbers, uint64_t each */
+    bool spare;                               /* the function takes a workspace behind its arguments, and will not touch it */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */
