@@ -29,7 +29,7 @@ static void well(cublasStatus_t status, int line)
 }
 #define WELL(call) well(call, __LINE__)
 
-enum { ROWS = 5, COLUMNS = 7, TERMS = 6, MEMBERS = 2 };
+enum { ROWS = 5, COLUMNS = 7, TERMS = 6, MEMBERS = 2, PITCH = 8, HAS_AUX = 128 /* of an epilogue */, AUX = 1024, SUMS = 2048 /* floats behind b */ };
 
 typedef struct Case { int turned_a, turned_b; uint32_t epilogue; uint32_t alignment, workspace; } Case;
 typedef struct Made { cublasLtMatmulDesc_t desc; cublasLtMatrixLayout_t layout[3]; cublasLtMatmulHeuristicResult_t choice; } Made;
@@ -42,6 +42,13 @@ static cublasLtMatrixLayout_t layout(int rows, int columns, int64_t member)
     WELL(lt.layout_set(l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &members, sizeof members));
     WELL(lt.layout_set(l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &member, sizeof member));
     return l;
+}
+
+static void set_aux(cublasLtMatmulDesc_t desc, int64_t pitch)
+{
+    CUdeviceptr aux = gpu[0].b + 4 * AUX;
+    WELL(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof(void *)));
+    WELL(lt.desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &pitch, sizeof pitch));
 }
 
 static Made make(const Case *c, int64_t apart, CUdeviceptr bias)
@@ -57,6 +64,8 @@ static Made make(const Case *c, int64_t apart, CUdeviceptr bias)
     WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &c->epilogue, sizeof c->epilogue));
     WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(void *)));
     WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type));
+    if (c->epilogue & HAS_AUX)
+        set_aux(m.desc, PITCH);
     m.layout[0] = c->turned_a ? layout(TERMS, ROWS, apart) : layout(ROWS, TERMS, apart);
     m.layout[1] = c->turned_b ? layout(COLUMNS, TERMS, apart) : layout(TERMS, COLUMNS, apart);
     m.layout[2] = layout(ROWS, COLUMNS, apart);
@@ -114,28 +123,61 @@ static void values(int wrong)
             }
 }
 
-/* a batch has no bias */
+static void expect(const char *what, int row, int col, float is, double should)
+{
+    if (fabs((double)is - should) > 1e-5 * fabs(should) + 1e-6)
+        printf("%s, row %d, column %d: %g, not %g\n", what, row, col, (double)is, should);
+}
+
+static double slope(double x)
+{
+    return (finish_by_hand(CUBLASLT_EPILOGUE_GELU, 0, x + 1e-4) - finish_by_hand(CUBLASLT_EPILOGUE_GELU, 0, x - 1e-4)) / 2e-4;
+}
+
+/* of one row of A or one column of B */
+static double sum_of(const float *from, int apart)
+{
+    double sum = 0;
+    for (int k = 0; k < TERMS; k++)
+        sum += (double)from[k * apart];
+    return sum;
+}
+
+/* a batch has no bias. A gradient of gelu is that at what a product with gelu has left before */
 static void single_values(int wrong)
 {
-    float d[ROWS * COLUMNS], small[FLOATS];
-    Case c = values_of;
+    float small[FLOATS], b[SUMS + COLUMNS];
+    Case c = values_of, forward = {0, 0, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 4, 0};
+    bool gradient = c.epilogue == CUBLASLT_EPILOGUE_DGELU || c.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD, left = c.epilogue & HAS_AUX;
+    bool of_a = c.epilogue == CUBLASLT_EPILOGUE_BGRADA, of_b = c.epilogue == CUBLASLT_EPILOGUE_BGRADB;
     (void)wrong;
     open_library();
     for (int i = 0; i < FLOATS; i++)
         small[i] = (float)(i % 7 - 3) / 4;
     MUST(cu->memcpy_htod_async(gpu[0].w, small, sizeof small, gpu[0].stream[0]));
-    Made m = make(&c, 0, gpu[0].a + 4);
+    if (gradient) {
+        Made m = make(&forward, 0, gpu[0].a + 4);
+        run(&m, gpu[0].w, gpu[0].w, gpu[0].b, 0, 0, 0);
+    }
+    bool sums = of_a || of_b || c.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+    Made m = make(&c, 0, sums ? gpu[0].b + 4 * SUMS : gpu[0].a + 4);
     run(&m, gpu[0].w, gpu[0].w, gpu[0].b, 0, 0, 0);
-    download(0, d, gpu[0].b, ROWS * COLUMNS);
+    download(0, b, gpu[0].b, SUMS + COLUMNS);
+    double total[ROWS] = {0};
     for (int col = 0; col < COLUMNS; col++)
         for (int row = 0; row < ROWS; row++) {
             double sum = 0;
             for (int k = 0; k < TERMS; k++)
                 sum += (double)small[k * ROWS + row] * (double)small[col * TERMS + k];
-            double is = (double)d[col * ROWS + row], should = finish_by_hand(c.epilogue, row, sum);
-            if (fabs(is - should) > 1e-5 * fabs(should) + 1e-6)
-                printf("row %d, column %d: %g, not %g\n", row, col, is, should);
+            double x = sum + (gradient || c.epilogue & CUBLASLT_EPILOGUE_BIAS ? row + 1 : 0);
+            double should = gradient ? sum * slope(x) : finish_by_hand(c.epilogue, row, sum);
+            total[row] += should;
+            expect("d", row, col, b[col * ROWS + row], should);
+            if (left)
+                expect("aux", row, col, b[AUX + col * PITCH + row], x);
         }
+    for (int i = 0; sums && i < (of_b ? COLUMNS : ROWS); i++)
+        expect("sums", i, 0, b[SUMS + i], of_a ? sum_of(small + i, ROWS) : of_b ? sum_of(small + i * TERMS, 1) : total[i]);
 }
 
 static void test_values(void)
@@ -148,7 +190,8 @@ static void test_values(void)
         result(!status && !*report, title, report);
     }
     static const uint32_t EPILOGUES[] = {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU,
-                                         CUBLASLT_EPILOGUE_GELU_BIAS};
+                                         CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                         CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB};
     for (int i = 0; i < COUNT(EPILOGUES); i++) {
         values_of = (Case){0, 0, EPILOGUES[i], 4, 0};
         int status = in_process(NULL, 1, "vgpu", single_values, 0, report);
@@ -193,6 +236,40 @@ static void outside(int wrong)
     run(&m, gpu[0].a, gpu[0].a, gpu[0].b + (wrong ? 4 * (FLOATS - 32) : 4 * (FLOATS - 64)), gpu[0].w, 4 * FLOATS, 0);
 }
 
+static void pitch(int wrong)
+{
+    const Case c = {0, 0, CUBLASLT_EPILOGUE_GELU_AUX, 4, 0};
+    cublasLtMatmulHeuristicResult_t choice;
+    cublasLtMatmulPreference_t preference;
+    int count;
+    open_library();
+    Made m = make(&c, 0, 0);
+    WELL(lt.preference_create(&preference));
+    set_aux(m.desc, 3 * PITCH + (wrong ? 2 : 0));
+    WELL(lt.get_heuristic(handle, m.desc, m.layout[0], m.layout[1], m.layout[2], m.layout[2], preference, 1, &choice, &count));
+}
+
+static void gradient(int wrong)
+{
+    const Case forward = {0, 0, CUBLASLT_EPILOGUE_GELU_AUX, 4, 0}, backward = {0, 0, CUBLASLT_EPILOGUE_DGELU, 4, 0};
+    open_library();
+    Made gelu = make(&forward, 0, 0), m = make(&backward, 0, 0);
+    run(&gelu, gpu[0].a, gpu[0].a, gpu[0].b, 0, 0, 0);
+    if (wrong)
+        MUST(cu->memcpy_htod_async(gpu[0].b + 4 * AUX, (float[]){0.5f}, sizeof(float), gpu[0].stream[0]));
+    run(&m, gpu[0].a, gpu[0].a, gpu[0].b, 0, 0, 0);
+}
+
+static void other_bias(int wrong)
+{
+    const Case c = {0, 0, CUBLASLT_EPILOGUE_BIAS, 4, 0};
+    CUdeviceptr bias = gpu[0].a + (wrong ? 4 : 32);
+    open_library();
+    Made m = make(&c, 0, gpu[0].a + 16);
+    WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(void *)));
+    run(&m, gpu[0].a, gpu[0].a, gpu[0].b, 0, 0, 0);
+}
+
 static void undeclared(int wrong)
 {
     open_library();
@@ -219,6 +296,9 @@ int main(void)
 {
     open_scratch();
     test_values();
+    both("a pitch of what gelu is made of", NULL, "vgpu", pitch, "library", "that is not divisible by 8");
+    both("a gradient of gelu at something else", NULL, "vgpu", gradient, "library", "no product with gelu has left there");
+    both("a bias that is aligned less", NULL, "vgpu", other_bias, "library", "aligned less than when its algorithm was chosen");
     both("an operand that is not aligned", NULL, "vgpu", alignment, "library", "not aligned as was said");
     both("an algorithm for another product", NULL, "vgpu", other_algorithm, "library", "an algorithm for another product");
     both("a workspace that is too small", NULL, "vgpu", workspace, "library", "too small a workspace");

@@ -1,5 +1,6 @@
 /* cublaslt.c: libcublasLt.so.13 for virtual GPUs: matrix products. What NVIDIA's library leaves to the caller is checked: an
- * algorithm is used for what it was asked for, with operands that are aligned as was said, and the workspace that it needs. */
+ * algorithm is used for what it was asked for, with operands that are aligned as was said, and the workspace that it needs;
+ * what gelu was made of has a pitch that the library takes, and is what a product with gelu has left there. */
 #include "runtime/cublaslt.h"
 #include "tests/vgpu/driver.h"
 #include "tests/vgpu/half.h"
@@ -12,11 +13,21 @@ CUBLASLT_FUNCTIONS(PROTOTYPE)
 #undef PROTOTYPE
 
 enum { LIBRARY_VERSION = 130000, MAGIC = 0x4C544D47, WORKSPACE_ALIGNMENT = 16 };
-enum { KIND, PRODUCT, ALIGNMENTS, WORKSPACE, SLOWNESS }; /* of an algorithm's data */
+/* of an algorithm's data; alignments have 16 bits each, POINTERS are those of a bias or sums, and of what gelu is made of */
+enum { KIND, PRODUCT, ALIGNMENTS, WORKSPACE, SLOWNESS, POINTERS };
 enum { A, B, D };
+enum { AUX = 128, GRADIENT = 64 /* of gelu */, BGRAD = 16 }; /* in epilogues */
+enum { LIMIT = 16 /* bytes: more alignment of what is no matrix makes no difference */, AUX_PITCH = 8 /* elements */ };
 
 struct cublasLtContext { VirtualDevice *device; };
-struct cublasLtMatmulDesc { int compute, scale; int32_t turned[2]; uint32_t epilogue; const void *bias; int32_t bias_type; };
+struct cublasLtMatmulDesc {
+    int compute, scale;
+    int32_t turned[2];
+    uint32_t epilogue;
+    void *bias, *aux;       /* or sums; what gelu is made of */
+    int32_t bias_type;      /* -1: that of D */
+    int64_t aux_pitch;
+};
 struct cublasLtMatrixLayout { int type; uint64_t rows, columns; int64_t pitch, member; int32_t members; };
 struct cublasLtMatmulPreference { uint64_t workspace; uint32_t schemes, alignment[4]; };
 
@@ -85,39 +96,127 @@ static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bo
             vgpu_touch(op, at + (uintptr_t)(m * l->member + (int64_t)c * l->pitch) * each, (whole ? l->rows * l->columns : l->rows) * each, writes);
 }
 
-static double finish(const Product *p, int64_t row, double sum)
+static int vector_type(const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *d)
 {
-    if (p->desc.epilogue & CUBLASLT_EPILOGUE_BIAS)
-        sum += load(p->desc.bias_type, (uintptr_t)p->desc.bias, row);
-    if (p->desc.epilogue & CUBLASLT_EPILOGUE_RELU)
-        sum = sum > 0 ? sum : 0;
-    if (p->desc.epilogue & CUBLASLT_EPILOGUE_GELU)
-        sum = 0.5 * sum * (1 + tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+    return desc->bias_type < 0 ? d->type : desc->bias_type;
+}
+
+static bool writes_sums(const struct cublasLtMatmulDesc *desc)
+{
+    return desc->epilogue & (BGRAD | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
+}
+
+static bool reads_bias(const struct cublasLtMatmulDesc *desc) { return desc->epilogue & CUBLASLT_EPILOGUE_BIAS; }
+static bool reads_aux(const struct cublasLtMatmulDesc *desc) { return (desc->epilogue & (AUX | GRADIENT)) == (AUX | GRADIENT); }
+static bool writes_aux(const struct cublasLtMatmulDesc *desc) { return (desc->epilogue & (AUX | GRADIENT)) == AUX; }
+
+static double finish(const Product *p, int64_t row, int64_t column, double sum)
+{
+    const struct cublasLtMatmulDesc *desc = &p->desc;
+    int type = p->layout[D].type;
+    int64_t at = column * desc->aux_pitch + row;
+    if (reads_bias(desc))
+        sum += load(desc->bias_type, (uintptr_t)desc->bias, row);
+    if (writes_aux(desc))
+        store(type, (uintptr_t)desc->aux, at, sum);
+    double x = reads_aux(desc) ? load(type, (uintptr_t)desc->aux, at) : sum, t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    if (desc->epilogue & CUBLASLT_EPILOGUE_RELU)
+        return x > 0 ? x : 0;
+    if (desc->epilogue & CUBLASLT_EPILOGUE_GELU)
+        return 0.5 * x * (1 + t);
+    if (reads_aux(desc))
+        return sum * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x));
     return sum;
+}
+
+static double element(const Product *p, int which, int member, int64_t row, int64_t column)
+{
+    const struct cublasLtMatrixLayout *l = &p->layout[which];
+    return load(l->type, p->at[which], member * l->member + (p->desc.turned[which] ? row * l->pitch + column : column * l->pitch + row));
 }
 
 static void multiply(const Product *p, int member)
 {
-    const struct cublasLtMatrixLayout *a = &p->layout[A], *b = &p->layout[B], *d = &p->layout[D];
+    const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
     int64_t terms = (int64_t)(p->desc.turned[A] ? a->rows : a->columns);
     bool tf32 = p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a->type == CUDA_R_32F;
     for (int64_t c = 0; c < (int64_t)d->columns; c++)
         for (int64_t r = 0; r < (int64_t)d->rows; r++) {
             double sum = 0;
             for (int64_t k = 0; k < terms; k++) {
-                double x = load(a->type, p->at[A], member * a->member + (p->desc.turned[A] ? r * a->pitch + k : k * a->pitch + r));
-                double y = load(b->type, p->at[B], member * b->member + (p->desc.turned[B] ? k * b->pitch + c : c * b->pitch + k));
+                double x = element(p, A, member, r, k), y = element(p, B, member, k, c);
                 sum += tf32 ? round_tf32(x) * round_tf32(y) : x * y;
             }
-            sum = finish(p, r, sum);
-            store(d->type, p->at[D], member * d->member + c * d->pitch + r, sum);
+            store(d->type, p->at[D], member * d->member + c * d->pitch + r, finish(p, r, c, sum));
         }
+}
+
+/* how many sums there are, or numbers of a bias */
+static uint64_t vector_length(const Product *p)
+{
+    return p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADB ? p->layout[D].columns : p->layout[D].rows;
+}
+
+static void add_up(const Product *p)
+{
+    const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
+    bool of_a = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADA, of_b = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADB;
+    int64_t terms = (int64_t)(p->desc.turned[A] ? a->rows : a->columns), count = of_a || of_b ? terms : (int64_t)d->columns;
+    for (int64_t i = 0; i < (int64_t)vector_length(p); i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < count; k++)
+            sum += of_a ? element(p, A, 0, i, k) : of_b ? element(p, B, 0, k, i) : load(d->type, p->at[D], k * d->pitch + i);
+        store(p->desc.bias_type, (uintptr_t)p->desc.bias, i, sum);
+    }
+}
+
+/* ---- what products with gelu have left for those with its gradient */
+
+typedef struct Left { uintptr_t at; uint64_t hash; } Left;
+static Left *left;
+static int left_count;
+
+static uint64_t hash_of_aux(const Product *p)
+{
+    uint64_t hash = 14695981039346656037u;
+    size_t column = p->layout[D].rows * bytes_of(p->layout[D].type), pitch = (size_t)p->desc.aux_pitch * bytes_of(p->layout[D].type);
+    for (uint64_t c = 0; c < p->layout[D].columns; c++)
+        for (size_t i = 0; i < column; i++)
+            hash = (hash ^ ((const unsigned char *)p->desc.aux)[c * pitch + i]) * 1099511628211u;
+    return hash;
+}
+
+static void leave_aux(const Product *p)
+{
+    int i = 0;
+    while (i < left_count && left[i].at != (uintptr_t)p->desc.aux)
+        i++;
+    if (i == left_count)
+        left = realloc(left, (size_t)++left_count * sizeof *left);
+    left[i] = (Left){(uintptr_t)p->desc.aux, hash_of_aux(p)};
+}
+
+static bool was_left(const Product *p)
+{
+    for (int i = 0; i < left_count; i++)
+        if (left[i].at == (uintptr_t)p->desc.aux)
+            return left[i].hash == hash_of_aux(p);
+    return false;
+}
+
+static void touch_aux(Op *op, const Product *p)
+{
+    struct cublasLtMatrixLayout aux = p->layout[D];
+    aux.pitch = p->desc.aux_pitch;
+    touch(op, &aux, (uintptr_t)p->desc.aux, writes_aux(&p->desc));
 }
 
 static void run(Op *op)
 {
     const Product *p = op->work.library.data;
     VirtualDevice *device = op->work.device;
+    const struct cublasLtMatmulDesc *desc = &p->desc;
+    bool timed = op->work.label && op->work.label->count < 0; /* nothing is said of what it is for */
     int error = vgpu_kernel_fault("cublasLtMatmul");
     if (error && error != VGPU_FORGOTTEN)
         device->failed = error;
@@ -126,14 +225,24 @@ static void run(Op *op)
     touch(op, &p->layout[A], p->at[A], false);
     touch(op, &p->layout[B], p->at[B], false);
     touch(op, &p->layout[D], p->at[D], true);
-    if (p->desc.epilogue & CUBLASLT_EPILOGUE_BIAS)
-        vgpu_touch(op, (uintptr_t)p->desc.bias, p->layout[D].rows * bytes_of(p->desc.bias_type), false);
+    if (reads_bias(desc) || writes_sums(desc))
+        vgpu_touch(op, (uintptr_t)desc->bias, vector_length(p) * bytes_of(desc->bias_type), writes_sums(desc));
+    if (desc->epilogue & AUX)
+        touch_aux(op, p);
     if (p->work_bytes > 0) {
         vgpu_touch(op, p->work, p->work_bytes, true);
         memset((void *)p->work, 0xA5, p->work_bytes);
     }
+    if (reads_aux(desc) && !timed && !was_left(p))
+        vgpu_violation(device, CUDA_ERROR_LAUNCH_FAILED, "library",
+                       "%s: cublasLtMatmul takes the gradient of gelu at what no product with gelu has left there",
+                       op->work.label ? op->work.label->name : "a product");
     for (int m = 0; m < p->layout[D].members; m++)
         multiply(p, m);
+    if (writes_aux(desc))
+        leave_aux(p);
+    if (writes_sums(desc))
+        add_up(p);
     op->end_us += (double)p->slowness * (5 + 1e-6 * (double)(p->layout[D].rows * p->layout[D].columns) * (double)p->layout[A].columns);
 }
 
@@ -154,6 +263,20 @@ static bool fits(const struct cublasLtMatrixLayout *l)
     return l->rows > 0 && l->columns > 0 && l->pitch >= (int64_t)l->rows && l->members > 0 && bytes_of(l->type) > 0;
 }
 
+static bool takes_epilogue(const struct cublasLtMatmulDesc *desc)
+{
+    static const uint32_t KNOWN[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
+                                     CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
+                                     CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD,
+                                     CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB};
+    bool known = false;
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        known = known || KNOWN[i] == desc->epilogue;
+    for (int i = 0; i < vgpu_machine.refused_count; i++)
+        known = known && vgpu_machine.refused[i] != desc->epilogue;
+    return known;
+}
+
 static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *a, const struct cublasLtMatrixLayout *b,
                            const struct cublasLtMatrixLayout *d)
 {
@@ -165,8 +288,11 @@ static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct c
         return CUBLAS_STATUS_INVALID_VALUE;
     if (d->members > 1 && d->member < d->pitch * (int64_t)(d->columns - 1) + (int64_t)d->rows)
         return CUBLAS_STATUS_INVALID_VALUE;
-    bool biased = (desc->epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
-    if (biased && (!desc->bias || desc->bias_type != d->type || d->members != 1))
+    if (!takes_epilogue(desc))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    bool vector = reads_bias(desc) || writes_sums(desc), half = d->type == CUDA_R_16F || d->type == CUDA_R_16BF;
+    bool fits_type = vector_type(desc, d) == d->type || (half && vgpu_machine.wide_biases && desc->bias_type == CUDA_R_32F);
+    if (vector && (!desc->bias || !fits_type || d->members != 1))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     return takes_types(desc, a->type, b->type, d->type) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
@@ -174,8 +300,8 @@ static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct c
 static uint64_t hash_of(const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *const layout[3])
 {
     uint64_t hash = 14695981039346656037u;
-    const int64_t own[] = {desc->compute, desc->scale, desc->turned[A], desc->turned[B], desc->epilogue, desc->bias_type};
-    for (int i = 0; i < 6; i++)
+    const int64_t own[] = {desc->compute, desc->scale, desc->turned[A], desc->turned[B], desc->epilogue, desc->bias_type, desc->aux_pitch};
+    for (int i = 0; i < 7; i++)
         hash = (hash ^ (uint64_t)own[i]) * 1099511628211u;
     for (int m = 0; m < 3; m++) {
         const int64_t of[] = {layout[m]->type, (int64_t)layout[m]->rows, (int64_t)layout[m]->columns, layout[m]->pitch, layout[m]->member, layout[m]->members};
@@ -185,12 +311,34 @@ static uint64_t hash_of(const struct cublasLtMatmulDesc *desc, const struct cubl
     return hash;
 }
 
-static cublasStatus_t heuristic(cublasLtMatmulDesc_t desc, const struct cublasLtMatrixLayout *const layout[3],
+/* of what the description points to, in bytes: it decides what algorithms there are */
+static uint64_t alignments_of(const struct cublasLtMatmulDesc *desc)
+{
+    const uintptr_t at[] = {(uintptr_t)desc->bias | LIMIT, (uintptr_t)desc->aux | LIMIT};
+    return (at[0] & -at[0]) | (at[1] & -at[1]) << 16;
+}
+
+/* NVIDIA's library would say no more than that a value is not valid */
+static bool takes_aux(VirtualDevice *device, const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *d)
+{
+    const char *why = !(desc->epilogue & AUX)                ? NULL
+                    : !desc->aux                             ? "with no pointer to what gelu is made of"
+                    : desc->aux_pitch < (int64_t)d->rows     ? "with less from column to column of what gelu is made of than there are rows"
+                    : desc->aux_pitch % AUX_PITCH            ? "with a pitch of what gelu is made of that is not divisible by 8"
+                    : d->members != 1                        ? "with gelu of a batch" : NULL;
+    if (why)
+        vgpu_violation(device, CUDA_SUCCESS, "library", "cublasLtMatmulAlgoGetHeuristic is called %s", why);
+    return !why;
+}
+
+static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc, const struct cublasLtMatrixLayout *const layout[3],
                                 cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *results, int *count)
 {
     if (wanted < 1 || !preference)
         return CUBLAS_STATUS_INVALID_VALUE;
     *count = 0;
+    if (!takes_aux(device, desc, layout[D]))
+        return CUBLAS_STATUS_INVALID_VALUE;
     cublasStatus_t status = look(desc, layout[A], layout[B], layout[D]);
     if (status)
         return status;
@@ -201,7 +349,8 @@ static cublasStatus_t heuristic(cublasLtMatmulDesc_t desc, const struct cublasLt
     static const uint64_t SLOW[] = {2, 3, 1, 2}; /* the favourite is not the fastest; the last one does not run */
     for (; *count < wanted && *count < (int)(sizeof SLOW / sizeof *SLOW); ++*count) {
         results[*count] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = parts ? work : 0, .wavesCount = 1};
-        const uint64_t data[] = {*count == 3 ? MAGIC + 1 : MAGIC, hash_of(desc, layout), alignments, parts ? work : 0, SLOW[*count]};
+        const uint64_t data[] = {*count == 3 ? MAGIC + 1 : MAGIC, hash_of(desc, layout), alignments, parts ? work : 0, SLOW[*count],
+                                 alignments_of(desc)};
         memcpy(results[*count].algo.data, data, sizeof data);
     }
     return CUBLAS_STATUS_SUCCESS;
@@ -250,6 +399,10 @@ static cublasStatus_t issue(cublasLtHandle_t handle, Product p, const cublasLtMa
         if (p.at[i] % (algo->data[ALIGNMENTS] >> 16 * i & 0xFFFF))
             return misused(device, stream, "has a matrix that is not aligned as was said when its algorithm was chosen");
     }
+    uint64_t said = algo->data[POINTERS], is = alignments_of(&p.desc);
+    if ((is & 0xFFFF) < (said & 0xFFFF) || is >> 16 < said >> 16)
+        return misused(device, stream, "has a bias, sums or what gelu is made of aligned less than when its algorithm was chosen");
+    p.desc.bias_type = vector_type(&p.desc, &p.layout[D]);
     p.work_bytes = algo->data[WORKSPACE];
     p.slowness = algo->data[SLOWNESS];
     if (p.work_bytes > workspace || (p.work_bytes > 0 && p.work % WORKSPACE_ALIGNMENT))
@@ -297,6 +450,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, int compute_
     (*desc)->compute = compute_type;
     (*desc)->scale = scale_type;
     (*desc)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    (*desc)->bias_type = -1;
     return leave(status);
 }
 
@@ -318,6 +472,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, int att
         memcpy(&desc->bias, value, bytes);
     else if (attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE && bytes == sizeof desc->bias_type)
         memcpy(&desc->bias_type, value, bytes);
+    else if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER && bytes == sizeof desc->aux)
+        memcpy(&desc->aux, value, bytes);
+    else if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD && bytes == sizeof desc->aux_pitch)
+        memcpy(&desc->aux_pitch, value, bytes);
     else
         status = CUBLAS_STATUS_INVALID_VALUE;
     return leave(status);
@@ -385,7 +543,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 {
     cublasStatus_t status = enter("cublasLtMatmulAlgoGetHeuristic");
     const struct cublasLtMatrixLayout *const layout[] = {a, b, d};
-    return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : heuristic(desc, layout, preference, wanted, results, count));
+    return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : heuristic(handle->device, desc, layout, preference, wanted, results, count));
 }
 
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,

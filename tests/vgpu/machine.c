@@ -168,6 +168,14 @@ static void read_corruption(const Line *l)
     vgpu_machine.corruptions[vgpu_machine.corruption_count++] = c;
 }
 
+static void read_epilogue(const Line *l)
+{
+    if (strcmp(word(l, 2), "none") != 0)
+        wrong(l, "an epilogue can be none");
+    vgpu_machine.refused = realloc(vgpu_machine.refused, (size_t)(vgpu_machine.refused_count + 1) * sizeof *vgpu_machine.refused);
+    vgpu_machine.refused[vgpu_machine.refused_count++] = (uint32_t)number(l, 1);
+}
+
 static void read_fact_of_devices(const Line *l)
 {
     int first, last;
@@ -237,6 +245,10 @@ static void read_line(const Line *l)
         read_link(l);
     else if (strcmp(what, "fail") == 0 || strcmp(what, "forget") == 0 || strcmp(what, "hang") == 0)
         read_fault(l);
+    else if (strcmp(what, "epilogue") == 0)
+        read_epilogue(l);
+    else if (strcmp(what, "biases") == 0 && strcmp(word(l, 1), "f32") == 0)
+        vgpu_machine.wide_biases = true;
     else if (strcmp(what, "corrupt") == 0)
         read_corruption(l);
     else

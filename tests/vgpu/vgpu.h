@@ -57,6 +57,8 @@ typedef struct Machine {
     Fault *faults; int fault_count;
     Fault *kernel_faults; int kernel_fault_count;
     Corruption *corruptions; int corruption_count;
+    uint32_t *refused; int refused_count; /* epilogues that cuBLASLt has no algorithm for */
+    bool wide_biases;                /* it takes f32 biases with results of 16 bits */
 } Machine;
 extern VGPU_API Machine vgpu_machine;
 
