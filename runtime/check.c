@@ -60,7 +60,7 @@ static uint8_t kind_of(const mgpu_device_phase *p, const mgpu_op *op, int i)
 
 bool mgpu_is_joined(const mgpu_gpu_kernel *k, const mgpu_op *op)
 {
-    return k->epilogue.kind != MGPU_EPILOGUE_NONE && op->write_count == 2;
+    return k->epilogue.kind != MGPU_EPILOGUE_NONE && op->read_count > k->epilogue.reads + 1; /* and the step block */
 }
 
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
@@ -84,11 +84,18 @@ static void check_product(const Check *c, const mgpu_device_phase *p, const mgpu
 static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgpu_epilogue *e)
 {
     const mgpu_op *op = c->op, *product = mgpu_comp_before(p, op);
-    int own = e->bias < 0 ? 1 : 2;
+    const mgpu_access *write = op->access + op->read_count;
     require(c, product && product->verb == MGPU_CALL && c->program->gpu_kernels[product->target].product, "an epilogue follows no product");
-    require(c, op->read_count == own + 3 && kind_of(p, op, op->read_count + 1) == MGPU_WORKSPACE && e->bias < own &&
-                   op->access[own].buffer == product->access[0].buffer && op->access[own + 1].buffer == product->access[1].buffer &&
-                   op->access[e->bias == 0].buffer == product->access[product->read_count].buffer, "an epilogue has other arguments");
+    int result = product->access[product->read_count].buffer, x = e->x < 0 || e->x >= e->reads ? -1 : op->access[e->x].buffer;
+    bool stored = op->write_count == e->writes + 2;
+    require(c, op->read_count >= e->reads + 3 && (stored || op->write_count == e->writes + 1) && (!stored || write[e->writes].buffer == result) &&
+                   p->buffers[write[op->write_count - 1].buffer].kind == MGPU_WORKSPACE &&
+                   op->access[e->reads].buffer == product->access[0].buffer && op->access[e->reads + 1].buffer == product->access[1].buffer,
+            "an epilogue has other arguments");
+    require(c, e->kind <= MGPU_EPILOGUE_BGRAD && e->bias < e->reads && e->before < e->reads && e->y < e->writes && e->sums < e->writes &&
+                   (e->kind == MGPU_EPILOGUE_BGRAD ? stored && e->sums >= 0 && (x == product->access[0].buffer || x == product->access[1].buffer)
+                                                   : e->y >= 0 && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
+            "an epilogue makes no sense");
 }
 
 static void check_verb(const Check *c, const mgpu_device_phase *p)

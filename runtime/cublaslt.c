@@ -2,7 +2,8 @@
  *
  * In: the plan's calls of kernels with a library's form (mgpu_library_product), and how their operands are aligned. Out, when
  * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest, or, with
- * --tune, that is; none: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. */
+ * --tune, that is; none: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. A gelu that is trained and
+ * its gradient are both the library's, or neither is: they leave something else in the buffer between them than kernels do. */
 #include "runtime/cublaslt.h"
 #include "runtime/cuda_library.h"
 #include "runtime/device_cuda.h"
@@ -16,7 +17,7 @@ enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference */
 enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: the least of ROUNDS times of RUNS products */
 enum { ALGORITHM_WORDS = MGPU_COUNT(((cublasLtMatmulAlgo_t *)0)->data) };
 enum { ROWS, COLUMNS, TERMS, MEMBERS };
-enum { A, B, D, MATRICES };
+enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what gelu is made of */, OPERANDS };
 
 #define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;
 #define CUBLASLT_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
@@ -26,10 +27,9 @@ static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0";
 
 typedef struct Choice Choice;
-struct Choice { /* how to do a kernel's product, of operands that are aligned so, with this epilogue */
-    int alignment[MATRICES];
-    uint8_t epilogue;
-    bool bias;
+struct Choice { /* how to do a kernel's product, of operands that are aligned so (0: there is none), with this epilogue */
+    int alignment[OPERANDS];
+    uint32_t epilogue;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
@@ -37,15 +37,15 @@ struct Choice { /* how to do a kernel's product, of operands that are aligned so
     Choice *next;
 };
 typedef struct Operands {
-    uint8_t *at[MATRICES];
-    const void *bias;
+    uint8_t *at[OPERANDS]; /* NULL: there is none */
     void *workspace; int64_t bytes;
 } Operands;
 typedef struct Done { /* an operation that the library does */
     const mgpu_op *op;
     const mgpu_library_product *product;
-    const Choice *choice;        /* NULL: the next operation does it, too */
-    int argument[MATRICES], bias; /* of the call; bias -1: none */
+    const Choice *choice;   /* NULL: the next operation does it, too */
+    uint32_t epilogue;      /* CUBLASLT_EPILOGUE_... */
+    int argument[OPERANDS]; /* of the call; -1: none */
 } Done;
 struct Cublaslt {
     Functions f;
@@ -158,21 +158,29 @@ static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d
     return layout;
 }
 
-static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, const Choice *c)
+static void set(const Cublaslt *l, const CudaDevice *d, int lane, cublasLtMatmulDesc_t desc, int attribute, const void *value, size_t bytes)
 {
-    static const uint32_t KIND[] = {[MGPU_EPILOGUE_BIAS] = CUBLASLT_EPILOGUE_DEFAULT, [MGPU_EPILOGUE_RELU] = CUBLASLT_EPILOGUE_RELU,
-                                    [MGPU_EPILOGUE_GELU] = CUBLASLT_EPILOGUE_GELU};
-    uint32_t kind = c->bias ? (KIND[c->epilogue] & ~(uint32_t)CUBLASLT_EPILOGUE_DEFAULT) | CUBLASLT_EPILOGUE_BIAS : KIND[c->epilogue];
-    int32_t type = type_of(p->d.type);
-    check(l, d, -1, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &kind, sizeof kind), "cublasLtMatmulDescSetAttribute");
-    if (c->bias)
-        check(l, d, -1, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type), "cublasLtMatmulDescSetAttribute");
+    check(l, d, lane, l->f.desc_set(desc, attribute, value, bytes), "cublasLtMatmulDescSetAttribute");
 }
 
-static void set_bias(const Cublaslt *l, const CudaDevice *d, int lane, const Choice *c, const void *bias)
+static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, const Choice *c)
 {
-    if (c->bias)
-        check(l, d, lane, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute");
+    int32_t type = type_of(p->sums);
+    int64_t pitch = p->d.pitch ? p->d.pitch : extent_of(p, ROWS, d->samples);
+    set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &c->epilogue, sizeof c->epilogue);
+    if (c->alignment[VECTOR])
+        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
+    if (c->alignment[AUX])
+        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &pitch, sizeof pitch);
+}
+
+/* of what is no matrix; the library looks at how these are aligned when it chooses, too */
+static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const Choice *c, const Operands *o)
+{
+    if (o->at[VECTOR])
+        set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->at[VECTOR], sizeof o->at[VECTOR]);
+    if (o->at[AUX])
+        set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->at[AUX], sizeof o->at[AUX]);
 }
 
 static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, Choice *c)
@@ -182,8 +190,8 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
     int32_t turned[] = {p->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N, p->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N};
     check(l, d, -1, l->f.desc_create(&c->desc, compute, type_of(p->sums)), "cublasLtMatmulDescCreate");
     for (int i = 0; i < 2; i++)
-        check(l, d, -1, l->f.desc_set(c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &turned[i], sizeof turned[i]), "cublasLtMatmulDescSetAttribute");
-    if (c->epilogue)
+        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &turned[i], sizeof turned[i]);
+    if (c->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
         describe_epilogue(l, d, p, c);
     c->layout[A] = make_layout(l, d, p, &p->a, rows, terms);
     c->layout[B] = make_layout(l, d, p, &p->b, terms, columns);
@@ -265,10 +273,10 @@ static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_p
     int version = 0;
     char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
     mgpu_cuda_check(d, -1, d->cuda->driver_get_version(&version), "cuDriverGetVersion");
-    char *key = mgpu_format("%s, driver %d, cublasLt %zu: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %d%s, work %lld", d->gpu->name, version,
-                            l->f.get_version(), (long long)extent_of(p, ROWS, d->samples), (long long)extent_of(p, COLUMNS, d->samples),
+    char *key = mgpu_format("%s, driver %d, cublasLt %zu: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %u@%d@%d, work %lld",
+                            d->gpu->name, version, l->f.get_version(), (long long)extent_of(p, ROWS, d->samples), (long long)extent_of(p, COLUMNS, d->samples),
                             (long long)extent_of(p, TERMS, d->samples), (long long)extent_of(p, MEMBERS, d->samples), matrix[A], matrix[B], matrix[D],
-                            mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->bias ? " bias" : "", (long long)workspace);
+                            mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->alignment[VECTOR], c->alignment[AUX], (long long)workspace);
     for (int i = 0; i < MATRICES; i++)
         free(matrix[i]);
     return key;
@@ -304,14 +312,10 @@ static cublasLtMatmulAlgo_t tune(const CudaDevice *d, Cublaslt *l, const mgpu_li
     return best;
 }
 
-static const mgpu_library_matrix *matrix_of(const mgpu_library_product *p, int which)
+static int64_t bytes_before(const mgpu_library_product *p, int which)
 {
-    return which == A ? &p->a : which == B ? &p->b : &p->d;
-}
-
-static int64_t bytes_before(const mgpu_library_matrix *m)
-{
-    return m->first * (m->type == MGPU_F64 ? 8 : m->type == MGPU_F32 ? 4 : 2);
+    const mgpu_library_matrix *m = which == A ? &p->a : which == B ? &p->b : &p->d;
+    return which >= MATRICES ? 0 : m->first * (m->type == MGPU_F64 ? 8 : m->type == MGPU_F32 ? 4 : 2);
 }
 
 static int alignment_of(uint64_t address)
@@ -322,7 +326,7 @@ static int alignment_of(uint64_t address)
 static Choice *find_choice(const Cublaslt *l, int kernel, const Choice *like)
 {
     Choice *c = l->choices[kernel];
-    while (c && (memcmp(c->alignment, like->alignment, sizeof c->alignment) != 0 || c->epilogue != like->epilogue || c->bias != like->bias))
+    while (c && (memcmp(c->alignment, like->alignment, sizeof c->alignment) != 0 || c->epilogue != like->epilogue))
         c = c->next;
     return c;
 }
@@ -347,10 +351,9 @@ static Operands operands_at(const CudaDevice *d, const mgpu_device_phase *p, con
     const mgpu_op *op = done->op;
     const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
     Operands o = {.workspace = (void *)(uintptr_t)(d->arena + (CUdeviceptr)(p->buffers[work->buffer].offset + work->begin)), .bytes = workspace_of(op)};
-    for (int i = 0; i < MATRICES; i++)
-        o.at[i] = (uint8_t *)(uintptr_t)(d->arena + place_of(p, op, done->argument[i])) + bytes_before(matrix_of(done->product, i));
-    if (done->bias >= 0)
-        o.bias = (const void *)(uintptr_t)(d->arena + place_of(p, op, done->bias));
+    for (int i = 0; i < OPERANDS; i++)
+        if (done->argument[i] >= 0)
+            o.at[i] = (uint8_t *)(uintptr_t)(d->arena + place_of(p, op, done->argument[i])) + bytes_before(done->product, i);
     return o;
 }
 
@@ -360,18 +363,18 @@ static void add_done(Cublaslt *l, Done done)
     l->done[l->done_count++] = done;
 }
 
-static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done, uint8_t epilogue)
+static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done)
 {
-    Choice like = {.epilogue = epilogue, .bias = done->bias >= 0}, *c;
+    Choice like = {.epilogue = done->epilogue}, *c;
     Operands o = operands_at(d, p, done);
-    for (int i = 0; i < MATRICES; i++)
-        like.alignment[i] = alignment_of((uint64_t)(uintptr_t)o.at[i] - d->arena);
+    for (int i = 0; i < OPERANDS; i++)
+        like.alignment[i] = o.at[i] ? alignment_of((uint64_t)(uintptr_t)o.at[i] - d->arena) : 0;
     c = find_choice(l, kernel, &like);
     if (!c) {
         c = mgpu_allocate(1, sizeof *c);
         *c = like;
         describe(l, d, done->product, c);
-        set_bias(l, d, -1, c, o.bias);
+        set_pointers(l, d, -1, c, &o);
         cublasLtMatmulHeuristicResult_t results[CANDIDATES] = {0};
         int count = ask(l, d, o.bytes, c, results, l->tuned ? CANDIDATES : 1);
         c->found = count > 0;
@@ -382,20 +385,106 @@ static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_
     return c->found ? c : NULL;
 }
 
-static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+/* ---- calls that do a product and what follows it */
+
+/* stored: the library stores something where the product's result is; of_a: sums are those of A */
+static uint32_t epilogue_of(const mgpu_epilogue *e, bool stored, bool of_a)
+{
+    uint32_t bias = e->bias >= 0 ? CUBLASLT_EPILOGUE_BIAS : 0;
+    switch (e->kind) {
+    case MGPU_EPILOGUE_BIAS: return CUBLASLT_EPILOGUE_BIAS;
+    case MGPU_EPILOGUE_RELU: return CUBLASLT_EPILOGUE_RELU | bias;
+    case MGPU_EPILOGUE_GELU: return (stored ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU) | bias;
+    case MGPU_EPILOGUE_DGELU: return e->sums >= 0 ? CUBLASLT_EPILOGUE_DGELU_BGRAD : CUBLASLT_EPILOGUE_DGELU;
+    case MGPU_EPILOGUE_BGRAD: return of_a ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_BGRADB;
+    default: return CUBLASLT_EPILOGUE_DEFAULT;
+    }
+}
+
+static bool is_stored(const mgpu_epilogue *e, const mgpu_op *op) { return op->write_count == e->writes + 2; }
+
+/* how the library would do the call; its choice is NULL where it has no algorithm */
+static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     const mgpu_op *before = mgpu_comp_before(p, op);
     const mgpu_library_product *product = d->kernels[before->target].product;
     const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
-    int own = e->bias < 0 ? 1 : 2; /* arguments of the kernel ahead of the operands */
-    Done done = {.op = op, .product = product, .argument = {own + product->a.argument, own + product->b.argument, own + 2}, .bias = e->bias};
-    done.choice = choose(d, l, p, before->target, &done, e->kind);
-    if (!done.choice)
-        return;
-    if (l->done_count && l->done[l->done_count - 1].op == before)
-        l->done_count--;
-    add_done(l, (Done){.op = before});
+    int first = op->read_count - 1; /* of what is written: the step block is no argument */
+    int y = first + e->y, sums = e->sums >= 0 ? first + e->sums : -1, result = first + e->writes;
+    bool of_a = op->access[e->x].buffer == op->access[e->reads + product->a.argument].buffer, stored = is_stored(e, op);
+    Done done = {.op = op, .product = product, .epilogue = epilogue_of(e, stored, of_a)};
+    done.argument[A] = e->reads + product->a.argument;
+    done.argument[B] = e->reads + product->b.argument;
+    done.argument[D] = e->kind == MGPU_EPILOGUE_BGRAD ? result : y;
+    done.argument[VECTOR] = e->kind == MGPU_EPILOGUE_DGELU || e->kind == MGPU_EPILOGUE_BGRAD ? sums : e->bias;
+    done.argument[AUX] = e->kind == MGPU_EPILOGUE_DGELU ? e->before : e->kind == MGPU_EPILOGUE_GELU && stored ? result : -1;
+    done.choice = choose(d, l, p, before->target, &done);
+    return done;
+}
+
+/* the library does the call, and not the product in front of it */
+static void replace(Cublaslt *l, const mgpu_device_phase *p, Done done)
+{
+    const mgpu_op *before = mgpu_comp_before(p, done.op);
+    int i = 0;
+    while (i < l->done_count && l->done[i].op != before)
+        i++;
+    if (i == l->done_count)
+        add_done(l, (Done){0});
+    l->done[i] = (Done){.op = before};
     add_done(l, done);
+}
+
+/* the call of the gradient for which this one of gelu leaves d + bias; NULL: none, it is not trained */
+static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
+    int left = op->access[op->read_count + e->writes].buffer;
+    for (const mgpu_op *later = op + 1; is_stored(e, op) && later < p->ops + p->op_count; later++) {
+        const mgpu_gpu_kernel *k = later->verb == MGPU_CALL ? &d->kernels[later->target] : NULL;
+        if (k && k->epilogue.kind == MGPU_EPILOGUE_DGELU && mgpu_is_joined(k, later) && later->access[k->epilogue.before].buffer == left)
+            return later;
+    }
+    return NULL;
+}
+
+static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    uint8_t kind = d->kernels[op->target].epilogue.kind;
+    if (kind == MGPU_EPILOGUE_DGELU) /* with the call of its gelu */
+        return;
+    const mgpu_op *gradient = kind == MGPU_EPILOGUE_GELU ? find_gradient(d, p, op) : NULL;
+    if (kind == MGPU_EPILOGUE_GELU && is_stored(&d->kernels[op->target].epilogue, op) && !gradient)
+        return;
+    Done done = joined(d, l, p, op), other = gradient ? joined(d, l, p, gradient) : done;
+    if (done.choice && other.choice) {
+        replace(l, p, done);
+        if (gradient)
+            replace(l, p, other);
+    }
+}
+
+static void prepare_product(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    const mgpu_library_product *product = d->kernels[op->target].product;
+    Done done = {.op = op, .product = product, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                 .argument = {product->a.argument, product->b.argument, 2, -1, -1}};
+    done.choice = choose(d, l, p, op->target, &done);
+    if (done.choice)
+        add_done(l, done);
+}
+
+/* the products' calls, then those behind them */
+static void prepare_phase(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p)
+{
+    for (int behind = 0; behind < 2; behind++)
+        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
+            const mgpu_gpu_kernel *kernel = op->verb == MGPU_CALL ? &d->kernels[op->target] : NULL;
+            if (kernel && !behind && kernel->product)
+                prepare_product(d, l, p, op);
+            else if (kernel && behind && mgpu_is_joined(kernel, op))
+                prepare_epilogue(d, l, p, op);
+        }
 }
 
 static int by_operation(const void *a, const void *b)
@@ -430,20 +519,8 @@ void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *pl
     mgpu_cuda_enter(d, -1);
     if (tuned)
         begin_tuning(d, l);
-    for (int k = 0; k < plan->phase_count; k++) {
-        const mgpu_device_phase *p = &plan->phases[k].devices[d->number];
-        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
-            const mgpu_gpu_kernel *kernel = op->verb == MGPU_CALL ? &d->kernels[op->target] : NULL;
-            if (kernel && kernel->product) {
-                Done done = {.op = op, .product = kernel->product, .argument = {kernel->product->a.argument, kernel->product->b.argument, 2}, .bias = -1};
-                done.choice = choose(d, l, p, op->target, &done, MGPU_EPILOGUE_NONE);
-                if (done.choice)
-                    add_done(l, done);
-            } else if (kernel && mgpu_is_joined(kernel, op)) {
-                prepare_epilogue(d, l, p, op);
-            }
-        }
-    }
+    for (int k = 0; k < plan->phase_count; k++)
+        prepare_phase(d, l, &plan->phases[k].devices[d->number]);
     if (tuned)
         end_tuning(d, l, said, room);
     if (l->done_count)
@@ -457,10 +534,10 @@ int mgpu_cublaslt_run(const CudaDevice *d, const Cublaslt *l, const DeviceCall *
     if (!done || !done->choice)
         return done ? 0 : -1;
     Operands o = {.workspace = call->argument[call->arguments - 1], .bytes = workspace_of(call->op)};
-    for (int i = 0; i < MATRICES; i++)
-        o.at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(matrix_of(done->product, i));
-    if (done->bias >= 0)
-        set_bias(l, d, MGPU_COMP, done->choice, call->argument[done->bias]);
+    for (int i = 0; i < OPERANDS; i++)
+        if (done->argument[i] >= 0)
+            o.at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(done->product, i);
+    set_pointers(l, d, MGPU_COMP, done->choice, &o);
     check(l, d, MGPU_COMP, multiply(d, l, done->product, done->choice, &done->choice->algo, &o), "cublasLtMatmul");
     return 1;
 }

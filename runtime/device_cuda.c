@@ -393,10 +393,12 @@ static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
         count_launch(d, issued, began);
         return;
     }
-    if (joined) /* x and the bias; then the result, which stands behind the product's operands */
-        arguments = call->arguments - 3;
+    const mgpu_epilogue *e = &kernel->epilogue;
+    int more = joined ? call->op->read_count - 1 - e->reads : 0; /* a product's operands, in the midst of the kernel's arguments */
+    if (joined)
+        arguments = e->reads + e->writes + e->workspace;
     for (int i = 0; i < arguments; i++)
-        d->parameters[i] = &call->argument[joined && i == arguments - 1 ? i + 2 : i];
+        d->parameters[i] = &call->argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : call->arguments - 1];
     if (kernel->spare)
         d->parameters[arguments++] = &nothing;
     d->parameters[arguments] = &step;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 5  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 6  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -71,12 +71,23 @@ typedef struct mgpu_library_product {
     bool tf32;                                /* f32 operands may be rounded to it */
     bool takes_workspace;                     /* the kernel does, too */
 } mgpu_library_product;
-/* A kernel that makes f(x), or f(x + bias), of a product's result; the bias is that of its row of d. A library may do both at
- * once, in the call of this kernel: the product's, which stands before it in the lane, is then left out. */
-enum { MGPU_EPILOGUE_NONE, MGPU_EPILOGUE_BIAS /* f(x) = x */, MGPU_EPILOGUE_RELU, MGPU_EPILOGUE_GELU /* by tanh */ };
+/* What a kernel makes of a product that stands before it in the lane. A library may do both at once, in the call of this
+ * kernel: the product's is then left out. d is the product's result; biases and sums have a number for each row of it. The
+ * call's arguments are what the kernel reads; a, b; what the kernel writes; d, if the library stores something there, which is
+ * then among what is read, too; and a workspace. */
+enum { MGPU_EPILOGUE_NONE,
+       MGPU_EPILOGUE_BIAS,    /* y = d + bias */
+       MGPU_EPILOGUE_RELU,    /* y = relu(d) or relu(d + bias) */
+       MGPU_EPILOGUE_GELU,    /* likewise; by tanh. If the call writes d, it is trained: the library stores d + bias there */
+       MGPU_EPILOGUE_DGELU,   /* y = d gelu'(before + bias), where the library takes what it has stored for `before` + bias; and
+                               * the sums of y over the columns */
+       MGPU_EPILOGUE_BGRAD    /* sums of a or b over the terms; the library stores d, too */ };
 typedef struct mgpu_epilogue {
     uint8_t kind;
-    int8_t bias;                              /* argument; -1: none */
+    uint8_t reads, writes;                    /* arguments of the kernel, */
+    bool workspace;                           /* and whether it has one */
+    int8_t x, bias, before;                   /* which of what it reads: d, or a or b; -1: none */
+    int8_t y, sums;                           /* which of what it writes */
 } mgpu_epilogue;
 typedef struct mgpu_gpu_kernel {
     const char *name;
@@ -84,8 +95,7 @@ typedef struct mgpu_gpu_kernel {
     mgpu_launch launch[2];                    /* the second one adds up what the blocks of the first have left */
     const mgpu_library_product *product;      /* NULL; else what it computes: a library may do it instead. The last argument is
                                                * then a workspace */
-    mgpu_epilogue epilogue;                   /* of a call that follows a product's: its arguments are x (and the bias), a, b, its
-                                               * result, a workspace, of which the kernel takes x (and the bias) and the result */
+    mgpu_epilogue epilogue;                   /* in calls that follow a product's */
     const void *given;                        /* NULL, or a parameter behind all others, by value: of a product mgpu_numbers, one for
                                                * each of its parts; of others the paths of their random numbers, uint64_t each */
     bool spare;                               /* the function takes a workspace behind its arguments, and will not touch it */
