@@ -105,7 +105,7 @@ static void set(Op *op)
 }
 
 /* what the operation says of itself; when a kernel that is checked runs, it is held to that */
-static void launch(Op *op)
+static bool launch(Op *op)
 {
     const Label *l = op->work.label;
     double bytes = 0;
@@ -116,12 +116,13 @@ static void launch(Op *op)
                 vgpu_access_bytes(a, op, l->ranges[k].begin, l->ranges[k].end, writes, l->ranges[k].name);
             bytes += (double)(l->ranges[k].end - l->ranges[k].begin);
         }
-    if (!op->work.device->failed)
-        vgpu_run_kernel(op);
+    if (!op->work.device->failed && !vgpu_run_kernel(op))
+        return false;
     if (op->end_us < op->work.device->time_us)
         op->end_us = op->work.device->time_us;
     op->end_us += LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth;
     op->work.device->time_us = op->end_us;
+    return true;
 }
 
 /* what touches memory of a device that has failed fails, too, and its own device with it */
@@ -139,22 +140,23 @@ static bool meets_failure(Op *op)
     return failed;
 }
 
-void vgpu_execute(Op *op)
+bool vgpu_execute(Op *op)
 {
     VirtualDevice *d = op->work.device;
     if (op->work.kind == OP_JOIN)
-        return;
+        return true;
     if (d->lost_after >= 0 && d->executed++ >= d->lost_after && !d->failed) {
         vgpu_begin_deadline("a device");
         d->failed = d->lost;
     }
     if (d->failed || meets_failure(op))
-        return;
+        return true;
     switch (op->work.kind) {
-    case OP_LAUNCH: launch(op); break;
+    case OP_LAUNCH: return launch(op);
     case OP_COPY: copy(op); break;
     case OP_SET: set(op); break;
     case OP_LIBRARY: op->work.library.run(op); break;
     case OP_JOIN: case OP_COLLECTIVE: break;
     }
+    return true;
 }

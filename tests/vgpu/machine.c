@@ -12,6 +12,8 @@
  *   lost 1 after 30 CUDA_ERROR_ECC_UNCORRECTABLE               after 30 operations, for ever
  *   forget cuStreamWaitEvent 3                                 the third call does nothing and says it has
  *   hang ncclAllReduce 3                                       the third call begins what never ends
+ *   hang kernel k12 3                                          its third run never ends
+ *   hang cuLaunchKernel 3                                      the third call never returns; ... 3 all: nor does any other then
  *   deadline 5                                                 seconds for the program to end once something has gone wrong
  *   corrupt link 0 1 5                                         the fifth transfer flips a bit; * host; no number: every one
  */
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 Machine vgpu_machine;
 
@@ -154,6 +157,7 @@ static void read_fault(const Line *l)
     *list = realloc(*list, (size_t)(*count + 1) * sizeof **list);
     Fault *f = &(*list)[(*count)++];
     *f = (Fault){.number = (int64_t)number(l, 2 + kernel), .error = planted ? planted : error_of(l, 3 + kernel)};
+    f->all = planted == VGPU_HANGS && l->count > 3 + kernel && strcmp(word(l, 3 + kernel), "all") == 0;
     snprintf(f->call, sizeof f->call, "%s", word(l, 1 + kernel));
 }
 
@@ -312,25 +316,41 @@ void vgpu_read_machine(void)
 
 /* ---- what the file says is to go wrong */
 
-static int fault_of(Fault *list, int count, const char *name)
+static int fault_of(Fault *list, int count, const char *name, bool *all)
 {
     int error = 0;
     for (int i = 0; i < count; i++)
-        if (strcmp(list[i].call, name) == 0 && ++list[i].seen == list[i].number)
+        if (strcmp(list[i].call, name) == 0 && ++list[i].seen == list[i].number) {
             error = list[i].error;
-    if (error > 0)
+            *all = list[i].all;
+        }
+    if (error > 0 || error == VGPU_HANGS)
         vgpu_begin_deadline(name);
     return error;
 }
 
+/* with the lock, which a call that never returns keeps where all others hang, too */
+static _Noreturn void never_return(bool all)
+{
+    if (!all)
+        pthread_mutex_unlock(&vgpu_lock);
+    for (;;)
+        pause();
+}
+
 int vgpu_fault(const char *call)
 {
-    return fault_of(vgpu_machine.faults, vgpu_machine.fault_count, call);
+    bool all = false;
+    int error = fault_of(vgpu_machine.faults, vgpu_machine.fault_count, call, &all);
+    if (error == VGPU_HANGS && (all || strcmp(call, "ncclAllReduce") != 0))
+        never_return(all);
+    return error;
 }
 
 int vgpu_kernel_fault(const char *kernel)
 {
-    return fault_of(vgpu_machine.kernel_faults, vgpu_machine.kernel_fault_count, kernel);
+    bool all;
+    return fault_of(vgpu_machine.kernel_faults, vgpu_machine.kernel_fault_count, kernel, &all);
 }
 
 bool vgpu_corrupts(int from, int to)

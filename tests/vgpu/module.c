@@ -184,16 +184,18 @@ static void report(Launch *l, const char *kind, const char *text)
     vgpu_violation(running.op->work.device, CUDA_ERROR_LAUNCH_FAILED, kind, "%s: %s", vgpu_name(&me, by, sizeof by), text);
 }
 
-void vgpu_run_kernel(Op *op)
+bool vgpu_run_kernel(Op *op)
 {
     const KernelCall *call = &op->work.call;
     const struct CUfunc_st *f = call->function;
     void *params[256];
     size_t at = 0;
     int error = vgpu_kernel_fault(f->name);
+    if (error == VGPU_HANGS)
+        return false;
     if (error) {
         op->work.device->failed = error;
-        return;
+        return true;
     }
     for (int k = 0; k < f->parameters && k < 256; k++) {
         params[k] = call->values + at;
@@ -218,6 +220,7 @@ void vgpu_run_kernel(Op *op)
     unguard(&g);
     if (failed && !op->work.device->failed)
         op->work.device->failed = CUDA_ERROR_LAUNCH_FAILED;
+    return true;
 }
 
 /* by addr2line, if there is one */

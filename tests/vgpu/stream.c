@@ -249,8 +249,9 @@ static void run_one(void)
     vgpu_hold(op);
     set_clock(op, clock_before(op));
     op->end_us = begin_of(op);
-    vgpu_execute(op);
-    complete(op);
+    op->hangs = !vgpu_execute(op);
+    if (!op->hangs)
+        complete(op);
     vgpu_let_go(op);
 }
 
@@ -264,7 +265,7 @@ void vgpu_advance(int ops)
 
 typedef struct Path { const Op *op; const struct Path *from; } Path;
 
-/* why `op` cannot run, as a list of who waits for whom; true: for a member that nobody has issued */
+/* why `op` cannot run, as a list of who waits for whom; true: for a member that nobody has issued, or for what has no end */
 static bool explain(const Op *op, const Path *from, char *text, size_t room)
 {
     char name[160];
@@ -290,8 +291,8 @@ static bool explain(const Op *op, const Path *from, char *text, size_t room)
     for (int m = 0; g && m < g->members; m++)
         if (g->op[m]->unmet > 0)
             return explain(g->op[m], &here, text, room);
-    snprintf(text + used, room - used, "nothing");
-    return false;
+    snprintf(text + used, room - used, "%s", op->hangs ? "its own end, which does not come" : "nothing");
+    return op->hangs;
 }
 
 /* nothing is ready: others may issue what is missing, or nobody ever will */

@@ -41,7 +41,7 @@ typedef struct VirtualDevice {
 } VirtualDevice;
 
 typedef enum { ORDER_RANDOM, ORDER_ISSUED } Order;
-typedef struct Fault { char call[256]; int64_t number, seen; int error; } Fault; /* of `call`, or of kernel `call` */
+typedef struct Fault { char call[256]; int64_t number, seen; int error; bool all; } Fault; /* of `call`, or of kernel `call`; all: of the others, too */
 typedef struct Corruption { int from, to; int64_t number, seen; } Corruption; /* -1: the host; 0: every transfer */
 
 typedef struct Machine {
@@ -165,7 +165,7 @@ extern bool vgpu_all_checked, vgpu_some_checked; /* every, one module that was l
 CUresult vgpu_load_module(struct CUctx_st *, const void *image, struct CUmod_st **, char *log, size_t room);
 void vgpu_unload_module(struct CUmod_st *);
 CUresult vgpu_find_function(struct CUmod_st *, const char *name, CUfunction *);
-void vgpu_run_kernel(Op *);
+bool vgpu_run_kernel(Op *);                       /* false: it has no end */
 void vgpu_place(const void *place, char *text, size_t room); /* file and line of an instruction, if they can be found */
 
 /* ---- stream.c: Ops and their order */
@@ -203,7 +203,7 @@ typedef struct Work {
 struct Op {
     Work work;
     int references, unmet;
-    bool done;
+    bool done, hangs;                /* hangs: it runs and has no end */
     Op **before; int before_count;
     Op **after; int after_count;
     int chain; uint32_t time;
@@ -243,7 +243,7 @@ void vgpu_let_go(Op *);
 bool vgpu_finish(Op *);                            /* runs until it is done, and the host knows; false: it never will be */
 bool vgpu_finish_device(VirtualDevice *);          /* all of its Ops */
 void vgpu_advance(int ops);                        /* runs some */
-void vgpu_execute(Op *);                           /* execute.c: does its work */
+bool vgpu_execute(Op *);                           /* execute.c: does its work; false: that has no end */
 void vgpu_issue_copy(Copy *);                      /* execute.c: what a copy does when it is issued */
 VGPU_API void vgpu_touch(Op *, uintptr_t begin, size_t bytes, bool writes); /* execute.c: what other than kernels does */
 VGPU_API Label *vgpu_share_label(Label *);
