@@ -35,6 +35,7 @@ typedef struct AheadPhase {
     Segment *segments; int count;
     int *mark;                   /* [operation]: the first of MGPU_RING marks behind it (of comp: behind its segment); -1: none */
     int *inside;                 /* [operation]: the first of `variants` marks behind it inside its segment; -1: none */
+    int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks in front of it, for hang.c; -1: none */
 } AheadPhase;
 typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT } Graphs;
 
@@ -163,14 +164,20 @@ static void make_phase(Ahead *a, int number)
     cut_segments(phase, p, t, a->variants);
     phase->mark = mgpu_allocate((size_t)p->op_count, sizeof(int));
     phase->inside = mgpu_allocate((size_t)p->op_count, sizeof(int));
-    for (int i = 0; i < p->op_count; i++)
+    phase->begun = mgpu_allocate((size_t)p->op_count, sizeof(int));
+    for (int i = 0; i < p->op_count; i++) {
         phase->mark[i] = phase->inside[i] = -1;
+        phase->begun[i] = p->ops[i].verb == MGPU_REDUCE ? make_marks(a, MGPU_RING) : -1;
+    }
     for (int i = 0; i < p->op_count; i++)
         for (int w = 0; w < p->ops[i].wait_count; w++)
             mark_operation(a, phase, p, t, &p->ops[i], &p->ops[i].waits[w]);
-    for (int i = 0; i < p->op_count; i++)
+    for (int i = 0; i < p->op_count; i++) {
         if (p->ops[i].lane == MGPU_COMP)
             phase->mark[i] = segment_of(phase, t->place[i])->mark;
+        if (p->ops[i].verb == MGPU_REDUCE && phase->mark[i] < 0) /* nobody waits for it, but who asks where it hangs */
+            phase->mark[i] = make_marks(a, MGPU_RING);
+    }
 }
 
 /* ---- waiting */
@@ -182,17 +189,19 @@ static void follow(Lane *l, int mark)
         e->kind->ahead->follow(e->devices[l->device], l->lane, mark);
         return;
     }
+    set_doing(l, DOING_MARK, mark);
     const char *error = e->kind->ahead->reach(e->devices[l->device], mark, text);
     if (error)
         mgpu_fail_at(l, error);
+    set_doing(l, DOING_WORK, 0);
 }
 
 /* The lane comp waits for its input to be issued. That costs something from when it has nothing else to do. */
-static void wait_for_input(Lane *l, Counter *progress, int64_t target)
+static void wait_for_input(Lane *l, int64_t target)
 {
     Engine *e = l->engine;
     double began = mgpu_seconds();
-    hear(e, progress, target);
+    hear_lane(l, MGPU_COPY, target);
     double end = mgpu_seconds();
     if (atomic_load(&e->ahead_of[l->device]->done.value) < l->number - 1)
         return;
@@ -213,9 +222,9 @@ void mgpu_ahead_wait(Lane *l, const mgpu_wait *wait)
     bool same = phase_of(e, number) == l->phase;
     int64_t target = same ? (number << PLACE_BITS) + lanes_of(e, l->phase, l->device)->place[wait->op] + 1 : finished(number);
     if (l->lane == MGPU_COMP && op->lane == MGPU_COPY && atomic_load(&other->progress.value) < target)
-        wait_for_input(l, &other->progress, target);
+        wait_for_input(l, target);
     else
-        hear(e, &other->progress, target);
+        hear_lane(l, op->lane, target);
     if (!is_ahead(op->lane) || op->lane == l->lane || other->idle)
         return;
     const AheadPhase *phase = &a->phases[l->phase - e->plan->phases];
@@ -231,7 +240,7 @@ void mgpu_ahead_meet(Lane *l, int other)
 {
     Engine *e = l->engine;
     const Lane *o = lane_of(e, l->device, other);
-    hear(e, &lane_of(e, l->device, other)->progress, finished(l->number - 1));
+    hear_lane(l, other, finished(l->number - 1));
     if (l->number > 1 && !o->idle)
         follow(l, e->ahead_of[l->device]->step_mark[other] + (int)((l->number - 1) % MGPU_RING));
 }
@@ -259,16 +268,29 @@ static void issue_call(Lane *l, int index)
         mark_at(l, inside + (int)(l->number % a->variants));
 }
 
+/* MGPU_GRAPHS=wait */
+static void begin_alone(Lane *l)
+{
+    set_doing(l, DOING_TURN, 0);
+    l->engine->kind->ahead->begin(l->engine->devices[l->device]);
+    set_doing(l, DOING_WORK, 0);
+}
+
+static void finish_alone(Lane *l)
+{
+    set_doing(l, DOING_END, 0);
+    l->engine->kind->ahead->finish(l->engine->devices[l->device], l->lane);
+    set_doing(l, DOING_WORK, 0);
+}
+
 static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
 {
-    const AheadKind *ahead = l->engine->kind->ahead;
-    Device *device = l->engine->devices[l->device];
     for (int i = 0; i < count; i++) {
         if (graphs == GRAPHS_WAIT)
-            ahead->begin(device);
+            begin_alone(l);
         issue_call(l, order[i]);
         if (graphs == GRAPHS_WAIT)
-            ahead->finish(device, l->lane);
+            finish_alone(l);
     }
 }
 
@@ -321,7 +343,7 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
             mgpu_ahead_wait(l, &s->waits[w]);
         for (int lane = 0; lane < MGPU_LANES; lane++)
             if (s->followers >> lane & 1)
-                hear(e, &lane_of(e, l->device, lane)->progress, finished(l->number - a->variants));
+                hear_lane(l, lane, finished(l->number - a->variants));
         if (e->profile)
             time_calls(l, order, s->end - s->begin);
         else if (kept)
@@ -335,12 +357,16 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
     l->op = NULL;
 }
 
-void mgpu_ahead_begin(Lane *l)
+void mgpu_ahead_begin(Lane *l, int op)
 {
     const AheadKind *ahead = l->engine->kind->ahead;
     Device *device = l->engine->devices[l->device];
-    if (l->engine->ahead_of[l->device]->graphs == GRAPHS_WAIT)
-        ahead->begin(device);
+    const Ahead *a = l->engine->ahead_of[l->device];
+    int begun = a->phases[l->phase - l->engine->plan->phases].begun[op];
+    if (a->graphs == GRAPHS_WAIT)
+        begin_alone(l);
+    if (begun >= 0)
+        mark_at(l, begun + (int)(l->number % MGPU_RING));
     if (l->engine->profile)
         ahead->clock(device, l->lane, 0);
 }
@@ -356,7 +382,7 @@ void mgpu_ahead_issued(Lane *l, int op)
     if (mark >= 0)
         mark_at(l, mark + (int)(l->number % MGPU_RING));
     if (a->graphs == GRAPHS_WAIT)
-        ahead->finish(device, l->lane);
+        finish_alone(l);
     if (l->engine->profile)
         mgpu_profile_add(l->engine->profile, l->phase, l->device, op, ahead->seconds(device, l->lane, 0, 1));
 }
@@ -408,6 +434,26 @@ void mgpu_ahead_done(const Engine *e, int64_t number)
 {
     for (int d = 0; d < e->plan->devices; d++)
         hear(e, &e->ahead_of[d]->done, number);
+}
+
+/* ---- for who looks on from outside */
+int64_t mgpu_ahead_steps(const Engine *e, int device)
+{
+    return atomic_load(&e->ahead_of[device]->done.value);
+}
+
+int mgpu_ahead_step_mark(const Engine *e, int device, int lane, int64_t number)
+{
+    return e->ahead_of[device]->step_mark[lane] + (int)(number % MGPU_RING);
+}
+
+/* Not those inside segments, which are set again while earlier steps are under way. */
+int mgpu_ahead_mark(const Engine *e, int device, const mgpu_phase *phase, int64_t number, int op, bool before)
+{
+    AheadPhase *p = &e->ahead_of[device]->phases[phase - e->plan->phases];
+    int place = lanes_of(e, phase, device)->place[op], mark = before ? p->begun[op] : p->mark[op];
+    bool amid = phase->devices[device].ops[op].lane == MGPU_COMP && place < segment_of(p, place)->end - 1;
+    return mark < 0 || amid ? -1 : mark + (int)(number % MGPU_RING);
 }
 
 /* ---- opening */
@@ -478,6 +524,7 @@ void mgpu_ahead_close(Engine *e)
             free(phase->segments);
             free(phase->mark);
             free(phase->inside);
+            free(phase->begun);
         }
         free(a->phases);
         free(a);

@@ -20,6 +20,7 @@ typedef struct DevicePlan {
     /* says which operation of the lane it was (-1: none) and ends the program */
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
     void *context;
+    _Atomic int64_t *returned; /* counts calls of the driver that have returned */
 } DevicePlan;
 typedef struct DeviceCall {    /* of a kernel */
     const mgpu_kernel *kernel; /* on the host */
@@ -48,6 +49,7 @@ typedef struct AheadKind {
     void (*mark)(Device *, int lane, int mark);          /* behind all that was issued to the lane */
     void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes behind the mark */
     const char *(*reach)(Device *, int mark, char text[400]); /* waits; NULL, or what failed before it */
+    bool (*reached)(Device *, int mark);                 /* does not wait */
     /* around an operation that is waited for: waits until the device has no other; waits until the lane has done it, and fails with it */
     void (*begin)(Device *);
     void (*finish)(Device *, int lane);

@@ -47,6 +47,7 @@ static const char *error_text(const CudaDevice *d, CUresult r, const char *call,
 void mgpu_cuda_check(const CudaDevice *d, int lane, CUresult r, const char *call)
 {
     char text[400];
+    atomic_fetch_add_explicit(d->returned, 1, memory_order_relaxed);
     if (r != CUDA_SUCCESS)
         d->fail(d->owner, lane, error_text(d, r, call, text));
 }
@@ -191,6 +192,7 @@ static Device *cuda_open(const DevicePlan *p)
     d->context = m->context[p->number];
     d->fail = p->fail;
     d->owner = p->context;
+    d->returned = p->returned;
     d->samples = p->device->shard.capacity;
     d->kernels = p->program->gpu_kernels;
     d->kernel_count = p->program->kernel_count;
@@ -328,6 +330,12 @@ static const char *cuda_reach(Device *device, int mark, char text[400])
     if (r == CUDA_SUCCESS)
         r = d->cuda->event_synchronize(d->marks[mark]);
     return r == CUDA_SUCCESS ? NULL : error_text(d, r, "cuEventSynchronize", text);
+}
+
+static bool cuda_reached(Device *device, int mark)
+{
+    CudaDevice *d = cuda_device(device);
+    return d->cuda->ctx_set_current(d->context) == CUDA_SUCCESS && d->cuda->event_query(d->marks[mark]) == CUDA_SUCCESS;
 }
 
 static void cuda_begin(Device *device)
@@ -523,6 +531,7 @@ static const AheadKind AHEAD = {
     .mark = cuda_mark,
     .follow = cuda_follow,
     .reach = cuda_reach,
+    .reached = cuda_reached,
     .begin = cuda_begin,
     .finish = cuda_finish,
     .upload = cuda_upload,

@@ -44,6 +44,7 @@ typedef struct CudaDevice {
     char said[400];
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
     void *owner;
+    _Atomic int64_t *returned;         /* calls of the driver that have */
 } CudaDevice;
 
 static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }

@@ -85,6 +85,8 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         mgpu_die("a plan for devices of the kind '%s'", e->plan->kind);
     if (tune && !e->kind->ahead)
         mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
+    mgpu_hang_open(e);
+    mgpu_hang_stage(e, "the GPUs are looked for", -1);
     e->machine = e->kind->find(wanted, e->plan);
     if (e->kind->ahead)
         e->threads = e->plan->devices; /* nothing is computed here */
@@ -97,8 +99,10 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         comp->workers = mgpu_allocate((size_t)team.threads, sizeof *comp->workers);
         comp->now = mgpu_allocate((size_t)team.threads, sizeof *comp->now);
         int64_t bytes = device->arena_bytes + (team.threads - 1) * device->work_bytes;
+        mgpu_hang_stage(e, "it is being opened", d);
         e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program, .plan = e->plan, .device = device, .team = &team, .machine = e->machine,
-                                                    .number = d, .tune = tune, .fail = fail, .context = comp});
+                                                    .number = d, .tune = tune, .fail = fail, .context = comp,
+                                                    .returned = &comp->returned});
         if (!e->devices[d])
             mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
                       "or more devices with the same batch, need less", d, (long long)bytes, (long long)device->staging_bytes);
@@ -226,17 +230,21 @@ Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, con
     make_lanes(e);
     open_devices(e, o->devices, o->tune);
     make_records(e);
+    mgpu_hang_stage(e, "sums over the devices are being prepared", -1);
     e->collective = e->kind->connect(e->machine, e->devices, plan);
     e->said = describe_devices(e);
     find_idle_lanes(e);
     if (e->kind->ahead)
         mgpu_ahead_open(e);
     start_lanes(e);
+    mgpu_hang_lanes(e, true);
+    mgpu_hang_stage(e, NULL, -1);
     return e;
 }
 
 void mgpu_engine_close(Engine *e)
 {
+    mgpu_hang_stage(e, "the devices are being closed", -1);
     atomic_store(&e->closing, true);
     tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
@@ -246,6 +254,7 @@ void mgpu_engine_close(Engine *e)
         free(e->lanes[i].each);
         free(e->lanes[i].calls);
     }
+    mgpu_hang_lanes(e, false);
     if (e->kind->ahead)
         mgpu_ahead_close(e);
     e->collective->close(e->collective);
@@ -273,6 +282,7 @@ void mgpu_engine_close(Engine *e)
         free(e->ring[i].report);
     }
     e->kind->leave(e->machine);
+    mgpu_hang_close(e);
     free(e->said);
     free(e->phases);
     free(e->devices);
@@ -400,14 +410,18 @@ int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
 
 void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *to)
 {
+    mgpu_hang_stage(e, "a variable is being copied from it", device);
     e->kind->copy_out(e->devices[device], -1, to, e->plan->device[device].variable_offset[variable],
                       mgpu_tensor_bytes(&e->program->variables[variable].tensor));
+    mgpu_hang_stage(e, NULL, -1);
 }
 
 void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from)
 {
+    mgpu_hang_stage(e, "a variable is being copied to it", device);
     e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], from,
                      mgpu_tensor_bytes(&e->program->variables[variable].tensor));
+    mgpu_hang_stage(e, NULL, -1);
 }
 
 /* all phases have the same staging buffers at the same offsets */

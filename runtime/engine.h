@@ -1,5 +1,5 @@
 /* engine.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them, ahead.c does
- * what is different for devices that run ahead. The rules stand in engine.c. */
+ * what is different for devices that run ahead, hang.c notices when they do not come to an end. The rules stand in engine.c. */
 #ifndef MGPU_ENGINE_H
 #define MGPU_ENGINE_H
 
@@ -24,6 +24,17 @@ typedef struct PhaseTable {
     int reporter;                /* the device whose report is collected; -1: the phase reports nothing */
 } PhaseTable;
 
+/* what the thread of a lane is at, for hang.c */
+typedef enum Doing {
+    DOING_REST,                  /* waits for the next step to be posted */
+    DOING_WORK,                  /* is at work; of a device that runs ahead: inside a call of the driver or a library */
+    DOING_LANE,                  /* waits for lane `on` of the device */
+    DOING_MARK,                  /* waits until the device has come to mark `on` */
+    DOING_TURN,                  /* MGPU_GRAPHS=wait: waits until another operation of the device is over, */
+    DOING_END,                   /* until its own is */
+    DOING_SUM,                   /* is a member of a sum over the devices */
+    DOING_READ,                  /* reads samples */
+} Doing;
 typedef struct Lane Lane;
 typedef struct Worker { const Lane *lane; int thread; CrashGuard *guard; } Worker;
 struct Lane {
@@ -41,9 +52,12 @@ struct Lane {
     const mgpu_phase *phase;
     int64_t number;
     int64_t input_wait_ns;       /* in this step */
+    _Atomic int doing, on;       /* Doing; on: of what it waits for */
+    _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
 };
 
 typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
+typedef struct Hang Hang;        /* hang.c */
 struct Engine {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -51,6 +65,7 @@ struct Engine {
     Machine *machine;
     Device **devices;
     Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
+    Hang *hang;                  /* NULL: nobody looks whether they hang */
     Lane *lanes;                 /* [device][lane] */
     PhaseTable *phases;
     Collective *collective;
@@ -106,11 +121,26 @@ static inline void hear(const Engine *e, Counter *c, int64_t at_least)
         e->kind->ahead->hear(e->machine, c, at_least);
 }
 
+static inline void set_doing(Lane *l, Doing doing, int on)
+{
+    atomic_store_explicit(&l->on, on, memory_order_relaxed);
+    atomic_store_explicit(&l->doing, (int)doing, memory_order_relaxed);
+}
+
+static inline void hear_lane(Lane *l, int other, int64_t at_least)
+{
+    set_doing(l, DOING_LANE, other);
+    hear(l->engine, &lane_of(l->engine, l->device, other)->progress, at_least);
+    set_doing(l, DOING_WORK, 0);
+}
+
 /* lane.c */
 void *mgpu_drive_lane(void *lane);   /* its thread */
 void mgpu_enter_worker(void *lane, int thread);
 void mgpu_leave_worker(void *lane, int thread);
 int mgpu_strip_length(const mgpu_device_phase *, const int *order, int left); /* how many of a lane's next operations run together */
+/* "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)"; number: of the step; op NULL: none */
+void mgpu_place_of(const Lane *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t room);
 _Noreturn void mgpu_fail_at(const Lane *, const char *what); /* at its operation */
 _Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of what cannot happen */
 /* a call's arguments, the next ones in `argument` */
@@ -124,8 +154,20 @@ void mgpu_ahead_close(Engine *);
 void mgpu_ahead_wait(Lane *, const mgpu_wait *);        /* of an operation of l->phase */
 void mgpu_ahead_meet(Lane *, int other);                /* at a change of phase: the other lane has finished the step before */
 void mgpu_ahead_calls(Lane *, const mgpu_phase *);      /* all of the lane comp */
-void mgpu_ahead_begin(Lane *);                          /* an operation of the lane copy or comm is issued now, */
+void mgpu_ahead_begin(Lane *, int op);                  /* an operation of the lane copy or comm is issued now, */
 void mgpu_ahead_issued(Lane *, int op);                 /* and has been */
 void mgpu_ahead_finish_step(Lane *);
 void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
+int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has done */
+int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* at the end of the step */
+/* in front of an operation of a step, behind it (all of its segment); -1: there is none */
+int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
+
+/* hang.c: of devices that run ahead; of others these do nothing */
+void mgpu_hang_open(Engine *);       /* before the devices are; lanes may be looked at */
+void mgpu_hang_close(Engine *);
+/* The engine's caller is inside calls of the driver, and nothing else needs to be under way: what for, of which device (-1: of
+ * no one). NULL: it is not, from now on. */
+void mgpu_hang_stage(const Engine *, const char *what, int device);
+void mgpu_hang_lanes(const Engine *, bool run); /* whether there are lanes and phases to look at */
 #endif

@@ -17,18 +17,22 @@ int mgpu_strip_length(const mgpu_device_phase *p, const int *order, int left)
 }
 
 /* ---- failures */
-static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
+void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const mgpu_op *op, char *text, size_t room)
 {
     Engine *e = l->engine;
-    const mgpu_step *step = &work_of(e, l->number)->block[l->device];
+    const mgpu_step *step = &work_of(e, number)->block[l->device];
     if (!op) {
-        const mgpu_phase *phase = phase_of(e, l->number);
         snprintf(text, room, "device %d, step %lld, phase %s", l->device, (long long)step->step, phase ? phase->name : "none");
         return;
     }
     const char *kernel = op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "";
     snprintf(text, room, "device %d, step %lld, phase %s, operation %s%s%s (%s, line %d)", l->device,
-             (long long)step->step, l->phase->name, op->id, *kernel ? " " : "", kernel, e->program->model_file, op->line);
+             (long long)step->step, phase->name, op->id, *kernel ? " " : "", kernel, e->program->model_file, op->line);
+}
+
+static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
+{
+    mgpu_place_of(l, l->number, op ? l->phase : phase_of(l->engine, l->number), op, text, room);
 }
 
 _Noreturn void mgpu_fail_at(const Lane *l, const char *what)
@@ -170,8 +174,10 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
     if (!work->set || !any)
         return;
     bool training = is_training(l->phase);
+    set_doing(l, DOING_READ, 0);
     mgpu_read_samples(work->set, to, block->alive ? work->index + shard->first : work->index, block->alive ? block->alive : 1,
                       training ? block->seed : 0, training ? work->epoch : 0);
+    set_doing(l, DOING_WORK, 0);
     for (int i = 0; i < e->program->input_count; i++) {
         int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);
         for (int64_t s = block->alive ? block->alive : 1; to[i] && s < shard->capacity; s++)
@@ -209,7 +215,10 @@ static void reduce(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     const mgpu_access *a = &op->access[op->read_count];
     Operand operand = {c->name, p->buffers[a->buffer].name, e->kind->arena(e->devices[l->device]) + access_offset(p, a, l->number),
                        c->count, c->dtype, l->number << PLACE_BITS | op->target};
-    if (!e->collective->sum(e->collective, l->device, &operand))
+    set_doing(l, DOING_SUM, 0);
+    bool agreed = e->collective->sum(e->collective, l->device, &operand);
+    set_doing(l, DOING_WORK, 0);
+    if (!agreed)
         mgpu_die_at(l, "the devices disagree about what they reduce");
 }
 
@@ -273,7 +282,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     mgpu_declare(l, p, op);
     bool issues = e->kind->ahead && l->lane != MGPU_HOST;
     if (issues)
-        mgpu_ahead_begin(l);
+        mgpu_ahead_begin(l, order[0]);
     switch (op->verb) {
     case MGPU_CALL: run_strip(l, p, order, count, work); break;
     case MGPU_READ: read_batch(l, p, op, work); break;
@@ -393,7 +402,9 @@ void *mgpu_drive_lane(void *argument)
     pthread_setname_np(pthread_self(), name);
     CrashGuard *guard = mgpu_guard_begin(say_crash, l);
     for (l->number = 1;; l->number++) {
+        set_doing(l, DOING_REST, 0);
         hear(l->engine, &l->engine->posted, l->number);
+        set_doing(l, DOING_WORK, 0);
         if (atomic_load(&l->engine->closing))
             break;
         run_step(l);
