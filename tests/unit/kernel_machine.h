@@ -370,16 +370,18 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
         if (t->kind != TASK_KERNEL)
             continue;
         void **arguments = NEW_ARRAY(void *, t->read_count + t->write_count + 1);
-        int count = 0;
-        for (int k = 0; k < t->read_count; k++)
+        int count = 0; /* a task that a library may do with a product has more behind its kernel's */
+        for (int k = 0; k < t->kernel->read_count; k++)
             arguments[count++] = memory[t->reads[k]->id];
-        for (int k = 0; k < t->write_count; k++)
+        for (int k = 0; k < t->kernel->write_count; k++)
             arguments[count++] = memory[t->writes[k]->id];
         Team team = {.threads = run_gpu ? 1 : threads, .step = step_block(), .arguments = arguments, .work_argument = count};
         int64_t each = 0, bytes = t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample;
         if (run_gpu && !is_gpu_kernel(t->kernel)) /* it is run as on the host */
             bytes = t->kernel->contraction ? contraction_workspace(t->kernel->contraction, &each)
                     : t->kernel->attention ? attention_workspace(t->kernel->attention) : rows_workspace(t->kernel->rows);
+        if (t->kernel->epilogue)
+            bytes = t->kernel->partial_bytes;
         team.stride = (bytes + 63) / 64 * 64;
         enum { BEHIND = 4096 }; /* bytes that nobody may touch */
         char *work = malloc((size_t)(team.threads * team.stride) + BEHIND + 64), *behind;
