@@ -185,6 +185,12 @@ bool onednn_has_amx(void)
     return (library.get_effective_cpu_isa() & AMX) != 0;
 }
 
+bool onednn_converts(void)
+{
+    enum { AVX512 = 0x20 }; /* of dnnl_cpu_isa_avx512_core and all above it */
+    return (library.get_effective_cpu_isa() & AVX512) != 0;
+}
+
 /* ---- tensors */
 
 typedef struct Tensor { void *pointer; _Alignas(64) char value[TENSOR_BYTES]; } Tensor;

@@ -52,6 +52,7 @@ typedef struct OnednnVersion { int major, minor, patch; const char *hash; unsign
 bool onednn_load(const char *name, char *said, size_t room);
 const OnednnVersion *onednn_version(void);
 bool onednn_has_amx(void);  /* then its bf16 code is faster than its f32 code */
+bool onednn_converts(void); /* between bf16 and f32 by vectors; without AVX-512 one number after the other */
 
 /* false: the library has no such primitive; nothing is left behind */
 bool onednn_convolution(const OnednnConvolution *, OnednnPrimitive *);
