@@ -86,13 +86,16 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
 }
 
 /* ---- cases */
-static void test_losses(Test *t)
+enum { LOSSES = 4 };
+
+/* count: so many of the batches */
+static void test_losses(Test *t, int count)
 {
-    static const struct { int batch, accumulate; } CASES[] = {{7, 1}, {7, 3}, {1, 1}, {64, 4}};
+    static const struct { int batch, accumulate; } CASES[LOSSES] = {{7, 3}, {7, 1}, {1, 1}, {64, 4}};
     static const struct { const char *graphs, *collective, *devices; } WAYS[] = {
         {"on", "auto", ""}, {"on", "peer", "cuda:0x"}, {"off", "copy", "cuda:"}, {"on", "copy", "cuda:0x"}, {"wait", "peer", ""},
         {"on", "host", ""}, {"off", "nccl", ""}};
-    for (int c = 0; c < MGPU_COUNT(CASES); c++) {
+    for (int c = 0; c < count; c++) {
         mgpu_program p = make_cuda_program(CASES[c].batch, CASES[c].accumulate);
         Reference r;
         reference(&r, CASES[c].batch, 3, true);
@@ -248,12 +251,12 @@ static void test_failures(Test *t)
     unsetenv("MGPU_COLLECTIVE");
 }
 
-/* cuda_runtime_test losses: these alone, for a sanitizer of threads */
+/* cuda_runtime_test losses [short]: these alone, of one batch or of all, for a sanitizer of threads */
 int main(int argc, char **argv)
 {
     Test t = open_test();
     setenv("MGPU_CUDA_LIBRARIES", MGPU_BINARY "/tests/fake_cuda", 1);
-    test_losses(&t);
+    test_losses(&t, argc > 2 && strcmp(argv[2], "short") == 0 ? 1 : LOSSES);
     if (argc < 2 || strcmp(argv[1], "losses") != 0) {
         test_selection(&t);
         test_messages(&t);
