@@ -347,7 +347,8 @@ static bool product_form(const Task *task, mgpu_library_product *form)
 
 static bool is_joined(const Task *task) { return task->kind == TASK_KERNEL && task->read_count > task->kernel->read_count; }
 
-/* whether the task can stand right behind the product, where no other does, and its kernel have this form */
+/* whether the task can stand right behind the product, where no other does, and its kernel have this form. A tensor has one task
+ * that writes it, a variable behind all that read its old value: what the task reads nobody writes in between. */
 static bool may_join(const Phase *p, const Task *product, const Task *task, const mgpu_epilogue *e)
 {
     int to = place_of_task(p, product), at = place_of_task(p, task);
@@ -358,11 +359,8 @@ static bool may_join(const Phase *p, const Task *product, const Task *task, cons
             return false;
     for (int i = to < at ? to + 1 : at + 1; i < (to < at ? at : to); i++) {
         const Task *t = p->tasks[i];
-        for (int k = 0; k < task->read_count; k++)
-            if (names(t->writes, t->write_count, task->reads[k]))
-                return false;
         for (int k = 0; k < task->write_count; k++)
-            if (names(t->writes, t->write_count, task->writes[k]) || names(t->reads, t->read_count, task->writes[k]))
+            if (names(t->reads, t->read_count, task->writes[k]))
                 return false;
     }
     const mgpu_epilogue *had = task->kernel->epilogue;

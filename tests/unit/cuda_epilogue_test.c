@@ -1,0 +1,220 @@
+/* cuda_epilogue_test.c: where compiler/cuda_epilogue.c puts kernels that a library may do with a product: right behind it, one
+ * behind each, and only where the order of the tasks stays legal. Small graphs go through the fuser; what calls compute there,
+ * cublaslt.test holds against the host. */
+#include "compiler/kernel.h"
+#include "compiler/passes.h"
+
+#include <stdio.h>
+
+enum { N = 24 /* of most extents */, TERMS = 32, BATCH = 64 };
+
+static Graph *begin(void)
+{
+    Model *m = NEW(Model);
+    Place *place = NEW(Place);
+    m->name = "test";
+    m->batch = BATCH;
+    m->source = NEW(Source);
+    m->source->file = "test.net";
+    m->source->text = "";
+    m->inputs = NEW_ARRAY(Input, 8);
+    m->variables = NEW_ARRAY(Variable, 16);
+    place->line = 1;
+    place->source = m->source;
+    Graph *g = graph_new(m, "test", NULL);
+    g->at = place;
+    g->path = "";
+    return g;
+}
+
+static Node *input(Graph *g, int64_t length)
+{
+    Model *m = g->model;
+    m->inputs[m->input_count] = (Input){.name = format("x%d", m->input_count), .dtype = F32, .shape = SHAPE(length)};
+    return graph_input(g, m->input_count++);
+}
+
+static Node *variable(Graph *g, Shape shape)
+{
+    Model *m = g->model;
+    Variable *v = &m->variables[m->variable_count];
+    *v = (Variable){.name = format("v%d", m->variable_count), .dtype = F32, .shape = shape, .kind = STATE, .owner = -1, .order = {0, 1}};
+    return graph_variable(g, m->variable_count++);
+}
+
+static void assign(Graph *g, const Node *v, Node *value) { graph_result(g, ROLE_UPDATE, NULL, (int)v->ints[0], value, NULL); }
+static void keep(Graph *g, Node *value) { assign(g, variable(g, value->shape), value); }
+static void output(Graph *g, Node *value) { graph_result(g, ROLE_OUTPUT, format("y%d", g->result_count), 0, value, NULL); }
+
+static Node *product(Graph *g, const char *spec, Node *a, Node *b, bool over_samples)
+{
+    Node *in[] = {a, b};
+    return graph_einsum(g, spec, in, 2, over_samples);
+}
+
+static Node *relu(Graph *g, Node *x)
+{
+    Node *zero = graph_number(g, 0, F32);
+    return graph_where(g, graph_binary(g, OP_LE, x, zero), zero, x);
+}
+
+static Node *sum(Graph *g, Node *x) { return graph_sum_samples(g, x, NULL, 0); }
+static Node *spread(Graph *g, Node *x, Node *like) { return graph_binary(g, OP_ADD, like, graph_broadcast(g, x, like->shape)); }
+
+/* ---- graphs */
+
+/* a state becomes relu of a product of variables */
+static Graph *state_of_product(void)
+{
+    Graph *g = begin();
+    Node *p = variable(g, SHAPE(N, TERMS)), *q = variable(g, SHAPE(TERMS, N));
+    assign(g, variable(g, SHAPE(N, N)), relu(g, product(g, "ik,kj->ij", p, q, false)));
+    return g;
+}
+
+/* and another one reads what it was, behind the product */
+static Graph *state_that_others_read(void)
+{
+    Graph *g = begin();
+    Node *p = variable(g, SHAPE(N, TERMS)), *q = variable(g, SHAPE(TERMS, N)), *s = variable(g, SHAPE(N, N));
+    Node *d = product(g, "ik,kj->ij", p, q, false);
+    output(g, product(g, "i,ij->j", input(g, N), s, false));
+    assign(g, s, relu(g, d));
+    return g;
+}
+
+/* the product reads what it was */
+static Graph *state_that_is_read(void)
+{
+    Graph *g = begin();
+    Node *p = variable(g, SHAPE(N, N)), *q = variable(g, SHAPE(N, N));
+    assign(g, p, relu(g, product(g, "ik,kj->ij", p, q, false)));
+    return g;
+}
+
+/* sums of what a product over the samples reads */
+static Graph *sums(void)
+{
+    Graph *g = begin();
+    Node *x = input(g, N), *y = input(g, TERMS);
+    keep(g, sum(g, x));
+    keep(g, product(g, "i,j->ij", x, y, true));
+    return g;
+}
+
+/* the product's other operand is made of them */
+static Graph *sums_that_it_needs(void)
+{
+    Graph *g = begin();
+    Node *x = input(g, N), *y = input(g, N);
+    keep(g, product(g, "i,j->ij", x, spread(g, sum(g, x), y), true));
+    return g;
+}
+
+/* two products read it */
+static Graph *sums_of_two(void)
+{
+    Graph *g = begin();
+    Node *x = input(g, N), *y = input(g, TERMS), *z = input(g, TERMS + N);
+    keep(g, sum(g, x));
+    keep(g, product(g, "i,j->ij", x, y, true));
+    keep(g, product(g, "i,j->ij", x, z, true));
+    return g;
+}
+
+/* what follows the product, and sums of what it reads */
+static Graph *function_and_sums(void)
+{
+    Graph *g = begin();
+    Node *x = input(g, N), *y = input(g, TERMS);
+    keep(g, sum(g, x));
+    keep(g, relu(g, product(g, "i,j->ij", x, y, true)));
+    return g;
+}
+
+/* two kernels that a product with a bias could do */
+static Graph *functions(void)
+{
+    Graph *g = begin();
+    Node *x = input(g, TERMS), *d = product(g, "k,ik->i", x, variable(g, SHAPE(N, TERMS)), false);
+    Node *y = relu(g, graph_binary(g, OP_ADD, d, variable(g, SHAPE(N))));
+    output(g, relu(g, product(g, "k,ik->i", y, variable(g, SHAPE(N, N)), false)));
+    return g;
+}
+
+/* ---- what is made of them */
+
+static bool has(Tensor *const *list, int count, const Tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == t)
+            return true;
+    return false;
+}
+
+static const char *why_illegal(const Phase *p)
+{
+    for (int i = 0; i < p->task_count; i++) {
+        const Task *task = p->tasks[i];
+        for (int k = 0; k < task->read_count; k++) {
+            const Tensor *t = task->reads[k];
+            bool made = has(task->writes, task->write_count, t);
+            for (int j = 0; j < i; j++)
+                made = made || has(p->tasks[j]->writes, p->tasks[j]->write_count, t);
+            if (t->kind == TENSOR_TEMPORARY ? !made : made && !has(task->writes, task->write_count, t))
+                return format("task %d reads %s %s it is written", i, t->name, made ? "after" : "before");
+        }
+    }
+    return NULL;
+}
+
+/* *joined: how many kernels stand behind products */
+static const char *why_apart(const Phase *p, int *joined)
+{
+    for (int i = 0; i < p->task_count; i++) {
+        const Task *task = p->tasks[i], *before = i ? p->tasks[i - 1] : NULL;
+        int own = task->kernel ? task->kernel->read_count : task->read_count;
+        if (task->read_count == own)
+            continue;
+        ++*joined;
+        if (!before || !before->kernel || !before->kernel->contraction || task->reads[own] != before->reads[0] ||
+            task->reads[own + 1] != before->reads[1])
+            return format("task %d is not behind its product", i);
+        if (has(before->reads, before->read_count, task->writes[0]))
+            return format("task %d writes what its product reads", i);
+    }
+    return NULL;
+}
+
+static const struct { const char *name; Graph *(*graph)(void); int joined; } CASES[] = {
+    {"a state that a product makes", state_of_product, 1},
+    {"a state that others read behind it", state_that_others_read, 0},
+    {"a state that it reads", state_that_is_read, 0},
+    {"sums of what it reads", sums, 1},
+    {"sums that it needs", sums_that_it_needs, 0},
+    {"sums of what two read", sums_of_two, 1},
+    {"a function, and sums", function_and_sums, 1},
+    {"functions of two", functions, 2},
+};
+
+int main(void)
+{
+    bool good = true;
+    for (int i = 0; i < COUNT(CASES); i++) {
+        Graph *g = CASES[i].graph();
+        Options options = {.arch = "vgpu"};
+        Program program = {.model = g->model, .options = &options, .target = TARGET_CUDA};
+        const Phase *p = fuse(&program, g, PHASE_TRAIN, false);
+        int joined = 0;
+        const char *why = why_apart(p, &joined);
+        why = why ? why : why_illegal(p);
+        if (!why && joined != CASES[i].joined)
+            why = format("%d joined, not %d", joined, CASES[i].joined);
+        if (why)
+            printf("not ok %s: %s\n", CASES[i].name, why);
+        else
+            printf("ok %s\n", CASES[i].name);
+        good = good && !why;
+    }
+    return !good;
+}
