@@ -237,7 +237,8 @@ static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgp
                        (size_t)o->bytes, d->stream[MGPU_COMP]);
 }
 
-/* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet */
+/* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet. What stays there is written before it
+ * is read, as all that products write: temporaries and states. Sums that begin as the zeros of a new arena kernels alone write. */
 
 /* microseconds for a product; negative: it does not run */
 static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, const cublasLtMatmulAlgo_t *algo,
@@ -500,16 +501,12 @@ static void begin_tuning(const CudaDevice *d, Cublaslt *l)
         mgpu_cuda_check(d, -1, d->cuda->event_create(&l->clock[i], CU_EVENT_DEFAULT), "cuEventCreate");
 }
 
-/* the arena is as empty as before */
 static void end_tuning(const CudaDevice *d, Cublaslt *l, char *said, size_t room)
 {
-    CUstream stream = d->stream[MGPU_COMP];
-    size_t used = strlen(said), bytes = (size_t)(d->arena_bytes > 0 ? d->arena_bytes : 1);
+    size_t used = strlen(said);
     snprintf(said + used, room - used, ", %d product%s timed, %d known", l->timed, l->timed == 1 ? "" : "s", l->known);
     for (int i = 0; i < MGPU_COUNT(l->clock); i++)
         mgpu_cuda_check(d, -1, d->cuda->event_destroy(l->clock[i]), "cuEventDestroy");
-    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, stream), "cuMemsetD8Async");
-    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(stream), "cuMemsetD8Async");
     mgpu_tuned_close(l->tuned);
     l->tuned = NULL;
 }
