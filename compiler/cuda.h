@@ -4,6 +4,7 @@
  *   cuda_nest.c     a nest: which thread takes which points
  *   cuda_points.c   what it does at them (cuda_points.h)
  *   cuda_scan.c     a scan
+ *   cuda_given.c    kernels that differ in numbers
  *   emit_cuda.c     functions, and the file of all kernels
  */
 #ifndef MGPU_CUDA_H
@@ -32,6 +33,9 @@ void cuda_nest(Printer *, const Nest *);
 void cuda_scan_name(Kernel *);                        /* gives its kernels names, k12_0 ..., and their text */
 void cuda_scan_print(const Kernel *, Text *);
 mgpu_launch cuda_scan_launch(const Kernel *);
+
+/* ---- cuda_given.c: kernels that differ in numbers alone become one */
+void cuda_give_numbers(Program *);
 
 /* ---- emit_cuda.c */
 /* parameters and bodies of the functions of nests: kernel->text and the like */

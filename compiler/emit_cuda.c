@@ -84,6 +84,13 @@ void cuda_print_given(const Kernel *k, Text *t)
         cuda_contraction_numbers(k->contraction, t);
         return;
     }
+    if (k->given_count) {
+        text_add(t, "(const uint32_t[]){");
+        for (int i = 0; i < k->given_count; i++)
+            text_add(t, "%s%uu", i ? ", " : "", k->given[i]);
+        text_add(t, "}");
+        return;
+    }
     text_add(t, k->path_count ? "(const uint64_t[]){" : "NULL");
     for (int i = 0; i < k->path_count; i++)
         text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
@@ -104,9 +111,11 @@ void cuda_print(const Kernel *k, Text *t)
         return;
     }
     if (k->twin) {
-        text_add(t, "/* %s is %s with other paths */\n", k->name, k->twin->name);
+        text_add(t, "/* %s is %s with other %s%s */\n", k->name, k->twin->name, k->given ? "numbers: " : "paths", k->given ? k->given_words : "");
         return;
     }
+    if (k->given)
+        text_add(t, "/* its launch gives %s */\n", k->given_words);
     text_add(t, "extern \"C\" __global__ void %s%sMGPU_ENTRY(%s)\n", k->name, k->text, k->name);
     if (k->finish_text)
         text_add(t, "\nextern \"C\" __global__ void %s_finish%sMGPU_ENTRY(%s_finish)\n", k->name, k->finish_text, k->name);

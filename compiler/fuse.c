@@ -441,4 +441,5 @@ void fuse_twins(Program *p)
     for (int i = 0; i < p->kernel_count; i++)
         if (p->kernels[i]->twin && p->kernels[i]->twin->twin)
             p->kernels[i]->twin = p->kernels[i]->twin->twin;
+    cuda_give_numbers(p);
 }

@@ -243,9 +243,11 @@ struct Kernel {
     uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
     Kernel *body;           /* the first of them; NULL: no random numbers */
     int body_users;
-    /* On GPUs kernels that differ in what launches hand over (numbers of products, paths) are one, of the first of them; those of
+    /* On GPUs kernels that differ in what launches hand over (numbers, paths) are one, of the first of them; those of
      * products whose terms are in parts do what has no parts, too: */
     const Kernel *twin;     /* that one; NULL: the kernel has functions of its own */
+    uint32_t *given; int given_count; /* of nests: what cuda_given.c has a launch hand over, */
+    const char *given_words;          /* "at[0] 64, f32(1) 0.5f" */
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */

@@ -97,7 +97,8 @@ typedef struct mgpu_gpu_kernel {
                                                * then a workspace */
     mgpu_epilogue epilogue;                   /* in calls that follow a product's */
     const void *given;                        /* NULL, or a parameter behind all others, by value: of a product mgpu_numbers, one for
-                                               * each of its parts; of others the paths of their random numbers, uint64_t each */
+                                               * each of its parts; of others the paths of their random numbers, uint64_t each, or
+                                               * words of mgpu_given */
     bool spare;                               /* the function takes a workspace behind its arguments, and will not touch it */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends

@@ -123,6 +123,34 @@ template <int COUNT> struct mgpu_path {
     __device__ __forceinline__ uint64_t operator[](int i) const { return at[i]; }
 };
 
+/* A whole number from 2 on by which is divided: Granlund and Montgomery, Division by Invariant Integers using Multiplication,
+ * PLDI 1994, figure 4.1. Right for all numbers of 32 bits. */
+struct mgpu_divisor {
+    uint32_t number, inverse, shift; /* inverse: 2^32 (2^(shift + 1) - number) / number + 1 */
+};
+MGPU_FUNCTION uint32_t operator/(uint32_t a, mgpu_divisor by)
+{
+    const uint32_t high = __umulhi(a, by.inverse);
+    return (high + ((a - high) >> 1)) >> by.shift;
+}
+MGPU_FUNCTION uint32_t operator%(uint32_t a, mgpu_divisor by) { return a - a / by * by.number; }
+MGPU_FUNCTION int operator/(int a, mgpu_divisor by)
+{
+    const int quotient = (int)((uint32_t)(a < 0 ? -a : a) / by);
+    return a < 0 ? -quotient : quotient;
+}
+MGPU_FUNCTION int operator%(int a, mgpu_divisor by) { return a - a / by * (int)by.number; }
+MGPU_FUNCTION int64_t operator/(int64_t a, mgpu_divisor by) { return a / (int64_t)by.number; }
+MGPU_FUNCTION int64_t operator%(int64_t a, mgpu_divisor by) { return a % (int64_t)by.number; }
+
+/* numbers in which kernels of one function differ, as words, which a kernel's launch hands over */
+template <int COUNT> struct mgpu_given {
+    int at[COUNT];
+    __device__ __forceinline__ mgpu_divisor by(int i) const { return {(uint32_t)at[i], (uint32_t)at[i + 1], (uint32_t)at[i + 2]}; }
+    __device__ __forceinline__ float f32(int i) const { return __uint_as_float((uint32_t)at[i]); }
+    __device__ __forceinline__ double f64(int i) const { return __hiloint2double(at[i + 1], at[i]); }
+};
+
 /* draws of neighbouring elements, from a multiple of four on */
 #define MGPU_DRAWS(name, type, unit, count)                                                                               \
     MGPU_FUNCTION mgpu_##name##x##count mgpu_draw_##name##x##count(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \

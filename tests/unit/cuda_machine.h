@@ -45,7 +45,7 @@ static const char *launch(const Team *team, const Kernel *k, const mgpu_launch *
     }
     params[count] = &step;
     params[count + 1] = &n;
-    params[count + 2] = k->paths;
+    params[count + 2] = k->given ? (void *)k->given : (void *)k->paths;
     const char *wrong = NULL;
     mgpu_vgpu_launch launched = {.name = l->function, .grid = {(unsigned)blocks_of(l, SAMPLES), 1, 1}, .block = {(unsigned)l->threads, 1, 1},
                                  .shared_bytes = (unsigned)l->shared_bytes, .params = params, .seed = way > 2 ? (uint64_t)way : 0,
@@ -138,6 +138,12 @@ static void check_nvrtc(void)
 static int check_on_gpu(int argc, char **argv, int chosen, const char *rest)
 {
     Text host = {0};
+    int given = 0;
+    cuda_give_numbers(&program);
+    for (int i = 0; i < program.kernel_count; i++)
+        given += program.kernels[i]->twin && program.kernels[i]->given;
+    if (given)
+        printf("%d of %d kernels are others with other numbers\n", given, program.kernel_count);
     print_host(&host);
     void *library = build_host(&host, argc, argv);
     if (!library || !build_gpu())
