@@ -127,8 +127,11 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
 {
     Piece *pieces;
     int count, arch_count, missing = 0;
-    make_gpu_pieces(p, &pieces, &count);
     const Arch *archs = architectures(p->options->arch, &arch_count);
+    bool all_virtual = true;
+    for (int a = 0; a < arch_count; a++)
+        all_virtual = all_virtual && is_virtual(archs[a].name);
+    make_gpu_pieces(p, all_virtual, &pieces, &count);
     ImageJob *todo = NEW_ARRAY(ImageJob, arch_count * count);
     Compiler compiler = {0};
     Digest who[2];

@@ -20,6 +20,7 @@
 enum {
     LEAST_PIECE = 16 << 10, MOST_PIECE = 32 << 10, /* bytes of text; a run of the C compiler costs as much as 2 KiB of it */
     PIECES = 16,                                  /* of a program that is neither small nor large */
+    LARGE_PIECE = 64 << 10,                       /* for a compiler that needs longer for the headers than for 16 KiB of kernels */
     UNIT_BYTES = 300                              /* what a kernel costs in any case, as text */
 };
 
@@ -206,11 +207,11 @@ static Piece kernel_piece(Text units, size_t bytes)
     return (Piece){.text = text, .kernels = true, .cost = (draws ? 0.15 : 0.03) + (double)bytes * 9e-6};
 }
 
-static void kernel_pieces(const Unit *units, int unit_count, Piece **pieces, int *count)
+static void kernel_pieces(const Unit *units, int unit_count, size_t size, Piece **pieces, int *count)
 {
     Map known = {0};
     Text text = {0};
-    size_t bytes = 0, size = size_of_pieces(units, unit_count);
+    size_t bytes = 0;
     for (int i = 0; i < unit_count; i++) {
         const Unit *u = &units[i];
         if (map_get(&known, u->prefix))
@@ -268,16 +269,16 @@ void make_pieces(const Program *p, Piece **pieces, int *count)
     emit_main(p, &text);
     APPEND(*pieces, *count, table_piece(text));
     if (p->target == TARGET_HOST)
-        kernel_pieces(units, unit_count, pieces, count);
+        kernel_pieces(units, unit_count, size_of_pieces(units, unit_count), pieces, count);
 }
 
-void make_gpu_pieces(const Program *p, Piece **pieces, int *count)
+void make_gpu_pieces(const Program *p, bool large, Piece **pieces, int *count)
 {
     *pieces = NULL;
     *count = 0;
     int *unit_of = NEW_ARRAY(int, p->kernel_count), unit_count;
     const Unit *units = find_units(p, &unit_count, unit_of);
-    kernel_pieces(units, unit_count, pieces, count);
+    kernel_pieces(units, unit_count, large ? LARGE_PIECE : size_of_pieces(units, unit_count), pieces, count);
     for (int i = 0; i < p->plan_count; i++)
         if (p->plans[i].devices > 1) { /* sums over devices are kernels of the runtime */
             Piece sums = {.cost = 1};

@@ -30,7 +30,7 @@ typedef struct Piece {
 } Piece;
 /* of a program for GPUs all but its kernels */
 void make_pieces(const Program *, Piece **, int *count);
-void make_gpu_pieces(const Program *, Piece **, int *count); /* its kernels as CUDA C */
+void make_gpu_pieces(const Program *, bool large, Piece **, int *count); /* its kernels as CUDA C; large: few pieces */
 /* the functions of all kernels as images have them, each once */
 typedef struct GpuFunction { const char *name; const Place *at; int threads, shared_bytes; } GpuFunction; /* shared: dynamic */
 GpuFunction *gpu_functions(const Program *, int *count);
