@@ -59,6 +59,8 @@ static Bracket opened(const Reader *r)
     Bracket b = {.constant = outer};
     if (*r->at == '[') {
         b.constant = is_word(r, 0) && (is_word(r, 1) || is(r, 1, "*")) && !is(r, 1, "return"); /* "float sum[4]", not "x[4 * i]" */
+    } else if (*r->at == '{' && is(r, 0, "=")) {
+        b.constant = true; /* a static table */
     } else if (*r->at == '(' && is(r, 0, "for")) {
         b.constant = counts_by_one(r->at);
     } else if (*r->at == '(' && is_word(r, 0) && strncmp(r->word[0], "mgpu_", 5) == 0) {
@@ -150,6 +152,11 @@ typedef struct Form {
     Numbers *numbers; /* of each, those of its second function behind those of the first */
 } Form;
 
+static bool is_member(const char *text, const char *at)
+{
+    return (at > text && at[-1] == '.') || (at > text + 1 && at[-2] == '-' && at[-1] == '>');
+}
+
 /* The text without comments, with the kinds of numbers in their place, and names by number: not those of the language and the
  * device header, of functions and members. */
 static void add_form(const char *text, const Number *number, Text *form)
@@ -175,7 +182,7 @@ static void add_form(const char *text, const Number *number, Text *form)
         if (digits && number->at == at) {
             text_add(form, "%s", KIND[number->kind]);
             number++;
-        } else if (word && *end != '(' && (at == text || at[-1] != '.') && strncmp(at, "mgpu_", 5) != 0 && !map_get(&known.names, name)) {
+        } else if (word && *end != '(' && !is_member(text, at) && strncmp(at, "mgpu_", 5) != 0 && !map_get(&known.names, name)) {
             if (!map_get(&names, name))
                 map_set(&names, name, (void *)(uintptr_t)format("$%d", names.count));
             text_add(form, "%s", (const char *)map_get(&names, name));

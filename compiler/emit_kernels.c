@@ -15,7 +15,8 @@ static const char *const RESERVED[] = {
     "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
     "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "true",
     "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN",
-    "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"};
+    "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+    "INT8_MIN", "INT16_MIN", "INT32_MIN", "INT64_MIN"};
 
 /* of C++ and CUDA */
 static const char *const RESERVED_CUDA[] = {

@@ -136,7 +136,7 @@ MGPU_FUNCTION uint32_t operator/(uint32_t a, mgpu_divisor by)
 MGPU_FUNCTION uint32_t operator%(uint32_t a, mgpu_divisor by) { return a - a / by * by.number; }
 MGPU_FUNCTION int operator/(int a, mgpu_divisor by)
 {
-    const int quotient = (int)((uint32_t)(a < 0 ? -a : a) / by);
+    const int quotient = (int)((a < 0 ? 0 - (uint32_t)a : (uint32_t)a) / by);
     return a < 0 ? -quotient : quotient;
 }
 MGPU_FUNCTION int operator%(int a, mgpu_divisor by) { return a - a / by * (int)by.number; }

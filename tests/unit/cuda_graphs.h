@@ -161,6 +161,38 @@ static Graph *tables(Dtype t)
     return g;
 }
 
+/* Each at several widths, from an input of its own, so that kernels differ in numbers: in those that may become parameters,
+ * in tables, sizes of arrays, what they read of the step. */
+static Graph *other_numbers(Dtype t)
+{
+    Graph *g = new_graph(new_model());
+    static const int64_t WIDTHS[] = {4, 6, 9, 14, 40, 65};
+    static const RunScalar RUN[] = {RUN_PROGRESS, RUN_EPOCH, RUN_STEP};
+    for (int i = 0; i < COUNT(WIDTHS); i++) {
+        double table[3] = {0.5 + i, 0.25 - i, 3 + 0.125 * i};
+        Shape s = SHAPE(WIDTHS[i], 3);
+        Node *x[8];
+        for (int k = 0; k < COUNT(x); k++)
+            x[k] = new_input(g, t, s, 0);
+        Node *moved = graph_binary(g, OP_SUB, x[0], graph_broadcast(g, graph_constant(g, table, SHAPE(3), t), s));
+        add_output(g, graph_binary(g, OP_MUL, moved, graph_number(g, 1.5 + i, t)));
+        Node *run = graph_strong(g, graph_run(g, RUN[i % COUNT(RUN)], 0), t);
+        add_output(g, graph_binary(g, OP_MUL, graph_binary(g, OP_SUB, x[1], graph_number(g, -3 - i, t)), run));
+        add_output(g, graph_binary(g, OP_MUL, graph_sum(g, x[2], (int[]){1}, 1), graph_number(g, 1.0 / (double)WIDTHS[i], t)));
+        add_output(g, graph_transpose(g, x[3], (int[]){1, 0}));
+        add_output(g, graph_binary(g, OP_ADD, x[4], graph_transpose(g, graph_reshape(g, x[5], SHAPE(3, WIDTHS[i])), (int[]){1, 0})));
+        int64_t before[2] = {i, 2}, after[2] = {1 + i, 3};
+        add_output(g, graph_pad(g, x[6], before, after, -0.5 - i));
+        add_output(g, graph_slice(g, x[7], (int64_t[]){1, 0}, (int64_t[]){WIDTHS[i] - 2, 2}, (int64_t[]){1, 2}));
+        Node *whole = new_input(g, I32, s, 0), *least = new_input(g, i % 2 ? I8 : I16, SHAPE(3, WIDTHS[i]), 0);
+        add_output(g, graph_max(g, least, (int[]){1}, 1));
+        add_output(g, graph_binary(g, OP_MUL, graph_binary(g, OP_ADD, whole, graph_number(g, -2 - i, I32)), graph_number(g, 3 + i, I32)));
+        Node *wide = graph_binary(g, OP_ADD, graph_cast(g, whole, I64), graph_number(g, 5000000000.0 + i, I64));
+        add_output(g, graph_cast(g, wide, F64));
+    }
+    return g;
+}
+
 static void add_large_case(const char *name, Graph *graph(Dtype), Dtype t, double tolerance)
 {
     random_state = 77;
@@ -173,7 +205,8 @@ static void add_large_cases(void)
 {
     static const struct { const char *name; Graph *(*graph)(Dtype); bool bf16; } LARGE[] = {
         {"long rows", long_rows, true}, {"long columns", long_columns, false}, {"large sums", large_sums, false},
-        {"many points", large_points, true}, {"pictures", pictures, false}, {"tables", tables, false}};
+        {"many points", large_points, true}, {"pictures", pictures, false}, {"tables", tables, false},
+        {"other numbers", other_numbers, false}};
     for (int i = 0; i < COUNT(LARGE); i++) {
         add_large_case(LARGE[i].name, LARGE[i].graph, F64, 1e-12);
         add_large_case(LARGE[i].name, LARGE[i].graph, F32, 2e-5);

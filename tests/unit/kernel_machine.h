@@ -49,7 +49,7 @@ static Model *new_model(void)
     m->source->file = "test.net";
     m->source->text = "";
     m->seed = SEED;
-    m->inputs = NEW_ARRAY(Input, 16);
+    m->inputs = NEW_ARRAY(Input, 64);
     m->variables = NEW_ARRAY(Variable, 4100);
     return m;
 }
