@@ -36,6 +36,7 @@ mgpu_launch cuda_scan_launch(const Kernel *);
 
 /* ---- cuda_given.c: kernels that differ in numbers alone become one */
 void cuda_give_numbers(Program *);
+void cuda_divisor(uint32_t by, uint32_t words[3]);
 
 /* ---- emit_cuda.c */
 /* parameters and bodies of the functions of nests: kernel->text and the like */

@@ -231,6 +231,17 @@ static bool is_worth_it(const Form *f)
 
 /* ---- what is given: words of 32 bits */
 
+/* mgpu_divisor of a number from 2 to 2^31 */
+void cuda_divisor(uint32_t by, uint32_t words[3])
+{
+    uint32_t shift = 1;
+    while (UINT64_C(1) << shift < by)
+        shift++;
+    words[0] = by;
+    words[1] = (uint32_t)((((UINT64_C(1) << shift) - by) << 32) / by + 1);
+    words[2] = shift - 1;
+}
+
 static void add_word(Kernel *k, uint32_t word) { APPEND(k->given, k->given_count, word); }
 
 static const char *given_text(NumberKind kind, int word)
@@ -255,14 +266,10 @@ static void give(Kernel *k, const Number *n)
         add_word(k, (uint32_t)bits);
         add_word(k, (uint32_t)(bits >> 32));
     } else {
-        uint64_t by = (uint64_t)value, shift = 0;
-        add_word(k, (uint32_t)by);
-        if (n->kind == NUMBER_INT)
-            return;
-        while (UINT64_C(1) << shift < by)
-            shift++;
-        add_word(k, (uint32_t)((((UINT64_C(1) << shift) - by) << 32) / by + 1));
-        add_word(k, (uint32_t)shift - 1);
+        uint32_t words[3];
+        cuda_divisor((uint32_t)value, words);
+        for (int i = 0; i < (n->kind == NUMBER_INT ? 1 : 3); i++)
+            add_word(k, words[i]);
     }
 }
 
