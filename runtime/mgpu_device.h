@@ -378,9 +378,9 @@ MGPU_FUNCTION void mgpu_block_copy_rows(T *to, int64_t to_pitch, const T *from, 
     }
 }
 
-template <class T> MGPU_FUNCTION void mgpu_block_fill(T *to, T value, int64_t rows, int64_t count)
+template <class T, class V> MGPU_FUNCTION void mgpu_block_fill(T *to, V value, int64_t rows, int64_t count) /* literals are int */
 {
     for (int64_t at = threadIdx.x; at < rows * count; at += MGPU_THREADS)
-        to[at] = value;
+        to[at] = (T)value;
 }
 #endif

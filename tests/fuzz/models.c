@@ -4,6 +4,8 @@
  *                                                steps of training and of evaluation, weights after them; and proved
  *                                                schedules for 1, 2, 3 and 7 devices
  *   models --programs DIR ...                    the same, and compiled programs: fused on 1 and 3 devices, unfused on 3
+ *   models --gpus DIR ...                        the same, and compiled programs: on 1 and 2 virtual GPUs, which
+ *                                                MGPU_CUDA_LIBRARIES has
  *   models --slopes ...                          gradients against differences of the loss, on smooth models
  *   models --print SEED                          the model
  *   models ... FILE...                           these models instead of random ones
@@ -176,22 +178,22 @@ static const char *run_command(const char *folder, const char *command)
     return format("`%s` ended with %d: %.600s", command, WIFEXITED(status) ? WEXITSTATUS(status) : -1, said ? said : "");
 }
 
-static const char *check_programs(const char *folder, const char *text, const Net *reference, const Trace *expected)
+typedef struct Build { const char *name, *options, *devices[3]; } Build;
+static const Build ON_HOST[] = {{"fused", "--devices 1,3", {"1", "3", NULL}}, {"unfused", "--devices 3 --no-fuse", {"3", NULL}}, {0}};
+static const Build ON_GPUS[] = {{"for GPUs", "--devices cuda:1,2 --arch vgpu", {"cuda:1", "cuda:2", NULL}}, {0}};
+
+static const char *check_programs(const char *folder, const Build *builds, const char *text, const Net *reference, const Trace *expected)
 {
-    static const struct Build {
-        const char *name, *options, *devices[3];
-    } BUILDS[] = {{"fused", "--devices 1,3", {"1", "3", NULL}}, {"unfused", "--devices 3 --no-fuse", {"3", NULL}}};
     const char *mgpuc = getenv("MGPUC"), *why = write_model(folder, text, elaborated(text));
-    for (int b = 0; b < COUNT(BUILDS) && !why; b++) {
-        const struct Build *build = &BUILDS[b];
-        why = run_command(folder, format("'%s' grown.net %s -o %s", mgpuc ? mgpuc : "mgpuc", build->options, build->name));
+    for (const Build *build = builds; build->name && !why; build++) {
+        why = run_command(folder, format("'%s' grown.net %s -o program", mgpuc ? mgpuc : "mgpuc", build->options));
         for (int d = 0; build->devices[d] && !why; d++) {
             Trace found = {0};
             int compared;
             why = run_command(folder,
-                              format("rm -rf log save; ./%s --data . --devices %s --threads 3 --steps %d --seed %d --no-shuffle "
+                              format("rm -rf log save; ./program --data . --devices %s --threads 3 --steps %d --seed %d --no-shuffle "
                                      "--log log --save save",
-                                     build->name, build->devices[d], STEPS, SEED));
+                                     build->devices[d], STEPS, SEED));
             if (why)
                 break;
             read_log(&found, format("%s/log", folder));
@@ -215,7 +217,7 @@ static const char *check_programs(const char *folder, const char *text, const Ne
 /* ---- one model, in a process of its own */
 typedef struct Job {
     bool slopes;
-    const char *programs, **files; /* files: models, in place of those of seeds 0, 1, ... */
+    const char *programs, *gpus, **files; /* files: models, in place of those of seeds 0, 1, ... */
     int file_count, statements;
 } Job;
 
@@ -262,7 +264,9 @@ static const char *check_model(uint64_t seed, const Job *job)
     if (!why)
         why = check_schedules(seed, text);
     if (!why && job->programs)
-        why = check_programs(job->programs, text, &reference, &expected);
+        why = check_programs(job->programs, ON_HOST, text, &reference, &expected);
+    if (!why && job->gpus)
+        why = check_programs(job->gpus, ON_GPUS, text, &reference, &expected);
     return why;
 }
 
@@ -344,9 +348,12 @@ int main(int argc, char **argv)
         } else if (strcmp(word, "--programs") == 0) {
             job.programs = next;
             again = format("%s --programs %s", again, next);
+        } else if (strcmp(word, "--gpus") == 0) {
+            job.gpus = next;
+            again = format("%s --gpus %s", again, next);
         } else {
             fprintf(stderr,
-                    "usage: models [--slopes] [--programs DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
+                    "usage: models [--slopes] [--programs DIR] [--gpus DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
                     "[--print SEED] [FILE ...]\n");
             return 2;
         }
@@ -360,6 +367,7 @@ int main(int argc, char **argv)
                (unsigned long long)(seed - from), job.file_count ? "" : "random ",
                job.slopes     ? ", gradients against differences"
                : job.programs ? ", compiled: fused, unfused, 1 and 3 devices, against the interpreter"
+               : job.gpus     ? ", compiled: 1 and 2 virtual GPUs, against the interpreter"
                               : ", 4 ways to compute each",
                now() - began, (unsigned long long)sensitive);
     return bad != 0;
