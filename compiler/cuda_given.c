@@ -211,22 +211,24 @@ static bool same_in_all(const Form *f, int a, int b)
     return true;
 }
 
-enum { FEW_DIVISIONS = 3, MOST_NUMBERS = 256 };
+enum { FEW_DIVISIONS = 3, MOST_NUMBERS = 256, MOST_WORDS = 256 /* a quarter of what parameters may have in all, 4 KiB */ };
 
 /* threads that take a vector at a time wait for memory for so long that divisions take no time */
 static bool is_worth_it(const Form *f)
 {
     const char *text = f->kernels[0]->text;
-    int differing = 0, divisions = 0;
+    static const int WORDS[] = {[NUMBER_INT] = 1, [NUMBER_DIVISOR] = 3, [NUMBER_F32] = 1, [NUMBER_F64] = 2};
+    int differing = 0, divisions = 0, words = 0;
     bool wide = false, vectors = strstr(text, "mgpu_load_") || strstr(text, "mgpu_store_");
     for (const char *at = text; (at = strstr(at, "int64_t ")); at++)
         wide = wide || strncmp(at, "int64_t n)", 10) != 0;
     for (int i = 0; i < f->numbers[0].count; i++)
         if (differs(f, i)) {
             differing++;
+            words += WORDS[f->numbers[0].list[i].kind];
             divisions += f->numbers[0].list[i].kind == NUMBER_DIVISOR;
         }
-    return differing > 0 && (divisions == 0 || (!wide && (vectors || divisions <= FEW_DIVISIONS)));
+    return differing > 0 && words <= MOST_WORDS && (divisions == 0 || (!wide && (vectors || divisions <= FEW_DIVISIONS)));
 }
 
 /* ---- what is given: words of 32 bits */
