@@ -103,8 +103,10 @@ Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_
 static void check(const Cublaslt *l, const CudaDevice *d, int lane, cublasStatus_t status, const char *call)
 {
     char text[200];
+    size_t free_bytes, all_bytes;
     if (status == CUBLAS_STATUS_SUCCESS)
         return;
+    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* a device that has failed fails all calls */
     snprintf(text, sizeof text, "%s: %s; MGPU_CUBLASLT=off goes without it", call, l->f.get_status_name(status));
     d->fail(d->owner, lane, text);
 }
