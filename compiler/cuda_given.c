@@ -12,7 +12,6 @@
 #include "compiler/kernel.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +28,25 @@ static const struct { const char *function; int constants; } ARGUMENTS[] = {
     {"mgpu_slices_add", 1 << 4},       {"mgpu_slices_larger", 1 << 4},
 };
 
+static bool is_word(const char *at) { return isalpha((unsigned char)*at) || *at == '_'; }
+
+/* of the word, the number, the comment or the character there */
+static int token_length(const char *at)
+{
+    int length = 1;
+    if (strncmp(at, "/*", 2) == 0) {
+        const char *end = strstr(at, "*/");
+        return (int)(end ? end + 2 - at : (long)strlen(at));
+    }
+    if (is_word(at))
+        while (isalnum((unsigned char)at[length]) || at[length] == '_')
+            length++;
+    else if (isdigit((unsigned char)*at))
+        while (isalnum((unsigned char)at[length]) || at[length] == '.' || ((at[length] == '-' || at[length] == '+') && at[length - 1] == 'e'))
+            length++;
+    return length;
+}
+
 typedef struct Bracket { bool constant; int constants, argument; /* of a function */ } Bracket;
 
 enum { DEPTH = 256 };
@@ -39,7 +57,7 @@ typedef struct Reader {
     int depth;
 } Reader;
 
-static bool is_word(const Reader *r, int which) { return r->word[which] && (isalpha((unsigned char)*r->word[which]) || *r->word[which] == '_'); }
+static bool was_word(const Reader *r, int which) { return r->word[which] && is_word(r->word[which]); }
 
 static bool is(const Reader *r, int which, const char *text)
 {
@@ -58,31 +76,23 @@ static Bracket opened(const Reader *r)
     bool outer = r->depth > 0 && r->bracket[r->depth - 1].constant;
     Bracket b = {.constant = outer};
     if (*r->at == '[') {
-        b.constant = is_word(r, 0) && (is_word(r, 1) || is(r, 1, "*")) && !is(r, 1, "return"); /* "float sum[4]", not "x[4 * i]" */
+        b.constant = was_word(r, 0) && (was_word(r, 1) || is(r, 1, "*")) && !is(r, 1, "return"); /* "float sum[4]", not "x[4 * i]" */
     } else if (*r->at == '{' && is(r, 0, "=")) {
         b.constant = true; /* a static table */
     } else if (*r->at == '(' && is(r, 0, "for")) {
         b.constant = counts_by_one(r->at);
-    } else if (*r->at == '(' && is_word(r, 0) && strncmp(r->word[0], "mgpu_", 5) == 0) {
+    } else if (*r->at == '(' && was_word(r, 0) && strncmp(r->word[0], "mgpu_", 5) == 0) {
         b.constant = false;
         b.constants = ALL_ARGUMENTS;
         for (int i = 0; i < COUNT(ARGUMENTS); i++)
             if (is(r, 0, ARGUMENTS[i].function))
                 b.constants = ARGUMENTS[i].constants;
-    } else if (*r->at == '(' && is_word(r, 0) && !is(r, 0, "if") && !is(r, 0, "return") && !is(r, 0, "while")) {
+    } else if (*r->at == '(' && was_word(r, 0) && !is(r, 0, "if") && !is(r, 0, "return") && !is(r, 0, "while")) {
         b.constant = true; /* INT64_C and its like */
     } else if (*r->at == '(' && r->depth > 0) {
         b = r->bracket[r->depth - 1];
     }
     return b;
-}
-
-static int number_length(const char *at)
-{
-    int length = 0;
-    while (isalnum((unsigned char)at[length]) || at[length] == '.' || ((at[length] == '-' || at[length] == '+') && (at[length - 1] == 'e')))
-        length++;
-    return length;
 }
 
 /* 0 and 1 are no numbers: texts with them are other texts */
@@ -109,22 +119,13 @@ static void find_numbers(const char *text, Numbers *to)
 {
     Reader r = {.at = text};
     while (*r.at) {
-        int length = 1;
-        if (isspace((unsigned char)*r.at)) {
-            r.at++;
+        int length = *r.at == '#' ? (int)strcspn(r.at, "\n") : token_length(r.at); /* '#': a line of the preprocessor */
+        if (isspace((unsigned char)*r.at) || *r.at == '#' || strncmp(r.at, "/*", 2) == 0) {
+            r.at += length;
             continue;
         }
-        if (*r.at == '#' || strncmp(r.at, "/*", 2) == 0) { /* a line of the preprocessor, a comment */
-            const char *end = *r.at == '#' ? strchr(r.at, '\n') : strstr(r.at, "*/");
-            r.at = end ? end + (*r.at == '#' ? 1 : 2) : r.at + strlen(r.at);
-            continue;
-        }
-        if (isalpha((unsigned char)*r.at) || *r.at == '_') {
-            while (isalnum((unsigned char)r.at[length]) || r.at[length] == '_')
-                length++;
-        } else if (isdigit((unsigned char)*r.at)) {
+        if (isdigit((unsigned char)*r.at)) {
             NumberKind kind;
-            length = number_length(r.at);
             if (may_be_given(&r, length, &kind))
                 APPEND(to->list, to->count, ((Number){r.at, length, kind}));
         } else if (strchr("([{", *r.at)) {
@@ -165,31 +166,21 @@ static void add_form(const char *text, const Number *number, Text *form)
     Printer known = {.cuda = true};
     Map names = {0};
     emit_reserve(&known);
-    for (const char *at = text; *at;) {
-        const char *end = at + 1;
-        if (strncmp(at, "/*", 2) == 0) {
-            end = strstr(at, "*/");
-            at = end ? end + 2 : at + strlen(at);
+    for (const char *at = text, *end; *at; at = end) {
+        end = at + token_length(at);
+        if (strncmp(at, "/*", 2) == 0)
             continue;
-        }
-        bool word = isalpha((unsigned char)*at) || *at == '_', digits = isdigit((unsigned char)*at);
-        if (word)
-            while (isalnum((unsigned char)*end) || *end == '_')
-                end++;
-        else if (digits)
-            end = at + number_length(at);
         const char *name = copy_text(at, (size_t)(end - at));
-        if (digits && number->at == at) {
+        if (number->at == at) {
             text_add(form, "%s", KIND[number->kind]);
             number++;
-        } else if (word && *end != '(' && !is_member(text, at) && strncmp(at, "mgpu_", 5) != 0 && !map_get(&known.names, name)) {
+        } else if (is_word(at) && *end != '(' && !is_member(text, at) && strncmp(at, "mgpu_", 5) != 0 && !map_get(&known.names, name)) {
             if (!map_get(&names, name))
                 map_set(&names, name, (void *)(uintptr_t)format("$%d", names.count));
             text_add(form, "%s", (const char *)map_get(&names, name));
         } else {
             text_add(form, "%s", name);
         }
-        at = end;
     }
 }
 
