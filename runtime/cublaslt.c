@@ -239,8 +239,8 @@ static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgp
                        (size_t)o->bytes, d->stream[MGPU_COMP]);
 }
 
-/* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet. What stays there is written before it
- * is read, as all that products write: temporaries and states. Sums that begin as the zeros of a new arena kernels alone write. */
+/* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet. What it leaves there is
+ * written again before anything reads it; what counts on the zeros of a new arena is written by kernels alone. */
 
 /* microseconds for a product; negative: it does not run */
 static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, const cublasLtMatmulAlgo_t *algo,

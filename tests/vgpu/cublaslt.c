@@ -585,6 +585,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     double one = wide ? *(const double *)alpha : (double)*(const float *)alpha, zero = wide ? *(const double *)beta : (double)*(const float *)beta;
     if (!status && (!handle || c != d || c_layout != d_layout || !algo || one != 1 || zero != 0))
         status = CUBLAS_STATUS_INVALID_VALUE;
+    if ((int)status == CUDA_ERROR_ILLEGAL_ADDRESS) { /* an error of the driver's: the device is lost before this call */
+        handle->device->failed = CUDA_ERROR_ILLEGAL_ADDRESS;
+        status = CUBLAS_STATUS_EXECUTION_FAILED;
+    }
     if (!status && handle->device->failed)
         status = CUBLAS_STATUS_EXECUTION_FAILED;
     Product p = {.desc = *desc, .layout = {*a_layout, *b_layout, *d_layout}, .at = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)d},
