@@ -45,7 +45,7 @@ static Arch *architectures(const char *list, int *count)
 }
 
 /* docs/cuda.md says what for */
-static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-DMGPU_VGPU", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
+static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off"};
 static const char *const CHECKED_FLAGS[] = {"-g1", "-fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero", "-nostdlib"};
 
@@ -81,11 +81,14 @@ static Arguments command_of(const ImageJob *j, const Compiler *virtual, const ch
     Arguments a = {0};
     const char *arch = j->image.path ? j->image.arch : j->ptx.arch;
     if (is_virtual(arch)) {
-        add_arguments(&a, &virtual->words);
+        for (int i = 0; i < virtual->programs; i++)
+            add_argument(&a, virtual->words.list[i]);
         for (int i = 0; i < COUNT(VIRTUAL_FLAGS); i++)
             add_argument(&a, VIRTUAL_FLAGS[i]);
         for (int i = 0; i < COUNT(CHECKED_FLAGS) && is_checked(arch); i++)
             add_argument(&a, CHECKED_FLAGS[i]);
+        for (int i = virtual->programs; i < virtual->words.count; i++) /* behind ours, so CXX="c++ -O0" is heard */
+            add_argument(&a, virtual->words.list[i]);
         const char *rest[] = {virtual->include, j->text, "-o", j->image.path, "-lm", "-lc"};
         for (int i = 0; i < COUNT(rest); i++)
             add_argument(&a, rest[i]);

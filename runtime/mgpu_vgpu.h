@@ -23,7 +23,7 @@
 #define __grid_constant__
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ inline /* always inlined, what has tiles takes half as long again to compile, and runs no faster */
 #define __align__(n) __attribute__((aligned(n)))
 
 #if defined __SANITIZE_THREAD__
