@@ -125,9 +125,15 @@ static void check_nvrtc(void)
         return;
     }
     const char *all = getenv("MGPU_FULL");
+    enum { SOME = 16 }; /* of this many kernels one, in short runs; kernels.test compiles those of the examples */
+    Text some = {0};
+    text_add(&some, "%s", MODULE_HEAD);
+    for (int i = 0, number = 0; i < program.kernel_count; i++)
+        if (is_gpu_kernel(program.kernels[i]) && !program.kernels[i]->twin && number++ % SOME == 0)
+            cuda_print(program.kernels[i], &some);
     for (int i = 0; i < (all && *all ? MODULES : 1); i++) { /* each of them for one */
         bool refused;
-        const char *log = compile_with_nvrtc(&nvrtc, &module_text[i], ARCHS[i % COUNT(ARCHS)], &refused);
+        const char *log = compile_with_nvrtc(&nvrtc, all && *all ? &module_text[i] : &some, ARCHS[i % COUNT(ARCHS)], &refused);
         if (refused || strstr(log, "warning"))
             report(format("NVRTC takes the kernels for %s", ARCHS[i % COUNT(ARCHS)]), log);
     }
