@@ -449,7 +449,7 @@ int main(void)
         drawn_cases(F32, full ? 5 : 1);
     int kept = 0;
     for (int i = 0; i < case_count; i++) /* gradients of weights and others take turns */
-        if (full || i % 9 == 0)
+        if (full || i % 9 == 0 || strstr(cases[i].name, " s2 p1,0 d3 u4]")) /* few have strides and spreads with a divisor in common */
             cases[kept++] = cases[i];
     case_count = kept;
     make_tile_cases(full);
