@@ -248,7 +248,7 @@ static char *fill(const Case *c, const Tensor *t)
 {
     const Model *m = c->graph->model;
     int64_t bytes = tensor_bytes(t, SAMPLES);
-    char *memory = malloc((size_t)bytes + 8);
+    char *memory = aligned_alloc(64, ((size_t)bytes + 8 + 63) / 64 * 64); /* as in an arena */
     memset(memory, 0xFF, (size_t)bytes); /* NaN: what is read must have been written */
     if (t->kind == TENSOR_INPUT)
         for (int64_t i = 0; i < SAMPLES * shape_count(&t->shape); i++)
