@@ -203,7 +203,7 @@ template <int TEAM, typename KEY> MGPU_FUNCTION void mgpu_sort_keys(KEY *keys, i
     for (int64_t run = 2; run <= count; run *= 2)
         for (int64_t apart = run / 2; apart > 0; apart /= 2) {
             for (int64_t i = threadIdx.x % TEAM; i < count / 2; i += TEAM) {
-                const int64_t low = i / apart * 2 * apart + i % apart, high = low + apart;
+                const int64_t low = 2 * i - (i & (apart - 1)), high = low + apart; /* i / apart * 2 * apart + i % apart */
                 const KEY a = keys[low], b = keys[high];
                 const bool down = (low & run) == 0;
                 if (mgpu_larger_key(down ? b : a, down ? a : b)) {

@@ -217,16 +217,22 @@ static const char *compile_with_nvrtc(const Nvrtc *n, const Text *text, const ch
     return n->log(program, log) ? "" : log;
 }
 
-/* NULL: compiled without a warning, and no register is spilled */
+/* NULL: compiled without a warning, and no register is spilled; else the log, or the lines of the first kernel that spills */
 static const char *wrong_with_nvrtc(const Nvrtc *n, const Text *text, const char *arch)
 {
     bool failed;
     const char *log = compile_with_nvrtc(n, text, arch, &failed);
     if (failed || strstr(log, "warning"))
         return log;
-    for (const char *at = log; (at = strstr(at, " bytes spill stores")); at++)
-        if (strncmp(at - 2, " 0", 2) != 0)
-            return log;
+    const char *kernel = log;
+    for (const char *at = log; at; at = strchr(at + 1, '\n')) {
+        if (strncmp(at, "\nptxas info    : Compiling entry", 32) == 0)
+            kernel = at + 1;
+        const char *spilled = strstr(at, " bytes spill stores");
+        const char *end = strchr(at + 1, '\n');
+        if (spilled && (!end || spilled < end) && strncmp(spilled - 2, " 0", 2) != 0)
+            return format("%.*s", (int)(end ? end - kernel : (long)strlen(kernel)), kernel);
+    }
     return NULL;
 }
 #endif
