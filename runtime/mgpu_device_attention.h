@@ -549,12 +549,13 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
             const sum *of_query = (const sum *)work + 2 * (at.sample * T.heads + head) * T.queries;
             a.for_columns(begin, end, true, [&](int64_t column, int stage) {
                 typename attend::scores tile, slope;
+                const sum *of_column = of_query + 2 * column;
+                const int last = (int)min((int64_t)T.queries - 1 - column, (int64_t)S.columns); /* query, of those from `column` on */
                 a.template score<false>(tile, stage, column);
                 a.mask(tile, column);
 #pragma unroll
                 for (int j = 0; j < ACROSS; j++) {
-                    const int64_t query = min(column + attend::scores::column(j), (int64_t)T.queries - 1);
-                    const sum log_sum = of_query[2 * query];
+                    const sum log_sum = of_column[2 * min((int)attend::scores::column(j), last)];
 #pragma unroll
                     for (int i = 0; i < DOWN; i++)
                         tile.value[i][j] = attend::share_of(tile.value[i][j], log_sum);
@@ -565,8 +566,7 @@ MGPU_FUNCTION void mgpu_attend_keys(const void *q, const void *k, const void *v,
                     a.template score<true>(slope, stage, column);
 #pragma unroll
                     for (int j = 0; j < ACROSS; j++) {
-                        const int64_t query = min(column + attend::scores::column(j), (int64_t)T.queries - 1);
-                        const sum mean = of_query[2 * query + 1];
+                        const sum mean = of_column[2 * min((int)attend::scores::column(j), last) + 1];
 #pragma unroll
                         for (int i = 0; i < DOWN; i++)
                             tile.value[i][j] = attend::slope_of(tile.value[i][j], slope.value[i][j], mean);
