@@ -80,17 +80,25 @@ MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_product_si
     mgpu_place<T, result::ROW_LIST> row;
     mgpu_place<T, result::COLUMN_LIST> column;
     mgpu_place<T, MGPU_LIST_BATCH> batch;
+    constexpr bool EVEN = mgpu_place<T, result::COLUMN_LIST>::COUNT == 1; /* one stride apart: registers for the first's place alone */
     int64_t columns[TILE::ACROSS];
     batch.set(numbers, at.batch);
     column.set(numbers, at.column);
+    column.advance(numbers, TILE::column(0));
 #pragma unroll
     for (int j = 0; j < TILE::ACROSS; j++) {
-        mgpu_place<T, result::COLUMN_LIST> own = column;
-        own.advance(numbers, TILE::column(j));
-        columns[j] = own.offset(numbers, 2);
+        const int from_first = TILE::column(j) - TILE::column(0);
+        if constexpr (EVEN) {
+            columns[j] = from_first * numbers.stride(mgpu_place<T, result::COLUMN_LIST>::FIRST, 2);
+        } else {
+            mgpu_place<T, result::COLUMN_LIST> own = column;
+            own.advance(numbers, from_first);
+            columns[j] = own.offset(numbers, 2);
+        }
     }
     row.set(numbers, at.row);
-    typename result::stored *const c = (typename result::stored *)tensor + (numbers.first(2) + batch.offset(numbers, 2));
+    const int64_t before = numbers.first(2) + batch.offset(numbers, 2) + (EVEN ? column.offset(numbers, 2) : 0);
+    typename result::stored *const c = (typename result::stored *)tensor + before;
 #pragma unroll
     for (int i = 0; i < TILE::DOWN; i++) {
         mgpu_place<T, result::ROW_LIST> own = row;

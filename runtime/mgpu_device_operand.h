@@ -141,7 +141,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     static_assert(THREADS % LINE_CHUNKS == 0 && LINE_CHUNKS > 0, "all threads have the same place in a line");
 
     const stored *from;
-    int64_t row[ROW_SLOTS];
+    static constexpr bool EVEN = mgpu_place<T, LIST>::COUNT == 1 && ROW_SLOTS > 4; /* one stride apart: registers for the first alone */
+    int64_t row[EVEN ? 1 : ROW_SLOTS];
     int position[ROW_SLOTS][WINDOWS > 0 ? WINDOWS : 1];
     unsigned rows;             /* bits: slots whose rows there are */
     mgpu_place<T, MGPU_LIST_K> term;
@@ -163,7 +164,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
         rows = 0;
 #pragma unroll
         for (int r = 0; r < ROW_SLOTS; r++) {
-            row[r] = place.offset(numbers, TENSOR);
+            if (!EVEN || r == 0)
+                row[r] = place.offset(numbers, TENSOR);
 #pragma unroll
             for (int w = 0; w < WINDOWS; w++)
                 position[r][w] = place.position(numbers, w);
@@ -194,7 +196,9 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
                 const int piece = OF_TERMS ? t : r;
                 if (LINES % STEP != 0 && line >= (uint32_t)LINES)
                     continue;
-                int64_t at = row[r] + offset;
+                int64_t at = row[EVEN ? 0 : r] + offset;
+                if constexpr (EVEN)
+                    at += r * (OF_TERMS ? STEP : PIECE) * numbers.stride(mgpu_place<T, LIST>::FIRST, TENSOR);
                 bool valid = there && (rows >> r & 1);
                 if constexpr (WINDOWS > 0)
                     valid = mgpu_within<T>(numbers, position[r], window, at) && valid;
