@@ -16,6 +16,7 @@ typedef struct Operand {
 typedef struct Collective Collective;
 struct Collective {
     const char *name;    /* "host" */
+    const char *note;    /* what else to say of it at the start; NULL: nothing */
     /* Every member calls it, on the thread of its lane comm, with the same count, dtype and tag. The sum is there when it
      * returns, or, of a device that runs ahead, for what its lane comm is issued behind it. false: the members disagree. */
     bool (*sum)(Collective *, int member, const Operand *);

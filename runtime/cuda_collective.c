@@ -11,7 +11,9 @@
  * ahead of their GPUs, which do not notice. (Kernels that wait for each other by flags in memory would need no thread; but
  * nothing promises that two kernels run at the same time, least of all two on the same GPU.)
  *
- * Kernels read other GPUs' memory only where every link has been tried. What kernels cannot add goes through the host. */
+ * Every link has been tried before. Where one changes what it carries, all sums are by copies, and what would go over that link
+ * goes through page-locked memory instead: the sender copies it there, the receiver from there, so neither touches the
+ * other's memory. NCCL chooses its links itself. What kernels cannot add goes through the host. */
 #include "runtime/cuda_collective.h"
 
 #include <stdlib.h>
@@ -79,7 +81,17 @@ void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, co
                     "cuLaunchKernel of a sum over devices");
 }
 
-static void add_by_peers(CudaCollective *c, int member, int64_t begin, int64_t end)
+static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
+{
+    int64_t size = mgpu_dtype_bytes(o->dtype), line = 64 / size;
+    int64_t each = ((o->count + c->members - 1) / c->members + line - 1) / line * line;
+    SumSlice s = {.begin = each * member < o->count ? each * member : o->count};
+    s.end = s.begin + each < o->count ? s.begin + each : o->count;
+    s.bytes = (size_t)((s.end - s.begin) * size);
+    return s;
+}
+
+static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
 {
     const Operand *o = &c->operand[member];
     mgpu_members m = {.from_count = c->members, .to_count = c->members};
@@ -87,12 +99,64 @@ static void add_by_peers(CudaCollective *c, int member, int64_t begin, int64_t e
     int ranges = 0;
     for (int d = 0; d < c->members; d++) {
         m.from[d] = m.to[d] = c->operand[d].data;
-        ranges += mgpu_cuda_ranges(&c->operand[d], begin, end, range + ranges);
+        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
     }
     mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
-    mgpu_cuda_launch_sum(c, member, o->dtype, &m, begin, end);
+    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
 }
 
+/* ---- round bad links. Of an operand, what others cannot fetch is at its place in the member's `memory` when all are ready; a
+ * sum that cannot be sent is in the member's `slice` when the sum is over, and is fetched from there until all are ready for the
+ * next sum. */
+static bool is_bad(const CudaCollective *c, int from, int to)
+{
+    return c->bad && c->bad[from * c->members + to];
+}
+
+static void *staged(const CudaCollective *c, int member, const Operand *o, const SumSlice *s)
+{
+    return (char *)c->memory[member] + s->begin * mgpu_dtype_bytes(o->dtype);
+}
+
+static void declare_own(const CudaCollective *c, int member, const Operand *o)
+{
+    CudaRange range[2];
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
+}
+
+static void to_host(const CudaCollective *c, int member, void *to, CUdeviceptr from, size_t bytes)
+{
+    const CudaDevice *d = c->devices[member];
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_dtoh_async(to, from, bytes, d->stream[MGPU_COMM]), "cuMemcpyDtoHAsync");
+}
+
+static void from_host(const CudaCollective *c, int member, CUdeviceptr to, const void *from, size_t bytes)
+{
+    const CudaDevice *d = c->devices[member];
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_htod_async(to, from, bytes, d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
+}
+
+static void stage_operand(const CudaCollective *c, int member, const Operand *o)
+{
+    declare_own(c, member, o);
+    for (int d = 0; d < c->members; d++) {
+        SumSlice s = slice_of(c, d, o);
+        if (is_bad(c, member, d) && s.bytes > 0)
+            to_host(c, member, staged(c, member, o, &s), address_of(o, s.begin), s.bytes);
+    }
+}
+
+static void fetch_sums(const CudaCollective *c, int member, const Operand *o)
+{
+    declare_own(c, member, o);
+    for (int d = 0; d < c->members; d++) {
+        SumSlice s = slice_of(c, d, o);
+        if (is_bad(c, d, member) && s.bytes > 0)
+            from_host(c, member, address_of(o, s.begin), c->slice[d], s.bytes);
+    }
+}
+
+/* ---- by copies */
 static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_member, CUdeviceptr from, int from_member, size_t bytes)
 {
     CudaDevice *d = c->devices[member];
@@ -104,17 +168,17 @@ static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_m
         mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_peer_async(to, there, from, here, bytes, stream), "cuMemcpyPeerAsync");
 }
 
-static void add_copies(CudaCollective *c, int member, int64_t begin, int64_t end)
+static void add_copies(CudaCollective *c, int member, const SumSlice *s)
 {
     const Operand *o = &c->operand[member];
-    size_t bytes = (size_t)((end - begin) * mgpu_dtype_bytes(o->dtype));
     mgpu_members m = {.from_count = c->members, .to_count = 1};
     CudaRange range[2 * MGPU_MOST_MEMBERS + 2];
-    CUdeviceptr at = c->scratch[member], scratch_end = at + (bytes + 63) / 64 * 64 * (CUdeviceptr)(c->members - 1);
+    CUdeviceptr at = c->scratch[member], scratch_end = at + (s->bytes + 63) / 64 * 64 * (CUdeviceptr)(c->members - 1);
     int ranges = 0;
+    bool unsent = false;
     m.to[0] = o->data;
     for (int d = 0; d < c->members; d++) {
-        ranges += mgpu_cuda_ranges(&c->operand[d], begin, end, range + ranges);
+        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
         m.from[d] = c->operand[d].data;
     }
     range[ranges++] = (CudaRange){at, scratch_end, false, "scratch"};
@@ -123,14 +187,22 @@ static void add_copies(CudaCollective *c, int member, int64_t begin, int64_t end
     for (int d = 0; d < c->members; d++) {
         if (d == member)
             continue;
-        copy_between(c, member, at, member, address_of(&c->operand[d], begin), d, bytes);
-        m.from[d] = (const void *)(uintptr_t)(at - (CUdeviceptr)(begin * mgpu_dtype_bytes(o->dtype)));
-        at += (bytes + 63) / 64 * 64;
+        if (is_bad(c, d, member))
+            from_host(c, member, at, staged(c, d, o, s), s->bytes);
+        else
+            copy_between(c, member, at, member, address_of(&c->operand[d], s->begin), d, s->bytes);
+        m.from[d] = (const void *)(uintptr_t)(at - (CUdeviceptr)(s->begin * mgpu_dtype_bytes(o->dtype)));
+        at += (s->bytes + 63) / 64 * 64;
     }
-    mgpu_cuda_launch_sum(c, member, o->dtype, &m, begin, end);
-    for (int d = 0; d < c->members; d++)
-        if (d != member)
-            copy_between(c, member, address_of(&c->operand[d], begin), d, address_of(o, begin), member, bytes);
+    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
+    for (int d = 0; d < c->members; d++) {
+        if (is_bad(c, member, d))
+            unsent = true;
+        else if (d != member)
+            copy_between(c, member, address_of(&c->operand[d], s->begin), d, address_of(o, s->begin), member, s->bytes);
+    }
+    if (unsent)
+        to_host(c, member, c->slice[member], address_of(o, s->begin), s->bytes);
 }
 
 /* the comm streams of all members come behind what each has issued so far */
@@ -152,16 +224,18 @@ static bool sum_on_gpus(Collective *base, int member, const Operand *o)
         return sum_through_host(base, member, o);
     c->operand[member] = *o;
     mgpu_cuda_enter(c->devices[member], MGPU_COMM);
+    if (c->bad)
+        stage_operand(c, member, o);
     meet_on_gpus(c, member, c->ready);
     for (int d = 0; d < c->members; d++)
         if (c->operand[d].count != o->count || c->operand[d].tag != o->tag || c->operand[d].dtype != o->dtype)
             return false;
-    int64_t line = 64 / mgpu_dtype_bytes(o->dtype), slice = ((o->count + c->members - 1) / c->members + line - 1) / line * line;
-    int64_t begin = slice * member < o->count ? slice * member : o->count;
-    int64_t end = begin + slice < o->count ? begin + slice : o->count;
-    if (begin < end)
-        c->add(c, member, begin, end);
+    SumSlice s = slice_of(c, member, o);
+    if (s.bytes > 0)
+        c->add(c, member, &s);
     meet_on_gpus(c, member, c->over);
+    if (c->bad)
+        fetch_sums(c, member, o);
     return true;
 }
 
@@ -217,13 +291,18 @@ static void open_kernels(CudaCollective *c)
 
 static void open_scratch(CudaCollective *c, int64_t largest)
 {
-    size_t bytes = (size_t)(c->members - 1) * (size_t)(largest / c->members + 192);
+    size_t slice = (size_t)(largest / c->members + 192), bytes = (size_t)(c->members - 1) * slice;
     c->scratch = mgpu_allocate((size_t)c->members, sizeof *c->scratch);
     for (int d = 0; d < c->members; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         c->devices[d]->besides += (int64_t)bytes;
         mgpu_cuda_check(c->devices[d], -1, c->devices[d]->cuda->mem_alloc(&c->scratch[d], bytes), "cuMemAlloc of room for sums over devices");
     }
+    if (!c->bad)
+        return;
+    c->slice = mgpu_allocate((size_t)c->members, sizeof *c->slice);
+    for (int d = 0; d < c->members; d++)
+        c->slice[d] = mgpu_device_cuda.ahead->locked(c->machine, (int64_t)slice);
 }
 
 static void close_collective(Collective *base)
@@ -234,6 +313,8 @@ static void close_collective(Collective *base)
         const CudaDevice *d = c->devices[i];
         mgpu_cuda_enter(d, -1);
         mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
+        if (c->slice)
+            mgpu_device_cuda.ahead->unlock(c->machine, c->slice[i]);
         if (c->ready)
             mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->ready[i]), "cuEventDestroy");
         if (c->over)
@@ -248,6 +329,9 @@ static void close_collective(Collective *base)
     free(c->over);
     free(c->operand);
     free(c->scratch);
+    free(c->slice);
+    free(c->bad);
+    free(c->note);
     free(c);
 }
 
@@ -276,20 +360,25 @@ static Way read_way(void)
 
 static Way choose_way(CudaCollective *c, Way wanted)
 {
-    bool reach = false, shared = share_a_gpu(c);
-    if (wanted == WAY_HOST || !mgpu_cuda_links(c, &reach))
+    bool shared = share_a_gpu(c);
+    CudaLinks links = mgpu_cuda_links(c, wanted != WAY_HOST);
+    if (wanted == WAY_HOST)
         return WAY_HOST;
-    char *why = NULL;
-    if (wanted == WAY_NCCL || (wanted == WAY_AUTO && !shared))
-        why = mgpu_nccl_open(c, shared);
-    if (wanted == WAY_NCCL && why)
-        mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=nccl: %s", why);
-    free(why);
-    if (c->nccl)
-        return WAY_NCCL;
-    if (wanted == WAY_PEER && !reach)
+    if (c->bad) {
+        c->note = mgpu_format("%d of %d links through the host", links.bad, links.count);
+        return WAY_COPY;
+    }
+    if (wanted == WAY_NCCL || (wanted == WAY_AUTO && !shared)) {
+        char *why = mgpu_nccl_open(c, shared);
+        if (!why)
+            return WAY_NCCL;
+        if (wanted == WAY_NCCL)
+            mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=nccl: %s", why);
+        free(why);
+    }
+    if (wanted == WAY_PEER && !links.reach)
         mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=peer: the GPUs cannot reach each other's memory; copy works without that");
-    return wanted == WAY_COPY || !reach ? WAY_COPY : WAY_PEER;
+    return wanted == WAY_COPY || !links.reach ? WAY_COPY : WAY_PEER;
 }
 
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
@@ -320,5 +409,6 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     c->collective.sum = SUM[way];
     if (way != WAY_NCCL)
         c->collective.name = WAY_NAME[way];
+    c->collective.note = c->note;
     return &c->collective;
 }

@@ -8,6 +8,7 @@
 
 enum { SUM_FUNCTIONS = 6 };
 typedef struct CudaCollective CudaCollective;
+typedef struct SumSlice { int64_t begin, end; size_t bytes; } SumSlice; /* elements of an operand that one member adds up */
 struct CudaCollective {
     Collective collective;
     Machine *machine;
@@ -20,13 +21,17 @@ struct CudaCollective {
     CUevent *ready, *over;       /* [member]: its operand is complete; its part of the sum is */
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
-    void (*add)(CudaCollective *, int member, int64_t begin, int64_t end);
+    void (*add)(CudaCollective *, int member, const SumSlice *);
+    bool *bad;                   /* [from * members + to]: the link changes what it carries; NULL: none does */
+    void **slice;                /* [member]: page-locked: a sum that bad links cannot carry */
+    char *note;
     void *nccl;                  /* cuda_nccl.c */
 };
 
-/* cuda_links.c: tries every link between two GPUs. *reach: each can use the memory of all others. false: one of them changes
- * what it carries, which has been said. */
-bool mgpu_cuda_links(const CudaCollective *, bool *reach);
+/* cuda_links.c: tries each GPU's link to the host, whose failure ends the program, and, if `peers`, every link between two
+ * GPUs: bad ones are said, and are c->bad. */
+typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
+CudaLinks mgpu_cuda_links(CudaCollective *, bool peers);
 int mgpu_cuda_ranges(const Operand *, int64_t begin, int64_t end, CudaRange *); /* two: these elements are read and written */
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);
 

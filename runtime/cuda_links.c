@@ -1,12 +1,13 @@
 /* cuda_links.c: does what one GPU sends to another arrive as it was? Tried once, before anything depends on it: links that
- * change a bit now and then exist, and so do machines whose address translation makes peers read zeros. */
+ * change a bit now and then exist, and so do machines whose address translation makes peers read zeros. Each GPU's link to the
+ * host comes first: all that is known of the others comes over it. */
 #include "runtime/cuda_collective.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 1 << 16 };
+enum { WORDS = 1 << 16, MOST_SAID = 4 /* bad links, one by one */ };
 
 typedef struct Trial {
     const CudaCollective *c;
@@ -35,16 +36,42 @@ static void clear(const Trial *t, int to)
     mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(t->target[to], 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
 }
 
+static void draw(const Trial *t, int from, int to)
+{
+    uint32_t word = (uint32_t)(from * MGPU_MOST_MEMBERS + to + 1);
+    for (int i = 0; i < WORDS; i++)
+        t->sent[i] = word = word * 1664525u + 1013904223u;
+}
+
+static void send(const Trial *t, CUdeviceptr to, int member)
+{
+    const CudaDevice *d = t->c->devices[member];
+    mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(to, t->sent, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
+}
+
+static void try_host(const Trial *t, int member)
+{
+    const CudaDevice *d = t->c->devices[member];
+    char text[400];
+    draw(t, member, member);
+    mgpu_cuda_enter(d, -1);
+    send(t, t->target[member], member);
+    if (arrived(t, member))
+        return;
+    snprintf(text, sizeof text,
+             "%s, %s: what the host copies to it and back arrives changed, so nothing that it computes can be trusted; check the card and its "
+             "slot (nvidia-smi -q -i %s, dmesg), or leave it out with --devices",
+             d->gpu->name, d->gpu->bus, d->gpu->bus);
+    d->fail(d->owner, -1, text);
+}
+
 /* by the copy engine and, where there is access, by a kernel that reads the other's memory */
 static bool try_link(const Trial *t, int from, int to, bool access)
 {
     const CudaDevice *a = t->c->devices[from], *b = t->c->devices[to];
-    uint32_t word = (uint32_t)(from * MGPU_MOST_MEMBERS + to + 1);
-    for (int i = 0; i < WORDS; i++)
-        t->sent[i] = word = word * 1664525u + 1013904223u;
+    draw(t, from, to);
     mgpu_cuda_enter(a, -1);
-    mgpu_cuda_check(a, -1, a->cuda->memcpy_htod_async(t->source[from], t->sent, WORDS * sizeof(uint32_t), a->stream[MGPU_COMM]),
-                    "cuMemcpyHtoDAsync");
+    send(t, t->source[from], from);
     synchronize(a);
     mgpu_cuda_enter(b, -1);
     clear(t, to);
@@ -77,12 +104,12 @@ static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
     return true;
 }
 
-static bool first_of_gpu(const CudaCollective *c, int member)
+static int first_of_gpu(const CudaCollective *c, int member)
 {
-    for (int d = 0; d < member; d++)
-        if (c->devices[d]->gpu == c->devices[member]->gpu)
-            return false;
-    return true;
+    int d = 0;
+    while (c->devices[d]->gpu != c->devices[member]->gpu)
+        d++;
+    return d;
 }
 
 static void allocate(Trial *t, const CudaCollective *c)
@@ -93,7 +120,7 @@ static void allocate(Trial *t, const CudaCollective *c)
                  .arrived = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
     for (int d = 0; d < c->members; d++) {
         const CudaDevice *device = c->devices[d];
-        if (!first_of_gpu(c, d))
+        if (first_of_gpu(c, d) != d)
             continue;
         mgpu_cuda_enter(device, -1);
         mgpu_cuda_check(device, -1, device->cuda->mem_alloc(&t->source[d], WORDS * sizeof(uint32_t)), "cuMemAlloc");
@@ -105,7 +132,7 @@ static void release(Trial *t)
 {
     for (int d = 0; d < t->c->members; d++) {
         const CudaDevice *device = t->c->devices[d];
-        if (!first_of_gpu(t->c, d))
+        if (first_of_gpu(t->c, d) != d)
             continue;
         mgpu_cuda_enter(device, -1);
         mgpu_cuda_check(device, -1, device->cuda->mem_free(t->source[d]), "cuMemFree");
@@ -117,24 +144,52 @@ static void release(Trial *t)
     free(t->target);
 }
 
-bool mgpu_cuda_links(const CudaCollective *c, bool *reach)
+static void say_bad(const CudaCollective *c, int from, int to)
 {
-    Trial t;
-    bool good = true;
-    *reach = true;
-    allocate(&t, c);
+    fprintf(stderr, "%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
+                    "IOMMU is on between GPUs; sums over devices send this through the host\n",
+            program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
+}
+
+/* Members that share a GPU share its links; the first of them tries. */
+static void try_peers(const Trial *t, CudaCollective *c, CudaLinks *links)
+{
+    bool *bad = mgpu_allocate((size_t)(c->members * c->members), sizeof *bad);
     for (int to = 0; to < c->members; to++)
         for (int from = 0; from < c->members; from++) {
-            if (!first_of_gpu(c, from) || !first_of_gpu(c, to) || from == to)
+            int a = first_of_gpu(c, from), b = first_of_gpu(c, to);
+            bool *here = &bad[from * c->members + to];
+            if (a != from || b != to)
+                *here = bad[a * c->members + b];
+            if (a != from || b != to || a == b)
                 continue;
             bool access = enable_access(c->devices[to], c->devices[from]);
-            *reach = *reach && access;
-            if (try_link(&t, from, to, access))
-                continue;
-            fprintf(stderr, "%s: warning: what GPU %s sends to GPU %s arrives changed; sums over devices go through the host\n",
-                    program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
-            good = false;
+            links->reach = links->reach && access;
+            links->count++;
+            *here = !try_link(t, from, to, access);
+            links->bad += *here;
+            if (*here && links->bad <= MOST_SAID)
+                say_bad(c, from, to);
         }
+    if (links->bad > MOST_SAID)
+        fprintf(stderr, "%s: warning: and so does what %d more of the %d links between GPUs carry\n", program_invocation_short_name,
+                links->bad - MOST_SAID, links->count);
+    if (links->bad > 0)
+        c->bad = bad;
+    else
+        free(bad);
+}
+
+CudaLinks mgpu_cuda_links(CudaCollective *c, bool peers)
+{
+    Trial t;
+    CudaLinks links = {.reach = true};
+    allocate(&t, c);
+    for (int d = 0; d < c->members; d++)
+        if (first_of_gpu(c, d) == d)
+            try_host(&t, d);
+    if (peers)
+        try_peers(&t, c, &links);
     release(&t);
-    return good;
+    return links;
 }

@@ -211,7 +211,8 @@ static char *describe_devices(const Engine *e)
     }
     if (!e->kind->ahead || e->plan->devices == 1)
         return text;
-    char *longer = mgpu_format("%s; sums over %d devices: %s", text, e->plan->devices, e->collective->name);
+    const Collective *c = e->collective;
+    char *longer = mgpu_format("%s; sums over %d devices: %s%s%s", text, e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "");
     free(text);
     return longer;
 }

@@ -132,6 +132,6 @@ static void close_in_memory(Collective *c)
 Collective *mgpu_collective_in_memory(int members)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
-    *c = (InMemory){{"host", sum_in_memory, close_in_memory}, mgpu_reduction_open(members)};
+    *c = (InMemory){{.name = "host", .sum = sum_in_memory, .close = close_in_memory}, mgpu_reduction_open(members)};
     return &c->collective;
 }
