@@ -374,6 +374,7 @@ static Way choose_way(CudaCollective *c, Way wanted)
             return WAY_NCCL;
         if (wanted == WAY_NCCL)
             mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=nccl: %s", why);
+        c->note = mgpu_format("no NCCL (%s)", why);
         free(why);
     }
     if (wanted == WAY_PEER && !links.reach)

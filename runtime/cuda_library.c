@@ -13,7 +13,7 @@ char *mgpu_cuda_open(const CudaLibrary *l, void *table)
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     free(path);
     if (!handle && folder && *folder)
-        return mgpu_format("%s; MGPU_CUDA_LIBRARIES names that folder", dlerror());
+        return mgpu_format("%s; MGPU_CUDA_LIBRARIES names that folder; the library comes with %s", dlerror(), l->package);
     if (!handle)
         return mgpu_format("%s; it comes with %s", dlerror(), l->package);
     for (int i = 0; i < l->count; i++) {

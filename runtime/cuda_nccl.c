@@ -97,8 +97,8 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
     ncclResult_t r = n->comm_init_all(n->comms, c->members, gpus);
     free(gpus);
     if (r != ncclSuccess) {
-        why = mgpu_format("%s does not start%s: %s", n->said, shared ? " with devices that share a GPU, which newer ones can do" : "",
-                          n->get_error_string(r));
+        why = mgpu_format("%s does not start%s: %s; NCCL_DEBUG=WARN says more", n->said,
+                          shared ? " with devices that share a GPU, which newer ones can do" : "", n->get_error_string(r));
         free(n->comms);
         free(n);
         return why;
