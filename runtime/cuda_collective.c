@@ -296,7 +296,8 @@ static void open_scratch(CudaCollective *c, int64_t largest)
     for (int d = 0; d < c->members; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         c->devices[d]->besides += (int64_t)bytes;
-        mgpu_cuda_check(c->devices[d], -1, c->devices[d]->cuda->mem_alloc(&c->scratch[d], bytes), "cuMemAlloc of room for sums over devices");
+        mgpu_cuda_check(c->devices[d], -1, c->devices[d]->cuda->mem_alloc(&c->scratch[d], bytes),
+                        "cuMemAlloc of room for sums over devices (MGPU_COLLECTIVE=host needs none)");
     }
     if (!c->bad)
         return;
