@@ -92,9 +92,9 @@ enum { LOSSES = 4 };
 static void test_losses(Test *t, int count)
 {
     static const struct { int batch, accumulate; } CASES[LOSSES] = {{7, 3}, {7, 1}, {1, 1}, {64, 4}};
-    static const struct { const char *graphs, *collective, *devices; } WAYS[] = {
-        {"on", "auto", ""}, {"on", "peer", "cuda:0x"}, {"off", "copy", "cuda:"}, {"on", "copy", "cuda:0x"}, {"wait", "peer", ""},
-        {"on", "host", ""}, {"off", "nccl", ""}};
+    static const struct { const char *graphs, *collective, *devices, *fake; } WAYS[] = {
+        {"on", "auto", "", ""}, {"on", "peer", "cuda:0x", ""}, {"off", "copy", "cuda:", ""}, {"on", "copy", "cuda:0x", ""}, {"wait", "peer", "", ""},
+        {"on", "host", "", ""}, {"off", "nccl", "", ""}, {"on", "auto", "", " bad_link=3-2"}};
     for (int c = 0; c < count; c++) {
         mgpu_program p = make_cuda_program(CASES[c].batch, CASES[c].accumulate);
         Reference r;
@@ -102,10 +102,10 @@ static void test_losses(Test *t, int count)
         for (int w = 0; w < MGPU_COUNT(WAYS); w++)
             for (int devices = 1; devices <= 4; devices += devices) {
                 const char *why = "exit status";
-                char *name = mgpu_format("losses/batch-%d-accumulate-%d-%s%d-graphs-%s-%s", CASES[c].batch, CASES[c].accumulate,
-                                         WAYS[w].devices, devices, WAYS[w].graphs, WAYS[w].collective);
+                char *name = mgpu_format("losses/batch-%d-accumulate-%d-%s%d-graphs-%s-%s%s", CASES[c].batch, CASES[c].accumulate,
+                                         WAYS[w].devices, devices, WAYS[w].graphs, WAYS[w].collective, WAYS[w].fake);
                 char *arguments = mgpu_format("--devices %s%d --log log --no-save", WAYS[w].devices, devices);
-                char *fake = mgpu_format("gpus=4 pause=200 seed=%d", 100 * c + 10 * devices + w);
+                char *fake = mgpu_format("gpus=4 pause=200 seed=%d%s", 100 * c + 10 * devices + w, WAYS[w].fake);
                 setenv("FAKE_CUDA", fake, 1);
                 setenv("MGPU_GRAPHS", WAYS[w].graphs, 1);
                 setenv("MGPU_COLLECTIVE", WAYS[w].collective, 1);
