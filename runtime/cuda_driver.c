@@ -1,6 +1,7 @@
 /* cuda_driver.c: the driver's functions, looked up once. See cuda_driver.h. */
 #include "runtime/cuda_driver.h"
 #include "runtime/cuda_library.h"
+#include "runtime/gpus.h"
 #include "runtime/internal.h"
 
 #include <pthread.h>
@@ -19,7 +20,9 @@ static void open_driver(void)
     driver.why = mgpu_cuda_open(&LIBRARY, &driver.table);
     CUresult result = driver.why ? CUDA_SUCCESS : driver.table.init(0);
     char text[200];
-    if (result != CUDA_SUCCESS)
+    if (result == CUDA_ERROR_NO_DEVICE) /* or none that CUDA_VISIBLE_DEVICES shows */
+        driver.why = mgpu_no_gpu();
+    else if (result != CUDA_SUCCESS)
         driver.why = mgpu_format("NVIDIA's driver does not start: %s", mgpu_cuda_error(&driver.table, result, text));
 }
 

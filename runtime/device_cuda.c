@@ -6,6 +6,7 @@
 #include "runtime/device_cuda.h"
 #include "runtime/internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,8 @@ static Machine *cuda_find(const char *wanted, const mgpu_plan *plan)
     char *why = mgpu_find_gpus(&m->list, &m->cuda);
     if (why)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for NVIDIA GPUs: %s", why);
+    if (m->list.note)
+        fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, m->list.note);
     if (wanted)
         free(mgpu_read_devices(wanted, &list)); /* it has been read before, when the plan was chosen */
     m->count = plan->devices;
@@ -100,7 +103,7 @@ static void cuda_leave(Machine *m)
 {
     for (int d = 0; d < m->count; d++)
         check_machine(m, d, m->cuda->device_primary_ctx_release(m->gpu[d]->device), "cuDevicePrimaryCtxRelease");
-    free(m->list.gpus);
+    mgpu_free_gpus(&m->list);
     free(m->gpu);
     free(m->context);
     free(m);

@@ -2,7 +2,8 @@
  *
  * CUDA numbers GPUs by its guess of their speed, unless CUDA_DEVICE_ORDER=PCI_BUS_ID; nvidia-smi by their place on the bus,
  * and so do we. Where CUDA_VISIBLE_DEVICES is set, the driver applies it, with whatever its numbers mean there, and shows
- * the GPUs in the order that it names: that is ours then. Neither asking nor ordering makes a context. */
+ * the GPUs in the order that it names: that is ours then. Nobody else could apply it: NVML knows neither the variable nor
+ * the guess of speed that its numbers go by. Neither asking nor ordering makes a context. */
 #include "runtime/gpus.h"
 #include "runtime/internal.h"
 
@@ -71,9 +72,24 @@ static void order_gpus(GpuList *list, const GpuList *known, bool ordered)
         }
 }
 
+static const char *visible_devices(void) { return getenv("CUDA_VISIBLE_DEVICES"); }
+
+void mgpu_free_gpus(GpuList *list)
+{
+    free(list->gpus);
+    free(list->note);
+}
+
+char *mgpu_no_gpu(void)
+{
+    const char *visible = visible_devices();
+    return visible ? mgpu_format("NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '%s'; unset it, or name GPUs that nvidia-smi -L lists", visible)
+                   : mgpu_format("NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work");
+}
+
 char *mgpu_find_gpus(GpuList *list, const CudaDriver **driver)
 {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *why, *mig = visible ? strstr(visible, "MIG-") : NULL;
+    const char *visible = visible_devices(), *why, *mig = visible ? strstr(visible, "MIG-") : NULL;
     *list = (GpuList){0};
     if (mig)
         return mgpu_format("CUDA_VISIBLE_DEVICES names a part of a GPU (%.*s); parts of GPUs (MIG) are not supported: name whole ones, "
@@ -89,13 +105,26 @@ char *mgpu_find_gpus(GpuList *list, const CudaDriver **driver)
         r = read_gpu(cuda, list->count, &list->gpus[list->count]);
     if (r != CUDA_SUCCESS)
         return mgpu_format("NVIDIA's driver cannot say what GPUs there are: %s", mgpu_cuda_error(cuda, r, text));
-    if (!count && visible)
-        return mgpu_format("NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '%s'", visible);
     if (!count)
-        return mgpu_format("NVIDIA's driver shows no GPU");
+        return mgpu_no_gpu();
     GpuList known;
-    free(mgpu_nvml_gpus(&known)); /* without it the bus decides */
+    char *missing = mgpu_nvml_gpus(&known);
     order_gpus(list, &known, visible != NULL);
-    free(known.gpus);
+    if (missing && !visible && count > 1)
+        list->note = mgpu_format("nvidia-smi's order of GPUs is not known, so they are in that of the PCI bus: %s", missing);
+    free(missing);
+    mgpu_free_gpus(&known);
     return NULL;
+}
+
+char *mgpu_list_gpus(GpuList *list)
+{
+    const CudaDriver *driver;
+    if (!visible_devices()) {
+        char *why = mgpu_nvml_gpus(list);
+        if (!why)
+            return list->count ? NULL : mgpu_no_gpu();
+        free(why);
+    }
+    return mgpu_find_gpus(list, &driver);
 }

@@ -15,13 +15,21 @@ typedef struct Gpu {
     bool divided;        /* into MIG instances */
     CUdevice device;     /* the driver's */
 } Gpu;
-typedef struct GpuList { Gpu *gpus; int count; } GpuList;
+typedef struct GpuList {
+    Gpu *gpus;
+    int count;
+    char *note;          /* what users should know of their order, or NULL */
+} GpuList;
+void mgpu_free_gpus(GpuList *);
 
 /* nvml.c: in the order of nvidia-smi, without a context. NULL, or why not, for the caller to free; `device` is not set */
 char *mgpu_nvml_gpus(GpuList *);
 /* gpus.c: those that the driver shows, in the order of nvidia-smi, or in that of CUDA_VISIBLE_DEVICES where it is set. NULL,
  * or why there are none, for the caller to free. */
 char *mgpu_find_gpus(GpuList *, const CudaDriver **);
+/* the same for who only looks, at the least price: by NVML if that will do. `device` may not be set */
+char *mgpu_list_gpus(GpuList *);
+char *mgpu_no_gpu(void);                             /* why the driver shows none, for the caller to free */
 void mgpu_bus_text(const char *from, char to[24]);   /* "00000000:65:00.0" -> "0000:65:00.0"; "": it is no bus id */
 
 /* select.c: what --devices says: how many devices of which kind, and which GPUs. "2", "host:3", "cuda:2", "cuda:0,2",

@@ -128,12 +128,14 @@ static void print_gpus(const mgpu_program *p)
         printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid, mgpu_grouped(g->memory, text),
                g->major, g->minor, g->divided ? ", divided (MIG)" : "");
     }
+    if (list.note)
+        printf("  %s\n", list.note);
     printf("  kernels for");
     for (const mgpu_image *i = p->images; i->arch; i++)
         if (i == p->images || strcmp(i->arch, i[-1].arch) != 0)
             printf("%s %s", i == p->images ? "" : ",", i->arch);
     putchar('\n');
-    free(list.gpus);
+    mgpu_free_gpus(&list);
     free(why);
 }
 

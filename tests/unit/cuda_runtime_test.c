@@ -173,7 +173,7 @@ static void test_selection(Test *t)
         {"gpus=3", "", "--no-save --devices 4", 3, "the program wants 4 GPUs, there are 3; --devices says how many, --devices cuda:0x4 makes one GPU do for all"},
         {"gpus=3 divided=1", "", "--no-save --devices cuda:0,1", 3, "GPU 0000:ef:00.0 (Fake GPU B) is divided into parts (MIG), which are not supported; nvidia-smi -i 0000:ef:00.0 -mig 0 undoes that"},
         {"gpus=3", "CUDA_VISIBLE_DEVICES=MIG-7,1", "--no-save", 3, "CUDA_VISIBLE_DEVICES names a part of a GPU (MIG-7); parts of GPUs (MIG) are not supported"},
-        {"gpus=0", "", "--no-save", 3, "the program is made for NVIDIA GPUs: NVIDIA's driver shows no GPU\n"},
+        {"gpus=0", "", "--no-save", 3, "the program is made for NVIDIA GPUs: NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work\n"},
         {"gpus=0", "CUDA_VISIBLE_DEVICES=7", "--no-save", 3, "NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '7'"},
         {"gpus=2", "", "info", 0, "  0  Fake GPU B, 0000:ef:00.0, GPU-11111111-1111-1111-1111-111111111107, 1,073,741,824 bytes, compute capability 9.0\n"},
         {"gpus=2 divided=1", "", "info", 0, "compute capability 9.0, divided (MIG)\n"},

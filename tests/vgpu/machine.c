@@ -259,19 +259,36 @@ static void read_line(const Line *l)
         read_fact_of_devices(l);
 }
 
+/* by bus, if CUDA_DEVICE_ORDER says so, else as in the file */
+static int device_of_index(int index)
+{
+    const char *order = getenv("CUDA_DEVICE_ORDER");
+    const Machine *m = &vgpu_machine;
+    if (!order || strcmp(order, "PCI_BUS_ID") != 0)
+        return index;
+    for (int d = 0; d < m->count; d++) {
+        int before = 0;
+        for (int e = 0; e < m->count; e++)
+            before += strcmp(m->device[e].bus, m->device[d].bus) < 0;
+        if (before == index)
+            return d;
+    }
+    return index;
+}
+
 /* CUDA_VISIBLE_DEVICES: numbers, or beginnings of GPU-uuid; the list ends at the first that there is not */
 static void show_devices(void)
 {
     const char *at = getenv("CUDA_VISIBLE_DEVICES");
     Machine *m = &vgpu_machine;
     for (int d = 0; !at && d < m->count; d++)
-        m->visible[m->visible_count++] = d;
+        m->visible[m->visible_count++] = device_of_index(d);
     while (at && *at && m->visible_count < VGPU_DEVICES) {
         int found = -1, length = (int)strcspn(at, ",");
-        for (int d = 0; d < m->count; d++) {
+        for (int i = 0; i < m->count; i++) {
             char index[16], uuid[64];
-            int end = snprintf(uuid, sizeof uuid, "GPU-");
-            snprintf(index, sizeof index, "%d", d);
+            int end = snprintf(uuid, sizeof uuid, "GPU-"), d = device_of_index(i);
+            snprintf(index, sizeof index, "%d", i);
             for (int k = 0; k < 16; k++)
                 end += snprintf(uuid + end, sizeof uuid - (size_t)end, "%s%02x", k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "",
                                 (unsigned char)m->device[d].uuid.bytes[k]);
