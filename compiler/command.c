@@ -17,8 +17,9 @@ static const struct OptionRow {
 } OPTIONS[] = {
     {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net)"},
     {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
-                                                                  "                       (4 logical devices on GPU 0); default: all GPUs, or one host\n"
-                                                                  "                       device if there are none"},
+                                                                  "                       (4 logical devices on GPU 0, where the program then runs\n"
+                                                                  "                       unless told otherwise); default: all GPUs, or one host device\n"
+                                                                  "                       if there are none"},
     {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
                                                             "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
                                                             "                       found here, else sm_80,sm_90)"},

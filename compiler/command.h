@@ -5,8 +5,10 @@
 #include "compiler/compiler.h"
 
 Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
-/* devices.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; NULL: one host device */
+/* devices.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
+ * these; NULL: all GPUs, or one host device */
 Target parse_devices(const char *list, Plan **plans, int *count);
+const char *selected_gpus(const char *list);          /* the list, if it names GPUs ("cuda:0x4"), not counts; else NULL */
 const char *check_architectures(const char *list);    /* each once, in order; NULL: the default */
 /* machine.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90", NULL if there are none */
 int gpus_found(const char **why);

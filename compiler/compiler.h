@@ -92,6 +92,7 @@ typedef struct Program {
     Kernel **kernels; int kernel_count;  /* each text once */
     Map kernel_texts;       /* text -> Kernel: fuse.c */
     Plan *plans; int plan_count;
+    const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
 } Program;
 
 /* ---- the schedule: what is printed, parsed, verified and emitted (schedule_text.c documents the format) */

@@ -1,5 +1,6 @@
 /* devices.c: --devices and --arch: how many devices of which kind a program has plans for, and what its GPUs may be. */
 #include "compiler/command.h"
+#include "runtime/gpus.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,44 @@ static int device_number(const char **at, const char *list)
     char *end;
     long n = strtol(*at, &end, 10);
     if (end == *at || n < 1 || n > MOST_DEVICES)
-        fail(2, "--devices %s: a count between 1 and %d is expected at '%s'", list, MOST_DEVICES, *at);
+        fail(2, "--devices %s: a count between 1 and %d is expected at '%s'%s", list, MOST_DEVICES, *at,
+             strstr(list, "cuda") ? "; numbers are counts here, GPUs by index are cuda:0x1,2x1, or at run time: ./train --devices cuda:0,2" : "");
     *at = end;
     return (int)n;
 }
 
-/* "host", "host:", "cuda:0x" in front of a count; false: no count follows */
+const char *selected_gpus(const char *list)
+{
+    for (const char *at = list; at && *at; at += *at == ',') {
+        if (mgpu_names_gpu(at + (strncmp(at, "cuda:", 5) == 0 ? 5 : 0)))
+            return list;
+        at += strcspn(at, ",");
+    }
+    return NULL;
+}
+
+/* A list of GPUs is read as a program reads it, and is its own for runs that say nothing. A number alone would be a count here
+ * and a GPU there. */
+static Target parse_gpus(const char *list, Plan **plans, int *count)
+{
+    DeviceList d;
+    if (strncmp(list, "cuda:", 5) != 0)
+        fail(2, "--devices %s names GPUs, which stand behind cuda: as in cuda:0x4 and cuda:GPU-8932f937", list);
+    char *wrong = mgpu_read_devices(list, &d);
+    if (wrong)
+        fail(2, "--devices %s", wrong);
+    for (const char *at = list + strlen("cuda:"); *at; at += *at == ',') {
+        int length = (int)strcspn(at, ",");
+        if (!mgpu_names_gpu(at))
+            fail(2, "--devices %s: GPUs and a number alone, which is a count; GPU %.*s is written %.*sx1", list, length, at, length, at);
+        at += length;
+    }
+    APPEND(*plans, *count, ((Plan){.devices = d.count, .kind = KIND[TARGET_CUDA]}));
+    mgpu_free_devices(&d);
+    return TARGET_CUDA;
+}
+
+/* "host", "host:" in front of a count; false: no count follows */
 static bool read_kind(const char **at, const char *list, Target *kind, bool *given)
 {
     for (int k = 0; k < COUNT(KIND); k++) {
@@ -34,9 +67,6 @@ static bool read_kind(const char **at, const char *list, Target *kind, bool *giv
         if (**at != ':')
             fail(2, "--devices %s: write %s:3 for three devices of kind %s", list, KIND[k], KIND[k]);
         ++*at;
-        const char *x = *at + strspn(*at, "0123456789");
-        if (*kind == TARGET_CUDA && x > *at && *x == 'x') /* logical devices: which GPU they share is for the run to say */
-            *at = x + 1;
         return true;
     }
     return true;
@@ -47,6 +77,10 @@ Target parse_devices(const char *list, Plan **plans, int *count)
     bool wanted[MOST_DEVICES + 1] = {false}, given = false;
     Target kind = TARGET_HOST;
     const char *at = list ? list : "1";
+    *plans = NULL;
+    *count = 0;
+    if (selected_gpus(list))
+        return parse_gpus(list, plans, count);
     for (bool more = true; more;) {
         int from = 1, to = 1;
         const char *why;
@@ -78,8 +112,6 @@ Target parse_devices(const char *list, Plan **plans, int *count)
         wanted[1] = wanted[1] && (list || here == 1);
         wanted[here] = wanted[here] || !list;
     }
-    *plans = NULL;
-    *count = 0;
     for (int n = 1; n <= MOST_DEVICES; n++)
         if (wanted[n]) {
             Plan p = {.devices = n, .kind = KIND[kind]};

@@ -469,9 +469,14 @@ void emit_main(const Program *p, Text *t)
     emit_course_of(m, t);
     text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);
     text_add(t, "        .layers = layers,\n        .layer_count = %d,\n", m->layer_count);
-    text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n    };\n", p->plan_count,
+    text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n", p->plan_count,
              p->plan_count - 1);
-    text_add(t, "    return mgpu_main(&program, argc, argv);\n}\n");
+    if (p->gpus) {
+        text_add(t, "        .gpus = ");
+        quote(t, p->gpus);
+        text_add(t, ",\n");
+    }
+    text_add(t, "    };\n    return mgpu_main(&program, argc, argv);\n}\n");
 }
 
 /* the row of a GPU's kernel, whose functions begin with `function` */

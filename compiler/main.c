@@ -331,6 +331,7 @@ static Compilation begin(const Options *options)
     Compilation c = {.options = options, .program = NEW(Program)};
     c.program->options = options;
     c.program->target = parse_devices(options->devices, &c.program->plans, &c.program->plan_count);
+    c.program->gpus = selected_gpus(options->devices);
     c.source = read_source(options->file);
     return c;
 }

@@ -77,7 +77,7 @@ static void check_machine(const Machine *m, int device, CUresult r, const char *
     mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s", device, m->gpu[device]->name, m->gpu[device]->bus, call, text);
 }
 
-static Machine *cuda_find(const char *wanted, const mgpu_plan *plan)
+static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan *plan)
 {
     Machine *m = mgpu_allocate(1, sizeof *m);
     DeviceList list = {0};
@@ -86,8 +86,9 @@ static Machine *cuda_find(const char *wanted, const mgpu_plan *plan)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for NVIDIA GPUs: %s", why);
     if (m->list.note)
         fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, m->list.note);
-    if (wanted)
-        free(mgpu_read_devices(wanted, &list)); /* it has been read before, when the plan was chosen */
+    if (wanted || usual)
+        free(mgpu_read_devices(wanted ? wanted : usual, &list)); /* it has been read before, when the plan was chosen or made */
+    list.compiled = !wanted;
     m->count = plan->devices;
     m->gpu = mgpu_allocate((size_t)m->count, sizeof *m->gpu);
     m->context = mgpu_allocate((size_t)m->count, sizeof *m->context);

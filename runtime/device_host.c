@@ -66,9 +66,9 @@ static void host_close(Device *d)
     free(d);
 }
 
-static Machine *host_find(const char *wanted, const mgpu_plan *plan)
+static Machine *host_find(const char *wanted, const char *usual, const mgpu_plan *plan)
 {
-    (void)wanted, (void)plan;
+    (void)wanted, (void)usual, (void)plan;
     return NULL;
 }
 

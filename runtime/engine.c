@@ -87,7 +87,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
     mgpu_hang_open(e);
     mgpu_hang_stage(e, "the GPUs are looked for", -1);
-    e->machine = e->kind->find(wanted, e->plan);
+    e->machine = e->kind->find(wanted, e->program->gpus, e->plan);
     if (e->kind->ahead)
         e->threads = e->plan->devices; /* nothing is computed here */
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));

@@ -87,6 +87,12 @@ char *mgpu_no_gpu(void)
                    : mgpu_format("NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work");
 }
 
+char *mgpu_shown_by(void)
+{
+    const char *visible = visible_devices();
+    return visible ? mgpu_format(", as CUDA_VISIBLE_DEVICES is '%s'", visible) : mgpu_format("%s", "");
+}
+
 char *mgpu_find_gpus(GpuList *list, const CudaDriver **driver)
 {
     const char *visible = visible_devices(), *why, *mig = visible ? strstr(visible, "MIG-") : NULL;

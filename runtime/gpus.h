@@ -30,6 +30,7 @@ char *mgpu_find_gpus(GpuList *, const CudaDriver **);
 /* the same for who only looks, at the least price: by NVML if that will do. `device` may not be set */
 char *mgpu_list_gpus(GpuList *);
 char *mgpu_no_gpu(void);                             /* why the driver shows none, for the caller to free */
+char *mgpu_shown_by(void);                           /* ", as CUDA_VISIBLE_DEVICES is '2,0'", or "", likewise */
 void mgpu_bus_text(const char *from, char to[24]);   /* "00000000:65:00.0" -> "0000:65:00.0"; "": it is no bus id */
 
 /* select.c: what --devices says: how many devices of which kind, and which GPUs. "2", "host:3", "cuda:2", "cuda:0,2",
@@ -38,7 +39,9 @@ typedef struct DeviceList {
     char kind[16];                     /* "": any */
     int count;                         /* of devices; 0: as many as the program was made for */
     char **gpus;                       /* [count]: an index, UUID or bus id; NULL: the first ones */
+    bool compiled;                     /* it is what mgpuc was told, for a run that says nothing */
 } DeviceList;
+bool mgpu_names_gpu(const char *text); /* "0x4", "GPU-...", "0000:65:00.0": no count */
 char *mgpu_read_devices(const char *text, DeviceList *); /* NULL, or what is wrong, for the caller to free */
 void mgpu_free_devices(DeviceList *);
 /* the GPUs of devices 0 .. count; ends the program if there is none like that */

@@ -69,6 +69,8 @@ static void print_plans(const mgpu_program *p, FILE *f)
     for (int i = 0; i < p->plan_count; i++)
         fprintf(f, "%s%s:%d%s", i ? ", " : "", p->plans[i].kind, p->plans[i].devices,
                 i == p->default_plan && p->plan_count > 1 ? " (default)" : "");
+    if (p->gpus)
+        fprintf(f, " (default: %s)", p->gpus);
 }
 
 void mgpu_print_help(const mgpu_program *p, const char *name, FILE *f)
@@ -107,7 +109,9 @@ static void print_memory(const mgpu_program *p)
     for (int i = 0; i < p->plan_count; i++) {
         const mgpu_plan *plan = &p->plans[i];
         char text[32];
-        printf("  %s:%d%s\n", plan->kind, plan->devices, i == p->default_plan ? " (default)" : "");
+        bool usual = i == p->default_plan;
+        printf("  %s:%d%s%s%s%s\n", plan->kind, plan->devices, usual ? " (default" : "", usual && p->gpus ? ": " : "",
+               usual && p->gpus ? p->gpus : "", usual ? ")" : "");
         for (int d = 0; d < plan->devices; d++)
             printf("    device %d: samples %lld..%lld of %lld, arena %s bytes\n", d, (long long)plan->device[d].shard.first,
                    (long long)(plan->device[d].shard.first + plan->device[d].shard.share), (long long)plan->micro,

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 6  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 7  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -239,6 +239,7 @@ typedef struct mgpu_program {
     const mgpu_layer *layers;       int layer_count;
     const mgpu_plan *plans;         int plan_count;
     int default_plan;
+    const char *gpus;                  /* of a run without --devices, as there: what mgpuc was told, or NULL */
 } mgpu_program;
 
 int mgpu_main(const mgpu_program *, int argc, char **argv);
