@@ -10,7 +10,8 @@ Options parse_command(int argc, char **argv);         /* exit 2 for what it does
 Target parse_devices(const char *list, Plan **plans, int *count);
 const char *selected_gpus(const char *list);          /* the list, if it names GPUs ("cuda:0x4"), not counts; else NULL */
 const char *check_architectures(const char *list);    /* each once, in order; NULL: the default */
-/* machine.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90", NULL if there are none */
+/* machine.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90" of those that are new enough, NULL if there
+ * are none; exit 3 if all are too old */
 int gpus_found(const char **why);
 const char *architectures_found(void);
 int command_devices(int argc, char **argv);           /* mgpuc devices ... */

@@ -138,6 +138,8 @@ const char *check_architectures(const char *list)
         bool virtual = strcmp(arch, "vgpu") == 0 || strcmp(arch, "vgpu-check") == 0;
         if (!virtual && (digits < 2 || digits > 3 || (arch[3 + digits] && !letter)))
             fail(2, "--arch %s: '%s' is not understood; write sm_90   sm_80,sm_100   vgpu", list, arch);
+        if (!virtual && atoi(arch + 3) < 10 * MGPU_OLDEST_GPU)
+            fail(2, "--arch %s: kernels are for sm_%d0 (A100, 2020) and newer, not for %s; --devices host compiles for the CPU", list, MGPU_OLDEST_GPU, arch);
         if (!map_get(&known, arch))
             text_add(&text, "%s%s", text.length ? "," : "", arch);
         map_set(&known, arch, &known);

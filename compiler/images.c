@@ -126,6 +126,15 @@ static bool fetch(Work *w, const Piece *piece, int number, const char *arch, con
     return cache_fetch(w->cache, &image->key, image->path);
 }
 
+void check_images(const Program *p)
+{
+    int count;
+    const Arch *archs = architectures(p->options->arch, &count);
+    for (int a = 0; a < count; a++)
+        if (!is_virtual(archs[a].name))
+            nvrtc_check(archs[a].name);
+}
+
 Images make_images(const Program *p, const char *home, const char *folder, Cache *cache, int at_a_time, Arguments *files)
 {
     Piece *pieces;

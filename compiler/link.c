@@ -171,6 +171,7 @@ void emit_images(const Program *p, Text *t)
 {
     if (p->target != TARGET_CUDA)
         fail(2, "--emit images is for GPUs, and the program would be for host devices; add --devices cuda:1");
+    check_images(p);
     Cache cache = cache_open();
     Arguments files = {0};
     const char *folder = new_folder();
@@ -186,6 +187,8 @@ Linked write_program(const Program *p)
     const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home);
     if (access(library, R_OK))
         fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
+    if (p->target == TARGET_CUDA)
+        check_images(p);
     double start = now_ms();
     if (o->keep)
         keep_texts(p);

@@ -21,12 +21,15 @@ const char *architectures_found(void)
     if (mgpu_list_gpus(&list))
         return NULL;
     for (int i = 0; i < list.count; i++) {
-        bool known = false;
+        bool known = list.gpus[i].major < MGPU_OLDEST_GPU;
         for (int k = 0; k < i; k++)
             known = known || (list.gpus[k].major == list.gpus[i].major && list.gpus[k].minor == list.gpus[i].minor);
         if (!known)
             text_add(&text, "%ssm_%d%d", text.length ? "," : "", list.gpus[i].major, list.gpus[i].minor);
     }
+    if (!text.length)
+        fail(3, "the GPU here (%s) has compute capability %d.%d, kernels need %d.0 (A100, 2020) or newer; --devices host compiles for the CPU, "
+                "--arch sm_%d0 for another machine", list.gpus->name, list.gpus->major, list.gpus->minor, MGPU_OLDEST_GPU, MGPU_OLDEST_GPU);
     return text_take(&text);
 }
 

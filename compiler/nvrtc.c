@@ -4,6 +4,7 @@
  * process, so each text gets a process, like a file its C compiler: `mgpuc --nvrtc TEXT ARCH INCLUDE CUBIN PTX`. Either of the
  * files may be "-", which is not written. */
 #include "compiler/pieces.h"
+#include "runtime/gpus.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,13 +23,16 @@ typedef struct Nvrtc {
     int (*cubin)(void *program, char *);
     int (*ptx_size)(void *program, size_t *);
     int (*ptx)(void *program, char *);
+    int (*arch_count)(int *);
+    int (*archs)(int *); /* [arch_count]: 80 for sm_80 */
 } Nvrtc;
-static const struct { const char *name; size_t at; } FUNCTIONS[] = {
-    {"nvrtcGetErrorString", offsetof(Nvrtc, error)},      {"nvrtcVersion", offsetof(Nvrtc, version)},
-    {"nvrtcCreateProgram", offsetof(Nvrtc, create)},      {"nvrtcCompileProgram", offsetof(Nvrtc, compile)},
-    {"nvrtcGetProgramLogSize", offsetof(Nvrtc, log_size)}, {"nvrtcGetProgramLog", offsetof(Nvrtc, log)},
-    {"nvrtcGetCUBINSize", offsetof(Nvrtc, cubin_size)},   {"nvrtcGetCUBIN", offsetof(Nvrtc, cubin)},
-    {"nvrtcGetPTXSize", offsetof(Nvrtc, ptx_size)},       {"nvrtcGetPTX", offsetof(Nvrtc, ptx)},
+static const struct { const char *name; size_t at; bool optional; } FUNCTIONS[] = {
+    {"nvrtcGetErrorString", offsetof(Nvrtc, error), false},      {"nvrtcVersion", offsetof(Nvrtc, version), false},
+    {"nvrtcCreateProgram", offsetof(Nvrtc, create), false},      {"nvrtcCompileProgram", offsetof(Nvrtc, compile), false},
+    {"nvrtcGetProgramLogSize", offsetof(Nvrtc, log_size), false}, {"nvrtcGetProgramLog", offsetof(Nvrtc, log), false},
+    {"nvrtcGetCUBINSize", offsetof(Nvrtc, cubin_size), false},   {"nvrtcGetCUBIN", offsetof(Nvrtc, cubin), false},
+    {"nvrtcGetPTXSize", offsetof(Nvrtc, ptx_size), false},       {"nvrtcGetPTX", offsetof(Nvrtc, ptx), false},
+    {"nvrtcGetNumSupportedArchs", offsetof(Nvrtc, arch_count), true}, {"nvrtcGetSupportedArchs", offsetof(Nvrtc, archs), true}, /* from CUDA 11.2 on */
 };
 static const char *const NAMES[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 static const char *const FOLDERS[] = {"", "/usr/local/cuda/lib64/", "/usr/lib/x86_64-linux-gnu/"};
@@ -54,7 +58,7 @@ static Nvrtc open_nvrtc(void)
     void *library = open_library();
     for (int i = 0; i < COUNT(FUNCTIONS); i++) {
         void *function = dlsym(library, FUNCTIONS[i].name);
-        if (!function)
+        if (!function && !FUNCTIONS[i].optional)
             fail(3, "this libnvrtc has no %s: it is older than CUDA 11.1; install a newer CUDA toolkit", FUNCTIONS[i].name);
         memcpy((char *)&n + FUNCTIONS[i].at, &function, sizeof function);
     }
@@ -67,6 +71,24 @@ const char *nvrtc_name(void)
     Nvrtc n = open_nvrtc();
     n.version(&major, &minor);
     return format("NVRTC %d.%d", major, minor);
+}
+
+void nvrtc_check(const char *arch)
+{
+    Nvrtc n = open_nvrtc();
+    int count = 0, number = atoi(arch + strcspn(arch, "0123456789"));
+    if (!n.arch_count || !n.archs || n.arch_count(&count) || !count)
+        return;
+    int *archs = NEW_ARRAY(int, count);
+    Text text = {0};
+    bool known = n.archs(archs) != 0;
+    for (int i = 0; i < count && !known; i++) {
+        known = archs[i] == number;
+        if (archs[i] >= 10 * MGPU_OLDEST_GPU)
+            text_add(&text, "%ssm_%d", text.length ? ", " : "", archs[i]);
+    }
+    if (!known)
+        fail(2, "--arch %s: %s knows %s; newer GPUs run kernels for the last one, too; another NVRTC may know more: MGPU_NVRTC=FILE mgpuc ...", arch, nvrtc_name(), text_of(&text));
 }
 
 static const char *log_of(const Nvrtc *n, void *program)
@@ -112,7 +134,7 @@ int command_nvrtc(int argc, char **argv)
     if (!status)
         status = n.compile(program, COUNT(options), options);
     if (status)
-        fail(3, "NVRTC does not compile the kernels for %s: %s\n%s", arch, n.error(status), program ? log_of(&n, program) : "");
+        fail(3, "%s does not compile the kernels for %s: %s\n%s", nvrtc_name(), arch, n.error(status), program ? log_of(&n, program) : "");
     const char *log = log_of(&n, program);
     fprintf(stderr, "%s%s", log, *log && log[strlen(log) - 1] != '\n' ? "\n" : "");
     write_image(&n, program, arch, false, argv[3]);

@@ -64,9 +64,11 @@ typedef struct Images {
 /* `folder`: for files that the caller removes; what the cache holds is not compiled. The names of all files that were
  * written there, images too, are added to `files`. */
 typedef struct Cache Cache;
+void check_images(const Program *);                 /* before there are files: ends mgpuc if NVRTC is missing, or cannot make them */
 Images make_images(const Program *, const char *home, const char *folder, Cache *, int at_a_time, Arguments *files);
 void images_text(const Images *, Text *);           /* a C text that takes them in */
 const char *nvrtc_name(void);                       /* "NVRTC 13.0"; exit 3, with what to install, if there is none */
+void nvrtc_check(const char *arch);                 /* exit 2 if NVRTC does not know it, 3 if there is none */
 int command_nvrtc(int argc, char **argv);           /* of a process of its own; nvrtc.c says its arguments */
 void images_print(const Program *, const Images *, Text *); /* --emit images */
 typedef struct CubinFunction { int registers, shared_bytes, local_bytes; } CubinFunction; /* shared: static; local: spilled registers, too */

@@ -33,16 +33,30 @@ static const char *best_arch(const mgpu_image *images, const Gpu *g)
     return best;
 }
 
+char *mgpu_image_archs(const mgpu_image *images)
+{
+    char *list = mgpu_format("%s", images->arch ? images->arch : "none");
+    for (const mgpu_image *i = images; i->arch; i++) {
+        const mgpu_image *first = images;
+        while (strcmp(first->arch, i->arch) != 0)
+            first++;
+        if (first < i || i == images)
+            continue;
+        char *longer = mgpu_format("%s, %s", list, i->arch);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
 static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
 {
-    char list[200] = "none", text[600];
-    int length = 0;
-    for (const mgpu_image *i = p->images; i->arch && length < (int)sizeof list - 20; i++)
-        if (i == p->images || strcmp(i->arch, i[-1].arch) != 0)
-            length += snprintf(list + length, sizeof list - (size_t)length, "%s%s", length ? ", " : "", i->arch);
-    snprintf(text, sizeof text, "%s, %s, has compute capability %d.%d, the program holds kernels for %s; compile with: mgpuc --arch sm_%d%d %s",
-             d->gpu->name, d->gpu->bus, d->gpu->major, d->gpu->minor, list, d->gpu->major, d->gpu->minor, p->model_file);
-    d->fail(d->owner, -1, text);
+    const Gpu *g = d->gpu;
+    if (g->major < MGPU_OLDEST_GPU)
+        d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, kernels need %d.0 or newer (A100, 2020); --devices takes other GPUs, "
+                                          "mgpuc --devices host compiles for the CPU", g->name, g->bus, g->major, g->minor, MGPU_OLDEST_GPU));
+    d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, the program holds kernels for %s; compile with: mgpuc --arch sm_%d%d %s",
+                                      g->name, g->bus, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
 }
 
 static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)

@@ -58,6 +58,7 @@ void mgpu_cuda_enter(const CudaDevice *, int lane);  /* its context becomes that
 void mgpu_cuda_declare(const CudaDevice *, int lane, const char *operation, const CudaRange *, int count);
 
 /* cuda_image.c: the image for the device's GPU, and the functions of all kernels in it */
+char *mgpu_image_archs(const mgpu_image *); /* "sm_90, compute_90", each once, for the caller to free */
 void mgpu_cuda_load(CudaDevice *, const mgpu_program *);
 CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
 

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+enum { MGPU_OLDEST_GPU = 8 }; /* compute capability: asynchronous copies and products of bf16 in tensor cores came with 8.0 */
+
 typedef struct Gpu {
     char name[96];
     char uuid[48];       /* "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6" */

@@ -1,4 +1,5 @@
 /* help.c: what `--help` says, and `info`. */
+#include "runtime/device_cuda.h"
 #include "runtime/gpus.h"
 #include "runtime/internal.h"
 
@@ -134,11 +135,9 @@ static void print_gpus(const mgpu_program *p)
     }
     if (list.note)
         printf("  %s\n", list.note);
-    printf("  kernels for");
-    for (const mgpu_image *i = p->images; i->arch; i++)
-        if (i == p->images || strcmp(i->arch, i[-1].arch) != 0)
-            printf("%s %s", i == p->images ? "" : ",", i->arch);
-    putchar('\n');
+    char *archs = mgpu_image_archs(p->images);
+    printf("  kernels for %s\n", archs);
+    free(archs);
     mgpu_free_gpus(&list);
     free(why);
 }

@@ -1,4 +1,4 @@
-/* nvrtc.c: an NVRTC for MGPU_NVRTC, in tests, that fails: FAKE=compile or FAKE=image. */
+/* nvrtc.c: an NVRTC for MGPU_NVRTC, in tests, that fails: FAKE=compile or FAKE=image; it knows sm_75, sm_80 and sm_90. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,3 +20,5 @@ FUNCTION(int, nvrtcGetCUBINSize, (void *program, size_t *size)) { (void)program;
 FUNCTION(int, nvrtcGetCUBIN, (void *program, char *image)) { (void)program; *image = 0; return 0; }
 FUNCTION(int, nvrtcGetPTXSize, (void *program, size_t *size)) { (void)program; *size = 1; return 0; }
 FUNCTION(int, nvrtcGetPTX, (void *program, char *image)) { (void)program; *image = 0; return 0; }
+FUNCTION(int, nvrtcGetNumSupportedArchs, (int *count)) { *count = 3; return 0; }
+FUNCTION(int, nvrtcGetSupportedArchs, (int *archs)) { archs[0] = 75, archs[1] = 80, archs[2] = 90; return 0; }

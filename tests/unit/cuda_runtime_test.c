@@ -63,7 +63,8 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
     static mgpu_gpu_kernel gpu[KERNEL_COUNT];
     static FakeKernel kernels[2 * KERNEL_COUNT + 8];
     static FakeImage image;
-    static mgpu_image images[2];
+    static const char *const ARCHS[] = {"sm_90", "sm_100", "compute_100", "sm_100", "compute_100"};
+    static mgpu_image images[MGPU_COUNT(ARCHS) + 1];
     image = (FakeImage){FAKE_MAGIC, 0, kernels};
     for (int k = 0; k < KERNEL_COUNT; k++) {
         gpu[k] = (mgpu_gpu_kernel){.name = KERNELS[k].name, .line = KERNELS[k].line,
@@ -76,7 +77,8 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
     }
     for (int i = 0; i < MGPU_COUNT(SUMS_OF); i++)
         kernels[image.count++] = (FakeKernel){SUMS_OF[i].name, SUMS_OF[i].call, {sizeof(mgpu_members), 8, 8}};
-    images[0] = (mgpu_image){"sm_90", (const uint8_t *)&image, sizeof image};
+    for (int i = 0; i < MGPU_COUNT(ARCHS); i++)
+        images[i] = (mgpu_image){ARCHS[i], (const uint8_t *)&image, sizeof image};
     mgpu_program p = make_program_of("cuda", batch, accumulate);
     p.kernels = NULL;
     p.gpu_kernels = gpu;
@@ -176,6 +178,7 @@ static void test_selection(Test *t)
         {"gpus=0", "", "--no-save", 3, "the program is made for NVIDIA GPUs: NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work\n"},
         {"gpus=0", "CUDA_VISIBLE_DEVICES=7", "--no-save", 3, "NVIDIA's driver shows no GPU: CUDA_VISIBLE_DEVICES is '7'"},
         {"gpus=2", "", "info", 0, "  0  Fake GPU B, 0000:ef:00.0, GPU-11111111-1111-1111-1111-111111111107, 1,073,741,824 bytes, compute capability 9.0\n"},
+        {"gpus=2", "", "info", 0, "  kernels for sm_90, sm_100, compute_100\n"},
         {"gpus=2 divided=1", "", "info", 0, "compute capability 9.0, divided (MIG)\n"},
         {"gpus=2", "MGPU_CUDA_LIBRARIES=/nowhere", "info", 0, "GPUs\n  none: /nowhere/libcuda.so.1: cannot open shared object file"},
         {"gpus=2", "MGPU_CUDA_LIBRARIES=/nowhere", "--no-save", 3, "the program is made for NVIDIA GPUs: /nowhere/libcuda.so.1: cannot open shared object file: No such file or directory; MGPU_CUDA_LIBRARIES names that folder"},
@@ -190,7 +193,8 @@ static void test_selection(Test *t)
 static void test_messages(Test *t)
 {
     static const Case CASES[] = {
-        {"capability=75", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0, has compute capability 7.5, the program holds kernels for sm_90; compile with: mgpuc --arch sm_75 linear.net"},
+        {"capability=86", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0, has compute capability 8.6, the program holds kernels for sm_90, sm_100, compute_100; compile with: mgpuc --arch sm_86 linear.net"},
+        {"capability=75", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0, has compute capability 7.5, kernels need 8.0 or newer (A100, 2020); --devices takes"},
         {"memory=2900", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0: its arena takes 2,944 bytes, 2,900 of 2,900 are free (CUDA_ERROR_OUT_OF_MEMORY: out of memory); a batch of about 3 would fit (mgpuc --set batch=3), or more devices"},
         {"memory=300", "", "--no-save", 3, "variables and workspaces alone take 624 of them, so fewer samples are no cure"},
         {"bad_kernel=gradient:3", "", "--no-save", 3, "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered; an operation that was issued up to here failed: MGPU_GRAPHS=wait says which"},
