@@ -240,7 +240,7 @@ void kernel_emit_row(const Kernel *k, const char *function, Text *t)
     static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "TEAM"};
     text_add(t, "    {\"%s\", %s, ", k->name, function);
     text_add(t, k->partial_bytes ? "%s_finish" : "NULL", function);
-    text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", users_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);
+    text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);
     text_add(t, k->contraction ? "&%s_product" : "NULL", function);
     text_add(t, "},\n");
 }

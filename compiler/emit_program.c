@@ -70,7 +70,7 @@ static void emit_call(const DataCall *c, Text *t)
         }
         text_add(t, "%s, %d}", o->count ? "}" : "", o->count);
     }
-    text_add(t, "%s, %d, %d},\n", c->option_count ? "}" : "", c->option_count, users_line(c->at));
+    text_add(t, "%s, %d, %d},\n", c->option_count ? "}" : "", c->option_count, model_line(c->at));
 }
 
 static void emit_column(const DataColumn *c, Text *t)
@@ -80,7 +80,7 @@ static void emit_column(const DataColumn *c, Text *t)
         text_add(t, k ? ", " : "");
         quote(t, c->texts[k]);
     }
-    text_add(t, "%s, %d, %d},\n", c->count ? "}" : "", c->count, users_line(c->at));
+    text_add(t, "%s, %d, %d},\n", c->count ? "}" : "", c->count, model_line(c->at));
 }
 
 static void emit_sets(const Model *m, Text *t)
@@ -170,7 +170,7 @@ static void emit_course(const Model *m, Text *t)
             quote(t, x->pattern);
         else
             text_add(t, "NULL");
-        text_add(t, ", %s, %d, (const int[]){", x->array ? "true" : "false", users_line(x->at));
+        text_add(t, ", %s, %d, (const int[]){", x->array ? "true" : "false", model_line(x->at));
         for (int k = 0; k < x->variable_count; k++)
             text_add(t, "%s%d", k % 16 ? ", " : k ? ",\n        " : "", x->variables[k]);
         text_add(t, "}, (const char *const[]){");
@@ -197,7 +197,7 @@ static void emit_model(const Model *m, Text *t)
         for (int k = 0; k < v->shape.rank; k++)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
         text_add(t, "%s}, %s, %s}, /* line %d */\n", v->shape.rank ? "" : "0", KIND[v->kind],
-                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", users_line(v->at));
+                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", model_line(v->at));
     }
     if (!m->variable_count)
         text_add(t, "    {{0}, {0}, 0, false}\n");
@@ -251,7 +251,7 @@ static void emit_model(const Model *m, Text *t)
         quote(t, m->layers[i].name);
         text_add(t, ", ");
         tensor(t, "", F32, &m->layers[i].shape);
-        text_add(t, ", %lld, %d},\n", (long long)m->layers[i].parameters, users_line(m->layers[i].at));
+        text_add(t, ", %lld, %d},\n", (long long)m->layers[i].parameters, model_line(m->layers[i].at));
     }
     if (!m->layer_count)
         text_add(t, "    {0}\n");
@@ -484,7 +484,7 @@ void emit_gpu_row(const Kernel *k, const char *function, Text *t)
 {
     mgpu_launch launch[2] = {{0}};
     cuda_launches(k, launch);
-    text_add(t, "    {\"%s\", %d, {", k->name, users_line(k->at));
+    text_add(t, "    {\"%s\", %d, {", k->name, model_line(k->at));
     for (int i = 0; i < 2 && launch[i].function; i++) {
         const mgpu_launch *l = &launch[i];
         text_add(t, "%s{\"%s%s\", %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "", function, l->function + strlen(k->name),

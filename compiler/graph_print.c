@@ -81,7 +81,7 @@ static void print_node(const Node *n, Text *t, int indent)
         if (path)
             text_add(t, " in %s", n->path);
         if (line)
-            text_add(t, " line %d", users_line(n->at));
+            text_add(t, " line %d", model_line(n->at));
     }
     text_add(t, "\n");
 }

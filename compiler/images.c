@@ -216,8 +216,8 @@ void images_print(const Program *p, const Images *images, Text *t)
             const Place *user = users_place(functions[k].at);
             text_add(t, "%s %s registers %d shared %d + %d local %d threads %d", images->archs.list[i], functions[k].name, f.registers, f.shared_bytes,
                      functions[k].shared_bytes, f.local_bytes, functions[k].threads);
-            if (user)
-                text_add(t, "  ; line %d", user->line);
+            if (user && user->source)
+                text_add(t, "  ; %s:%d", user->source->file, user->line);
             text_add(t, "\n");
         }
     }

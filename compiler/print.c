@@ -66,7 +66,7 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
     for (int i = 0; i < m->layer_count; i++) {
         text_add(t, "%s{\"name\":", i ? "," : "");
         json_text(t, m->layers[i].name);
-        text_add(t, ",\"line\":%d,\"shape\":[", users_line(m->layers[i].at));
+        text_add(t, ",\"line\":%d,\"shape\":[", model_line(m->layers[i].at));
         for (int k = 0; k < m->layers[i].shape.rank; k++)
             text_add(t, "%s%lld", k ? "," : "", (long long)m->layers[i].shape.extent[k]);
         text_add(t, "],\"parameters\":%lld,\"flops\":%.0f}", (long long)m->layers[i].parameters, m->layers[i].flops);
@@ -101,7 +101,7 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
     }
     text_add(t, "%-*s  %5s  %-*s  %12s  %10s\n", width, "layer", "line", shape_width, "shape", "parameters", "FLOPs");
     for (int i = 0; i < m->layer_count; i++)
-        text_add(t, "%-*s  %5d  %-*s  %12s  %10s\n", width, m->layers[i].name, users_line(m->layers[i].at),
+        text_add(t, "%-*s  %5d  %-*s  %12s  %10s\n", width, m->layers[i].name, model_line(m->layers[i].at),
                  shape_width, shape_text(&m->layers[i].shape), grouped(m->layers[i].parameters),
                  magnitude(m->layers[i].flops));
     text_add(t, "\n%s: %s parameters", m->name, grouped(parameters));
@@ -158,7 +158,7 @@ void phase_print(const Phase *p, Text *t)
         text_add(t, " ->");
         for (int w = 0; w < k->write_count; w++)
             text_add(t, "%s%s", w ? ", " : " ", k->writes[w]->name);
-        text_add(t, "%s%s line %d\n", k->backward ? " backward" : "", k->update ? " update" : "", users_line(k->at));
+        text_add(t, "%s%s line %d\n", k->backward ? " backward" : "", k->update ? " update" : "", model_line(k->at));
         if (k->kernel && k->kernel->scan)
             scan_print(k->kernel->scan, 4, t);
     }

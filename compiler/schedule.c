@@ -168,7 +168,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->strip = b->order->strip[call];
     op->chunk = b->order->chunk[call];
     op->by_sample = b->program->target == TARGET_HOST && task->kernel->split == MGPU_SPLIT_SAMPLES;
-    op->line = users_line(task->at);
+    op->line = model_line(task->at);
 }
 
 static void add_reduce(Builder *b, int group) /* shared memory: each device sums its part of all, then takes the others */
@@ -179,7 +179,7 @@ static void add_reduce(Builder *b, int group) /* shared memory: each device sums
     add_write(op, a);
     int devices = b->plan->devices;
     op->time_us = speed(b)->meeting_us + 2 * bytes_of(&a, 1) * (devices - 1) / devices / speed(b)->link;
-    op->line = users_line(b->order->groups[group].at);
+    op->line = model_line(b->order->groups[group].at);
 }
 
 static void add_ops(Builder *b, const KernelNumber *kernels)

@@ -321,6 +321,16 @@ int users_line(const Place *at)
     return at && at->source && !at->source->library ? at->line : 0;
 }
 
+int model_line(const Place *at)
+{
+    const Place *outermost = at;
+    while (outermost && outermost->caller)
+        outermost = outermost->caller;
+    while (at && at->source != outermost->source)
+        at = at->caller;
+    return at && at->source && !at->source->library ? at->line : 0;
+}
+
 static void report(const Place *at, const char *kind, const char *message)
 {
     fflush(stdout);

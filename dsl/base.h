@@ -78,6 +78,8 @@ typedef struct Place {
 /* the innermost place in a file of the user's own on the way to `at`, which may lie in the library; NULL for NULL */
 const Place *users_place(const Place *at);
 int users_line(const Place *at); /* its line; 0 if there is none */
+/* the line of the innermost place in the model's own file: of what an imported file says, the line that calls it; 0: none */
+int model_line(const Place *at);
 
 /* file:line:col: error: message, the line, a caret; "in 'conv', called here:" chains, the user's call first. Exit 1. */
 _Noreturn void error_at(const Place *at, const char *pattern, ...) PRINTF(2, 3);
