@@ -127,6 +127,23 @@ static void check_output(const char *path)
         fail(3, "%s cannot be written: %s", path, strerror(errno));
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+void check_sources(const Model *m, const Options *o)
+{
+    static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* those behind the first: of -S */
+    for (int i = 0; i < (o->keep ? COUNT(SUFFIXES) : 1); i++) {
+        const char *path = format("%s%s", o->output, SUFFIXES[i]);
+        for (int k = 0; k < m->file_count; k++)
+            if (is_same_file(path, m->files[k]))
+                fail(2, "-o %s: %s is a source of the program%s; name another file", o->output, m->files[k], i ? ", and -S would write there" : "");
+    }
+}
+
 Options parse_command(int argc, char **argv)
 {
     Options o = {.bucket_bytes = 1 << 20};

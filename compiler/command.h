@@ -5,6 +5,7 @@
 #include "compiler/compiler.h"
 
 Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
+void check_sources(const Model *, const Options *);   /* exit 2 if what would be written is what was read */
 /* devices.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
  * these; NULL: all GPUs, or one host device */
 Target parse_devices(const char *list, Plan **plans, int *count);

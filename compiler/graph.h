@@ -206,6 +206,7 @@ typedef struct Setting { const char *name; double value; const char *text; const
 struct Model {
     const char *name, *file;
     Source *source;
+    const char **files;   int file_count;      /* that were read: the program's text and what it imports */
     Input *inputs;        int input_count;
     Variable *variables;  int variable_count;
     DataSet *sets;        int set_count;

@@ -309,6 +309,8 @@ static void run_passes(Compilation *c, const char *last)
             fprintf(stderr, "%-10s %9.1f ms  %s\n", PASSES[i].name, now_ms() - begin, PASSES[i].why);
         if (last && strcmp(last, PASSES[i].name) == 0)
             return;
+        if (strcmp(PASSES[i].name, "graph") == 0 && c->options->command == COMMAND_COMPILE && !c->options->emit)
+            check_sources(c->program->model, c->options);
         if (strcmp(PASSES[i].name, "graph") == 0 && c->program->model->not_yet && c->options->command != COMMAND_CHECK)
             fail(1, "%s uses what this version does not compile yet (see above); 'mgpuc check' accepts it", c->options->file);
     }

@@ -154,4 +154,6 @@ void load_files(Elaborator *e, const Tree *file)
     free(real);
     APPEND(loader.files, loader.count, l);
     load_file(e, &loader, file, true);
+    for (int k = 0; k < loader.count; k++)
+        APPEND(e->model->files, e->model->file_count, loader.files[k].source->file);
 }
