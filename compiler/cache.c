@@ -152,6 +152,7 @@ static bool write_object(const char *name, const Digest *key, const char *bytes,
     int to = mkostemp(fresh, O_CLOEXEC);
     if (to < 0)
         return false;
+    temporary_add(fresh);
     Digest seal = seal_of(key, bytes, length);
     bool good = write_all(to, bytes, length) && write_all(to, &seal, sizeof seal);
     good = close(to) == 0 && good && rename(fresh, name) == 0;
@@ -160,6 +161,7 @@ static bool write_object(const char *name, const Digest *key, const char *bytes,
         unlink(fresh);
         errno = error;
     }
+    temporary_keep(fresh);
     return good;
 }
 

@@ -114,13 +114,13 @@ static int longest_first(const void *a, const void *b)
     return x->piece->cost != y->piece->cost ? (x->piece->cost < y->piece->cost ? 1 : -1) : strcmp(x->text, y->text);
 }
 
-typedef struct Work { Cache *cache; const char *folder; Images images; Arguments *files; } Work;
+typedef struct Work { Cache *cache; const char *folder; Images images; } Work;
 
 /* true: the cache has it */
 static bool fetch(Work *w, const Piece *piece, int number, const char *arch, const Digest *identity, Image *image)
 {
     *image = (Image){arch, format("%s/%d.%s", w->folder, number, arch), key_of(piece, arch, identity)};
-    add_argument(w->files, image->path);
+    temporary_add(image->path);
     add_argument(&w->images.files, image->path);
     add_argument(&w->images.archs, arch);
     return cache_fetch(w->cache, &image->key, image->path);
@@ -135,7 +135,7 @@ void check_images(const Program *p)
             nvrtc_check(archs[a].name);
 }
 
-Images make_images(const Program *p, const char *home, const char *folder, Cache *cache, int at_a_time, Arguments *files)
+Images make_images(const Program *p, const char *home, const char *folder, Cache *cache, int at_a_time)
 {
     Piece *pieces;
     int count, arch_count, missing = 0;
@@ -148,12 +148,12 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
     Compiler compiler = {0};
     Digest who[2];
     bool known[2] = {false, false};
-    Work work = {.cache = cache, .folder = folder, .files = files};
+    Work work = {.cache = cache, .folder = folder};
     for (int a = 0; a < arch_count; a++) {
         bool virtual = is_virtual(archs[a].name);
         if (!known[virtual]) {
             if (virtual)
-                compiler = find_compiler(p->options->cxx, home);
+                compiler = find_compiler(p->options->cxx, true, home);
             who[virtual] = identity(virtual ? &compiler : NULL, home);
             known[virtual] = true;
         }
@@ -163,8 +163,8 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
             there = (!archs[a].ptx || fetch(&work, &pieces[i], i, archs[a].ptx, &who[virtual], &j.ptx)) && there;
             if (there)
                 continue;
+            temporary_add(j.text);
             write_piece(j.text, &pieces[i].text);
-            add_argument(files, j.text);
             todo[missing++] = j;
         }
     }

@@ -105,12 +105,14 @@ static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, L
     Job *todo = NEW_ARRAY(Job, count);
     for (int i = 0; i < count; i++) {
         jobs[i].key = key_of(c, jobs[i].piece);
+        temporary_add(jobs[i].object);
         if (jobs[i].piece->passing || !cache_fetch(cache, &jobs[i].key, jobs[i].object))
             todo[missing++] = jobs[i];
     }
     qsort(todo, (size_t)missing, sizeof *todo, longest_first);
     Arguments *commands = NEW_ARRAY(Arguments, missing);
     for (int i = 0; i < missing; i++) {
+        temporary_add(todo[i].text);
         write_text(todo[i].text, &todo[i].piece->text);
         commands[i] = compile_command(c, &todo[i]);
     }
@@ -123,15 +125,14 @@ static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, L
     return failed < 0 ? -1 : (int)(todo[failed].piece - jobs[0].piece);
 }
 
-static void remove_folder(const char *folder, const Job *jobs, int count, const Arguments *files)
+/* an older file stays until the new one is whole */
+static void keep_text(const char *path, const Text *t)
 {
-    for (int i = 0; i < files->count; i++)
-        unlink(files->list[i]);
-    for (int i = 0; i < count; i++) {
-        unlink(jobs[i].text);
-        unlink(jobs[i].object);
-    }
-    rmdir(folder);
+    const char *fresh = format("%s.%ld.new", path, (long)getpid());
+    temporary_add(fresh);
+    write_text(fresh, t);
+    if (rename(fresh, path))
+        fail(3, "%s cannot be written: %s", path, strerror(errno));
 }
 
 static void keep_texts(const Program *p)
@@ -143,9 +144,9 @@ static void keep_texts(const Program *p)
     emit_program(p, &program);
     for (int i = 0; i < p->plan_count; i++)
         schedule_write(p->plans[i].schedule, &schedules);
-    write_text(format("%s.c", output), &program);
-    write_text(format("%s.kernels.%s", output, cuda ? "cu" : "c"), &kernels);
-    write_text(format("%s.sched", output), &schedules);
+    keep_text(format("%s.c", output), &program);
+    keep_text(format("%s.kernels.%s", output, cuda ? "cu" : "c"), &kernels);
+    keep_text(format("%s.sched", output), &schedules);
 }
 
 static const char *new_folder(void)
@@ -154,16 +155,15 @@ static const char *new_folder(void)
     char *folder = (char *)(uintptr_t)format("%s/mgpuc-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder))
         fail(3, "%s cannot be made: %s; TMPDIR names another folder for intermediate files", folder, strerror(errno));
+    temporary_add(folder);
     return folder;
 }
 
-static Images all_images(const Program *p, const char *home, const char *folder, Cache *cache, Arguments *files)
+static Images all_images(const Program *p, const char *home, const char *folder, Cache *cache)
 {
-    Images images = make_images(p, home, folder, cache, cores_available(), files);
-    if (images.failed) {
-        remove_folder(folder, NULL, 0, files);
+    Images images = make_images(p, home, folder, cache, cores_available());
+    if (images.failed)
         fail(3, "the kernels cannot be compiled for %s (the message is above)", images.failed);
-    }
     return images;
 }
 
@@ -173,11 +173,8 @@ void emit_images(const Program *p, Text *t)
         fail(2, "--emit images is for GPUs, and the program would be for host devices; add --devices cuda:1");
     check_images(p);
     Cache cache = cache_open();
-    Arguments files = {0};
-    const char *folder = new_folder();
-    Images images = all_images(p, runtime_folder(), folder, &cache, &files);
+    Images images = all_images(p, runtime_folder(), new_folder(), &cache);
     images_print(p, &images, t);
-    remove_folder(folder, NULL, 0, &files);
     cache_close(&cache);
 }
 
@@ -197,12 +194,11 @@ Linked write_program(const Program *p)
     make_pieces(p, &pieces, &count);
     Linked linked = {.pieces = count, .emit_ms = now_ms() - start};
     start = now_ms();
-    Compiler compiler = find_compiler(o->cc, home);
+    Compiler compiler = find_compiler(o->cc, false, home);
     Cache cache = cache_open();
     const char *folder = new_folder();
-    Arguments files = {0};
     if (p->target == TARGET_CUDA) {
-        Images images = all_images(p, home, folder, &cache, &files);
+        Images images = all_images(p, home, folder, &cache);
         Piece piece = {.passing = true};
         images_text(&images, &piece.text);
         APPEND(pieces, count, piece);
@@ -214,23 +210,18 @@ Linked write_program(const Program *p)
     for (int i = 0; i < count; i++)
         jobs[i] = (Job){.piece = &pieces[i], .text = format("%s/%d.c", folder, i), .object = format("%s/%d.o", folder, i)};
     int failed = make_objects(&compiler, &cache, jobs, count, &linked);
-    if (failed >= 0) {
-        remove_folder(folder, jobs, count, &files);
+    if (failed >= 0)
         fail(3, "'%s' failed on %s (its message is above)", compiler.words.list[0], pieces[failed].kernels ? "the kernels" : "the tables");
-    }
     linked.compile_ms = now_ms() - start;
     start = now_ms();
     const char *fresh = format("%s.%ld.new", o->output, (long)getpid());
+    temporary_add(fresh);
     Arguments command = link_command(&compiler, jobs, count, library, fresh);
     failed = run_tools(&command, 1, 1);
-    remove_folder(folder, jobs, count, &files);
     if (failed >= 0)
         fail(3, "'%s' failed on linking (its message is above)", compiler.words.list[0]);
-    if (rename(fresh, o->output)) {
-        int error = errno;
-        unlink(fresh);
-        fail(3, "%s cannot be written: %s", o->output, strerror(error));
-    }
+    if (rename(fresh, o->output))
+        fail(3, "%s cannot be written: %s", o->output, strerror(errno));
     cache_close(&cache);
     linked.link_ms = now_ms() - start;
     linked.cache = cache.folder;

@@ -6,6 +6,7 @@
  *   nvrtc.c     NVRTC, in a process of its own
  *   cubin.c     what an image needs: registers, shared and local memory
  *   cache.c     objects by the content that they were compiled from
+ *   temporary.c what goes when mgpuc ends, in whatever way
  *   link.c      the stage
  */
 #ifndef MGPU_PIECES_H
@@ -13,6 +14,8 @@
 
 #include "compiler/command.h"
 #include "compiler/sha256.h"
+
+#include <signal.h>
 
 /* ---- emit_program.c: tables; `emit_program` writes all of them as one text */
 void emit_tables_head(const Program *, Text *);
@@ -47,13 +50,23 @@ typedef struct Compiler {
     Digest identity;                      /* all that objects depend on besides their texts and flags */
 } Compiler;
 /* `home` is the folder of the runtime library and of its headers. Exit 3 if there is no C compiler. */
-Compiler find_compiler(const char *cc, const char *home);
-/* runs them, the first ones first, so many at a time; stops at the first that fails: its number, else -1 */
+Compiler find_compiler(const char *cc, bool cxx, const char *home);
+/* runs them, the first ones first, so many at a time; stops at the first that fails: its number, else -1. What each says is
+ * printed when it ends; nothing behind a failure. */
 int run_tools(const Arguments *, int count, int at_a_time);
 int cores_available(void);
 
 /* the headers of the runtime, by content */
 void add_headers(Sha256 *, const char *home);
+
+/* ---- temporary.c: at exit, or by a signal, running tools are stopped and temporaries removed */
+enum { MOST_TOOLS = 256 };            /* at a time */
+void temporary_add(const char *path); /* a file, or a folder for those that are added later */
+void temporary_keep(const char *path);
+void temporaries_remove(void);        /* now */
+sigset_t temporary_signals(void);     /* held back while a tool is started, until tool_begins has it */
+void tool_begins(pid_t);              /* the leader of a process group */
+void tool_ends(pid_t);
 
 /* ---- images.c, nvrtc.c, cubin.c */
 typedef struct Images {
@@ -61,11 +74,10 @@ typedef struct Images {
     int compiled;
     const char *failed;     /* an architecture; NULL: none */
 } Images;
-/* `folder`: for files that the caller removes; what the cache holds is not compiled. The names of all files that were
- * written there, images too, are added to `files`. */
+/* `folder`: of temporaries; what the cache holds is not compiled */
 typedef struct Cache Cache;
 void check_images(const Program *);                 /* before there are files: ends mgpuc if NVRTC is missing, or cannot make them */
-Images make_images(const Program *, const char *home, const char *folder, Cache *, int at_a_time, Arguments *files);
+Images make_images(const Program *, const char *home, const char *folder, Cache *, int at_a_time);
 void images_text(const Images *, Text *);           /* a C text that takes them in */
 const char *nvrtc_name(void);                       /* "NVRTC 13.0"; exit 3, with what to install, if there is none */
 void nvrtc_check(const char *arch);                 /* exit 2 if NVRTC does not know it, 3 if there is none */

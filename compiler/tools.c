@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,27 +32,36 @@ void add_arguments(Arguments *a, const Arguments *more)
         add_argument(a, more->list[i]);
 }
 
-static pid_t start_tool(const Arguments *a, int output) /* output: a descriptor for what it prints, or -1 */
+/* in a process group of its own, so that what it starts in turn ends with it. `output`: a descriptor for what it prints, or -1.
+ * -> its process; 0 and errno: it cannot be started */
+static pid_t start_tool(const Arguments *a, int output)
 {
     const char **list = NEW_ARRAY(const char *, a->count + 1);
     for (int i = 0; i < a->count; i++)
         list[i] = a->list[i];
+    sigset_t held = temporary_signals(), before;
+    sigprocmask(SIG_BLOCK, &held, &before);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attributes, &before);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0); /* the terminal is not its group's */
     if (output >= 0) {
         posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
         posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
     }
-    pid_t child;
+    pid_t child = 0;
     fflush(NULL);
-    int error = posix_spawnp(&child, list[0], &actions, NULL, (char *const *)(uintptr_t)list, environ);
+    int error = posix_spawnp(&child, list[0], &actions, &attributes, (char *const *)(uintptr_t)list, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (error && error != ENOENT && error != EACCES && error != ENOEXEC)
-        fail(3, "'%s' cannot be started: %s", list[0], strerror(error));
-    if (error)
-        fail(3, "no C compiler: '%s' cannot be run. Install one (Debian: apt-get install gcc libc6-dev zlib1g-dev) or name "
-                "yours: CC=clang mgpuc ...", list[0]);
-    return child;
+    posix_spawnattr_destroy(&attributes);
+    if (!error)
+        tool_begins(child);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return error ? 0 : child;
 }
 
 /* waits for any of them: its number; *status as waitpid gives it */
@@ -60,40 +70,62 @@ static int wait_for_one(const pid_t *children, int count, int *status)
     for (;;) {
         pid_t ended = waitpid(-1, status, 0);
         if (ended < 0 && errno != EINTR)
-            fail(3, "the C compiler cannot be waited for: %s", strerror(errno));
+            fail(3, "the compiler cannot be waited for: %s", strerror(errno));
         for (int i = 0; ended > 0 && i < count; i++)
-            if (children[i] == ended)
+            if (children[i] == ended) {
+                tool_ends(ended);
                 return i;
+            }
     }
+}
+
+/* all that was written into a file, at once: what tools say that run side by side stays apart */
+static void show(int file)
+{
+    Text text = {0};
+    char part[4096];
+    lseek(file, 0, SEEK_SET);
+    for (ssize_t got; (got = read(file, part, sizeof part)) > 0;)
+        text_bytes(&text, part, (size_t)got);
+    fwrite(text_of(&text), 1, text.length, stderr);
 }
 
 int run_tools(const Arguments *tools, int count, int at_a_time)
 {
     pid_t *children = NEW_ARRAY(pid_t, count);
+    int *outputs = NEW_ARRAY(int, count);
     int started = 0, running = 0, failed = -1;
     while (running || (started < count && failed < 0)) {
-        if (started < count && running < at_a_time && failed < 0) {
-            children[started] = start_tool(&tools[started], -1);
+        if (started < count && running < at_a_time && running < MOST_TOOLS && failed < 0) {
+            outputs[started] = memfd_create("output", MFD_CLOEXEC);
+            children[started] = start_tool(&tools[started], outputs[started]);
+            if (!children[started])
+                fail(3, "'%s' cannot be started: %s", tools[started].list[0], strerror(errno));
             started++;
             running++;
             continue;
         }
         int status, ended = wait_for_one(children, started, &status);
+        bool first = failed < 0, good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         children[ended] = 0;
         running--;
-        if (failed >= 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        if (first && outputs[ended] >= 0)
+            show(outputs[ended]);
+        if (outputs[ended] >= 0)
+            close(outputs[ended]);
+        if (good || !first)
             continue;
         failed = ended;
         for (int i = 0; i < started; i++)
             if (children[i] > 0)
-                kill(children[i], SIGTERM);
+                kill(-children[i], SIGTERM);
     }
     return failed;
 }
 
 /* ---- what it is */
 
-static Arguments words_of(const char *cc)
+static Arguments words_of(const char *cc, const char *otherwise)
 {
     Arguments a = {0};
     for (const char *at = cc; *at;) {
@@ -103,19 +135,27 @@ static Arguments words_of(const char *cc)
         at += space + length;
     }
     if (!a.count)
-        add_argument(&a, "cc");
+        add_argument(&a, otherwise);
     return a;
 }
 
-static const char *version_of(const Arguments *words)
+typedef struct Language { const char *name, *packages, *example; } Language;
+static const Language C = {"C", "gcc libc6-dev zlib1g-dev", "CC=clang"}, CXX = {"C++", "g++", "CXX=clang++"};
+
+static const char *version_of(const Arguments *words, const Language *l)
 {
     Arguments a = {0};
     add_arguments(&a, words);
     add_argument(&a, "--version");
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
-        fail(3, "no pipe to the C compiler can be made: %s", strerror(errno));
+        fail(3, "no pipe to the %s compiler can be made: %s", l->name, strerror(errno));
     pid_t child = start_tool(&a, ends[1]);
+    if (!child && errno != ENOENT && errno != EACCES && errno != ENOEXEC)
+        fail(3, "'%s' cannot be started: %s", words->list[0], strerror(errno));
+    if (!child)
+        fail(3, "no %s compiler: '%s' cannot be run. Install one (Debian: apt-get install %s) or name yours: %s mgpuc ...", l->name,
+             words->list[0], l->packages, l->example);
     close(ends[1]);
     Text text = {0};
     char part[4096];
@@ -208,10 +248,10 @@ static const char *const GCC_FLAGS[] = {"-ftree-vectorize", "-fvect-cost-model=d
 /* what gcc and clang read of the environment */
 static const char *const VARIABLES[] = {"CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH"};
 
-Compiler find_compiler(const char *cc, const char *home)
+Compiler find_compiler(const char *cc, bool cxx, const char *home)
 {
-    Compiler c = {.words = words_of(cc), .programs = 1, .include = format("-I%s", home)};
-    const char *version = version_of(&c.words);
+    Compiler c = {.words = words_of(cc, cxx ? "c++" : "cc"), .programs = 1, .include = format("-I%s", home)};
+    const char *version = version_of(&c.words, cxx ? &CXX : &C);
     Sha256 h = sha256_begin();
     sha256_add_text(&h, version);
     for (int i = 0; i < c.words.count; i++) {
