@@ -153,10 +153,12 @@ Options parse_command(int argc, char **argv)
         const char *word = argv[i];
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
             print_help();
+            end_output();
             exit(0);
         }
         if (strcmp(word, "--version") == 0) {
             puts("mgpuc " MGPU_VERSION);
+            end_output();
             exit(0);
         }
         if (word[0] != '-' || !word[1]) {

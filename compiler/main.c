@@ -422,7 +422,6 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int status = run(argc, argv);
-    if (fflush(stdout) || ferror(stdout))
-        fail(3, "standard output cannot be written: %s", strerror(errno));
+    end_output();
     return status;
 }

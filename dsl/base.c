@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- memory */
 
@@ -405,6 +406,16 @@ void fail(int status, const char *pattern, ...)
     fputc('\n', stderr);
     va_end(arguments);
     exit(status);
+}
+
+void end_output(void)
+{
+    errno = 0;
+    bool good = fflush(stdout) == 0 && !ferror(stdout);
+    if (!good && !errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+        errno = ENOSPC;
+    if (!good)
+        fail(3, "standard output cannot be written: %s", strerror(errno));
 }
 
 void die_at(const char *file, int line, const char *pattern, ...)

@@ -88,6 +88,7 @@ void warning_at(const Place *at, const char *pattern, ...) PRINTF(2, 3);
 
 /* exit status of the command line: 0 done; 1 input is wrong; 2 usage; 3 the machine failed */
 _Noreturn void fail(int status, const char *pattern, ...) PRINTF(2, 3); /* "mgpuc: error: ..." */
+void end_output(void);                                                  /* flushes standard output; exit 3 if something was lost */
 _Noreturn void die_at(const char *file, int line, const char *pattern, ...) PRINTF(3, 4);
 #define die(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
 

@@ -1,9 +1,7 @@
 /* main.c: mgpu_main, which a generated program calls: the command line picks one of six commands. */
 #include "runtime/internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int print_schedule(const mgpu_program *p, const Options *o)
 {
@@ -33,7 +31,6 @@ int mgpu_main(const mgpu_program *p, int argc, char **argv)
     int status = run(p, &options);
     free(options.operands);
     free(options.parts);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(errno));
+    mgpu_end_output();
     return status;
 }

@@ -222,9 +222,11 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_TUNE: o->tune = true; break;
     case OPTION_VERSION:
         printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);
+        mgpu_end_output();
         exit(0);
     case OPTION_HELP:
         mgpu_print_help(p, o->program, stdout);
+        mgpu_end_output();
         exit(0);
     }
 }

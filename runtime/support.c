@@ -28,6 +28,16 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...)
     end(status, "error", pattern, arguments, "");
 }
 
+void mgpu_end_output(void)
+{
+    errno = 0;
+    bool good = fflush(stdout) == 0 && !ferror(stdout);
+    if (!good && !errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+        errno = ENOSPC;
+    if (!good)
+        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(errno));
+}
+
 _Noreturn void mgpu_die(const char *pattern, ...)
 {
     va_list arguments;
