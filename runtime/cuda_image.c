@@ -2,7 +2,7 @@
  *
  * Images of machine code "sm_XY" run on GPUs of the same X and the same or a later Y; those of the latest Y are the fastest.
  * "sm_XYa" is for XY alone, "sm_XYf" is as "sm_XY". One of PTX, "compute_XY", is compiled by the driver for any later GPU. One
- * of another name ("vgpu") is for a stand-in of the driver; a GPU refuses it. Images of one name hold different kernels. */
+ * of another name ("vgpu") is for a stand-in of the driver, which takes no other; a GPU refuses it. Images of one name hold different kernels. */
 #include "runtime/device_cuda.h"
 #include "runtime/internal.h"
 
@@ -12,23 +12,23 @@
 enum { SHARED_WITHOUT_ASKING = 48 << 10 }; /* bytes of dynamic shared memory */
 
 /* how well images of that name suit a GPU; 0: not at all */
-static int suits(const char *arch, const Gpu *g)
+static int suits(const char *arch, const Gpu *g, bool virtual)
 {
-    enum { OTHER = 1, PTX = 1000, CODE = 100000 };
+    enum { OTHER = 1, PTX = 1000, CODE = 100000, OWN = 100 * CODE };
     int here = 10 * g->major + g->minor, number = atoi(arch + strcspn(arch, "0123456789"));
     char last = arch[strlen(arch) - 1];
     if (strncmp(arch, "compute_", 8) == 0)
         return number <= here && last != 'a' ? PTX + number : 0;
     if (strncmp(arch, "sm_", 3) == 0)
         return number == here ? CODE + 10 * number + (last == 'a') : last != 'a' && number / 10 == g->major && number < here ? CODE + 10 * number : 0;
-    return OTHER;
+    return virtual ? OWN : OTHER;
 }
 
-static const char *best_arch(const mgpu_image *images, const Gpu *g)
+static const char *best_arch(const mgpu_image *images, const Gpu *g, bool virtual)
 {
     const char *best = NULL;
     for (const mgpu_image *i = images; i->arch; i++)
-        if (suits(i->arch, g) > (best ? suits(best, g) : 0))
+        if (suits(i->arch, g, virtual) > (best ? suits(best, g, virtual) : 0))
             best = i->arch;
     return best;
 }
@@ -115,7 +115,7 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
 
 void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p)
 {
-    const char *arch = best_arch(p->images, d->gpu);
+    const char *arch = best_arch(p->images, d->gpu, d->cuda->declare != NULL);
     if (!arch)
         fail_images(d, p);
     for (const mgpu_image *i = p->images; i->arch; i++)
