@@ -246,13 +246,13 @@ static void test_orders(void)
 static void test_messages(void)
 {
     static const struct { const char *line, *says; } CASES[] = {
-        {"wings 0 2", "/machine:4: this line is not understood\n"},
-        {"memory 7 1GiB", "/machine:4: there is no device of this number\n"},
-        {"memory 0 1Gib", "/machine:4: an amount needs a unit: 1GiB, 25GB/s\n"},
+        {"wings 0 2", "/machine:4: 'wings' begins no fact that is known; docs/cuda.md lists them\n"},
+        {"memory 7 1GiB", "/machine:4: there is no device 7: the machine has 3\n"},
+        {"memory 0 1Gib", "/machine:4: '1Gib' is no amount with its unit, such as 1GB\n"},
         {"memory 0", "/machine:4: a word is missing at its end\n"},
-        {"devices two", "/machine:4: a number is no number\n"},
+        {"devices two", "/machine:4: 'two' is no number\n"},
         {"devices 17", "/machine:4: there are 0 to 16 devices\n"},
-        {"name 0 a b c d e f g h i j k l", "/machine:4: too many words\n"},
+        {"capability 0 9.0 8.0", "/machine:4: '8.0' is a word too many\n"},
         {"order sometimes", "/machine:4: an order is random or issued\n"},
     };
     for (int k = 0; k < COUNT(CASES); k++) {

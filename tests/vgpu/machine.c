@@ -1,28 +1,15 @@
 /* machine.c: the machine that the file MGPU_VGPU describes, a line for each fact; # begins a comment. Devices are numbers or *.
- *
- *   devices 4
- *   name * "NVIDIA H200"           bus 0 0000:65:00.0
- *   capability * 9.0               multiprocessors * 4
- *   memory 0 1GiB                  bandwidth * 1000GB/s
- *   link 0 1 25GB/s                link * host 12GB/s          link 0 1 none
- *   seed 7                         order random | issued       patience 20        delay 100us
- *   nccl 23100
- *   fail cuLaunchKernel 17 CUDA_ERROR_LAUNCH_FAILED            the 17th call of the process answers so
- *   fail kernel k12 3 CUDA_ERROR_ILLEGAL_ADDRESS               its third run; known when somebody waits
- *   lost 1 after 30 CUDA_ERROR_ECC_UNCORRECTABLE               after 30 operations, for ever
- *   forget cuStreamWaitEvent 3                                 the third call does nothing and says it has
- *   hang ncclAllReduce 3                                       the third call begins what never ends
- *   hang kernel k12 3                                          its third run never ends
- *   hang cuLaunchKernel 3                                      the third call never returns; ... 3 all: nor does any other then
- *   deadline 5                                                 seconds for the program to end once something has gone wrong
- *   corrupt link 0 1 5                                         the fifth transfer flips a bit; * host; no number: every one
+ * docs/cuda.md lists the facts. A line that is not understood, or that has words too many, ends the process with status 2.
  */
 #include "tests/vgpu/vgpu.h"
 
 #include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 Machine vgpu_machine;
@@ -53,13 +40,38 @@ const char *vgpu_error_name(int error)
     return NULL;
 }
 
+/* calls that can fail, by name */
+static const char *const CALLS[] = {
+    "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceCanAccessPeer",
+    "cuDeviceGetAttribute", "cuDeviceGetName", "cuDeviceGetPCIBusId", "cuDeviceGetUuid", "cuDeviceTotalMem", "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease", "cuCtxSetCurrent",
+    "cuCtxEnablePeerAccess", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx",
+    "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute", "cuFuncSetAttribute", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+    "cuMemcpyDtoDAsync", "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemsetD32Async",
+    "cuLaunchKernel", "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamSynchronize",
+    "cuStreamWaitEvent", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch",
+    "cuGraphExecDestroy", "cuGraphDestroy", "cuEventCreate", "cuEventDestroy", "cuEventRecord", "cuEventRecordWithFlags", "cuEventQuery",
+    "cuEventSynchronize", "cuEventElapsedTime", "cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoCheck", "cublasLtMatmul",
+    "ncclCommInitAll", "ncclCommRegister", "ncclCommDeregister", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
+    "ncclGetVersion", "ncclAllReduce", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName",
+    "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetMigMode",
+};
+
 /* ---- the file */
 
-typedef struct Line { const char *path; int number, count; char text[512], *word[12]; } Line;
+enum { MOST_WORDS = 64 };
+typedef struct Line { const char *path; int number, count; char text[512], *word[MOST_WORDS]; } Line;
 
-static _Noreturn void wrong(const Line *l, const char *what)
+__attribute__((format(printf, 2, 3))) static _Noreturn void wrong(const Line *l, const char *format, ...)
 {
-    fprintf(stderr, "%s:%d: %s\n", l->path, l->number, what);
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s:%d: ", l->path, l->number);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
     exit(2);
 }
 
@@ -73,8 +85,8 @@ static bool split(Line *l)
             return l->count > 0;
         bool quoted = *at == '"';
         at += quoted;
-        if (l->count == 12)
-            wrong(l, "too many words");
+        if (l->count == MOST_WORDS)
+            wrong(l, "more than %d words", MOST_WORDS);
         l->word[l->count++] = at;
         while (*at && (quoted ? *at != '"' : !isspace((unsigned char)*at)))
             at++;
@@ -90,83 +102,138 @@ static const char *word(const Line *l, int k)
     return l->word[k];
 }
 
-static double number(const Line *l, int k)
+static bool is(const Line *l, int k, const char *text)
 {
-    char *end;
-    double v = strtod(word(l, k), &end);
-    if (end == l->word[k] || *end)
-        wrong(l, "a number is no number");
+    return strcmp(word(l, k), text) == 0;
+}
+
+/* a fact is complete with so many words */
+static void end(const Line *l, int count)
+{
+    if (l->count > count)
+        wrong(l, "'%s' is a word too many", l->word[count]);
+}
+
+static double number(const Line *l, int k, double least)
+{
+    char *end_of;
+    double v = strtod(word(l, k), &end_of);
+    if (end_of == l->word[k] || *end_of || !isfinite(v))
+        wrong(l, "'%s' is no number", l->word[k]);
+    if (v < least)
+        wrong(l, "%s is too small, %g is the least", l->word[k], least);
     return v;
 }
 
+static int64_t whole(const Line *l, int k, int64_t least)
+{
+    double v = number(l, k, (double)least);
+    if (v > 0x1p53 || floor(v) < v)
+        wrong(l, "%s is no whole number", l->word[k]);
+    return (int64_t)v;
+}
+
+static int small(const Line *l, int k, int least)
+{
+    int64_t v = whole(l, k, least);
+    if (v > INT32_MAX)
+        wrong(l, "%s is too large", l->word[k]);
+    return (int)v;
+}
+
 /* "1GiB", "25GB/s" */
-static double amount(const Line *l, int k, const char *unit)
+static double amount(const Line *l, int k, const char *unit, bool or_none)
 {
     static const struct { const char *prefix; double factor; } PREFIXES[] = {
         {"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"u", 1e-6}, {"m", 1e-3}, {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}};
-    char *end, want[16];
-    double v = strtod(word(l, k), &end);
-    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES && end != l->word[k]; i++) {
+    char *at, want[16];
+    double v = strtod(word(l, k), &at);
+    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES && at != l->word[k]; i++) {
         snprintf(want, sizeof want, "%s%s", PREFIXES[i].prefix, unit);
-        if (strcmp(end, want) == 0)
-            return v * PREFIXES[i].factor;
+        if (strcmp(at, want) != 0)
+            continue;
+        if (!isfinite(v) || v < 0 || (v <= 0 && !or_none))
+            wrong(l, "%s is too small", l->word[k]);
+        return v * PREFIXES[i].factor;
     }
-    wrong(l, "an amount needs a unit: 1GiB, 25GB/s");
+    wrong(l, "'%s' is no amount with its unit, such as 1G%s", l->word[k], unit);
 }
 
 static int error_of(const Line *l, int k)
 {
     for (size_t i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++)
-        if (strcmp(ERRORS[i].name, word(l, k)) == 0)
+        if (is(l, k, ERRORS[i].name))
             return ERRORS[i].error;
-    return (int)number(l, k);
+    if (!isdigit((unsigned char)*l->word[k]))
+        wrong(l, "there is no error %s", l->word[k]);
+    return small(l, k, 1);
 }
 
 /* devices [*first, *last] */
 static void devices(const Line *l, int k, int *first, int *last)
 {
-    bool all = strcmp(word(l, k), "*") == 0;
-    *first = all ? 0 : (int)number(l, k);
+    bool all = is(l, k, "*");
+    *first = all ? 0 : small(l, k, 0);
     *last = all ? vgpu_machine.count - 1 : *first;
-    if (*first < 0 || *last >= vgpu_machine.count)
-        wrong(l, "there is no device of this number");
+    if (*last >= vgpu_machine.count && !all)
+        wrong(l, "there is no device %d: the machine has %d", *first, vgpu_machine.count);
 }
 
 static void read_link(const Line *l)
 {
-    int first, last, begin = 0, end = -1;
-    bool host = strcmp(word(l, 2), "host") == 0;
-    double speed = strcmp(word(l, 3), "none") == 0 ? 0 : amount(l, 3, "B/s");
+    int first, last, begin = 0, finish = -1;
+    bool host = is(l, 2, "host");
+    double speed = is(l, 3, "none") ? 0 : amount(l, 3, "B/s", false);
+    end(l, 4);
     devices(l, 1, &first, &last);
     if (!host)
-        devices(l, 2, &begin, &end);
+        devices(l, 2, &begin, &finish);
     for (int d = first; d <= last; d++) {
         if (host)
             vgpu_machine.device[d].host_link = speed;
-        for (int e = begin; e <= end; e++)
+        for (int e = begin; e <= finish; e++)
             vgpu_machine.device[d].link[e] = vgpu_machine.device[e].link[d] = speed;
     }
 }
 
+static void check_call(const Line *l, int k)
+{
+    for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
+        if (is(l, k, CALLS[i]))
+            return;
+    wrong(l, "no library has a call %s", l->word[k]);
+}
+
 static void read_fault(const Line *l)
 {
-    bool kernel = strcmp(word(l, 1), "kernel") == 0;
-    int planted = strcmp(l->word[0], "forget") == 0 ? VGPU_FORGOTTEN : strcmp(l->word[0], "hang") == 0 ? VGPU_HANGS : 0;
+    bool kernel = is(l, 1, "kernel"), hang = is(l, 0, "hang");
+    int planted = is(l, 0, "forget") ? VGPU_FORGOTTEN : hang ? VGPU_HANGS : 0, words = 3 + kernel;
+    Fault f = {.number = whole(l, 2 + kernel, 1), .error = planted ? planted : error_of(l, words++), .line = l->number};
+    f.all = hang && l->count > words && is(l, words, "all");
+    end(l, words + f.all);
+    if (!kernel)
+        check_call(l, 1);
+    snprintf(f.call, sizeof f.call, "%s", word(l, 1 + kernel));
     Fault **list = kernel ? &vgpu_machine.kernel_faults : &vgpu_machine.faults;
     int *count = kernel ? &vgpu_machine.kernel_fault_count : &vgpu_machine.fault_count;
     *list = realloc(*list, (size_t)(*count + 1) * sizeof **list);
-    Fault *f = &(*list)[(*count)++];
-    *f = (Fault){.number = (int64_t)number(l, 2 + kernel), .error = planted ? planted : error_of(l, 3 + kernel)};
-    f->all = planted == VGPU_HANGS && l->count > 3 + kernel && strcmp(word(l, 3 + kernel), "all") == 0;
-    snprintf(f->call, sizeof f->call, "%s", word(l, 1 + kernel));
+    (*list)[(*count)++] = f;
 }
 
 static void read_corruption(const Line *l)
 {
-    Corruption c = {.number = l->count > 4 ? (int64_t)number(l, 4) : 0};
-    int ends[2];
+    Corruption c = {.number = l->count > 4 ? whole(l, 4, 1) : 0, .line = l->number};
+    int ends[2], last;
+    if (!is(l, 1, "link"))
+        wrong(l, "a link can be corrupt, not '%s'", l->word[1]);
+    end(l, 5);
     for (int k = 0; k < 2; k++)
-        ends[k] = strcmp(word(l, 2 + k), "host") == 0 ? -1 : strcmp(word(l, 2 + k), "*") == 0 ? -2 : (int)number(l, 2 + k);
+        if (is(l, 2 + k, "host"))
+            ends[k] = -1;
+        else if (is(l, 2 + k, "*"))
+            ends[k] = -2;
+        else
+            devices(l, 2 + k, &ends[k], &last);
     c.from = ends[0], c.to = ends[1];
     vgpu_machine.corruptions = realloc(vgpu_machine.corruptions, (size_t)(vgpu_machine.corruption_count + 1) * sizeof c);
     vgpu_machine.corruptions[vgpu_machine.corruption_count++] = c;
@@ -174,37 +241,71 @@ static void read_corruption(const Line *l)
 
 static void read_epilogue(const Line *l)
 {
-    if (strcmp(word(l, 2), "none") != 0)
+    if (!is(l, 2, "none"))
         wrong(l, "an epilogue can be none");
+    end(l, 3);
     vgpu_machine.refused = realloc(vgpu_machine.refused, (size_t)(vgpu_machine.refused_count + 1) * sizeof *vgpu_machine.refused);
-    vgpu_machine.refused[vgpu_machine.refused_count++] = (uint32_t)number(l, 1);
+    vgpu_machine.refused[vgpu_machine.refused_count++] = (uint32_t)small(l, 1, 0);
 }
 
-static void read_fact_of_devices(const Line *l)
+/* ---- facts of devices: the words from the third on */
+
+static void set_name(const Line *l, VirtualDevice *v)
 {
-    int first, last;
-    const char *what = l->word[0];
-    devices(l, 1, &first, &last);
-    for (int d = first; d <= last; d++) {
-        VirtualDevice *v = &vgpu_machine.device[d];
-        if (strcmp(what, "name") == 0)
-            snprintf(v->name, sizeof v->name, "%s", word(l, 2));
-        else if (strcmp(what, "bus") == 0)
-            snprintf(v->bus, sizeof v->bus, "%s", word(l, 2));
-        else if (strcmp(what, "memory") == 0)
-            v->memory = (size_t)amount(l, 2, "B");
-        else if (strcmp(what, "bandwidth") == 0)
-            v->bandwidth = amount(l, 2, "B/s");
-        else if (strcmp(what, "multiprocessors") == 0)
-            v->multiprocessors = (int)number(l, 2);
-        else if (strcmp(what, "capability") == 0 && sscanf(word(l, 2), "%d.%d", &v->major, &v->minor) == 2)
-            continue;
-        else if (strcmp(what, "lost") == 0 && strcmp(word(l, 2), "after") == 0) {
-            v->lost_after = (int64_t)number(l, 3);
-            v->lost = l->count > 4 ? error_of(l, 4) : 999;
-        } else
-            wrong(l, "this line is not understood");
+    size_t length = 0;
+    for (int k = 2; k < l->count || k == 2; k++) {
+        length += (size_t)snprintf(v->name + length, sizeof v->name - length, "%s%s", k > 2 ? " " : "", word(l, k));
+        if (length >= sizeof v->name)
+            wrong(l, "a name has at most %zu characters", sizeof v->name - 1);
     }
+}
+
+static void set_bus(const Line *l, VirtualDevice *v)
+{
+    unsigned domain, bus, device, function;
+    int length = -1;
+    if (sscanf(word(l, 2), "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &length) != 4 || l->word[2][length])
+        wrong(l, "'%s' is no place on a bus, such as 0000:65:00.0", l->word[2]);
+    end(l, 3);
+    snprintf(v->bus, sizeof v->bus, "%s", l->word[2]);
+}
+
+static void set_capability(const Line *l, VirtualDevice *v)
+{
+    int length = -1;
+    if (sscanf(word(l, 2), "%d.%d%n", &v->major, &v->minor, &length) != 2 || l->word[2][length] || v->major < 1 || v->minor < 0 || v->minor > 9)
+        wrong(l, "'%s' is no compute capability, such as 9.0", l->word[2]);
+    end(l, 3);
+}
+
+static void set_memory(const Line *l, VirtualDevice *v)
+{
+    double bytes = amount(l, 2, "B", false);
+    if (bytes > 0x1p40)
+        wrong(l, "%s is more than 1TiB", l->word[2]);
+    v->memory = (size_t)bytes;
+    end(l, 3);
+}
+
+static void set_bandwidth(const Line *l, VirtualDevice *v)
+{
+    v->bandwidth = amount(l, 2, "B/s", false);
+    end(l, 3);
+}
+
+static void set_multiprocessors(const Line *l, VirtualDevice *v)
+{
+    v->multiprocessors = small(l, 2, 1);
+    end(l, 3);
+}
+
+static void set_lost(const Line *l, VirtualDevice *v)
+{
+    if (!is(l, 2, "after"))
+        wrong(l, "a device is lost after so many operations: lost 1 after 30");
+    v->lost_after = whole(l, 3, 0);
+    v->lost = l->count > 4 ? error_of(l, 4) : 999;
+    end(l, 5);
 }
 
 static void set_devices(int count)
@@ -223,40 +324,107 @@ static void set_devices(int count)
     vgpu_machine.count = count;
 }
 
+/* ---- facts of the machine */
+
+static void read_devices(const Line *l)
+{
+    int count = small(l, 1, 0);
+    if (count > VGPU_DEVICES)
+        wrong(l, "there are 0 to 16 devices");
+    end(l, 2);
+    set_devices(count);
+}
+
+static void read_seed(const Line *l)
+{
+    vgpu_machine.seed = (uint64_t)whole(l, 1, 0);
+    end(l, 2);
+}
+
+static void read_patience(const Line *l)
+{
+    vgpu_machine.patience = number(l, 1, 0);
+    end(l, 2);
+}
+
+static void read_deadline(const Line *l)
+{
+    vgpu_machine.deadline = number(l, 1, 0);
+    end(l, 2);
+}
+
+static void read_nccl(const Line *l)
+{
+    vgpu_machine.nccl = small(l, 1, 1);
+    end(l, 2);
+}
+
+static void read_delay(const Line *l)
+{
+    vgpu_machine.delay = amount(l, 1, "s", true);
+    end(l, 2);
+}
+
+static void read_order(const Line *l)
+{
+    vgpu_machine.order = is(l, 1, "issued") ? ORDER_ISSUED : ORDER_RANDOM;
+    if (vgpu_machine.order == ORDER_RANDOM && !is(l, 1, "random"))
+        wrong(l, "an order is random or issued");
+    end(l, 2);
+}
+
+static void read_biases(const Line *l)
+{
+    if (!is(l, 1, "f32"))
+        wrong(l, "biases can be f32");
+    end(l, 2);
+    vgpu_machine.wide_biases = true;
+}
+
+static const struct { const char *name; void (*read)(const Line *); void (*set)(const Line *, VirtualDevice *); } FACTS[] = {
+    {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
+    {"nccl", read_nccl, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
+    {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
+    {"biases", read_biases, NULL}, {"corrupt", read_corruption, NULL},
+    {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
+    {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},
+};
+
 static void read_line(const Line *l)
 {
-    const char *what = l->word[0];
-    if (strcmp(what, "devices") == 0) {
-        int count = (int)number(l, 1);
-        if (count < 0 || count > VGPU_DEVICES)
-            wrong(l, "there are 0 to 16 devices");
-        set_devices(count);
-    } else if (strcmp(what, "seed") == 0)
-        vgpu_machine.seed = (uint64_t)number(l, 1);
-    else if (strcmp(what, "patience") == 0)
-        vgpu_machine.patience = number(l, 1);
-    else if (strcmp(what, "deadline") == 0)
-        vgpu_machine.deadline = number(l, 1);
-    else if (strcmp(what, "nccl") == 0)
-        vgpu_machine.nccl = (int)number(l, 1);
-    else if (strcmp(what, "delay") == 0)
-        vgpu_machine.delay = amount(l, 1, "s");
-    else if (strcmp(what, "order") == 0) {
-        vgpu_machine.order = strcmp(word(l, 1), "issued") == 0 ? ORDER_ISSUED : ORDER_RANDOM;
-        if (vgpu_machine.order == ORDER_RANDOM && strcmp(word(l, 1), "random") != 0)
-            wrong(l, "an order is random or issued");
-    } else if (strcmp(what, "link") == 0)
-        read_link(l);
-    else if (strcmp(what, "fail") == 0 || strcmp(what, "forget") == 0 || strcmp(what, "hang") == 0)
-        read_fault(l);
-    else if (strcmp(what, "epilogue") == 0)
-        read_epilogue(l);
-    else if (strcmp(what, "biases") == 0 && strcmp(word(l, 1), "f32") == 0)
-        vgpu_machine.wide_biases = true;
-    else if (strcmp(what, "corrupt") == 0)
-        read_corruption(l);
-    else
-        read_fact_of_devices(l);
+    for (size_t i = 0; i < sizeof FACTS / sizeof *FACTS; i++) {
+        int first, last;
+        if (!is(l, 0, FACTS[i].name))
+            continue;
+        if (FACTS[i].read) {
+            FACTS[i].read(l);
+            return;
+        }
+        devices(l, 1, &first, &last);
+        for (int d = first; d <= last; d++)
+            FACTS[i].set(l, &vgpu_machine.device[d]);
+        return;
+    }
+    wrong(l, "'%s' begins no fact that is known; docs/cuda.md lists them", l->word[0]);
+}
+
+static void read_machine(const char *path)
+{
+    Line line = {.path = path};
+    struct stat s;
+    FILE *f = fopen(path, "r");
+    if (!f || (fstat(fileno(f), &s) == 0 && S_ISDIR(s.st_mode))) {
+        fprintf(stderr, "%s: cannot be read%s; MGPU_VGPU names the file that describes the virtual GPUs\n", path, f ? ", it is a folder" : "");
+        exit(2);
+    }
+    while (fgets(line.text, sizeof line.text, f)) {
+        line.number++;
+        if (strlen(line.text) == sizeof line.text - 1)
+            wrong(&line, "a line has at most %zu characters", sizeof line.text - 2);
+        if (split(&line))
+            read_line(&line);
+    }
+    fclose(f);
 }
 
 /* by bus, if CUDA_DEVICE_ORDER says so, else as in the file */
@@ -303,6 +471,31 @@ static void show_devices(void)
     }
 }
 
+/* at the end of the process: a fault that nothing met is most likely one of a wrong name */
+static const char *machine_path;
+
+static void never(int line, const char *what, const char *name, int64_t seen, int64_t number)
+{
+    fprintf(stderr, "%s:%d: this never happened: %s%s was seen %lld times, not %lld\n", machine_path, line, what, name, (long long)seen,
+            (long long)number);
+}
+
+static void say_what_never_happened(void)
+{
+    const Machine *m = &vgpu_machine;
+    for (int i = 0; i < m->fault_count; i++)
+        if (m->faults[i].seen < m->faults[i].number)
+            never(m->faults[i].line, "the call ", m->faults[i].call, m->faults[i].seen, m->faults[i].number);
+    for (int i = 0; i < m->kernel_fault_count; i++)
+        if (m->kernel_faults[i].seen < m->kernel_faults[i].number)
+            never(m->kernel_faults[i].line, "the kernel ", m->kernel_faults[i].call, m->kernel_faults[i].seen, m->kernel_faults[i].number);
+    for (int i = 0; i < m->corruption_count; i++) {
+        int64_t number = m->corruptions[i].number ? m->corruptions[i].number : 1;
+        if (m->corruptions[i].seen < number)
+            never(m->corruptions[i].line, "a transfer over this link", "", m->corruptions[i].seen, number);
+    }
+}
+
 void vgpu_read_machine(void)
 {
     static bool read;
@@ -315,35 +508,23 @@ void vgpu_read_machine(void)
     vgpu_machine.seed = 1;
     set_devices(1);
     if (path && *path) {
-        Line line = {.path = path};
-        FILE *f = fopen(path, "r");
-        if (!f) {
-            fprintf(stderr, "%s: cannot be read; MGPU_VGPU names the file that describes the virtual GPUs\n", path);
-            exit(2);
-        }
-        while (fgets(line.text, sizeof line.text, f)) {
-            line.number++;
-            if (split(&line))
-                read_line(&line);
-        }
-        fclose(f);
+        read_machine(path);
+        machine_path = path;
+        atexit(say_what_never_happened);
     }
     show_devices();
 }
 
 /* ---- what the file says is to go wrong */
 
-static int fault_of(Fault *list, int count, const char *name, bool *all)
+static int fault_of(Fault *f, bool *all)
 {
-    int error = 0;
-    for (int i = 0; i < count; i++)
-        if (strcmp(list[i].call, name) == 0 && ++list[i].seen == list[i].number) {
-            error = list[i].error;
-            *all = list[i].all;
-        }
-    if (error > 0 || error == VGPU_HANGS)
-        vgpu_begin_deadline(name);
-    return error;
+    if (++f->seen != f->number)
+        return 0;
+    *all = f->all;
+    if (f->error > 0 || f->error == VGPU_HANGS)
+        vgpu_begin_deadline(f->call);
+    return f->error;
 }
 
 /* with the lock, which a call that never returns keeps where all others hang, too */
@@ -358,16 +539,40 @@ static _Noreturn void never_return(bool all)
 int vgpu_fault(const char *call)
 {
     bool all = false;
-    int error = fault_of(vgpu_machine.faults, vgpu_machine.fault_count, call, &all);
+    int error = 0;
+    for (int i = 0; i < vgpu_machine.fault_count; i++)
+        if (strcmp(vgpu_machine.faults[i].call, call) == 0) {
+            int now = fault_of(&vgpu_machine.faults[i], &all);
+            error = now ? now : error;
+        }
     if (error == VGPU_HANGS && (all || strcmp(call, "ncclAllReduce") != 0))
         never_return(all);
     return error;
 }
 
-int vgpu_kernel_fault(const char *kernel)
+/* the kernel k12 of the program's tables has the functions k_..., k12, and k_..._finish, k12_finish; `operation` is what the
+ * program says of a launch: "d0.c7 k12, line 18", or NULL */
+static bool is_kernel(const char *name, const char *function, const char *operation)
+{
+    static const char FINISH[] = "_finish";
+    const char *kernel = operation ? strchr(operation, ' ') : NULL;
+    size_t length = kernel ? strcspn(++kernel, ",") : 0, all = strlen(function);
+    bool finish = all >= sizeof FINISH && strcmp(function + all - (sizeof FINISH - 1), FINISH) == 0;
+    if (strcmp(name, function) == 0)
+        return true;
+    return length && strncmp(name, kernel, length) == 0 && strcmp(name + length, finish ? FINISH : "") == 0;
+}
+
+int vgpu_kernel_fault(const char *function, const char *operation)
 {
     bool all;
-    return fault_of(vgpu_machine.kernel_faults, vgpu_machine.kernel_fault_count, kernel, &all);
+    int error = 0;
+    for (int i = 0; i < vgpu_machine.kernel_fault_count; i++)
+        if (is_kernel(vgpu_machine.kernel_faults[i].call, function, operation)) {
+            int now = fault_of(&vgpu_machine.kernel_faults[i], &all);
+            error = now ? now : error;
+        }
+    return error;
 }
 
 bool vgpu_corrupts(int from, int to)

@@ -263,36 +263,77 @@ void vgpu_advance(int ops)
 
 /* ---- waiting */
 
-typedef struct Path { const Op *op; const struct Path *from; } Path;
+enum { LONGEST_CHAIN = 4096 };
+typedef struct Chain { const Op *op[LONGEST_CHAIN]; int count; } Chain; /* who waits for whom */
 
-/* why `op` cannot run, as a list of who waits for whom; true: for a member that nobody has issued, or for what has no end */
-static bool explain(const Op *op, const Path *from, char *text, size_t room)
+/* has the chain `op`, or one of its name, as operations of other steps have? */
+static bool has(const Chain *c, const Op *op, bool by_name)
 {
-    char name[160];
+    char name[160], other[160];
     Actor a = vgpu_actor(op);
-    Path here = {op, from};
-    size_t used = strlen(text);
-    for (const Path *p = from; p; p = p->from)
-        if (p->op == op) {
-            snprintf(text + used, room - used, "%s again", vgpu_name(&a, name, sizeof name));
-            return false;
-        }
-    snprintf(text + used, room - used, "%s of device %d, which waits for ", vgpu_name(&a, name, sizeof name), op->work.device->number);
+    vgpu_name(&a, name, sizeof name);
+    for (int i = 0; i < c->count; i++) {
+        Actor b = vgpu_actor(c->op[i]);
+        if (c->op[i] == op || (by_name && strcmp(vgpu_name(&b, other, sizeof other), name) == 0))
+            return true;
+    }
+    return false;
+}
+
+static const Op *waits_for(const Op *op)
+{
     for (int i = 0; i < op->before_count; i++)
         if (!op->before[i]->done)
-            return explain(op->before[i], &here, text, room);
-    used = strlen(text);
+            return op->before[i];
+    const Gathering *g = op->work.kind == OP_COLLECTIVE ? op->work.part.gathering : NULL;
+    for (int m = 0; g && m < g->members; m++)
+        if (!g->op[m])
+            return NULL;
+    for (int m = 0; g && m < g->members; m++)
+        if (g->op[m]->unmet > 0)
+            return g->op[m];
+    return NULL;
+}
+
+/* why the last of a chain does not run; true: for a member that nobody has issued, or for what has no end */
+static bool explain_last(const Op *op, char *text, size_t room)
+{
     const Gathering *g = op->work.kind == OP_COLLECTIVE ? op->work.part.gathering : NULL;
     for (int m = 0; g && m < g->members; m++)
         if (!g->op[m]) {
-            snprintf(text + used, room - used, "member %d of %s, which has not begun it", m, g->name);
+            snprintf(text, room, "member %d of %s, which has not begun it", m, g->name);
             return true;
         }
-    for (int m = 0; g && m < g->members; m++)
-        if (g->op[m]->unmet > 0)
-            return explain(g->op[m], &here, text, room);
-    snprintf(text + used, room - used, "%s", op->hangs ? "its own end, which does not come" : "nothing");
+    snprintf(text, room, "%s", op->hangs ? "its own end, which does not come" : "nothing");
     return op->hangs;
+}
+
+/* why `op` cannot run, as a list of who waits for whom, each name once, and of the last one; true as of explain_last */
+static bool explain(const Op *op, char *text, size_t room)
+{
+    enum { FOR_THE_LAST = 400 };
+    static Chain chain; /* with the lock */
+    bool brief = false;
+    size_t used = 0;
+    char name[160];
+    for (chain.count = 0; op; op = waits_for(op)) {
+        const Op *next = waits_for(op);
+        bool again = has(&chain, op, false);
+        Actor a = vgpu_actor(op);
+        vgpu_name(&a, name, sizeof name);
+        if (again || chain.count == LONGEST_CHAIN) {
+            snprintf(text + used, room - used, "%s%s again", brief ? "others, the last for " : "", name);
+            return false;
+        }
+        brief = brief || has(&chain, op, true) || used + FOR_THE_LAST > room;
+        if (!brief || !next)
+            used += (size_t)snprintf(text + used, room - used, "%s%s of device %d, which waits for ", brief ? "others, the last for " : "", name,
+                                     op->work.device->number);
+        chain.op[chain.count++] = op;
+        if (!next)
+            return explain_last(op, text + used, room - used);
+    }
+    return false;
 }
 
 /* nothing is ready: others may issue what is missing, or nobody ever will */
@@ -305,7 +346,7 @@ static bool wait_for_others(const Op *op)
     until.tv_nsec += (long)((vgpu_machine.patience - (double)(time_t)vgpu_machine.patience) * 1e9);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    bool missing = explain(op, NULL, text, sizeof text);
+    bool missing = explain(op, text, sizeof text);
     if (missing && pthread_cond_timedwait(&issued, &vgpu_lock, &until) != ETIMEDOUT)
         return true;
     if (op->done || ready_count > 0)

@@ -41,8 +41,8 @@ typedef struct VirtualDevice {
 } VirtualDevice;
 
 typedef enum { ORDER_RANDOM, ORDER_ISSUED } Order;
-typedef struct Fault { char call[256]; int64_t number, seen; int error; bool all; } Fault; /* of `call`, or of kernel `call`; all: of the others, too */
-typedef struct Corruption { int from, to; int64_t number, seen; } Corruption; /* -1: the host; 0: every transfer */
+typedef struct Fault { char call[256]; int64_t number, seen; int error, line; bool all; } Fault; /* of `call`, or of kernel `call`; all: of the others, too */
+typedef struct Corruption { int from, to, line; int64_t number, seen; } Corruption; /* -1: the host; 0: every transfer */
 
 typedef struct Machine {
     VirtualDevice device[VGPU_DEVICES];
@@ -64,7 +64,7 @@ extern VGPU_API Machine vgpu_machine;
 
 VGPU_API void vgpu_read_machine(void);                      /* once; ends the process with a message if the file is wrong */
 VGPU_API int vgpu_fault(const char *call);                  /* 0, or the error that this call is to answer */
-VGPU_API int vgpu_kernel_fault(const char *kernel);
+VGPU_API int vgpu_kernel_fault(const char *function, const char *operation); /* what it belongs to; NULL: not told */
 VGPU_API bool vgpu_corrupts(int from, int to);              /* this transfer */
 VGPU_API uint64_t vgpu_random(void);
 const char *vgpu_error_name(int error);
