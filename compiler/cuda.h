@@ -39,6 +39,7 @@ void cuda_give_numbers(Program *);
 void cuda_divisor(uint32_t by, uint32_t words[3]);
 
 /* ---- emit_cuda.c */
+void emit_cuda_includes(const char *kernels, Text *); /* the device headers that this text needs */
 /* parameters and bodies of the functions of nests: kernel->text and the like */
 void cuda_print_text(const Kernel *, Text *);
 void cuda_print_finish(const Kernel *, Text *);

@@ -123,15 +123,19 @@ void cuda_print(const Kernel *k, Text *t)
 
 /* ---- the file */
 
-void emit_cuda(const Program *program, Text *t)
+void emit_cuda_includes(const char *kernels, Text *t)
 {
-    text_add(t,
-             "/* Kernels of %s, written by mgpuc %s.\n"
-             " * Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the samples\n"
-             " * of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */\n"
-             "#include \"mgpu_device.h\"\n#include \"mgpu_device_contract.h\"\n#include \"mgpu_device_attention.h\"\n"
-             "#include \"mgpu_device_rows.h\"\n",
-             program->model->name, MGPU_VERSION);
+    text_add(t, "#include \"mgpu_device.h\"\n");
+    if (strstr(kernels, "mgpu_contract"))
+        text_add(t, "#include \"mgpu_device_contract.h\"\n");
+    if (strstr(kernels, "mgpu_attend"))
+        text_add(t, "#include \"mgpu_device_attention.h\"\n");
+    if (strstr(kernels, "mgpu_cumsum") || strstr(kernels, "mgpu_top_k"))
+        text_add(t, "#include \"mgpu_device_rows.h\"\n");
+}
+
+static void print_all(const Program *program, Text *t)
+{
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];
         text_add(t, "\n");
@@ -144,4 +148,17 @@ void emit_cuda(const Program *program, Text *t)
         }
         cuda_print(k, t);
     }
+}
+
+void emit_cuda(const Program *program, Text *t)
+{
+    Text kernels = {0};
+    print_all(program, &kernels);
+    text_add(t,
+             "/* Kernels of %s, written by mgpuc %s.\n"
+             " * Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the samples\n"
+             " * of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */\n",
+             program->model->name, MGPU_VERSION);
+    emit_cuda_includes(text_of(&kernels), t);
+    text_bytes(t, text_of(&kernels), kernels.length);
 }

@@ -184,13 +184,7 @@ static bool ends_piece(const Unit *u, size_t bytes, size_t size)
 static Piece gpu_piece(Text units, size_t bytes)
 {
     Text text = {0};
-    text_add(&text, "#include \"mgpu_device.h\"\n");
-    if (strstr(text_of(&units), "mgpu_contract"))
-        text_add(&text, "#include \"mgpu_device_contract.h\"\n");
-    if (strstr(text_of(&units), "mgpu_attend"))
-        text_add(&text, "#include \"mgpu_device_attention.h\"\n");
-    if (strstr(text_of(&units), "mgpu_cumsum") || strstr(text_of(&units), "mgpu_top_k"))
-        text_add(&text, "#include \"mgpu_device_rows.h\"\n");
+    emit_cuda_includes(text_of(&units), &text);
     text_bytes(&text, text_of(&units), units.length);
     double cost = (double)bytes * 1e-5;
     for (const char *at = text_of(&text); (at = strstr(at, "mgpu_contract<")); at++)
