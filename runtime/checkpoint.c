@@ -50,16 +50,6 @@ static void write_progress(FILE *f, const mgpu_program *program, const Progress 
     fputs("]}\n", f);
 }
 
-/* the first error of an output stream stays in it until here */
-static void close_file(FILE *f, const char *path)
-{
-    errno = 0;
-    bool good = fflush(f) == 0 && !ferror(f) && fsync(fileno(f)) == 0;
-    int error = errno;
-    if (fclose(f) != 0 || !good)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error ? error : errno));
-}
-
 static void sync_folder(const char *folder)
 {
     int f = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -117,7 +107,11 @@ static void link_file(const char *from, const char *to)
     if (ferror(in))
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", from, strerror(errno));
     fclose(in);
-    close_file(out, to);
+    int error = mgpu_finish_file(out, true);
+    if (error) {
+        unlink(to);
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", to, strerror(error));
+    }
     free(piece);
 }
 
@@ -169,19 +163,30 @@ static int next_kept(Progress *p, int64_t keep)
     return p->kept_count > most ? p->kept_count - (int)most : 0;
 }
 
-/* tables: the classes of words, in all that may be evaluated */
-static void write_file(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress, int i,
+/* run.json.new first: without it the others mean nothing */
+static void remove_fresh(const char *folder)
+{
+    for (int i = FILES - 1; i >= 0; i--) {
+        char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
+        if (unlink(fresh) != 0 && errno != ENOENT)
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(errno));
+        free(fresh);
+    }
+}
+
+/* tables: the classes of words, in all that may be evaluated; 0, or the number of an error */
+static int write_file(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress, int i,
                        const char *tables, const char *path)
 {
     FileNotes notes = {progress->step, i == OPTIMIZER_FILE ? NULL : tables};
     FILE *f = fopen(path, "wbe");
     if (!f)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+        return errno;
     if (i < RUN_FILE)
         mgpu_write_view(f, program, plan, engine, VIEW[i], &notes);
     else
         write_progress(f, program, progress);
-    close_file(f, path);
+    return mgpu_finish_file(f, true);
 }
 
 void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, Progress *progress,
@@ -189,20 +194,18 @@ void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, co
 {
     char *tables = mgpu_categories_text(categories);
     mgpu_make_folder(folder);
-    for (int i = FILES - 1; i >= 0; i--) { /* run.json.new first: without it the others mean nothing */
-        char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
-        if (unlink(fresh) != 0 && errno != ENOENT)
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(errno));
-        free(fresh);
-    }
+    remove_fresh(folder);
     int old = next_kept(progress, keep), left = progress->kept_count - old;
     Progress saved = *progress;
     saved.kept = progress->kept + old;
     saved.kept_count = left;
     for (int i = 0; i < FILES; i++) {
         char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
-        if (i != AVERAGE_FILE || program->average_count)
-            write_file(program, plan, engine, &saved, i, tables, fresh);
+        int error = i != AVERAGE_FILE || program->average_count ? write_file(program, plan, engine, &saved, i, tables, fresh) : 0;
+        if (error) {
+            remove_fresh(folder);
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(error));
+        }
         free(fresh);
     }
     sync_folder(folder);
@@ -224,9 +227,13 @@ char *mgpu_save_best(const mgpu_program *program, const mgpu_plan *plan, const E
     char *tables = mgpu_categories_text(categories);
     Progress at = {.step = step};
     mgpu_make_folder(folder);
-    write_file(program, plan, engine, &at, AVERAGE_FILE, tables, fresh);
-    if (rename(fresh, path) != 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    int error = write_file(program, plan, engine, &at, AVERAGE_FILE, tables, fresh);
+    if (!error && rename(fresh, path) != 0)
+        error = errno;
+    if (error) {
+        unlink(fresh);
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error));
+    }
     sync_folder(folder);
     free(tables);
     free(fresh);

@@ -21,6 +21,7 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3)
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
 _Noreturn void mgpu_no_memory(size_t bytes);
 void mgpu_end_output(void);                          /* flushes standard output; fails with status 3 if something was lost */
+int mgpu_finish_file(FILE *, bool sync);            /* closes it; 0, or errno of the first thing that failed */
 void *mgpu_allocate(size_t count, size_t bytes);    /* zeroed; fails with status 3 */
 void *mgpu_allocate_aligned(size_t alignment, size_t bytes); /* likewise */
 void *mgpu_resize(void *old, size_t bytes);

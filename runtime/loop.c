@@ -276,6 +276,7 @@ static void open_engine(Run *run)
 {
     const Options *o = run->options;
     run->engine = mgpu_engine_open(run->program, run->plan, run->options, collect, run);
+    open_folder(run); /* none is left behind where there are no devices */
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
@@ -571,7 +572,6 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     choose_length(&run);
     choose_intervals(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
-    open_folder(&run);
     run.reporter = mgpu_reporter_open(program, options->log);
     open_engine(&run);
     start_report(&run);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void nothing_to_collect(void *context, const Work *work)
@@ -123,21 +124,36 @@ static void write_array(FILE *f, const mgpu_tensor *t, int64_t samples, const ui
     free(converted);
 }
 
+/* by a temporary name, but what is no file (a pipe) by its own */
+static void write_file(const char *path, const mgpu_tensor *t, int64_t samples, const uint8_t *data)
+{
+    struct stat status;
+    bool direct = lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
+    char *fresh = mgpu_format("%s%s", path, direct ? "" : ".new");
+    FILE *f = fopen(fresh, "wbe");
+    if (!f)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    if (strcmp(strrchr(path, '.'), ".csv") == 0)
+        write_csv(f, t, samples, data);
+    else
+        write_array(f, t, samples, data);
+    int error = mgpu_finish_file(f, false);
+    if (!error && !direct && rename(fresh, path) != 0)
+        error = errno;
+    if (error && !direct)
+        unlink(fresh);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error));
+    free(fresh);
+}
+
 static void write_output(const mgpu_program *p, const char *output, int number, int64_t samples, const uint8_t *data)
 {
     const mgpu_tensor *t = &p->outputs[number];
     const char *suffix = strrchr(output, '.');
     char *path = p->output_count == 1 ? mgpu_format("%s", output)
                                       : mgpu_format("%.*s-%s%s", (int)(suffix - output), output, t->name, suffix);
-    FILE *f = fopen(path, "wbe");
-    if (!f)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
-    if (strcmp(suffix, ".csv") == 0)
-        write_csv(f, t, samples, data);
-    else
-        write_array(f, t, samples, data);
-    if (fflush(f) != 0 || ferror(f) || fclose(f) != 0)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    write_file(path, t, samples, data);
     char shape[200];
     printf("%s: %lld x %s%s\n", path, (long long)samples, mgpu_dtype_name(t->dtype),
            t->rank ? mgpu_shape_text(t->rank, t->extent, shape) : "");

@@ -28,14 +28,28 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...)
     end(status, "error", pattern, arguments, "");
 }
 
-void mgpu_end_output(void)
+/* 0, or why something of it could not be written. A stream keeps that it was so, but not why: one more write says it. */
+static int error_of(FILE *f, bool sync)
 {
     errno = 0;
-    bool good = fflush(stdout) == 0 && !ferror(stdout);
-    if (!good && !errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+    if (fflush(f) == 0 && !ferror(f) && (!sync || fsync(fileno(f)) == 0))
+        return 0;
+    if (!errno && write(fileno(f), "\n", 1) == 1)
         errno = ENOSPC;
-    if (!good)
-        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(errno));
+    return errno;
+}
+
+int mgpu_finish_file(FILE *f, bool sync)
+{
+    int error = error_of(f, sync);
+    return fclose(f) != 0 && !error ? errno : error;
+}
+
+void mgpu_end_output(void)
+{
+    int error = error_of(stdout, false);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
 }
 
 _Noreturn void mgpu_die(const char *pattern, ...)
