@@ -8,33 +8,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, BOTH = COMPILING | CHECKING };
 typedef enum OptionKind { FLAG, VALUE, REPEATED, END } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
     OptionKind kind;
     size_t at;                 /* of the member of Options */
     const char *argument, *help;
+    unsigned commands;         /* 1 << a command to which it means something */
 } OPTIONS[] = {
-    {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net)"},
+    {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net)", COMPILING},
     {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
                                                                   "                       (4 logical devices on GPU 0, where the program then runs\n"
                                                                   "                       unless told otherwise); default: all GPUs, or one host device\n"
-                                                                  "                       if there are none"},
+                                                                  "                       if there are none", BOTH},
     {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
                                                             "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
-                                                            "                       found here, else sm_80,sm_90)"},
-    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8"},
-    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c (or .cu), OUT.sched"},
-    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage"},
+                                                            "                       found here, else sm_80,sm_90)", BOTH},
+    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8", BOTH},
+    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
+    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage", BOTH},
     {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify loops grad update dist\n"
                                                              "                       precision layout phases fused split schedule verify memory kernels\n"
-                                                             "                       images"},
-    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several"},
-    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON"},
-    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)"},
-    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)"},
-    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)"},
-    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)"},
+                                                             "                       images", COMPILING},
+    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several", BOTH},
+    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON", CHECKING},
+    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)", BOTH},
+    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", BOTH},
+    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)", BOTH},
+    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", BOTH},
 };
 
 static void print_help(void)
@@ -144,11 +146,21 @@ void check_sources(const Model *m, const Options *o)
     }
 }
 
+/* given: a bit for each row of OPTIONS */
+static void check_options(const Options *o, unsigned given)
+{
+    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify"};
+    for (int i = 0; i < COUNT(OPTIONS); i++)
+        if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
+            fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
+}
+
 Options parse_command(int argc, char **argv)
 {
     Options o = {.bucket_bytes = 1 << 20};
     static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}};
     bool named = false;
+    unsigned given = 0;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -179,6 +191,7 @@ Options parse_command(int argc, char **argv)
         const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
         size_t length = equals ? (size_t)(equals - word) : strlen(word);
         const struct OptionRow *row = find_option(word, length);
+        given |= 1u << (row - OPTIONS);
         if (row->kind == FLAG) {
             if (equals)
                 fail(2, "%s takes no value", row->name ? row->name : row->letter);
@@ -200,6 +213,7 @@ Options parse_command(int argc, char **argv)
         }
         fail(2, "no model was given: mgpuc MODEL.net -o PROGRAM");
     }
+    check_options(&o, given);
     Text line = {0};
     text_add(&line, "mgpuc");
     for (int i = 1; i < argc; i++)

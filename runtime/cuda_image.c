@@ -2,7 +2,8 @@
  *
  * Images of machine code "sm_XY" run on GPUs of the same X and the same or a later Y; those of the latest Y are the fastest.
  * "sm_XYa" is for XY alone, "sm_XYf" is as "sm_XY". One of PTX, "compute_XY", is compiled by the driver for any later GPU. One
- * of another name ("vgpu") is for a stand-in of the driver, which takes no other; a GPU refuses it. Images of one name hold different kernels. */
+ * of another name ("vgpu") is for a stand-in of the driver, which takes no other; a GPU refuses it. Images of one name hold
+ * different kernels. */
 #include "runtime/device_cuda.h"
 #include "runtime/internal.h"
 

@@ -124,25 +124,13 @@ static void print_result(const Evaluation *e)
     }
 }
 
-static _Noreturn void fail_no_set(const mgpu_program *p, const char *name)
-{
-    const char **names = mgpu_allocate((size_t)p->set_count, sizeof *names);
-    char near[128], *all = mgpu_format("%s", p->set_count ? "; it has: " : "");
-    for (int i = 0; i < p->set_count; i++) {
-        names[i] = p->sets[i].name;
-        all = mgpu_format("%s%s%s", all, i ? ", " : "", names[i]);
-    }
-    mgpu_near_miss(name, names, p->set_count, near);
-    mgpu_fail(MGPU_BAD_USAGE, "%s has no data set '%s'%s", p->model_file, name, *near ? near : all);
-}
-
 static void evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Categories *categories,
                          Reporter *reporter)
 {
     const mgpu_program *p = feed->program;
     const mgpu_set *set = mgpu_find_set(p, name);
     if (!set)
-        fail_no_set(p, name);
+        mgpu_fail_no_set(p, name, "");
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
     mgpu_wanted_inputs(p, feed->plan, 1u << MGPU_PHASE_EVAL, wanted);
     Dataset data;

@@ -149,6 +149,7 @@ void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool
 void mgpu_open_files(Dataset *, const mgpu_program *, const char *const *paths);
 void mgpu_close_set(Dataset *);
 const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name);
+_Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: in front of the message */
 /* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample behind the other.
  * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */
 void mgpu_read_samples(const Dataset *, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);

@@ -63,6 +63,8 @@ static void open_inputs(Dataset *d, const mgpu_program *p, const mgpu_plan *plan
         if (named_input(p, o->operands[i]) >= 0)
             continue;
         check_name(p, o->operands[i]);
+        if (o->operand_count == 1 && p->set_count && !strpbrk(o->operands[i], "./") && access(o->operands[i], F_OK) != 0)
+            mgpu_fail_no_set(p, o->operands[i], mgpu_format("%s: there is no such file, and ", o->operands[i]));
         while (next < p->input_count && (!wanted[next] || paths[next]))
             next++;
         if (next == p->input_count)
