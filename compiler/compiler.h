@@ -158,11 +158,13 @@ typedef struct PhaseSchedule {
     DeviceSchedule *devices;
     Collective *collectives; int collective_count;
 } PhaseSchedule;
+typedef struct Room { int64_t samples, bytes, work; } Room; /* the arena of a device with so many samples; work: the workspaces, besides */
 struct Schedule {
     const char *model, *precision;
     int64_t batch;
     int accumulate, devices;
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
+    Room *rooms; int room_count;             /* ascending; not in the text */
 };
 
 /* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old as it was. */

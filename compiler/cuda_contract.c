@@ -18,16 +18,21 @@ static const char *type_text(const Tensor *tensor)
 }
 
 /* what is reduced over devices lies in a bucket, aligned to its elements; a block's operands begin at any step of a sequence */
-static CudaProduct *product_of(const Contraction *plan, bool block)
+static CudaProduct *product_for(const Contraction *plan, int64_t samples, bool block)
 {
     int first = plan->swapped ? B : A, second = B - first;
     const Tensor *const tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
-    CudaOptions options = {.samples = contraction_samples(plan), .block = block, .tf32 = plan->node->graph->model->tf32};
+    CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32};
     for (int i = 0; i < 3; i++) {
         options.type[i] = type_of(tensor[i]);
         options.aligned[i] = !tensor[i]->partial && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
     }
     return cuda_product(&plan->table, &options);
+}
+
+static CudaProduct *product_of(const Contraction *plan, bool block)
+{
+    return product_for(plan, contraction_samples(plan), block);
 }
 
 static const char *tiles_text(const mgpu_tiles *s)
@@ -123,10 +128,17 @@ bool cuda_library_form(const Contraction *plan, mgpu_library_product *to)
     return true;
 }
 
-int64_t cuda_contraction_workspace(const Contraction *plan, int64_t *per_sample)
+int64_t cuda_contraction_workspace(const Contraction *plan, int64_t samples)
 {
-    *per_sample = 0;
-    return cuda_product_workspace(product_of(plan, false));
+    return cuda_product_workspace(product_for(plan, samples, false));
+}
+
+int64_t cuda_contraction_or_library_workspace(const Contraction *plan, int64_t samples, const char *archs)
+{
+    mgpu_library_product product;
+    int64_t own = cuda_contraction_workspace(plan, samples);
+    int64_t library = cuda_library_form(plan, &product) ? cuda_library_workspace(archs) : 0;
+    return own > library ? own : library;
 }
 
 /* ---- by one block */

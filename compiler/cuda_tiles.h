@@ -60,7 +60,9 @@ bool cuda_contraction_in_parts(const Contraction *); /* its functions have a wor
 const char *cuda_contraction_words(const Contraction *); /* "product_128x64_": a part of the functions' names */
 void cuda_contraction_numbers(const Contraction *, Text *);
 int cuda_contraction_given(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);
-int64_t cuda_contraction_workspace(const Contraction *, int64_t *per_sample);
+/* bytes, if the model has so many samples in a micro-batch; the library may do it, too */
+int64_t cuda_contraction_workspace(const Contraction *, int64_t samples);
+int64_t cuda_contraction_or_library_workspace(const Contraction *, int64_t samples, const char *archs);
 /* the same for a block of threads (scans): static __device__ void NAME(a, b, c, char *shared, int64_t begin, int64_t end); it
  * is called by all threads of a block, of cuda_block_threads, for some samples */
 void cuda_print_block_contraction(const Contraction *, const char *name, Text *);

@@ -376,7 +376,11 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
             text_add(t, "%s%lld", v % 12 ? ", " : v ? ",\n    " : "\n    ", (long long)offsets[v]);
         text_add(t, "%s};\n", m->variable_count ? "\n" : "0");
     }
-    text_add(t, "const mgpu_device %s_devices[] = {\n", name);
+    text_add(t, "static const mgpu_room %s_rooms[] = {", name);
+    for (int i = 0; i < s->room_count; i++)
+        text_add(t, "{%lld, %lld, %lld}, ", (long long)s->rooms[i].samples, (long long)s->rooms[i].bytes,
+                 (long long)s->rooms[i].work);
+    text_add(t, "{0}};\nconst mgpu_device %s_devices[] = {\n", name);
     for (int d = 0; d < plan->devices; d++) {
         int64_t arena = 0, staging = 0, work = 0;
         for (int i = 0; i < s->phase_count; i++) {
@@ -385,9 +389,9 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
             staging = ds->staging_bytes > staging ? ds->staging_bytes : staging;
             work = ds->work_bytes > work ? ds->work_bytes : work;
         }
-        text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %lld, %s_d%d_variables},\n", (long long)plan->shards[d].first,
+        text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %lld, %s_d%d_variables, %s_rooms, %d},\n", (long long)plan->shards[d].first,
                  (long long)plan->shards[d].share, (long long)plan->shards[d].capacity, (long long)arena, (long long)staging,
-                 (long long)work, name, d);
+                 (long long)work, name, d, name, s->room_count);
     }
     Text text = {0};
     schedule_write(s, &text);

@@ -232,22 +232,17 @@ static void nest_cost(Task *t, const Nest *nest)
     add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
 {
     const Program *p = f->program;
     bool cuda = p->target == TARGET_CUDA, block = cuda && f->around; /* by a block, which needs none for products */
-    mgpu_library_product product;
     t->workspace_bytes = k->partial_bytes;
     if (k->contraction) {
         k->split = contraction_split(k->contraction);
         if (!cuda)
             t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
         else if (!block)
-            t->workspace_bytes = cuda_contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
-        if (cuda && !block && cuda_library_form(k->contraction, &product))
-            t->workspace_bytes = larger(t->workspace_bytes, cuda_library_workspace(p->options->arch));
+            t->workspace_bytes = cuda_contraction_or_library_workspace(k->contraction, contraction_samples(k->contraction), p->options->arch);
         contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
     }
     if (k->attention) {

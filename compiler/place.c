@@ -14,6 +14,7 @@
  * gap between those already placed that live at the same time; n^2, hence a limit on n. */
 #include "compiler/schedule_internal.h"
 
+#include "compiler/cuda_tiles.h"
 #include "compiler/kernel.h"
 #include "runtime/mgpu.h"
 
@@ -351,7 +352,8 @@ typedef struct Placing {
     const Phase *phase;
     const Order *order;
     const Persistent *persistent;
-    int64_t capacity;
+    int64_t capacity, micro;
+    const char *archs;
     Layout *layout;
     Block *blocks;      /* the transient buffers: lifetimes, */
     Buffer *buffers;    /* and what is to be said of them */
@@ -443,6 +445,15 @@ static void touch_groups(Placing *s)
     }
 }
 
+/* other kernels than products differ little */
+static int64_t fixed_workspace(const Placing *s, const Task *t)
+{
+    const Kernel *k = t->kernel;
+    if (!s->micro || !k->contraction)
+        return t->workspace_bytes;
+    return cuda_contraction_or_library_workspace(k->contraction, s->micro, s->archs);
+}
+
 static void touch_calls(Placing *s)
 {
     for (int c = 0; c < s->order->call_count; c++) {
@@ -454,7 +465,7 @@ static void touch_calls(Placing *s)
         int64_t bytes;
         if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->capacity, &bytes))
             too_large();
-        bytes = add_bytes(bytes, task->workspace_bytes);
+        bytes = add_bytes(bytes, fixed_workspace(s, task));
         s->layout->work[c].buffer = -1;
         if (bytes > 0) {
             s->layout->work[c] = (Access){add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), 0, bytes, 0};
@@ -512,7 +523,7 @@ static void place_kind(Placing *s, bool workspaces, bool reuse, int64_t *bytes)
         s->blocks[number[i]] = blocks[i];
 }
 
-Layout *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t capacity)
+Layout *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t capacity, int64_t micro)
 {
     Layout *l = NEW(Layout);
     l->tensor = NEW_ARRAY(Access, p->tensor_count);
@@ -520,7 +531,8 @@ Layout *place_phase(const Program *program, const Phase *p, const Order *order, 
     l->group = NEW_ARRAY(Access, order->group_count);
     for (int i = 0; i < p->tensor_count; i++)
         l->tensor[i].buffer = -1;
-    Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .layout = l};
+    Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .micro = micro,
+                 .archs = program->options->arch, .layout = l};
     find_strips(&s);
     find_locals(&s);
     touch_groups(&s);

@@ -18,7 +18,11 @@
  * waited for implies nothing, but for comp and comm: at a change of phase they wait for each other.
  *
  * Devices of equal capacity have equal schedules, and devices have at most three capacities; the work is done once for
- * each. Times: by SPEED, every operation as early as its lane, waits and collective allow. */
+ * each. Times: by SPEED, every operation as early as its lane, waits and collective allow.
+ *
+ * A program whose arena does not fit into a GPU says which batch would. So the arena is also planned for 1, 2, 4, 8 ... groups
+ * of samples and what the devices have, and nothing but its size is kept. Between two of these it grows as its parts do, if
+ * nothing is lost by aligning buffers: each is given room for that. */
 #include "compiler/schedule_internal.h"
 
 #include "compiler/kernel.h"
@@ -36,9 +40,10 @@ static const struct Speed { double flops, bytes, host, link, meeting_us; } SPEED
 
 /* ---- one phase for the devices of one capacity */
 typedef struct Class {
-    int64_t capacity;
+    int64_t capacity, micro;         /* micro: as place_phase takes it */
     Persistent *persistent;
     int64_t arena_bytes, work_bytes; /* the most over all phases; arena_bytes without the workspaces */
+    int64_t align_bytes;             /* what aligning may take of a phase's buffers for some number of samples */
 } Class;
 
 typedef struct Builder {
@@ -426,6 +431,12 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 }
 
 /* ---- the stage */
+static Class class_of_capacity(const Program *p, int64_t capacity, int64_t micro)
+{
+    Persistent *persistent = place_persistent(p, capacity);
+    return (Class){capacity, micro, persistent, persistent->arena_bytes, 0, 0};
+}
+
 static int find_classes(const Program *p, const Plan *plan, Class *classes, int *class_of)
 {
     int count = 0;
@@ -433,17 +444,39 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
         int c = 0;
         while (c < count && classes[c].capacity != plan->shards[d].capacity)
             c++;
-        if (c == count) {
-            Persistent *persistent = place_persistent(p, plan->shards[d].capacity);
-            classes[count++] = (Class){plan->shards[d].capacity, persistent, persistent->arena_bytes, 0};
-        }
+        if (c == count)
+            classes[count++] = class_of_capacity(p, plan->shards[d].capacity, 0);
         class_of[d] = c;
     }
     return count;
 }
 
-static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes,
-                           int class_count, const int *class_of, const KernelNumber *kernels)
+static int find_trials(const Program *p, const Plan *plan, const Class *classes, Class **trials)
+{
+    int64_t most = classes[0].capacity, samples = p->model->group > 0 ? p->model->group : 1;
+    int count = 0;
+    if (p->target != TARGET_CUDA)
+        return 0;
+    for (; samples <= most / 2; samples *= 2)
+        APPEND(*trials, count, class_of_capacity(p, samples, samples * plan->devices));
+    APPEND(*trials, count, class_of_capacity(p, most, plan->micro));
+    return count;
+}
+
+static Layout *place_class(const Program *p, const Phase *phase, const Order *order, Class *class)
+{
+    Layout *l = place_phase(p, phase, order, class->persistent, class->capacity, class->micro);
+    class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
+    class->work_bytes = l->work_bytes > class->work_bytes ? l->work_bytes : class->work_bytes;
+    int64_t lost = 0;
+    for (int i = 0; i < l->buffer_count; i++)
+        lost += l->buffers[i].each % ALIGNMENT != 0 && l->buffers[i].kind != BUFFER_STAGING ? l->buffers[i].slots * ALIGNMENT : 0;
+    class->align_bytes = lost > class->align_bytes ? lost : class->align_bytes;
+    return l;
+}
+
+static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes, int class_count,
+                           const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels)
 {
     Memory *own = memory_new(), *kept = memory_use(own);
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
@@ -456,16 +489,14 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
         *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept};
-        b->layout = place_phase(p, phase, order, classes[c].persistent, classes[c].capacity);
-        if (b->layout->arena_bytes > classes[c].arena_bytes)
-            classes[c].arena_bytes = b->layout->arena_bytes;
-        if (b->layout->work_bytes > classes[c].work_bytes)
-            classes[c].work_bytes = b->layout->work_bytes;
+        b->layout = place_class(p, phase, order, &classes[c]);
         add_ops(b, kernels);
         find_waits(b);
         ops[c] = b->ops;
     }
     find_times(ops, class_count, builders[0].op_count);
+    for (int c = 0; c < trial_count; c++)
+        place_class(p, phase, order, &trials[c]);
     memory_use(kept);
     for (int c = 0; c < class_count; c++) /* the persistent ones have names that stay */
         for (int i = classes[c].persistent->buffer_count; i < builders[c].layout->buffer_count; i++) {
@@ -498,14 +529,18 @@ Schedule *schedule(const Program *p, const Plan *plan)
                     .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1), .devices = plan->devices,
                     .phase_count = p->phase_count};
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
-    Class *classes = NEW_ARRAY(Class, plan->devices);
+    Class *classes = NEW_ARRAY(Class, plan->devices), *trials = NULL;
     int *class_of = NEW_ARRAY(int, plan->devices);
-    int class_count = find_classes(p, plan, classes, class_of);
+    int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, classes, &trials);
     KernelNumber *kernels = number_kernels(p);
     for (int i = 0; i < p->phase_count; i++)
-        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, kernels);
+        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]]);
+    for (int c = 0; c < trial_count; c++) {
+        Room room = {trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
+        APPEND(s->rooms, s->room_count, room);
+    }
     return s;
 }

@@ -54,5 +54,6 @@ typedef struct Layout {      /* the buffers of one phase on a device of some cap
     int64_t arena_bytes;     /* without the workspaces */
     int64_t work_bytes;      /* of the workspaces, which lie behind it */
 } Layout;
-Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity);
+/* micro: workspaces are those of kernels made for micro-batches of so many samples; 0: of the kernels as they are */
+Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);
 #endif

@@ -111,35 +111,12 @@ static void cuda_leave(Machine *m)
 }
 
 /* ---- opening */
-/* Of the arena, what does not belong to samples is known exactly; the rest is taken to grow with them. */
-static _Noreturn void fail_memory(const CudaDevice *d, const DevicePlan *p, size_t available, size_t total, CUresult r)
-{
-    char text[600], planned[32], left[32], all[32], cure[120], error[200];
-    int64_t fixed = p->device->work_bytes, capacity = p->device->shard.capacity;
-    for (int i = 0; i < p->program->variable_count; i++)
-        fixed += mgpu_tensor_bytes(&p->program->variables[i].tensor);
-    double each = (double)(p->device->arena_bytes - fixed) / (double)capacity;
-    int64_t fits = (int64_t)(((double)available - (double)fixed) / each), batch = p->program->batch * fits / capacity;
-    if (fits < 1 || batch < 1)
-        snprintf(cure, sizeof cure, "variables and workspaces alone take %s of them, so fewer samples are no cure", mgpu_grouped(fixed, text));
-    else
-        snprintf(cure, sizeof cure, "a batch of about %lld would fit (mgpuc --set batch=%lld), or more devices", (long long)batch,
-                 (long long)batch);
-    snprintf(text, sizeof text, "%s, %s: its arena takes %s bytes, %s of %s are free (%s); %s", d->gpu->name, d->gpu->bus,
-             mgpu_grouped(p->device->arena_bytes, planned), mgpu_grouped((int64_t)available, left), mgpu_grouped((int64_t)total, all),
-             mgpu_cuda_error(d->cuda, r, error), cure);
-    d->fail(d->owner, -1, text);
-}
-
 static void open_memory(CudaDevice *d, const DevicePlan *p)
 {
-    size_t available = 0, total = 0, bytes = (size_t)(p->device->arena_bytes > 0 ? p->device->arena_bytes : 1);
+    size_t bytes = (size_t)(p->device->arena_bytes > 0 ? p->device->arena_bytes : 1);
     size_t staging = (size_t)(p->device->staging_bytes > 0 ? p->device->staging_bytes : 1);
     void *memory;
-    mgpu_cuda_check(d, -1, d->cuda->mem_get_info(&available, &total), "cuMemGetInfo");
-    CUresult r = d->cuda->mem_alloc(&d->arena, bytes);
-    if (r != CUDA_SUCCESS)
-        fail_memory(d, p, available, total, r);
+    d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, 0, "its arena takes");
     d->arena_bytes = p->device->arena_bytes;
     mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[MGPU_COMP]), "cuMemsetD8Async");
     mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, staging, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc of staging memory");
@@ -197,6 +174,9 @@ static Device *cuda_open(const DevicePlan *p)
     d->fail = p->fail;
     d->owner = p->context;
     d->returned = p->returned;
+    d->program = p->program;
+    d->plan = p->plan;
+    d->machine = m;
     d->samples = p->device->shard.capacity;
     d->kernels = p->program->gpu_kernels;
     d->kernel_count = p->program->kernel_count;

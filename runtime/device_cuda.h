@@ -23,6 +23,9 @@ typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
     CUcontext context;
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Machine *machine;
     CUstream stream[MGPU_LANES];       /* of the lane host: copies to the host */
     CUmodule *modules; int module_count, last_module; /* last: that a function was found in */
     CUfunction (*function)[2];         /* [kernel]; NULL: none */
@@ -56,6 +59,10 @@ void mgpu_cuda_enter(const CudaDevice *, int lane);  /* its context becomes that
 /* To a stand-in that checks: what is issued to the lane from now on belongs to `operation` and touches these bytes; count -1:
  * nothing is known. */
 void mgpu_cuda_declare(const CudaDevice *, int lane, const char *operation, const CudaRange *, int count);
+
+/* cuda_memory.c: memory of the GPU, zeroed by nobody. Ends the program if there is not enough, and says what would do. besides: how
+ * much more than its arena a device takes, this memory among it; what: the begin of a sentence, "its arena takes" */
+CUdeviceptr mgpu_cuda_allocate(const CudaDevice *, int64_t bytes, int64_t besides, const char *what);
 
 /* cuda_image.c: the image for the device's GPU, and the functions of all kernels in it */
 char *mgpu_image_archs(const mgpu_image *); /* "sm_90, compute_90", each once, for the caller to free */

@@ -154,11 +154,14 @@ typedef struct mgpu_phase {
 } mgpu_phase;
 
 typedef struct mgpu_shard { int64_t first, share, capacity; } mgpu_shard; /* samples of a micro-batch */
+typedef struct mgpu_room { int64_t samples, bytes, work; } mgpu_room; /* at most, of the arena of a device with so many samples; work:
+                                                                       * workspaces, besides */
 typedef struct mgpu_device {
     mgpu_shard shard;
     int64_t arena_bytes, staging_bytes;
     int64_t work_bytes;                /* the last of the arena: workspaces. Threads 1, 2 ... have theirs behind the arena */
     const int64_t *variable_offset;    /* of every variable, in the arena */
+    const mgpu_room *rooms; int room_count; /* of a GPU, with 1, 2, 4 ... groups of samples */
 } mgpu_device;
 
 typedef struct mgpu_plan {

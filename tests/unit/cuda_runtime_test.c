@@ -195,8 +195,10 @@ static void test_messages(Test *t)
     static const Case CASES[] = {
         {"capability=86", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0, has compute capability 8.6, the program holds kernels for sm_90, sm_100, compute_100; compile with: mgpuc --arch sm_86 linear.net"},
         {"capability=75", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0, has compute capability 7.5, kernels need 8.0 or newer (A100, 2020); --devices takes"},
-        {"memory=2900", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0: its arena takes 2,944 bytes, 2,900 of 2,900 are free (CUDA_ERROR_OUT_OF_MEMORY: out of memory); a batch of about 3 would fit (mgpuc --set batch=3), or more devices"},
-        {"memory=300", "", "--no-save", 3, "variables and workspaces alone take 624 of them, so fewer samples are no cure"},
+        {"memory=2900", "", "--no-save", 3, "device 0: Fake GPU A, 0000:f0:00.0: its arena takes 2,944 bytes, 2,900 of 2,900 are free (CUDA_ERROR_OUT_OF_MEMORY: out of memory); a batch of 3 would fit (mgpuc --set batch=3), or more devices, or accumulate\n"},
+        {"memory=300", "", "--no-save", 3, "are free (CUDA_ERROR_OUT_OF_MEMORY: out of memory); not even a batch of 1 would fit: a smaller model, a lower precision may\n"},
+        {"memory=3000", "", "--no-save --devices cuda:0x2", 3, "not even a batch of 2 would fit: a smaller model, a lower precision, fewer devices on one GPU may\n"},
+        {"fail=cuMemAlloc_v2:1", "", "--no-save", 3, "its arena takes 2,944 bytes, 1,073,741,824 of 1,073,741,824 are free"},
         {"bad_kernel=gradient:3", "", "--no-save", 3, "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered; an operation that was issued up to here failed: MGPU_GRAPHS=wait says which"},
         {"bad_kernel=gradient:3", "MGPU_GRAPHS=wait", "--no-save", 3, "device 0, step 3, phase train.full, operation c4 gradient (linear.net, line 104): it failed: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"},
         {"fail=cuLaunchKernel:5", "MGPU_GRAPHS=off", "--no-save", 3, "(linear.net, line 10"},

@@ -53,10 +53,10 @@ static const char *check_results(const Run *run, double *first, bool again)
 static const char *run_case(void *module, CheckedGpu *gpu, const Case *item, const char *name, const double *expected, bool block)
 {
     Run run = {.item = item, .expected = expected};
-    int64_t per_sample, work = cuda_contraction_workspace(item->plan, &per_sample);
+    int64_t work = cuda_contraction_workspace(item->plan, contraction_samples(item->plan));
     for (int i = 0; i < 3; i++)
         run.memory[i] = guarded(room(item, i) * dtype_bytes(item->tensor[i]->dtype));
-    run.memory[3] = guarded(work + per_sample * item->samples);
+    run.memory[3] = guarded(work);
     for (int i = 0; i < 2; i++) {
         double *values = NEW_ARRAY(double, elements(item, i));
         fill(values, elements(item, i), i + 1, item->tensor[i]->dtype);

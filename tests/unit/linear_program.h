@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { IN = 3, OUT = 5, SAMPLES = 21, VALID = 10, SLOTS = 2, CHUNK = 2 };
@@ -398,6 +399,18 @@ static const struct { const char *name; int kind; bool ragged; } PHASES[] = {
     {"predict.ragged", MGPU_PHASE_PREDICT, true}, {"report_train", MGPU_PHASE_REPORT_TRAIN, false},
     {"report_eval", MGPU_PHASE_REPORT_EVAL, false}};
 
+static void make_rooms(mgpu_device *device)
+{
+    mgpu_room *rooms = mgpu_allocate((size_t)device->shard.capacity + 1, sizeof *rooms);
+    device->rooms = rooms;
+    for (int64_t samples = 1; samples <= device->shard.capacity; samples *= 2) {
+        int64_t offsets[VARIABLES];
+        mgpu_device smaller = {.shard = {0, samples, samples}};
+        free(make_buffers(&smaller, offsets, true));
+        rooms[device->room_count++] = (mgpu_room){samples, smaller.arena_bytes, 0};
+    }
+}
+
 static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t micro)
 {
     int count = MGPU_COUNT(PHASES);
@@ -412,6 +425,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
         first += share;
         plan->always_ragged = plan->always_ragged || !share;
         buffers[d] = make_buffers(&device[d], mgpu_allocate(VARIABLES, sizeof(int64_t)), gpu);
+        make_rooms(&device[d]);
     }
     mgpu_phase *phases = mgpu_allocate((size_t)count, sizeof *phases);
     static const mgpu_collective REDUCE_TRAIN = {"r0", IN * OUT + 2, MGPU_F64};
