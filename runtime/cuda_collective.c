@@ -289,21 +289,24 @@ static void open_kernels(CudaCollective *c)
     }
 }
 
-static void open_scratch(CudaCollective *c, int64_t largest)
+static int64_t slice_bytes(const mgpu_plan *plan) { return largest_operand(plan) / plan->devices + 192; }
+static int64_t scratch_bytes(const mgpu_plan *plan) { return (plan->devices - 1) * slice_bytes(plan); }
+
+static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
 {
-    size_t slice = (size_t)(largest / c->members + 192), bytes = (size_t)(c->members - 1) * slice;
+    int64_t bytes = scratch_bytes(plan);
     c->scratch = mgpu_allocate((size_t)c->members, sizeof *c->scratch);
     for (int d = 0; d < c->members; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
-        c->devices[d]->besides += (int64_t)bytes;
-        mgpu_cuda_check(c->devices[d], -1, c->devices[d]->cuda->mem_alloc(&c->scratch[d], bytes),
-                        "cuMemAlloc of room for sums over devices (MGPU_COLLECTIVE=host needs none)");
+        c->scratch[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes,
+                                           "besides its arena, the sums over devices by copies (MGPU_COLLECTIVE=host needs none) take");
+        c->devices[d]->besides += bytes;
     }
     if (!c->bad)
         return;
     c->slice = mgpu_allocate((size_t)c->members, sizeof *c->slice);
     for (int d = 0; d < c->members; d++)
-        c->slice[d] = mgpu_device_cuda.ahead->locked(c->machine, (int64_t)slice);
+        c->slice[d] = mgpu_device_cuda.ahead->locked(c->machine, slice_bytes(plan));
 }
 
 static void close_collective(Collective *base)
@@ -383,18 +386,22 @@ static Way choose_way(CudaCollective *c, Way wanted)
     return wanted == WAY_COPY || !links.reach ? WAY_COPY : WAY_PEER;
 }
 
+int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
+{
+    return read_way() == WAY_COPY ? scratch_bytes(plan) : 0;
+}
+
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
 {
     static bool (*const SUM[])(Collective *, int, const Operand *) = {NULL, sum_through_host, sum_on_gpus, sum_on_gpus, sum_by_nccl};
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
-    int64_t largest = largest_operand(plan);
     Way wanted = read_way();
     *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices,
                           .reduction = mgpu_reduction_open(plan->devices),
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
     for (int d = 0; d < c->members; d++)
-        c->memory[d] = mgpu_device_cuda.ahead->locked(m, largest);
+        c->memory[d] = mgpu_device_cuda.ahead->locked(m, largest_operand(plan));
     if (c->members == 1) {
         c->collective.sum = sum_alone;
         c->collective.name = "none";
@@ -406,7 +413,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
         open_kernels(c);
     Way way = choose_way(c, wanted);
     if (way == WAY_COPY)
-        open_scratch(c, largest);
+        open_scratch(c, plan);
     c->add = way == WAY_COPY ? add_copies : add_by_peers;
     c->collective.sum = SUM[way];
     if (way != WAY_NCCL)

@@ -112,6 +112,26 @@ static int first_of_gpu(const CudaCollective *c, int member)
     return d;
 }
 
+/* The arenas are empty as yet, and there may be little else. */
+static bool borrows(const CudaDevice *d)
+{
+    return d->arena_bytes >= 2 * WORDS * (int64_t)sizeof(uint32_t);
+}
+
+static CUdeviceptr take_memory(const CudaDevice *d, int part)
+{
+    int64_t bytes = WORDS * (int64_t)sizeof(uint32_t);
+    return borrows(d) ? d->arena + (CUdeviceptr)(part * bytes) : mgpu_cuda_allocate(d, bytes, 2 * bytes, "trying the links between GPUs takes");
+}
+
+static void give_back(const CudaDevice *d, CUdeviceptr memory)
+{
+    if (borrows(d))
+        mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(memory, 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
+    else
+        mgpu_cuda_check(d, -1, d->cuda->mem_free(memory), "cuMemFree");
+}
+
 static void allocate(Trial *t, const CudaCollective *c)
 {
     *t = (Trial){.c = c, .source = mgpu_allocate((size_t)c->members, sizeof *t->source),
@@ -123,8 +143,8 @@ static void allocate(Trial *t, const CudaCollective *c)
         if (first_of_gpu(c, d) != d)
             continue;
         mgpu_cuda_enter(device, -1);
-        mgpu_cuda_check(device, -1, device->cuda->mem_alloc(&t->source[d], WORDS * sizeof(uint32_t)), "cuMemAlloc");
-        mgpu_cuda_check(device, -1, device->cuda->mem_alloc(&t->target[d], WORDS * sizeof(uint32_t)), "cuMemAlloc");
+        t->source[d] = take_memory(device, 0);
+        t->target[d] = take_memory(device, 1);
     }
 }
 
@@ -135,8 +155,9 @@ static void release(Trial *t)
         if (first_of_gpu(t->c, d) != d)
             continue;
         mgpu_cuda_enter(device, -1);
-        mgpu_cuda_check(device, -1, device->cuda->mem_free(t->source[d]), "cuMemFree");
-        mgpu_cuda_check(device, -1, device->cuda->mem_free(t->target[d]), "cuMemFree");
+        give_back(device, t->source[d]);
+        give_back(device, t->target[d]);
+        synchronize(device);
     }
     mgpu_device_cuda.ahead->unlock(t->c->machine, t->sent);
     mgpu_device_cuda.ahead->unlock(t->c->machine, t->arrived);

@@ -116,7 +116,7 @@ static void open_memory(CudaDevice *d, const DevicePlan *p)
     size_t bytes = (size_t)(p->device->arena_bytes > 0 ? p->device->arena_bytes : 1);
     size_t staging = (size_t)(p->device->staging_bytes > 0 ? p->device->staging_bytes : 1);
     void *memory;
-    d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, 0, "its arena takes");
+    d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, mgpu_cuda_scratch(p->plan), "its arena takes");
     d->arena_bytes = p->device->arena_bytes;
     mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[MGPU_COMP]), "cuMemsetD8Async");
     mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, staging, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc of staging memory");

@@ -80,4 +80,5 @@ int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 
 /* cuda_collective.c */
 Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *);
+int64_t mgpu_cuda_scratch(const mgpu_plan *); /* bytes that each device takes besides its arena, if that is known beforehand */
 #endif
