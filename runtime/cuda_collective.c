@@ -38,6 +38,8 @@ static int sum_function(uint8_t dtype) /* -1: none */
     }
 }
 
+static bool kernels_add(uint8_t dtype) { return sum_function(dtype) >= 0; }
+
 static CUdeviceptr address_of(const Operand *o, int64_t element)
 {
     return (CUdeviceptr)(uintptr_t)o->data + (CUdeviceptr)(element * mgpu_dtype_bytes(o->dtype));
@@ -220,7 +222,7 @@ static void meet_on_gpus(CudaCollective *c, int member, CUevent *events)
 static bool sum_on_gpus(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    if (sum_function(o->dtype) < 0)
+    if (!kernels_add(o->dtype))
         return sum_through_host(base, member, o);
     c->operand[member] = *o;
     mgpu_cuda_enter(c->devices[member], MGPU_COMM);
@@ -263,14 +265,16 @@ static CUevent new_event(const CudaDevice *d)
     return event;
 }
 
-static int64_t largest_operand(const mgpu_plan *plan)
+/* in bytes; of those that `adds` does not take: NULL, of all */
+static int64_t largest_operand(const mgpu_plan *plan, bool (*adds)(uint8_t dtype))
 {
-    int64_t largest = 1;
+    int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
             int64_t bytes = c->count * mgpu_dtype_bytes(c->dtype);
-            largest = bytes > largest ? bytes : largest;
+            if (!adds || !adds(c->dtype))
+                largest = bytes > largest ? bytes : largest;
         }
     return largest;
 }
@@ -289,7 +293,7 @@ static void open_kernels(CudaCollective *c)
     }
 }
 
-static int64_t slice_bytes(const mgpu_plan *plan) { return largest_operand(plan) / plan->devices + 192; }
+static int64_t slice_bytes(const mgpu_plan *plan) { return largest_operand(plan, NULL) / plan->devices + 192; }
 static int64_t scratch_bytes(const mgpu_plan *plan) { return (plan->devices - 1) * slice_bytes(plan); }
 
 static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
@@ -309,6 +313,13 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
         c->slice[d] = mgpu_device_cuda.ahead->locked(c->machine, slice_bytes(plan));
 }
 
+/* for sums that go through the host, or round a bad link */
+static void open_memory(CudaCollective *c, int64_t largest)
+{
+    for (int d = 0; d < c->members && largest > 0; d++)
+        c->memory[d] = mgpu_device_cuda.ahead->locked(c->machine, largest);
+}
+
 static void close_collective(Collective *base)
 {
     CudaCollective *c = (CudaCollective *)base;
@@ -316,7 +327,8 @@ static void close_collective(Collective *base)
     for (int i = 0; i < c->members; i++) {
         const CudaDevice *d = c->devices[i];
         mgpu_cuda_enter(d, -1);
-        mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
+        if (c->memory[i])
+            mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
         if (c->slice)
             mgpu_device_cuda.ahead->unlock(c->machine, c->slice[i]);
         if (c->ready)
@@ -394,14 +406,13 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
 {
     static bool (*const SUM[])(Collective *, int, const Operand *) = {NULL, sum_through_host, sum_on_gpus, sum_on_gpus, sum_by_nccl};
+    static bool (*const ADDS[])(uint8_t dtype) = {NULL, NULL, kernels_add, kernels_add, mgpu_nccl_adds};
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
     Way wanted = read_way();
     *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices,
                           .reduction = mgpu_reduction_open(plan->devices),
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
-    for (int d = 0; d < c->members; d++)
-        c->memory[d] = mgpu_device_cuda.ahead->locked(m, largest_operand(plan));
     if (c->members == 1) {
         c->collective.sum = sum_alone;
         c->collective.name = "none";
@@ -414,6 +425,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     Way way = choose_way(c, wanted);
     if (way == WAY_COPY)
         open_scratch(c, plan);
+    open_memory(c, largest_operand(plan, c->bad ? NULL : ADDS[way]));
     c->add = way == WAY_COPY ? add_copies : add_by_peers;
     c->collective.sum = SUM[way];
     if (way != WAY_NCCL)

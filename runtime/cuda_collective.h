@@ -15,7 +15,7 @@ struct CudaCollective {
     CudaDevice **devices;
     int members;
     Reduction *reduction;
-    void **memory;               /* [member]: page-locked, for the largest operand */
+    void **memory;               /* [member]: page-locked, for the largest operand that goes through the host; NULL: none */
     /* by kernels of the GPUs */
     CUfunction (*sum)[SUM_FUNCTIONS];  /* [member] */
     CUevent *ready, *over;       /* [member]: its operand is complete; its part of the sum is */
