@@ -18,19 +18,15 @@
  * setting must have been issued. For all others the mark at the end of the segment stands, one for each step under way.
  * A segment only waits in front, so waiting for its end in place of an operation inside cannot make a cycle.
  *
+ * Where the driver can, the stream also writes the step's number into memory of the host in front of each mark that does not
+ * stand inside a segment: a note. When an operation has failed the driver says nothing of marks any more; late.c reads notes.
+ *
  * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. */
 #include "runtime/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Segment {
-    int begin, end;              /* operations, by place in the lane */
-    mgpu_wait *waits; int wait_count;
-    int mark;                    /* the first of MGPU_RING at its end, by step; -1: nobody needs it */
-    unsigned followers;          /* bits: lanes that wait for marks inside */
-    void **kept;                 /* [variant]; NULL: not yet */
-} Segment;
 typedef struct AheadPhase {
     Segment *segments; int count;
     int *mark;                   /* [operation]: the first of MGPU_RING marks behind it (of comp: behind its segment); -1: none */
@@ -251,6 +247,12 @@ static void mark_at(Lane *l, int mark)
     l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark);
 }
 
+static void mark_and_note(Lane *l, int mark)
+{
+    l->engine->kind->ahead->note(l->engine->devices[l->device], l->lane, mark, (uint32_t)l->number);
+    mark_at(l, mark);
+}
+
 static void issue_call(Lane *l, int index)
 {
     Engine *e = l->engine;
@@ -351,7 +353,7 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
         else
             issue_calls(l, order, s->end - s->begin, a->graphs);
         if (s->mark >= 0)
-            mark_at(l, s->mark + (int)(l->number % MGPU_RING));
+            mark_and_note(l, s->mark + (int)(l->number % MGPU_RING));
         tell(e, &l->progress, (l->number << PLACE_BITS) + s->end);
     }
     l->op = NULL;
@@ -366,7 +368,7 @@ void mgpu_ahead_begin(Lane *l, int op)
     if (a->graphs == GRAPHS_WAIT)
         begin_alone(l);
     if (begun >= 0)
-        mark_at(l, begun + (int)(l->number % MGPU_RING));
+        mark_and_note(l, begun + (int)(l->number % MGPU_RING));
     if (l->engine->profile)
         ahead->clock(device, l->lane, 0);
 }
@@ -380,7 +382,7 @@ void mgpu_ahead_issued(Lane *l, int op)
     const Ahead *a = l->engine->ahead_of[l->device];
     int mark = a->phases[l->phase - l->engine->plan->phases].mark[op];
     if (mark >= 0)
-        mark_at(l, mark + (int)(l->number % MGPU_RING));
+        mark_and_note(l, mark + (int)(l->number % MGPU_RING));
     if (a->graphs == GRAPHS_WAIT)
         finish_alone(l);
     if (l->engine->profile)
@@ -390,16 +392,15 @@ void mgpu_ahead_issued(Lane *l, int op)
 void mgpu_ahead_finish_step(Lane *l)
 {
     if (is_ahead(l->lane))
-        mark_at(l, l->engine->ahead_of[l->device]->step_mark[l->lane] + (int)(l->number % MGPU_RING));
+        mark_and_note(l, l->engine->ahead_of[l->device]->step_mark[l->lane] + (int)(l->number % MGPU_RING));
 }
 
 /* ---- what is done */
 static _Noreturn void say_failure(const Ahead *a, int64_t number, const char *what)
 {
-    Engine *e = a->engine;
-    const mgpu_phase *phase = phase_of(e, number);
-    mgpu_fail(MGPU_MACHINE_FAILED, "device %d, step %lld, phase %s: %s", a->device,
-              (long long)work_of(e, number)->block[a->device].step, phase ? phase->name : "none", what);
+    char place[400];
+    mgpu_place_of(lane_of(a->engine, a->device, MGPU_COMP), number, phase_of(a->engine, number), NULL, place, sizeof place);
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", place, what);
 }
 
 static void *watch(void *argument)
@@ -454,6 +455,11 @@ int mgpu_ahead_mark(const Engine *e, int device, const mgpu_phase *phase, int64_
     int place = lanes_of(e, phase, device)->place[op], mark = before ? p->begun[op] : p->mark[op];
     bool amid = phase->devices[device].ops[op].lane == MGPU_COMP && place < segment_of(p, place)->end - 1;
     return mark < 0 || amid ? -1 : mark + (int)(number % MGPU_RING);
+}
+
+const Segment *mgpu_ahead_segment(const Engine *e, int device, const mgpu_phase *phase, int place)
+{
+    return segment_of(&e->ahead_of[device]->phases[phase - e->plan->phases], place);
 }
 
 /* ---- opening */
@@ -530,4 +536,5 @@ void mgpu_ahead_close(Engine *e)
         free(a);
     }
     free(e->ahead_of);
+    e->ahead_of = NULL;
 }

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 
 #define CUDA_SYMBOL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), false},
-static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL){"vgpuDeclare", offsetof(CudaDriver, declare), true},
+#define CUDA_OPTIONAL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), true},
+static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL) CUDA_LATER(CUDA_OPTIONAL){"vgpuDeclare", offsetof(CudaDriver, declare), true},
                                       {"vgpuTell", offsetof(CudaDriver, tell), true}, {"vgpuHear", offsetof(CudaDriver, hear), true}};
 #undef CUDA_SYMBOL
+#undef CUDA_OPTIONAL
 static const CudaLibrary LIBRARY = {"libcuda.so.1", "NVIDIA's driver (on Debian the package libcuda1)", SYMBOLS, MGPU_COUNT(SYMBOLS)};
 
 static struct { pthread_once_t once; CudaDriver table; char *why; } driver = {.once = PTHREAD_ONCE_INIT};

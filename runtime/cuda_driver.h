@@ -1,8 +1,8 @@
 /* cuda_driver.h: what we use of NVIDIA's driver API (libcuda.so.1), declared here: no CUDA header is needed to build, and a
  * program starts where there is no driver. Names and numbers are those of cuda.h, which keeps them for ever
- * (https://docs.nvidia.com/cuda/cuda-driver-api/); all functions are there from CUDA 11.4 on (drivers 470 and newer).
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/); all of CUDA_FUNCTIONS is there from CUDA 11.4 on (drivers 470 and newer).
  *
- * CUDA_FUNCTIONS is the whole list: the table of pointers, the names that are looked up, and what a stand-in for the
+ * CUDA_FUNCTIONS and CUDA_LATER are the whole list: the table of pointers, the names that are looked up, and what a stand-in for the
  * library has to have. */
 #ifndef MGPU_CUDA_DRIVER_H
 #define MGPU_CUDA_DRIVER_H
@@ -68,6 +68,7 @@ enum { CU_STREAM_NON_BLOCKING = 1 };
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2 };
 enum { CU_EVENT_RECORD_DEFAULT = 0, CU_EVENT_RECORD_EXTERNAL = 1 };
+enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 enum { CU_EVENT_WAIT_DEFAULT = 0, CU_EVENT_WAIT_EXTERNAL = 1 };
 
 typedef mgpu_vgpu_range CudaRange; /* bytes of a GPU's memory, of a buffer */
@@ -128,9 +129,14 @@ typedef mgpu_vgpu_range CudaRange; /* bytes of a GPU's memory, of a buffer */
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra))
 
+/* likewise, since CUDA 11.7; NULL where the driver is older */
+#define CUDA_LATER(X)                                                                                                  \
+    X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))
+
 #define CUDA_FIELD(symbol, field, parameters) CUresult (*field) parameters;
 typedef struct CudaDriver {
     CUDA_FUNCTIONS(CUDA_FIELD)
+    CUDA_LATER(CUDA_FIELD)
     /* of a stand-in that checks accesses (docs/cuda.md): vgpuDeclare, vgpuTell, vgpuHear; else NULL */
     mgpu_vgpu_declare *declare;
     mgpu_vgpu_tell *tell, *hear;

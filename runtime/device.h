@@ -19,6 +19,8 @@ typedef struct DevicePlan {
     bool tune;                 /* what a library offers several ways for is timed */
     /* says which operation of the lane it was (-1: none) and ends the program */
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
+    /* if it was an operation that was issued some time before; error: what the driver calls it, call: that heard of it */
+    void (*fail_late)(void *context, const char *error, const char *call);
     void *context;
     _Atomic int64_t *returned; /* counts calls of the driver that have returned */
 } DevicePlan;
@@ -48,6 +50,11 @@ typedef struct AheadKind {
     void (*make_marks)(Device *, int count);
     void (*mark)(Device *, int lane, int mark);          /* behind all that was issued to the lane */
     void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes behind the mark */
+    /* As a mark, but the stream writes `value`, which the host can read when the device has failed, too. Not in a segment. */
+    void (*note)(Device *, int lane, int mark, uint32_t value);
+    uint32_t (*noted)(const Device *, int mark);         /* the last value, at first 0 */
+    bool (*notes)(const Device *);                       /* whether the driver can do that; else a note is nothing */
+    bool (*failed)(Device *);                            /* none of its calls succeeds any more */
     const char *(*reach)(Device *, int mark, char text[400]); /* waits; NULL, or what failed before it */
     bool (*reached)(Device *, int mark);                 /* does not wait */
     /* around an operation that is waited for: waits until the device has no other; waits until the lane has done it, and fails with it */

@@ -35,13 +35,14 @@ static const char *error_text(const CudaDevice *d, CUresult r, const char *call,
     char error[200];
     bool late = is_late(r), each = waits_for_each(), own = alone_on == d;
     mgpu_cuda_error(d->cuda, r, error);
+    if (late && !each)
+        d->fail_late(d->owner, error, call);
     if (late && each && !own)
         pthread_mutex_lock(d->alone);
     if (late && each && own)
         snprintf(text, 400, "it failed: %s", error);
     else
-        snprintf(text, 400, "%s: %s%s", call, error,
-                 late && !each ? "; an operation that was issued up to here failed: MGPU_GRAPHS=wait says which" : "");
+        snprintf(text, 400, "%s: %s", call, error);
     return text;
 }
 
@@ -172,6 +173,7 @@ static Device *cuda_open(const DevicePlan *p)
     d->gpu = m->gpu[p->number];
     d->context = m->context[p->number];
     d->fail = p->fail;
+    d->fail_late = p->fail_late;
     d->owner = p->context;
     d->returned = p->returned;
     d->program = p->program;
@@ -209,6 +211,8 @@ static void cuda_close(Device *device)
     mgpu_cuda_check(d, -1, cuda->mem_free(d->arena), "cuMemFree");
     mgpu_cuda_check(d, -1, cuda->mem_free_host(d->staging), "cuMemFreeHost");
     mgpu_cuda_check(d, -1, cuda->mem_free_host(d->bounce), "cuMemFreeHost");
+    if (d->noted)
+        mgpu_cuda_check(d, -1, cuda->mem_free_host((void *)d->noted), "cuMemFreeHost");
     for (int i = 0; i < d->module_count; i++)
         mgpu_cuda_check(d, -1, cuda->module_unload(d->modules[i]), "cuModuleUnload");
     free(d->modules);
@@ -282,6 +286,25 @@ static int64_t cuda_library_bytes(const Device *d)
 }
 
 /* ---- running ahead */
+static void open_notes(CudaDevice *d, int count)
+{
+    void *memory = NULL;
+    size_t bytes = (size_t)count * sizeof *d->noted;
+    if (!d->cuda->stream_write_value)
+        return;
+    mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    memset(memory, 0, bytes);
+    CUresult r = d->cuda->stream_write_value(d->stream[MGPU_COMP], (CUdeviceptr)(uintptr_t)memory, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (r == CUDA_SUCCESS)
+        r = d->cuda->stream_synchronize(d->stream[MGPU_COMP]);
+    if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_NOT_PERMITTED) {
+        mgpu_cuda_check(d, -1, d->cuda->mem_free_host(memory), "cuMemFreeHost");
+        return;
+    }
+    mgpu_cuda_check(d, -1, r, "cuStreamWriteValue32");
+    d->noted = memory;
+}
+
 static void cuda_make_marks(Device *device, int count)
 {
     CudaDevice *d = cuda_device(device);
@@ -290,6 +313,35 @@ static void cuda_make_marks(Device *device, int count)
     for (; d->mark_count < count; d->mark_count++)
         mgpu_cuda_check(d, -1, d->cuda->event_create(&d->marks[d->mark_count], CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING),
                         "cuEventCreate");
+    open_notes(d, count);
+}
+
+static void cuda_note(Device *device, int lane, int mark, uint32_t value)
+{
+    CudaDevice *d = cuda_device(device);
+    if (!d->noted)
+        return;
+    mgpu_cuda_enter(d, lane);
+    mgpu_cuda_check(d, lane, d->cuda->stream_write_value(d->stream[lane], (CUdeviceptr)(uintptr_t)&d->noted[mark], value,
+                                                         CU_STREAM_WRITE_VALUE_DEFAULT), "cuStreamWriteValue32");
+}
+
+static uint32_t cuda_noted(const Device *device, int mark)
+{
+    const CudaDevice *d = (const CudaDevice *)device;
+    return d->noted ? atomic_load_explicit(&d->noted[mark], memory_order_acquire) : 0;
+}
+
+static bool cuda_notes(const Device *device)
+{
+    return ((const CudaDevice *)device)->noted != NULL;
+}
+
+static bool cuda_failed(Device *device)
+{
+    const CudaDevice *d = cuda_device(device);
+    size_t available, total;
+    return d->cuda->ctx_set_current(d->context) != CUDA_SUCCESS || d->cuda->mem_get_info(&available, &total) != CUDA_SUCCESS;
 }
 
 static void cuda_mark(Device *device, int lane, int mark)
@@ -514,6 +566,10 @@ static const AheadKind AHEAD = {
     .make_marks = cuda_make_marks,
     .mark = cuda_mark,
     .follow = cuda_follow,
+    .note = cuda_note,
+    .noted = cuda_noted,
+    .notes = cuda_notes,
+    .failed = cuda_failed,
     .reach = cuda_reach,
     .reached = cuda_reached,
     .begin = cuda_begin,

@@ -37,6 +37,7 @@ typedef struct CudaDevice {
     uint8_t *staging;
     uint8_t *bounce;                   /* page-locked, for copies from and to any memory */
     CUevent *marks; int mark_count;
+    _Atomic uint32_t *noted;           /* [mark], page-locked; NULL: the driver cannot write there from a stream */
     struct { CUevent *events; int count; } clocks[MGPU_LANES];
     void **parameters; int most_parameters;
     Cublaslt *library;                 /* NULL: kernels do all */
@@ -46,6 +47,7 @@ typedef struct CudaDevice {
     int number;
     char said[400];
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
+    void (*fail_late)(void *context, const char *error, const char *call);
     void *owner;
     _Atomic int64_t *returned;         /* calls of the driver that have */
 } CudaDevice;

@@ -78,6 +78,12 @@ static __attribute__((noreturn)) void fail(void *context, int lane, const char *
     mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %s", l->device, what);
 }
 
+static void fail_late(void *context, const char *error, const char *call)
+{
+    const Lane *l = context;
+    mgpu_fail_late(l->engine, l->device, error, call);
+}
+
 static void open_devices(Engine *e, const char *wanted, bool tune)
 {
     e->kind = mgpu_device_kind(e->plan->kind);
@@ -101,7 +107,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         int64_t bytes = device->arena_bytes + (team.threads - 1) * device->work_bytes;
         mgpu_hang_stage(e, "it is being opened", d);
         e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program, .plan = e->plan, .device = device, .team = &team, .machine = e->machine,
-                                                    .number = d, .tune = tune, .fail = fail, .context = comp,
+                                                    .number = d, .tune = tune, .fail = fail, .fail_late = fail_late, .context = comp,
                                                     .returned = &comp->returned});
         if (!e->devices[d])
             mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "

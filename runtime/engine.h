@@ -1,5 +1,5 @@
 /* engine.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them, ahead.c does
- * what is different for devices that run ahead, hang.c notices when they do not come to an end. The rules stand in engine.c. */
+ * what is different for devices that run ahead, late.c says where one failed, hang.c notices when they do not come to an end. The rules stand in engine.c. */
 #ifndef MGPU_ENGINE_H
 #define MGPU_ENGINE_H
 
@@ -57,6 +57,13 @@ struct Lane {
 };
 
 typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
+typedef struct Segment {         /* of its lane comp: issued whole */
+    int begin, end;              /* operations, by place in the lane */
+    mgpu_wait *waits; int wait_count;
+    int mark;                    /* the first of MGPU_RING at its end, by step; -1: nobody needs it */
+    unsigned followers;          /* bits: lanes that wait for marks inside */
+    void **kept;                 /* [variant]; NULL: not yet */
+} Segment;
 typedef struct Hang Hang;        /* hang.c */
 struct Engine {
     const mgpu_program *program;
@@ -141,6 +148,7 @@ void mgpu_leave_worker(void *lane, int thread);
 int mgpu_strip_length(const mgpu_device_phase *, const int *order, int left); /* how many of a lane's next operations run together */
 /* "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)"; number: of the step; op NULL: none */
 void mgpu_place_of(const Lane *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t room);
+void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* "c4 relu (line 7)", "the sum r1" */
 _Noreturn void mgpu_fail_at(const Lane *, const char *what); /* at its operation */
 _Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of what cannot happen */
 /* a call's arguments, the next ones in `argument` */
@@ -162,6 +170,11 @@ int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has d
 int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* at the end of the step */
 /* in front of an operation of a step, behind it (all of its segment); -1: there is none */
 int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
+const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *, int place); /* of the lane comp */
+
+/* late.c: `call` for `device` was told that some operation has failed; error: the driver's words. Returns if no device has: then the
+ * call itself failed, or it is none of the engine's steps */
+void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
 
 /* hang.c: of devices that run ahead; of others these do nothing */
 void mgpu_hang_open(Engine *);       /* before the devices are; lanes may be looked at */

@@ -305,16 +305,6 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
 }
 
 /* ---- what is said of a lane */
-static void add_name(const Look *k, const mgpu_op *op, FILE *to)
-{
-    if (op->verb == MGPU_REDUCE)
-        fprintf(to, "the sum %s", k->phase->collectives[op->target].name);
-    else if (op->verb == MGPU_CALL)
-        fprintf(to, "%s %s (line %d)", op->id, mgpu_kernel_name(k->engine->program, op->target), op->line);
-    else
-        fprintf(to, "%s (line %d)", op->id, op->line);
-}
-
 /* what it has issued and the GPU has not done; false: nothing is known of that */
 static bool say_issued(Report *r, const Look *k, const Lane *l)
 {
@@ -327,14 +317,14 @@ static bool say_issued(Report *r, const Look *k, const Lane *l)
     mgpu_place_of(l, k->number, k->phase, other ? by : op, place, sizeof place);
     if (other) {
         fprintf(r->waiting, "  %s: waits for ", place);
-        add_name(k, other, r->waiting);
+        mgpu_add_name(k->engine, k->phase, other, r->waiting);
         fprintf(r->waiting, "\n");
         return true;
     }
     fprintf(r->endless, "  %s", place);
     if (to > from) {
         fprintf(r->endless, ", or one behind it up to ");
-        add_name(k, op_at(k, l->lane, to), r->endless);
+        mgpu_add_name(k->engine, k->phase, op_at(k, l->lane, to), r->endless);
         r->among = true;
     }
     fprintf(r->endless, ": it does not end\n");

@@ -21,13 +21,32 @@ void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const
 {
     Engine *e = l->engine;
     const mgpu_step *step = &work_of(e, number)->block[l->device];
+    if (!phase) { /* the end of what was posted: its record has no step */
+        snprintf(text, room, "device %d, between steps", l->device);
+        return;
+    }
     if (!op) {
-        snprintf(text, room, "device %d, step %lld, phase %s", l->device, (long long)step->step, phase ? phase->name : "none");
+        snprintf(text, room, "device %d, step %lld, phase %s", l->device, (long long)step->step, phase->name);
         return;
     }
     const char *kernel = op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "";
-    snprintf(text, room, "device %d, step %lld, phase %s, operation %s%s%s (%s, line %d)", l->device,
-             (long long)step->step, phase->name, op->id, *kernel ? " " : "", kernel, e->program->model_file, op->line);
+    int length = snprintf(text, room, "device %d, step %lld, phase %s, operation %s%s%s", l->device, (long long)step->step, phase->name,
+                          op->id, *kernel ? " " : "", kernel);
+    if (op->line > 0 && (size_t)length < room)
+        snprintf(text + length, room - (size_t)length, " (%s, line %d)", e->program->model_file, op->line);
+}
+
+void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, FILE *to)
+{
+    if (op->verb == MGPU_REDUCE) {
+        fprintf(to, "the sum %s", phase->collectives[op->target].name);
+        return;
+    }
+    fprintf(to, "%s", op->id);
+    if (op->verb == MGPU_CALL)
+        fprintf(to, " %s", mgpu_kernel_name(e->program, op->target));
+    if (op->line > 0)
+        fprintf(to, " (line %d)", op->line);
 }
 
 static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)

@@ -200,7 +200,7 @@ static void test_messages(Test *t)
         {"memory=3000", "", "--no-save --devices cuda:0x2", 3, "not even a batch of 2 would fit: a smaller model, a lower precision, fewer devices on one GPU may\n"},
         {"fail=cuMemAlloc_v2:1", "", "--no-save", 3, "its arena takes 2,944 bytes, 1,073,741,824 of 1,073,741,824 are free"},
         {"gpus=2 memory=2600", "MGPU_COLLECTIVE=copy", "--no-save --devices 2", 3, "device 0: Fake GPU B, 0000:ef:00.0: trying the links between GPUs takes 262,144 bytes, 40 of 2,600 are free ("},
-        {"bad_kernel=gradient:3", "", "--no-save", 3, "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered; an operation that was issued up to here failed: MGPU_GRAPHS=wait says which"},
+        {"bad_kernel=gradient:3", "", "--no-save", 3, "it failed: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered; MGPU_GRAPHS=wait says which operation it is"},
         {"bad_kernel=gradient:3", "MGPU_GRAPHS=wait", "--no-save", 3, "device 0, step 3, phase train.full, operation c4 gradient (linear.net, line 104): it failed: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"},
         {"fail=cuLaunchKernel:5", "MGPU_GRAPHS=off", "--no-save", 3, "(linear.net, line 10"},
         {"", "MGPU_GRAPHS=no", "--no-save", 2, "MGPU_GRAPHS is on, off or wait, not 'no'"},

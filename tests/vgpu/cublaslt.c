@@ -235,7 +235,7 @@ static void run(Op *op)
     VirtualDevice *device = op->work.device;
     const struct cublasLtMatmulDesc *desc = &p->desc;
     bool timed = op->work.label && op->work.label->count < 0; /* nothing is said of what it is for */
-    int error = vgpu_kernel_fault("cublasLtMatmul", op->work.label ? op->work.label->name : NULL);
+    int error = vgpu_kernel_fault("cublasLtMatmul", op);
     if (error && error != VGPU_FORGOTTEN)
         device->failed = error;
     if (error)

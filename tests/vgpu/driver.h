@@ -6,6 +6,7 @@
 
 #define VGPU_PROTOTYPE(symbol, field, parameters) VGPU_API CUresult symbol parameters;
 CUDA_FUNCTIONS(VGPU_PROTOTYPE)
+CUDA_LATER(VGPU_PROTOTYPE)
 #undef VGPU_PROTOTYPE
 
 CUresult vgpu_enter_any(const char *call);  /* takes the lock; what the call must answer, or 0 */

@@ -93,6 +93,26 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream
     return vgpu_leave(r ? r : issue_set("cuMemsetD32Async", (uintptr_t)to, value, 4, count, stream));
 }
 
+/* into page-locked memory, too; not while the stream is captured, which takes newer drivers */
+static CUresult write_value(CUstream s, CUdeviceptr to, uint32_t value, unsigned flags)
+{
+    CUresult r = check_stream(s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const Allocation *a = vgpu_find((uintptr_t)to);
+    if (!a || !inside((uintptr_t)to, 4, a->device != NULL) || to % 4 || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (s->capture)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return vgpu_issue_or_capture(s, (Work){.kind = OP_SET, .what = "cuStreamWriteValue32", .set = {(uintptr_t)to, value, 4, 1}});
+}
+
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags)
+{
+    CUresult r = vgpu_enter("cuStreamWriteValue32");
+    return vgpu_leave(r ? r : write_value(stream, to, value, flags));
+}
+
 size_t vgpu_parameter_bytes(CUfunction f)
 {
     size_t bytes = 0;

@@ -100,7 +100,9 @@ static void set(Op *op)
     if (s->width == 1)
         memset((void *)s->to, (int)s->value, s->count);
     for (size_t i = 0; s->width == 4 && i < s->count; i++)
-        memcpy((char *)s->to + 4 * i, &s->value, 4);
+        __atomic_store_n((uint32_t *)s->to + i, s->value, __ATOMIC_RELEASE); /* the host may look at its memory at any time */
+    if (place_of(s->to) < 0)
+        return;
     op->end_us += LAUNCH_US + 1e6 * (double)(s->count * (size_t)s->width) / op->work.device->bandwidth;
 }
 

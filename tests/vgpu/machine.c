@@ -359,6 +359,12 @@ static void read_nccl(const Line *l)
     end(l, 2);
 }
 
+static void read_truth(const Line *l)
+{
+    vgpu_machine.truth = strdup(word(l, 1));
+    end(l, 2);
+}
+
 static void read_delay(const Line *l)
 {
     vgpu_machine.delay = amount(l, 1, "s", true);
@@ -383,7 +389,7 @@ static void read_biases(const Line *l)
 
 static const struct { const char *name; void (*read)(const Line *); void (*set)(const Line *, VirtualDevice *); } FACTS[] = {
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
-    {"nccl", read_nccl, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
+    {"nccl", read_nccl, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
     {"biases", read_biases, NULL}, {"corrupt", read_corruption, NULL},
     {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
@@ -517,6 +523,27 @@ void vgpu_read_machine(void)
 
 /* ---- what the file says is to go wrong */
 
+/* of a fault of a kernel that now runs for this operation; texts of labels stay (vgpu_keep) */
+static void tell_truth(Fault *f, const Op *op)
+{
+    const char *operation = op->work.label && op->work.label->name ? op->work.label->name : "none";
+    int k = 0;
+    while (k < f->by_count && (f->by[k].operation != operation || f->by[k].device != op->work.device->number))
+        k++;
+    if (k == f->by_count) {
+        f->by = realloc(f->by, (size_t)++f->by_count * sizeof *f->by);
+        f->by[k].operation = operation;
+        f->by[k].device = op->work.device->number;
+        f->by[k].runs = 0;
+    }
+    f->by[k].runs++;
+    FILE *to = f->seen + 1 == f->number ? fopen(vgpu_machine.truth, "a") : NULL;
+    if (!to)
+        return;
+    fprintf(to, "%s device %d run %lld of %s\n", f->call, op->work.device->number, (long long)f->by[k].runs, operation);
+    fclose(to);
+}
+
 static int fault_of(Fault *f, bool *all)
 {
     if (++f->seen != f->number)
@@ -563,12 +590,15 @@ static bool is_kernel(const char *name, const char *function, const char *operat
     return length && strncmp(name, kernel, length) == 0 && strcmp(name + length, finish ? FINISH : "") == 0;
 }
 
-int vgpu_kernel_fault(const char *function, const char *operation)
+int vgpu_kernel_fault(const char *function, const Op *op)
 {
+    const char *operation = op->work.label ? op->work.label->name : NULL;
     bool all;
     int error = 0;
     for (int i = 0; i < vgpu_machine.kernel_fault_count; i++)
         if (is_kernel(vgpu_machine.kernel_faults[i].call, function, operation)) {
+            if (vgpu_machine.truth)
+                tell_truth(&vgpu_machine.kernel_faults[i], op);
             int now = fault_of(&vgpu_machine.kernel_faults[i], &all);
             error = now ? now : error;
         }

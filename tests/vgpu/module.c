@@ -190,7 +190,7 @@ bool vgpu_run_kernel(Op *op)
     const struct CUfunc_st *f = call->function;
     void *params[256];
     size_t at = 0;
-    int error = vgpu_kernel_fault(f->name, op->work.label ? op->work.label->name : NULL);
+    int error = vgpu_kernel_fault(f->name, op);
     if (error == VGPU_HANGS)
         return false;
     if (error) {

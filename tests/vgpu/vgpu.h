@@ -41,7 +41,13 @@ typedef struct VirtualDevice {
 } VirtualDevice;
 
 typedef enum { ORDER_RANDOM, ORDER_ISSUED } Order;
-typedef struct Fault { char call[256]; int64_t number, seen; int error, line; bool all; } Fault; /* of `call`, or of kernel `call`; all: of the others, too */
+typedef struct Fault { /* of `call`, or of kernel `call` */
+    char call[256];
+    int64_t number, seen;
+    struct { const char *operation; int device; int64_t runs; } *by; int by_count; /* of a kernel, if somebody asks for the truth */
+    int error, line;
+    bool all;                        /* of the others, too */
+} Fault;
 typedef struct Corruption { int from, to, line; int64_t number, seen; } Corruption; /* -1: the host; 0: every transfer */
 
 typedef struct Machine {
@@ -52,6 +58,7 @@ typedef struct Machine {
     Order order;
     double delay;                    /* seconds that some calls take, at most */
     double deadline;                 /* seconds that the program may go on for once something has gone wrong; 0: as long as it likes */
+    char *truth;                     /* a file: which operation a kernel fault has hit; NULL: nobody asks */
     int nccl;                        /* its version, as it says it: 22005 is 2.20.5 */
     double patience;                 /* seconds that a waiting thread gives others before nothing is taken to go on */
     Fault *faults; int fault_count;
@@ -64,7 +71,7 @@ extern VGPU_API Machine vgpu_machine;
 
 VGPU_API void vgpu_read_machine(void);                      /* once; ends the process with a message if the file is wrong */
 VGPU_API int vgpu_fault(const char *call);                  /* 0, or the error that this call is to answer */
-VGPU_API int vgpu_kernel_fault(const char *function, const char *operation); /* what it belongs to; NULL: not told */
+VGPU_API int vgpu_kernel_fault(const char *function, const Op *); /* the operation that runs it */
 VGPU_API bool vgpu_corrupts(int from, int to);              /* this transfer */
 VGPU_API uint64_t vgpu_random(void);
 const char *vgpu_error_name(int error);
