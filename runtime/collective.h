@@ -21,6 +21,8 @@ struct Collective {
      * returns, or, of a device that runs ahead, for what its lane comm is issued behind it. false: the members disagree. */
     bool (*sum)(Collective *, int member, const Operand *);
     void (*close)(Collective *);
+    /* Of any thread, while the lanes run: an error of the member that no call has returned. NULL: this way has none. */
+    bool (*trouble)(Collective *, int member, char text[400]);
 };
 
 Collective *mgpu_collective_in_memory(int members); /* of devices whose arenas are host memory (reduce.c) */

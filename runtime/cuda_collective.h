@@ -39,5 +39,6 @@ void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, con
 char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
 bool mgpu_nccl_sum(CudaCollective *, int member, const Operand *);
+bool mgpu_nccl_trouble(Collective *, int member, char text[400]);
 bool mgpu_nccl_adds(uint8_t dtype);
 #endif

@@ -105,6 +105,7 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
     }
     register_arenas(c, n);
     c->collective.name = n->said;
+    c->collective.trouble = mgpu_nccl_trouble;
     c->nccl = n;
     return NULL;
 }
@@ -133,5 +134,24 @@ bool mgpu_nccl_sum(CudaCollective *c, int member, const Operand *o)
     mgpu_cuda_declare(d, MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
     ncclResult_t r = n->all_reduce(o->data, o->data, (size_t)o->count, type_of(o->dtype), ncclSum, n->comms[member], d->stream[MGPU_COMM]);
     check(n, d, MGPU_COMM, r, "ncclAllReduce");
+    return true;
+}
+
+/* If a GPU has failed, the driver tells those who wait for it, and in its own words. */
+bool mgpu_nccl_trouble(Collective *base, int member, char text[400])
+{
+    const CudaCollective *c = (const CudaCollective *)base;
+    const Nccl *n = c->nccl;
+    const CudaDevice *d = c->devices[member];
+    ncclResult_t error = ncclSuccess;
+    size_t available, total;
+    bool current = d->cuda->ctx_set_current(d->context) == CUDA_SUCCESS;
+    ncclResult_t r = n->comm_get_async_error(n->comms[member], &error);
+    r = r == ncclSuccess ? error : r;
+    if (r == ncclSuccess || r == ncclInProgress)
+        return false;
+    if (r == ncclUnhandledCudaError && (!current || d->cuda->mem_get_info(&available, &total) != CUDA_SUCCESS))
+        return false;
+    snprintf(text, 400, "ncclCommGetAsyncError: %s", n->get_error_string(r));
     return true;
 }

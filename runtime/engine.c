@@ -245,6 +245,7 @@ Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, con
         mgpu_ahead_open(e);
     start_lanes(e);
     mgpu_hang_lanes(e, true);
+    mgpu_listen_open(e);
     mgpu_hang_stage(e, NULL, -1);
     return e;
 }
@@ -261,6 +262,7 @@ void mgpu_engine_close(Engine *e)
         free(e->lanes[i].each);
         free(e->lanes[i].calls);
     }
+    mgpu_listen_close(e);
     mgpu_hang_lanes(e, false);
     if (e->kind->ahead)
         mgpu_ahead_close(e);

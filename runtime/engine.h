@@ -65,6 +65,7 @@ typedef struct Segment {         /* of its lane comp: issued whole */
     void **kept;                 /* [variant]; NULL: not yet */
 } Segment;
 typedef struct Hang Hang;        /* hang.c */
+typedef struct Listener Listener; /* listen.c */
 struct Engine {
     const mgpu_program *program;
     const mgpu_plan *plan;
@@ -73,6 +74,7 @@ struct Engine {
     Device **devices;
     Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
     Hang *hang;                  /* NULL: nobody looks whether they hang */
+    Listener *listener;          /* NULL: sums have no errors that calls do not return */
     Lane *lanes;                 /* [device][lane] */
     PhaseTable *phases;
     Collective *collective;
@@ -175,6 +177,12 @@ const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *
 /* late.c: `call` for `device` was told that some operation has failed; error: the driver's words. Returns if no device has: then the
  * call itself failed, or it is none of the engine's steps */
 void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
+
+_Noreturn void mgpu_fail_sum(Engine *, int device, const char *error); /* of the sum that the device's lane comm is in */
+
+/* listen.c: asks the collective for errors while lanes run */
+void mgpu_listen_open(Engine *);
+void mgpu_listen_close(Engine *);
 
 /* hang.c: of devices that run ahead; of others these do nothing */
 void mgpu_hang_open(Engine *);       /* before the devices are; lanes may be looked at */

@@ -187,3 +187,22 @@ void mgpu_fail_late(Engine *e, int device, const char *error, const char *call)
         mgpu_fail(MGPU_MACHINE_FAILED, "one of these operations failed: %s\n  %s\n%s", error, text, cure);
     mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s%s%s", text, error, places.among ? "; " : "", places.among ? cure : "");
 }
+
+_Noreturn void mgpu_fail_sum(Engine *e, int device, const char *error)
+{
+    char *text;
+    size_t length;
+    Places places = {.to = mgpu_begin_text(&text, &length)};
+    Seen s = see(e, device);
+    add_lane(&places, &s, MGPU_COMM);
+    bool sum = places.count > 0;
+    if (!sum)
+        add_steps(&places, &s, false);
+    if (places.count == 0)
+        fprintf(places.to, "device %d", device);
+    if (!sum)
+        fprintf(places.to, ", a sum over the devices by %s", e->collective->name);
+    mgpu_end_text(places.to);
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s; NCCL_DEBUG=WARN says more, MGPU_COLLECTIVE=peer, copy or host sums in another way",
+              text, error);
+}

@@ -210,9 +210,12 @@ static void read_fault(const Line *l)
     int planted = is(l, 0, "forget") ? VGPU_FORGOTTEN : hang ? VGPU_HANGS : 0, words = 3 + kernel;
     Fault f = {.number = whole(l, 2 + kernel, 1), .error = planted ? planted : error_of(l, words++), .line = l->number};
     f.all = hang && l->count > words && is(l, words, "all");
-    end(l, words + f.all);
+    f.later = !planted && l->count > words && is(l, words, "later");
+    end(l, words + (f.all || f.later));
     if (!kernel)
         check_call(l, 1);
+    if (f.later && !is(l, 1, "ncclAllReduce"))
+        wrong(l, "only ncclAllReduce fails later");
     snprintf(f.call, sizeof f.call, "%s", word(l, 1 + kernel));
     Fault **list = kernel ? &vgpu_machine.kernel_faults : &vgpu_machine.faults;
     int *count = kernel ? &vgpu_machine.kernel_fault_count : &vgpu_machine.fault_count;
@@ -551,7 +554,7 @@ static int fault_of(Fault *f, bool *all)
     *all = f->all;
     if (f->error > 0 || f->error == VGPU_HANGS)
         vgpu_begin_deadline(f->call);
-    return f->error;
+    return f->later ? VGPU_LATER - f->error : f->error;
 }
 
 /* with the lock, which a call that never returns keeps where all others hang, too */

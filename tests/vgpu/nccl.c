@@ -29,6 +29,7 @@ struct ncclComm {
     Group *group;
     int member;
     uint64_t next;                   /* number of its next sum */
+    ncclResult_t trouble;            /* that a sum has met; 0: none */
     Registered memory[4]; int memories;
 };
 
@@ -216,7 +217,9 @@ static ncclResult_t all_reduce(const void *send, void *receive, size_t count, in
 ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
 {
     ncclResult_t r = enter("ncclAllReduce");
-    bool hangs = r == VGPU_HANGS;
+    bool hangs = r == VGPU_HANGS || r <= VGPU_LATER;
+    if (r <= VGPU_LATER && comm)
+        comm->trouble = VGPU_LATER - r;
     return leave(r && !hangs ? r : all_reduce(send, receive, count, dtype, op, comm, stream, hangs));
 }
 
@@ -317,7 +320,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     ncclResult_t r = enter("ncclCommGetAsyncError");
-    *error = comm && comm->group->device[comm->member]->failed ? ncclUnhandledCudaError : ncclSuccess;
+    *error = comm && comm->group->device[comm->member]->failed ? ncclUnhandledCudaError : comm ? comm->trouble : ncclSuccess;
     return leave(r ? r : comm ? ncclSuccess : INVALID_ARGUMENT);
 }
 

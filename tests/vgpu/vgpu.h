@@ -16,7 +16,8 @@
 
 #define VGPU_API __attribute__((visibility("default")))
 enum { VGPU_DEVICES = 16, VGPU_NAME = 256, 
-       VGPU_FORGOTTEN = -1 /* of a call: it is to do nothing and say that it has */, VGPU_HANGS = -2 /* what it issues is to have no end */ };
+       VGPU_FORGOTTEN = -1 /* of a call: it is to do nothing and say that it has */, VGPU_HANGS = -2 /* what it issues is to have no end */,
+       VGPU_LATER = -1000 /* likewise; less the error that the library has when it is asked */ };
 
 typedef struct Op Op;
 typedef struct Allocation Allocation;
@@ -46,7 +47,7 @@ typedef struct Fault { /* of `call`, or of kernel `call` */
     int64_t number, seen;
     struct { const char *operation; int device; int64_t runs; } *by; int by_count; /* of a kernel, if somebody asks for the truth */
     int error, line;
-    bool all;                        /* of the others, too */
+    bool all, later;                 /* all: of the others, too; later: the call does not return the error */
 } Fault;
 typedef struct Corruption { int from, to, line; int64_t number, seen; } Corruption; /* -1: the host; 0: every transfer */
 

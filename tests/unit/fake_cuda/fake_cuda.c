@@ -777,6 +777,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    (void)comm;
+    *error = broken ? ncclUnhandledCudaError : ncclSuccess;
+    return ncclSuccess;
+}
+
 ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
 {
     if (enter(__func__) != CUDA_SUCCESS || send != receive || op != ncclSum || (dtype != ncclFloat64 && dtype != ncclFloat32))
