@@ -536,5 +536,4 @@ void mgpu_ahead_close(Engine *e)
         free(a);
     }
     free(e->ahead_of);
-    e->ahead_of = NULL;
 }

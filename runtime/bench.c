@@ -154,7 +154,7 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
         print_json(program, &r);
     else
         print_text(program, &r);
-    mgpu_engine_close(feed.engine);
+    mgpu_engine_close(feed.engine, "all results are above");
     if (profile)
         mgpu_profile_end(profile);
     free(bench.finished_at);

@@ -76,6 +76,7 @@ typedef struct AheadKind {
     int64_t (*launches)(const Device *, double *seconds); /* of the lane comp so far, and the host's time in them */
     void *(*locked)(Machine *, int64_t bytes);           /* zeroed host memory that uploads may read; ends the program */
     void (*unlock)(Machine *, void *);
+    void (*achieved)(Machine *, const char *);           /* what the program has done: calls that fail from now on say it, too */
 } AheadKind;
 
 typedef struct DeviceKind {

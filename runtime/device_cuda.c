@@ -75,7 +75,8 @@ static void check_machine(const Machine *m, int device, CUresult r, const char *
     mgpu_cuda_error(m->cuda, r, text);
     if (device < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", call, text);
-    mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s", device, m->gpu[device]->name, m->gpu[device]->bus, call, text);
+    mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s%s%s", device, m->gpu[device]->name, m->gpu[device]->bus, call, text,
+              m->achieved ? "; " : "", m->achieved ? m->achieved : "");
 }
 
 static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan *plan)
@@ -562,6 +563,11 @@ static void cuda_unlock(Machine *m, void *memory)
     check_machine(m, 0, m->cuda->mem_free_host(memory), "cuMemFreeHost");
 }
 
+static void cuda_achieved(Machine *m, const char *what)
+{
+    m->achieved = what;
+}
+
 static const AheadKind AHEAD = {
     .make_marks = cuda_make_marks,
     .mark = cuda_mark,
@@ -589,6 +595,7 @@ static const AheadKind AHEAD = {
     .launches = cuda_launches,
     .locked = cuda_locked,
     .unlock = cuda_unlock,
+    .achieved = cuda_achieved,
 };
 
 const DeviceKind mgpu_device_cuda = {

@@ -16,6 +16,7 @@ struct Machine {
     const Gpu **gpu;         /* [device]; the same one for logical devices of one GPU */
     CUcontext *context;      /* [device]: the primary one of its GPU */
     int version;             /* of the driver: 12040 is 12.4 */
+    const char *achieved;    /* NULL: not yet */
 };
 
 typedef struct Cublaslt Cublaslt;    /* cublaslt.c */

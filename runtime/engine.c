@@ -75,7 +75,8 @@ static __attribute__((noreturn)) void fail(void *context, int lane, const char *
     const Lane *l = context;
     if (lane >= 0)
         mgpu_fail_at(l + lane, what);
-    mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %s", l->device, what);
+    const char *achieved = l->engine->achieved;
+    mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %s%s%s", l->device, what, achieved ? "; " : "", achieved ? achieved : "");
 }
 
 static void fail_late(void *context, const char *error, const char *call)
@@ -250,8 +251,11 @@ Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, con
     return e;
 }
 
-void mgpu_engine_close(Engine *e)
+void mgpu_engine_close(Engine *e, const char *achieved)
 {
+    e->achieved = achieved;
+    if (e->kind->ahead)
+        e->kind->ahead->achieved(e->machine, achieved);
     mgpu_hang_stage(e, "the devices are being closed", -1);
     atomic_store(&e->closing, true);
     tell(e, &e->posted, atomic_load(&e->posted.value) + 1);

@@ -82,6 +82,7 @@ struct Engine {
     Work ring[MGPU_RING];
     Counter posted;
     _Atomic bool closing;
+    const char *achieved;        /* while it is closed: what the program has done by then; else NULL */
     Collect *collect;
     void *context;
     int64_t collected, done;     /* done: steps that all lanes are known to have finished */

@@ -166,7 +166,7 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
         }
     if (!done)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no data for evaluation: data { valid = idx(...) }", program->model_file);
-    mgpu_engine_close(engine);
+    mgpu_engine_close(engine, "all results are above");
     mgpu_reporter_close(reporter);
     mgpu_free_categories(categories);
     free(result.values);

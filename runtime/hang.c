@@ -432,7 +432,8 @@ static void end_program(const Hang *h, uint64_t counted)
     FILE *cures = mgpu_begin_text(&part[4], &length[4]);
     if (h->stage) {
         fprintf(r.calls, h->stage_device < 0 ? "  " : "  device %d: ", h->stage_device);
-        fprintf(r.calls, "%s, and a call of the driver or of a library does not return\n", h->stage);
+        fprintf(r.calls, "%s, and a call of the driver or of a library does not return%s%s\n", h->stage, e->achieved ? "; " : "",
+                e->achieved ? e->achieved : "");
     } else {
         r.looks = look(e);
         for (int d = 0; d < e->plan->devices; d++) {

@@ -189,7 +189,7 @@ typedef void Collect(void *context, const Work *); /* called by the thread that 
 typedef struct Engine Engine;
 /* o->threads: that compute, shared by the devices; each has one at least. o->devices: which GPUs */
 Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
-void mgpu_engine_close(Engine *);
+void mgpu_engine_close(Engine *, const char *achieved);
 const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
 void mgpu_engine_post(Engine *);

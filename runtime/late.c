@@ -170,7 +170,7 @@ void mgpu_fail_late(Engine *e, int device, const char *error, const char *call)
     char *text;
     size_t length;
     Places places = {.to = mgpu_begin_text(&text, &length)};
-    bool run = e->ahead_of && atomic_load(&e->posted.value) > 0, any = false;
+    bool run = atomic_load(&e->posted.value) > 0 && !atomic_load(&e->closing), any = false;
     for (int d = 0; d < e->plan->devices && run; d++)
         any = add_device(&places, e, d, true) || any;
     for (int d = 0; d < e->plan->devices && any && places.count == 0; d++)

@@ -509,9 +509,23 @@ static void start_report(Run *run)
     mgpu_report_start(run->reporter, &s);
 }
 
+/* for the messages of calls that fail when all is done */
+static char *achieved(const Run *run)
+{
+    char step[32];
+    char *end = over(run) ? mgpu_format("the run was complete") : mgpu_format("the run had stopped at step %s", mgpu_grouped(run->at.step, step));
+    bool saved = run->saved_step == run->at.step;
+    char *all = mgpu_format("%s%s%s", end, saved ? ", and its weights are saved in " : run->folder ? "" : "; nothing was to be saved",
+                            saved ? run->folder : "");
+    free(end);
+    return all;
+}
+
 static void close_run(Run *run)
 {
-    mgpu_engine_close(run->engine);
+    char *what = achieved(run);
+    mgpu_engine_close(run->engine, what);
+    free(what);
     mgpu_reporter_close(run->reporter);
     mgpu_close_set(&run->train);
     mgpu_close_set(&run->valid);

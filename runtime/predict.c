@@ -195,7 +195,7 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
         free(result[i]);
     }
     free(result);
-    mgpu_engine_close(engine);
+    mgpu_engine_close(engine, "all results are written");
     mgpu_close_set(&data);
     mgpu_free_categories(categories);
     return 0;
