@@ -129,7 +129,7 @@ typedef mgpu_vgpu_range CudaRange; /* bytes of a GPU's memory, of a buffer */
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra))
 
-/* likewise, since CUDA 11.7; NULL where the driver is older */
+/* likewise, there by CUDA 11.8; NULL where the driver is older */
 #define CUDA_LATER(X)                                                                                                  \
     X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))
 
