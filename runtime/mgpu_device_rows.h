@@ -206,7 +206,7 @@ template <int TEAM, typename KEY> MGPU_FUNCTION void mgpu_sort_keys(KEY *keys, i
                 const int64_t low = 2 * i - (i & (apart - 1)), high = low + apart; /* i / apart * 2 * apart + i % apart */
                 const KEY a = keys[low], b = keys[high];
                 const bool down = (low & run) == 0;
-                if (mgpu_larger_key(down ? b : a, down ? a : b)) {
+                if (down ? mgpu_larger_key(b, a) : mgpu_larger_key(a, b)) { /* a reference to either would put both into local memory */
                     keys[low] = b;
                     keys[high] = a;
                 }
