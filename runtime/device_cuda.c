@@ -298,7 +298,7 @@ static void open_notes(CudaDevice *d, int count)
     CUresult r = d->cuda->stream_write_value(d->stream[MGPU_COMP], (CUdeviceptr)(uintptr_t)memory, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r == CUDA_SUCCESS)
         r = d->cuda->stream_synchronize(d->stream[MGPU_COMP]);
-    if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_NOT_PERMITTED) {
+    if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_NOT_PERMITTED || r == CUDA_ERROR_INVALID_VALUE) { /* notes help, no run needs them */
         mgpu_cuda_check(d, -1, d->cuda->mem_free_host(memory), "cuMemFreeHost");
         return;
     }
