@@ -247,6 +247,14 @@ static uint32_t kept_mask(const Exprs *x)
     return mask;
 }
 
+/* what is not stored is not rounded: the group's other members calculate on with what the cast to a half is given */
+static Expr *member_value(Evaluation *e, const Root *r, bool kept)
+{
+    const Node *n = r->node;
+    bool rounds = n->op == OP_CAST && dtype_is_half(n->dtype) && n->in[0]->dtype == F32;
+    return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL) : evaluate_own(e, n, r->sample, r->index, NULL);
+}
+
 /* adds the reduction; its result is the member's value */
 static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
 {
@@ -286,16 +294,13 @@ static void build_loops(Fusion *f, Group *g, Kernel *k)
             add_store(nest, r->target, offset, value, r->outer, n);
             continue;
         }
-        if (r->reduces) {
-            r->value = add_reduction(nest, r, evaluate_point(&e, n, axes), axes);
-        } else {
-            r->value = evaluate_own(&e, n, r->sample, r->index, NULL);
-        }
+        bool kept = r->grouped || read_outside(f, r);
+        r->value = r->reduces ? add_reduction(nest, r, evaluate_point(&e, n, axes), axes) : member_value(&e, r, kept);
         if (r->grouped) { /* the group's sum, for each of its samples */
             int in_group = r->axes[0].kind == AXIS_GROUPS ? 1 : 0;
             add_store(nest, f->info[n->id].tensor, offset_of(x, f->info[n->id].tensor, n, axes[in_group], axes + in_group + 1),
                       r->value, false, n);
-        } else if (read_outside(f, r)) {
+        } else if (kept) {
             const Tensor *tensor = f->info[n->id].tensor;
             add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n);
         }
