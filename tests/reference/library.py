@@ -125,11 +125,6 @@ def linear(w, name, x, width, bias=True):
     return F.linear(x, w(name + ".weight", width, x.shape[-1]), w(name + ".bias", width) if bias else None)
 
 
-def rounded(x):
-    """halves up"""
-    return (x + 0.5).floor()
-
-
 def weight_norm(v, gain):
     return torch._weight_norm(v, gain.reshape(-1, *[1] * (v.dim() - 1)), 0)
 
@@ -156,9 +151,15 @@ case("norm_zero", series, lambda x, w: norm(x * torch.tensor([1.0, 0, 1, 1]), 1)
 case("distance", pair, lambda x, w: norm(x[:, 0] - x[:, 1], -1))
 case("logsumexp", series, lambda x, w: x.logsumexp(1, keepdim=True))
 case("logsumexp_all", series, lambda x, w: x.logsumexp((1, 2)))
+case("prod", image, lambda x, w: (3 * x).prod(3).prod(1))
+case("prod_all", (3, 3), lambda x, w: (3 * x).flatten(1).prod(1))
+case("prod_zero", (2, 5), lambda x, w: (x * torch.tensor([1.0, 0, 1, 1, 0])).prod(-1, keepdim=True))
+case("prod_one_zero", (2, 4), lambda x, w: (x * torch.tensor([1.0, 0, 1, 1])).prod(-1))
 case("zeros_ones", series, lambda x, w: torch.cat([0 * x[..., :2], x[..., 2:]], -1))
 case("sign", series, lambda x, w: signs(x).sign())
-case("round", series, lambda x, w: rounded(signs(8 * x)))
+case("round", series, lambda x, w: signs(8 * x).round())
+case("round_halves", (2, 5), lambda x, w: (0 * x + torch.tensor(
+    [[-1.5, -0.5, 0.5, 1.5, 2.5], [0.49999999999999994, -2.5, 3.5, 1e17, -0.75]])).round())
 case("clamp", series, lambda x, w: x.clamp(-0.3, 0.45))
 case("one_hot", (5, 6), lambda x, w: x * F.one_hot(word, 6))
 case("one_hot_more", (5, 7), lambda x, w: x * F.one_hot(word + 1, 7))
@@ -194,7 +195,7 @@ def conv(x, w, width, size, name="conv_1", bias=True, before=None, **options):
 def conv_transpose(x, w, width, size, bias=True, **options):
     x = chw(x)
     f = (F.conv_transpose1d, F.conv_transpose2d)[x.dim() - 3]
-    weight = w("conv_transpose_1.weight", x.shape[1], width, *size)
+    weight = w("conv_transpose_1.weight", x.shape[1], width // options.get("groups", 1), *size)
     return last(f(x, weight, w("conv_transpose_1.bias", width) if bias else None, **options))
 
 
@@ -220,6 +221,11 @@ case("separable", image, separable)
 case("conv_transpose", image, lambda x, w: conv_transpose(x, w, 3, (3, 3), stride=2, padding=1))
 case("conv_transpose_plain", image, lambda x, w: conv_transpose(x, w, 2, (2, 3), bias=False))
 case("conv_transpose_line", series, lambda x, w: conv_transpose(x, w, 3, (4,), stride=3))
+case("conv_transpose_options", image, lambda x, w: conv_transpose(
+    x, w, 6, (3, 2), stride=(3, 2), padding=(2, 1), output_padding=(1, 0), dilation=(2, 1), groups=2).sigmoid())
+case("conv_transpose_depthwise", series, lambda x, w: conv_transpose(
+    x, w, 4, (3,), stride=2, padding=1, output_padding=1, groups=4, bias=False))
+case("conv_transpose_dilated", image, lambda x, w: conv_transpose(x, w, 2, (2, 2), dilation=2))
 
 
 # ---- pools, other sizes
@@ -238,6 +244,10 @@ case("maxpool", image, lambda x, w: last(F.max_pool2d(chw(x), 2)))
 case("maxpool_padded", image, lambda x, w: last(F.max_pool2d(chw(x), 3, 2, 1)))
 case("maxpool_same", image, lambda x, w: maxpool_same(x))
 case("maxpool_line", series, lambda x, w: last(F.max_pool1d(chw(x), 3, 1)))
+case("maxpool_dilated", image, lambda x, w: last(F.max_pool2d(chw(x), 2, 1, dilation=2)))
+case("maxpool_dilated_options", (9, 8, 2), lambda x, w: last(F.max_pool2d(chw(x), (3, 2), (2, 3), 1, (3, 2))))
+case("maxpool_dilated_line", series, lambda x, w: last(F.max_pool1d(chw(x), 2, 2, dilation=3)))
+case("avgpool_counted", image, lambda x, w: last(F.avg_pool2d(chw(x), 3, 2, 1)))
 case("avgpool", image, lambda x, w: last(F.avg_pool2d(chw(x), 2)))
 case("avgpool_padded", image, lambda x, w: last(F.avg_pool2d(chw(x), 3, 2, 1, count_include_pad=False)))
 case("avgpool_line", series, lambda x, w: last(F.avg_pool1d(chw(x), 2, 1)))
@@ -250,10 +260,19 @@ case("bins", (3, 5), lambda x, w: x * F.adaptive_avg_pool1d(torch.eye(5)[None], 
 case("upsample", image, lambda x, w: last(F.interpolate(chw(x), scale_factor=2, mode="nearest")))
 case("upsample_bilinear", image, lambda x, w: last(F.interpolate(chw(x), scale_factor=3, mode="bilinear")))
 case("resized", image, lambda x, w: last(F.interpolate(chw(x), (9, 3), mode="bilinear")))
+case("upsample_corners", image, lambda x, w: last(F.interpolate(chw(x), scale_factor=2, mode="bilinear", align_corners=True)))
+case("resized_corners", image, lambda x, w: last(F.interpolate(chw(x), (9, 3), mode="bilinear", align_corners=True)))
+case("resized_corner", image, lambda x, w: last(F.interpolate(chw(x), (1, 7), mode="bilinear", align_corners=True)))
 case("hats", (3, 5), lambda x, w: x * F.interpolate(torch.eye(5)[None], 3, mode="linear")[0].T)
 case("pixel_shuffle", image, lambda x, w: last(F.pixel_shuffle(chw(x), 2)))
 case("crop", image, lambda x, w: x[:, 1:4, 2:4])
 case("reflect_pad", image, lambda x, w: last(F.pad(chw(x), (3, 3, 3, 3), mode="reflect")))
+case("edge_pad", image, lambda x, w: last(F.pad(chw(x), (2, 2, 2, 2), mode="replicate")))
+case("edge_pad_sides", series, lambda x, w: last(F.pad(chw(x), (0, 3), mode="replicate")))
+case("wrap_pad", image, lambda x, w: last(F.pad(chw(x), (0, 3, 2, 1), mode="circular")))
+case("wrap_pad_twice", series, lambda x, w: torch.cat([x[:, 3:], x, x, x, x[:, :2]], 1))
+case("take", image, lambda x, w: torch.stack([torch.where(
+    (row < 5)[:, None], x[i][:, row.clamp(max=4)], 0.0) for i, row in enumerate(word)]))
 case("mirror", (9,), lambda x, w: x * F.pad(torch.arange(5.0)[None], (2, 2), mode="reflect")[0])
 
 
@@ -431,7 +450,15 @@ def transformer_post(x, w):
 def recurrent(net, ih, b, hh, b_hh=None):
     net, rows = net(ih.shape[1], hh.shape[1], batch_first=True), len(ih)
     given = {"weight_ih_l0": ih, "weight_hh_l0": hh, "bias_ih_l0": b, "bias_hh_l0": torch.zeros(rows) if b_hh is None else b_hh}
-    return lambda x: torch.func.functional_call(net, given, (x,))
+
+    def run(x, state=None, length=None):
+        if length is None:
+            return torch.func.functional_call(net, given, (x, state))
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, length, True, False)
+        y, last_state = torch.func.functional_call(net, given, (packed, state))
+        return torch.nn.utils.rnn.pad_packed_sequence(y, True, total_length=x.shape[1])[0], last_state
+
+    return run
 
 
 def rnn(x, w):
@@ -449,15 +476,57 @@ def rnn_results(x, w):
     return torch.cat(ys + [h], -1)
 
 
+def rnn_length(x, w):
+    """lengths 0, 1, 2, 3, by hand: torch refuses 0"""
+    at, h, ys = "rnn_length_1.rnn_1.", torch.zeros(N, 3), []
+    z, hh = linear(w, at + "dense_1", x, 3), w(at + "weight_hh", 3, 3)
+    for t in range(5):
+        new, on = (z[:, t] + h @ hh.T).tanh(), (t < n)[:, None]
+        h = torch.where(on, new, h)
+        ys.append(torch.where(on, new, 0.0))
+    return torch.cat(ys + [h], -1)
+
+
+def rnn_begun(x, w):
+    at = "rnn_begun_1.rnn_1."
+    net = recurrent(torch.nn.RNN, w(at + "dense_1.weight", 3, 4), w(at + "dense_1.bias", 3), w(at + "weight_hh", 3, 3))
+    return net(x, 2 * x[None, :, 0, :3])[0]
+
+
+def lstm_begun(x, w):
+    at = "lstm_begun_1.lstm_1."
+    net = recurrent(torch.nn.LSTM, w(at + "weight_ih", 12, 4), w(at + "bias", 12), w(at + "weight_hh", 12, 3))
+    y, (h, c) = net(x, (x[None, :, 0, :3].contiguous(), x[None, :, 1, 1:].contiguous()), n + 1)
+    return torch.cat([y.flatten(1), h[0], c[0]], -1)
+
+
 def lstm(x, w):
     at = "lstm_results_1.lstm_1."
     y, (h, c) = recurrent(torch.nn.LSTM, w(at + "weight_ih", 12, 4), w(at + "bias", 12), w(at + "weight_hh", 12, 3))(x)
     return torch.cat([y.flatten(1), h[0], c[0]], -1)
 
 
-def gru(x, w, at, width):
+def gru(x, w, at, width, *options):
     ih, b = w(at + "dense_1.weight", 3 * width, 4), w(at + "dense_1.bias", 3 * width)
-    return recurrent(torch.nn.GRU, ih, b, w(at + "weight_hh", 3 * width, width), w(at + "bias_hh", 3 * width))(x)
+    return recurrent(torch.nn.GRU, ih, b, w(at + "weight_hh", 3 * width, width), w(at + "bias_hh", 3 * width))(x, *options)
+
+
+def gru_begun(x, w):
+    y, h = gru(x, w, "gru_begun_1.gru_1.", 3, x[None, :, 1, :3].contiguous(), n + 2)
+    return torch.cat([y.flatten(1), h[0]], -1)
+
+
+def bidirectional_length(x, w):
+    """by hand: each sample's own part, backwards"""
+    ys = []
+    for i in range(N):
+        part, outs = x[i:i + 1, :i + 1], []
+        for k, z in (("1", part), ("2", part.flip(1))):
+            at = f"bidirectional_1.lstm_{k}."
+            net = recurrent(torch.nn.LSTM, w(at + "weight_ih", 8, 4), w(at + "bias", 8), w(at + "weight_hh", 8, 2))
+            outs.append(net(z)[0])
+        ys.append(F.pad(torch.cat([outs[0], outs[1].flip(1)], 2), (0, 0, 0, 4 - i))[0])
+    return torch.stack(ys)
 
 
 def gru_results(x, w):
@@ -495,6 +564,11 @@ case("rnn_results", series, rnn_results)
 case("lstm", series, lstm)
 case("gru", series, gru_results)
 case("bidirectional", series, bidirectional)
+case("rnn_begun", series, rnn_begun)
+case("rnn_length", series, rnn_length)
+case("lstm_begun", series, lstm_begun)
+case("gru_begun", series, gru_begun)
+case("bidirectional_length", series, bidirectional_length)
 
 
 # ---- images
