@@ -43,6 +43,8 @@ static const char *dtype_macro(Dtype d)
     return NAMES[d];
 }
 
+static const char *label(int64_t l) { return l == NO_LABEL ? "MGPU_NO_LABEL" : format("%lld", (long long)l); }
+
 static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
 {
     text_add(t, "{");
@@ -209,7 +211,7 @@ static void emit_model(const Model *m, Text *t)
         const Input *in = &m->inputs[i];
         text_add(t, "    {");
         tensor(t, in->name, in->dtype, &in->shape);
-        text_add(t, ", %lld, %lld, %lld},\n", (long long)in->classes, (long long)in->ignore, (long long)in->other);
+        text_add(t, ", %lld, %s, %s},\n", (long long)in->classes, label(in->ignore), label(in->other));
     }
     if (!m->input_count)
         text_add(t, "    {{0}, 0, 0, 0}\n");

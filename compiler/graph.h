@@ -135,12 +135,13 @@ typedef enum RunScalar {
 } RunScalar;
 
 /* ---- the model */
+enum { NO_LABEL = INT32_MIN };
 typedef struct Input {
     const char *name;
-    Dtype dtype;                 /* as it lies in memory: u8, f32 ...; class(n): the smallest of u8 u16 i32 that holds n and ignore */
+    Dtype dtype;                 /* as it lies in memory: u8, f32 ...; class(n): the smallest type that holds n and ignore */
     Shape shape;
     int64_t classes;             /* class(n): n, else 0 */
-    int64_t ignore, other;       /* class(..., ignore =, other =); -1: none */
+    int64_t ignore, other;       /* class(..., ignore =, other =); NO_LABEL: none */
     const Place *at;
 } Input;
 

@@ -14,11 +14,21 @@ static const struct { const char *word, *type; } ELSEWHERE[] = { /* what other s
     {"int", "i32"},   {"int32", "i32"},   {"int64", "i64"},   {"long", "i64"},      {"uint8", "u8"},    {"byte", "u8"},
 };
 
+const char *type_elsewhere(const char *name)
+{
+    if (strcmp(name, "u64") == 0 || strcmp(name, "uint64") == 0)
+        return "; write i64, which holds what is below 2^63";
+    for (int k = 0; k < COUNT(ELSEWHERE); k++)
+        if (strcmp(ELSEWHERE[k].word, name) == 0)
+            return format("; it is called '%s'", ELSEWHERE[k].type);
+    return NULL;
+}
+
 static _Noreturn void unknown_type(Elaborator *e, const Tree *type)
 {
-    for (int k = 0; k < COUNT(ELSEWHERE); k++)
-        if (strcmp(ELSEWHERE[k].word, type->text) == 0)
-            error_tree(e, type, "unknown type '%s'; it is called '%s'", type->text, ELSEWHERE[k].type);
+    const char *known = type_elsewhere(type->text);
+    if (known)
+        error_tree(e, type, "unknown type '%s'%s", type->text, known);
     const char *hint = did_you_mean(type->text, TYPE_NAMES, COUNT(TYPE_NAMES));
     Text all = {0};
     for (int k = 0; k < COUNT(TYPE_NAMES); k++)
@@ -61,6 +71,14 @@ static Dtype plain_type(Elaborator *e, const Tree *type)
     return dtype;
 }
 
+/* the smallest type that holds the labels from `least` to `most` */
+static Dtype class_dtype(int64_t least, int64_t most)
+{
+    if (least >= 0)
+        return most <= UINT8_MAX ? U8 : most <= UINT16_MAX ? U16 : I32;
+    return least >= INT8_MIN && most <= INT8_MAX ? I8 : least >= INT16_MIN && most <= INT16_MAX ? I16 : I32;
+}
+
 static void class_type(Elaborator *e, const Tree *type, Input *input)
 {
     static const char *const NAMES[] = {"n", "ignore", "other"};
@@ -75,17 +93,20 @@ static void class_type(Elaborator *e, const Tree *type, Input *input)
     input->classes = whole_of(at, values[0], "the number of classes");
     if (input->classes < 1 || input->classes > INT32_MAX)
         error_at(at, "class(%" PRId64 "): a number from 1 to %d is needed", input->classes, INT32_MAX);
-    int64_t most = input->classes - 1;
+    int64_t least = 0, most = input->classes - 1;
     for (int k = 1; k < 3; k++) {
-        int64_t label = values[k] && values[k]->kind != VALUE_NONE ? whole_of(at, values[k], NAMES[k]) : -1;
-        if (label < -1 || label > INT32_MAX || (values[k] && values[k]->kind != VALUE_NONE && label < 0))
-            error_at(at, "class: %s = %" PRId64 " is no label: labels are whole numbers from 0 on", NAMES[k], label);
-        if (k == 2 && label >= input->classes)
-            error_at(at, "class: other = %" PRId64 " is not below %" PRId64, label, input->classes);
+        if (!values[k] || values[k]->kind == VALUE_NONE)
+            continue;
+        int64_t label = whole_of(at, values[k], NAMES[k]);
+        if (k == 1 && (label <= NO_LABEL || label > INT32_MAX))
+            error_at(at, "class: ignore = %" PRId64 " is no label: %d to %d are", label, NO_LABEL + 1, INT32_MAX);
+        if (k == 2 && (label < 0 || label >= input->classes))
+            error_at(at, "class: other = %" PRId64 " is none of the classes 0 to %" PRId64, label, input->classes - 1);
         *(k == 1 ? &input->ignore : &input->other) = label;
+        least = label < least ? label : least;
         most = label > most ? label : most;
     }
-    input->dtype = most <= 255 ? U8 : most <= 65535 ? U16 : I32;
+    input->dtype = class_dtype(least, most);
 }
 
 void declare_input(Elaborator *e, const Tree *t)
@@ -100,7 +121,7 @@ void declare_input(Elaborator *e, const Tree *t)
         if (strcmp(m->inputs[k].name, t->text) == 0)
             index = k;
     if (index < 0) {
-        Input input = {.name = t->text, .ignore = -1, .other = -1, .at = place_of(e, t)};
+        Input input = {.name = t->text, .ignore = NO_LABEL, .other = NO_LABEL, .at = place_of(e, t)};
         if (!type->text)
             error_tree(e, type, "an input needs a type: f32[3], u8[28, 28], class(10)");
         if (strcmp(type->text, "class") == 0)

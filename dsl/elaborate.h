@@ -226,7 +226,8 @@ Graph *graph_at(Elaborator *, const Place *); /* the graph, told where the next 
 Value *weighted_value(Elaborator *, const Place *, Node *value, Node *weight); /* the weight is broadcast to the value */
 Node *node_of(Elaborator *, const Place *, const Value *, const char *what); /* numbers, bools, lists become constants */
 Node *float_node(Elaborator *, Node *);                                       /* whole numbers and bool as f32 */
-const Input *class_input(const Elaborator *, const Node *);                   /* the class input that it is a view of, or NULL */
+const Input *class_input(const Node *);      /* the class input that it is a view of, or NULL */
+int64_t ignored_label(const Node *);         /* of the class input that it is a view of, or that where(...) chooses from, or NO_LABEL */
 Shape broadcast_shapes(const Place *, const Shape *a, const Shape *b, const char *what);
 Value *apply_unary(Elaborator *, const Place *, Op, double (*fold)(double), const Value *);
 Value *apply_binary(Elaborator *, const Place *, Op, bool swap, bool negate, Value *a, Value *b, const char *shown);
@@ -266,6 +267,7 @@ int find_variable(Elaborator *, const Tree *);
 
 /* ---- statement.c, declare.c */
 void run_block(Elaborator *, const Tree *block);
+const char *type_elsewhere(const char *name); /* "; it is called 'f32'", of a type's name in other systems; or NULL */
 void declare_input(Elaborator *, const Tree *);
 void declare_weight(Elaborator *, const Tree *);
 void run_update(Elaborator *, const Tree *);

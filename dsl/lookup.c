@@ -224,7 +224,7 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
         APPEND(names, count, KNOWN[k]);
     for (int k = 0; k < COUNT(TYPES); k++)
         APPEND(names, count, TYPES[k]);
-    const char *hint = elsewhere(name);
-    hint = hint && call ? hint : did_you_mean(name, names, count);
+    const char *hint = call ? elsewhere(name) : type_elsewhere(name);
+    hint = hint ? hint : did_you_mean(name, names, count);
     error_tree(e, t, call ? "unknown layer or function '%s'%s" : "unknown name '%s'%s", name, hint);
 }

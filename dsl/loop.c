@@ -20,6 +20,7 @@ typedef struct Carry {   /* one tensor that may be carried */
     Node *arg;
     Node *next;          /* NULL: it is not carried after all */
     bool number;         /* it begins as a number, or as true or false */
+    bool constant;       /* it begins as a tensor of one number, zeros([n]): a float, as wide as what the body makes of it */
 } Carry;
 
 typedef struct Guess { Dtype dtype; bool sharded; } Guess; /* of a carry */
@@ -85,14 +86,18 @@ static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
     int k = s->carry_count;
     Dtype dtype = k < s->guess_count ? s->guesses[k].dtype : v->kind == VALUE_BOOL ? BOOL : F32;
     Node *initial = v->node;
+    double value;
+    bool constant = !number && (initial->weak || dtype_is_float(initial->dtype)) && node_is_constant(initial, &value);
     if (number)
         initial = graph_number(parent, v->kind == VALUE_BOOL ? (double)v->i : number_of(v), dtype);
+    else if (constant && k < s->guess_count)
+        initial = graph_fill(parent, value, initial->shape, dtype);
     else if (initial->weak)
         initial = graph_strong(parent, initial, F32);
     bool sharded = k < s->guess_count && s->guesses[k].sharded;
     for (int i = 0; k >= s->guess_count && i < s->region->captured_count; i++)
         sharded = sharded || s->region->captured[i]->sharded;
-    Carry c = {.name = name, .before = v, .arg = graph_scan_carry(s->region, initial, sharded), .number = number};
+    Carry c = {.name = name, .before = v, .arg = graph_scan_carry(s->region, initial, sharded), .number = number, .constant = constant};
     c.arg->name = name;
     APPEND(s->carries, s->carry_count, c);
     return c.arg;
@@ -194,7 +199,8 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
                  c->number ? format("; begin with zeros(%s)", shape_text(&n->shape)) : "");
     if (n->weak)
         n = graph_strong(graph_at(s->e, s->at), n, c->arg->dtype);
-    if (n->dtype != c->arg->dtype && !c->number)
+    bool wider = c->constant && dtype_is_float(n->dtype) && dtype_promote(c->arg->dtype, n->dtype) == n->dtype;
+    if (n->dtype != c->arg->dtype && !c->number && !wider)
         error_at(s->at, "'%s' is carried from step to step and must keep its type: %s before, %s after the first step; "
                         "%s(...) casts it",
                  c->name, dtype_name(c->arg->dtype), dtype_name(n->dtype), dtype_name(c->arg->dtype));
@@ -319,7 +325,7 @@ static bool look_again(const ScanBody *s, Guess **guesses, int *count)
     for (int k = 0; k < s->carry_count; k++) {
         const Carry *c = &s->carries[k];
         seen[k] = (Guess){c->arg->dtype, c->next ? sharded[k] : c->arg->sharded};
-        if (c->number && c->next)
+        if ((c->number || c->constant) && c->next)
             seen[k].dtype = c->next->dtype;
         right = right && seen[k].dtype == c->arg->dtype && seen[k].sharded == c->arg->sharded;
     }

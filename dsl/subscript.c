@@ -254,13 +254,14 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
         *v = (Value){.kind = VALUE_TYPE, .i = n->weak ? F32 : n->dtype, .text = dtype_name(n->weak ? F32 : n->dtype)};
         return v;
     }
-    const Input *input = of->kind == VALUE_TENSOR ? class_input(e, n) : NULL;
-    if (strcmp(name, "ignore") == 0)
-        return input && input->ignore >= 0 ? value_whole(input->ignore) : value_none();
-    if (!input)
-        error_at(at, "%s has no classes: only an input of type class(n) has; one_hot(x, n) makes a vector of a whole number",
-                 value_describe(of));
-    return value_whole(input->classes);
+    if (strcmp(name, "ignore") == 0) {
+        int64_t ignore = of->kind == VALUE_TENSOR ? ignored_label(n) : NO_LABEL;
+        return ignore != NO_LABEL ? value_whole(ignore) : value_none();
+    }
+    const Input *input = of->kind == VALUE_TENSOR ? class_input(n) : NULL;
+    if (!input && (dtype_is_float(n->dtype) || n->weak))
+        error_at(at, "%s has no classes: only an input of type class(n) has; i32(x) makes whole numbers of it", value_describe(of));
+    return input ? value_whole(input->classes) : value_none();
 }
 
 /* ---- several names */

@@ -123,21 +123,38 @@ Node *float_node(Elaborator *e, Node *n)
     return dtype_is_float(n->dtype) ? n : graph_cast(e->graph, n, F32);
 }
 
-const Input *class_input(const Elaborator *e, const Node *n)
+/* what n is a view of */
+static const Node *seen_through(const Node *n)
 {
     for (;;) {
-        if (n->op == OP_INPUT) {
-            const Input *input = &e->model->inputs[n->ints[0]];
-            return input->classes ? input : NULL;
-        }
         if (n->op == OP_ARG && n->graph->captured_count > n->ints[0])
             n = n->graph->captured[n->ints[0]];
         else if (n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE || n->op == OP_BROADCAST ||
                  n->op == OP_STOP_GRADIENT)
             n = n->in[0];
         else
-            return NULL;
+            return n;
     }
+}
+
+const Input *class_input(const Node *n)
+{
+    n = seen_through(n);
+    const Input *input = n->op == OP_INPUT ? &n->graph->model->inputs[n->ints[0]] : NULL;
+    return input && input->classes ? input : NULL;
+}
+
+int64_t ignored_label(const Node *n)
+{
+    n = seen_through(n);
+    if (n->op == OP_CAST)
+        return ignored_label(n->in[0]);
+    if (n->op == OP_WHERE) {
+        int64_t label = ignored_label(n->in[1]);
+        return label != NO_LABEL ? label : ignored_label(n->in[2]);
+    }
+    const Input *input = class_input(n);
+    return input ? input->ignore : NO_LABEL;
 }
 
 Shape broadcast_shapes(const Place *at, const Shape *a, const Shape *b, const char *what)

@@ -97,13 +97,13 @@ static void put_classes(const Place *p, const Item *item, const void *data, int6
         double v = mgpu_to_double(data, item->dtype, i);
         if (b->class_of) {
             int64_t class = b->class_of[(int64_t)v];
-            if (class < 0)
+            if (class == MGPU_NO_LABEL)
                 bad_word(p, words->text[(int64_t)v]);
             mgpu_from_double(to, in->tensor.dtype, i, (double)class);
             continue;
         }
-        bool good = (v >= 0 && v < (double)in->classes && v == floor(v)) || (in->ignore >= 0 && v == (double)in->ignore);
-        if (!good && in->other < 0)
+        bool good = (v >= 0 && v < (double)in->classes && v == floor(v)) || (in->ignore != MGPU_NO_LABEL && v == (double)in->ignore);
+        if (!good && in->other == MGPU_NO_LABEL)
             bad_label(p, v, i);
         mgpu_from_double(to, in->tensor.dtype, i, good ? v : (double)in->other);
     }

@@ -124,7 +124,7 @@ static bool whole_number(const char *text, int64_t *value)
 
 static bool admitted(const mgpu_input *in, int64_t value)
 {
-    return (value >= 0 && value < in->classes) || (in->ignore >= 0 && value == in->ignore);
+    return (value >= 0 && value < in->classes) || (in->ignore != MGPU_NO_LABEL && value == in->ignore);
 }
 
 typedef struct Candidate {
@@ -178,7 +178,7 @@ static _Noreturn void too_many(const mgpu_input *in, const Candidate *list, int6
 static const Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
 {
     Candidate *list = mgpu_allocate((size_t)words->count, sizeof *list);
-    int64_t count = 0, room = in->classes - (in->other >= 0);
+    int64_t count = 0, room = in->classes - (in->other != MGPU_NO_LABEL);
     bool numbers = true, classes = true;
     for (int64_t k = 0; k < words->count; k++) {
         if (!words->text[k] || (used && !used[k]))
@@ -191,7 +191,7 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
     Table *t = add_table(c, in->tensor.name, classes && count);
     if (!t->numbers) {
         qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
-        if (count > room && in->other < 0)
+        if (count > room && in->other == MGPU_NO_LABEL)
             too_many(in, list, count, place);
         if (count > room) {
             fprintf(stderr, "%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld\n",

@@ -27,7 +27,7 @@ static void read_one(Reading *r, const ImageStage *stages, int count, const mgpu
     char why[MGPU_IMAGE_WHY];
     Image image;
     if (!mgpu_image_read(r, path, mgpu_image_channels(in), &image, why) ||
-        !mgpu_image_stages(r, &image, stages, count, 0, (ImageMeaning){in->classes != 0, (int)in->ignore}, &image, why))
+        !mgpu_image_stages(r, &image, stages, count, 0, mgpu_image_meaning(in), &image, why))
         mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, why);
     if (image.height != t->extent[0] || image.width != t->extent[1])
         mgpu_fail(MGPU_BAD_INPUT,

@@ -59,6 +59,12 @@ static int middle(int room, int size)
     return rest % 2 && half % 2 ? half + 1 : half; /* a half goes to the even neighbour */
 }
 
+ImageMeaning mgpu_image_meaning(const mgpu_input *in)
+{
+    bool fits = in && in->ignore >= 0 && in->ignore <= UINT8_MAX;
+    return (ImageMeaning){in && in->classes, fits ? (int)in->ignore : -1};
+}
+
 static bool add_border(Reading *reading, View *v, int width, int height, ImageMeaning meaning, char why[MGPU_IMAGE_WHY])
 {
     Image inner = pixels_of(reading, v, meaning);
@@ -69,7 +75,7 @@ static bool add_border(Reading *reading, View *v, int width, int height, ImageMe
     int fill = meaning.labels ? meaning.fill : 0;
     if (fill < 0) {
         snprintf(why, MGPU_IMAGE_WHY,
-                 "%d x %d is smaller than the crop of %d x %d, and its class has no 'ignore' to fill the border with",
+                 "%d x %d is smaller than the crop of %d x %d, and its class has no 'ignore' from 0 to 255 to fill the border with",
                  inner.width, inner.height, width, height);
         return false;
     }

@@ -329,7 +329,7 @@ static void read_staged(const Stream *s, int64_t sample, Reading *r, Item *items
         if (!s->columns[c].image || !item->wanted)
             continue;
         const mgpu_input *in = s->columns[c].input;
-        ImageMeaning meaning = {in && in->classes, in ? (int)in->ignore : -1};
+        ImageMeaning meaning = mgpu_image_meaning(in);
         int channels = item->rank == 3 ? (int)item->extent[2] : 1;
         Image image = {(int)item->extent[1], (int)item->extent[0], channels, item->extent[1] * channels, item->data};
         char why[MGPU_IMAGE_WHY], text[600];

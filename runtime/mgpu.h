@@ -184,7 +184,8 @@ typedef struct mgpu_variable {
     bool replicated;                   /* ACCUMULATOR: the same on every device; false: each device holds a part of the sum */
 } mgpu_variable;
 typedef struct mgpu_copy { int copy, master; } mgpu_copy; /* two variables of one shape and order: one in full, one MGPU_ROUNDED */
-typedef struct mgpu_input { mgpu_tensor tensor; int64_t classes, ignore, other; } mgpu_input; /* classes 0: not a class */
+enum { MGPU_NO_LABEL = INT32_MIN };
+typedef struct mgpu_input { mgpu_tensor tensor; int64_t classes, ignore, other; } mgpu_input; /* classes 0: not a class; ignore, other: MGPU_NO_LABEL if there is none */
 /* A data set: its calls are a reader, then stages. Columns are the reader's: `texts` are what it was told of each (paths,
  * columns of a table), nothing where its name says all; input -1: only a stage needs it. */
 typedef struct mgpu_item { const char *text; double number; } mgpu_item; /* text NULL: a number */

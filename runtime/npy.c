@@ -12,7 +12,9 @@ static const char MAGIC[] = "\x93NUMPY";
 
 typedef struct TypeCode { const char *code; uint8_t dtype; } TypeCode;
 static const TypeCode CODES[] = {{"b1", MGPU_BOOL}, {"u1", MGPU_U8}, {"i1", MGPU_I8}, {"u2", MGPU_U16}, {"i2", MGPU_I16}, {"u4", MGPU_U32},
-                                 {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32}, {"f8", MGPU_F64}};
+                                 {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32}, {"f8", MGPU_F64},
+                                 {"u8", MGPU_I64},   /* below 2^63 the bits are those of i64: check_unsigned */
+                                 {"V2", MGPU_BF16}}; /* as NumPy names the type of ml_dtypes (JAX, TensorFlow) */
 
 typedef struct Source { const uint8_t *data; int64_t bytes; const char *path, *where; } Source;
 
@@ -51,17 +53,18 @@ static const char *value_of(const Source *s, const char *header, const char *key
     return at + 1 + strspn(at + 1, " ");
 }
 
-/* -> whether the bytes are those of a big-endian machine */
-static bool read_type(const Source *s, const char *header, Array *a)
+typedef struct Coding { bool swapped, is_unsigned; } Coding; /* bytes of a big-endian machine; u8 read as i64 */
+
+static Coding read_type(const Source *s, const char *header, Array *a)
 {
     const char *descr = value_of(s, header, "'descr'");
     if (descr[0] == '\'' && descr[1] && strchr("<>|=", descr[1]))
         for (int i = 0; i < MGPU_COUNT(CODES); i++)
             if (strncmp(descr + 2, CODES[i].code, 2) == 0 && descr[4] == '\'') {
                 a->dtype = CODES[i].dtype;
-                return descr[1] == '>';
+                return (Coding){descr[1] == '>', strcmp(CODES[i].code, "u8") == 0};
             }
-    mgpu_fail(MGPU_BAD_INPUT, "%s%s: elements of the type %.*s cannot be read; b1, u1 .. u4, i1 .. i8 and f2 .. f8 can: array.astype('f4')", s->where, s->path,
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s: elements of the type %.*s cannot be read; b1, u1 .. u8, i1 .. i8, f2 .. f8 and bfloat16 (V2) can: array.astype('f4')", s->where, s->path,
               (int)strcspn(descr, ",}"), descr);
 }
 
@@ -105,6 +108,16 @@ static uint8_t *turned(const uint8_t *from, int rank, const int64_t *extent, int
     return to;
 }
 
+static void check_unsigned(const Source *s, const Array *a)
+{
+    for (int64_t i = 0; i < a->samples * (a->sample_bytes / 8); i++) {
+        uint64_t v;
+        memcpy(&v, a->data + 8 * i, sizeof v);
+        if (v > INT64_MAX)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: it holds %llu; whole numbers up to 2^63 - 1 can be read", s->where, s->path, (unsigned long long)v);
+    }
+}
+
 void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load, const char *member)
 {
     FileBytes file;
@@ -115,7 +128,8 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
     *a = (Array){0};
     int64_t begin;
     char *header = read_header(&s, &begin);
-    bool swapped = read_type(&s, header, a), fortran = strncmp(value_of(&s, header, "'fortran_order'"), "True", 4) == 0;
+    Coding coding = read_type(&s, header, a);
+    bool fortran = strncmp(value_of(&s, header, "'fortran_order'"), "True", 4) == 0;
     int64_t extent[MGPU_MAX_RANK + 1];
     int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* without an axis of samples it is one sample */
     free(header);
@@ -137,9 +151,11 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header it has %lld bytes of elements, %lld are there; the file is damaged", where, path, (long long)bytes,
                   (long long)(s.bytes - begin));
     fortran = fortran && rank > 1;
-    if (!swapped && !fortran) {
+    if (!coding.swapped && !fortran) {
         *a = (Array){a->dtype, a->rank, {0}, a->samples, a->sample_bytes, s.data + begin, file.owned, file.map, (size_t)file.bytes};
         memcpy(a->extent, extent + first, (size_t)a->rank * sizeof *extent);
+        if (coding.is_unsigned)
+            check_unsigned(&s, a);
         return;
     }
     if (fortran) {
@@ -149,8 +165,10 @@ void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_ran
         memcpy(a->owned, s.data + begin, (size_t)bytes);
     }
     a->data = a->owned;
-    if (swapped)
+    if (coding.swapped)
         mgpu_swap_bytes(a->owned, bytes / element, element);
+    if (coding.is_unsigned)
+        check_unsigned(&s, a);
     mgpu_close_file(&file);
 }
 

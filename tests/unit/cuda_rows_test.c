@@ -45,7 +45,7 @@ static Node *new_operand(Dtype type, Shape shape, bool sharded, int turned)
     model->variables = NEW_ARRAY(Variable, 1);
     Graph *g = graph_new(model, "train", NULL);
     if (sharded) {
-        model->inputs[model->input_count++] = (Input){.name = "x", .dtype = type, .shape = shape, .ignore = -1, .other = -1};
+        model->inputs[model->input_count++] = (Input){.name = "x", .dtype = type, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
         return graph_input(g, 0);
     }
     model->variables[model->variable_count++] = (Variable){.name = "x", .dtype = type, .shape = shape, .owner = -1};

@@ -152,6 +152,42 @@ static void test_values(void)
     check_values("odd", "input token: class(400)[9]  input next: class(400)[9]", "train = text(\"odd.txt\", vocabulary = \"bpe\")", NULL, 0);
 }
 
+/* an array of NumPy's: its type and the bytes of its 4 elements */
+static void write_array(const char *name, const char *descr, const void *bytes, size_t count)
+{
+    char file[256];
+    int length = snprintf(file + 10, sizeof file - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (4,), }\n", descr);
+    memcpy(file, "\x93NUMPY\1", 8);
+    file[8] = (char)length;
+    file[9] = 0;
+    memcpy(file + 10 + length, bytes, count);
+    write_bytes(name, file, (size_t)(10 + length) + count);
+}
+
+/* types that the language does not have, or not in files: u64, bfloat16; and labels below 0 */
+static void test_types(void)
+{
+    static const uint64_t WHOLE[] = {0, 2, 1, 1ull << 40}, LARGE[] = {0, 1, 1ull << 63, 2};
+    static const uint16_t HALVES[] = {0x3f80, 0xc020, 0, 0x7f80}; /* 1, -2.5, 0, infinity */
+    static const int64_t LABELS[] = {1, -100, 0, 2};
+    write_array("u64.npy", "<u8", WHOLE, sizeof WHOLE);
+    write_array("bf16.npy", "<V2", HALVES, sizeof HALVES);
+    write_array("labels.npy", "<i8", LABELS, sizeof LABELS);
+    write_array("large.npy", "<u8", LARGE, sizeof LARGE);
+    const mgpu_program *p = program_of("input whole: i64  input half: f32  input label: class(3, ignore = -100)",
+                                       "train = npy(whole = \"u64.npy\", half = \"bf16.npy\", label = \"labels.npy\")");
+    Dataset d;
+    open_set(&d, p, "train", folder, NULL);
+    double *whole = read_input(&d, "whole", 0, 0), *half = read_input(&d, "half", 0, 0), *label = read_input(&d, "label", 0, 0);
+    say("types/u64", whole[0] == 0 && whole[1] == 2 && whole[2] == 1 && whole[3] == 0x1p40);
+    say("types/bf16", half[0] == 1 && half[1] == -2.5 && half[2] == 0 && isinf(half[3]));
+    say("types/negative-label", label[0] == 1 && label[1] == -100 && label[2] == 0 && label[3] == 2);
+    free(whole);
+    free(half);
+    free(label);
+    mgpu_close_set(&d);
+}
+
 /* GPT-2's tokens of tinyshakespeare, as tiktoken made them */
 static void test_gpt2(void)
 {
@@ -591,6 +627,8 @@ static void test_refusals(void)
     refuses("shape", "input x: f64[3]", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has the shape [], input 'x' has [3]");
     refuses("type", "input x: i32", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has elements of f64, input 'x' is i32");
     refuses("class", "input label: class(3)", "train = npy(label = \"label.npy\")", "label.npy: sample 3 has the label 3; input 'label' has the classes 0 to 2");
+    refuses("types-u64", "input whole: f32", "train = npy(whole = \"large.npy\")", "it holds 9223372036854775808; whole numbers up to 2^63 - 1 can be read");
+    refuses("types-label", "input label: class(3, ignore = -1)", "train = npy(label = \"labels.npy\")", "has the label -100");
     refuses("no-sample", "input x: f64", "train = npy(x = \"x.npy\") |> part(0.99999, 1)", "the data set 'train' has no sample");
     refuses("pairs-one-label", "input left: f32  input same: bool", "train = csv(\"one.csv\", x = \"x\", label = \"label\") |> pairs()",
             "all 2 samples have one label: there are no pairs that differ");
@@ -604,6 +642,7 @@ int main(void)
         return 3;
     test_values();
     test_gpt2();
+    test_types();
     test_part();
     test_pairs();
     test_categories();

@@ -52,7 +52,7 @@ static Node *new_leaf(Graph *graph, const char *name, Shape shape, bool sharded)
 {
     Model *model = graph->model;
     if (sharded) {
-        model->inputs[model->input_count++] = (Input){.name = name, .dtype = F32, .shape = shape, .ignore = -1, .other = -1};
+        model->inputs[model->input_count++] = (Input){.name = name, .dtype = F32, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
         return graph_input(graph, model->input_count - 1);
     }
     model->variables[model->variable_count++] =
