@@ -241,6 +241,12 @@ static void emit_model(const Model *m, Text *t)
     }
     if (!m->setting_count)
         text_add(t, "    {0}\n");
+    text_add(t, "};\n\nstatic const mgpu_told told[] = {\n");
+    for (int i = 0; i < m->told_count; i++) {
+        text_add(t, "    {\"%s\", ", m->told[i].name);
+        quote(t, m->told[i].text);
+        text_add(t, ", %s},\n", m->told[i].param ? "true" : "false");
+    }
     text_add(t, "};\n\nstatic const char *const fixed_settings[] = {\n");
     for (int i = 0; i < m->fixed_count; i++) {
         text_add(t, "    ");
@@ -472,6 +478,7 @@ void emit_main(const Program *p, Text *t)
     text_add(t, "        .outputs = outputs,\n        .output_count = OUTPUTS,\n");
     text_add(t, "        .sets = sets,\n        .set_count = %d,\n", m->set_count);
     text_add(t, "        .settings = settings,\n        .setting_count = %d,\n", m->setting_count);
+    text_add(t, "        .told = told,\n        .told_count = %d,\n", m->told_count);
     emit_course_of(m, t);
     text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);
     text_add(t, "        .layers = layers,\n        .layer_count = %d,\n", m->layer_count);

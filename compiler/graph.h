@@ -201,6 +201,7 @@ typedef struct DataSet {
     DataCall *calls;      int call_count;
 } DataSet;
 
+typedef struct Told { const char *name, *text; bool param; } Told; /* a setting or param, and its value, for the log of a run */
 /* hidden: not for --set: the runtime gives it, or nothing reads it */
 typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given, hidden; } Setting;
 
@@ -213,6 +214,7 @@ struct Model {
     DataSet *sets;        int set_count;
     Setting *settings;    int setting_count;   /* those a program takes at run time: lr, decay, ...: RUN_SETTING's index */
     const char **fixed;   int fixed_count;     /* params and settings that only mgpuc --set reaches */
+    Told *told;           int told_count;
     Graph *init;          /* ROLE_INIT for every WEIGHT, STATE, OPTIMIZER_STATE and AVERAGE */
     Graph *train;         /* LOSS, METRIC, UPDATE of states; UPDATE of weights and optimizer states in terms of GRADIENT
                              leaves; REPORT "lr" */

@@ -272,6 +272,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     check_validation(e);
     for (int k = 0; k < e->params.count; k++) /* errors also in those that nobody asked for */
         param_value(e, e->params.values[k]);
+    tell(e);
     check_set_keys(e);
     finish_layers(e);
     values_lie_in(NULL);

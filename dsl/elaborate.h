@@ -147,7 +147,7 @@ typedef struct Rule {
     const Place *init_at;
     bool *matched;           /* per pattern: it reached a weight */
 } Rule;
-typedef struct TrainSetting { const char *name; Value *value; const Place *at; } TrainSetting;
+typedef struct TrainSetting { const char *name; Value *value; const Place *at; const Tree *tree; } TrainSetting; /* tree: its text, or NULL */
 typedef struct LibraryFile { const char *name, *text; } LibraryFile;
 extern const LibraryFile LIBRARY_FILES[]; /* written by embed.sh; ends with a row of NULL */
 
@@ -285,6 +285,7 @@ Node *random_in_scan(ScanBody *, Shape, const char *path); /* the step's part of
 /* ---- settings.c, train.c and its parts, data.c */
 Value *set_value(Elaborator *, const char *key, const char *text); /* of --set KEY=TEXT */
 void run_train(Elaborator *, bool trial);
+void tell(Elaborator *); /* what settings and params are, for the log of a run */
 void train_assign(Elaborator *, const Tree *);
 void train_rule(Elaborator *, const Tree *);                     /* rules.c */
 void rule_assign(Elaborator *, const Tree *, const char *name);

@@ -99,7 +99,7 @@ static void need_rate(Elaborator *e, const Step *s)
     Place *at = NEW(Place);
     *at = (Place){.source = e->model->source, .line = 1, .column = 1};
     Frame *before = push_frame(e, FRAME_TRAIN, NULL);
-    put_setting(e, "lr", at, value_double(0.01));
+    put_setting(e, "lr", at, NULL, value_double(0.01));
     e->model->settings[0].given = false;
     pop_frame(e, before);
 }

@@ -393,11 +393,11 @@ static Value *apply_setting(Elaborator *e, int which, const char *name, const Pl
     return v;
 }
 
-void put_setting(Elaborator *e, const char *name, const Place *at, Value *v)
+void put_setting(Elaborator *e, const char *name, const Place *at, const Tree *text, Value *v)
 {
     TrainSetting *s = NEW(TrainSetting);
     int which = find_text(name, SETTING_NAMES, SETTING_COUNT);
-    *s = (TrainSetting){.name = name, .value = apply_setting(e, which, name, at, v), .at = at};
+    *s = (TrainSetting){.name = name, .value = apply_setting(e, which, name, at, v), .at = at, .tree = text};
     map_set(&e->train_settings, name, s);
     map_set(&e->frame->locals, name, s->value);
 }

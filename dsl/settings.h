@@ -21,7 +21,7 @@ void mark_set(Elaborator *, const char *key);
 Arguments with_set_arguments(Elaborator *, const char *setting, Arguments); /* those of --set SETTING.ARGUMENT */
 Value *eval_optimizer(Elaborator *, const Tree *, bool rule);
 Value *eval_setting(Elaborator *, const char *name, const Tree *);
-void put_setting(Elaborator *, const char *name, const Place *, Value *);
+void put_setting(Elaborator *, const char *name, const Place *, const Tree *text, Value *); /* text NULL: nobody wrote it */
 Clip clip_value(const Place *, const Value *);
 Quantity patience_value(const Place *, const Value *, const char *name);
 Watch watch_value(const Place *, const Value *, const char *name);

@@ -42,10 +42,10 @@ void train_assign(Elaborator *e, const Tree *t)
         const Tree *given = set_expression(name, e->settings->values[set]);
         bool optimizer = strcmp(name, "optimizer") == 0;
         Value *v = optimizer ? eval_optimizer(e, given, false) : set_value(e, name, e->settings->values[set]);
-        put_setting(e, name, place_of(e, given), v);
+        put_setting(e, name, place_of(e, given), given, v);
         return;
     }
-    put_setting(e, name, place_of(e, t), eval_setting(e, name, t->first->next));
+    put_setting(e, name, place_of(e, t), t->first->next, eval_setting(e, name, t->first->next));
 }
 
 static bool sets(const Tree *block, const char *name)
@@ -77,7 +77,7 @@ static void apply_sets(Elaborator *e, bool all)
         int last = find_set(e, key);
         const Tree *t = set_expression(key, e->settings->values[last]);
         mark_set(e, key);
-        put_setting(e, key, place_of(e, t),
+        put_setting(e, key, place_of(e, t), t,
                     strcmp(key, "optimizer") == 0 ? eval_optimizer(e, t, false) : set_value(e, key, e->settings->values[last]));
     }
 }
@@ -93,7 +93,48 @@ static void default_optimizer(Elaborator *e)
     Step s = {.layer = sgd, .at = at, .arguments = with_set_arguments(e, "optimizer", (Arguments){0})};
     APPEND(l->steps, l->step_count, s);
     *v = (Value){.kind = VALUE_LAYER, .layer = l};
-    put_setting(e, "optimizer", at, v);
+    put_setting(e, "optimizer", at, NULL, v);
+}
+
+/* ---- what the model was told, for the log of a run */
+
+/* a value of its own, or what stands in the text where that says more */
+static const char *told_text(const Value *v, const Tree *text)
+{
+    bool plain = v->kind != VALUE_LAYER && v->kind != VALUE_LIST && !has_tensor(v);
+    return plain || !text ? value_print(v) : tree_text(text);
+}
+
+/* "adam(beta1 = 0.8)", with the arguments of --set optimizer.NAME=VALUE */
+static const char *told_optimizer(const TrainSetting *s)
+{
+    const Step *step = &s->value->layer->steps[0];
+    Text t = {0};
+    text_add(&t, "%s(", step->layer->name);
+    for (int k = 0; k < step->arguments.count; k++) {
+        const Argument *a = &step->arguments.list[k];
+        if (has_tensor(a->value) && s->tree)
+            return tree_text(s->tree);
+        text_add(&t, "%s%s%s%s", k ? ", " : "", a->name ? a->name : "", a->name ? " = " : "", value_print(a->value));
+    }
+    text_add(&t, ")");
+    return text_take(&t);
+}
+
+void tell(Elaborator *e)
+{
+    Model *m = e->model;
+    for (int k = 0; k < e->train_settings.count; k++) {
+        const TrainSetting *s = e->train_settings.values[k];
+        bool optimizer = strcmp(s->name, "optimizer") == 0;
+        Told t = {s->name, optimizer ? told_optimizer(s) : told_text(s->value, s->tree), false};
+        APPEND(m->told, m->told_count, t);
+    }
+    for (int k = 0; k < e->params.count; k++) {
+        const Param *p = e->params.values[k];
+        Told t = {p->name, told_text(p->value, NULL), true};
+        APPEND(m->told, m->told_count, t);
+    }
 }
 
 void run_train(Elaborator *e, bool trial)

@@ -101,3 +101,88 @@ static void print_at(const Tree *t, int depth, Text *out)
 }
 
 void tree_print(const Tree *t, Text *out) { print_at(t, 0, out); }
+
+/* ---- an expression as text */
+
+/* how closely operators bind, as parse.y has it */
+static const struct { const char *operator; int level; } BINDING[] = {
+    {"or", 1}, {"and", 2}, {"not", 3}, {"==", 4}, {"!=", 4}, {"<", 4}, {">", 4}, {"<=", 4}, {">=", 4}, {"+", 5}, {"-", 5},
+    {"*", 6}, {"/", 6}, {"//", 6}, {"%", 6}, {"@", 6}, {"**", 8},
+};
+enum { BINDS_LEAST, BINDS_NEGATION = 7, BINDS_MOST = 9 };
+
+static int binding(const Tree *t)
+{
+    if (t->kind == TREE_CHOICE || t->kind == TREE_PIPE || t->kind == TREE_SECTION)
+        return BINDS_LEAST;
+    if (t->kind == TREE_UNARY && *t->text == '-')
+        return BINDS_NEGATION;
+    for (int k = 0; (t->kind == TREE_BINARY || t->kind == TREE_UNARY) && k < COUNT(BINDING); k++)
+        if (strcmp(BINDING[k].operator, t->text) == 0)
+            return BINDING[k].level;
+    return BINDS_MOST;
+}
+
+static void add_expression(const Tree *t, Text *out);
+
+static void add_operand(const Tree *t, int least, Text *out)
+{
+    bool loose = binding(t) < least;
+    text_add(out, loose ? "(" : "");
+    add_expression(t, out);
+    text_add(out, loose ? ")" : "");
+}
+
+static void add_list(const Tree *t, Text *out)
+{
+    for (const Tree *c = t->first; c; c = c->next) {
+        add_expression(c, out);
+        text_add(out, c->next ? ", " : "");
+    }
+}
+
+static void add_expression(const Tree *t, Text *out)
+{
+    const Tree *a = t->first, *b = a ? a->next : NULL;
+    int level = binding(t);
+    switch (t->kind) {
+    case TREE_STRING: print_quoted(t->text, out); break;
+    case TREE_NONE: text_add(out, "none"); break;
+    case TREE_DOTS: text_add(out, "..."); break;
+    case TREE_NAMED: text_add(out, "%s = ", t->text); add_expression(a, out); break;
+    case TREE_LIST: text_add(out, "["); add_list(t, out); text_add(out, "]"); break;
+    case TREE_ARGS:
+    case TREE_SUBS: add_list(t, out); break;
+    case TREE_SLICE:
+        for (const Tree *c = t->first; c; c = c->next) {
+            if (c->kind != TREE_NONE)
+                add_expression(c, out);
+            text_add(out, c->next ? ":" : "");
+        }
+        break;
+    case TREE_FIELD: add_operand(a, BINDS_MOST, out); text_add(out, ".%s", t->text); break;
+    case TREE_CALL: add_operand(a, BINDS_MOST, out); text_add(out, "("); add_expression(b, out); text_add(out, ")"); break;
+    case TREE_INDEX: add_operand(a, BINDS_MOST, out); text_add(out, "["); add_expression(b, out); text_add(out, "]"); break;
+    case TREE_UNARY: text_add(out, *t->text == '-' ? "-" : "not "); add_operand(a, level, out); break;
+    case TREE_BINARY:
+        add_operand(a, level + (strcmp(t->text, "**") == 0), out);
+        text_add(out, " %s ", t->text);
+        add_operand(b, level + (strcmp(t->text, "**") != 0), out);
+        break;
+    case TREE_SECTION: text_add(out, "|> "); add_expression(a, out); break;
+    case TREE_PIPE: add_expression(a, out); text_add(out, " |> "); add_expression(b, out); break;
+    case TREE_CHOICE:
+        text_add(out, "if "); add_expression(a, out);
+        text_add(out, " then "); add_expression(b, out);
+        text_add(out, " else "); add_expression(b->next, out);
+        break;
+    default: text_add(out, "%s", t->text); break; /* a name, a number, a quantity, true or false */
+    }
+}
+
+const char *tree_text(const Tree *t)
+{
+    Text text = {0};
+    add_expression(t, &text);
+    return text_take(&text);
+}

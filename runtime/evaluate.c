@@ -166,7 +166,7 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     Feed feed;
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &feed, categories, collect, &result);
-    Reporter *reporter = mgpu_reporter_open(program, o->log);
+    Reporter *reporter = mgpu_reporter_open(program, o->log, o->resume != NULL);
     int done = 0;
     for (int i = 0; i < o->operand_count; i++, done++)
         evaluate_set(&feed, o, o->operands[i], &result, categories, reporter);

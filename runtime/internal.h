@@ -95,6 +95,7 @@ typedef struct Options {
     int64_t keep;                            /* -1: not given */
     const char **parts; int part_count;      /* of --init PATTERN=FILE, as given */
     const char **operands; int operand_count;/* after the command */
+    int argc; char **argv;                   /* all of it */
     double began;                            /* when main began */
 } Options;
 void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); /* ends the program for --help, --version */
@@ -292,6 +293,11 @@ void mgpu_read_progress(Progress *, const mgpu_program *, const char *folder); /
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const char *folder);
 void mgpu_load_categories(Categories *, const char *path);  /* of a file of weights: its words' classes, if it has any */
 
+/* ---- told.c: what a run was told */
+char *mgpu_command_line(const Options *);               /* as a shell takes it; the caller frees */
+void mgpu_write_told(FILE *, const mgpu_program *, const Options *, bool params); /* "name":value, ... of settings, or of params */
+const char *mgpu_told_text(const mgpu_program *, const char *setting); /* its text in the program, or NULL */
+
 /* ---- report.c: what the user sees of a run, and its log */
 typedef struct Reporter Reporter;
 typedef struct Evaluation {            /* numbers of one report: "loss", "loss.NAME" and metrics */
@@ -303,6 +309,7 @@ typedef struct Evaluation {            /* numbers of one report: "loss", "loss.N
 typedef struct StartReport {
     const mgpu_program *program;
     const mgpu_plan *plan;
+    const Options *options;
     const Engine *engine;
     int64_t train_samples, valid_samples, step, epoch, total_steps;
     uint64_t seed;
@@ -320,7 +327,8 @@ typedef struct EpochReport {           /* a row of the table */
     double loss, lr;
     Evaluation train, valid;           /* split NULL: none */
 } EpochReport;
-Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path);
+/* Epochs count from 1. goes_on: the log gets further lines, else it is written anew */
+Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool goes_on);
 void mgpu_reporter_close(Reporter *);
 void mgpu_report_start(Reporter *, const StartReport *);
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */

@@ -126,7 +126,7 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, double 
 
 static void collect_step(Run *run, const Work *work)
 {
-    StepReport s = {.step = work->applied + 1, .epoch = work->epoch, .samples = work->samples, .total_steps = run->total_steps,
+    StepReport s = {.step = work->applied + 1, .epoch = work->epoch + 1, .samples = work->samples, .total_steps = run->total_steps,
                     .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
                     .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
                     .input_wait_ms = 1e-6 * (double)atomic_load(&work->input_wait_ns)};
@@ -288,6 +288,13 @@ static void open_engine(Run *run)
 }
 
 /* ---- the run */
+
+/* that the last step belongs to, from 1 */
+static int64_t epoch_of(const Run *run)
+{
+    return run->at.position > 0 || !run->at.epoch ? run->at.epoch + 1 : run->at.epoch;
+}
+
 static bool over(const Run *run)
 {
     return run->at.step >= run->total_steps || run->out_of_patience || run->failure;
@@ -312,7 +319,7 @@ static void save(Run *run)
                          run->keep);
     run->saved_step = run->at.step;
     run->saved_at = mgpu_seconds();
-    mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, run->at.epoch);
+    mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, epoch_of(run));
 }
 
 static void post_step(Run *run)
@@ -362,7 +369,7 @@ static void keep_best(Run *run, Evaluation *e)
     e->best = best ? 1 : -1;
     if (best && run->folder) {
         char *path = mgpu_save_best(run->program, run->plan, run->engine, run->at.step, run->categories, run->folder);
-        mgpu_report_checkpoint(run->reporter, path, run->at.step, run->at.epoch);
+        mgpu_report_checkpoint(run->reporter, path, run->at.step, epoch_of(run));
         free(path);
     }
     run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
@@ -381,7 +388,7 @@ static Evaluation validate(Run *run)
     run->validated_at = mgpu_seconds();
     keep_best(run, &e);
     lower_rates(run, &e);
-    mgpu_report_eval(run->reporter, &e, run->at.epoch, run->at.step);
+    mgpu_report_eval(run->reporter, &e, epoch_of(run), run->at.step);
     return e;
 }
 
@@ -405,7 +412,7 @@ static void finish_row(Run *run, EpochReport *e, const Evaluation *valid)
 
 static void report_validation(Run *run, const Evaluation *valid)
 {
-    EpochReport e = {.epoch = run->at.epoch, .step = run->at.step, .passed = (double)run->at.step / run->pace.steps_per_epoch,
+    EpochReport e = {.epoch = epoch_of(run), .step = run->at.step, .passed = (double)run->at.step / run->pace.steps_per_epoch,
                      .lr = run->lr, .loss = NAN, .train = without_values(run, MGPU_PHASE_REPORT_TRAIN, "train")};
     if (valid->split)
         finish_row(run, &e, valid);
@@ -415,7 +422,7 @@ static void report_validation(Run *run, const Evaluation *valid)
 static void report_epoch(Run *run, const Evaluation *valid)
 {
     const Progress *at = &run->at;
-    EpochReport e = {.epoch = at->epoch, .step = at->step, .lr = run->lr};
+    EpochReport e = {.epoch = epoch_of(run), .step = at->step, .lr = run->lr};
     mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_TRAIN, at->step, at->epoch);
     mgpu_engine_drain(run->engine);
     e.train = evaluation(&run->train_report, "train", (int64_t)at->loss_samples);
@@ -502,8 +509,8 @@ static void start_report(Run *run)
 {
     char threads[200];
     int count = mgpu_used_threads(run->options, run->plan, threads, sizeof threads);
-    StartReport s = {.program = run->program, .plan = run->plan, .engine = run->engine, .train_samples = run->train.samples,
-                     .valid_samples = run->valid.samples, .step = run->at.step, .epoch = run->at.epoch,
+    StartReport s = {.program = run->program, .plan = run->plan, .options = run->options, .engine = run->engine, .train_samples = run->train.samples,
+                     .valid_samples = run->valid.samples, .step = run->at.step, .epoch = run->at.epoch + 1,
                      .total_steps = run->total_steps, .seed = run->at.seed,
                      .threads = threads, .thread_count = count};
     mgpu_report_start(run->reporter, &s);
@@ -586,14 +593,14 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     choose_length(&run);
     choose_intervals(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
-    run.reporter = mgpu_reporter_open(program, options->log);
+    run.reporter = mgpu_reporter_open(program, options->log, options->resume != NULL);
     open_engine(&run);
     start_report(&run);
     run.validated_at = run.saved_at = mgpu_seconds();
     run.out_of_patience = mgpu_out_of_patience(&run.at.best, run.patience, &run.pace, run.at.step);
     print_over(&run);
     int status = run_training(&run);
-    mgpu_report_end(run.reporter, run.at.step, run.at.epoch, status, reason_of(&run, status));
+    mgpu_report_end(run.reporter, run.at.step, epoch_of(&run), status, reason_of(&run, status));
     print_end(&run);
     if (run.failure) {
         fflush(stdout);

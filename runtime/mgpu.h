@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 8  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 9  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -199,6 +199,8 @@ typedef struct mgpu_set {
 } mgpu_set;
 typedef struct mgpu_setting { const char *name; double value; bool hidden; } mgpu_setting; /* value: in the model, NaN if
                                         * computed; hidden: not for --set */
+typedef struct mgpu_told { const char *name, *text; bool param; } mgpu_told; /* a setting of the train block or a param, as the
+                                        * program was compiled with it, for the log */
 /* ---- the course of a run */
 enum { MGPU_UNIT_NONE /* not given */, MGPU_UNIT_NEVER, MGPU_UNIT_STEPS, MGPU_UNIT_EPOCHS, MGPU_UNIT_SAMPLES, MGPU_UNIT_SECONDS,
        MGPU_UNIT_VALIDATIONS };
@@ -233,6 +235,7 @@ typedef struct mgpu_program {
     const mgpu_tensor *outputs;     int output_count;
     const mgpu_set *sets;           int set_count;
     const mgpu_setting *settings;   int setting_count; /* those that --set takes at run time */
+    const mgpu_told *told;          int told_count;
     mgpu_quantity validate, save, patience;
     int64_t keep;                      /* checkpoints; 0: not given */
     mgpu_watch best;

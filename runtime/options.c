@@ -271,7 +271,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
                    .warmup = 3, .stop_after = -1, .keep = -1,
-                   .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
+                   .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;
     o->operands = mgpu_allocate((size_t)argc, sizeof *o->operands);

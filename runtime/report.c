@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
@@ -20,6 +22,7 @@ struct Reporter {
     int digits;                /* in the log */
     bool terminal, live;       /* live: there is a line to be overwritten */
     double began, printed_at;  /* of the run; of the last progress */
+    double happened;           /* the event that is being written */
     double last_finish;        /* of the step before */
     double epoch_seconds; int64_t epoch_samples; /* in steps since the last row */
     double rate;               /* samples/s, smoothed */
@@ -58,18 +61,36 @@ static bool is_loss(const char *name)
     return strncmp(name, "loss", 4) == 0 && (!name[4] || name[4] == '.');
 }
 
-Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path)
+/* a line that was cut off when a run was killed stays alone */
+static void end_last_line(FILE *log, const char *path)
+{
+    FILE *before = fopen(path, "re");
+    if (before && fseek(before, -1, SEEK_END) == 0 && fgetc(before) != '\n')
+        fputc('\n', log);
+    if (before)
+        fclose(before);
+}
+
+static FILE *open_log(const char *path, bool goes_on)
+{
+    struct stat status;
+    bool file = stat(path, &status) != 0 || S_ISREG(status.st_mode); /* a pipe has no end to look at */
+    FILE *log = fopen(path, goes_on && file ? "ae" : "we");
+    if (!log)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", path, strerror(errno));
+    if (goes_on && file)
+        end_last_line(log, path);
+    return log;
+}
+
+Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path, bool goes_on)
 {
     Reporter *r = mgpu_allocate(1, sizeof *r);
     r->digits = strcmp(program->precision, "f64") == 0 ? 17 : 9;
     r->terminal = isatty(STDOUT_FILENO);
     r->began = r->printed_at = r->last_finish = mgpu_seconds();
     r->log_path = log_path;
-    if (log_path) {
-        r->log = fopen(log_path, "we");
-        if (!r->log)
-            mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", log_path, strerror(errno));
-    }
+    r->log = log_path ? open_log(log_path, goes_on) : NULL;
     return r;
 }
 
@@ -84,11 +105,25 @@ void mgpu_reporter_close(Reporter *r)
 }
 
 /* ---- the log */
-static bool begin_event(Reporter *r, const char *event)
+/* of the clock on the wall, in seconds since 1970, when mgpu_seconds() said or says `when` */
+static double wall_time(double when)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - (mgpu_seconds() - when);
+}
+
+static bool begin_event_of(Reporter *r, const char *event, double when)
 {
     if (r->log)
         fprintf(r->log, "{\"event\":\"%s\"", event);
+    r->happened = when;
     return r->log != NULL;
+}
+
+static bool begin_event(Reporter *r, const char *event)
+{
+    return begin_event_of(r, event, mgpu_seconds());
 }
 
 static void log_whole(Reporter *r, const char *key, int64_t value)
@@ -135,7 +170,7 @@ static bool has_terms(const Evaluation *e)
 
 static void end_event(Reporter *r)
 {
-    fputs("}\n", r->log);
+    fprintf(r->log, ",\"time\":%.3f}\n", wall_time(r->happened));
     fflush(r->log);
 }
 
@@ -209,6 +244,19 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     for (int d = 0; d < s->plan->devices; d++)
         fprintf(r->log, "%s%lld", d ? "," : "", (long long)mgpu_engine_arena_bytes(s->engine, d));
     fprintf(r->log, "],\"seed\":%llu", (unsigned long long)s->seed);
+    char *command = mgpu_command_line(s->options);
+    const char *optimizer = mgpu_told_text(s->program, "optimizer");
+    log_text(r, "command", command);
+    free(command);
+    if (s->program->command && *s->program->command)
+        log_text(r, "compiled", s->program->command);
+    if (optimizer)
+        log_text(r, "optimizer", optimizer);
+    for (int params = 0; params <= 1; params++) {
+        fputs(params ? ",\"params\":{" : ",\"settings\":{", r->log);
+        mgpu_write_told(r->log, s->program, s->options, params);
+        fputc('}', r->log);
+    }
     log_whole(r, "train_samples", s->train_samples);
     log_whole(r, "valid_samples", s->valid_samples);
     log_whole(r, "step", s->step);
@@ -241,7 +289,7 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
     clear_live(r);
     char rate[32], left[32], epoch[32], of_epochs[32], step[32], of_steps[32];
     int64_t epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch;
-    printf("epoch %s/%s  step %s/%s  loss %.5g", mgpu_grouped(s->epoch + 1, epoch), mgpu_grouped(epochs, of_epochs),
+    printf("epoch %s/%s  step %s/%s  loss %.5g", mgpu_grouped(s->epoch, epoch), mgpu_grouped(epochs, of_epochs),
            mgpu_grouped((s->step - 1) % s->steps_per_epoch + 1, step), mgpu_grouped(s->steps_per_epoch, of_steps), printed(loss));
     if (!isnan(lr))
         printf("  lr %.4g", lr);
@@ -267,7 +315,7 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
     double loss = mgpu_report_value(s->names, s->values, s->count, "loss");
     double lr = mgpu_report_value(s->names, s->values, s->count, "lr");
     print_progress(r, s, loss, lr);
-    if (!begin_event(r, "step"))
+    if (!begin_event_of(r, "step", s->finished_at))
         return;
     Evaluation e = {.names = s->names, .values = s->values, .count = s->count};
     log_whole(r, "step", s->step);
@@ -282,6 +330,7 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
     fprintf(r->log, ",\"skipped\":%s", skipped ? "true" : "false");
     log_number(r, "samples_per_s", rate);
     log_number(r, "input_wait_ms", s->input_wait_ms);
+    log_number(r, "seconds", s->finished_at - r->began);
     if (has_terms(&e))
         log_values(r, "losses", &e, true);
     end_event(r);
@@ -348,7 +397,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
     if (e->passed > 0)
         snprintf(text, sizeof text, "%.*f", e->passed < 100 ? 2 : 1, e->passed);
     else
-        snprintf(text, sizeof text, "%lld", (long long)e->epoch + 1);
+        snprintf(text, sizeof text, "%lld", (long long)e->epoch);
     fprintf(t.header, "%5s", "epoch");
     fprintf(t.row, "%5s", text);
     evaluation_columns(&t, "", &e->train, e->loss);
