@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED_WITHOUT_ASKING = 48 << 10 }; /* bytes of dynamic shared memory */
-
 /* how well images of that name suit a GPU; 0: not at all */
 static int suits(const char *arch, const Gpu *g, bool virtual)
 {
@@ -96,6 +94,22 @@ CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
     return function;
 }
 
+/* Without being asked a GPU gives a block 48 KiB of shared memory, static and dynamic together; how much is static, what compiled the
+ * image has decided. So it is asked whatever the kernel takes, for all that there is, as kernels may share a function. */
+static void ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l, CUfunction function)
+{
+    int fixed = 0;
+    char text[400];
+    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "cuFuncGetAttribute");
+    if (fixed + l->shared_bytes > d->most_shared) {
+        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants %d bytes of shared memory for a block, %d of them static; the GPU has %d; "
+                 "--devices takes other GPUs", d->gpu->name, d->gpu->bus, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
+        d->fail(d->owner, -1, text);
+    }
+    mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->most_shared - fixed),
+                    "cuFuncSetAttribute of dynamic shared memory");
+}
+
 /* asking for an attribute also loads the function, where drivers put that off until it is first needed */
 static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l)
 {
@@ -108,9 +122,7 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
                  d->gpu->bus, k->name, k->line, l->threads, most);
         d->fail(d->owner, -1, text);
     }
-    if (l->shared_bytes > SHARED_WITHOUT_ASKING)
-        mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, l->shared_bytes),
-                        "cuFuncSetAttribute of dynamic shared memory");
+    ask_for_shared_memory(d, k, l, function);
     return function;
 }
 
@@ -124,6 +136,8 @@ void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p)
             d->modules = mgpu_resize(d->modules, (size_t)(d->module_count + 1) * sizeof *d->modules);
             d->modules[d->module_count++] = load_image(d, p, i);
         }
+    mgpu_cuda_check(d, -1, d->cuda->device_get_attribute(&d->most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->gpu->device),
+                    "cuDeviceGetAttribute");
     d->function = mgpu_allocate((size_t)p->kernel_count, sizeof *d->function);
     for (int k = 0; k < p->kernel_count; k++)
         for (int i = 0; i < 2; i++)

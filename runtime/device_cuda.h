@@ -30,6 +30,7 @@ typedef struct CudaDevice {
     CUstream stream[MGPU_LANES];       /* of the lane host: copies to the host */
     CUmodule *modules; int module_count, last_module; /* last: that a function was found in */
     CUfunction (*function)[2];         /* [kernel]; NULL: none */
+    int most_shared;                   /* bytes of shared memory that a block can have, static and dynamic */
     const mgpu_gpu_kernel *kernels;
     int kernel_count;
     CUdeviceptr arena;

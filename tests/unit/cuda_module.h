@@ -35,7 +35,7 @@ static bool write_text(const char *path, const Text *text)
 static const char *build_modules(const char *folder, int count)
 {
     const char *flags = "-x c++ -std=c++17 -Og -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti -fno-gnu-unique "
-                        "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off";
+                        "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
     const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib";
     const char *command = format("cd %s && seq 0 %d | xargs -P 2 -I N sh -c 'case N in %d) more=\"%s\";; *) more=;; esac; ${CXX:-g++} %s $more "
                                  "-I%s/runtime moduleN.cu -o moduleN.so -lm -lc'", folder, count - 1, count - 1, checked, flags, MGPU_SOURCE);

@@ -253,6 +253,7 @@ static void test_messages(void)
         {"devices two", "/machine:4: 'two' is no number\n"},
         {"devices 17", "/machine:4: there are 0 to 16 devices\n"},
         {"capability 0 9.0 8.0", "/machine:4: '8.0' is a word too many\n"},
+        {"shared 0 1MiB", "/machine:4: 1MiB is more than 227KiB\n"},
         {"order sometimes", "/machine:4: an order is random or issued\n"},
     };
     for (int k = 0; k < COUNT(CASES); k++) {
@@ -264,6 +265,49 @@ static void test_messages(void)
         result(status == 2 && at && strcmp(at, CASES[k].says) == 0, title, text ? text : "it says nothing");
         free(text);
     }
+}
+
+/* static and dynamic shared memory count together: 48 KiB, or what the function was granted */
+static void shared_memory(int most)
+{
+    CUfunction beside, other;
+    int value = -1;
+    use(0);
+    MUST(cu->module_get_function(&other, gpu[0].module, "twice"));
+    if (cu->func_get_attribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, other) || value != 0)
+        printf("static memory of twice: %d\n", value);
+    MUST(cu->module_get_function(&other, gpu[0].module, "reverse"));
+    if (cu->func_get_attribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, other) || value != 1024)
+        printf("static memory of reverse: %d\n", value);
+    MUST(cu->module_get_function(&beside, gpu[0].module, "beside"));
+    if (cu->func_get_attribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, beside) || value != 128)
+        printf("static memory of beside: %d\n", value);
+    if (cu->module_get_function(&other, gpu[0].module, "too_much") != CUDA_ERROR_INVALID_IMAGE)
+        printf("a function with 49156 bytes of static memory was taken\n");
+    const struct { int asked, launched; CUresult result[2]; } CASES[] = {
+        {-1, 49152 - 128, {0, 0}}, {-1, 49152 - 127, {0, CUDA_ERROR_INVALID_VALUE}}, {-1, 49152, {0, CUDA_ERROR_INVALID_VALUE}},
+        {49152, 49152, {0, 0}}, {49152, 49153, {0, CUDA_ERROR_INVALID_VALUE}},
+        {most - 128, most - 128, {0, 0}}, {most - 127, most - 128, {CUDA_ERROR_INVALID_VALUE, 0}},
+    };
+    for (int k = 0; k < COUNT(CASES); k++) {
+        CUresult r = CASES[k].asked < 0 ? 0 : cu->func_set_attribute(beside, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CASES[k].asked);
+        CUresult launched = try_launch(0, gpu[0].stream[0], "beside", 1, 32, CASES[k].launched, PARAMETERS(&gpu[0].b));
+        if (r != CASES[k].result[0] || launched != CASES[k].result[1])
+            printf("%d bytes are asked for, %d launched: %d, %d\n", CASES[k].asked, CASES[k].launched, r, launched);
+    }
+}
+
+static void test_shared_memory(void)
+{
+    static const struct { const char *line; int most; } CASES[] = {{NULL, 163 << 10}, {"capability 0 9.0", 227 << 10}, {"capability 0 8.9", 99 << 10},
+                                                                   {"shared 0 64KiB", 64 << 10}};
+    for (int k = 0; k < COUNT(CASES); k++)
+        for (int arch = 0; arch < 2; arch++) {
+            char report[REPORT] = "", title[100];
+            int status = in_process(CASES[k].line, 1, ARCHS[arch], shared_memory, CASES[k].most, report);
+            snprintf(title, sizeof title, "shared memory, %d KiB a block (%s)", CASES[k].most >> 10, ARCHS[arch]);
+            result(!status && !*report, title, report);
+        }
 }
 
 static void test_results(void)
@@ -286,6 +330,7 @@ int main(void)
     result(build("ucontext", "-DMGPU_VGPU_UCONTEXT"), "kernels.cu compiles with ucontext", "see above");
     test_results();
     test_orders();
+    test_shared_memory();
     test_messages();
     test_kernels();
     count_planted(20, "inside kernels");

@@ -156,7 +156,7 @@ CUresult cuDeviceGetPCIBusId(char *text, int room, CUdevice device)
 static int shared_of(const VirtualDevice *d) /* KiB of a block, for those who ask; as of real ones */
 {
     int version = 10 * d->major + d->minor;
-    return version >= 90 && version < 120 ? 227 : version == 80 || version == 87 ? 163 : version >= 86 ? 99 : 48;
+    return d->shared ? (int)(d->shared >> 10) : version >= 90 && version < 120 ? 227 : version == 80 || version == 87 ? 163 : version >= 86 ? 99 : 48;
 }
 
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
@@ -332,19 +332,22 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function)
 {
     CUresult r = vgpu_enter("cuFuncGetAttribute");
-    r = r ? r : !function ? CUDA_ERROR_INVALID_HANDLE : attribute != CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    bool threads = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, shared = attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+    r = r ? r : !function ? CUDA_ERROR_INVALID_HANDLE : !threads && !shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
-        *value = MGPU_VGPU_THREADS;
+        *value = threads ? MGPU_VGPU_THREADS : (int)function->static_shared;
     return vgpu_leave(r);
 }
 
+/* "The sum of this value and the function attribute sharedSizeBytes cannot exceed the device attribute
+ * cudaDevAttrMaxSharedMemoryPerBlockOptin" (CUDA Runtime API, cudaFuncSetAttribute) */
 CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
 {
     CUresult r = vgpu_enter("cuFuncSetAttribute");
     bool right = function && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
-                 value <= shared_of(function->module->context->device) << 10;
+                 function->static_shared + (size_t)value <= (size_t)shared_of(function->module->context->device) << 10;
     r = r ? r : right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
-        function->most_shared = value;
+        function->most_shared = (size_t)value;
     return vgpu_leave(r);
 }

@@ -194,6 +194,28 @@ extern "C" __global__ void dynamic(float *__restrict__ b, int64_t floats)
 }
 MGPU_ENTRY(dynamic)
 
+/* static memory in a function that the kernel calls, and dynamic memory behind it */
+template <int COUNT> static __device__ __noinline__ float through_shared(float v)
+{
+    __shared__ float part[COUNT];
+    if (threadIdx.x < COUNT)
+        part[threadIdx.x] = v;
+    __syncthreads();
+    return part[0];
+}
+extern "C" __global__ void beside(float *__restrict__ b)
+{
+    float *part = (float *)mgpu_vgpu_dynamic_shared();
+    part[threadIdx.x] = 2.0f;
+    b[threadIdx.x] = through_shared<20>(threadIdx.x ? 0 : 1.0f) + part[threadIdx.x];
+}
+MGPU_ENTRY(beside)
+extern "C" __global__ void too_much(float *__restrict__ b)
+{
+    b[threadIdx.x] = through_shared<12289>(1.0f);
+}
+MGPU_ENTRY(too_much)
+
 extern "C" __global__ void outside(float *__restrict__ b, int64_t at)
 {
     __shared__ float part[32];

@@ -290,6 +290,15 @@ static void set_memory(const Line *l, VirtualDevice *v)
     end(l, 3);
 }
 
+static void set_shared(const Line *l, VirtualDevice *v)
+{
+    double bytes = amount(l, 2, "B", false);
+    if (bytes > MGPU_VGPU_SHARED)
+        wrong(l, "%s is more than %dKiB", l->word[2], MGPU_VGPU_SHARED >> 10);
+    v->shared = (size_t)bytes;
+    end(l, 3);
+}
+
 static void set_bandwidth(const Line *l, VirtualDevice *v)
 {
     v->bandwidth = amount(l, 2, "B/s", false);
@@ -396,6 +405,7 @@ static const struct { const char *name; void (*read)(const Line *); void (*set)(
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
     {"biases", read_biases, NULL}, {"corrupt", read_corruption, NULL},
     {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
+    {"shared", NULL, set_shared},
     {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},
 };
 

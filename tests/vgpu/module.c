@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SHARED_WITHOUT_ASKING = 48 << 10, SIGNAL_STACK = 1 << 16 };
+enum { SHARED_WITHOUT_ASKING = 48 << 10 /* bytes, static and dynamic */, SIGNAL_STACK = 1 << 16 };
 
 static struct CUmod_st *modules;
 
@@ -65,6 +65,11 @@ CUresult vgpu_load_module(struct CUctx_st *context, const void *image, struct CU
     size_t bytes = image_bytes(image);
     if (!bytes)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    Statics *statics = vgpu_read_statics(image);
+    if (!statics) {
+        snprintf(log, room, "the image has no relocations: -ffunction-sections -Wl,--emit-relocs");
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
     struct CUmod_st *m = calloc(1, sizeof *m);
     int file = memfd_create("kernels", 0);
     if (!m || file < 0 || write(file, image, bytes) != (ssize_t)bytes)
@@ -75,11 +80,13 @@ CUresult vgpu_load_module(struct CUctx_st *context, const void *image, struct CU
         const char *why = dlerror();
         snprintf(log, room, "%s", why);
         fprintf(stderr, "virtual GPU: an image cannot be loaded: %s\n", why);
+        vgpu_free_statics(statics);
         free(m);
         close(file);
         return CUDA_ERROR_INVALID_IMAGE;
     }
     m->context = context;
+    m->statics = statics;
     m->file = file;
     m->next = modules;
     modules = m;
@@ -99,6 +106,7 @@ void vgpu_unload_module(struct CUmod_st *m)
     free(m->functions);
     vgpu_free_cells(&m->dynamic_cells);
     vgpu_free_cells(&m->static_cells);
+    vgpu_free_statics(m->statics);
     dlclose(m->handle);
     close(m->file);
     free(m);
@@ -121,7 +129,13 @@ CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *fu
         free(f);
         return CUDA_ERROR_NOT_FOUND;
     }
-    *f = (struct CUfunc_st){.module = m, .bytes = *bytes, .most_shared = SHARED_WITHOUT_ASKING, .name = vgpu_keep(name)};
+    size_t shared = vgpu_static_shared(m->statics, name);
+    if (shared > SHARED_WITHOUT_ASKING) { /* as ptxas does */
+        fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of static shared memory, there can be %d\n", name, shared, SHARED_WITHOUT_ASKING);
+        free(f);
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    *f = (struct CUfunc_st){.module = m, .bytes = *bytes, .static_shared = shared, .most_shared = SHARED_WITHOUT_ASKING - shared, .name = vgpu_keep(name)};
     memcpy(&f->run, &entry, sizeof entry);
     while (f->bytes[f->parameters])
         f->parameters++;

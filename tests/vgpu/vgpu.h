@@ -29,6 +29,7 @@ typedef struct VirtualDevice {
     char name[VGPU_NAME], bus[VGPU_NAME];
     CUuuid uuid;
     size_t memory, used;             /* bytes */
+    size_t shared;                   /* bytes of a block at most; 0: as its capability has it */
     int major, minor, multiprocessors;
     double bandwidth;                /* of its memory, bytes/s */
     double link[VGPU_DEVICES], host_link; /* bytes/s; 0: no access to the other's memory */
@@ -149,6 +150,13 @@ void vgpu_begin_launch(Op *, Launch *);
 void vgpu_begin_block(Launch *);
 void vgpu_mark(Op *, uintptr_t begin, size_t bytes, bool writes); /* what a copy touches */
 
+/* ---- statics.c: static shared memory of an image's kernels; bytes */
+
+typedef struct Statics Statics;
+Statics *vgpu_read_statics(const void *image);    /* NULL: the image has no relocations */
+void vgpu_free_statics(Statics *);
+size_t vgpu_static_shared(Statics *, const char *function);
+
 /* ---- module.c */
 
 struct CUfunc_st {
@@ -156,7 +164,7 @@ struct CUfunc_st {
     const char *name;
     mgpu_vgpu_entry *run;
     const unsigned *bytes; int parameters;
-    int most_shared;
+    size_t static_shared, most_shared; /* bytes; most: of dynamic shared memory */
 };
 struct CUmod_st {
     struct CUctx_st *context;
@@ -166,6 +174,7 @@ struct CUmod_st {
     uintptr_t base, begin, end;      /* where it lies */
     bool checked;                    /* built to be asked about every access */
     Cells dynamic_cells, static_cells; /* of its shared memory */
+    Statics *statics;
     struct CUfunc_st **functions; int count;
     struct CUmod_st *next;
 };

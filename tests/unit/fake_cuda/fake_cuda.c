@@ -28,7 +28,7 @@ CUDA_FUNCTIONS(DECLARE)
 NVML_FUNCTIONS(DECLARE_TOO)
 NCCL_FUNCTIONS(DECLARE_TOO)
 
-enum { GPUS = 8, PARAMETER_BYTES = 2048 };
+enum { GPUS = 8, PARAMETER_BYTES = 2048, MOST_SHARED = 200 << 10 };
 enum { STREAM_CAPTURE_UNSUPPORTED = 900 };
 
 struct CUctx_st { int device; };
@@ -507,14 +507,14 @@ CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
 {
     ENTER();
     (void)function, (void)attribute;
-    return value > 200 << 10 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return value > MOST_SHARED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                         unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra)
 {
     ENTER();
-    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > 1024 || block_y != 1 || block_z != 1 || extra || shared_bytes > 200 << 10)
+    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > 1024 || block_y != 1 || block_z != 1 || extra || shared_bytes > MOST_SHARED)
         return CUDA_ERROR_INVALID_VALUE;
     Command c = {.verb = RUN, .function = function, .blocks = grid_x};
     size_t at = 0;
@@ -674,6 +674,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     int capability = (int)number("capability", 90);
     *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? capability / 10
              : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10
+             : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? MOST_SHARED
                                                                          : 8;
     return CUDA_SUCCESS;
 }
