@@ -25,6 +25,7 @@ typedef struct Linked {
     double emit_ms, compile_ms, link_ms;
     const char *cache;                                /* its folder; NULL: off */
     const char *trouble;                              /* with the cache; NULL: none */
+    const char *refused;                              /* flags that the compiler does not take; NULL: none */
 } Linked;
 /* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
 Linked write_program(const Program *);

@@ -101,14 +101,6 @@ static Arguments command_of(const ImageJob *j, const Compiler *virtual, const ch
     return a;
 }
 
-static void write_piece(const char *path, const Text *t)
-{
-    FILE *f = fopen(path, "wb");
-    bool good = f && fwrite(text_of(t), 1, t->length, f) == t->length;
-    if (!f || fclose(f) || !good)
-        fail(3, "%s cannot be written: %s", path, strerror(errno));
-}
-
 static int longest_first(const void *a, const void *b)
 {
     const ImageJob *x = a, *y = b;
@@ -153,8 +145,10 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
     for (int a = 0; a < arch_count; a++) {
         bool virtual = is_virtual(archs[a].name);
         if (!known[virtual]) {
-            if (virtual)
+            if (virtual) {
                 compiler = find_compiler(p->options->cxx, true, home);
+                ask_programs(&compiler, folder);
+            }
             who[virtual] = identity(virtual ? &compiler : NULL, home);
             known[virtual] = true;
         }
@@ -165,7 +159,7 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
             if (there)
                 continue;
             temporary_add(j.text);
-            write_piece(j.text, &pieces[i].text);
+            write_text(j.text, &pieces[i].text);
             todo[missing++] = j;
         }
     }

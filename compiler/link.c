@@ -37,7 +37,7 @@ static const char *runtime_folder(void)
     return format("%s/lib/mgpuc", path);
 }
 
-static void write_text(const char *path, const Text *t)
+void write_text(const char *path, const Text *t)
 {
     FILE *f = fopen(path, "wb");
     bool good = f && fwrite(text_of(t), 1, t->length, f) == t->length;
@@ -72,27 +72,13 @@ static Digest key_of(const Compiler *c, const Piece *p)
     return sha256_end(&h);
 }
 
-static Arguments compile_command(const Compiler *c, const Job *job)
-{
-    Arguments a = {0};
-    for (int i = 0; i < c->programs; i++)
-        add_argument(&a, c->words.list[i]);
-    add_arguments(&a, job->piece->kernels ? &c->kernel_flags : &c->table_flags);
-    for (int i = c->programs; i < c->words.count; i++) /* behind ours, so CC="cc -O0" is heard */
-        add_argument(&a, c->words.list[i]);
-    const char *rest[] = {c->include, "-c", job->text, "-o", job->object};
-    for (int i = 0; i < COUNT(rest); i++)
-        add_argument(&a, rest[i]);
-    return a;
-}
-
-static Arguments link_command(const Compiler *c, const Job *jobs, int count, const char *library, const char *output)
+static Arguments link_command(const Compiler *c, const Job *jobs, int count, const char *home, const char *output)
 {
     Arguments a = {0};
     add_arguments(&a, &c->words);
     for (int i = 0; i < count; i++)
         add_argument(&a, jobs[i].object);
-    const char *rest[] = {library, "-o", output, "-lz", "-lm", "-lpthread", "-ldl"};
+    const char *rest[] = {format("%s/libmgpu.a", home), format("-L%s", home), "-o", output, "-lz", "-lm", "-lpthread", "-ldl"};
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(&a, rest[i]);
     return a;
@@ -114,7 +100,7 @@ static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, L
     for (int i = 0; i < missing; i++) {
         temporary_add(todo[i].text);
         write_text(todo[i].text, &todo[i].piece->text);
-        commands[i] = compile_command(c, &todo[i]);
+        commands[i] = compile_command(c, todo[i].piece->kernels ? &c->kernel_flags : &c->table_flags, todo[i].text, todo[i].object);
     }
     linked->compiled = missing;
     linked->at_a_time = cores_available();
@@ -197,6 +183,8 @@ Linked write_program(const Program *p)
     Compiler compiler = find_compiler(o->cc, false, home);
     Cache cache = cache_open();
     const char *folder = new_folder();
+    ask_programs(&compiler, folder);
+    ask_flags(&compiler, &cache, folder);
     if (p->target == TARGET_CUDA) {
         Images images = all_images(p, home, folder, &cache);
         Piece piece = {.passing = true};
@@ -211,20 +199,22 @@ Linked write_program(const Program *p)
         jobs[i] = (Job){.piece = &pieces[i], .text = format("%s/%d.c", folder, i), .object = format("%s/%d.o", folder, i)};
     int failed = make_objects(&compiler, &cache, jobs, count, &linked);
     if (failed >= 0)
-        fail(3, "'%s' failed on %s (its message is above)", compiler.words.list[0], pieces[failed].kernels ? "the kernels" : "the tables");
+        fail(3, "'%s' failed on %s (its message is above)%s", compiler.words.list[0], pieces[failed].kernels ? "the kernels" : "the tables",
+             what_is_missing(&compiler, home, folder));
     linked.compile_ms = now_ms() - start;
     start = now_ms();
     const char *fresh = format("%s.%ld.new", o->output, (long)getpid());
     temporary_add(fresh);
-    Arguments command = link_command(&compiler, jobs, count, library, fresh);
+    Arguments command = link_command(&compiler, jobs, count, home, fresh);
     failed = run_tools(&command, 1, 1);
     if (failed >= 0)
-        fail(3, "'%s' failed on linking (its message is above)", compiler.words.list[0]);
+        fail(3, "'%s' failed on linking (its message is above)%s", compiler.words.list[0], what_is_missing(&compiler, home, folder));
     if (rename(fresh, o->output))
         fail(3, "%s cannot be written: %s", o->output, strerror(errno));
     cache_close(&cache);
     linked.link_ms = now_ms() - start;
     linked.cache = cache.folder;
     linked.trouble = cache.trouble;
+    linked.refused = compiler.refused;
     return linked;
 }

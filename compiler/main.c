@@ -321,6 +321,8 @@ static void print_linked(const Linked *l)
     fprintf(stderr, "%-10s %9.1f ms  C, in %d pieces that are compiled one by one\n", "emit", l->emit_ms, l->pieces);
     fprintf(stderr, "%-10s %9.1f ms  %d pieces by the C compiler, %d at a time; %d from the cache%s%s\n", "compile", l->compile_ms,
             l->compiled, l->at_a_time, l->pieces - l->compiled, l->cache ? " in " : "", l->cache ? l->cache : "");
+    if (l->refused)
+        fprintf(stderr, "%-10s %9s     without %s, which it does not take\n", "", "", l->refused);
     if (l->images)
         fprintf(stderr, "%-10s %9s     %d images of kernels for GPUs; %d of them from the cache\n", "", "", l->images, l->images - l->images_compiled);
     if (l->trouble)

@@ -2,6 +2,7 @@
  *
  *   pieces.c    Program -> pieces: texts that a C compiler takes one by one, in any order and at the same time
  *   tools.c     the C compiler: what it is, its flags, running it
+ *   ask.c       what it takes and finds
  *   images.c    CUDA C -> images for every architecture, and the piece that holds them
  *   nvrtc.c     NVRTC, in a process of its own
  *   cubin.c     what an image needs: registers, shared and local memory
@@ -46,6 +47,8 @@ typedef struct Compiler {
     Arguments words;                      /* of CC, which may hold options: "ccache gcc -fsanitize=address -I more" */
     int programs;                         /* so many of them are in front of the options */
     Arguments kernel_flags, table_flags;
+    Arguments tuning_flags;               /* ask_flags adds to kernel_flags those that the compiler takes, */
+    const char *refused;                  /* and notes the others here; NULL: there are none */
     const char *include;                  /* the flag that names the headers' folder */
     Digest identity;                      /* all that objects depend on besides their texts and flags */
 } Compiler;
@@ -55,6 +58,10 @@ Compiler find_compiler(const char *cc, bool cxx, const char *home);
  * printed when it ends; nothing behind a failure. */
 int run_tools(const Arguments *, int count, int at_a_time);
 int cores_available(void);
+/* runs one: its status, 128 + N where signal N ended it; -1 and errno where it cannot be started. What it says is added. */
+int tool_says(const Arguments *, Text *said);
+/* one text to one object: programs, flags, options of CC, files */
+Arguments compile_command(const Compiler *, const Arguments *flags, const char *text, const char *object);
 
 /* the headers of the runtime, by content */
 void add_headers(Sha256 *, const char *home);
@@ -68,6 +75,16 @@ sigset_t temporary_signals(void);     /* held back while a tool is started, unti
 void tool_begins(pid_t);              /* the leader of a process group */
 void tool_ends(pid_t);
 
+/* ---- link.c */
+typedef struct Cache Cache;
+void write_text(const char *path, const Text *); /* exit 3 if it cannot be */
+
+/* ---- ask.c; `folder`: of temporaries */
+void ask_programs(Compiler *, const char *folder);
+void ask_flags(Compiler *, Cache *, const char *folder);
+/* when the compiler failed: the end of a sentence that names what is not installed, or "" */
+const char *what_is_missing(const Compiler *, const char *home, const char *folder);
+
 /* ---- images.c, nvrtc.c, cubin.c */
 typedef struct Images {
     Arguments files, archs; /* parallel */
@@ -75,7 +92,6 @@ typedef struct Images {
     const char *failed;     /* an architecture; NULL: none */
 } Images;
 /* `folder`: of temporaries; what the cache holds is not compiled */
-typedef struct Cache Cache;
 void check_images(const Program *);                 /* before there are files: ends mgpuc if NVRTC is missing, or cannot make them */
 Images make_images(const Program *, const char *home, const char *folder, Cache *, int at_a_time);
 void images_text(const Images *, Text *);           /* a C text that takes them in */

@@ -123,6 +123,25 @@ int run_tools(const Arguments *tools, int count, int at_a_time)
     return failed;
 }
 
+int tool_says(const Arguments *tool, Text *said)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        fail(3, "no pipe to '%s' can be made: %s", tool->list[0], strerror(errno));
+    pid_t child = start_tool(tool, ends[1]);
+    int error = errno;
+    close(ends[1]);
+    char part[4096];
+    for (ssize_t got; child && ((got = read(ends[0], part, sizeof part)) > 0 || (got < 0 && errno == EINTR));)
+        text_bytes(said, part, got > 0 ? (size_t)got : 0);
+    close(ends[0]);
+    int status = -1;
+    if (child)
+        wait_for_one(&child, 1, &status);
+    errno = error;
+    return !child ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 /* ---- what it is */
 
 static Arguments words_of(const char *cc, const char *otherwise)
@@ -139,35 +158,27 @@ static Arguments words_of(const char *cc, const char *otherwise)
     return a;
 }
 
-typedef struct Language { const char *name, *packages, *example; } Language;
-static const Language C = {"C", "gcc libc6-dev zlib1g-dev", "CC=clang"}, CXX = {"C++", "g++", "CXX=clang++"};
+typedef struct Language { const char *name, *packages, *variable, *example, *zig; } Language;
+static const Language C = {"C", "gcc libc6-dev zlib1g-dev", "CC", "clang", "cc"}, CXX = {"C++", "g++", "CXX", "clang++", "c++"};
 
 static const char *version_of(const Arguments *words, const Language *l)
 {
     Arguments a = {0};
     add_arguments(&a, words);
     add_argument(&a, "--version");
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC))
-        fail(3, "no pipe to the %s compiler can be made: %s", l->name, strerror(errno));
-    pid_t child = start_tool(&a, ends[1]);
-    if (!child && errno != ENOENT && errno != EACCES && errno != ENOEXEC)
+    Text said = {0};
+    int status = tool_says(&a, &said);
+    if (status < 0 && errno != ENOENT && errno != EACCES && errno != ENOEXEC)
         fail(3, "'%s' cannot be started: %s", words->list[0], strerror(errno));
-    if (!child)
-        fail(3, "no %s compiler: '%s' cannot be run. Install one (Debian: apt-get install %s) or name yours: %s mgpuc ...", l->name,
-             words->list[0], l->packages, l->example);
-    close(ends[1]);
-    Text text = {0};
-    char part[4096];
-    for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0 || (got < 0 && errno == EINTR);)
-        text_bytes(&text, part, got > 0 ? (size_t)got : 0);
-    close(ends[0]);
-    int status;
-    wait_for_one(&child, 1, &status);
-    if (!WIFEXITED(status) || WEXITSTATUS(status))
-        fail(3, "'%s --version' failed; CC and CXX name the compilers; it says: %.*s", words->list[0], (int)strcspn(text_of(&text), "\n"),
-             text_of(&text));
-    return text_take(&text);
+    if (status < 0)
+        fail(3,
+             "no %s compiler: '%s' cannot be run. Install one (Debian: apt-get install %s; anywhere: pip install ziglang, "
+             "and %s=\"python3 -m ziglang %s\"), or name yours: %s=%s mgpuc ...",
+             l->name, words->list[0], l->packages, l->variable, l->zig, l->variable, l->example);
+    if (status)
+        fail(3, "'%s --version' failed; CC and CXX name the compilers; it says: %.*s", words->list[0], (int)strcspn(text_of(&said), "\n"),
+             text_of(&said));
+    return text_take(&said);
 }
 
 /* of a word of CC that is a program: where it lies, its size and the time of its last change; false: it is none */
@@ -229,22 +240,18 @@ void add_headers(Sha256 *h, const char *home)
         free(entries);
 }
 
-static const char *const KERNEL_FLAGS[] = {"-O2", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
-                                           "-fno-trapping-math", "-DMGPU_KERNELS",
-#ifdef __x86_64__ /* processors with AVX-512: compilers stop at 256 bits for many of them (measured: gelu 13.5 -> 6.3 ns) */
-                                           "-mprefer-vector-width=512",
-#endif
-};
-/* for gcc: the vectoriser, without two passes that keep it from pooling and masking loops (measured: the kernels of
- * mnist_cnn 44 -> 23 ms); clang vectorises at -O2 and knows none of them. -fno-thread-jumps is needed for right results:
- * with it on, gcc 12 reads uninitialised lanes in simd loops that reduce a maximum, a sum and a conditional sum.
- * -mno-red-zone, likewise: in functions that call none, gcc 12 with AVX-512 lays arrays into the red zone at odd multiples
- * of 8 bytes and stores to them as if they were aligned to 16. */
-static const char *const GCC_FLAGS[] = {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps",
+static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS"};
+/* those of them that the compiler takes. -mprefer-vector-width=512: for processors with AVX-512 compilers stop at 256 bits for
+ * many of them (measured: gelu 13.5 -> 6.3 ns). -ftree-vectorize and on are gcc's: the vectoriser, without two passes that
+ * keep it from pooling and masking loops (measured: the kernels of mnist_cnn 44 -> 23 ms); clang vectorises at -O2 and refuses
+ * most of them. -fno-thread-jumps is needed for right results: with it on, gcc 12 reads uninitialised lanes in simd loops
+ * that reduce a maximum, a sum and a conditional sum. -mno-red-zone, likewise: in functions that call none, gcc 12 with
+ * AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16. */
+static const char *const TUNING_FLAGS[] = {"-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
 #ifdef __x86_64__
-                                        "-mno-red-zone",
+                                           "-mprefer-vector-width=512", "-mno-red-zone",
 #endif
-};
+                                           "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps"};
 /* what gcc and clang read of the environment */
 static const char *const VARIABLES[] = {"CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH"};
 
@@ -271,9 +278,23 @@ Compiler find_compiler(const char *cc, bool cxx, const char *home)
     add_arguments(&c.kernel_flags, &c.table_flags);
     for (int i = 0; i < COUNT(KERNEL_FLAGS); i++)
         add_argument(&c.kernel_flags, KERNEL_FLAGS[i]);
-    for (int i = 0; i < COUNT(GCC_FLAGS) && !strstr(version, "clang"); i++)
-        add_argument(&c.kernel_flags, GCC_FLAGS[i]);
+    for (int i = 0; i < COUNT(TUNING_FLAGS); i++)
+        add_argument(&c.tuning_flags, TUNING_FLAGS[i]);
     return c;
+}
+
+Arguments compile_command(const Compiler *c, const Arguments *flags, const char *text, const char *object)
+{
+    Arguments a = {0};
+    for (int i = 0; i < c->programs; i++)
+        add_argument(&a, c->words.list[i]);
+    add_arguments(&a, flags);
+    for (int i = c->programs; i < c->words.count; i++) /* behind ours, so CC="cc -O0" is heard */
+        add_argument(&a, c->words.list[i]);
+    const char *rest[] = {c->include, "-c", text, "-o", object};
+    for (int i = 0; i < COUNT(rest); i++)
+        add_argument(&a, rest[i]);
+    return a;
 }
 
 /* ---- how many run at a time */
