@@ -296,9 +296,9 @@ static void attention(const Node *n, const double *const *in, double *out)
                 most = p[j] > most ? p[j] : most;
             }
             for (int64_t j = 0; j < s; j++)
-                sum += p[j] = exp(p[j] - most);
+                sum += p[j] = most == -INFINITY ? 0 : exp(p[j] - most);
             for (int64_t j = 0; j < s; j++) {
-                p[j] /= sum;
+                p[j] /= most == -INFINITY ? 1 : sum;
                 ds[j] = 0;
                 for (int64_t c = 0; c < e && g; c++)
                     ds[j] += g[c] * in[2][(j * groups + group) * e + c];

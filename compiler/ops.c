@@ -417,7 +417,7 @@ static void shape_attention(Node *n, bool over)
     const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
     bool fits = q->rank == 3 && k->rank == 3 && v->rank == 3 && k->extent[0] == v->extent[0] && k->extent[1] == v->extent[1] &&
                 q->extent[2] == k->extent[2] && k->extent[1] > 0 && q->extent[1] % k->extent[1] == 0 && k->extent[0] > 0 &&
-                (!n->ints[0] || k->extent[0] >= q->extent[0]) && n->ints[1] >= 0;
+                n->ints[1] >= 0;
     if (!fits || n->in[0]->dtype != n->in[1]->dtype || n->in[0]->dtype != n->in[2]->dtype)
         die("attention of %s %s, %s %s and %s %s", dtype_name(n->in[0]->dtype), shape_text(q), dtype_name(n->in[1]->dtype),
             shape_text(k), dtype_name(n->in[2]->dtype), shape_text(v));

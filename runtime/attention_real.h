@@ -91,7 +91,7 @@ MGPU_INLINE void MGPU_NAME(fill_edges)(MGPU_REAL *row, int64_t begin, int64_t lo
         STORE(row + end - LANES) = MGPU_NAME(choose)(MGPU_NAME(within)(end - LANES, low, high), LOAD(row + end - LANES), SPLAT(value));
 }
 
-/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors */
+/* row[low .. high) = softmax(scale row), 0 around it, up to `to`, a whole number of vectors; low = high: all 0 */
 MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64_t low, int64_t high, int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
@@ -155,7 +155,7 @@ MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t col
     }
 }
 
-/* first key that query i sees, and one beyond the last; of what the block holds */
+/* first key that query i sees, and one beyond the last, not below the first; of what the block holds */
 MGPU_INLINE int64_t MGPU_NAME(first_seen)(const MGPU_NAME(attend) *w, int64_t i)
 {
     const mgpu_attention *t = w->table;
@@ -165,7 +165,7 @@ MGPU_INLINE int64_t MGPU_NAME(first_seen)(const MGPU_NAME(attend) *w, int64_t i)
 MGPU_INLINE int64_t MGPU_NAME(end_seen)(const MGPU_NAME(attend) *w, int64_t i)
 {
     const mgpu_attention *t = w->table;
-    return t->causal ? mgpu_least(t->keys, i + t->keys - t->queries + 1) : t->keys;
+    return t->causal ? mgpu_most(0, mgpu_least(t->keys, i + t->keys - t->queries + 1)) : t->keys;
 }
 
 /* C [rows, keys low .. high) = A [rows, terms] times keys or values with keys along vectors */
@@ -202,6 +202,8 @@ MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MG
             row[r] = mgpu_least(r, rows - 1) * w->room.pitch;
         for (int64_t r = 0; r < rows; r++)
             row_c[r] = r * pitch;
+        for (int64_t r = 0; r < rows && low >= high; r++) /* rows that see nothing */
+            MGPU_NAME(clear)(c + (i + r) * pitch, vectors * LANES);
         for (int64_t v = 0; v < vectors; v += some) {
             some = MGPU_NAME(tile_vectors)(vectors - v, rows);
             for (int64_t key = low, block; key < high; key += block) {

@@ -306,6 +306,9 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         return v;
     }
 
+    /* what a row's sum makes of 1: a row that sees nothing is 0 */
+    MGPU_FUNCTION sum share_of_one(sum total) { return total == 0 ? (sum)0 : 1 / total; }
+
     /* a score's share of its row, and what the row's result changes with the score (but for its scale); what is not seen adds
      * nothing, whatever it holds */
     MGPU_FUNCTION sum share_of(sum score, sum log_sum) { return score == -(sum)INFINITY ? (sum)0 : mgpu_power_of_2(score - log_sum); }
@@ -329,7 +332,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     }
 };
 
-/* maximum and sum of rows so far */
+/* maximum and sum of rows so far; -infinity and 0 of one that has seen nothing */
 template <typename ATTEND> struct mgpu_softmax {
     typedef typename ATTEND::sum sum;
     sum most[ATTEND::DOWN], total[ATTEND::DOWN];
@@ -354,9 +357,9 @@ template <typename ATTEND> struct mgpu_softmax {
             for (int j = 1; j < ATTEND::ACROSS; j++)
                 top = fmax(top, tile.value[i][j]);
             top = fmax(most[i], ATTEND::largest_of_row(top));
-            const sum base = top == -(sum)INFINITY ? (sum)0 : top;
+            const sum base = top == -(sum)INFINITY ? (sum)0 : top; /* nothing is seen yet */
             older[i] = mgpu_power_of_2(most[i] - base);
-            most[i] = base;
+            most[i] = top;
             total[i] *= older[i];
 #pragma unroll
             for (int j = 0; j < ATTEND::ACROSS; j++) {
@@ -424,7 +427,7 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
         sum share[DOWN];
 #pragma unroll
         for (int i = 0; i < DOWN; i++)
-            share[i] = 1 / attend::sum_of_row(softmax.total[i]);
+            share[i] = attend::share_of_one(attend::sum_of_row(softmax.total[i]));
         mgpu_attended_rows<T, S, MGPU_ATTEND_Y> to;
         to.set(y, at.sample, at.head);
 #pragma unroll
@@ -478,7 +481,7 @@ MGPU_FUNCTION void mgpu_attend_queries(const void *q, const void *k, const void 
 #pragma unroll
         for (int i = 0; i < DOWN; i++) {
             const sum total = attend::sum_of_row(softmax.total[i]);
-            mean[i] = attend::sum_of_row(mean[i]) / total;
+            mean[i] = attend::sum_of_row(mean[i]) * attend::share_of_one(total);
             log_sum[i] = softmax.most[i] + mgpu_log_2(total);
             const int64_t query = at.row + attend::scores::row(i);
             if (at.first == 0 && threadIdx.x % attend::scores::LANES == 0 && query < T.queries) {

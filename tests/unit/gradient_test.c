@@ -102,6 +102,8 @@ static const Case CASES[] = {
     {OP_ATTENTION, "causal, more keys", 3, {S(3, 1, 2), S(5, 1, 2), S(5, 1, 4)}, .number = 1, INTS(1, 0)},
     {OP_ATTENTION, "a window", 3, {S(5, 2, 2), S(5, 1, 2), S(5, 1, 2)}, .number = -1, INTS(1, 2)},
     {OP_ATTENTION, "a window, not causal", 3, {S(5, 1, 2), S(4, 1, 2), S(4, 1, 1)}, .number = 1, INTS(0, 3)},
+    {OP_ATTENTION, "causal, fewer keys", 3, {S(5, 2, 2), S(3, 1, 2), S(3, 1, 2)}, .number = 1, INTS(1, 0)},
+    {OP_ATTENTION, "a window, fewer keys", 3, {S(5, 1, 2), S(3, 1, 2), S(3, 1, 1)}, .number = 1, INTS(1, 2)},
     {OP_ATTENTION, "shared keys", 3, {S(3, 4, 2), S(3, 2, 2), S(3, 2, 2)}, .number = 1, INTS(1, 0)},
     {OP_ATTENTION, "one of each", 3, {S(1, 1, 1), S(1, 1, 1), S(1, 1, 1)}, .number = 1, INTS(1, 1)},
     /* windows: size, stride, before, after */
