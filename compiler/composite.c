@@ -17,8 +17,8 @@
  *
  * softmax: dx = y (g - sum(g y)): of all that forward makes, backward needs y alone.
  *
- * attention: the primitive ATTENTION, which keeps no scores: its gradient computes them again. With a mask or a bias that
- * is a tensor, and where a query sees no key, it is the body. */
+ * attention: the primitive ATTENTION, which keeps no scores: its gradient computes them again. With a mask, a bias or a cap it is
+ * the body. */
 #include "compiler/composite.h"
 #include "compiler/gradients.h"
 #include "compiler/passes.h"
@@ -381,10 +381,10 @@ static int argument_of(const Node *x)
     return x->op == OP_ARG ? (int)x->ints[0] : -1;
 }
 
-/* numbers: causal, window, mask, bias, scale. q and k meet in the body's first product, v is the second operand of its last */
+/* numbers: causal, window, mask, bias, scale, cap. q and k meet in the body's first product, v is the second operand of its last */
 static bool find_attention(Node *composite, Node **inputs, Node **part, double *number)
 {
-    enum { CAUSAL, WINDOW_SIZE, MASK, BIAS, SCALE, NUMBERS };
+    enum { CAUSAL, WINDOW_SIZE, MASK, BIAS, SCALE, CAP, NUMBERS };
     const Node *product[2] = {NULL, NULL};
     if (composite->data_count != NUMBERS || result_count(composite->body) != 1)
         return false;
@@ -408,8 +408,8 @@ static bool find_attention(Node *composite, Node **inputs, Node **part, double *
     number[0] = given[CAUSAL];
     number[1] = window ? given[WINDOW_SIZE] : 0;
     number[2] = given[SCALE];
-    return given[MASK] != given[MASK] && given[BIAS] != given[BIAS] && given[SCALE] == given[SCALE] &&
-           (given[CAUSAL] == 0 || part[1]->shape.extent[0] >= part[0]->shape.extent[0]) && (!window || given[WINDOW_SIZE] >= 1);
+    return given[MASK] != given[MASK] && given[BIAS] != given[BIAS] && given[SCALE] == given[SCALE] && given[CAP] != given[CAP] &&
+           (!window || given[WINDOW_SIZE] >= 1);
 }
 
 static bool attention_forward(Graph *g, Node *composite, Node **inputs, Node **results)

@@ -404,6 +404,34 @@ def shared_heads(x):
                   attn_mask=((torch.arange(5)[:, None] - torch.arange(5)) < 3))
 
 
+def seen(q, k, v, at, scale=None, cap=None, bias=0.0):
+    """by hand: torch gives NaN for queries that see nothing; at: where keys are seen, [..., h, t, s]; heads in groups"""
+    q, k, v = (z.transpose(1, 2) for z in (q, k, v))
+    k, v = (z.repeat_interleave(q.shape[1] // k.shape[1], 1) for z in (k, v))
+    z = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
+    z = (z if cap is None else cap * torch.tanh(z / cap)) + bias
+    blind = ~at.broadcast_to(z.shape).any(-1, keepdim=True)
+    p = torch.softmax(torch.where(blind, 0.0, z.masked_fill(~at, -math.inf)), -1)
+    return (torch.where(blind, 0.0, p) @ v).transpose(1, 2)
+
+
+def fewer_keys(x, window=None):
+    q, k, v = heads(x)
+    return seen(q, k[:, 1:4], v[:, 1:4], causal(5, 3, window))
+
+
+def infinite_bias(x):
+    q, k, v = heads(x)
+    at = (torch.arange(5) + torch.arange(5)[:, None]) % (torch.arange(2)[:, None, None] + 2) != 0
+    bias = (q[:, :, 0] @ k[:, :, 1].transpose(1, 2))[:, None]
+    return seen(q, k, v, at & causal(5, 5), bias=bias)
+
+
+def capped_causal(x):
+    slopes, far = torch.tensor([2.0 ** -4, 2.0 ** -8]), (torch.arange(5) - torch.arange(5)[:, None]).clamp(max=0)
+    return seen(*heads(x), causal(5, 5, 3), cap=0.5, bias=slopes[:, None, None] * far)
+
+
 def few_queries(x):
     q, k, v = heads(x)
     return attend(q[:, 2:], k, torch.cat([v, k], -1), attn_mask=causal(3, 5), scale=0.5)
@@ -550,7 +578,22 @@ case("attention_window", (5, 12), lambda x, w: attend(*heads(x), attn_mask=causa
 case("attention_groups", (5, 8), lambda x, w: shared_heads(x))
 case("attention_few", (5, 12), lambda x, w: few_queries(x))
 case("attention_mask", (5, 12), lambda x, w: attend(*heads(x), attn_mask=(word > 0)[:, None, None]))
+at = torch.arange(5)
+case("attention_mask_none", (5, 12), lambda x, w: seen(*heads(x), ((word > 1) & (n != 2)[:, None])[:, None, None]))
+case("attention_mask_rows", (5, 12), lambda x, w: seen(*heads(x), ((word > 2)[:, :, None] & (at != word[:, None]))[:, None]))
+case("attention_mask_heads", (5, 12), lambda x, w: seen(*heads(x), (torch.arange(2)[:, None, None] + word[:, None, :, None] + at) % 3 == 0))
+case("attention_mask_heads_one_row", (5, 12), lambda x, w: seen(
+    *heads(x), (torch.tensor([0, 3])[:, None] + word[:, None])[:, :, None] > 2))
+case("attention_mask_groups", (5, 8), lambda x, w: seen(
+    x[:, :, :4, None], x[:, :, 4:6, None], x[:, :, 6:, None], (torch.arange(4)[:, None, None] > word[:, None, :, None] - 1) & (at != 2)))
 case("attention_bias", (5, 12), lambda x, w: biased(x))
+case("attention_bias_infinite", (5, 12), lambda x, w: infinite_bias(x))
+case("attention_fewer_keys", (5, 12), lambda x, w: fewer_keys(x))
+case("attention_fewer_keys_window", (5, 12), lambda x, w: fewer_keys(x, 1))
+case("attention_fewer_keys_mask", (5, 12), lambda x, w: fewer_keys(x))
+case("attention_window_none", (5, 12), lambda x, w: seen(*heads(x), at > at[:, None]))
+case("attention_cap", (5, 12), lambda x, w: seen(*heads(x), at >= 0, scale=2, cap=0.2))
+case("attention_cap_causal", (5, 12), lambda x, w: capped_causal(x))
 case("self_attention", series, lambda x, w: self_attention(x, w, 2))
 case("self_attention_options", (5, 8), lambda x, w: self_attention(x, w, 4, groups=2, rotary=True, bias=False, is_causal=True))
 case("self_attention_mask", series, lambda x, w: self_attention(
