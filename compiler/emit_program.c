@@ -166,7 +166,10 @@ static void emit_course(const Model *m, Text *t)
     for (int i = 0; i < m->initial_count; i++) {
         const Initial *x = &m->initials[i];
         text_add(t, "    {");
-        quote(t, x->path);
+        if (x->path)
+            quote(t, x->path);
+        else
+            text_add(t, "NULL");
         text_add(t, ", ");
         if (x->pattern)
             quote(t, x->pattern);

@@ -175,7 +175,8 @@ typedef struct Watch { const char *metric; bool highest; const Place *at; } Watc
 /* a rate's factor, settings[setting], that the runtime multiplies by `factor` when the number got no better */
 typedef struct Plateau { int setting; Watch watch; double factor; Quantity patience; } Plateau;
 
-/* initial values from a file. pattern NULL: of the train block: all names are the model's. array: file("w.npy") */
+/* initial values from a file. pattern NULL: of the train block: all names are the model's. path NULL: `init = none` of a rule.
+ * array: file("w.npy") */
 typedef struct Initial {
     const char *path, *pattern;
     bool array;

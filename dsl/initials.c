@@ -13,7 +13,7 @@ static Initial *initial_of(Elaborator *e, const char *path, const char *pattern,
     Model *m = e->model;
     for (int k = 0; k < m->initial_count; k++) {
         Initial *i = &m->initials[k];
-        bool same = !i->array && strcmp(i->path, path) == 0 && i->at == at;
+        bool same = !i->array && i->at == at && (path ? i->path && strcmp(i->path, path) == 0 : !i->path);
         if (same && (pattern ? i->pattern && strcmp(i->pattern, pattern) == 0 : !i->pattern))
             return i;
     }
@@ -42,7 +42,7 @@ void build_initials(Elaborator *e)
             Reached r = rules_of(e, v->name);
             if (pass == 0 && path && !r.init)
                 add_name(initial_of(e, path, NULL, all->at), k, v->name);
-            if (pass == 1 && r.init && r.init->init)
+            if (pass == 1 && r.init) /* its init NULL: none, which --init FILE of the program observes */
                 add_name(initial_of(e, r.init->init, r.pattern, r.init->init_at), k,
                          v->name[r.below] == '.' ? v->name + r.below + 1 : v->name);
         }

@@ -174,6 +174,15 @@ static void remove_fresh(const char *folder)
     }
 }
 
+/* the best of an earlier run in this folder */
+static void remove_best(const char *folder)
+{
+    char *path = mgpu_format("%s/%s", folder, BEST);
+    if (unlink(path) != 0 && errno != ENOENT)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    free(path);
+}
+
 /* tables: the classes of words, in all that may be evaluated; 0, or the number of an error */
 static int write_file(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress, int i,
                        const char *tables, const char *path)
@@ -209,6 +218,8 @@ void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, co
         free(fresh);
     }
     sync_folder(folder);
+    if (!progress->best.any)
+        remove_best(folder);
     rename_all(folder);
     if (keep > 1)
         keep_checkpoint(folder, progress->step);

@@ -4,45 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-char *mgpu_save_folder(const Options *o)
-{
-    return o->save ? mgpu_format("%s", o->save) : o->resume ? mgpu_format("%s", o->resume) : mgpu_format("./%s.save", o->program);
-}
-
-/* what the program computes does not depend on a file: there is nothing to train */
-static bool is_untrained(const mgpu_program *p, const Options *o)
-{
-    for (int i = 0; i < p->variable_count; i++)
-        if (p->variables[i].kind == MGPU_WEIGHT || p->variables[i].kind == MGPU_STATE)
-            return false;
-    return !o->init && !o->resume;
-}
-
-Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *feed, Categories *categories, Collect *collect,
-                          void *context)
-{
-    char *folder = mgpu_save_folder(o);
-    const char *file = program->average_count ? "average.safetensors" : "weights.safetensors";
-    char *path = o->init ? mgpu_format("%s", o->init) : mgpu_format("%s/%s", o->resume ? o->resume : folder, file);
-    bool there = access(path, R_OK) == 0;
-    if (!there && !is_untrained(program, o))
-        mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s: train first, or name them with --init FILE or --resume DIR", path);
-    const mgpu_plan *plan = mgpu_choose_plan(program, o);
-    Engine *engine = mgpu_engine_open(program, plan, o, collect, context);
-    *feed = (Feed){.program = program, .plan = plan, .setting = o->setting, .engine = engine, .seed = o->seed, .total_steps = 1,
-                   .steps_per_epoch = 1};
-    mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
-    mgpu_engine_drain(engine);
-    if (there)
-        mgpu_load_model(program, plan, engine, path);
-    if (there && categories)
-        mgpu_load_categories(categories, path);
-    free(folder);
-    free(path);
-    return engine;
-}
 
 typedef struct Result { double *values; const mgpu_phase *phase; } Result;
 

@@ -33,8 +33,9 @@ static const char OPTIONS[] =
     "  --set NAME=VALUE   a setting of the train block, such as lr=0.05, validate=500steps, save=30min, keep=3 or patience=5;\n"
     "                     `info` lists them\n"
     "  --init FILE        begin with the weights of a safetensors file\n"
-    "  --init PART=FILE   begin a part of the model, such as backbone, with a file in which names start below it; may be\n"
-    "                     repeated, and replaces the init of the train block's rule for the same pattern\n"
+    "  --init PART=FILE   begin a part of the model, such as backbone, with a file that has the names of its weights, with or\n"
+    "                     without the part's in front; may be repeated, and replaces the init of the train block's rule for\n"
+    "                     the same pattern. PART=none: the part begins as the model says\n"
     "  --resume DIR       go on with a saved run; the device count may be another\n"
     "  --save DIR         where to save: weights.safetensors, optimizer.safetensors, average.safetensors (with ema or swa),\n"
     "                     run.json; after every epoch or interval `save`, at the end and when interrupted; with `keep` the\n"
@@ -46,8 +47,9 @@ static const char OPTIONS[] =
     "  --log FILE         one JSON object per line: start, step, epoch, eval, checkpoint, warning, end; a run that goes on\n"
     "                     (--resume) adds its lines to those that are there\n"
     "\n"
-    "Evaluation and prediction use the weights of --init FILE, or of --resume DIR or --save DIR (default: ./NAME.save); of a\n"
-    "program with ema or swa the averages.\n"
+    "Evaluation and prediction use the weights of --init FILE, or of --resume DIR or --save DIR (default: ./NAME.save), and say\n"
+    "which they are: the best where `best` is set, else the last; with ema or swa averages. Parts are those of --init PART=FILE.\n"
+    "  --weights WHICH    best or last, of a saved run\n"
     "  IN                 a file for each of the model's inputs, in their order or as NAME=FILE: IDX (also gzipped) or .npy,\n"
     "                     many samples or one; or a .jpg or .png, or a folder of them, in order of their names, brought\n"
     "                     to size as the data set valid does it. Or one of the model's data sets (train, valid, test):\n"
@@ -185,7 +187,7 @@ static void print_course(const mgpu_program *p)
     if (p->average_count)
         printf("  averages    of %d variables; evaluation and prediction read them\n", p->average_count);
     for (int i = 0; i < p->initial_count; i++)
-        printf("  begins with %s: %d tensor%s%s%s\n", p->initials[i].path, p->initials[i].count,
+        printf("  begins with %s: %d tensor%s%s%s\n", p->initials[i].path ? p->initials[i].path : "no file", p->initials[i].count,
                p->initials[i].count == 1 ? "" : "s",
                p->initials[i].pattern ? " of " : "", p->initials[i].pattern ? p->initials[i].pattern : "");
     printf("  on_nan      %s\n", ON_NAN[p->on_nan]);

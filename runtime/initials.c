@@ -2,8 +2,9 @@
  * block, of its rules, and of --init on the command line.
  *
  * A part (a rule's, or --init PATTERN=FILE) starts at the instance that its pattern matches: "backbone" makes of
- * backbone.conv1.weight the name conv1.weight in the file. A part of the command line replaces that of the rule with the
- * same pattern; --init FILE replaces all of the program's. */
+ * backbone.conv1.weight the name conv1.weight, or the file has the whole name (match.c). A part of the command line replaces
+ * that of the rule with the same pattern; --init FILE replaces all of the program's files, but not `init = none` of a rule:
+ * what that reaches begins as the model says, and so does what --init PATTERN=none reaches. */
 #include "runtime/internal.h"
 
 #include <stdlib.h>
@@ -83,7 +84,13 @@ static const char *name_below(const char *pattern, const char *pattern_end, cons
     }
 }
 
-typedef struct Part { mgpu_initial initial; int *variables; const char **names; } Part;
+typedef struct Part {
+    mgpu_initial initial;
+    int *variables;
+    const char **names;
+} Part; /* path NULL: none */
+
+static const char NONE[] = "none";
 
 /* the instance or weight that the pattern nearly names */
 static _Noreturn void fail_no_weight(const mgpu_program *program, const char *text)
@@ -121,7 +128,11 @@ static Part part_of(const mgpu_program *program, const char *text)
     }
     if (!count)
         fail_no_weight(program, text);
-    p.initial = (mgpu_initial){.path = equals + 1, .pattern = text, .variables = p.variables, .names = p.names, .count = count};
+    p.initial = (mgpu_initial){.path = strcmp(equals + 1, NONE) == 0 ? NULL : equals + 1,
+                               .pattern = text,
+                               .variables = p.variables,
+                               .names = p.names,
+                               .count = count};
     return p;
 }
 
@@ -135,6 +146,12 @@ static bool replaced(const mgpu_initial *initial, const Options *o)
     return false;
 }
 
+static void close_part(Part *p)
+{
+    free(p->variables);
+    free(p->names);
+}
+
 /* ---- */
 char *mgpu_whole_initial(const mgpu_program *program, const Options *o)
 {
@@ -142,7 +159,7 @@ char *mgpu_whole_initial(const mgpu_program *program, const Options *o)
         return mgpu_format("%s", o->init);
     for (int i = 0; i < program->initial_count; i++) {
         const mgpu_initial *initial = &program->initials[i];
-        if (initial->array || initial->pattern)
+        if (initial->array || initial->pattern || !initial->path)
             continue;
         char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
         free(where);
@@ -151,27 +168,86 @@ char *mgpu_whole_initial(const mgpu_program *program, const Options *o)
     return NULL;
 }
 
+/* by variable: begins as the model says, by --init PATTERN=none; a part that a later option names is not left out. The caller
+ * frees */
+static bool *left_out(const mgpu_program *program, const Options *o)
+{
+    bool *out = mgpu_allocate((size_t)program->variable_count, sizeof *out);
+    for (int i = 0; i < o->part_count; i++) {
+        Part p = part_of(program, o->parts[i]);
+        for (int k = 0; k < p.initial.count; k++)
+            out[p.variables[k]] = !p.initial.path;
+        close_part(&p);
+    }
+    return out;
+}
+
+/* --init FILE: all of it, but what init = none of a rule reaches */
+static void load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, const bool *out)
+{
+    bool *none = mgpu_allocate((size_t)program->variable_count, sizeof *none);
+    memcpy(none, out, (size_t)program->variable_count * sizeof *none);
+    for (int i = 0; i < program->initial_count; i++) {
+        const mgpu_initial *initial = &program->initials[i];
+        for (int k = 0; !initial->path && k < initial->count; k++)
+            none[initial->variables[k]] = true;
+        if (!initial->path && !replaced(initial, o))
+            printf("\"%s\" begins as the model says, by init = none in line %d; --init %s=FILE takes it from a file\n",
+                   initial->pattern, initial->line, initial->pattern);
+    }
+    mgpu_load_weights(program, plan, engine, o->init, none);
+    free(none);
+}
+
 void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
 {
+    bool *out = left_out(program, o);
     for (int i = 0; i < program->initial_count && !o->init; i++) {
         const mgpu_initial *initial = &program->initials[i];
         if (initial->array) {
             load_array(program, plan, engine, initial, o);
-        } else if (!replaced(initial, o)) {
+        } else if (initial->path && !replaced(initial, o)) {
             char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
-            mgpu_load_part(program, plan, engine, initial, path, where);
+            char *begin = mgpu_format("%s%s", where, path);
+            const PartSource source = {.path = path, .begin = begin, .left_out = out};
+            mgpu_load_part(program, plan, engine, initial, &source);
+            free(begin);
             free(path);
             free(where);
         }
     }
     if (o->init)
-        mgpu_load_weights(program, plan, engine, o->init);
-    for (int i = 0; i < o->part_count; i++) {
-        Part p = part_of(program, o->parts[i]);
-        mgpu_load_part(program, plan, engine, &p.initial, p.initial.path, "");
-        free(p.variables);
-        free(p.names);
-    }
+        load_init(program, plan, engine, o, out);
+    mgpu_load_parts(program, plan, engine, o, MGPU_WEIGHTS_VIEW);
     if (program->initial_count || o->part_count)
         mgpu_begin_averages(program, plan, engine);
+    free(out);
+}
+
+void mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, int view)
+{
+    for (int i = 0; i < o->part_count; i++) {
+        Part p = part_of(program, o->parts[i]);
+        char *begin = mgpu_format("--init %s", o->parts[i]);
+        const PartSource source = {.path = p.initial.path, .begin = begin, .view = view};
+        if (p.initial.path)
+            mgpu_load_part(program, plan, engine, &p.initial, &source);
+        free(begin);
+        close_part(&p);
+    }
+}
+
+bool mgpu_parts_suffice(const mgpu_program *program, const Options *o)
+{
+    bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found), all = true;
+    for (int i = 0; i < o->part_count; i++) {
+        Part p = part_of(program, o->parts[i]);
+        for (int k = 0; k < p.initial.count; k++)
+            found[p.variables[k]] = true;
+        close_part(&p);
+    }
+    for (int i = 0; i < program->variable_count; i++)
+        all = all && (found[i] || (program->variables[i].kind != MGPU_WEIGHT && program->variables[i].kind != MGPU_STATE));
+    free(found);
+    return all;
 }

@@ -82,6 +82,7 @@ void mgpu_json_write_number(FILE *, double, int digits);           /* null if it
 
 /* ---- options.c */
 typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH } CommandKind;
+typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, where `best` is set */
 typedef struct Options {
     CommandKind command;
     const char *program;                     /* as it was called, without folders */
@@ -90,6 +91,8 @@ typedef struct Options {
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
     bool seed_given, threads_given, shuffle, evaluate, write, json, profile, tune;
+    WeightsChoice weights;
+    int64_t samples;                         /* of predict; -1: not given */
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
     mgpu_quantity validate, save_every, patience; /* unit NONE: not given */
     int64_t keep;                            /* -1: not given */
@@ -250,22 +253,40 @@ bool mgpu_watch_value(Watched *, const mgpu_watch *, double value, int64_t step)
 bool mgpu_out_of_patience(const Watched *, mgpu_quantity, const Pace *, int64_t step);
 void mgpu_lower(Watched *, double factor, int64_t step);
 
+/* ---- match.c: names of the model -> tensors of a file */
+typedef struct TensorView {                  /* variables, and what a file may call them */
+    const char **name;                 /* of the model, and */
+    int *below;                        /* from which character on it is below a part of it; 0: the file has the whole name */
+    int *variable, count;
+} TensorView;
+typedef struct Match { SavedTensor **tensor; char **name; int found; } Match; /* by place in the view: NULL, if the file has none of
+                                                                               * this name; how many it has */
+void mgpu_match(Match *, const TensorFile *, const TensorView *); /* what is found is used */
+void mgpu_close_match(Match *, const TensorView *);
+
 /* ---- weights.c: variables of a drained engine <-> safetensors */
 enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* averages where there are some: what evaluation reads */ };
 void mgpu_write_view(FILE *, const mgpu_program *, const mgpu_plan *, const Engine *, int view, const FileNotes *);
 /* all of it, and the file holds nothing else */
 void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
-/* weights and states, with which their averages begin */
-void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path);
-void mgpu_load_model(const mgpu_program *, const mgpu_plan *, Engine *, const char *path);   /* what was written as MODEL_VIEW */
+/* weights and states but those that are left out, with which their averages begin; what else the file has is said */
+void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path, const bool *left_out);
+void mgpu_load_model(const mgpu_program *, const mgpu_plan *, Engine *, const char *path);   /* likewise, as evaluation reads it */
 void mgpu_place_variable(const mgpu_program *, const mgpu_plan *, Engine *, int variable, const SavedTensor *);
 void mgpu_begin_averages(const mgpu_program *, const mgpu_plan *, Engine *); /* the variables that have been loaded */
-/* the variables of an initial from the file at `path`; `where` is put in front of errors ("model.net:12: ") */
-void mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const char *path, const char *where);
+typedef struct PartSource {
+    const char *path, *begin;          /* begin: of errors, "model.net:12: fc.safetensors", "--init fc=fc.safetensors" */
+    const bool *left_out;              /* by variable; NULL: none is */
+    int view;                          /* MGPU_MODEL_VIEW: what evaluation reads */
+} PartSource;
+void mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const PartSource *);
 const char *mgpu_not_finite(const mgpu_program *, const Engine *);       /* a weight or state with such elements, or NULL */
 
 /* initials.c: what a fresh run begins with: the program's files and those of --init */
 void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
+/* those of --init PATTERN=FILE alone; view as in PartSource */
+void mgpu_load_parts(const mgpu_program *, const mgpu_plan *, Engine *, const Options *, int view);
+bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they are all of the model */
 char *mgpu_whole_initial(const mgpu_program *, const Options *); /* the file of the whole model, or NULL; the caller frees */
 
 /* ---- checkpoint.c */
@@ -372,7 +393,7 @@ int mgpu_evaluate(const mgpu_program *, const Options *);
 int mgpu_predict(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
-/* evaluate.c: an engine with the weights that the options name, for who does not train; initialises `feed` */
+/* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */
 Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Categories *, Collect *, void *context);
 char *mgpu_save_folder(const Options *); /* the caller frees */
 #endif

@@ -208,8 +208,8 @@ typedef struct mgpu_quantity { double amount; uint8_t unit; } mgpu_quantity;
 typedef struct mgpu_watch { const char *metric; bool highest; } mgpu_watch; /* a number of validation; metric NULL: none */
 /* settings[setting], 1 at first, is multiplied by `factor` when the number has not become better for so long */
 typedef struct mgpu_plateau { int setting; mgpu_watch watch; double factor; mgpu_quantity patience; } mgpu_plateau;
-/* a file that a fresh run begins with: variables[i] is names[i] in it. pattern NULL: they are the model's own names, and the
- * file holds nothing else. array: a .npy file for one variable */
+/* a file that a fresh run begins with: variables[i] is names[i] in it. pattern NULL: they are the model's own names. path NULL:
+ * a part that no file of the whole model begins. array: a .npy file for one variable */
 typedef struct mgpu_initial {
     const char *path, *pattern;
     bool array;

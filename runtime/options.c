@@ -10,7 +10,7 @@
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_RESUME, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
+    OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
@@ -31,11 +31,13 @@ static const OptionInfo OPTIONS[] = {
     {"--save", OPTION_SAVE, true, TRAIN | EVAL | PREDICT},
     {"--no-save", OPTION_NO_SAVE, false, TRAIN},
     {"--resume", OPTION_RESUME, true, TRAIN | EVAL | PREDICT},
+    {"--weights", OPTION_WEIGHTS, true, EVAL | PREDICT},
     {"--log", OPTION_LOG, true, TRAIN | EVAL},
     {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
     {"--no-eval", OPTION_NO_EVAL, false, TRAIN},
     {"--output", OPTION_OUTPUT, true, PREDICT},
     {"-o", OPTION_OUTPUT, true, PREDICT},
+    {"--samples", OPTION_SAMPLES, true, PREDICT},
     {"--warmup", OPTION_WARMUP, true, BENCH},
     {"--json", OPTION_JSON, false, BENCH},
     {"--profile", OPTION_PROFILE, false, BENCH},
@@ -191,6 +193,13 @@ static void read_init(Options *o, const char *option, const char *value)
     o->parts[o->part_count++] = value;
 }
 
+static WeightsChoice read_weights(const char *value)
+{
+    if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
+        mgpu_fail(MGPU_BAD_USAGE, "--weights takes best or last, not '%s'; --init takes a file", value);
+    return *value == 'b' ? WEIGHTS_BEST : WEIGHTS_LAST;
+}
+
 static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, const char *value)
 {
     switch (option->id) {
@@ -210,6 +219,8 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_SET: read_setting(o, p, value); break;
     case OPTION_INIT: read_init(o, option->name, value); break;
     case OPTION_SAVE: o->save = value; break;
+    case OPTION_WEIGHTS: o->weights = read_weights(value); break;
+    case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
     case OPTION_NO_SAVE: o->write = false; break;
     case OPTION_RESUME: o->resume = value; break;
     case OPTION_LOG: o->log = value; break;
@@ -254,10 +265,13 @@ static int find_command(Options *o, int argc, char **argv)
 
 static void check_together(const Options *o)
 {
-    if ((o->init || o->part_count) && o->resume)
+    if ((o->init || (o->part_count && o->command == COMMAND_TRAIN)) && o->resume)
         usage("--init and --resume exclude each other", "", ": a resumed run has its weights");
-    if (o->part_count && o->command != COMMAND_TRAIN)
-        usage("--init ", o->parts[0], ": a part of the model is for training");
+    for (int i = 0; i < o->part_count && o->command != COMMAND_TRAIN; i++)
+        if (strcmp(strchr(o->parts[i], '='), "=none") == 0)
+            usage("--init ", o->parts[i], ": a part without weights is for training");
+    if (o->init && o->weights != WEIGHTS_USUAL)
+        usage("--weights and --init FILE exclude each other", "", ": it chooses among the files of a saved run");
     if (o->save && !o->write)
         usage("--save and --no-save exclude each other", "", "");
     if (o->command == COMMAND_TRAIN && o->operand_count)
@@ -270,7 +284,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
-                   .warmup = 3, .stop_after = -1, .keep = -1,
+                   .warmup = 3, .stop_after = -1, .keep = -1, .samples = -1,
                    .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

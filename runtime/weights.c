@@ -50,9 +50,21 @@ static bool is_partial(const mgpu_variable *v)
 }
 
 /* ---- views */
-typedef struct View { const char **name; int *variable; int count; } View;
+static TensorView new_view(int room)
+{
+    return (TensorView){.name = mgpu_allocate((size_t)room, sizeof(char *)),
+                        .variable = mgpu_allocate((size_t)room, sizeof(int)),
+                        .below = mgpu_allocate((size_t)room, sizeof(int))};
+}
 
-static void add(View *v, const char *name, int variable)
+static void close_view(TensorView *v)
+{
+    free(v->name);
+    free(v->variable);
+    free(v->below);
+}
+
+static void add(TensorView *v, const char *name, int variable)
 {
     v->name[v->count] = name;
     v->variable[v->count++] = variable;
@@ -75,16 +87,22 @@ static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
     return found;
 }
 
-static View view_of(const mgpu_program *program, const mgpu_plan *plan, int which)
+/* by variable: what is read in its place. The caller frees */
+static int *read_instead(const mgpu_program *program, int which)
 {
-    View v = {.name = mgpu_allocate((size_t)program->variable_count, sizeof *v.name),
-              .variable = mgpu_allocate((size_t)program->variable_count, sizeof *v.variable)};
-    bool *sums = outliving(program, plan);
-    int *reads = mgpu_allocate((size_t)program->variable_count, sizeof *reads); /* by variable: what is read in its place */
+    int *reads = mgpu_allocate((size_t)program->variable_count, sizeof *reads);
     for (int i = 0; i < program->variable_count; i++)
         reads[i] = i;
     for (int i = 0; which == MGPU_MODEL_VIEW && i < program->average_count; i++)
         reads[program->averages[i].master] = program->averages[i].copy;
+    return reads;
+}
+
+static TensorView view_of(const mgpu_program *program, const mgpu_plan *plan, int which)
+{
+    TensorView v = new_view(program->variable_count);
+    bool *sums = outliving(program, plan);
+    int *reads = read_instead(program, which);
     for (int i = 0; i < program->variable_count; i++) {
         uint8_t kind = program->variables[i].kind;
         bool model = kind == MGPU_WEIGHT || kind == MGPU_STATE;
@@ -96,18 +114,12 @@ static View view_of(const mgpu_program *program, const mgpu_plan *plan, int whic
     return v;
 }
 
-static void close_view(View *v)
-{
-    free(v->name);
-    free(v->variable);
-}
-
 /* ---- saving */
 typedef struct Saving {
     const mgpu_program *program;
     const Engine *engine;
     int devices;
-    const View *view;
+    const TensorView *view;
 } Saving;
 
 static void read_variable(const Saving *s, int variable, uint8_t *to)
@@ -143,7 +155,7 @@ static void fill(void *context, int i, void *to)
 void mgpu_write_view(FILE *f, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, int which,
                      const FileNotes *notes)
 {
-    View view = view_of(program, plan, which);
+    TensorView view = view_of(program, plan, which);
     Saving s = {program, engine, plan->devices, &view};
     SavedTensor *tensors = mgpu_allocate((size_t)view.count, sizeof *tensors);
     for (int i = 0; i < view.count; i++) {
@@ -202,15 +214,19 @@ void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Eng
     free(aligned);
 }
 
-static void check_tensor(const TensorFile *file, const SavedTensor *saved, const mgpu_tensor *t)
+/* model: the tensor's name there, if it could be left out; else NULL */
+static void check_tensor(const TensorFile *file, const SavedTensor *saved, const mgpu_tensor *t, const char *model)
 {
     char is[200], expected[200];
     bool same = saved->tensor.rank == t->rank;
     for (int i = 0; same && i < t->rank; i++)
         same = saved->tensor.extent[i] == t->extent[i];
     if (!same)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' has the shape %s, the model has %s", file->path, t->name,
-                  mgpu_shape_text(saved->tensor.rank, saved->tensor.extent, is), mgpu_shape_text(t->rank, t->extent, expected));
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' has the shape %s, the model has %s%s", file->path, t->name,
+                  mgpu_shape_text(saved->tensor.rank, saved->tensor.extent, is), mgpu_shape_text(t->rank, t->extent, expected),
+                  model ? mgpu_format("; --init %.*s=none leaves it as the model begins it",
+                                      (int)(strrchr(model, '.') ? strrchr(model, '.') - model : (long)strlen(model)), model)
+                        : "");
     if (mgpu_dtype_is_float(saved->tensor.dtype) != mgpu_dtype_is_float(t->dtype))
         mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' is %s, the model has %s", file->path, t->name, mgpu_dtype_name(saved->tensor.dtype),
                   mgpu_dtype_name(t->dtype));
@@ -262,88 +278,160 @@ static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engi
     }
 }
 
-/* variables view.variable[i] from the file's view.name[i]; what the file lacks goes into `missing` */
-static int load_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, const View *view,
-                     NameList *missing)
+/* variables view.variable[i] from match.tensor[i]; the names of those that the file lacks go into `missing` */
+static void place_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
+                       const TensorView *view, const Match *match, bool training, NameList *missing)
 {
-    int used = 0;
     for (int i = 0; i < view->count; i++) {
-        SavedTensor *saved = mgpu_find_tensor(file, view->name[i]);
-        if (!saved) {
-            list(missing, view->name[i]);
+        if (!match->tensor[i]) {
+            list(missing, match->name[i]);
             continue;
         }
         mgpu_tensor wanted = program->variables[view->variable[i]].tensor;
-        wanted.name = view->name[i];
-        check_tensor(file, saved, &wanted);
-        mgpu_place_variable(program, plan, engine, view->variable[i], saved);
-        file->used[saved - file->tensors] = true;
-        used++;
+        wanted.name = match->name[i];
+        check_tensor(file, match->tensor[i], &wanted, training ? view->name[i] : NULL);
+        mgpu_place_variable(program, plan, engine, view->variable[i], match->tensor[i]);
     }
-    return used;
 }
 
-static void list_unused(const TensorFile *file, NameList *unused)
+static bool is_model(const mgpu_program *program, const char *name)
 {
-    for (int i = 0; i < file->count; i++)
-        if (!file->used[i] && !is_ignored(file->tensors[i].tensor.name))
-            list(unused, file->tensors[i].tensor.name);
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        if ((v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE) && strcmp(v->tensor.name, name) == 0)
+            return true;
+    }
+    return false;
 }
+
+/* of a part of the model all that is not used, else what the model has not */
+static void list_unused(const mgpu_program *program, const TensorFile *file, bool part, NameList *unused)
+{
+    for (int i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].tensor.name;
+        if (!file->used[i] && !is_ignored(name) && (part || !is_model(program, name)))
+            list(unused, name);
+    }
+}
+
+/* what all names that are missing have in front, without the last point; else the first component of the first */
+static char *missing_part(const TensorView *view, const Match *match)
+{
+    const char *first = NULL;
+    size_t length = 0;
+    for (int i = 0; i < view->count; i++) {
+        if (match->tensor[i])
+            continue;
+        if (!first) {
+            first = view->name[i];
+            const char *point = strrchr(first, '.');
+            length = point ? (size_t)(point - first) : strlen(first);
+        }
+        while (length && (strncmp(first, view->name[i], length) != 0 || (view->name[i][length] && view->name[i][length] != '.')))
+            do
+                length--;
+            while (length && first[length] != '.');
+    }
+    return mgpu_format("%.*s", (int)(length ? length : strcspn(first, ".")), first);
+}
+
+enum { EXACT /* the file holds nothing else */, FOR_TRAINING, FOR_EVALUATION };
 
 static void load_whole(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
-                       const View *view)
+                       const TensorView *view, int purpose)
 {
     NameList missing, extra;
+    Match match;
     open_list(&missing);
     open_list(&extra);
-    int used = load_view(program, plan, engine, file, view, &missing);
-    list_unused(file, &extra);
+    mgpu_match(&match, file, view);
+    place_view(program, plan, engine, file, view, &match, purpose == FOR_TRAINING, &missing);
+    list_unused(program, file, purpose == EXACT, &extra);
     close_list(&missing);
     close_list(&extra);
-    if (missing.count || extra.count)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s shows the model's names", file->path,
-                  used, used + missing.count, missing.count ? "; missing: " : "", missing.text,
-                  extra.count ? "; not in the model: " : "", extra.text, program->model_file);
+    if (missing.count || (extra.count && purpose == EXACT)) {
+        char *part = missing.count && match.found && purpose == FOR_TRAINING ? missing_part(view, &match) : NULL;
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s shows the model's names%s",
+                  file->path, match.found, view->count, missing.count ? "; missing: " : "", missing.text,
+                  extra.count ? "; not in the model: " : "", extra.text, program->model_file,
+                  part ? mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part) : "");
+    }
+    if (extra.count)
+        printf("%s: not used, because the model has no such tensors: %s\n", file->path, extra.text);
     free(missing.text);
     free(extra.text);
+    mgpu_close_match(&match, view);
+}
+
+/* initial -> view: names[i] is the end of the variable's name that is below the part, or all of it: then the name's last
+ * component is */
+static TensorView view_of_part(const mgpu_program *program, const mgpu_initial *part, const bool *left_out, int which)
+{
+    TensorView v = new_view(part->count);
+    int *reads = read_instead(program, which);
+    for (int i = 0; i < part->count; i++) {
+        const char *whole = program->variables[part->variables[i]].tensor.name, *point = strrchr(whole, '.');
+        if (left_out && left_out[part->variables[i]])
+            continue;
+        size_t below = strlen(whole) - strlen(part->names[i]);
+        v.below[v.count] = (int)(below || !part->pattern ? below : point ? (size_t)(point + 1 - whole) : 0);
+        add(&v, whole, reads[part->variables[i]]);
+    }
+    free(reads);
+    return v;
+}
+
+static _Noreturn void fail_part(const TensorView *view, const Match *match, const mgpu_initial *part, const char *begin,
+                                const char *missing, const NameList *unused)
+{
+    int length = (int)strcspn(part->pattern, "=");
+    char *some = match->found ? mgpu_format("%d", match->found) : mgpu_format("none"), *prefix = mgpu_format("%s", "");
+    for (int i = 0; i < view->count && !*prefix; i++)
+        prefix = mgpu_format("%.*s", view->below[i], view->name[i]);
+    mgpu_fail(MGPU_BAD_INPUT, "%s: %s of the %d tensors of \"%.*s\" %s in the file%s%s%s%s", begin, some, view->count, length,
+              part->pattern, match->found > 1 ? "are" : "is", match->found ? mgpu_format("; missing: %s", missing) : "",
+              unused->count ? match->found ? "; it has besides: " : "; it has: " : "", unused->text,
+              *prefix ? mgpu_format("; names may begin with \"%s\" or leave it out", prefix) : "");
 }
 
 void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
-                    const char *path, const char *where)
+                    const PartSource *source)
 {
     TensorFile file;
-    View view = {(const char **)(uintptr_t)part->names, (int *)(uintptr_t)part->variables, part->count};
+    Match match;
+    TensorView view = view_of_part(program, part, source->left_out, source->view);
     NameList missing, unused;
-    mgpu_read_safetensors(&file, path);
+    mgpu_read_safetensors(&file, source->path);
     if (!part->pattern) {
-        load_whole(program, plan, engine, &file, &view);
-        mgpu_close_safetensors(&file);
-        return;
+        load_whole(program, plan, engine, &file, &view, FOR_TRAINING);
+    } else {
+        open_list(&missing);
+        open_list(&unused);
+        mgpu_match(&match, &file, &view);
+        place_view(program, plan, engine, &file, &view, &match, false, &missing);
+        list_unused(program, &file, true, &unused);
+        close_list(&missing);
+        close_list(&unused);
+        if (missing.count)
+            fail_part(&view, &match, part, source->begin, missing.text, &unused);
+        printf(source->view == MGPU_MODEL_VIEW ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
+                                               : "\"%.*s\" begins with %d tensors of %s%s%s\n",
+               (int)strcspn(part->pattern, "="), part->pattern, match.found, source->path, unused.count ? "; not used: " : "",
+               unused.text);
+        free(missing.text);
+        free(unused.text);
+        mgpu_close_match(&match, &view);
     }
-    open_list(&missing);
-    open_list(&unused);
-    int used = load_view(program, plan, engine, &file, &view, &missing), length = (int)strcspn(part->pattern, "=");
-    list_unused(&file, &unused);
-    close_list(&missing);
-    close_list(&unused);
-    if (missing.count)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %d of the %d tensors of \"%.*s\" are there; missing: %s%s%s%s", where, path, used, part->count,
-                  length, part->pattern, missing.text, unused.count ? "; it has: " : "", unused.text,
-                  memchr(part->pattern, '*', (size_t)length)
-                      ? ""
-                      : mgpu_format("; names in the file start below \"%.*s\", with the pattern \"%.*s.*\" they are whole", length,
-                                    part->pattern, length, part->pattern));
-    printf("\"%.*s\" begins with %d tensors of %s%s%s\n", length, part->pattern, used, path,
-           unused.count ? "; not used: " : "", unused.text);
-    free(missing.text);
-    free(unused.text);
+    close_view(&view);
     mgpu_close_safetensors(&file);
+    if (source->view == MGPU_MODEL_VIEW)
+        make_copies(program, plan, engine);
 }
 
 void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, int which)
 {
-    View view = view_of(program, plan, which);
-    load_whole(program, plan, engine, file, &view);
+    TensorView view = view_of(program, plan, which);
+    load_whole(program, plan, engine, file, &view, EXACT);
     close_view(&view);
     make_copies(program, plan, engine);
 }
@@ -362,21 +450,28 @@ void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Eng
     make_copies(program, plan, engine);
 }
 
-static void load_file(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path, int view)
+void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path, const bool *left_out)
 {
     TensorFile file;
+    TensorView all = view_of(program, plan, MGPU_WEIGHTS_VIEW), view = new_view(all.count);
+    for (int i = 0; i < all.count; i++)
+        if (!left_out[all.variable[i]])
+            add(&view, all.name[i], all.variable[i]);
     mgpu_read_safetensors(&file, path);
-    mgpu_read_view(program, plan, engine, &file, view);
+    load_whole(program, plan, engine, &file, &view, FOR_TRAINING);
     mgpu_close_safetensors(&file);
-}
-
-void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
-{
-    load_file(program, plan, engine, path, MGPU_WEIGHTS_VIEW);
+    close_view(&view);
+    close_view(&all);
     mgpu_begin_averages(program, plan, engine);
 }
 
 void mgpu_load_model(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
 {
-    load_file(program, plan, engine, path, MGPU_MODEL_VIEW);
+    TensorFile file;
+    TensorView view = view_of(program, plan, MGPU_MODEL_VIEW);
+    mgpu_read_safetensors(&file, path);
+    load_whole(program, plan, engine, &file, &view, FOR_EVALUATION);
+    mgpu_close_safetensors(&file);
+    close_view(&view);
+    make_copies(program, plan, engine);
 }

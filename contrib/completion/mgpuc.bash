@@ -38,6 +38,7 @@ _mgpu_program() {
     case $before in
     --data | --resume | --save) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --init) _mgpu_files '*.safetensors'; return ;;
+    --weights) _mgpu_words "best last"; return ;;
     --log | --output | -o) _mgpu_files '*'; return ;;
     --set)
         compopt -o nospace 2>/dev/null
@@ -46,7 +47,7 @@ _mgpu_program() {
     --epochs | --steps | --stop-after | --devices | --threads | --seed | --warmup) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --no-save --no-shuffle --no-eval --log -o --output --warmup --json --profile --tune --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --weights --no-save --no-shuffle --no-eval --log -o --output --warmup --json --profile --tune --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict bench info schedule"
     else
