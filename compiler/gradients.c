@@ -291,6 +291,17 @@ static void gradient_tanh(Sweep *s, Node *n, Node *g)
     give(s, n, 0, times(s->g, g, graph_binary(s->g, OP_SUB, number_like(s->g, n, 1), square)));
 }
 
+static void gradient_atan2(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    Node *y = n->in[0], *x = n->in[1], *square = graph_binary(to, OP_ADD, times(to, x, x), times(to, y, y));
+    for (int k = 0; k < 2; k++)
+        if (wants(s, n, k)) {
+            Node *slope = graph_binary(to, OP_DIV, k ? graph_negate(to, y) : x, square);
+            give(s, n, k, times_safe(to, g, graph_where(to, equals(to, square, 0), number_like(to, g, 0), slope)));
+        }
+}
+
 static void gradient_erf(Sweep *s, Node *n, Node *g)
 {
     Node *x = n->in[0], *bell = graph_unary(s->g, OP_EXP, graph_negate(s->g, times(s->g, x, x)));

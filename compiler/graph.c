@@ -411,7 +411,7 @@ static Shape broadcast_shape(const Graph *graph, Op op, const Node *a, const Nod
 
 Node *graph_unary(Graph *graph, Op op, Node *a)
 {
-    if (op != OP_ABS && op != OP_NOT && !dtype_is_float(a->dtype))
+    if (op != OP_ABS && op != OP_NOT && op != OP_BIT_NOT && !dtype_is_float(a->dtype))
         a = graph_cast(graph, a, F32);
     return NODE(graph, op, NULL, 0, NULL, a);
 }
@@ -420,7 +420,7 @@ Node *graph_binary(Graph *graph, Op op, Node *a, Node *b)
 {
     if (op != OP_AND && op != OP_OR) {
         Dtype t = common_type(a, b);
-        if ((op == OP_DIV || op == OP_POW) && !dtype_is_float(t))
+        if ((op == OP_DIV || op == OP_POW || op == OP_ATAN2) && !dtype_is_float(t))
             t = F32;
         if ((op == OP_ADD || op == OP_SUB || op == OP_MUL) && !dtype_is_float(t) && dtype_bytes(t) < 4)
             t = I32;

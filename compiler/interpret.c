@@ -41,6 +41,19 @@ static double mgpu_cos(double a) { return cos(a); }
 static double mgpu_tanh(double a) { return tanh(a); }
 static double mgpu_erf(double a) { return erf(a); }
 
+static double mgpu_atan2(double a, double b) { return atan2(a, b); }
+static double mgpu_bit_and(double a, double b) { return (double)((int64_t)a & (int64_t)b); }
+static double mgpu_bit_or(double a, double b) { return (double)((int64_t)a | (int64_t)b); }
+static double mgpu_bit_xor(double a, double b) { return (double)((int64_t)a ^ (int64_t)b); }
+static double mgpu_bit_not(double a) { return -1 - a; }
+
+/* whole numbers of 64 bits, of which the result's type takes the lowest */
+static double mgpu_shift_left(double a, double b)
+{
+    return b < 0 || b > 63 ? 0 : (double)(int64_t)((uint64_t)(int64_t)a << (int)b);
+}
+static double mgpu_shift_right(double a, double b) { return floor(b < 0 || b > 63 ? ldexp(a, -64) : ldexp(a, -(int)b)); }
+
 static double mgpu_mod(double a, double b)
 {
     double r = fmod(a, b);

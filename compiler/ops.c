@@ -184,6 +184,15 @@ static void shape_logic(Node *n, bool over)
     shape_elementwise(n, over);
 }
 
+static void shape_bits(Node *n, bool over)
+{
+    for (int i = 0; i < n->inputs; i++)
+        if (dtype_is_float(n->in[i]->dtype) || n->in[i]->dtype == BOOL)
+            error_at(n->at, "%s needs whole numbers, not %s; %s", OP_INFO[n->op].name, dtype_name(n->in[i]->dtype),
+                     n->in[i]->dtype == BOOL ? "'and', 'or', 'not' and '!=' are for bool" : "a cast such as i32(x) makes them");
+    shape_elementwise(n, over);
+}
+
 static void shape_where(Node *n, bool over)
 {
     (void)over;

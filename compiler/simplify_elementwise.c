@@ -44,7 +44,11 @@ static bool compute(const Node *n, double a, double b, double c, double *y)
     case OP_SIN: *y = sin(a); break;
     case OP_COS: *y = cos(a); break;
     case OP_TANH: *y = tanh(a); break;
+    case OP_ATAN2: *y = atan2(a, b); break;
     case OP_ERF: *y = erf(a); break;
+    case OP_BIT_AND: *y = (double)((int64_t)a & (int64_t)b); break;
+    case OP_BIT_OR: *y = (double)((int64_t)a | (int64_t)b); break;
+    case OP_BIT_XOR: *y = (double)((int64_t)a ^ (int64_t)b); break;
     default: return false;
     }
     /* whole numbers beyond the range of their type are left to run time */

@@ -106,6 +106,42 @@ static Value *extremum(Elaborator *e, const Place *at, Value **a, bool least)
 static Value *run_minimum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, true); }
 static Value *run_maximum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, false); }
 
+static Value *run_atan2(Elaborator *e, const Place *at, Value **a)
+{
+    if (a[0]->kind == VALUE_NUMBER && a[1]->kind == VALUE_NUMBER)
+        return value_double(atan2(number_of(a[0]), number_of(a[1])));
+    return apply_binary(e, at, OP_ATAN2, false, false, a[0], a[1], "atan2");
+}
+
+/* numbers are those of 64 bits */
+static Value *bits(Elaborator *e, const Place *at, Value **a, Op op)
+{
+    const char *name = OP_INFO[op].name;
+    if (a[0]->kind != VALUE_NUMBER || a[1]->kind != VALUE_NUMBER)
+        return apply_binary(e, at, op, false, false, a[0], a[1], name);
+    int64_t x = whole_of(at, a[0], format("what %s is of", name)), y = whole_of(at, a[1], format("what %s is of", name));
+    bool within = y >= 0 && y < 64;
+    switch (op) {
+    case OP_BIT_AND: return value_whole(x & y);
+    case OP_BIT_OR: return value_whole(x | y);
+    case OP_BIT_XOR: return value_whole(x ^ y);
+    case OP_SHIFT_LEFT: return value_whole(within ? (int64_t)((uint64_t)x << y) : 0);
+    default: return value_whole(x >> (within ? y : 63));
+    }
+}
+static Value *run_bit_and(Elaborator *e, const Place *at, Value **a) { return bits(e, at, a, OP_BIT_AND); }
+static Value *run_bit_or(Elaborator *e, const Place *at, Value **a) { return bits(e, at, a, OP_BIT_OR); }
+static Value *run_bit_xor(Elaborator *e, const Place *at, Value **a) { return bits(e, at, a, OP_BIT_XOR); }
+static Value *run_shift_left(Elaborator *e, const Place *at, Value **a) { return bits(e, at, a, OP_SHIFT_LEFT); }
+static Value *run_shift_right(Elaborator *e, const Place *at, Value **a) { return bits(e, at, a, OP_SHIFT_RIGHT); }
+
+static Value *run_bit_not(Elaborator *e, const Place *at, Value **a)
+{
+    if (a[0]->kind == VALUE_NUMBER)
+        return value_whole(~whole_of(at, a[0], format("what %s is of", "bit_not")));
+    return apply_unary(e, at, OP_BIT_NOT, NULL, a[0]);
+}
+
 static Value *run_where(Elaborator *e, const Place *at, Value **a)
 {
     if (a[0]->kind == VALUE_BOOL && !has_tensor(a[1]) && !has_tensor(a[2]))
@@ -568,6 +604,13 @@ const Builtin PRIMITIVES[] = {
     {"cos", "x", run_cos},
     {"tanh", "x", run_tanh},
     {"erf", "x", run_erf},
+    {"atan2", "y, x", run_atan2},
+    {"bit_and", "a, b", run_bit_and},
+    {"bit_or", "a, b", run_bit_or},
+    {"bit_xor", "a, b", run_bit_xor},
+    {"bit_not", "a", run_bit_not},
+    {"shift_left", "a, n", run_shift_left},
+    {"shift_right", "a, n", run_shift_right},
     {"minimum", "a, b", run_minimum},
     {"maximum", "a, b", run_maximum},
     {"where", "condition, a, b", run_where},

@@ -174,6 +174,30 @@ MGPU_FUNCTION float mgpu_erff(float x)
     return copysignf(a < 1.05f ? small : q, x);
 }
 
+/* The angle of low / high <= 1, in double, which holds every quotient of floats: atan(t) = t P(t^2) up to tan(pi / 8), above it
+ * pi / 4 + atan((low - high) / (low + high)). */
+MGPU_FUNCTION float mgpu_atan2f(float y, float x)
+{
+    double a = (double)fabsf(y), b = (double)fabsf(x);
+    a = a > 1e300 ? 1e300 : a;
+    b = b > 1e300 ? 1e300 : b;
+    double high = a > b ? a : b, low = a > b ? b : a;
+    bool near = low > 0.4142135623730950488 * high;
+    double up = near ? low - high : low, down = near ? low + high : high;
+    double t = up / (down == 0.0 ? 1.0 : down), z = t * t;
+    double p = 4.712996889706e-02;
+    p = p * z - 8.459108968230e-02;
+    p = p * z + 1.104105412225e-01;
+    p = p * z - 1.428163925603e-01;
+    p = p * z + 1.999988589854e-01;
+    p = p * z - 3.333333212788e-01;
+    p = p * z + 9.999999999791e-01;
+    double angle = p * t + (near ? 0.78539816339744830962 : 0.0);
+    angle = a > b ? 1.57079632679489661923 - angle : angle;
+    angle = mgpu_bits_of(x) >> 31 ? 3.14159265358979323846 - angle : angle;
+    return y != y || x != x ? x + y : copysignf((float)angle, y);
+}
+
 /* ---- float: powers, by the exponential and logarithm of double, which are exact enough for any exponent */
 
 MGPU_FUNCTION double mgpu_log2_wide(float x)
@@ -275,6 +299,7 @@ MGPU_FUNCTION double mgpu_log_double(double a) { return log(a); }
 MGPU_FUNCTION double mgpu_sin_double(double a) { return sin(a); }
 MGPU_FUNCTION double mgpu_cos_double(double a) { return cos(a); }
 MGPU_FUNCTION double mgpu_tanh_double(double a) { return tanh(a); }
+MGPU_FUNCTION double mgpu_atan2_double(double a, double b) { return atan2(a, b); }
 MGPU_FUNCTION double mgpu_erf_double(double a) { return erf(a); }
 /* 1 / v, to multiply with: as large as a float can be, where it were larger, so that 0 / v is 0 for every v but 0 */
 MGPU_FUNCTION float mgpu_inverse(float v)
@@ -306,6 +331,27 @@ MGPU_ORDER(u32, uint32_t)
 MGPU_ORDER(i64, int64_t)
 #undef MGPU_ORDER
 
+/* shifts in the type's own bits; all of them out where there are not so many */
+#define MGPU_SHIFTS(name, type)                                                                                           \
+    MGPU_FUNCTION type mgpu_shift_left_##name(type a, type n)                                                             \
+    {                                                                                                                     \
+        bool within = (uint64_t)n < 8 * sizeof(type);                                                                     \
+        return within ? (type)((uint64_t)a << (within ? n : 0)) : 0;                                                      \
+    }                                                                                                                     \
+    MGPU_FUNCTION type mgpu_shift_right_##name(type a, type n)                                                            \
+    {                                                                                                                     \
+        bool within = (uint64_t)n < 8 * sizeof(type);                                                                     \
+        return within ? a >> (within ? n : 0) : a >> (8 * sizeof(type) - 1) >> 1;                                         \
+    }
+MGPU_SHIFTS(i32, int32_t)
+MGPU_SHIFTS(u32, uint32_t)
+MGPU_SHIFTS(i64, int64_t)
+#undef MGPU_SHIFTS
+#define mgpu_bit_and(a, b) ((a) & (b))
+#define mgpu_bit_or(a, b) ((a) | (b))
+#define mgpu_bit_xor(a, b) ((a) ^ (b))
+#define mgpu_bit_not(a) (~(a))
+
 #ifndef __cplusplus
 #define mgpu_of_float(name, a) _Generic((a), float: mgpu_##name##f((float)(a)), default: mgpu_##name##_double((double)(a)))
 #define mgpu_floor(a) mgpu_of_float(floor, a)
@@ -318,6 +364,12 @@ MGPU_ORDER(i64, int64_t)
 #define mgpu_erf(a) mgpu_of_float(erf, a)
 #define mgpu_pow(a, b)                                                                                                    \
     _Generic((a), float: mgpu_powf((float)(a), (float)(b)), default: mgpu_pow_double((double)(a), (double)(b)))
+#define mgpu_atan2(a, b)                                                                                                  \
+    _Generic((a), float: mgpu_atan2f((float)(a), (float)(b)), default: mgpu_atan2_double((double)(a), (double)(b)))
+#define mgpu_of_whole(name, a, b)                                                                                         \
+    _Generic((a), uint32_t: mgpu_##name##_u32, int64_t: mgpu_##name##_i64, default: mgpu_##name##_i32)(a, b)
+#define mgpu_shift_left(a, b) mgpu_of_whole(shift_left, a, b)
+#define mgpu_shift_right(a, b) mgpu_of_whole(shift_right, a, b)
 #define mgpu_mod(a, b)                                                                                                    \
     _Generic((a), float: mgpu_modf((float)(a), (float)(b)), double: mgpu_mod_double((double)(a), (double)(b)),            \
              default: mgpu_mod_whole((int64_t)(a), (int64_t)(b)))
@@ -351,6 +403,16 @@ MGPU_OF_ONE(erf)
 #undef MGPU_OF_ONE
 template <class B> MGPU_FUNCTION float mgpu_pow(float a, B b) { return mgpu_powf(a, (float)b); }
 template <class A, class B> MGPU_FUNCTION double mgpu_pow(A a, B b) { return mgpu_pow_double((double)a, (double)b); }
+template <class B> MGPU_FUNCTION float mgpu_atan2(float a, B b) { return mgpu_atan2f(a, (float)b); }
+template <class A, class B> MGPU_FUNCTION double mgpu_atan2(A a, B b) { return mgpu_atan2_double((double)a, (double)b); }
+/* narrow whole numbers are int */
+#define MGPU_OF_WHOLE(name)                                                                                               \
+    template <class B> MGPU_FUNCTION uint32_t mgpu_##name(uint32_t a, B b) { return mgpu_##name##_u32(a, (uint32_t)b); }   \
+    template <class B> MGPU_FUNCTION int64_t mgpu_##name(int64_t a, B b) { return mgpu_##name##_i64(a, (int64_t)b); }      \
+    template <class B> MGPU_FUNCTION int32_t mgpu_##name(int32_t a, B b) { return mgpu_##name##_i32(a, (int32_t)b); }
+MGPU_OF_WHOLE(shift_left)
+MGPU_OF_WHOLE(shift_right)
+#undef MGPU_OF_WHOLE
 template <class B> MGPU_FUNCTION float mgpu_mod(float a, B b) { return mgpu_modf(a, (float)b); }
 template <class B> MGPU_FUNCTION double mgpu_mod(double a, B b) { return mgpu_mod_double(a, (double)b); }
 template <class A, class B> MGPU_FUNCTION int64_t mgpu_mod(A a, B b) { return mgpu_mod_whole((int64_t)a, (int64_t)b); }

@@ -125,6 +125,19 @@ def linear(w, name, x, width, bias=True):
     return F.linear(x, w(name + ".weight", width, x.shape[-1]), w(name + ".bias", width) if bias else None)
 
 
+def bits(i):
+    j = torch.arange(5).expand_as(i) - 2
+    return torch.stack([i & 5, i | j, j ^ i, ~i, j << i, -9 >> i], -1)
+
+
+def angles(x, w):
+    a, k, ys = x[:, 0], label, []
+    for xt in x.unbind(1):
+        a, k = torch.atan2(a + xt, xt - 0.5 * a), (k << 1 ^ 5) & 63
+        ys.append(a * (k & 7)[:, None])
+    return torch.stack(ys, 1)
+
+
 def weight_norm(v, gain):
     return torch._weight_norm(v, gain.reshape(-1, *[1] * (v.dim() - 1)), 0)
 
@@ -155,6 +168,13 @@ case("prod", image, lambda x, w: (3 * x).prod(3).prod(1))
 case("prod_all", (3, 3), lambda x, w: (3 * x).flatten(1).prod(1))
 case("prod_zero", (2, 5), lambda x, w: (x * torch.tensor([1.0, 0, 1, 1, 0])).prod(-1, keepdim=True))
 case("prod_one_zero", (2, 4), lambda x, w: (x * torch.tensor([1.0, 0, 1, 1])).prod(-1))
+case("tan", series, lambda x, w: (1.5 * x).tan())
+case("atan", series, lambda x, w: (8 * x).atan())
+case("asin", series, lambda x, w: x.asin())
+case("acos", series, lambda x, w: x.acos())
+case("atan2", pair, lambda x, w: torch.atan2(x[:, 0], x[:, 1]))
+case("angles", series, angles)
+case("bits", (5, 6), lambda x, w: x * bits(word))
 case("zeros_ones", series, lambda x, w: torch.cat([0 * x[..., :2], x[..., 2:]], -1))
 case("sign", series, lambda x, w: signs(x).sign())
 case("round", series, lambda x, w: signs(8 * x).round())

@@ -40,6 +40,7 @@ static const Case CASES[] = {
     {op, "empty", 2, {S(0, 2), S(1, 2)}, RANGE(from, to)}
     PAIRS(OP_ADD, 0, 0), PAIRS(OP_SUB, 0, 0), PAIRS(OP_MUL, 0, 0), PAIRS(OP_DIV, 0.5, 2), PAIRS(OP_POW, 0.3, 2),
     PAIRS(OP_MINIMUM, 0, 0), PAIRS(OP_MAXIMUM, 0, 0), PAIRS(OP_WHERE, 0, 0), PAIRS(OP_MOD, 0.5, 2),
+    PAIRS(OP_ATAN2, 0.1, 1), {OP_ATAN2, "of negative numbers", 2, {S(3), S(3)}, RANGE(-1, -0.1)},
     {OP_DIV, "by a negative", 2, {S(3), S(3)}, RANGE(-2, -0.5)},
     {OP_WHERE, "a condition of one axis", 2, {S(2, 3), S(2, 3)}, .index = S(3)},
     {OP_POW, "to 2", 1, {S(3)}, .number = 2}, {OP_POW, "to 3", 1, {S(3)}, .number = 3},

@@ -49,6 +49,9 @@ static void test_types(void)
         {"u8 - number", graph_binary(g, OP_SUB, image, graph_weak(g, 1)), I32},
         {"u8 * fraction", graph_binary(g, OP_MUL, image, graph_weak(g, 0.5)), F32},
         {"u8 % number", graph_binary(g, OP_MOD, image, graph_weak(g, 7)), U8},
+        {"bits of u8", graph_binary(g, OP_BIT_AND, image, graph_weak(g, 255)), U8},
+        {"bits of u8 and i32", graph_binary(g, OP_SHIFT_LEFT, image, label), I32},
+        {"atan2 of u8", graph_binary(g, OP_ATAN2, image, image), F32},
         {"u8 % number that it cannot hold", graph_binary(g, OP_MOD, image, graph_weak(g, 700)), I32},
         {"i32 + number", graph_binary(g, OP_ADD, label, graph_weak(g, 3)), I32},
         {"i32 + large number", graph_binary(g, OP_ADD, label, graph_weak(g, 1e10)), I64},
@@ -65,7 +68,7 @@ static void test_types(void)
     };
     for (int i = 0; i < COUNT(MADE); i++)
         report(MADE[i].name, MADE[i].node->dtype == MADE[i].dtype, format("it is %s", dtype_name(MADE[i].node->dtype)));
-    report("numbers stay weak", MADE[12].node->weak && !MADE[13].node->weak, "");
+    report("numbers stay weak", MADE[15].node->weak && !MADE[16].node->weak, "");
     Node *fill = graph_binary(g, OP_ADD, x, graph_weak(g, 2))->in[1];
     report("a number met a tensor", fill->op == OP_CONSTANT && fill->data_count == 1 && fill->shape.rank == 2, "");
 }
@@ -162,6 +165,19 @@ static void test_meaning(void)
     EXPECT("cast to i32", g, graph_cast(g, v, I32), 1, -2, 300, 0, 2147483647);
     EXPECT("u32 wraps", g, graph_binary(g, OP_SUB, graph_number(g, 1, U32), graph_number(g, 2, U32)), 1, 4294967295.0);
     EXPECT("i32 wraps", g, graph_binary(g, OP_MUL, graph_number(g, 2147483647, I32), graph_number(g, 2147483647, I32)), 1, 1);
+    Node *bits = graph_constant(g, (double[]){12, 200, 255, 1}, SHAPE(4), U8), *small = graph_constant(g, (double[]){-1, -128, 5}, SHAPE(3), I8);
+    EXPECT("bit_and", g, graph_binary(g, OP_BIT_AND, bits, graph_weak(g, 10)), 1, 8, 8, 10, 0);
+    EXPECT("bit_or", g, graph_binary(g, OP_BIT_OR, bits, graph_weak(g, 3)), 1, 15, 203, 255, 3);
+    EXPECT("bit_xor", g, graph_binary(g, OP_BIT_XOR, small, graph_weak(g, 5)), 1, -6, -123, 0);
+    EXPECT("bit_not of u8", g, graph_unary(g, OP_BIT_NOT, bits), 1, 243, 55, 0, 254);
+    EXPECT("bit_not of i8", g, graph_unary(g, OP_BIT_NOT, small), 1, 0, 127, -6);
+    EXPECT("shift_left of u8", g, graph_binary(g, OP_SHIFT_LEFT, bits, graph_weak(g, 4)), 1, 192, 128, 240, 16);
+    EXPECT("shift_left of i8", g, graph_binary(g, OP_SHIFT_LEFT, small, graph_weak(g, 1)), 1, -2, 0, 10);
+    EXPECT("shift_left, too far", g, graph_binary(g, OP_SHIFT_LEFT, bits, graph_weak(g, 8)), 1, 0, 0, 0, 0);
+    EXPECT("shift_right of i8", g, graph_binary(g, OP_SHIFT_RIGHT, small, graph_weak(g, 2)), 1, -1, -32, 1);
+    EXPECT("shift_right, too far", g, graph_binary(g, OP_SHIFT_RIGHT, small, graph_weak(g, 100)), 1, -1, -1, 0);
+    EXPECT("shift_right by less than 0", g, graph_binary(g, OP_SHIFT_RIGHT, bits, graph_number(g, -1, I32)), 1, 0, 0, 0, 0);
+    EXPECT("bits of i32", g, graph_binary(g, OP_SHIFT_LEFT, graph_number(g, 3, I32), graph_number(g, 31, I32)), 1, -2147483648.0);
     EXPECT("mod goes down", g, graph_binary(g, OP_MOD, graph_number(g, -7, I32), graph_number(g, 3, I32)), 1, 2);
     EXPECT("sum over samples", g, graph_sum_samples(g, image, (int[]){0}, 1), 2, 21);
     EXPECT("sum of one value over samples", g, graph_sum_samples(g, graph_number(g, 2, F32), NULL, 0), 2, 2);

@@ -81,7 +81,7 @@ static Node *any_unary(Pool *p)
 
 static Node *any_binary(Pool *p)
 {
-    static const Op OPS_OF[] = {OP_ADD, OP_SUB, OP_MUL, OP_MUL, OP_MINIMUM, OP_MAXIMUM, OP_ADD};
+    static const Op OPS_OF[] = {OP_ADD, OP_SUB, OP_MUL, OP_MUL, OP_MINIMUM, OP_MAXIMUM, OP_ATAN2};
     Node *a = any_float(p), *b = any_float(p);
     for (int i = 0; i < 20 && !broadcasts(a, b); i++)
         b = any_float(p);
@@ -501,6 +501,13 @@ static Graph *whole_numbers(void)
         graph_result(g, ROLE_OUTPUT, format("a%d", t), 0, graph_cast(g, sum, F64), NULL);
         graph_result(g, ROLE_OUTPUT, format("b%d", t), 0, graph_cast(g, graph_binary(g, OP_MOD, i, j), F64), NULL);
         graph_result(g, ROLE_OUTPUT, format("c%d", t), 0, graph_binary(g, OP_MAXIMUM, i, j), NULL);
+        static const Op BITS[] = {OP_BIT_AND, OP_BIT_OR, OP_BIT_XOR, OP_SHIFT_LEFT, OP_SHIFT_RIGHT};
+        for (int k = 0; k < COUNT(BITS); k++) { /* and in the middle of an expression, in 64 bits */
+            Node *b = graph_binary(g, BITS[k], i, j), *wide = graph_cast(g, graph_unary(g, OP_BIT_NOT, b), I64);
+            graph_result(g, ROLE_OUTPUT, format("%s%d", OP_INFO[BITS[k]].name, t), 0, b, NULL);
+            graph_result(g, ROLE_OUTPUT, format("not_%s%d", OP_INFO[BITS[k]].name, t), 0,
+                         graph_binary(g, OP_BIT_XOR, wide, graph_cast(g, j, I64)), NULL);
+        }
         graph_result(g, ROLE_OUTPUT, format("d%d", t), 0, graph_sum(g, graph_unary(g, OP_ABS, i), (int[]){0}, 1), NULL);
     }
     graph_result(g, ROLE_OUTPUT, "bool", 0, graph_cast(g, graph_cast(g, graph_unary(g, OP_FLOOR, x), BOOL), F64), NULL);

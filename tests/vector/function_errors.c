@@ -44,6 +44,27 @@ LARGEST_ERROR(cos, 1e9f)
 LARGEST_ERROR(tanh, INFINITY)
 LARGEST_ERROR(erf, INFINITY)
 
+/* the first argument of every size, the second of some, above and below it */
+static void atan2_error(void)
+{
+    static const float second[] = {1, -1, 0.3f, -7, 1e-20f, -1e20f, 3e38f, 0};
+    double worst = 0;
+    float at = 0, x[BLOCK], y[BLOCK];
+    for (int k = 0; k < (int)(sizeof second / sizeof *second); k++)
+        for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {
+            for (int i = 0; i < BLOCK; i++)
+                x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);
+            for (int i = 0; i < BLOCK; i++)
+                y[i] = mgpu_atan2f(x[i], second[k]);
+            for (int i = 0; i < BLOCK; i++)
+                if (units(y[i], atan2((double)x[i], (double)second[k])) > worst) {
+                    worst = units(y[i], atan2((double)x[i], (double)second[k]));
+                    at = x[i];
+                }
+        }
+    printf("atan2 %.3f at %.9g\n", worst, (double)at);
+}
+
 static void at_end(const char *what, float got, float wanted)
 {
     if (!(isnan(got) && isnan(wanted)) && (got != wanted || !signbit(got) != !signbit(wanted)))
@@ -58,6 +79,7 @@ int main(void)
     cos_error();
     tanh_error();
     erf_error();
+    atan2_error();
     volatile float zero = 0, infinite = INFINITY, none = NAN;
     at_end("exp(0)", mgpu_expf(zero), 1);
     at_end("exp(-inf)", mgpu_expf(-infinite), 0);
@@ -74,6 +96,16 @@ int main(void)
     at_end("erf(inf)", mgpu_erff(infinite), 1);
     at_end("erf(-inf)", mgpu_erff(-infinite), -1);
     at_end("erf(nan)", mgpu_erff(none), NAN);
+    at_end("atan2(0, 0)", mgpu_atan2f(zero, zero), 0);
+    at_end("atan2(-0, -0)", mgpu_atan2f(-zero, -zero), -3.14159265f);
+    at_end("atan2(0, -1)", mgpu_atan2f(zero, -1), 3.14159265f);
+    at_end("atan2(1, 0)", mgpu_atan2f(1, zero), 1.57079633f);
+    at_end("atan2(inf, inf)", mgpu_atan2f(infinite, infinite), 0.785398163f);
+    at_end("atan2(-inf, -inf)", mgpu_atan2f(-infinite, -infinite), -2.35619449f);
+    at_end("atan2(1, -inf)", mgpu_atan2f(1, -infinite), 3.14159265f);
+    at_end("atan2(-1, inf)", mgpu_atan2f(-1, infinite), -0.0f);
+    at_end("atan2(nan, 1)", mgpu_atan2f(none, 1), NAN);
+    at_end("atan2(1, nan)", mgpu_atan2f(1, none), NAN);
     for (float x = 3; x < 12; x += 0x1p-12f) { /* bounded, also where they end in polynomials */
         if (mgpu_erff(x) > 1)
             at_end("erf of a large number", mgpu_erff(x), 1);
