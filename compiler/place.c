@@ -35,7 +35,11 @@ int64_t add_bytes(int64_t a, int64_t b)
     return a + b;
 }
 
-int64_t align_bytes(int64_t bytes) { return add_bytes(bytes, ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+static int64_t align_to(int64_t bytes, int alignment) { return add_bytes(bytes, alignment - 1) / alignment * alignment; }
+
+int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
+
+int workspace_alignment(const Program *p) { return p->target == TARGET_CUDA ? LIBRARY_ALIGNMENT : ALIGNMENT; }
 
 /* ---- holes: a treap by address */
 typedef struct Hole Hole;
@@ -219,12 +223,12 @@ static int64_t largest_first(const Block *blocks, int count, int64_t *offsets)
     return used;
 }
 
-int64_t place_blocks(Block *blocks, int count, bool reuse)
+static int64_t place_blocks(Block *blocks, int count, bool reuse, int alignment)
 {
     enum { FEW = 2048 };
     int64_t used = 0, bound;
     for (int i = 0; i < count; i++)
-        blocks[i].bytes = align_bytes(blocks[i].bytes);
+        blocks[i].bytes = align_to(blocks[i].bytes, alignment);
     if (!reuse) {
         for (int i = 0; i < count; i++) {
             blocks[i].offset = used;
@@ -509,7 +513,7 @@ static void keep_unread_sums(Placing *s)
 }
 
 /* the workspaces (of which every thread has its own), or all else */
-static void place_kind(Placing *s, bool workspaces, bool reuse, int64_t *bytes)
+static void place_kind(Placing *s, bool workspaces, bool reuse, int alignment, int64_t *bytes)
 {
     Block *blocks = NEW_ARRAY(Block, s->count);
     int *number = NEW_ARRAY(int, s->count), count = 0;
@@ -518,7 +522,7 @@ static void place_kind(Placing *s, bool workspaces, bool reuse, int64_t *bytes)
             number[count] = i;
             blocks[count++] = s->blocks[i];
         }
-    *bytes = place_blocks(blocks, count, reuse);
+    *bytes = place_blocks(blocks, count, reuse, alignment);
     for (int i = 0; i < count; i++)
         s->blocks[number[i]] = blocks[i];
 }
@@ -538,9 +542,9 @@ Layout *place_phase(const Program *program, const Phase *p, const Order *order, 
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);
-    place_kind(&s, false, !program->options->no_reuse, &l->arena_bytes);
-    place_kind(&s, true, !program->options->no_reuse, &l->work_bytes);
-    l->arena_bytes = add_bytes(a->arena_bytes, l->arena_bytes);
+    place_kind(&s, false, !program->options->no_reuse, ALIGNMENT, &l->arena_bytes);
+    place_kind(&s, true, !program->options->no_reuse, workspace_alignment(program), &l->work_bytes);
+    l->arena_bytes = align_to(add_bytes(a->arena_bytes, l->arena_bytes), workspace_alignment(program)); /* workspaces follow */
     l->buffer_count = a->buffer_count + s.count;
     l->buffers = NEW_ARRAY(Buffer, l->buffer_count);
     memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)a->buffer_count);

@@ -468,7 +468,7 @@ static Layout *place_class(const Program *p, const Phase *phase, const Order *or
     Layout *l = place_phase(p, phase, order, class->persistent, class->capacity, class->micro);
     class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
     class->work_bytes = l->work_bytes > class->work_bytes ? l->work_bytes : class->work_bytes;
-    int64_t lost = 0;
+    int64_t lost = workspace_alignment(p) - ALIGNMENT;
     for (int i = 0; i < l->buffer_count; i++)
         lost += l->buffers[i].each % ALIGNMENT != 0 && l->buffers[i].kind != BUFFER_STAGING ? l->buffers[i].slots * ALIGNMENT : 0;
     class->align_bytes = lost > class->align_bytes ? lost : class->align_bytes;

@@ -28,15 +28,15 @@ void cut_strips(const Phase *, Order *);
 void cut_calls(Order *);                            /* every call a strip of its own: of a device without threads */
 
 /* ---- place.c: where a byte lies */
-enum { ALIGNMENT = 64, SLOTS = 2 };
+enum { ALIGNMENT = 64, LIBRARY_ALIGNMENT = 256 /* cublasLtMatmul: its workspace "must be 256B aligned" */, SLOTS = 2 };
 int64_t align_bytes(int64_t);
+int workspace_alignment(const Program *);
 int64_t add_bytes(int64_t, int64_t); /* the sum of two sizes; fails if it is beyond 2^62 */
 
 typedef struct Block { /* bytes that are needed from position `first` to position `last` */
     int64_t bytes, offset;
     int first, last;
 } Block;
-int64_t place_blocks(Block *, int count, bool reuse); /* fills offsets; returns the bytes in all */
 
 typedef struct Persistent {  /* the buffers that all phases of a plan have in common */
     Buffer *buffers; int buffer_count;

@@ -85,12 +85,14 @@ static void run(const Made *m, CUdeviceptr a, CUdeviceptr b, CUdeviceptr d, CUde
                    m->layout[2], at, m->layout[2], &m->choice.algo, (void *)(uintptr_t)work, bytes, gpu[0].stream[stream]));
 }
 
-/* ---- values: a[i] = i as the machine has it, b = a, the bias a + 1 */
+/* ---- values: a[i] = i as the machine has it, b = a, the bias begins at a[BIAS] */
+
+enum { BIAS = 4 };
 
 static double finish_by_hand(uint32_t epilogue, int row, double sum)
 {
     if (epilogue & CUBLASLT_EPILOGUE_BIAS)
-        sum += row + 1;
+        sum += row + BIAS;
     if (epilogue & CUBLASLT_EPILOGUE_RELU)
         sum = fmax(sum, 0);
     if (epilogue & CUBLASLT_EPILOGUE_GELU)
@@ -107,7 +109,7 @@ static void values(int wrong)
     Case c = values_of;
     (void)wrong;
     open_library();
-    Made m = make(&c, APART, gpu[0].a + 4);
+    Made m = make(&c, APART, gpu[0].a + 4 * BIAS);
     run(&m, gpu[0].a, gpu[0].a, gpu[0].b, gpu[0].w, 4 * FLOATS, 0);
     download(0, d, gpu[0].b, MEMBERS * APART);
     for (int member = 0; member < MEMBERS; member++)
@@ -156,11 +158,11 @@ static void single_values(int wrong)
         small[i] = (float)(i % 7 - 3) / 4;
     MUST(cu->memcpy_htod_async(gpu[0].w, small, sizeof small, gpu[0].stream[0]));
     if (gradient) {
-        Made m = make(&forward, 0, gpu[0].a + 4);
+        Made m = make(&forward, 0, gpu[0].a + 4 * BIAS);
         run(&m, gpu[0].w, gpu[0].w, gpu[0].b, 0, 0, 0);
     }
     bool sums = of_a || of_b || c.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
-    Made m = make(&c, 0, sums ? gpu[0].b + 4 * SUMS : gpu[0].a + 4);
+    Made m = make(&c, 0, sums ? gpu[0].b + 4 * SUMS : gpu[0].a + 4 * BIAS);
     run(&m, gpu[0].w, gpu[0].w, gpu[0].b, 0, 0, 0);
     download(0, b, gpu[0].b, SUMS + COLUMNS);
     double total[ROWS] = {0};
@@ -169,7 +171,7 @@ static void single_values(int wrong)
             double sum = 0;
             for (int k = 0; k < TERMS; k++)
                 sum += (double)small[k * ROWS + row] * (double)small[col * TERMS + k];
-            double x = sum + (gradient || c.epilogue & CUBLASLT_EPILOGUE_BIAS ? row + 1 : 0);
+            double x = sum + (gradient || c.epilogue & CUBLASLT_EPILOGUE_BIAS ? row + BIAS : 0);
             double should = gradient ? sum * slope(x) : finish_by_hand(c.epilogue, row, sum);
             total[row] += should;
             expect("d", row, col, b[col * ROWS + row], should);
@@ -227,6 +229,31 @@ static void workspace(int wrong)
     open_library();
     Made m = make(&PLAIN, 0, 0);
     run(&m, gpu[0].a, gpu[0].a, gpu[0].b, gpu[0].w, wrong ? 8 : 4 * FLOATS, 0);
+}
+
+static void workspace_alignment(int wrong)
+{
+    open_library();
+    Made m = make(&PLAIN, 0, 0);
+    run(&m, gpu[0].a, gpu[0].a, gpu[0].b, gpu[0].w + (wrong ? 64 : 256), 4 * FLOATS - 256, 0);
+}
+
+static void bias_alignment(int wrong)
+{
+    const Case c = {0, 0, CUBLASLT_EPILOGUE_BIAS, 4, 0};
+    open_library();
+    Made m = make(&c, 0, gpu[0].a + (wrong ? 8 : 16));
+    if (!wrong)
+        run(&m, gpu[0].a, gpu[0].a, gpu[0].b, 0, 0, 0);
+}
+
+static void sums_alignment(int wrong)
+{
+    const Case c = {0, 0, CUBLASLT_EPILOGUE_BGRADB, 4, 0};
+    open_library();
+    Made m = make(&c, 0, gpu[0].b + 4 * SUMS + (wrong ? 8 : 16));
+    if (!wrong)
+        run(&m, gpu[0].a, gpu[0].a, gpu[0].b, 0, 0, 0);
 }
 
 static void outside(int wrong)
@@ -302,6 +329,9 @@ int main(void)
     both("an operand that is not aligned", NULL, "vgpu", alignment, "library", "not aligned as was said");
     both("an algorithm for another product", NULL, "vgpu", other_algorithm, "library", "an algorithm for another product");
     both("a workspace that is too small", NULL, "vgpu", workspace, "library", "too small a workspace");
+    both("a workspace that 256 does not divide", NULL, "vgpu", workspace_alignment, "library", "a workspace that is not aligned to 256 bytes");
+    both("a bias that 16 does not divide", NULL, "vgpu", bias_alignment, "library", "not aligned to 16 bytes");
+    both("sums that 16 does not divide", NULL, "vgpu", sums_alignment, "library", "not aligned to 16 bytes");
     both("a result outside its memory", NULL, "vgpu", outside, "library", "not inside memory of its device");
     both("an access that is not declared", NULL, "vgpu", undeclared, "undeclared", "d0.c1 (cublasLtMatmul) writes");
     both("a wait that is missing", NULL, "vgpu", unordered, "race", "cublasLtMatmul");

@@ -12,7 +12,7 @@
 CUBLASLT_FUNCTIONS(PROTOTYPE)
 #undef PROTOTYPE
 
-enum { LIBRARY_VERSION = 130000, MAGIC = 0x4C544D47, WORKSPACE_ALIGNMENT = 16 };
+enum { LIBRARY_VERSION = 130000, MAGIC = 0x4C544D47, WORKSPACE_ALIGNMENT = 256 };
 /* of an algorithm's data; alignments have 16 bits each, POINTERS are those of a bias or sums, and of what gelu is made of */
 enum { KIND, PRODUCT, ALIGNMENTS, WORKSPACE, SLOWNESS, POINTERS };
 enum { A, B, D };
@@ -338,11 +338,15 @@ static uint64_t alignments_of(const struct cublasLtMatmulDesc *desc)
     return (at[0] & -at[0]) | (at[1] & -at[1]) << 16;
 }
 
-/* NVIDIA's library would say no more than that a value is not valid */
-static bool takes_aux(VirtualDevice *device, const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *d)
+/* NVIDIA's library would say no more than that a value is not valid, or fail later */
+static bool takes_pointers(VirtualDevice *device, const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *d)
 {
-    const char *why = !(desc->epilogue & AUX)                ? NULL
+    uint64_t alignments = alignments_of(desc);
+    bool vector = (reads_bias(desc) || writes_sums(desc)) && desc->bias;
+    const char *why = vector && (alignments & 0xFFFF) < LIMIT ? "with a bias or sums that are not aligned to 16 bytes"
+                    : !(desc->epilogue & AUX)                ? NULL
                     : !desc->aux                             ? "with no pointer to what gelu is made of"
+                    : alignments >> 16 < LIMIT               ? "with what gelu is made of not aligned to 16 bytes"
                     : desc->aux_pitch < (int64_t)d->rows     ? "with less from column to column of what gelu is made of than there are rows"
                     : desc->aux_pitch % AUX_PITCH            ? "with a pitch of what gelu is made of that is not divisible by 8"
                     : d->members != 1                        ? "with gelu of a batch" : NULL;
@@ -357,7 +361,7 @@ static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc
     if (wanted < 1 || !preference)
         return CUBLAS_STATUS_INVALID_VALUE;
     *count = 0;
-    if (!takes_aux(device, desc, layout[D]))
+    if (!takes_pointers(device, desc, layout[D]))
         return CUBLAS_STATUS_INVALID_VALUE;
     cublasStatus_t status = look(desc, layout[A], layout[B], layout[D]);
     if (status)
@@ -419,14 +423,16 @@ static cublasStatus_t issue(cublasLtHandle_t handle, Product p, const cublasLtMa
         if (p.at[i] % (algo->data[ALIGNMENTS] >> 16 * i & 0xFFFF))
             return misused(device, stream, "has a matrix that is not aligned as was said when its algorithm was chosen");
     }
-    uint64_t said = algo->data[POINTERS], is = alignments_of(&p.desc);
-    if ((is & 0xFFFF) < (said & 0xFFFF) || is >> 16 < said >> 16)
+    uint64_t chosen = algo->data[POINTERS], is = alignments_of(&p.desc);
+    if ((is & 0xFFFF) < (chosen & 0xFFFF) || is >> 16 < chosen >> 16)
         return misused(device, stream, "has a bias, sums or what gelu is made of aligned less than when its algorithm was chosen");
     p.desc.bias_type = vector_type(&p.desc, &p.layout[D]);
     p.work_bytes = algo->data[WORKSPACE];
     p.slowness = algo->data[SLOWNESS];
-    if (p.work_bytes > workspace || (p.work_bytes > 0 && p.work % WORKSPACE_ALIGNMENT))
-        return misused(device, stream, "has too small a workspace, or one that is not aligned");
+    if (p.work_bytes > workspace)
+        return misused(device, stream, "has too small a workspace");
+    if (p.work % WORKSPACE_ALIGNMENT) /* "Must be 256B aligned (i.e. lowest 8 bits of address must be 0)" */
+        return misused(device, stream, "has a workspace that is not aligned to 256 bytes");
     Work w = {.kind = OP_LIBRARY, .what = "cublasLtMatmul", .library = {.run = run, .bytes = sizeof p}};
     w.library.data = memcpy(malloc(sizeof p), &p, sizeof p);
     return vgpu_issue_or_capture(stream, w) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
