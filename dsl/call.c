@@ -412,6 +412,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     e->frame->training = training;
     e->calls++;
     bind_parameters(e, &b, at);
+    warn_of_call(e, layer, b.values, at);
     Value *result;
     if (composite) {
         result = run_composite(e, &b, block);
@@ -421,6 +422,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     }
     e->calls--;
     pop_frame(e, before);
+    note_act(e, layer, result);
     if (table && instance->row >= 0)
         finish_row(e, instance, result);
     return result;

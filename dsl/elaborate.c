@@ -59,6 +59,7 @@ static void run_model(Elaborator *e, bool training)
     e->random_paths = (Map){0};
     e->result_names = (Map){0};
     e->has_total = false;
+    e->act_count = 0;
     const Tree *block = e->model_tree->first;
     Frame *before = push_frame(e, FRAME_MODEL, block);
     e->frame->training = training;
@@ -264,6 +265,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     e->graph = e->top = m->train;
     build_updates(e);
     build_initials(e);
+    warn_of_lost_weights(e);
     check_batch_sums(e);
     run_model(e, false);
     read_averages(e);

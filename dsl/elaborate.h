@@ -147,6 +147,7 @@ typedef struct Rule {
     const Place *init_at;
     bool *matched;           /* per pattern: it reached a weight */
 } Rule;
+typedef struct Act { const Node *node; const char *name; } Act; /* a result of softmax or sigmoid */
 typedef struct TrainSetting { const char *name; Value *value; const Place *at; const Tree *tree; } TrainSetting; /* tree: its text, or NULL */
 typedef struct LibraryFile { const char *name, *text; } LibraryFile;
 extern const LibraryFile LIBRARY_FILES[]; /* written by embed.sh; ends with a row of NULL */
@@ -172,6 +173,8 @@ struct Elaborator {
     int owner;
     bool quiet;              /* no warnings: a trial run of the train block */
     Map warned;              /* what was said not to be there yet: once for each place */
+    Act *acts;               /* of this pass */
+    int act_count;
     bool data_later;         /* the reader or stage that is called needs what is not there yet */
     bool valid_later;        /* so does the data set valid */
     Frame *frame;
@@ -208,6 +211,12 @@ _Noreturn void error_tree(const Elaborator *, const Tree *, const char *pattern,
 void not_yet(Elaborator *, const Place *, const char *what);
 void no_data_yet(Elaborator *, const Place *, const char *what); /* likewise, of a data block: the program lacks that set */
 
+/* ---- warnings.c */
+bool is_news(Elaborator *, const Place *, const char *what); /* the first time that this is said of this place */
+void warn_of_call(Elaborator *, const Layer *, Value *const *values, const Place *);
+void note_act(Elaborator *, const Layer *, const Value *result);
+void warn_of_lost_weights(Elaborator *);
+
 /* ---- expression.c */
 Value *eval(Elaborator *, const Tree *);         /* one value */
 Value *eval_results(Elaborator *, const Tree *); /* may be VALUE_RESULTS */
@@ -226,6 +235,7 @@ Graph *graph_at(Elaborator *, const Place *); /* the graph, told where the next 
 Value *weighted_value(Elaborator *, const Place *, Node *value, Node *weight); /* the weight is broadcast to the value */
 Node *node_of(Elaborator *, const Place *, const Value *, const char *what); /* numbers, bools, lists become constants */
 Node *float_node(Elaborator *, Node *);                                       /* whole numbers and bool as f32 */
+const Node *seen_through(const Node *);                                       /* what it is a view of: itself, if it is none */
 const Input *class_input(const Node *);      /* the class input that it is a view of, or NULL */
 int64_t ignored_label(const Node *);         /* of the class input that it is a view of, or that where(...) chooses from, or NO_LABEL */
 Shape broadcast_shapes(const Place *, const Shape *a, const Shape *b, const char *what);

@@ -28,16 +28,6 @@ _Noreturn void error_tree(const Elaborator *e, const Tree *t, const char *patter
     verror_at(place_of(e, t), pattern, arguments);
 }
 
-/* the first time that this is said of this place */
-static bool is_news(Elaborator *e, const Place *at, const char *what)
-{
-    const char *key = format("%s %s:%d:%d", what, at->source->file, at->line, at->column);
-    if (e->quiet || map_get(&e->warned, key))
-        return false;
-    map_set(&e->warned, key, (void *)(uintptr_t)at);
-    return true;
-}
-
 void not_yet(Elaborator *e, const Place *at, const char *what)
 {
     if (!is_news(e, at, what))
@@ -246,8 +236,33 @@ static Value *eval_section(Elaborator *e, const Tree *t)
     return v;
 }
 
+/* Is the call's first argument the shape? The library's and the builtin ones begin with a parameter called so; a user's takes it
+ * if there is room. Any other call is an expression: sqrt(c), arange(3), zeros([3]). */
+static bool takes_shape(const Layer *layer, const Tree *call)
+{
+    if (layer->kind == LAYER_TYPE)
+        return false;
+    if (layer->kind == LAYER_BUILTIN)
+        return strncmp(layer->builtin->parameters, "shape", 5) == 0;
+    if (layer->kind != LAYER_TEXT)
+        return true;
+    int room = 0;
+    const Tree *first = layer->tree->first->first;
+    for (const Tree *p = first; p; p = p->next)
+        room++;
+    for (const Tree *a = call->first->next->first; a; a = a->next) {
+        if (a->kind != TREE_NAMED)
+            room--;
+        else if (first && strcmp(a->text, first->text) == 0)
+            return false;
+    }
+    return room > 0 && (strcmp(first->text, "shape") == 0 || !layer->tree->source->library);
+}
+
 Value *eval_applied(Elaborator *e, const Tree *t, Value *to)
 {
+    if (t->kind == TREE_CALL && !takes_shape(eval_callee(e, t->first)->layer, t))
+        return eval(e, t);
     if (t->kind == TREE_CALL)
         return first_of(apply_step(e, t, to));
     if (t->kind == TREE_PIPE && !is_section(t))

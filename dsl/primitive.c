@@ -540,12 +540,9 @@ static void use_group(Elaborator *e, const Place *at, int64_t n)
 static void warn_of_shards(Elaborator *e, const Place *at)
 {
     const Place *user = users_place(at);
-    const char *key = format("shard %s:%d:%d", user->source->file, user->line, user->column);
-    if (e->quiet || map_get(&e->warned, key))
-        return;
-    map_set(&e->warned, key, (void *)(uintptr_t)user);
-    warning_at(at, "statistics of \"shard\": results depend on the number of devices; a number of samples or \"batch\" "
-                   "does not");
+    if (is_news(e, user, "shard"))
+        warning_at(at, "statistics of \"shard\": results depend on the number of devices; a number of samples or \"batch\" "
+                       "does not");
 }
 
 static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)

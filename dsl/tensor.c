@@ -123,8 +123,7 @@ Node *float_node(Elaborator *e, Node *n)
     return dtype_is_float(n->dtype) ? n : graph_cast(e->graph, n, F32);
 }
 
-/* what n is a view of */
-static const Node *seen_through(const Node *n)
+const Node *seen_through(const Node *n)
 {
     for (;;) {
         if (n->op == OP_ARG && n->graph->captured_count > n->ints[0])

@@ -163,25 +163,28 @@ static Item *new_items(const Stream *s)
     return mgpu_allocate((size_t)s->column_count, sizeof(Item));
 }
 
-/* how often each word stands in the set */
-static int64_t *count_words(const Stream *s, int column)
+/* used[word]: how often it stands in the set; -> the first sample that holds `sought`, where reading ends; -1: none does */
+static int64_t count_words(const Stream *s, int column, int64_t sought, int64_t *used)
 {
-    int64_t *used = mgpu_allocate((size_t)s->columns[column].words->count, sizeof *used);
     Item *items = new_items(s);
     Reading r = {0};
-    for (int64_t i = 0; i < s->samples; i++) {
+    int64_t found = -1;
+    for (int64_t i = 0; i < s->samples && found < 0; i++) {
         items[column].wanted = true;
         s->read(s, i, &r, items);
         int64_t count = 1;
         for (int k = 0; k < items[column].rank; k++)
             count *= items[column].extent[k];
-        for (int64_t k = 0; k < count; k++)
-            used[(int64_t)mgpu_to_double(items[column].data, items[column].dtype, k)]++;
+        for (int64_t k = 0; k < count; k++) {
+            int64_t word = (int64_t)mgpu_to_double(items[column].data, items[column].dtype, k);
+            used[word]++;
+            found = word == sought ? i : found;
+        }
         mgpu_reading_reset(&r);
     }
     mgpu_reading_close(&r);
     free(items);
-    return used;
+    return found;
 }
 
 static void bind_words(Dataset *d, int input, Categories *categories)
@@ -189,14 +192,20 @@ static void bind_words(Dataset *d, int input, Categories *categories)
     const mgpu_input *in = &d->program->inputs[input];
     struct Bound *b = &d->bound[input];
     const StreamColumn *c = &d->stream->columns[b->column];
-    char text[600], *place;
+    char text[600], far[600], *place, *beyond;
+    int64_t *used = mgpu_allocate((size_t)c->words->count, sizeof *used), sample = 0;
+    int64_t word = in->classes && in->other == MGPU_NO_LABEL ? mgpu_word_beyond(in, c->words) : -1;
+    if (word >= 0 || in->other != MGPU_NO_LABEL)
+        sample = count_words(d->stream, b->column, word, used);
     mgpu_describe(d->stream, 0, b->column, text, sizeof text);
+    mgpu_describe(d->stream, sample < 0 ? 0 : sample, b->column, far, sizeof far);
     if (!in->classes)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s holds words; input '%s' is %s: class(%lld) takes words", d->stream->where, text,
                   in->tensor.name, mgpu_dtype_name(in->tensor.dtype), (long long)c->words->count);
     place = mgpu_format("%s%s", d->stream->where, text);
-    int64_t *used = in->other >= 0 ? count_words(d->stream, b->column) : NULL;
-    b->class_of = mgpu_classes_of_words(categories, in, c->words, used, place);
+    beyond = mgpu_format("%s%s", d->stream->where, far);
+    b->class_of = mgpu_classes_of_words(categories, in, c->words, in->other != MGPU_NO_LABEL ? used : NULL, place, beyond);
+    free(beyond);
     free(used);
     free(place);
 }

@@ -162,20 +162,40 @@ static void list_words(const char *const *words, int64_t count, char *text, size
         snprintf(text + at, room - at, " and %d more", shown - SHOWN);
 }
 
-static _Noreturn void too_many(const mgpu_input *in, const Candidate *list, int64_t count, const char *place)
+int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
+{
+    int64_t count = 0, beyond = -1, strange = -1, value;
+    bool numbers = true;
+    for (int64_t k = 0; k < words->count; k++) {
+        if (!words->text[k])
+            continue;
+        if (count++ == in->classes)
+            beyond = k;
+        numbers = numbers && whole_number(words->text[k], &value);
+        if (numbers && strange < 0 && !admitted(in, value))
+            strange = k;
+    }
+    return beyond >= 0 && numbers && strange >= 0 ? strange : beyond;
+}
+
+static _Noreturn void too_many(const mgpu_input *in, const Words *all, const Candidate *list, int64_t count, const char *place)
 {
     char text[400];
+    int64_t beyond = mgpu_word_beyond(in, all);
     const char **words = mgpu_allocate((size_t)count, sizeof *words);
     for (int64_t k = 0; k < count; k++)
         words[k] = list[k].text;
     list_words(words, count, text, sizeof text);
-    mgpu_fail(MGPU_BAD_INPUT,
-              "%s: %lld categories (%s), input '%s' has %lld classes; write class(%lld), or class(%lld, other = 0), where "
-              "the most frequent ones have classes of their own",
-              place, (long long)count, text, in->tensor.name, (long long)in->classes, (long long)count, (long long)in->classes);
+    mgpu_fail(
+        MGPU_BAD_INPUT,
+        "%s: '%.40s' is one of %lld categories (%s); input '%s' has %lld classes; write class(%lld), or class(%lld, other = 0), "
+        "where the most frequent ones have classes of their own",
+        place, beyond >= 0 ? all->text[beyond] : "", (long long)count, text, in->tensor.name, (long long)in->classes,
+        (long long)count, (long long)in->classes);
 }
 
-static const Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
+static const Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
+                               const char *beyond)
 {
     Candidate *list = mgpu_allocate((size_t)words->count, sizeof *list);
     int64_t count = 0, room = in->classes - (in->other != MGPU_NO_LABEL);
@@ -192,7 +212,7 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
     if (!t->numbers) {
         qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
         if (count > room && in->other == MGPU_NO_LABEL)
-            too_many(in, list, count, place);
+            too_many(in, words, list, count, beyond);
         if (count > room) {
             fprintf(stderr, "%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld\n",
                     place, (long long)count, (long long)room, in->tensor.name, (long long)in->other);
@@ -223,7 +243,8 @@ static int by_entry(const void *a, const void *b)
     return strcmp(((const Entry *)a)->text, ((const Entry *)b)->text);
 }
 
-int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
+int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
+                               const char *beyond)
 {
     const Table *t = find_table(c, in->tensor.name);
     bool number = true;
@@ -245,7 +266,7 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
                   "take the program that these weights are of, or train anew",
                   place, in->tensor.name, (long long)t->words.count, (long long)in->classes);
     if (!t)
-        t = make_table(c, in, words, used, place);
+        t = make_table(c, in, words, used, place, beyond);
     Entry *entries = mgpu_allocate((size_t)t->words.count, sizeof *entries);
     int64_t count = 0, *class = mgpu_allocate((size_t)words->count, sizeof *class);
     for (int64_t k = 0; k < t->words.count; k++)

@@ -112,9 +112,13 @@ Categories *mgpu_new_categories(bool fixed);  /* fixed: no table is added */
 void mgpu_free_categories(Categories *);
 char *mgpu_categories_text(const Categories *); /* JSON; NULL: there are none. The caller frees */
 void mgpu_read_categories(Categories *, const char *json, const char *path); /* in place of those that are there */
-/* -> by word its class, -1 for none. `used`: by word how often it stands in the set; NULL:
- * all are taken. `place`: "t.csv: column 'age'" */
-int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, const int64_t *used, const char *place);
+/* the first word, of those in the order in which they come, that has no class if there are as many as the input says; -1: none */
+int64_t mgpu_word_beyond(const mgpu_input *, const Words *);
+/* -> by word its class, MGPU_NO_LABEL for none. `used`: by word how often it stands in the set; NULL:
+ * all are taken. `place`: "t.csv: column 'age'"; `beyond`: that of the
+ * word of mgpu_word_beyond */
+int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, const int64_t *used, const char *place,
+                               const char *beyond);
 
 /* ---- words.c: distinct words in the order in which they come */
 typedef struct WordTable { Words words; int64_t *slots, slot_count; } WordTable;

@@ -536,7 +536,8 @@ static void refuses(const char *name, const char *inputs, const char *data, cons
 static void test_csv_refusals(void)
 {
     const char *inputs = "input x: f32  input label: class(2)", *data = "train = csv(\"bad.csv\")";
-    static const struct { const char *name, *content, *message; } CASES[] = {
+    static const struct { const char *name, *content, *message;
+    } CASES[] = {
         {"empty", "", "bad.csv: the file is empty"},
         {"no-rows", "x,label\n", "bad.csv: the file holds no rows"},
         {"missing-column", "x,labell\n1,a\n", "bad.csv: there is no column 'label'; did you mean 'labell'?; it has: x, labell"},
@@ -547,10 +548,14 @@ static void test_csv_refusals(void)
         {"hex", "x,label\n0x10,a\n", "bad.csv:2: column 'x' is '0x10', a number is expected"},
         {"open-quote", "x,label\n1,a\n2,\"b\n3,c\n", "bad.csv:3: the quote that opens here is never closed"},
         {"behind-quote", "x,label\n1,a\n2,\"b\"c\n", "bad.csv:3: field 2: text stands behind the closing quote"},
-        {"missing-label", "x,label\n1,a\n2,\n3,b\n", "bad.csv:3: column 'label' has no value; class(3, other = 0) for input 'label'"},
+        {"missing-label", "x,label\n1,a\n2,\n3,b\n",
+         "bad.csv:3: column 'label' has no value; class(3, other = 0) for input 'label'"},
         {"categories", "x,label\n1,a\n2,b\n3,c\n", "m.net:7: "},
         {"too-many-categories", "x,label\n1,a\n2,b\n3,c\n",
-         "bad.csv:2: column 'label': 3 categories ('a', 'b', 'c'), input 'label' has 2 classes; write class(3), or class(2, other = 0)"},
+         "bad.csv:4: column 'label': 'c' is one of 3 categories ('a', 'b', 'c'); input 'label' has 2 classes; write class(3), or "
+         "class(2, other = 0)"},
+        {"categories-numbers", "x,label\n1,2\n1,2\n2,0\n3,1\n",
+         "bad.csv:2: column 'label': '2' is one of 3 categories ('0', '1', '2'); input"},
     };
     for (int i = 0; i < COUNT(CASES); i++) {
         write_file("bad.csv", CASES[i].content);

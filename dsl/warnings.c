@@ -1,0 +1,145 @@
+/* warnings.c: what has a meaning that hardly anyone means: values repeated against each other in a loss, probabilities where
+ * a loss takes logits, weights that no loss depends on. Each is said once for each place, where the user wrote it. */
+#include "dsl/elaborate.h"
+
+#include <string.h>
+
+bool is_news(Elaborator *e, const Place *at, const char *what)
+{
+    const char *key = format("%s %s:%d:%d", what, at->source->file, at->line, at->column);
+    if (e->quiet || map_get(&e->warned, key))
+        return false;
+    map_set(&e->warned, key, (void *)(uintptr_t)at);
+    return true;
+}
+
+/* ---- calls of losses */
+
+static const char *const PAIRED[] = {"mse", "mae", "huber", "binary_cross_entropy"}; /* of two values of one shape */
+static const struct {
+    const char *loss, *act;
+} LOGITS[] = {
+    /* the loss applies this to its first argument itself */
+    {"cross_entropy", "softmax"},
+    {"focal", "softmax"},
+    {"ctc", "softmax"},
+    {"binary_cross_entropy", "sigmoid"},
+};
+
+static const Node *tensor_of(const Value *v)
+{
+    v = v && v->kind == VALUE_RESULTS ? v->items[0] : v;
+    return v && (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) ? v->node : NULL;
+}
+
+static void check_pair(Elaborator *e, const char *loss, const Node *a, const Node *b, const Place *at)
+{
+    if (!a || !b || !a->sharded || !b->sharded)
+        return;
+    Shape all = broadcast_shapes(at, &a->shape, &b->shape, loss);
+    int64_t count = shape_count(&all);
+    if ((count != shape_count(&a->shape) || count != shape_count(&b->shape)) && is_news(e, at, loss))
+        warning_at(at,
+                   "%s of %s and %s repeats values until both are %s; give both one shape: a dense layer as wide as the "
+                   "target, or reshape",
+                   loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
+}
+
+/* parameters of a layer of the library, before its text runs */
+void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, const Place *at)
+{
+    if (!e->training_pass || !layer->tree->source->library)
+        return;
+    const Place *user = users_place(at);
+    for (int k = 0; k < COUNT(PAIRED); k++)
+        if (strcmp(PAIRED[k], layer->name) == 0)
+            check_pair(e, layer->name, tensor_of(values[0]), tensor_of(values[1]), user);
+    const Node *logits = tensor_of(values[0]);
+    for (int k = 0; logits && k < COUNT(LOGITS); k++) {
+        if (strcmp(LOGITS[k].loss, layer->name) != 0)
+            continue;
+        logits = seen_through(logits);
+        for (int i = 0; i < e->act_count; i++)
+            if (e->acts[i].node == logits && strcmp(e->acts[i].name, LOGITS[k].act) == 0 && is_news(e, user, layer->name))
+                warning_at(user, "%s takes logits and applies %s itself, and these are results of %s already; leave out that one",
+                           layer->name, LOGITS[k].act, LOGITS[k].act);
+    }
+}
+
+/* its result: is it what a loss should not get? */
+void note_act(Elaborator *e, const Layer *layer, const Value *result)
+{
+    const Node *n = tensor_of(result);
+    for (int k = 0; n && e->training_pass && layer->tree->source->library && k < COUNT(LOGITS); k++)
+        if (strcmp(LOGITS[k].act, layer->name) == 0) {
+            Act act = {seen_through(n), layer->name};
+            APPEND(e->acts, e->act_count, act);
+            return;
+        }
+}
+
+/* ---- weights that no loss depends on */
+
+static bool *losses_reach(const Model *m)
+{
+    const Graph *g = m->train;
+    bool *seen = NEW_ARRAY(bool, g->node_count), *reached = NEW_ARRAY(bool, m->variable_count);
+    for (int k = 0; k < g->result_count; k++)
+        if (g->results[k].role == ROLE_LOSS) {
+            seen[g->results[k].value->id] = true;
+            if (g->results[k].weight)
+                seen[g->results[k].weight->id] = true;
+        }
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        for (int k = 0; seen[i] && k < n->inputs; k++)
+            seen[n->in[k]->id] = true;
+        if (seen[i] && n->op == OP_VARIABLE)
+            reached[n->ints[0]] = true;
+    }
+    return reached;
+}
+
+/* the length of the path of the outermost instance of v none of whose weights is reached; that of its name if there is none */
+static size_t lost_part(const Model *m, const bool *reached, const char *name)
+{
+    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
+        size_t length = (size_t)(dot - name);
+        bool lost = true;
+        for (int k = 0; k < m->variable_count && lost; k++)
+            lost = !reached[k] || m->variables[k].kind != WEIGHT || strncmp(m->variables[k].name, name, length + 1) != 0;
+        if (lost)
+            return length;
+    }
+    return strlen(name);
+}
+
+void warn_of_lost_weights(Elaborator *e)
+{
+    enum { MOST = 4 };
+    const Model *m = e->model;
+    const bool *reached = losses_reach(m);
+    const Place *next = NULL;
+    Map said = {0};
+    for (int k = 0; k < m->variable_count; k++) {
+        const Variable *v = &m->variables[k];
+        if (v->kind != WEIGHT || !v->trained || reached[k])
+            continue;
+        size_t length = lost_part(m, reached, v->name);
+        const char *part = copy_text(v->name, length);
+        if (map_get(&said, part))
+            continue;
+        map_set(&said, part, (void *)(uintptr_t)v);
+        if (said.count == MOST + 1)
+            next = users_place(v->at);
+        if (said.count > MOST)
+            continue;
+        warning_at(users_place(v->at),
+                   "no loss depends on %s '%s': nothing trains %s; use what comes of it in a loss, or write "
+                   "\"%s\" { frozen = true } in train",
+                   v->name[length] ? "the weights of" : "the weight", part, v->name[length] ? "them" : "it", part);
+    }
+    if (next)
+        warning_at(next, "no loss depends on the weights of '%s' either%s", said.keys[MOST],
+                   said.count > MOST + 1 ? format(", nor on those of %d more parts", said.count - MOST - 1) : "");
+}
