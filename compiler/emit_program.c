@@ -436,6 +436,16 @@ static void emit_course_of(const Model *m, Text *t)
         text_add(t, "        .initials = initials,\n        .initial_count = %d,\n", m->initial_count);
 }
 
+/* of a run without --devices: all GPUs that the program was made for; on a host, whose devices share its cores, the fewest */
+static int default_plan(const Program *p)
+{
+    int best = p->plan_count - 1;
+    for (int i = 0; i < p->plan_count && p->target == TARGET_HOST; i++)
+        if (p->plans[i].devices < p->plans[best].devices)
+            best = i;
+    return best;
+}
+
 void emit_main(const Program *p, Text *t)
 {
     const Model *m = p->model;
@@ -486,7 +496,7 @@ void emit_main(const Program *p, Text *t)
     text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);
     text_add(t, "        .layers = layers,\n        .layer_count = %d,\n", m->layer_count);
     text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n", p->plan_count,
-             p->plan_count - 1);
+             default_plan(p));
     if (p->gpus) {
         text_add(t, "        .gpus = ");
         quote(t, p->gpus);
