@@ -2,7 +2,7 @@
  *
  * In: the plan's calls of kernels with a library's form (mgpu_library_product), and how their operands are aligned. Out, when
  * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest, or, with
- * --tune, that is; none: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. A gelu that is trained and
+ * --tune, that is; none, or one that is refused when it is tried: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. A gelu that is trained and
  * its gradient are both the library's, or neither is: they leave something else in the buffer between them than kernels do. */
 #include "runtime/cublaslt.h"
 #include "runtime/cuda_library.h"
@@ -55,6 +55,7 @@ struct Cublaslt {
     Tuned *tuned;     /* NULL: no --tune */
     CUevent clock[2];
     int timed, known; /* products: just now; before */
+    int refused; cublasStatus_t why; /* products that it offered to do and does not; of the last one */
     Done *done; int done_count; /* by op */
 };
 
@@ -239,6 +240,26 @@ static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgp
                        (size_t)o->bytes, d->stream[MGPU_COMP]);
 }
 
+/* The library's rules may offer what the call refuses (a library that is older than the GPU). It is heard here, once, where kernels
+ * can still do it; where it will be, in the still empty arena, as --tune does. It also loads what capturing must not. */
+static bool is_refused(Cublaslt *l, cublasStatus_t status)
+{
+    bool refused = status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_NOT_SUPPORTED;
+    l->refused += refused;
+    l->why = refused ? status : l->why;
+    return refused;
+}
+
+static bool try_product(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, const Choice *c, const Operands *o)
+{
+    mgpu_cuda_declare(d, MGPU_COMP, "a product that is tried", NULL, -1);
+    cublasStatus_t status = multiply(d, l, p, c, &c->algo, o);
+    if (is_refused(l, status))
+        return false;
+    check(l, d, -1, status, "cublasLtMatmul of a product that is tried");
+    return true;
+}
+
 /* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet. What it leaves there is
  * written again before anything reads it; what counts on the zeros of a new arena is written by kernels alone. */
 
@@ -285,34 +306,34 @@ static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_p
     return key;
 }
 
-/* of the candidates the fastest, as it was found before or is now */
-static cublasLtMatmulAlgo_t tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, const Choice *c,
-                                 const cublasLtMatmulHeuristicResult_t *results, int count, const Operands *o)
+/* of the candidates the fastest, as it was found before or is now; false: none of them runs */
+static bool tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, Choice *c, const cublasLtMatmulHeuristicResult_t *results,
+                 int count, const Operands *o)
 {
-    cublasLtMatmulAlgo_t best = results[0].algo;
     cublasLtMatmulHeuristicResult_t result;
     char *key = key_of(d, l, p, c, o->bytes);
     double least = -1;
-    if (mgpu_tuned_find(l->tuned, key, best.data, ALGORITHM_WORDS) &&
-        !l->f.algo_check(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], &best, &result) &&
+    if (mgpu_tuned_find(l->tuned, key, c->algo.data, ALGORITHM_WORDS) &&
+        !l->f.algo_check(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], &c->algo, &result) &&
         result.workspaceSize <= (size_t)o->bytes) {
         l->known++;
         free(key);
-        return best;
+        return try_product(d, l, p, c, o);
     }
-    best = results[0].algo;
     for (int i = 0; i < count; i++) {
         double us = time_of(d, l, p, c, &results[i].algo, o);
         if (us < 0 || (least >= 0 && us >= least))
             continue;
         least = us;
-        best = results[i].algo;
+        c->algo = results[i].algo;
     }
     l->timed++;
-    if (least >= 0) /* else none of them ran: nothing is known */
-        mgpu_tuned_add(l->tuned, key, best.data, ALGORITHM_WORDS, least);
+    if (least >= 0)
+        mgpu_tuned_add(l->tuned, key, c->algo.data, ALGORITHM_WORDS, least);
+    else
+        is_refused(l, CUBLAS_STATUS_NOT_SUPPORTED);
     free(key);
-    return best;
+    return least >= 0;
 }
 
 static int64_t bytes_before(const mgpu_library_product *p, int which)
@@ -383,8 +404,8 @@ static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_
         set_pointers(l, d, -1, c, &o);
         cublasLtMatmulHeuristicResult_t results[CANDIDATES] = {0};
         int count = ask(l, d, o.bytes, c, results, l->tuned ? CANDIDATES : 1);
-        c->found = count > 0;
-        c->algo = l->tuned && count > 0 ? tune(d, l, done->product, c, results, count, &o) : results[0].algo;
+        c->algo = results[0].algo;
+        c->found = count > 0 && (l->tuned ? tune(d, l, done->product, c, results, count, &o) : try_product(d, l, done->product, c, &o));
         c->next = l->choices[kernel];
         l->choices[kernel] = c;
     }
@@ -523,8 +544,12 @@ void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *pl
         begin_tuning(d, l);
     for (int k = 0; k < plan->phase_count; k++)
         prepare_phase(d, l, &plan->phases[k].devices[d->number]);
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of products that are tried");
     if (tuned)
         end_tuning(d, l, said, room);
+    size_t used = strlen(said);
+    if (l->refused)
+        snprintf(said + used, room - used, ", %d product%s by kernels (%s)", l->refused, l->refused == 1 ? "" : "s", l->f.get_status_name(l->why));
     if (l->done_count)
         qsort(l->done, (size_t)l->done_count, sizeof *l->done, by_operation);
 }

@@ -29,7 +29,7 @@ static const struct { const char *name; int error; } ERRORS[] = {
     {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", 908}, {"CUDA_ERROR_UNKNOWN", 999},
     {"ncclUnhandledCudaError", 1}, {"ncclSystemError", 2}, {"ncclInternalError", 3}, {"ncclInvalidArgument", 4},
     {"ncclInvalidUsage", 5}, {"ncclRemoteError", 6}, {"CUBLAS_STATUS_NOT_INITIALIZED", 1}, {"CUBLAS_STATUS_ALLOC_FAILED", 3},
-    {"CUBLAS_STATUS_EXECUTION_FAILED", 13}, {"CUBLAS_STATUS_INTERNAL_ERROR", 14}, {"CUBLAS_STATUS_NOT_SUPPORTED", 15},
+    {"CUBLAS_STATUS_EXECUTION_FAILED", 13}, {"CUBLAS_STATUS_INTERNAL_ERROR", 14}, {"CUBLAS_STATUS_NOT_SUPPORTED", 15}, {"CUBLAS_STATUS_ARCH_MISMATCH", 8},
 };
 
 const char *vgpu_error_name(int error)
