@@ -138,6 +138,15 @@ def angles(x, w):
     return torch.stack(ys, 1)
 
 
+def scattered(x, f):
+    """f(row before, what is written there in order), where something is"""
+    samples = []
+    for a, i, v in zip(x[:, :, 0], word - 1, x[:, 1:6, 1]):
+        at = [[v[k] for k in range(5) if i[k] == row] for row in range(7)]
+        samples.append(torch.stack([f(a[row], at[row]) if at[row] else a[row] for row in range(7)]))
+    return torch.stack(samples)
+
+
 def weight_norm(v, gain):
     return torch._weight_norm(v, gain.reshape(-1, *[1] * (v.dim() - 1)), 0)
 
@@ -175,6 +184,12 @@ case("acos", series, lambda x, w: x.acos())
 case("atan2", pair, lambda x, w: torch.atan2(x[:, 0], x[:, 1]))
 case("angles", series, angles)
 case("bits", (5, 6), lambda x, w: x * bits(word))
+case("scatter_set", (7, 2, 4), lambda x, w: scattered(x, lambda old, v: v[-1]))
+case("scatter_max", (7, 2, 4), lambda x, w: scattered(x, lambda old, v: torch.stack([old, *v]).amax(0)))
+case("scatter_mul", (7, 2, 4), lambda x, w: scattered(x, lambda old, v: torch.stack([old, *v]).prod(0)))
+case("scatter_numbers", (6,), lambda x, w: x * torch.stack(
+    [torch.where((word[i] - 1)[None] == torch.arange(6)[:, None], 9, 0).amax(1).where(
+        ((word[i] - 1)[None] == torch.arange(6)[:, None]).any(1), torch.arange(6)) for i in range(N)]))
 case("zeros_ones", series, lambda x, w: torch.cat([0 * x[..., :2], x[..., 2:]], -1))
 case("sign", series, lambda x, w: signs(x).sign())
 case("round", series, lambda x, w: signs(8 * x).round())
@@ -260,6 +275,38 @@ def lp_pool(x, size, p, stride):
     return last(torch.where(s == 0, 0.0, torch.where(s == 0, 1.0, s) ** (1 / p)))
 
 
+def sampled(x, align_corners=False, **options):
+    return last(F.grid_sample(chw(x[..., :3]), 1.5 * x[..., 3:], align_corners=align_corners, **options))
+
+
+def regions(x, samples, aligned):
+    """torchvision's roi_align, place by place"""
+    boxes = torch.tensor([[1.25, 0.25, 6.5, 5], [1.25, 0.25, 6.5, 5], [-3.5, -5.75, 11.5, 11.75]]) + x[:, :3, 0] * torch.tensor([2.25, 0.75, 2, 1.5])
+
+    def read(image, i, j):
+        if not (-1 <= i <= 6 and -1 <= j <= 5):
+            return 0 * image[0, 0]
+        i, j = i.clamp(0, 5), j.clamp(0, 4)
+        a, b = int(i), int(j)
+        up, left = 1 - (i - a), 1 - (j - b)
+        a2, b2 = min(a + 1, 5), min(b + 1, 4)
+        return up * (left * image[a, b] + (1 - left) * image[a, b2]) + (1 - up) * (left * image[a2, b] + (1 - left) * image[a2, b2])
+
+    def region(image, box):
+        l, t, r, b = 0.75 * box - (0.5 if aligned else 0)
+        high, wide = (b - t, r - l) if aligned else ((b - t).clamp(min=1), (r - l).clamp(min=1))
+        places = [[(t + (i + (a + 0.5) / samples) * high / 3, l + (j + (k + 0.5) / samples) * wide / 2)
+                   for a in range(samples) for k in range(samples)] for i in range(3) for j in range(2)]
+        return torch.stack([sum(read(image, *p) for p in part) / samples ** 2 for part in places]).reshape(3, 2, -1)
+
+    return torch.stack([torch.stack([region(image, box) for box in of]) for image, of in zip(x, boxes)])
+
+
+def spectrum(x):
+    y = torch.fft.rfft(x)
+    return torch.cat([y.real, y.imag], -1)
+
+
 case("maxpool", image, lambda x, w: last(F.max_pool2d(chw(x), 2)))
 case("maxpool_padded", image, lambda x, w: last(F.max_pool2d(chw(x), 3, 2, 1)))
 case("maxpool_same", image, lambda x, w: maxpool_same(x))
@@ -293,6 +340,16 @@ case("wrap_pad", image, lambda x, w: last(F.pad(chw(x), (0, 3, 2, 1), mode="circ
 case("wrap_pad_twice", series, lambda x, w: torch.cat([x[:, 3:], x, x, x, x[:, :2]], 1))
 case("take", image, lambda x, w: torch.stack([torch.where(
     (row < 5)[:, None], x[i][:, row.clamp(max=4)], 0.0) for i, row in enumerate(word)]))
+case("grid_sample", (6, 5, 5), lambda x, w: sampled(x))
+case("grid_sample_corners", (6, 5, 5), lambda x, w: sampled(x, align_corners=True))
+case("grid_sample_border", (6, 5, 5), lambda x, w: sampled(x, padding_mode="border"))
+case("grid_sample_nearest", (6, 5, 5), lambda x, w: sampled(x, mode="nearest"))
+case("roi_align", (6, 5, 4), lambda x, w: regions(x, 2, True))
+case("roi_align_old", (6, 5, 4), lambda x, w: regions(x, 1, False))
+case("rfft", (3, 8), lambda x, w: spectrum(x))
+case("rfft_odd", (7,), lambda x, w: spectrum(x))
+case("irfft", (2, 3, 5), lambda x, w: torch.fft.irfft(torch.complex(x[:, 0], x[:, 1]), 8))
+case("irfft_odd", (2, 3, 5), lambda x, w: torch.fft.irfft(torch.complex(x[:, 0], x[:, 1]), 9))
 case("mirror", (9,), lambda x, w: x * F.pad(torch.arange(5.0)[None], (2, 2), mode="reflect")[0])
 
 
