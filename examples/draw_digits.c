@@ -173,6 +173,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: draw_digits FOLDER [TRAIN [TEST]]\n");
         return 2;
     }
+    for (char *slash = argv[1]; (slash = strchr(slash + 1, '/'));) { /* the folders that it lies in */
+        *slash = 0;
+        mkdir(argv[1], 0777);
+        *slash = '/';
+    }
     if (mkdir(argv[1], 0777) && errno != EEXIST)
         die(argv[1]);
     write_set(argv[1], "train", train, 1);
