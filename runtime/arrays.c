@@ -7,8 +7,9 @@
 
 typedef struct Arrays {
     Array *array;
-    char **path;
-} Arrays; /* by column */
+    char **path;    /* both by column */
+    char **names;   /* by sample: its file; NULL: they have none */
+} Arrays;
 
 void mgpu_free_array(Array *a)
 {
@@ -46,6 +47,9 @@ static void close_arrays(Stream *s)
         mgpu_free_array(&arrays->array[c]);
         free(arrays->path[c]);
     }
+    for (int64_t i = 0; arrays->names && i < s->samples; i++)
+        free(arrays->names[i]);
+    free(arrays->names);
     free(arrays->array);
     free(arrays->path);
     free(arrays);
@@ -61,6 +65,25 @@ Stream *mgpu_array_stream(const Opening *o, int columns)
     s->describe = describe_arrays;
     s->close = close_arrays;
     return s;
+}
+
+static const char *name_file(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    const Arrays *arrays = s->state;
+    snprintf(text, room, "%s", arrays->names[sample]);
+    return "file";
+}
+
+void mgpu_set_names(Stream *s, char **names)
+{
+    Arrays *arrays = s->state;
+    for (int64_t i = 0; arrays->names && i < s->samples; i++)
+        free(names[i]);
+    if (arrays->names)
+        free(names);
+    else
+        arrays->names = names;
+    s->name = name_file;
 }
 
 void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *in, const Array *a, const char *path,

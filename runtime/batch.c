@@ -33,7 +33,7 @@ static _Noreturn void misfit(const Place *p, const char *what)
 
 /* ---- does a sample fit its input? */
 /* a trailing axis of extent 1 may be missing; a sequence of classes may have any length */
-static bool shapes_agree(const mgpu_input *in, int rank, const int64_t *extent)
+bool mgpu_shapes_agree(const mgpu_input *in, int rank, const int64_t *extent)
 {
     const mgpu_tensor *t = &in->tensor;
     if (rank > t->rank)
@@ -138,7 +138,7 @@ static void put(const Place *p, const Item *item, void *to, Reading *r)
         memcpy(to, data, (size_t)(count * element));
         return;
     }
-    if (!shapes_agree(in, item->rank, item->extent))
+    if (!mgpu_shapes_agree(in, item->rank, item->extent))
         bad_shape(p, item->rank, item->extent);
     for (int i = 0; i < item->rank; i++)
         there *= item->extent[i];
@@ -225,7 +225,7 @@ static void bind_input(Dataset *d, int input, Categories *categories)
         mgpu_die("the data set '%s' has no column for the input '%s'", d->name, in->tensor.name);
     const StreamColumn *c = &d->stream->columns[b->column];
     Place first = {d, input, 0};
-    if (c->uniform && !shapes_agree(in, c->rank, c->extent))
+    if (c->uniform && !mgpu_shapes_agree(in, c->rank, c->extent))
         bad_shape(&first, c->rank, c->extent);
     if (c->words)
         bind_words(d, input, categories);

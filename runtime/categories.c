@@ -57,6 +57,12 @@ static const Table *find_table(const Categories *c, const char *input)
     return NULL;
 }
 
+const Words *mgpu_words_of_classes(const Categories *c, const mgpu_input *in)
+{
+    const Table *t = find_table(c, in->tensor.name);
+    return t && !t->numbers ? &t->words : NULL;
+}
+
 static Table *add_table(Categories *c, const char *input, bool numbers)
 {
     c->tables = mgpu_resize(c->tables, (size_t)(c->count + 1) * sizeof *c->tables);

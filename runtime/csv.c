@@ -23,6 +23,7 @@ typedef struct Column {
     const char *name;    /* of the stream */
     int *from;           /* columns of the table */
     const char **titles; /* their names */
+    char **made;         /* the same, if they are no names of the data block; else NULL */
     int width;           /* how many; 1: the sample is a scalar unless the input has an axis */
     bool words;
     uint8_t dtype;
@@ -37,6 +38,7 @@ typedef struct Csv {
     Column *columns;
     int column_count;
     uint32_t *lines; /* by row */
+    int64_t *number; /* by row: 1, 2, ... in the file, where bad ones count, too */
     int64_t rows, room;
 } Csv;
 
@@ -293,6 +295,7 @@ static void add_row(Parser *p)
     if (csv->rows == csv->room && !p->bad) {
         csv->room = csv->room ? 2 * csv->room : 1024;
         csv->lines = mgpu_resize(csv->lines, (size_t)csv->room * sizeof *csv->lines);
+        csv->number = mgpu_resize(csv->number, (size_t)csv->room * sizeof *csv->number);
         for (int c = 0; c < csv->column_count; c++)
             csv->columns[c].data =
                 mgpu_resize(csv->columns[c].data, (size_t)(csv->room * csv->columns[c].width * csv->columns[c].element));
@@ -307,6 +310,7 @@ static void add_row(Parser *p)
         p->bad_rows++;
         return;
     }
+    csv->number[csv->rows] = csv->rows + p->bad_rows + 1;
     csv->lines[csv->rows++] = (uint32_t)p->row_line;
 }
 
@@ -344,16 +348,95 @@ static int find_title(const Parser *p, const char *name)
     mgpu_fail(MGPU_BAD_INPUT, "%s%s: there is no column '%s'%s; it has: %s", p->where, p->csv->path, name, hint, titles);
 }
 
-/* of `names`, or of the first line; the line is passed */
-static void read_titles(Parser *p, const mgpu_call *call)
+static bool has_title(const Parser *p, const char *name)
 {
-    const mgpu_option *names = mgpu_find_option(call, "names");
-    if (mgpu_option_number(call, "header", names == NULL) != 0 && !read_row(p))
+    for (int i = 0; i < p->field_count; i++)
+        if (p->fields[i].length == strlen(name) && memcmp(p->fields[i].text, name, p->fields[i].length) == 0)
+            return true;
+    return false;
+}
+
+static bool needs_title(const Opening *o, const char *name)
+{
+    for (int c = 0; c < o->column_count; c++)
+        for (int k = 0; k < o->columns[c].count; k++)
+            if (strcmp(o->columns[c].texts[k], name) == 0)
+                return true;
+    return false;
+}
+
+/* a column of an input that nothing needs here, such as labels */
+static bool is_label(const Opening *o, const char *name)
+{
+    for (int c = 0; c < o->set->column_count; c++)
+        for (int k = 0; k < o->set->columns[c].count; k++)
+            if (strcmp(o->set->columns[c].texts[k], name) == 0)
+                return !needs_title(o, name);
+    return false;
+}
+
+static bool all_titles(const Parser *p, const Opening *o)
+{
+    for (int c = 0; c < o->column_count; c++)
+        for (int k = 0; k < o->columns[c].count; k++)
+            if (!has_title(p, o->columns[c].texts[k]))
+                return false;
+    return true;
+}
+
+typedef enum WhichNames { ALL_NAMES, WITHOUT_LABELS, NEEDED_NAMES, NAME_CHOICES } WhichNames;
+
+static void take_names(Parser *p, const mgpu_option *names, const Opening *o, WhichNames which)
+{
+    p->field_count = 0;
+    for (int i = 0; i < names->count; i++) {
+        const char *name = names->items[i].text;
+        if (which == ALL_NAMES || (which == WITHOUT_LABELS ? !is_label(o, name) : needs_title(o, name)))
+            add_field(p, name, strlen(name));
+    }
+}
+
+/* A table beside those of the data block, which have `names`: its first line may have titles; else its columns are those of
+ * `names`: all, all but labels, or those that are needed. */
+static void read_new_titles(Parser *p, const mgpu_option *names, const Opening *o)
+{
+    const char *at = p->at;
+    int64_t line = p->line;
+    if (!read_row(p))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is empty", p->where, p->csv->path);
-    if (names) {
-        p->field_count = 0;
-        for (int i = 0; i < names->count; i++)
-            add_field(p, names->items[i].text, strlen(names->items[i].text));
+    if (all_titles(p, o))
+        return;
+    int fields = p->field_count;
+    if (mgpu_option_number(o->call, "header", 0) == 0) {
+        p->at = at;
+        p->line = line;
+    }
+    for (int which = 0; which < NAME_CHOICES; which++) {
+        take_names(p, names, o, (WhichNames)which);
+        if (fields == p->field_count)
+            return;
+    }
+    int needed = p->field_count;
+    char titles[400];
+    take_names(p, names, o, ALL_NAMES);
+    list_titles(p, titles, sizeof titles);
+    mgpu_fail(MGPU_BAD_INPUT,
+              "%s%s: its first line has %d fields, which are no titles; without a line of titles there are %d columns, %d of which are "
+              "needed here: %s",
+              p->where, p->csv->path, fields, names->count, needed, titles);
+}
+
+/* of `names`, or of the first line; the line is passed */
+static void read_titles(Parser *p, const Opening *o)
+{
+    const mgpu_option *names = mgpu_find_option(o->call, "names");
+    if (names && o->fresh) {
+        read_new_titles(p, names, o);
+    } else {
+        if (mgpu_option_number(o->call, "header", names == NULL) != 0 && !read_row(p))
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file is empty", p->where, p->csv->path);
+        if (names)
+            take_names(p, names, o, ALL_NAMES);
     }
     p->expected = p->field_count;
 }
@@ -369,18 +452,37 @@ static bool is_decoded(const mgpu_set *set, const char *column)
     return false;
 }
 
+/* x_0, x_1, ... of a vector x, for which the data block names no columns */
+static char **made_titles(const Parser *p, const Opening *o, const mgpu_column *column, const mgpu_input *in, int *width)
+{
+    if (!o->fresh || !in || in->classes || in->tensor.rank != 1 || column->count != 1 || has_title(p, column->texts[0]))
+        return NULL;
+    char **made = mgpu_allocate((size_t)in->tensor.extent[0], sizeof *made), titles[400];
+    *width = (int)in->tensor.extent[0];
+    for (int k = 0; k < *width; k++)
+        made[k] = mgpu_format("%s_%d", column->texts[0], k);
+    list_titles(p, titles, sizeof titles);
+    if (!has_title(p, made[0]))
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s%s: there is no column '%s', nor '%s' to '%s'; it has: %s; csv(\"table.csv\", %s = [\"column\", ...]) "
+                  "in the data block names the columns of an input",
+                  p->where, p->csv->path, column->texts[0], made[0], made[*width - 1], titles, column->texts[0]);
+    return made;
+}
+
 static void open_column(const Parser *p, Column *c, const Opening *o, const mgpu_column *column)
 {
     const mgpu_input *in = mgpu_column_input(o, column);
     *c = (Column){.name = column->name, .width = column->count};
+    c->made = made_titles(p, o, column, in, &c->width);
     c->words = !in || in->classes || is_decoded(o->set, column->name);
     c->dtype = c->words ? MGPU_U32 : in->tensor.dtype;
     c->element = mgpu_dtype_bytes(c->dtype);
     c->from = mgpu_allocate((size_t)c->width, sizeof *c->from);
     c->titles = mgpu_allocate((size_t)c->width, sizeof *c->titles);
     for (int k = 0; k < c->width; k++) {
-        c->titles[k] = column->texts[k];
-        c->from[k] = find_title(p, column->texts[k]);
+        c->titles[k] = c->made ? c->made[k] : column->texts[k];
+        c->from[k] = find_title(p, c->titles[k]);
     }
 }
 
@@ -408,17 +510,28 @@ static void describe_csv(const Stream *s, int64_t sample, int column, char *text
         snprintf(text + at, room - at, "%s'", c->width == 1 ? c->titles[0] : c->name);
 }
 
+static const char *name_row(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    const Csv *csv = s->state;
+    snprintf(text, room, "%lld", (long long)csv->number[sample]);
+    return "row";
+}
+
 static void close_csv(Stream *s)
 {
     Csv *csv = s->state;
     for (int c = 0; c < csv->column_count; c++) {
         free(csv->columns[c].from);
         free(csv->columns[c].titles);
+        for (int k = 0; csv->columns[c].made && k < csv->columns[c].width; k++)
+            free(csv->columns[c].made[k]);
+        free(csv->columns[c].made);
         free(csv->columns[c].data);
         mgpu_free_words(&csv->columns[c].table);
     }
     free(csv->columns);
     free(csv->lines);
+    free(csv->number);
     free(csv->path);
     free(csv);
 }
@@ -452,7 +565,7 @@ static void read_table(Csv *csv, const Opening *o)
                 .line = 1};
     if (file.bytes >= 3 && memcmp(p.at, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
         p.at += 3;
-    read_titles(&p, o->call);
+    read_titles(&p, o);
     for (int c = 0; c < csv->column_count; c++)
         open_column(&p, &csv->columns[c], o, &o->columns[c]);
     while (read_row(&p))
@@ -489,6 +602,7 @@ Stream *mgpu_open_csv(const Opening *o)
     }
     s->read = read_csv;
     s->describe = describe_csv;
+    s->name = name_row;
     s->close = close_csv;
     return s;
 }

@@ -1,11 +1,8 @@
 /* data.c: a program's tables of data sets -> opened sets: the reader's stream, then each stage's, bound to the inputs. */
 #include "runtime/image.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
 static const CallRow READERS[] = {{"idx", mgpu_open_idx},       {"npy", mgpu_open_npy},       {"csv", mgpu_open_csv},
@@ -62,19 +59,21 @@ static mgpu_column *wanted_columns(const mgpu_set *set, const bool *wanted, int 
     return columns;
 }
 
-void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
-                   Categories *categories)
+static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder, bool fresh,
+                       Categories *categories)
 {
     *d = (Dataset){.name = set->name, .program = p};
-    Opening o = {.program = p, .set = set, .folder = folder};
+    Opening o = {.program = p, .set = set, .fresh = fresh};
     mgpu_column *columns = wanted_columns(set, wanted, &o.column_count);
     o.columns = columns;
     for (int i = 0; i < set->call_count; i++) {
         o.call = &set->calls[i];
         OpenStream *open =
             i ? find_call(STAGES, MGPU_COUNT(STAGES), o.call->name) : find_call(READERS, MGPU_COUNT(READERS), o.call->name);
-        char *where = mgpu_format("%s:%d: ", p->model_file, o.call->line);
+        bool given = fresh && i == 0; /* on the command line: its path is no path of the data */
+        char *where = given ? mgpu_format("%s", "") : mgpu_format("%s:%d: ", p->model_file, o.call->line);
         o.where = where;
+        o.folder = given ? NULL : folder;
         if (!open)
             mgpu_die("%sno reader or stage is called '%s'", where, o.call->name);
         o.from = open(&o);
@@ -87,36 +86,14 @@ void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const
     mgpu_bind_set(d, wanted, categories);
 }
 
-static bool ends_with(const char *text, const char *end)
+void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
+                   Categories *categories)
 {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
+    open_calls(d, p, set, wanted, folder, false, categories);
 }
 
-void mgpu_open_files(Dataset *d, const mgpu_program *p, const char *const *paths)
+void mgpu_open_new_table(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
+                         Categories *categories)
 {
-    *d = (Dataset){.name = "predict", .program = p};
-    bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
-    int columns = 0;
-    for (int i = 0; i < p->input_count; i++)
-        columns += wanted[i] = paths[i] != NULL;
-    Opening o = {.program = p, .where = ""};
-    d->stream = mgpu_array_stream(&o, columns);
-    for (int i = 0, c = 0; i < p->input_count; i++) {
-        if (!paths[i])
-            continue;
-        Array a;
-        if (access(paths[i], F_OK) != 0)
-            mgpu_fail(MGPU_BAD_INPUT, "%s: %s", paths[i], strerror(errno));
-        struct stat status;
-        if (mgpu_is_picture(paths[i]) || (stat(paths[i], &status) == 0 && S_ISDIR(status.st_mode)))
-            mgpu_read_pictures(&a, p, &p->inputs[i], paths[i]);
-        else if (ends_with(paths[i], ".npy") || ends_with(paths[i], ".npz"))
-            mgpu_read_npy(&a, paths[i], "", p->inputs[i].tensor.rank, false, p->inputs[i].tensor.name);
-        else
-            mgpu_read_idx(&a, paths[i], "", false);
-        mgpu_set_array(d->stream, c++, p->inputs[i].tensor.name, &p->inputs[i], &a, paths[i], "");
-    }
-    mgpu_bind_set(d, wanted, NULL);
-    free(wanted);
+    open_calls(d, p, set, wanted, folder, true, categories);
 }

@@ -63,6 +63,9 @@ struct Stream {
     void (*read)(const Stream *, int64_t sample, Reading *, Item *items);
     /* for messages: which file and place a sample's column comes from: "t.csv:17: column 'age'". NULL: that of `from` */
     void (*describe)(const Stream *, int64_t sample, int column, char *text, size_t room);
+    /* what names a sample in what predict writes, and of which kind the name is: "file", "row". NULL: that of `from`, else its
+     * number, "sample" */
+    const char *(*name)(const Stream *, int64_t sample, char *text, size_t room);
     uint64_t (*identity)(const Stream *, int64_t sample); /* by which `part` decides; NULL: its number */
     void (*narrow)(Stream *, double from, double to); /* part of a stream that has an order (windows of text): the samples
                                                        * that lie wholly in these shares of it; NULL: by identity */
@@ -78,6 +81,7 @@ typedef struct Opening {
     const char *folder;            /* --data, or NULL */
     const char *where;             /* "model.net:12: ", of the call */
     Stream *from;                  /* of a stage */
+    bool fresh;                    /* a reader of a table that the data block does not speak of: mgpu_open_new_table */
 } Opening;
 typedef Stream *OpenStream(const Opening *);
 /* of a stage: columns and all the rest are those of `from`, but for the functions */
@@ -85,6 +89,7 @@ Stream *mgpu_new_stream(const Opening *, int columns);
 void mgpu_close_stream(Stream *);
 int mgpu_find_column(const Stream *, const char *name); /* -1: none */
 void mgpu_describe(const Stream *, int64_t sample, int column, char *text, size_t room);
+const char *mgpu_name_sample(const Stream *, int64_t sample, char *text, size_t room); /* as Stream's name */
 
 /* options of a call, checked by mgpuc: the value, or what is used where none is given */
 const mgpu_option *mgpu_find_option(const mgpu_call *, const char *name); /* NULL: not given */
@@ -126,7 +131,21 @@ int64_t mgpu_intern(WordTable *, const char *text, size_t length); /* its number
 int64_t mgpu_find_word(const WordTable *, const char *text, size_t length); /* -1: it is not there */
 void mgpu_free_words(WordTable *);
 
+/* by class its word, of the input's table; NULL: there is none, or the words are numbers */
+const Words *mgpu_words_of_classes(const Categories *, const mgpu_input *);
+
+/* ---- samples.c: what `predict` reads */
+typedef struct Samples Samples;
+/* of the operands, without reading them */
+Samples *mgpu_find_samples(const mgpu_program *, const Options *, const bool *wanted);
+/* false: no output depends on an input, so there is no data set */
+bool mgpu_open_samples(Dataset *, Samples *, const mgpu_program *, const Options *, const bool *wanted, Categories *);
+/* data.c: a table like that of a set, for predict. Titles may stand in its first line where those of the data sets have none,
+ * and columns that are not wanted may be missing */
+void mgpu_open_new_table(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
+
 /* ---- batch.c */
+bool mgpu_shapes_agree(const mgpu_input *, int rank, const int64_t *extent); /* does a sample fit its input? */
 void mgpu_bind_set(Dataset *, const bool *wanted, Categories *); /* by input: the stream's column of its name */
 
 /* ---- arrays: idx.c, npy.c read them; a stream of them (arrays.c) has one for each column */
@@ -143,6 +162,8 @@ void *mgpu_encode_text(const Opening *, const FileBytes *text, uint8_t *dtype, i
 Stream *mgpu_array_stream(const Opening *, int columns);
 void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path,
                     const char *where);
+
+void mgpu_set_names(Stream *, char **names); /* by sample a file; they become the stream's, which has names already or not */
 
 /* ---- stages */
 Stream *mgpu_open_part(const Opening *);

@@ -75,13 +75,13 @@ ImageStage mgpu_image_stage(const mgpu_call *, const ImageStage *before, int cou
 /* ---- image_folder.c */
 OpenStream mgpu_open_images;
 bool mgpu_is_picture(const char *name); /* it ends in .jpg, .jpeg or .png */
-/* the pictures in a folder, sorted; their paths are the caller's to free. Fails if there are none */
+/* the pictures below a folder, sorted; their paths are the caller's to free. Fails if there are none */
 char **mgpu_list_pictures(const char *folder, int64_t *count);
 
 /* ---- image_array.c */
-/* a picture, or those in a folder, as samples of an input, through the stages of the set `valid`, else `test`, that are not
- * random */
-void mgpu_read_pictures(Array *, const mgpu_program *, const mgpu_input *, const char *path);
+/* pictures, and those below folders, as samples of an input, through the stages of the set `valid`, else `test`, that are not
+ * random -> by sample its file, the caller's to free */
+char **mgpu_read_pictures(Array *, const mgpu_program *, const mgpu_input *, const char *const *paths, int count);
 
 /* ---- image_sums_*.c: weighted sums of pixels, once for every instruction set: weights have 22 bits of fraction, sums are
  * rounded. rows: to[i] = sum of weight[k] from[k stride + i], i < count. pixels: pixel x of `to` is the sum over k of

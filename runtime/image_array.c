@@ -1,5 +1,5 @@
-/* image_array.c: pictures for `predict`: a file, or the pictures in a folder in order of their names -> an array of one
- * input's samples. They go through the stages with which the model is validated: those of the set `valid`, else of `test`,
+/* image_array.c: pictures for `predict`: files, and those below folders in order of their names -> an array of one input's
+ * samples. They go through the stages with which the model is validated: those of the set `valid`, else of `test`,
  * without the random ones. */
 #include "runtime/image.h"
 
@@ -40,17 +40,32 @@ static void read_one(Reading *r, const ImageStage *stages, int count, const mgpu
         memcpy(to + y * row, image.pixels + y * image.stride, (size_t)row);
 }
 
-void mgpu_read_pictures(Array *a, const mgpu_program *p, const mgpu_input *in, const char *path)
+/* all files; a folder stands for those below it */
+static char **list_files(const char *const *paths, int count, int64_t *files)
+{
+    char **list = NULL;
+    *files = 0;
+    for (int i = 0; i < count; i++) {
+        struct stat status;
+        bool folder = stat(paths[i], &status) == 0 && S_ISDIR(status.st_mode);
+        int64_t n = 1;
+        char **inside = folder ? mgpu_list_pictures(paths[i], &n) : NULL;
+        list = mgpu_resize(list, (size_t)(*files + n) * sizeof *list);
+        for (int64_t k = 0; k < n; k++)
+            list[(*files)++] = folder ? inside[k] : mgpu_format("%s", paths[i]);
+        free(inside);
+    }
+    return list;
+}
+
+char **mgpu_read_pictures(Array *a, const mgpu_program *p, const mgpu_input *in, const char *const *paths, int path_count)
 {
     const mgpu_tensor *t = &in->tensor;
     int channels = mgpu_image_channels(in), count;
     if (t->rank < 2 || t->rank > 3 || channels == 2 || channels > 4)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: input '%s' takes no pictures", path, t->name);
-    struct stat status;
-    char **paths, *one = (char *)path;
-    int64_t samples = 1;
-    bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    paths = folder ? mgpu_list_pictures(path, &samples) : &one;
+        mgpu_fail(MGPU_BAD_INPUT, "%s: input '%s' takes no pictures", paths[0], t->name);
+    int64_t samples;
+    char **files = list_files(paths, path_count, &samples);
     ImageStage *stages = validating_stages(p, &count);
     *a = (Array){.dtype = MGPU_U8, .rank = t->rank, .samples = samples, .sample_bytes = mgpu_elements(t)};
     memcpy(a->extent, t->extent, sizeof a->extent);
@@ -58,15 +73,12 @@ void mgpu_read_pictures(Array *a, const mgpu_program *p, const mgpu_input *in, c
     a->data = data;
     Reading r = {0};
     for (int64_t i = 0; i < samples; i++) {
-        read_one(&r, stages, count, in, paths[i], data + i * a->sample_bytes);
+        read_one(&r, stages, count, in, files[i], data + i * a->sample_bytes);
         mgpu_reading_reset(&r);
-        if (folder)
-            free(paths[i]);
     }
     mgpu_reading_close(&r);
     for (int i = 0; i < count; i++)
         free((char *)stages[i].name);
     free(stages);
-    if (folder)
-        free(paths);
+    return files;
 }

@@ -129,19 +129,17 @@ static void collect(Files *files, const char *folder, int64_t class, const Above
 
 char **mgpu_list_pictures(const char *folder, int64_t *count)
 {
-    Names folders = {0}, pictures = {0};
-    if (!list(folder, &folders, &pictures))
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", folder, strerror(errno));
-    if (!pictures.count)
-        mgpu_fail(MGPU_BAD_INPUT, "%s holds no pictures: no file in it ends in .jpg, .jpeg or .png", folder);
-    for (int64_t i = 0; i < pictures.count; i++) {
-        char *name = pictures.name[i];
-        pictures.name[i] = mgpu_format("%s/%s", folder, name);
-        free(name);
-    }
-    free_names(&folders);
-    *count = pictures.count;
-    return pictures.name;
+    Files files = {0};
+    char *path = mgpu_format("%s", folder);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
+        path[--n] = 0;
+    collect(&files, path, 0, NULL, "");
+    if (!files.count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds no pictures: no file below it ends in .jpg, .jpeg or .png", folder);
+    free(path);
+    free(files.class);
+    *count = files.count;
+    return files.path;
 }
 
 static void open_classes(Folder *f, Files *files, const char *path, const Opening *o)
@@ -181,6 +179,13 @@ static void describe_folder(const Stream *s, int64_t sample, int column, char *t
 {
     const Folder *f = s->state;
     snprintf(text, room, "%s: column '%s'", f->paths.text[sample], s->columns[column].name);
+}
+
+static const char *name_file(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    const Folder *f = s->state;
+    snprintf(text, room, "%s", f->paths.text[sample]);
+    return "file";
 }
 
 static uint64_t folder_identity(const Stream *s, int64_t sample)
@@ -234,6 +239,7 @@ Stream *mgpu_open_images(const Opening *o)
     s->samples = files.count;
     s->read = read_folder;
     s->describe = describe_folder;
+    s->name = name_file;
     s->identity = folder_identity;
     s->close = close_folder;
     if (f->image < 0)

@@ -163,6 +163,12 @@ static void describe_decoded(const Stream *s, int64_t number, int column, char *
     mgpu_describe(s->from, d->sample ? d->sample[number] : number, column, text, room);
 }
 
+static const char *name_decoded(const Stream *s, int64_t number, char *text, size_t room)
+{
+    const Decoding *d = s->state;
+    return mgpu_name_sample(s->from, d->sample ? d->sample[number] : number, text, room);
+}
+
 static uint64_t decoded_identity(const Stream *s, int64_t number)
 {
     const Decoding *d = s->state;
@@ -272,6 +278,7 @@ Stream *mgpu_decode_paths(const Opening *o, const char *folder, const char *cons
     s->costly = true;
     s->read = read_decoded;
     s->describe = describe_decoded;
+    s->name = name_decoded;
     s->identity = decoded_identity;
     s->close = close_decoded;
     for (int i = 0; i < count; i++) {

@@ -149,8 +149,6 @@ typedef struct Dataset {
 /* The columns of the inputs that `wanted` names. Words get the classes that `categories` knows; of a set that trains
  * they are added there. */
 void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
-/* one file for each wanted input (predict) */
-void mgpu_open_files(Dataset *, const mgpu_program *, const char *const *paths);
 void mgpu_close_set(Dataset *);
 const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name);
 _Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: in front of the message */

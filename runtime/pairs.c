@@ -74,6 +74,13 @@ static void describe_pair(const Stream *s, int64_t sample, int column, char *tex
         snprintf(text, room, "pair %lld", (long long)sample);
 }
 
+static const char *name_pair(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    (void)s;
+    snprintf(text, room, "%lld", (long long)sample);
+    return "pair";
+}
+
 static void close_pairs(Stream *s)
 {
     Pairs *p = s->state;
@@ -139,6 +146,7 @@ Stream *mgpu_open_pairs(const Opening *o)
     }
     s->read = read_pair;
     s->describe = describe_pair;
+    s->name = name_pair;
     s->close = close_pairs;
     return s;
 }

@@ -31,6 +31,12 @@ static void describe_part(const Stream *s, int64_t sample, int column, char *tex
     mgpu_describe(s->from, p->sample[sample], column, text, room);
 }
 
+static const char *name_in_part(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    const Part *p = s->state;
+    return mgpu_name_sample(s->from, p->sample[sample], text, room);
+}
+
 static uint64_t identity_of(const Stream *s, int64_t sample)
 {
     return s->identity ? s->identity(s, sample) : (uint64_t)sample;
@@ -67,6 +73,7 @@ Stream *mgpu_open_part(const Opening *o)
     }
     s->read = read_part;
     s->describe = describe_part;
+    s->name = name_in_part;
     s->identity = part_identity;
     s->close = close_part;
     return s;

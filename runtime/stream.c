@@ -98,6 +98,16 @@ void mgpu_describe(const Stream *s, int64_t sample, int column, char *text, size
     (s->describe ? s->describe : describe_before)(s, sample, column, text, room);
 }
 
+const char *mgpu_name_sample(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    if (s->name)
+        return s->name(s, sample, text, room);
+    if (s->from)
+        return mgpu_name_sample(s->from, sample, text, room);
+    snprintf(text, room, "%lld", (long long)sample);
+    return "sample";
+}
+
 Stream *mgpu_new_stream(const Opening *o, int columns)
 {
     Stream *s = mgpu_allocate(1, sizeof *s);
@@ -108,6 +118,7 @@ Stream *mgpu_new_stream(const Opening *o, int columns)
     s->from = o->from;
     s->read = NULL;
     s->describe = NULL;
+    s->name = NULL;
     s->identity = NULL;
     s->narrow = NULL;
     s->close = NULL;

@@ -185,7 +185,7 @@ static void test_eval_and_predict(Test *t)
     say(t, "predict/csv", run(t, &p, "predict x=valid-x.idx -o out.csv") == 0, "exit status");
     size_t length;
     char *csv = read_text(t, "out.csv", &length);
-    say(t, "predict/csv-header", strncmp(csv, "y_0,y_1,y_2,y_3,y_4\n", 20) == 0, csv);
+    say(t, "predict/csv-header", strncmp(csv, "sample,y_0,y_1,y_2,y_3,y_4\n0,", 29) == 0, csv);
     say(t, "predict/missing", run(t, &p, "predict -o out.npy") == 2 && said(t, "no file for the input 'x'"), "");
     say(t, "predict/suffix", run(t, &p, "predict valid-x.idx -o out.txt") == 2 && said(t, ".npy or .csv"), "");
     say(t, "predict/label", run(t, &p, "predict valid-x.idx label=valid-label.idx -o o.npy") == 2 && said(t, "no output depends"), "");
