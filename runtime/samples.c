@@ -92,6 +92,8 @@ static Kind kind_of(const mgpu_program *p, const char *path)
     int n = f ? gzread(f, bytes, sizeof bytes) : 0;
     if (f)
         gzclose(f);
+    if (n == 0 && path == STDIN)
+        mgpu_fail(MGPU_BAD_INPUT, "standard input is empty");
     if (n >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0)
         return KIND_NPY;
     if (n >= 4 && memcmp(bytes, "PK\3\4", 4) == 0)
