@@ -373,10 +373,10 @@ static bool softmax_gradient(Graph *g, Node *composite, Node **inputs, Node **re
 
 /* ---- attention */
 
-/* the input of the composite that a node of its body is, through views; -1: none */
+/* the input of the composite that a node of its body is, in another shape; -1: none */
 static int argument_of(const Node *x)
 {
-    while (OP_INFO[x->op].op_class == VIEW && x->inputs == 1)
+    while (x->op == OP_RESHAPE)
         x = x->in[0];
     return x->op == OP_ARG ? (int)x->ints[0] : -1;
 }

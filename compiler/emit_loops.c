@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { LONGEST_TEXT = 76, SHORT_TEXT = 16, SHORT_LOOP = 4 };
+enum { LONGEST_TEXT = 76, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_UNROLLED = 32 };
 
 /* ---- what is computed where */
 
@@ -245,6 +245,28 @@ static void skip_others(Printer *p, int depth)
     emit_line(p, "    continue;");
 }
 
+/* Loads along the axis do not simply follow each other forwards. */
+static bool is_permuted(const Exprs *x, int axis)
+{
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (e->kind == X_SUM && expr_factor(e, axis) < 0)
+            return true;
+        if ((e->kind == X_DIV || e->kind == X_MOD) && e->in[0]->axes >> axis & 1)
+            return true;
+    }
+    return false;
+}
+
+/* A short loop that sums in order is not to be unrolled: where gcc unrolls it whole and loads pairs the other way round, it
+ * adds one of them twice (GCC PR 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1). */
+static void keep_rolled(Printer *p, int axis)
+{
+    const Axis *a = &p->nest->exprs->axis[axis];
+    if (a->reduced && a->kind == AXIS_PLAIN && !a->samples && a->extent <= LONGEST_UNROLLED && is_permuted(p->nest->exprs, axis))
+        emit_line(p, "#pragma GCC unroll 1");
+}
+
 /* the loops p->loop[from ...], with what each needs; then `inner` */
 void emit_open_loops(Printer *p, int from, int pass, bool tile, int simd_pass)
 {
@@ -258,6 +280,8 @@ void emit_open_loops(Printer *p, int from, int pass, bool tile, int simd_pass)
         } else {
             if (innermost && simd_pass >= 0 && vectorises(p, axis))
                 print_simd(p, simd_pass);
+            else
+                keep_rolled(p, axis);
             open_loop(p, axis);
         }
         emit_define(p, depth + 1, pass);

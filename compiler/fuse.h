@@ -71,6 +71,7 @@ struct Group {
 
 typedef struct Info {       /* of a node */
     bool needed, root, store; /* store: others need it in memory */
+    bool same;              /* stored once and loaded by all readers, for a comparison counts on its bits (same.c) */
     bool operand;           /* of a contraction that reads it through a reshape, so in its own order */
     int uses;
     bool expanded;          /* an element is used for more than one element of its users */

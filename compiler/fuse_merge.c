@@ -5,7 +5,7 @@
  * Two groups may become one if
  *   - their loops fit: the same number of points; or one is a reduction and the other has a point for each of its results;
  *     or both are reductions over the same axes;
- *   - what one reads of the other it reads at the point where it is made (`aligned`);
+ *   - what one reads of the other it reads at the point where it is made (`aligned`), and need not load (`same`);
  *   - no path leads from one to the other through a third. Who reads the old value of a variable runs before the one that
  *     writes it: that is a path, too.
  * A root tries the groups that it reads, the last first, then groups that read what it reads. `level` is the longest path
@@ -124,7 +124,7 @@ static bool reads_fit(const Fusion *f, const Group *from, const Group *by, const
             if (!maker || fuse_group(maker) != from)
                 continue;
             bool outer_made = maker->outer || outer_from || maker->reduces;
-            if (!aligned(reader, outer_reader, &reader->reads[k], outer_made, fit->shape))
+            if (f->info[reader->reads[k].node->id].same || !aligned(reader, outer_reader, &reader->reads[k], outer_made, fit->shape))
                 return false;
         }
     }

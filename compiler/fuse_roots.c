@@ -8,6 +8,7 @@
  * than once, or for several elements of its users. Being generous with roots costs nothing where they end up in one
  * kernel (fuse_merge.c): a root whose users are all in its kernel is not stored. */
 #include "compiler/fuse.h"
+#include "compiler/passes.h"
 
 #include <string.h>
 
@@ -156,6 +157,17 @@ static void find_needed(Fusion *f)
             f->info[g->nodes[i]->in[k]->id].needed = true;
 }
 
+static void mark_same(Fusion *f)
+{
+    int count = f->graph->node_count;
+    bool *needed = NEW_ARRAY(bool, count), *same = NEW_ARRAY(bool, count), *extrema = NEW_ARRAY(bool, count);
+    for (int i = 0; i < count; i++)
+        needed[i] = f->info[i].needed;
+    find_same(f->graph, needed, same, extrema);
+    for (int i = 0; i < count; i++)
+        f->info[i].same = same[i];
+}
+
 /* how often one element of input k is computed for an element of n, if it is not stored: 1, or more for windows */
 static double repeats(const Node *n)
 {
@@ -287,7 +299,7 @@ static void choose(Fusion *f)
             continue;
         bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a product reads */
         if (!never_root(n) || moved)
-            info->root = always_root(n) || info->store || f->separate || (!f->computed[i] && worth_storing(f, n));
+            info->root = always_root(n) || info->store || info->same || f->separate || (!f->computed[i] && worth_storing(f, n));
         store_operands(f, n);
         count_uses(f, n);
     }
@@ -463,6 +475,7 @@ void fuse_find_roots(Fusion *f)
 {
     const Graph *g = f->graph;
     find_needed(f);
+    mark_same(f);
     estimate(f);
     choose(f);
     Times t = find_times(f);

@@ -121,9 +121,19 @@ Root **fuse_scan_part(const Fusion *f, const Root *r)
     return &f->info[r->node->in[0]->id].part[r->node->sharded | r->early << 1 | r->update << 2];
 }
 
-static bool lies_crooked(const Fusion *f, const Node *scan, int input)
+static bool has_attention(const Graph *body)
 {
-    return part_of(scan, input) != PART_CAPTURED && !lies_in_order(f, scan->in[input]);
+    for (int i = 0; i < body->node_count; i++)
+        if (is_attention(body->nodes[i]->op) || (body->nodes[i]->op == OP_SCAN && has_attention(body->nodes[i]->body)))
+            return true;
+    return false;
+}
+
+/* a scan or an attention reads a variable that lies in an order of its own */
+static bool reads_crooked(const Fusion *f, const Node *n, int input)
+{
+    bool straight = n->op == OP_SCAN ? part_of(n, input) != PART_CAPTURED || has_attention(n->body) : is_attention(n->op);
+    return straight && !lies_in_order(f, n->in[input]);
 }
 
 Graph *fuse_straighten(const Fusion *f)
@@ -131,21 +141,21 @@ Graph *fuse_straighten(const Fusion *f)
     Graph *g = f->graph;
     int found = 0;
     for (int i = 0; i < g->node_count; i++)
-        for (int k = 0; g->nodes[i]->op == OP_SCAN && k < g->nodes[i]->inputs; k++)
-            found += lies_crooked(f, g->nodes[i], k);
+        for (int k = 0; k < g->nodes[i]->inputs; k++)
+            found += reads_crooked(f, g->nodes[i], k);
     if (!found)
         return g;
     Graph *target = graph_new(g->model, g->name, g->parent);
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
-        if (n->op != OP_SCAN) {
+        if (n->op != OP_SCAN && !is_attention(n->op)) {
             graph_copy_node(target, n);
             continue;
         }
         stand_at(target, n);
         Node **in = twins_of_inputs(n);
         for (int k = 0; k < n->inputs; k++)
-            if (lies_crooked(f, n, k))
+            if (reads_crooked(f, n, k))
                 in[k] = NODE(target, OP_STOP_GRADIENT, NULL, 0, NULL, in[k]);
         become(n, graph_rebuild(target, n, in));
     }

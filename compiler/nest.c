@@ -3,6 +3,7 @@
  * In: reductions and stores over axes in the order of the nodes' shapes. Out: the same values over axes that make good
  * loops:
  *   split   an axis that is only used as a / k and a mod k becomes two, so that loops count and do not divide
+ *   forward a reduction axis along which most of what is loaded lies backwards runs the other way
  *   sort    axes stand as they lie in memory, first of all of what is written
  *   join    two neighbouring axes that every index uses as a * extent + b become one, so that inner loops are long
  *   order   the axis along which most tensors are contiguous becomes the innermost
@@ -129,7 +130,7 @@ static bool split_one(Nest *nest)
     return true;
 }
 
-/* ---- sort */
+/* ---- forward */
 
 static bool has_argmax(const Nest *nest)
 {
@@ -138,6 +139,45 @@ static bool has_argmax(const Nest *nest)
             return true;
     return false;
 }
+
+/* more of what is loaded lies backwards along the axis than forwards */
+static bool runs_backwards(const Exprs *x, const bool *wanted, int axis)
+{
+    int backwards = 0;
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (!wanted[i] || (e->kind != X_LOAD && e->kind != X_TABLE && e->kind != X_RANDOM))
+            continue;
+        int64_t step = e->in[0]->axes >> axis & 1 ? expr_factor(e->in[0], axis) : 0;
+        backwards += step < 0 ? 1 : step > 0 ? -1 : 0;
+    }
+    return backwards > 0;
+}
+
+/* The order of a sum or a maximum is free; loads that follow each other forwards are faster, and gcc sums pairs that are loaded
+ * backwards wrongly (GCC PR 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1; emit_loops.c keeps it from what is left). */
+static void forward_axes(Nest *nest)
+{
+    const Exprs *x = nest->exprs;
+    const bool *wanted = wanted_expressions(nest);
+    bool any = false;
+    Expr *axes[MAX_AXES];
+    Exprs *to = NEW(Exprs);
+    if (has_argmax(nest)) /* the first maximum: their order counts */
+        return;
+    to->axis_count = x->axis_count;
+    memcpy(to->axis, x->axis, sizeof *x->axis * (size_t)x->axis_count);
+    for (int i = 0; i < x->axis_count; i++) {
+        const Axis *a = &x->axis[i];
+        bool turns = a->reduced && a->kind == AXIS_PLAIN && !a->samples && a->extent > 1 && runs_backwards(x, wanted, i);
+        axes[i] = turns ? expr_plus(to, expr_scale(to, expr_axis(to, i), -1), a->extent - 1) : expr_axis(to, i);
+        any = any || turns;
+    }
+    if (any)
+        move_to(nest, to, axes);
+}
+
+/* ---- sort */
 
 /* strides of the axes that have none yet */
 static void add_strides(const Expr *offset, double *stride, int axes)
@@ -681,6 +721,7 @@ void nest_finish(Nest *nest, Target target)
 {
     while (split_one(nest))
         ;
+    forward_axes(nest);
     sort_axes(nest);
     join_axes(nest);
     order_axes(nest);

@@ -53,6 +53,9 @@ static inline Node *sum_everything(Graph *g, Node *x)
     return graph_sum_samples(g, x, axes, x->shape.rank);
 }
 
+/* same.c: by node: values that are to be computed once, and extrema that are compared with what they are taken of. needed:
+ * comparisons that count; NULL: all */
+void find_same(const Graph *, const bool *needed, bool *same, bool *extrema);
 /* composite.c: every composite by the table's forward, or by its library body */
 Graph *expand_composites(Graph *);
 #endif

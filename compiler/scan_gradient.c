@@ -155,6 +155,8 @@ static void decide(Reverse *r)
     Side *side = NEW_ARRAY(Side, count);
     double *bytes = NEW_ARRAY(double, count);
     bool *needed = NEW_ARRAY(bool, count);
+    bool *same = NEW_ARRAY(bool, count), *compared = NEW_ARRAY(bool, count); /* extrema: from what they are compared with */
+    find_same(b, NULL, same, compared);
     r->reverse = NEW_ARRAY(bool, count);
     r->varies = NEW_ARRAY(bool, count);
     r->crosses = NEW_ARRAY(bool, count);
@@ -175,7 +177,8 @@ static void decide(Reverse *r)
         for (int k = 0; k < n->inputs && r->reverse[i]; k++)
             needed[n->in[k]->id] = true;
         bytes[i] = (there ? 1 : 2) * bytes_of(n); /* to read it; to write it too */
-        side[i] = r->reverse[i] || !r->varies[i] ? SIDE_GIVEN : n->op == OP_ARG || is_dear(n) ? SIDE_FIXED : SIDE_FREE;
+        side[i] = r->reverse[i] || !r->varies[i] ? SIDE_GIVEN : n->op == OP_ARG || (is_dear(n) && !compared[i]) ? SIDE_FIXED : SIDE_FREE;
+        bytes[i] = compared[i] ? 1e30 : bytes[i];
     }
     for (int o = 0; o < r->output_count; o++)
         needed[b->results[o].value->id] = true;

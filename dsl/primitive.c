@@ -221,11 +221,14 @@ static Node *summable(Elaborator *e, const Place *at, const Value *v, const char
     return small ? graph_cast(graph_at(e, at), x, I32) : x;
 }
 
+/* rows of 16 bits are widened, and what is made of them is rounded */
+static Node *widened(Graph *g, Node *x) { return dtype_is_half(x->dtype) ? graph_cast(g, x, F32) : x; }
+
 static Value *run_cumsum(Elaborator *e, const Place *at, Value **a)
 {
-    Node *x = summable(e, at, a[0], "cumsum");
+    Node *x = summable(e, at, a[0], "cumsum"), *wide = widened(graph_at(e, at), x);
     int64_t ints[2] = {axis_of(at, a[1], x->shape.rank, "cumsum"), 0};
-    return value_tensor(graph_node(graph_at(e, at), OP_CUMSUM, &x, 1, ints, 2, NULL));
+    return value_tensor(graph_cast(e->graph, graph_node(graph_at(e, at), OP_CUMSUM, &wide, 1, ints, 2, NULL), x->dtype));
 }
 
 static Value *run_top_k(Elaborator *e, const Place *at, Value **a)
@@ -233,9 +236,12 @@ static Value *run_top_k(Elaborator *e, const Place *at, Value **a)
     no_weights(at, a[0], "top_k");
     Node *x = tensor(e, at, a[0], "the argument of top_k");
     int64_t axis = axis_of(at, a[2], x->shape.rank, "top_k"), k = whole_of(at, a[1], "top_k's k");
+    Node *wide = widened(graph_at(e, at), x);
     Value **results = NEW_ARRAY(Value *, 2);
-    for (int which = 0; which < 2; which++)
-        results[which] = value_tensor(graph_node(graph_at(e, at), OP_TOP_K, &x, 1, (int64_t[]){axis, k, which}, 3, NULL));
+    for (int which = 0; which < 2; which++) {
+        Node *y = graph_node(graph_at(e, at), OP_TOP_K, &wide, 1, (int64_t[]){axis, k, which}, 3, NULL);
+        results[which] = value_tensor(which ? y : graph_cast(e->graph, y, x->dtype));
+    }
     Value *v = value_list(results, 2);
     v->kind = VALUE_RESULTS;
     return v;
@@ -277,13 +283,6 @@ static Value *run_einsum(Elaborator *e, const Place *at, Value **a)
         memcpy(names, p, letters);
         p += letters + 1;
         in[k] = graph_cast(graph_at(e, at), in[k], dtype);
-        while (in[k]->op == OP_TRANSPOSE) { /* read it as it lies */
-            char straight[MAX_RANK + 1] = {0};
-            for (int n = 0; n < in[k]->shape.rank; n++)
-                straight[in[k]->ints[n]] = names[n];
-            memcpy(names, straight, sizeof names);
-            in[k] = in[k]->in[0];
-        }
         text_add(&out, "%s%s", k ? "," : "", names);
     }
     if (p != arrow + 1)
