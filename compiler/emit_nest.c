@@ -28,7 +28,8 @@ void emit_store(Printer *p, const Store *s)
         statement = strncmp(value, "mgpu_round_", 11) ? format("%s = mgpu_exact_%s(%s);", element, type, value)
                                                       : format("%s = mgpu_to_%s(%s);", element, type, p->shown[v->in[0]->id].text);
     else if (dtype_is_half(s->tensor->dtype))
-        statement = s->add ? format("%s = mgpu_to_%s(mgpu_from_%s(%s) + %s);", element, type, type, element, value)
+        statement = s->add ? format("%s = mgpu_to_%s(mgpu_from_%s(%s) + %s);", element, type, type, element,
+                                    emit_operand(p, v, LEVEL_PRODUCT))
                            : format("%s = mgpu_to_%s(%s);", element, type, value);
     if (s->guard) {
         emit_line(p, "if (%s)", p->shown[s->guard->id].text);

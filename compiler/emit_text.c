@@ -120,7 +120,7 @@ const char *emit_literal(double v, Dtype t)
 {
     if (!dtype_is_float(t)) {
         if (t == BOOL)
-            return v != 0 ? "true" : "false";
+            return v > 0 ? "true" : "false";
         if (isinf(v)) {
             static const char *const LEAST[DTYPES] = {"0", "0", "INT8_MIN", "0", "INT16_MIN", "0", "INT32_MIN", "INT64_MIN"};
             return LEAST[t];

@@ -197,6 +197,8 @@ static Value *reduce(Elaborator *e, const Place *at, Value **a, bool sum)
     Graph *g = graph_at(e, at);
     if (count == 0)
         y = sum && x->dtype == BOOL ? graph_cast(g, x, I32) : x;
+    else if (x->dtype == BOOL && !sum) /* kernels know no maxima of bools */
+        y = graph_cast(g, graph_max(g, graph_cast(g, x, U8), axes, count), BOOL);
     else
         y = sum ? graph_sum(g, x, axes, count) : graph_max(g, x, axes, count);
     return keep && count ? keep_axes(e, at, y, &x->shape, axes, count) : value_tensor(y);
@@ -209,6 +211,7 @@ static Value *run_argmax(Elaborator *e, const Place *at, Value **a)
     no_weights(at, a[0], "argmax");
     Node *x = tensor(e, at, a[0], "the argument of argmax");
     int64_t axis = axis_of(at, a[1], x->shape.rank, "argmax");
+    x = x->dtype == BOOL ? graph_cast(graph_at(e, at), x, U8) : x;
     return value_tensor(graph_node(graph_at(e, at), OP_ARGMAX, &x, 1, &axis, 1, NULL));
 }
 

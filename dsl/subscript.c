@@ -201,6 +201,13 @@ Value *subscript(Elaborator *e, const Tree *index, Value *of)
 
 /* ---- fields */
 
+static Value *value_type(Dtype t)
+{
+    Value *v = value_new();
+    *v = (Value){.kind = VALUE_TYPE, .i = t, .text = dtype_name(t)};
+    return v;
+}
+
 static const char *const FIELDS[] = {"shape", "rank", "channels", "type", "classes", "ignore", "value", "weight"};
 
 Value *field(Elaborator *e, const Tree *t, Value *of)
@@ -231,6 +238,8 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
         return value_tensor(of->weight);
     if (number && strcmp(name, "rank") == 0)
         return value_whole(0);
+    if (number && strcmp(name, "type") == 0)
+        return value_type(of->kind == VALUE_BOOL ? BOOL : F32);
     if (number && strcmp(name, "shape") == 0)
         return value_list(NULL, 0);
     if (number && (strcmp(name, "classes") == 0 || strcmp(name, "ignore") == 0))
@@ -249,11 +258,8 @@ Value *field(Elaborator *e, const Tree *t, Value *of)
             error_at(at, "a scalar has no channels: they are the last axis of a tensor");
         return value_whole(n->shape.extent[n->shape.rank - 1]);
     }
-    if (strcmp(name, "type") == 0) {
-        Value *v = value_new();
-        *v = (Value){.kind = VALUE_TYPE, .i = n->weak ? F32 : n->dtype, .text = dtype_name(n->weak ? F32 : n->dtype)};
-        return v;
-    }
+    if (strcmp(name, "type") == 0)
+        return value_type(n->weak ? F32 : n->dtype);
     if (strcmp(name, "ignore") == 0) {
         int64_t ignore = of->kind == VALUE_TENSOR ? ignored_label(n) : NO_LABEL;
         return ignore != NO_LABEL ? value_whole(ignore) : value_none();

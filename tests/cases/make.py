@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# make.py: writes data, weights and losses of the cases that it knows, by PyTorch in f64: python3 tests/cases/make.py
+# (the others came with theirs).
+import json, math, os, struct, numpy, torch
+torch.set_default_dtype(torch.float64)
+here = os.path.dirname(os.path.abspath(__file__))
+
+def some(shape, seed):  # numbers in (-1, 1) that look random, exact in f32
+    n = numpy.arange(int(numpy.prod(shape)) , dtype=numpy.int64)
+    return ((n * 7919 + seed * 104729) % 2003 / 1001.5 - 1).astype(numpy.float32).reshape(shape)
+
+def write_weights(path, tensors):
+    header, data = {}, b""
+    for name, t in tensors.items():
+        raw = t.astype("<f8").tobytes()
+        header[name] = {"dtype": "F64", "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+def case(name, inputs, weights, loss, steps=2, lr=0.1):
+    folder = os.path.join(here, name)
+    for k, v in inputs.items():
+        numpy.save(os.path.join(folder, k + ".npy"), v)
+    if weights:
+        write_weights(os.path.join(folder, "weights.safetensors"), weights)
+    w = {k: torch.tensor(v.astype(numpy.float64), requires_grad=True) for k, v in weights.items()}
+    x = {k: torch.tensor(v.astype(numpy.float64) if v.dtype == numpy.float32 else v.astype(numpy.int64)) for k, v in inputs.items()}
+    losses = []
+    for _ in range(steps):
+        total = sum(loss({k: v[i] for k, v in x.items()}, w) for i in range(len(next(iter(x.values()))))) / len(next(iter(x.values())))
+        losses.append(total.item())
+        if w:
+            for v, g in zip(w.values(), torch.autograd.grad(total, list(w.values()), allow_unused=True)):
+                if g is not None:
+                    v.data -= lr * g
+    with open(os.path.join(folder, "losses"), "w") as f:
+        f.writelines("%.17g\n" % l for l in losses)
+
+def attention(q, k, v):  # [t, h, d], [s, g, d], [s, g, e] -> [t, h, e]
+    z = torch.einsum("tgrd,sgd->grts", q.reshape(q.shape[0], k.shape[1], -1, q.shape[2]), k) / math.sqrt(q.shape[2])
+    return torch.einsum("grts,sge->tgre", torch.softmax(z, -1), v).reshape(q.shape[0], q.shape[1], v.shape[2])
+
+def transposed(x, w):
+    a = attention(x["q"] * w["s"], (x["k"] * w["s"]).permute(1, 0, 2), x["v"].permute(1, 0, 2))
+    b = attention(x["q"], x["l"].permute(1, 0, 2) * w["s"], x["m"].permute(1, 0, 2))
+    c = attention(x["p"].permute(1, 0, 2), x["q"] * w["s"], x["q"])
+    return (a ** 2).mean() + (b ** 3).mean() + (c ** 2).mean()
+
+case("attention_transposed", {"q": some((5, 4, 3, 2), 1), "k": some((5, 3, 3, 2), 2), "v": some((5, 3, 3, 3), 3), "l": some((5, 3, 7, 2), 4),
+                              "m": some((5, 3, 7, 5), 5), "p": some((5, 3, 6, 2), 6)}, {"s": some((2,), 7)}, transposed)
+
+def kernel(x, w):
+    c = torch.nn.functional.conv1d(x["x"].T[None], w["k"], padding=1)
+    a = attention(w["k"], w["k"], w["k"])
+    b = attention(x["x"].reshape(2, 3, 3), w["k"], w["k"])
+    h = torch.zeros(2, 3, 3)
+    for xt in x["x"]:
+        h = attention(h + xt, w["k"], w["k"]) * 0.5 + xt
+    return (c ** 2).mean() + (a ** 2).mean() + (b ** 2).mean() + (h ** 2).mean()
+
+case("kernel_and_attention", {"x": some((4, 6, 3), 1)}, {"k": some((4, 3, 3), 2)}, kernel)
+
+def halves(x, w):
+    s = torch.topk(x["x"].bfloat16().float(), 2, dim=0)[0].double()
+    z = torch.cumsum(x["x"].half().float(), 0).half().double()
+    i = x["i"] % 4
+    c = x["i"][:, None] % 2 == 0
+    def scattered(t):
+        out = torch.zeros(4, 3, dtype=t)
+        for r in range(6):  # in order, rounded each time
+            out[i[r]] = (out[i[r]].float() + torch.where(c[r], w["w"].to(t), x["x"][r].to(t)).float()).to(t)
+        return out.double()
+    return s.sum() + (z ** 2).mean() + (scattered(torch.bfloat16) ** 2).sum() + (scattered(torch.float16) ** 2).sum() + (w["w"] ** 2).sum()
+
+def reduced(x, w):
+    i, u, b = x["i"], x["u"], x["b"] != 0
+    top = i.max() * 1.0
+    return (i.min() / 2147483648 + (i.min(0)[0] / 2147483648).sum() + top / 2147483648 + u.min() * 1.0 + u.min(0)[0].sum() * 2.0 + b.any().double() +
+            b.all() * 2.0 + b.any(0).sum() * 4.0 + b.all(1).sum() * 8.0 + b.to(torch.uint8).argmax(-1).sum() * 16.0 +
+            torch.logsumexp(u.double(), (0, 1)) + torch.softmax(u.double(), -1)[:, 0].sum() + (w["w"] * 3).sum())
+
+wide = numpy.array([[[-2147483648, 5, 0], [3, 2147483647, 7]], [[1, 2, 3], [-2147483648, -5, -6]], [[9, 8, 7], [6, 5, 4]]], dtype=numpy.int32)
+whole = numpy.array([[[0, 4, 9], [7, 3, 1]], [[5, 5, 5], [6, 8, 4]], [[1, 2, 0], [12, 0, 3]]], dtype=numpy.uint32)
+truth = numpy.array([[[0, 0, 1], [0, 1, 1]], [[0, 0, 0], [0, 0, 0]], [[1, 1, 1], [1, 1, 1]]], dtype=numpy.uint8)
+case("whole_extrema", {"i": wide, "u": whole, "b": truth}, {"w": some((2,), 1)}, reduced)
+
+def recurrent(x, w):  # maxima of what each step computes, and where they are
+    h, total = torch.zeros(4, 3), 0
+    for xt in x["x"]:
+        z = torch.tanh(xt * w["u"] + h * w["v"]) * w["v"] + xt * h
+        top = z.amax((0, 1))
+        h = torch.tanh(z * w["u"] + xt * top) + z * (z == z.amax(0))
+        total = total + top * top
+    return (h ** 2).mean() + total / 5 + h.amin(1).sum()
+
+case("maximum_in_loop", {"x": some((6, 5, 4, 3), 1)}, {"u": some((3,), 2), "v": some((4, 3), 3)}, recurrent, steps=3)
