@@ -183,7 +183,11 @@ static const struct { const char *word, *name; } ELSEWHERE[] = { /* what other s
     {"conv3d", "conv"},      {"Conv2d", "conv"},           {"Conv2D", "conv"},      {"max_pool2d", "maxpool"}, {"MaxPool2d", "maxpool"},
     {"avg_pool2d", "avgpool"}, {"view", "reshape"},        {"cat", "concat"},       {"permute", "transpose"}, {"matmul", "@"},
     {"CrossEntropyLoss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"MSELoss", "mse"}, {"L1Loss", "mae"}, {"bce", "binary_cross_entropy"},
-    {"batch_norm", "batchnorm"}, {"layer_norm", "layernorm"}, {"swish", "silu"},
+    {"batch_norm", "batchnorm"}, {"layer_norm", "layernorm"}, {"swish", "silu"}, {"conv_transpose2d", "conv_transpose"},
+    {"ConvTranspose2d", "conv_transpose"}, {"interpolate", "resized"}, {"index_select", "take"}, {"scatter", "scatter_set"},
+    {"sort", "top_k"},       {"argsort", "top_k"},         {"fft", "rfft"},         {"rint", "round"},      {"bitwise_and", "bit_and"},
+    {"bitwise_or", "bit_or"}, {"bitwise_xor", "bit_xor"},  {"bitwise_not", "bit_not"}, {"left_shift", "shift_left"},
+    {"right_shift", "shift_right"}, {"arctan2", "atan2"},  {"arctan", "atan"},      {"arcsin", "asin"},     {"arccos", "acos"},
 };
 
 static const char *elsewhere(const char *name)

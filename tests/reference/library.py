@@ -193,6 +193,8 @@ case("scatter_numbers", (6,), lambda x, w: x * torch.stack(
 case("zeros_ones", series, lambda x, w: torch.cat([0 * x[..., :2], x[..., 2:]], -1))
 case("sign", series, lambda x, w: signs(x).sign())
 case("round", series, lambda x, w: signs(8 * x).round())
+case("ceil", series, lambda x, w: signs(8 * x).ceil())
+case("trunc", series, lambda x, w: signs(8 * x).trunc())
 case("round_halves", (2, 5), lambda x, w: (0 * x + torch.tensor(
     [[-1.5, -0.5, 0.5, 1.5, 2.5], [0.49999999999999994, -2.5, 3.5, 1e17, -0.75]])).round())
 case("clamp", series, lambda x, w: x.clamp(-0.3, 0.45))
