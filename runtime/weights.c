@@ -304,7 +304,7 @@ static bool is_model(const mgpu_program *program, const char *name)
     return false;
 }
 
-/* of a part of the model all that is not used, else what the model has not */
+/* of a part of the model that training begins with all that is not used, else what the model has not */
 static void list_unused(const mgpu_program *program, const TensorFile *file, bool part, NameList *unused)
 {
     for (int i = 0; i < file->count; i++) {
@@ -401,6 +401,7 @@ void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *
     Match match;
     TensorView view = view_of_part(program, part, source->left_out, source->view);
     NameList missing, unused;
+    bool evaluation = source->view == MGPU_MODEL_VIEW;
     mgpu_read_safetensors(&file, source->path);
     if (!part->pattern) {
         load_whole(program, plan, engine, &file, &view, FOR_TRAINING);
@@ -409,12 +410,12 @@ void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *
         open_list(&unused);
         mgpu_match(&match, &file, &view);
         place_view(program, plan, engine, &file, &view, &match, false, &missing);
-        list_unused(program, &file, true, &unused);
+        list_unused(program, &file, !evaluation, &unused);
         close_list(&missing);
         close_list(&unused);
         if (missing.count)
             fail_part(&view, &match, part, source->begin, missing.text, &unused);
-        printf(source->view == MGPU_MODEL_VIEW ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
+        printf(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
                                                : "\"%.*s\" begins with %d tensors of %s%s%s\n",
                (int)strcspn(part->pattern, "="), part->pattern, match.found, source->path, unused.count ? "; not used: " : "",
                unused.text);
@@ -424,7 +425,7 @@ void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *
     }
     close_view(&view);
     mgpu_close_safetensors(&file);
-    if (source->view == MGPU_MODEL_VIEW)
+    if (evaluation)
         make_copies(program, plan, engine);
 }
 
