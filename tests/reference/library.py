@@ -262,6 +262,7 @@ case("conv_transpose_options", image, lambda x, w: conv_transpose(
     x, w, 6, (3, 2), stride=(3, 2), padding=(2, 1), output_padding=(1, 0), dilation=(2, 1), groups=2).sigmoid())
 case("conv_transpose_depthwise", series, lambda x, w: conv_transpose(
     x, w, 4, (3,), stride=2, padding=1, output_padding=1, groups=4, bias=False))
+case("conv_transpose_sides", series, lambda x, w: conv_transpose(x, w, 2, (4,), stride=2)[:, 2:].tanh())
 case("conv_transpose_dilated", image, lambda x, w: conv_transpose(x, w, 2, (2, 2), dilation=2))
 
 
