@@ -171,9 +171,14 @@ bool onednn_load(const char *name, char *said, size_t room)
     static const char *const NAMES[] = {"libdnnl.so.3", "libdnnl.so.2"};
     if (name != NULL)
         return open_library(name, said, room);
-    for (int i = 0; i < 2; i++)
+    bool there = false;
+    for (int i = 0; i < 2 && !there; i++) {
         if (open_library(NAMES[i], said, room))
             return true;
+        there = library.handle != NULL;
+    }
+    if (!there)
+        snprintf(said, room, "no oneDNN, with which many models are faster (Debian: apt-get install libdnnl2)");
     return false;
 }
 
