@@ -259,7 +259,7 @@ static void issue_call(Lane *l, int index)
     Ahead *a = e->ahead_of[l->device];
     const mgpu_device_phase *p = &l->phase->devices[l->device];
     const mgpu_step *step = NULL;
-    l->op = &p->ops[index];
+    set_op(l, &p->ops[index]);
     if (l->op->verb != MGPU_CALL)
         mgpu_die_at(l, "the lane comp makes calls only");
     mgpu_declare(l, p, l->op);
@@ -334,13 +334,13 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
     AheadPhase *segments = &a->phases[phase - e->plan->phases];
     const LaneTable *t = lanes_of(e, phase, l->device);
     bool kept = a->graphs == GRAPHS_ON && !e->profile;
-    l->phase = phase;
+    set_phase(l, phase);
     if (kept)
         keep_segments(l, segments, t->order + t->begin[MGPU_COMP]);
     for (int i = 0; i < segments->count; i++) {
         Segment *s = &segments->segments[i];
         const int *order = t->order + t->begin[MGPU_COMP] + s->begin;
-        l->op = &phase->devices[l->device].ops[order[0]];
+        set_op(l, &phase->devices[l->device].ops[order[0]]);
         for (int w = 0; w < s->wait_count; w++)
             mgpu_ahead_wait(l, &s->waits[w]);
         for (int lane = 0; lane < MGPU_LANES; lane++)
@@ -356,7 +356,7 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
             mark_and_note(l, s->mark + (int)(l->number % MGPU_RING));
         tell(e, &l->progress, (l->number << PLACE_BITS) + s->end);
     }
-    l->op = NULL;
+    set_op(l, NULL);
 }
 
 void mgpu_ahead_begin(Lane *l, int op)

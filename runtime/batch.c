@@ -265,13 +265,24 @@ typedef struct Job {
     int64_t n, taken, done;
     uint64_t seed;
     int64_t epoch;
+    bool later; /* nobody waits for it yet: others come first */
     struct Job *next;
 } Job;
+
+/* samples that will be wanted: they are read while the devices do other work */
+typedef struct Ahead {
+    Job job;
+    int64_t *index;
+    uint8_t **to;
+    int64_t taken; /* samples that were wanted since */
+    int readers;   /* that copy from it */
+} Ahead;
 
 struct Workers {
     pthread_mutex_t lock;
     pthread_cond_t more, done;
-    Job *jobs; /* of which samples are left */
+    Job *jobs; /* of which samples are left, the one that comes first in front */
+    Ahead *ahead; /* NULL: none */
     pthread_t *threads;
     int count;
     bool stop;
@@ -297,10 +308,10 @@ static void read_sample(const Job *j, int64_t k, Item *items, Reading *r)
     mgpu_reading_reset(r);
 }
 
-/* samples of a job until none is left; the lock is held before and after */
+/* samples of a job until none is left, or another comes first; the lock is held before and after */
 static void work_on(struct Workers *w, Job *j, Item *items, Reading *r)
 {
-    while (j->taken < j->n) {
+    while (j->taken < j->n && !(j->later && w->jobs != j)) {
         int64_t k = j->taken++;
         if (j->taken == j->n)
             for (Job **at = &w->jobs; *at; at = &(*at)->next)
@@ -341,13 +352,18 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
+int mgpu_reading_threads(void)
+{
+    char why[200];
+    int count = mgpu_cores_available(why, sizeof why);
+    return count < MGPU_MOST_THREADS ? count : MGPU_MOST_THREADS;
+}
+
 static struct Workers *start_workers(const Stream *s)
 {
-    enum { MOST = 16 };
-    char why[200];
-    int count = mgpu_cores_available(why, sizeof why) - 1; /* who reads a batch works, too */
     struct Workers *w = mgpu_allocate(1, sizeof *w);
-    w->count = count < 1 ? 1 : count > MOST ? MOST : count;
+    int count = mgpu_reading_threads();
+    w->count = count > 1 ? count - 1 : 1; /* who reads a batch works, too */
     w->threads = mgpu_allocate((size_t)w->count, sizeof *w->threads);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->more, NULL);
@@ -360,6 +376,18 @@ static struct Workers *start_workers(const Stream *s)
     return w;
 }
 
+static void free_ahead(struct Workers *w)
+{
+    if (!w->ahead)
+        return;
+    for (int i = 0; i < w->ahead->job.set->program->input_count; i++)
+        free(w->ahead->to[i]);
+    free(w->ahead->to);
+    free(w->ahead->index);
+    free(w->ahead);
+    w->ahead = NULL;
+}
+
 static void stop_workers(struct Workers *w)
 {
     if (!w)
@@ -370,6 +398,7 @@ static void stop_workers(struct Workers *w)
     pthread_mutex_unlock(&w->lock);
     for (int i = 0; i < w->count; i++)
         pthread_join(w->threads[i], NULL);
+    free_ahead(w);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->more);
     pthread_cond_destroy(&w->done);
@@ -411,20 +440,68 @@ void mgpu_close_set(Dataset *d)
     *d = (Dataset){0};
 }
 
+/* ---- samples of a batch */
+static void add_job(struct Workers *w, Job *j)
+{
+    j->next = w->jobs;
+    w->jobs = j;
+    pthread_cond_broadcast(&w->more);
+}
+
+static void finish_job(struct Workers *w, Job *j, Item *items, Reading *r)
+{
+    j->later = false;
+    work_on(w, j, items, r);
+    while (j->done < j->n)
+        pthread_cond_wait(&w->done, &w->lock);
+}
+
+/* where the job has these samples, -1: it has others */
+static int64_t place_in(const Job *j, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
+{
+    if (j->seed != seed || j->epoch != epoch)
+        return -1;
+    for (int64_t k = 0; k + n <= j->n; k++)
+        if (j->index[k] == index[0])
+            return memcmp(j->index + k, index, (size_t)n * sizeof *index) == 0 ? k : -1;
+    return -1;
+}
+
+/* what was read ahead; the lock is held before and after. false: it is something else */
+static bool take_ahead(struct Workers *w, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch,
+                       Item *items, Reading *r)
+{
+    Ahead *a = w->ahead;
+    int64_t place = a ? place_in(&a->job, index, n, seed, epoch) : -1;
+    if (place < 0)
+        return false;
+    a->readers++;
+    finish_job(w, &a->job, items, r);
+    pthread_mutex_unlock(&w->lock);
+    for (int i = 0; i < a->job.set->program->input_count; i++) {
+        int64_t bytes = mgpu_tensor_bytes(&a->job.set->program->inputs[i].tensor);
+        if (to[i])
+            memcpy(to[i], a->to[i] + place * bytes, (size_t)(n * bytes));
+    }
+    pthread_mutex_lock(&w->lock);
+    a->taken += n;
+    if (--a->readers == 0 && a->taken >= a->job.n)
+        free_ahead(w);
+    return true;
+}
+
 void mgpu_read_samples(const Dataset *d, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
 {
     Job job = {.set = d, .to = to, .index = index, .n = n, .seed = seed, .epoch = epoch};
     Item *items = new_items(d->stream);
     Reading r = {0};
     struct Workers *w = d->workers;
-    if (w && n > 1) {
+    if (w) {
         pthread_mutex_lock(&w->lock);
-        job.next = w->jobs;
-        w->jobs = &job;
-        pthread_cond_broadcast(&w->more);
-        work_on(w, &job, items, &r);
-        while (job.done < job.n)
-            pthread_cond_wait(&w->done, &w->lock);
+        if (!take_ahead(w, to, index, n, seed, epoch, items, &r)) {
+            add_job(w, &job);
+            finish_job(w, &job, items, &r);
+        }
         pthread_mutex_unlock(&w->lock);
     } else {
         for (int64_t k = 0; k < n; k++)
@@ -432,4 +509,30 @@ void mgpu_read_samples(const Dataset *d, uint8_t *const *to, const int64_t *inde
     }
     mgpu_reading_close(&r);
     free(items);
+}
+
+void mgpu_read_ahead(const Dataset *d, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
+{
+    struct Workers *w = d->workers;
+    if (!w || n < 1)
+        return;
+    pthread_mutex_lock(&w->lock);
+    bool busy = w->ahead && (w->ahead->readers || w->ahead->job.done < w->ahead->job.n);
+    pthread_mutex_unlock(&w->lock);
+    if (busy)
+        return;
+    Ahead *a = mgpu_allocate(1, sizeof *a);
+    int inputs = d->program->input_count;
+    a->index = mgpu_allocate((size_t)n, sizeof *a->index);
+    memcpy(a->index, index, (size_t)n * sizeof *a->index);
+    a->to = mgpu_allocate((size_t)inputs + 1, sizeof *a->to);
+    for (int i = 0; i < inputs; i++)
+        if (d->bound[i].column >= 0)
+            a->to[i] = mgpu_allocate((size_t)n, (size_t)mgpu_tensor_bytes(&d->program->inputs[i].tensor));
+    a->job = (Job){.set = d, .to = a->to, .index = a->index, .n = n, .seed = seed, .epoch = epoch, .later = true};
+    pthread_mutex_lock(&w->lock);
+    free_ahead(w);
+    w->ahead = a;
+    add_job(w, &a->job);
+    pthread_mutex_unlock(&w->lock);
 }

@@ -315,13 +315,20 @@ static void add_row(Parser *p)
 }
 
 /* ---- which columns */
+/* how much of a title a message says */
+static int shown(const Field *f)
+{
+    enum { MOST = 60 };
+    return f->length < MOST ? (int)f->length : MOST;
+}
+
 static void list_titles(const Parser *p, char *text, size_t room)
 {
     enum { SHOWN = 12 };
     size_t at = 0;
     text[0] = 0;
     for (int i = 0; i < p->field_count && i < SHOWN && at < room; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%.*s", i ? ", " : "", (int)p->fields[i].length, p->fields[i].text);
+        at += (size_t)snprintf(text + at, room - at, "%s%.*s", i ? ", " : "", shown(&p->fields[i]), p->fields[i].text);
     if (p->field_count > SHOWN && at < room)
         snprintf(text + at, room - at, " and %d more", p->field_count - SHOWN);
 }
@@ -342,7 +349,7 @@ static int find_title(const Parser *p, const char *name)
     char titles[400], hint[128] = "";
     const char **names = mgpu_allocate((size_t)p->field_count, sizeof *names);
     for (int i = 0; i < p->field_count; i++)
-        names[i] = mgpu_format("%.*s", (int)p->fields[i].length, p->fields[i].text);
+        names[i] = mgpu_format("%.*s", shown(&p->fields[i]), p->fields[i].text);
     mgpu_near_miss(name, names, p->field_count, hint);
     list_titles(p, titles, sizeof titles);
     mgpu_fail(MGPU_BAD_INPUT, "%s%s: there is no column '%s'%s; it has: %s", p->where, p->csv->path, name, hint, titles);

@@ -146,6 +146,7 @@ void mgpu_open_new_table(Dataset *, const mgpu_program *, const mgpu_set *, cons
 
 /* ---- batch.c */
 bool mgpu_shapes_agree(const mgpu_input *, int rank, const int64_t *extent); /* does a sample fit its input? */
+int mgpu_reading_threads(void); /* how many may work on costly samples */
 void mgpu_bind_set(Dataset *, const bool *wanted, Categories *); /* by input: the stream's column of its name */
 
 /* ---- arrays: idx.c, npy.c read them; a stream of them (arrays.c) has one for each column */

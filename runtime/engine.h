@@ -46,11 +46,11 @@ struct Lane {
     DeviceCall *calls;           /* of the strip that runs, */
     void **argument;             /* and their arguments */
     int64_t *each;               /* parallel */
-    const mgpu_op *op;           /* being executed, of this step and phase: for messages */
+    const mgpu_op *_Atomic op;   /* being executed, of this step and phase: for messages, also of other threads */
     Worker *workers;             /* of a lane comp: the other threads of the device's team */
     const mgpu_op **now;         /* [thread]: what each is at */
-    const mgpu_phase *phase;
-    int64_t number;
+    const mgpu_phase *_Atomic phase;
+    _Atomic int64_t number;
     int64_t input_wait_ns;       /* in this step */
     _Atomic int doing, on;       /* Doing; on: of what it waits for */
     _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
@@ -81,7 +81,7 @@ struct Engine {
     char *said;                  /* of the devices, for the user */
     Work ring[MGPU_RING];
     Counter posted;
-    _Atomic bool closing;
+    _Atomic bool closing, crashed;
     const char *achieved;        /* while it is closed: what the program has done by then; else NULL */
     Collect *collect;
     void *context;
@@ -135,6 +135,16 @@ static inline void set_doing(Lane *l, Doing doing, int on)
 {
     atomic_store_explicit(&l->on, on, memory_order_relaxed);
     atomic_store_explicit(&l->doing, (int)doing, memory_order_relaxed);
+}
+
+static inline void set_op(Lane *l, const mgpu_op *op)
+{
+    atomic_store_explicit(&l->op, op, memory_order_relaxed);
+}
+
+static inline void set_phase(Lane *l, const mgpu_phase *phase)
+{
+    atomic_store_explicit(&l->phase, phase, memory_order_relaxed);
 }
 
 static inline void hear_lane(Lane *l, int other, int64_t at_least)

@@ -242,9 +242,7 @@ static void *search(void *context)
 static void skip_bad(Stream *s)
 {
     Decoding *d = s->state;
-    int count;
-    free(mgpu_cores_allowed(&count));
-    count = count > 64 ? 64 : count;
+    int count = mgpu_reading_threads();
     pthread_t *threads = mgpu_allocate((size_t)count, sizeof *threads);
     Search f = {.stream = s, .lock = PTHREAD_MUTEX_INITIALIZER};
     f.bad = mgpu_allocate((size_t)s->samples, sizeof *f.bad);

@@ -19,6 +19,7 @@ enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
 _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
 /* ours, not the user's: "PROGRAM: internal error: ...", status 3 */
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
+#define MGPU_OUR_MISTAKE "\nThis is a mistake in mgpuc; please report it with the model."
 _Noreturn void mgpu_no_memory(size_t bytes);
 void mgpu_end_output(void);                          /* flushes standard output; fails with status 3 if something was lost */
 int mgpu_finish_file(FILE *, bool sync);            /* closes it; 0, or errno of the first thing that failed */
@@ -62,6 +63,12 @@ void mgpu_counter_wait_spinning(Counter *, int64_t at_least, int spins); /* look
 typedef struct CrashGuard CrashGuard;
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context);
 void mgpu_guard_end(CrashGuard *);
+/* text that is cut where there is no more room, made of what a signal handler may call */
+typedef struct SafeText { char *text; size_t room, length; } SafeText;
+void mgpu_add_text(SafeText *, const char *);
+void mgpu_add_number(SafeText *, int64_t);
+/* PROGRAM KIND WHERE WHAT SIGNAL BEHIND, and the program ends with status 3 */
+_Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char *what, int signal, const char *behind);
 
 /* ---- json.c: a small strict reader, and the way that we write text and numbers */
 typedef enum JsonKind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_TEXT, JSON_LIST, JSON_OBJECT } JsonKind;
@@ -155,6 +162,8 @@ _Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const ch
 /* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample behind the other.
  * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */
 void mgpu_read_samples(const Dataset *, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
+/* These will be asked for soon: where samples are costly, threads begin to read them. Returns at once */
+void mgpu_read_ahead(const Dataset *, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
 /* shuffle 0: as they lie; 1: a random order; n: random blocks of n samples, in random order inside */
 void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, int64_t shuffle);
 void mgpu_fill_random(void *to, const mgpu_input *, int64_t samples, uint64_t seed); /* bench */
@@ -173,12 +182,13 @@ void mgpu_meet(Reduction *);           /* every member calls it; returns when al
 enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
 typedef struct Work {                   /* one step of the run: one phase on all devices */
     int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
-    const mgpu_phase *phase;            /* NULL: no operations, only what is owed of the step before */
+    const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is owed of the step before */
     const Dataset *set;                 /* NULL: staging is left as it is (bench) */
     int64_t *index;                     /* places in the set of the micro-batch's samples; at least one, for the dead to copy */
     int64_t sample_count;               /* the living */
     mgpu_step *block;                   /* by device */
     uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
+    _Atomic int64_t step;               /* as its blocks say it: for messages, also of other threads */
     int64_t applied, epoch, samples;    /* for who collects it */
     double *report;                     /* phase->report_count numbers, once reported */
     _Atomic bool reported;

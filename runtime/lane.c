@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SETTLED = 64 };    /* steps, of any phase */
 
@@ -20,20 +21,31 @@ int mgpu_strip_length(const mgpu_device_phase *p, const int *order, int left)
 void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const mgpu_op *op, char *text, size_t room)
 {
     Engine *e = l->engine;
-    const mgpu_step *step = &work_of(e, number)->block[l->device];
+    SafeText t = {text, room, 0};
+    mgpu_add_text(&t, "device ");
+    mgpu_add_number(&t, l->device);
     if (!phase) { /* the end of what was posted: its record has no step */
-        snprintf(text, room, "device %d, between steps", l->device);
+        mgpu_add_text(&t, ", between steps");
         return;
     }
-    if (!op) {
-        snprintf(text, room, "device %d, step %lld, phase %s", l->device, (long long)step->step, phase->name);
+    mgpu_add_text(&t, ", step ");
+    mgpu_add_number(&t, atomic_load(&work_of(e, number)->step));
+    mgpu_add_text(&t, ", phase ");
+    mgpu_add_text(&t, phase->name);
+    if (!op)
         return;
-    }
     const char *kernel = op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "";
-    int length = snprintf(text, room, "device %d, step %lld, phase %s, operation %s%s%s", l->device, (long long)step->step, phase->name,
-                          op->id, *kernel ? " " : "", kernel);
-    if (op->line > 0 && (size_t)length < room)
-        snprintf(text + length, room - (size_t)length, " (%s, line %d)", e->program->model_file, op->line);
+    mgpu_add_text(&t, ", operation ");
+    mgpu_add_text(&t, op->id);
+    mgpu_add_text(&t, *kernel ? " " : "");
+    mgpu_add_text(&t, kernel);
+    if (op->line <= 0)
+        return;
+    mgpu_add_text(&t, " (");
+    mgpu_add_text(&t, e->program->model_file);
+    mgpu_add_text(&t, ", line ");
+    mgpu_add_number(&t, op->line);
+    mgpu_add_text(&t, ")");
 }
 
 void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, FILE *to)
@@ -68,13 +80,19 @@ _Noreturn void mgpu_die_at(const Lane *l, const char *what)
     mgpu_die("%s: %s", place, what);
 }
 
+/* of several threads the first one speaks */
 static _Noreturn void say_crash_at(const Lane *l, const mgpu_op *op, int signal)
 {
-    if (!op)
-        mgpu_die("device %d, between operations: %s", l->device, strsignal(signal));
     char place[400];
-    describe(l, op, place, sizeof place);
-    mgpu_fail(MGPU_MACHINE_FAILED, "%s failed: %s", place, strsignal(signal));
+    while (atomic_exchange(&l->engine->crashed, true))
+        pause();
+    if (op)
+        describe(l, op, place, sizeof place);
+    else
+        mgpu_add_number(&(SafeText){place, sizeof place, 0}, l->device);
+    if (op)
+        mgpu_end_crashed(": error: ", place, " failed: ", signal, "");
+    mgpu_end_crashed(": internal error: device ", place, ", between operations: ", signal, MGPU_OUR_MISTAKE);
 }
 
 static void say_crash(void *context, int signal)
@@ -293,8 +311,8 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     const mgpu_device_phase *p = &phase->devices[l->device];
     const mgpu_op *op = &p->ops[order[0]];
     Work *work = work_of(e, l->number);
-    l->phase = phase;
-    l->op = op;
+    set_phase(l, phase);
+    set_op(l, op);
     for (int k = 0; k < count; k++)
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
             wait_for(l, &p->ops[order[k]].waits[i], p, lanes_of(e, phase, l->device));
@@ -313,7 +331,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     }
     if (issues)
         mgpu_ahead_issued(l, order[0]);
-    l->op = NULL;
+    set_op(l, NULL);
 }
 
 /* what the step before, of another phase, is owed */

@@ -145,7 +145,7 @@ static void add_steps(Places *places, const Seen *s, bool notes)
         return;
     begin_place(places, lane_of(e, s->device, MGPU_COMP), first, phase_of(e, first), NULL);
     if (!notes && last > first)
-        fprintf(places->to, ", or one behind it up to step %lld", (long long)work_of(e, last)->block[s->device].step);
+        fprintf(places->to, ", or one behind it up to step %lld", (long long)atomic_load(&work_of(e, last)->step));
     places->among = true;
 }
 

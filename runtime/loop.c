@@ -34,7 +34,8 @@ typedef struct Run {
     double setting[MGPU_MAX_SETTINGS]; /* the options', and those of plateaus */
     Dataset train, valid;          /* valid.samples 0: there is none */
     Categories *categories;
-    int64_t *order;                /* of the epoch's samples */
+    int64_t *order;                /* of an epoch's samples, */
+    int64_t ordered;               /* and which epoch's; -1: none */
     Pace pace;
     int64_t steps_per_epoch, total_steps;
     mgpu_quantity validate, save, patience;
@@ -322,6 +323,24 @@ static void save(Run *run)
     mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, epoch_of(run));
 }
 
+static void order_samples(Run *run, int64_t epoch)
+{
+    if (run->ordered != epoch)
+        mgpu_permutation(run->order, run->train.samples, run->at.seed, epoch, run->options->shuffle ? run->train.shuffle : 0);
+    run->ordered = epoch;
+}
+
+/* while the run pauses, the samples of the step after that are read */
+static void read_ahead(Run *run)
+{
+    const Progress *at = &run->at;
+    bool full = at->position == run->train.samples;
+    int64_t place = full ? 0 : at->position, left = run->train.samples - place;
+    left = left < run->program->batch ? left : run->program->batch;
+    order_samples(run, at->epoch + full);
+    mgpu_read_ahead(&run->train, run->order + place, left < run->plan->micro ? left : run->plan->micro, at->seed, at->epoch + full);
+}
+
 static void post_step(Run *run)
 {
     Progress *at = &run->at;
@@ -450,6 +469,8 @@ static void pause_between_steps(Run *run)
     bool store = is_due(run->save, &run->pace, at->step - 1, at->step, run->saved_at);
     if (!full && !last && !look && !store)
         return;
+    if (!last)
+        read_ahead(run);
     mgpu_engine_drain(run->engine);
     if (run->failure)
         return;
@@ -487,17 +508,13 @@ static int run_training(Run *run)
     validate_if_owed(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
-    for (int64_t ordered = -1; !over(run);) {
+    while (!over(run)) {
         if (asked_to_stop(run)) {
             mgpu_engine_drain(run->engine);
             save(run);
             break;
         }
-        if (ordered != run->at.epoch) {
-            ordered = run->at.epoch;
-            mgpu_permutation(run->order, run->train.samples, run->at.seed, ordered,
-                             run->options->shuffle ? run->train.shuffle : 0);
-        }
+        order_samples(run, run->at.epoch);
         post_step(run);
         pause_between_steps(run);
     }
@@ -581,7 +598,7 @@ static const char *reason_of(const Run *run, int status)
 
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
-    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1};
+    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1, .ordered = -1};
     sigset_t set = stop_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* inherited by all threads */
     pthread_t watcher;

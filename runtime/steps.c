@@ -52,6 +52,7 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
     int64_t begin = micro * f->plan->micro, count = smaller(at_least_0(batch->samples - begin), f->plan->micro);
     work->set = batch->set;
     work->sample_count = count;
+    work->step = batch->applied + 1;
     work->applied = batch->applied;
     work->epoch = batch->epoch;
     work->samples = batch->samples;
@@ -86,6 +87,7 @@ bool mgpu_post_alone(const Feed *f, int kind, int64_t applied, int64_t epoch)
     Work *work = mgpu_engine_next(f->engine);
     Batch batch = {.applied = applied, .epoch = epoch};
     work->phase = phase;
+    work->step = kind == MGPU_PHASE_INIT ? 0 : applied + 1;
     work->applied = applied;
     work->epoch = epoch;
     work->samples = 0;

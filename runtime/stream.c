@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory of a sample: blocks that grow, kept from sample to sample */
+/* ---- memory of a sample: blocks that are kept from sample to sample, until none has needed them for a while */
 struct ReadingBlock {
     struct ReadingBlock *next;
     int64_t room, used;
+    int idle; /* samples since one has used it */
     _Alignas(64) uint8_t bytes[];
 };
 
@@ -16,24 +17,35 @@ void *mgpu_reading_room(Reading *r, int64_t bytes)
 {
     enum { SMALLEST = 1 << 16 };
     bytes = (bytes + 63) / 64 * 64;
+    struct ReadingBlock *best = NULL; /* the smallest: what is large stays free, and goes */
     for (struct ReadingBlock *b = r->blocks; b; b = b->next)
-        if (b->room - b->used >= bytes) {
-            b->used += bytes;
-            return b->bytes + b->used - bytes;
-        }
-    int64_t room = bytes > SMALLEST ? bytes : SMALLEST;
-    struct ReadingBlock *b = aligned_alloc(64, sizeof *b + (size_t)room);
-    if (!b)
-        mgpu_no_memory((size_t)room);
-    *b = (struct ReadingBlock){r->blocks, room, bytes};
-    r->blocks = b;
-    return b->bytes;
+        if (b->room - b->used >= bytes && (!best || b->room < best->room))
+            best = b;
+    if (!best) {
+        int64_t room = bytes > SMALLEST ? bytes : SMALLEST;
+        best = aligned_alloc(64, sizeof *best + (size_t)room);
+        if (!best)
+            mgpu_no_memory((size_t)room);
+        *best = (struct ReadingBlock){.next = r->blocks, .room = room};
+        r->blocks = best;
+    }
+    best->used += bytes;
+    return best->bytes + best->used - bytes;
 }
 
 void mgpu_reading_reset(Reading *r)
 {
-    for (struct ReadingBlock *b = r->blocks; b; b = b->next)
+    enum { MOST_IDLE = 64 };
+    for (struct ReadingBlock **at = &r->blocks, *b; (b = *at);) {
+        b->idle = b->used ? 0 : b->idle + 1;
         b->used = 0;
+        if (b->idle < MOST_IDLE) {
+            at = &b->next;
+        } else {
+            *at = b->next;
+            free(b);
+        }
+    }
 }
 
 void mgpu_reading_close(Reading *r)

@@ -56,8 +56,7 @@ _Noreturn void mgpu_die(const char *pattern, ...)
 {
     va_list arguments;
     va_start(arguments, pattern);
-    end(MGPU_MACHINE_FAILED, "internal error", pattern, arguments,
-        "\nThis is a mistake in mgpuc; please report it with the model.");
+    end(MGPU_MACHINE_FAILED, "internal error", pattern, arguments, MGPU_OUR_MISTAKE);
 }
 
 _Noreturn void mgpu_no_memory(size_t bytes)

@@ -4,6 +4,7 @@
 #include "tests/unit/data_program.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -488,6 +489,111 @@ static void test_threads(void)
     mgpu_close_set(&d);
 }
 
+/* ---- what is read ahead is not read again, and is what would have been read; anything else is read as ever */
+static _Atomic int reads;
+static void (*read_plainly)(const Stream *, int64_t, Reading *, Item *);
+
+static void read_counted(const Stream *s, int64_t sample, Reading *r, Item *items)
+{
+    read_plainly(s, sample, r, items);
+    atomic_fetch_add(&reads, 1);
+}
+
+/* samples [first, first + n) are read; -> whether they are right, and took so many reads; -1: any number */
+static bool reads_right(const Dataset *d, int64_t first, int64_t n, int64_t epoch, int expected)
+{
+    double *got = mgpu_allocate((size_t)n, sizeof *got);
+    int64_t *index = mgpu_allocate((size_t)n, sizeof *index);
+    uint8_t *to = (uint8_t *)got;
+    int before = atomic_load(&reads);
+    for (int64_t k = 0; k < n; k++)
+        index[k] = first + k;
+    mgpu_read_samples(d, &to, index, n, 7, epoch);
+    bool good = expected < 0 || atomic_load(&reads) - before == expected;
+    for (int64_t k = 0; k < n; k++)
+        good = good && got[k] == (double)(first + k);
+    free(index);
+    free(got);
+    return good;
+}
+
+static void begin_ahead(const Dataset *d, int64_t first, int64_t n, int64_t epoch, bool wait)
+{
+    int64_t *index = mgpu_allocate((size_t)n, sizeof *index);
+    int before = atomic_load(&reads);
+    for (int64_t k = 0; k < n; k++)
+        index[k] = first + k;
+    mgpu_read_ahead(d, index, n, 7, epoch);
+    for (int ms = 0; wait && ms < 10000 && atomic_load(&reads) - before < n; ms++)
+        usleep(1000);
+    free(index);
+}
+
+static void test_reading_ahead(void)
+{
+    const mgpu_program *p = program_of("input x: f64", "train = npy(x = \"n.npy\") |> part(0, 1)");
+    Dataset d;
+    bool wanted = true;
+    open_set(&d, p, "train", folder, NULL);
+    free(d.bound);
+    d.stream->costly = true;
+    read_plainly = d.stream->read;
+    d.stream->read = read_counted;
+    mgpu_bind_set(&d, &wanted, NULL);
+    begin_ahead(&d, 100, 60, 2, true);
+    say("ahead/two devices", reads_right(&d, 130, 30, 2, 0) && reads_right(&d, 100, 30, 2, 0));
+    say("ahead/once", reads_right(&d, 100, 30, 2, 30));
+    begin_ahead(&d, 200, 50, 2, true);
+    say("ahead/another epoch", reads_right(&d, 200, 50, 3, 50));
+    say("ahead/other samples", reads_right(&d, 220, 40, 2, 40));
+    say("ahead/still there", reads_right(&d, 200, 50, 2, 0));
+    bool good = true;
+    for (int64_t k = 0; k < 200; k++) { /* it may be half done when it is wanted */
+        begin_ahead(&d, 10 * k, 10, 1, false);
+        good = reads_right(&d, 3000, 5, 1, -1) && good;
+        begin_ahead(&d, 2000, 10, 1, false);
+        good = reads_right(&d, 10 * k, 10, 1, -1) && good;
+    }
+    say("ahead/under way", good);
+    begin_ahead(&d, 0, 5000, 1, false);
+    mgpu_close_set(&d);
+    say("ahead/closed", true);
+}
+
+/* ---- memory of samples: what one large sample took is given back when the others need less */
+static size_t mapped(void)
+{
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+static void test_reading_memory(void)
+{
+    Reading r = {0};
+    size_t begin = mapped();
+    if (!begin) { /* a sanitizer's allocator counts elsewhere */
+        puts("skip memory: mallinfo2 says nothing");
+        return;
+    }
+    for (int sample = 0; sample < 300; sample++) {
+        bool large = sample == 5;
+        for (int k = 0; k < 3; k++)
+            memset(mgpu_reading_room(&r, large ? 50 << 20 : 30000 + k), k, 1000);
+        mgpu_reading_reset(&r);
+        if (large)
+            say("memory/kept for the next one", mapped() - begin >= 150 << 20);
+    }
+    say("memory/given back", mapped() - begin < 1 << 20);
+    const void *same[2];
+    for (int sample = 0; sample < 200; sample++) {
+        same[sample % 2] = mgpu_reading_room(&r, 30 << 20);
+        mgpu_reading_reset(&r);
+    }
+    say("memory/samples of one size", same[0] == same[1]);
+    mgpu_reading_close(&r);
+    say("memory/closed", mapped() <= begin);
+}
+
 /* ---- what is wrong is said */
 /* opening the sets train and valid and reading all of them must end with status 1 and say `message` */
 /* tables: of categories, as weights have them; NULL: none */
@@ -653,6 +759,8 @@ int main(void)
     test_categories();
     test_orders();
     test_threads();
+    test_reading_ahead();
+    test_reading_memory();
     test_csv_refusals();
     write_file("one.csv", "x,label\n1,a\n2,a\n");
     test_refusals();

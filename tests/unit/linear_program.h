@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { IN = 3, OUT = 5, SAMPLES = 21, VALID = 10, SLOTS = 2, CHUNK = 2 };
 enum { W, M, SUMS, EVAL_SUMS, GRADIENT, COUNT, STEPS, VARIABLES }; /* variables; W and M: [OUT, IN], in memory [IN, OUT] */
@@ -98,9 +99,33 @@ static void add_partial(const double *workspace, const mgpu_part *part, double *
             sums[i] += workspace[i + t * part->stride / (int64_t)sizeof *workspace];
 }
 
+static void *hold_locks(void *held)
+{
+    flockfile(stdout);
+    flockfile(stderr);
+    atomic_store((_Atomic bool *)held, true);
+    for (;; pause())
+        if (!held)
+            return NULL;
+}
+
+/* a crash while another thread prints, which never ends */
+static void crash_among_locks(void)
+{
+    static _Atomic bool held;
+    pthread_t thread;
+    alarm(20);
+    pthread_create(&thread, NULL, hold_locks, &held);
+    while (!atomic_load(&held))
+        usleep(1000);
+    raise(SIGSEGV);
+}
+
 /* x, errors, GRADIENT, SUMS, COUNT -> bucket, SUMS; bucket = gradient [IN * OUT], loss, not yet divided by the count; count */
 static void k_gradient(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
+    if (step->setting[1] == 2 && step->step == 3)
+        crash_among_locks();
     if (step->setting[1] == 1 && step->step == 3 && part->thread == part->threads - 1)
         raise(SIGSEGV); /* as a wrong pointer would */
     add_samples(a[0], a[1], a[7], step, part);

@@ -268,6 +268,8 @@ static void test_crash(Test *t)
     mgpu_program p = make_program(4, 1);
     say(t, "crash", run(t, &p, "--devices 2 --set crash=1 --no-save") == 3 && said(t, ", step 3, phase train.full, operation c") &&
                         said(t, "gradient (linear.net, line 10"), "message");
+    say(t, "crash/locks", run(t, &p, "--devices 1 --threads 1 --set crash=2 --no-save") == 3 && said(t, "failed: Segmentation fault") &&
+                              said(t, "gradient (linear.net, line 10"), "message");
     say(t, "crash/thread", run(t, &p, "--devices 2 --threads 6 --set crash=1 --no-save") == 3 &&
                                said(t, ", step 3, phase train.full, operation c") && said(t, "gradient (linear.net, line 10"), "message");
 }
