@@ -16,6 +16,11 @@ const char *check_architectures(const char *list);    /* each once, in order; NU
 int gpus_found(const char **why);
 const char *architectures_found(void);
 int command_devices(int argc, char **argv);           /* mgpuc devices ... */
+/* memory.c: bytes of a device's arena, at most over all phases; what a run on this machine allocates for it, workspaces of all its
+ * threads with it; a warning if there is not as much */
+int64_t arena_bytes(const Schedule *, int device);
+int64_t device_bytes(const Program *, const Plan *, int device);
+void warn_of_memory(const Model *, const Program *, const Plan *);
 void check_print(const Model *, const Program *, bool json, Text *);
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */

@@ -365,14 +365,16 @@ static int command_check(const Options *options)
     Compilation c = begin(options);
     run_passes(&c, "graph");
     Model *m = c.program->model;
-    if (!m->not_yet) {
-        Compilation whole = c;
-        for (int i = 2; i < COUNT(PASSES) && strcmp(PASSES[i - 1].name, "verify") != 0; i++)
-            PASSES[i].run(&whole);
-    }
+    Compilation whole = c; /* what is not there yet are settings of the run: the model compiles without them */
+    for (int i = 2; i < COUNT(PASSES) && strcmp(PASSES[i - 1].name, "verify") != 0; i++)
+        PASSES[i].run(&whole);
     Text text = {0};
     check_print(m, c.program, options->json, &text);
     fwrite(text_of(&text), 1, text.length, stdout);
+    fflush(stdout);
+    for (int i = 0; i < c.program->plan_count; i++)
+        if (c.program->plans[i].schedule)
+            warn_of_memory(m, c.program, &c.program->plans[i]);
     return 0;
 }
 

@@ -43,15 +43,6 @@ static double step_flops(const Program *p)
     return 0;
 }
 
-static int64_t arena_bytes(const Schedule *s, int device)
-{
-    int64_t most = 0;
-    for (int i = 0; i < s->phase_count; i++)
-        if (s->phases[i].devices[device].arena_bytes > most)
-            most = s->phases[i].devices[device].arena_bytes;
-    return most;
-}
-
 static void json_text(Text *t, const char *s)
 {
     text_add(t, "\"");
@@ -75,8 +66,8 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
     if (p->plan_count && p->plans[p->plan_count - 1].schedule) {
         const Plan *plan = &p->plans[p->plan_count - 1];
         for (int d = 0; d < plan->devices; d++)
-            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
-                     (long long)arena_bytes(plan->schedule, d));
+            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
+                     (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d));
     }
     text_add(t, "]}\n");
 }
@@ -119,7 +110,7 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
                  m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "");
         for (int d = 0; d < plan->devices; d++)
             text_add(t, "  device %d: %lld samples, %s bytes\n", d, (long long)plan->shards[d].share,
-                     grouped(arena_bytes(plan->schedule, d)));
+                     grouped(device_bytes(p, plan, d)));
     }
 }
 

@@ -4,12 +4,12 @@
  * name (where they lie, their sizes and times), what it says of its version, the environment that compilers look at, this
  * processor (-march=native) and the headers of the runtime. */
 #include "compiler/pieces.h"
+#include "runtime/cores.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -299,50 +299,8 @@ Arguments compile_command(const Compiler *c, const Arguments *flags, const char 
 
 /* ---- how many run at a time */
 
-/* processors that the control group of the process may use, by the limits of it and of all above it; 0: no limit */
-static int group_limit(void)
-{
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    char *line = NULL;
-    size_t room = 0;
-    double least = 0;
-    while (f && getline(&line, &room, f) > 0) {
-        char *path = strchr(line, ':') ? strchr(strchr(line, ':') + 1, ':') : NULL;
-        bool old = path && strstr(line, ":cpu"); /* version 1: ID:cpu,cpuacct:PATH */
-        if (!path || (!old && strncmp(line, "0::", 3) != 0))
-            continue;
-        path[strcspn(path, "\n")] = 0;
-        for (char *end = path + strlen(path);; *end = 0) {
-            double quota = 0, period = 0;
-            size_t length;
-            const char *folder = format("/sys/fs/cgroup%s%s", old ? "/cpu" : "", path + 1);
-            const char *text = read_file(format("%s/%s", folder, old ? "cpu.cfs_quota_us" : "cpu.max"), &length);
-            if (text && old && sscanf(text, "%lf", &quota) == 1 && (text = read_file(format("%s/cpu.cfs_period_us", folder), &length)))
-                sscanf(text, "%lf", &period);
-            else if (text && !old)
-                sscanf(text, "%lf %lf", &quota, &period); /* "max": no number */
-            if (quota > 0 && period > 0 && (least == 0 || quota / period < least))
-                least = quota / period;
-            end = strrchr(path + 1, '/');
-            if (!end)
-                break;
-        }
-    }
-    free(line);
-    if (f)
-        fclose(f);
-    return least == 0 ? 0 : least <= 1 ? 1 : (int)(least + 0.999);
-}
-
 int cores_available(void)
 {
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int cores = online < 1 ? 1 : (int)online;
-    cpu_set_t *set = CPU_ALLOC(1 << 16);
-    size_t bytes = CPU_ALLOC_SIZE(1 << 16);
-    if (set && sched_getaffinity(0, bytes, set) == 0)
-        cores = CPU_COUNT_S(bytes, set);
-    CPU_FREE(set);
-    int limit = group_limit();
-    return limit && limit < cores ? limit : cores;
+    char why[200];
+    return mgpu_cores_available(why, sizeof why);
 }

@@ -194,3 +194,14 @@ int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_
     snprintf(text, room, "%d thread%s on %s%s", threads, threads == 1 ? "" : "s", why, from);
     return threads;
 }
+
+int64_t mgpu_device_threads(int64_t threads, int devices, int device)
+{
+    threads = threads > devices ? threads : devices;
+    return threads * (device + 1) / devices - threads * device / devices;
+}
+
+int64_t mgpu_device_bytes(const mgpu_plan *plan, int64_t threads, int device)
+{
+    return plan->device[device].arena_bytes + (mgpu_device_threads(threads, plan->devices, device) - 1) * plan->device[device].work_bytes;
+}

@@ -105,7 +105,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         Lane *comp = lane_of(e, d, MGPU_COMP);
         comp->workers = mgpu_allocate((size_t)team.threads, sizeof *comp->workers);
         comp->now = mgpu_allocate((size_t)team.threads, sizeof *comp->now);
-        int64_t bytes = device->arena_bytes + (team.threads - 1) * device->work_bytes;
+        int64_t bytes = mgpu_device_bytes(e->plan, e->threads, d);
         mgpu_hang_stage(e, "it is being opened", d);
         e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program, .plan = e->plan, .device = device, .team = &team, .machine = e->machine,
                                                     .number = d, .tune = tune, .fail = fail, .fail_late = fail_late, .context = comp,

@@ -110,7 +110,7 @@ static void print_layers(const mgpu_program *p)
     }
 }
 
-static void print_memory(const mgpu_program *p)
+static void print_memory(const mgpu_program *p, const Options *o)
 {
     puts("\nplans");
     for (int i = 0; i < p->plan_count; i++) {
@@ -122,7 +122,7 @@ static void print_memory(const mgpu_program *p)
         for (int d = 0; d < plan->devices; d++)
             printf("    device %d: samples %lld..%lld of %lld, arena %s bytes\n", d, (long long)plan->device[d].shard.first,
                    (long long)(plan->device[d].shard.first + plan->device[d].shard.share), (long long)plan->micro,
-                   mgpu_grouped(plan->device[d].arena_bytes, text));
+                   mgpu_grouped(mgpu_device_bytes(plan, mgpu_computes_here(plan) ? o->threads : plan->devices, d), text));
     }
 }
 
@@ -244,7 +244,7 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     }
     puts("  epochs, steps, seed");
     print_course(p);
-    print_memory(p);
+    print_memory(p, o);
     if (p->gpu_kernels)
         print_gpus(p);
     if (p->layer_count)

@@ -4,6 +4,7 @@
 #ifndef MGPU_INTERNAL_H
 #define MGPU_INTERNAL_H
 
+#include "runtime/cores.h"
 #include "runtime/mgpu.h"
 
 #include <pthread.h>
@@ -115,14 +116,13 @@ void mgpu_print_help(const mgpu_program *, const char *name, FILE *);           
 /* ---- cores.c: how many threads compute */
 enum { MGPU_MOST_THREADS = 1024 };
 int *mgpu_cores_allowed(int *count);                     /* the cores of the process's affinity; the caller frees */
-int mgpu_cores_available(char *why, size_t room);        /* at least 1; why: "2 cores", "2 of 8 cores (...)" */
 /* processors that the control group of the process may use, infinite if nothing limits them; root: /sys/fs/cgroup,
  * membership: /proc/self/cgroup */
 double mgpu_cgroup_limit(const char *root, const char *membership);
 int mgpu_omp_threads(const char *value);                 /* of OMP_NUM_THREADS; -1: it is no number of threads */
-int mgpu_default_threads(const char *program);           /* the cores, at most OMP_NUM_THREADS */
 /* of a run of the plan, and in words: "2 threads on 2 cores"; 0 and no words if GPUs compute */
 int mgpu_used_threads(const Options *, const mgpu_plan *, char *text, size_t room);
+int64_t mgpu_device_bytes(const mgpu_plan *, int64_t threads, int device); /* arena, workspaces of all its threads */
 
 /* ---- data sets: data.c opens them, batch.c brings samples to the model's inputs, order.c says in which order; data.h has
  * what readers and stages are made of */
