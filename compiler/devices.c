@@ -2,6 +2,7 @@
 #include "compiler/command.h"
 #include "runtime/gpus.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,10 @@ static int device_number(const char **at, const char *list)
     long n = strtol(*at, &end, 10);
     if (end == *at || n < 1 || n > MOST_DEVICES)
         fail(2, "--devices %s: a count between 1 and %d is expected at '%s'%s", list, MOST_DEVICES, *at,
-             strstr(list, "cuda") ? "; numbers are counts here, GPUs by index are cuda:0x1,2x1, or at run time: ./train --devices cuda:0,2" : "");
+             isalpha((unsigned char)**at) ? ", as in 4   1-8   host:3   cuda:4"
+             : strstr(list, "cuda")
+                 ? "; numbers are counts here, GPUs by index are cuda:0x1,2x1, or at run time: ./train --devices cuda:0,2"
+                 : "");
     *at = end;
     return (int)n;
 }

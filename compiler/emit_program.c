@@ -250,7 +250,13 @@ static void emit_model(const Model *m, Text *t)
         quote(t, m->told[i].text);
         text_add(t, ", %s},\n", m->told[i].param ? "true" : "false");
     }
-    text_add(t, "};\n\nstatic const char *const fixed_settings[] = {\n");
+    text_add(t, "};\n\nstatic const mgpu_later_set later[] = {\n");
+    for (int i = 0; i < m->later_count; i++) {
+        text_add(t, "    {\"%s\", ", m->later[i].name);
+        quote(t, m->later[i].what);
+        text_add(t, ", %d},\n", m->later[i].line);
+    }
+    text_add(t, "    {0}\n};\n\nstatic const char *const fixed_settings[] = {\n");
     for (int i = 0; i < m->fixed_count; i++) {
         text_add(t, "    ");
         quote(t, m->fixed[i]);
@@ -491,6 +497,7 @@ void emit_main(const Program *p, Text *t)
     text_add(t, "        .outputs = outputs,\n        .output_count = OUTPUTS,\n");
     text_add(t, "        .sets = sets,\n        .set_count = %d,\n", m->set_count);
     text_add(t, "        .settings = settings,\n        .setting_count = %d,\n", m->setting_count);
+    text_add(t, "        .later = later,\n        .later_count = %d,\n", m->later_count);
     text_add(t, "        .told = told,\n        .told_count = %d,\n", m->told_count);
     emit_course_of(m, t);
     text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);

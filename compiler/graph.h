@@ -206,6 +206,11 @@ typedef struct Told { const char *name, *text; bool param; } Told; /* a setting 
 /* hidden: not for --set: the runtime gives it, or nothing reads it */
 typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given, hidden; } Setting;
 
+typedef struct LaterSet {
+    const char *name, *what;
+    int line;
+} LaterSet; /* a set that this version cannot make, and what for */
+
 struct Model {
     const char *name, *file;
     Source *source;
@@ -213,6 +218,8 @@ struct Model {
     Input *inputs;        int input_count;
     Variable *variables;  int variable_count;
     DataSet *sets;        int set_count;
+    LaterSet *later;
+    int later_count;
     Setting *settings;    int setting_count;   /* those a program takes at run time: lr, decay, ...: RUN_SETTING's index */
     const char **fixed;   int fixed_count;     /* params and settings that only mgpuc --set reaches */
     Told *told;           int told_count;

@@ -1,6 +1,7 @@
 /* base.c: memory, text, places and the two ways to stop; see base.h. */
 #include "dsl/base.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -375,9 +376,26 @@ static void report(const Place *at, const char *kind, const char *message)
     }
 }
 
+/* the value of a --set that is the name of a file without its quotes, which the shell takes: what to type */
+static const char *quoting_hint(const Source *s)
+{
+    bool path = false, letter = false;
+    for (const char *c = s->setting ? s->text : ""; *c; c++) {
+        if (!isalnum((unsigned char)*c) && !strchr("_-./~", *c))
+            return NULL;
+        letter = letter || isalpha((unsigned char)*c);
+        path = path || *c == '/' || (*c == '.' && isalpha((unsigned char)c[1]));
+    }
+    return path && letter ? format("; a string stands in quotes, which others keep from the shell: --set '%s=\"%s\"'",
+                                   s->file + strlen("--set "), s->text)
+                          : NULL;
+}
+
 void verror_at(const Place *at, const char *pattern, va_list arguments)
 {
-    report(at, "error", vformat(pattern, arguments));
+    const char *message = vformat(pattern, arguments), *hint = at && at->source ? quoting_hint(at->source) : NULL;
+    const char *end = hint ? strstr(message, "; ") : NULL; /* in place of advice for an expression */
+    report(at, "error", hint ? format("%.*s%s", end ? (int)(end - message) : (int)strlen(message), message, hint) : message);
     exit(1);
 }
 

@@ -31,17 +31,25 @@ static void check_titles(const DataCall *call)
         error_at(call->at, "csv: header = false needs names = [...], which say what the columns are called");
 }
 
+/* the first reason stays */
+static void put_off(Samples *s, const char *what, const Place *at)
+{
+    if (what && !s->later)
+        s->later_line = at->line;
+    s->later = s->later ? s->later : what;
+}
+
 static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arguments a, Value *piped)
 {
     if (!piped || first_of(piped)->kind != VALUE_SOURCE || first_of(piped)->samples->decoded)
         error_at(at, "'%s' is a stage: it stands behind a reader, as in images(\"train\") |> %s", row->name, row->usage);
     Samples *s = NEW(Samples);
     *s = *first_of(piped)->samples;
-    e->data_later = s->later;
+    e->data_later = NULL;
     DataCall call = check_call(e, row, at, a, NULL, &s->set, NULL, NULL);
     if (row->later)
         no_data_yet(e, at, format("the stage '%s'", row->name));
-    s->later = e->data_later;
+    put_off(s, e->data_later, at);
     if (strcmp(row->name, "part") == 0)
         check_part(&call);
     DataCall *calls = NEW_ARRAY(DataCall, s->set.call_count + 1); /* the source's value keeps its own */
@@ -70,16 +78,17 @@ Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Arguments
     if (row->stage)
         return call_stage(e, row, at, a, piped);
     Samples *s = NEW(Samples);
-    *s = (Samples){.reader = row, .later = row->later};
-    e->data_later = row->later;
+    *s = (Samples){.reader = row};
+    e->data_later = NULL;
     if (row->later)
         no_data_yet(e, at, strcmp(row->name, "decode") == 0 ? "decode" : format("the reader '%s'", row->name));
+    put_off(s, e->data_later, at);
     if (strcmp(row->name, "mix") == 0)
         return source_value(s);
     const char **decoded = NULL;
     int decoded_count = 0;
     DataCall call = check_call(e, row, at, a, piped ? first_of(piped) : NULL, &s->set, &decoded, &decoded_count);
-    s->later = e->data_later;
+    put_off(s, e->data_later, at);
     if (strcmp(row->name, "decode") == 0) {
         s->decoded = call.options[0].items[0].text;
         return source_value(s);
@@ -361,6 +370,8 @@ void run_data(Elaborator *e)
         if (v->kind != VALUE_SOURCE)
             error_tree(e, made, "'%s' must be a source of data such as idx(...), not %s", SETS[k], value_describe(v));
         if (v->samples->later) {
+            LaterSet later = {SETS[k], v->samples->later, v->samples->later_line};
+            APPEND(e->model->later, e->model->later_count, later);
             e->valid_later = e->valid_later || strcmp(SETS[k], "valid") == 0;
             continue;
         }

@@ -51,7 +51,8 @@ struct Samples {
     DataSet set;
     const DataRow *reader;
     const char *decoded; /* decode("column"): no reader, but the value of a csv's column */
-    bool later;          /* a reader, stage or option that is not there yet: the program lacks the set */
+    const char *later;   /* a reader, stage or option that is not there yet: the program lacks the set; NULL: none */
+    int later_line;
 };
 
 const DataRow *find_row(const char *name);

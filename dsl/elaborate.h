@@ -175,7 +175,7 @@ struct Elaborator {
     Map warned;              /* what was said not to be there yet: once for each place */
     Act *acts;               /* of this pass */
     int act_count;
-    bool data_later;         /* the reader or stage that is called needs what is not there yet */
+    const char *data_later;  /* what the reader or stage that is called needs and is not there yet; NULL: nothing */
     bool valid_later;        /* so does the data set valid */
     Frame *frame;
     int calls, depth;        /* of layers; of eval */

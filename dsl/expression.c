@@ -38,7 +38,7 @@ void not_yet(Elaborator *e, const Place *at, const char *what)
 
 void no_data_yet(Elaborator *e, const Place *at, const char *what)
 {
-    e->data_later = true;
+    e->data_later = what;
     if (is_news(e, at, what))
         warning_at(at, "%s: not yet; the program is made without this data, its 'bench' needs none", what);
 }

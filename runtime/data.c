@@ -33,8 +33,18 @@ const mgpu_set *mgpu_find_set(const mgpu_program *p, const char *name)
     return NULL;
 }
 
+void mgpu_check_later(const mgpu_program *p, const char *name)
+{
+    for (int i = 0; i < p->later_count; i++)
+        if (strcmp(p->later[i].name, name) == 0)
+            mgpu_fail(MGPU_BAD_INPUT,
+                      "%s:%d: the data set '%s' needs %s, which this version does not have yet; leave it out and compile again",
+                      p->model_file, p->later[i].line, name, p->later[i].what);
+}
+
 _Noreturn void mgpu_fail_no_set(const mgpu_program *p, const char *name, const char *where)
 {
+    mgpu_check_later(p, name);
     const char **names = mgpu_allocate((size_t)p->set_count, sizeof *names);
     char near[128], *all = mgpu_format("%s", p->set_count ? "; it has: " : "");
     for (int i = 0; i < p->set_count; i++) {

@@ -136,6 +136,8 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
             evaluate_set(&feed, o, USUAL[i], &result, categories, reporter);
             done++;
         }
+    for (int i = 0; !done && i < MGPU_COUNT(USUAL); i++)
+        mgpu_check_later(program, USUAL[i]);
     if (!done)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no data for evaluation: data { valid = idx(...) }", program->model_file);
     mgpu_engine_close(engine, "all results are above");

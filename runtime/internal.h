@@ -158,6 +158,7 @@ typedef struct Dataset {
 void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
 void mgpu_close_set(Dataset *);
 const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name);
+void mgpu_check_later(const mgpu_program *, const char *name); /* ends the program if mgpuc could not make this set */
 _Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: in front of the message */
 /* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample behind the other.
  * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */

@@ -163,6 +163,7 @@ static void open_data(Run *run)
 {
     const mgpu_program *p = run->program;
     const mgpu_set *train = mgpu_find_set(p, "train"), *valid = mgpu_find_set(p, "valid");
+    mgpu_check_later(p, "train");
     if (!train)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no data for training: data { train = idx(...) }; without data only `%s bench` runs",
                   p->model_file, run->options->program);

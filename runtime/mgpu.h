@@ -197,6 +197,10 @@ typedef struct mgpu_set {
     const mgpu_column *columns; int column_count;
     const mgpu_call *calls; int call_count;
 } mgpu_set;
+typedef struct mgpu_later_set {
+    const char *name, *what;
+    int line;
+} mgpu_later_set; /* what it needs, which mgpuc does not make yet */
 typedef struct mgpu_setting { const char *name; double value; bool hidden; } mgpu_setting; /* value: in the model, NaN if
                                         * computed; hidden: not for --set */
 typedef struct mgpu_told { const char *name, *text; bool param; } mgpu_told; /* a setting of the train block or a param, as the
@@ -234,6 +238,8 @@ typedef struct mgpu_program {
     const mgpu_input *inputs;       int input_count;
     const mgpu_tensor *outputs;     int output_count;
     const mgpu_set *sets;           int set_count;
+    const mgpu_later_set *later;
+    int later_count;                                   /* sets of the model that the program lacks */
     const mgpu_setting *settings;   int setting_count; /* those that --set takes at run time */
     const mgpu_told *told;          int told_count;
     mgpu_quantity validate, save, patience;

@@ -67,6 +67,8 @@ char *mgpu_read_devices(const char *text, DeviceList *d)
     if (word >= sizeof d->kind || (word && text[word] && text[word] != ':'))
         return mgpu_format("takes one count or kind at run time, as in 2 or host:2, not '%s'", text);
     snprintf(d->kind, sizeof d->kind, "%.*s", (int)word, text);
+    if (word && strcmp(d->kind, "host") != 0 && strcmp(d->kind, "cuda") != 0)
+        return mgpu_format("%s: a count is a number, as in 2, a kind host or cuda, as in host:2", text);
     if (word && !text[word]) {
         d->count = strcmp(d->kind, "host") == 0;
         return NULL;
