@@ -142,6 +142,8 @@ static Operand operand_of(const mgpu_program *p, const Options *o, const char *t
         one.path = strchr(text, '=') + 1;
     else
         check_name(p, text);
+    if (access(text, F_OK) != 0)
+        mgpu_check_later(p, text);
     if (o->operand_count == 1 && p->set_count && !strpbrk(text, "./=-") && access(text, F_OK) != 0)
         mgpu_fail_no_set(p, text, mgpu_format("%s: there is no such file, and ", text));
     if (strcmp(one.path, "-") == 0) {
