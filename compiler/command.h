@@ -33,7 +33,7 @@ typedef struct Linked {
     const char *refused;                              /* flags that the compiler does not take; NULL: none */
 } Linked;
 /* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
-Linked write_program(const Program *);
+Linked write_program(Program *);
 void emit_images(const Program *, Text *);            /* --emit images: what the kernels for GPUs need, compiled */
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);

@@ -93,6 +93,7 @@ typedef struct Program {
     Map kernel_texts;       /* text -> Kernel: fuse.c */
     Plan *plans; int plan_count;
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
+    const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */
 } Program;
 
 /* ---- the schedule: what is printed, parsed, verified and emitted (schedule_text.c documents the format) */

@@ -509,6 +509,11 @@ void emit_main(const Program *p, Text *t)
         quote(t, p->gpus);
         text_add(t, ",\n");
     }
+    if (p->library_folders) {
+        text_add(t, "        .library_folders = ");
+        quote(t, p->library_folders);
+        text_add(t, ",\n");
+    }
     text_add(t, "    };\n    return mgpu_main(&program, argc, argv);\n}\n");
 }
 

@@ -119,6 +119,16 @@ static bool fetch(Work *w, const Piece *piece, int number, const char *arch, con
     return cache_fetch(w->cache, &image->key, image->path);
 }
 
+bool has_real_images(const Program *p)
+{
+    int count;
+    const Arch *archs = architectures(p->options->arch, &count);
+    for (int a = 0; a < count; a++)
+        if (!is_virtual(archs[a].name))
+            return true;
+    return false;
+}
+
 void check_images(const Program *p)
 {
     int count;
@@ -126,6 +136,8 @@ void check_images(const Program *p)
     for (int a = 0; a < count; a++)
         if (!is_virtual(archs[a].name))
             nvrtc_check(archs[a].name);
+    if (has_real_images(p))
+        toolkit_compare(nvrtc_version());
 }
 
 Images make_images(const Program *p, const char *home, const char *folder, Cache *cache, int at_a_time)
@@ -189,9 +201,10 @@ void images_text(const Images *images, Text *t)
     text_add(t, "const mgpu_image mgpu_images[] = {\n");
     for (int i = 0; i < images->files.count; i++) {
         struct stat s;
+        int cuda = is_virtual(images->archs.list[i]) ? 0 : nvrtc_version();
         if (stat(images->files.list[i], &s))
             fail(3, "%s cannot be read: %s", images->files.list[i], strerror(errno));
-        text_add(t, "    {\"%s\", mgpu_image_%d, %lld},\n", images->archs.list[i], i, (long long)s.st_size);
+        text_add(t, "    {\"%s\", mgpu_image_%d, %lld, %d},\n", images->archs.list[i], i, (long long)s.st_size, cuda);
     }
     text_add(t, "    {0},\n};\n");
 }

@@ -164,7 +164,7 @@ void emit_images(const Program *p, Text *t)
     cache_close(&cache);
 }
 
-Linked write_program(const Program *p)
+Linked write_program(Program *p)
 {
     const Options *o = p->options;
     const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home);
@@ -172,6 +172,8 @@ Linked write_program(const Program *p)
         fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
     if (p->target == TARGET_CUDA)
         check_images(p);
+    if (p->target == TARGET_CUDA && has_real_images(p))
+        p->library_folders = toolkit_folders();
     double start = now_ms();
     if (o->keep)
         keep_texts(p);

@@ -34,28 +34,10 @@ static const struct { const char *name; size_t at; bool optional; } FUNCTIONS[] 
     {"nvrtcGetPTXSize", offsetof(Nvrtc, ptx_size), false},       {"nvrtcGetPTX", offsetof(Nvrtc, ptx), false},
     {"nvrtcGetNumSupportedArchs", offsetof(Nvrtc, arch_count), true}, {"nvrtcGetSupportedArchs", offsetof(Nvrtc, archs), true}, /* from CUDA 11.2 on */
 };
-static const char *const NAMES[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-static const char *const FOLDERS[] = {"", "/usr/local/cuda/lib64/", "/usr/lib/x86_64-linux-gnu/"};
-
-static void *open_library(void)
-{
-    const char *named = getenv("MGPU_NVRTC");
-    void *library = named && *named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (named && *named && !library)
-        fail(3, "kernels for GPUs need NVRTC, and MGPU_NVRTC=%s cannot be opened: %s", named, dlerror());
-    for (int n = 0; n < COUNT(NAMES); n++)
-        for (int f = 0; f < COUNT(FOLDERS) && !library; f++)
-            library = dlopen(format("%s%s", FOLDERS[f], NAMES[n]), RTLD_NOW | RTLD_LOCAL);
-    if (library)
-        return library;
-    fail(3, "kernels for GPUs need NVRTC, and libnvrtc.so.13 (or .12) was not found. Install the CUDA toolkit (Debian with NVIDIA's "
-            "repository: apt-get install cuda-nvrtc-13-0), or name it: MGPU_NVRTC=/opt/cuda/lib64/libnvrtc.so.13 mgpuc ...");
-}
-
 static Nvrtc open_nvrtc(void)
 {
     Nvrtc n;
-    void *library = open_library();
+    void *library = toolkit_nvrtc();
     for (int i = 0; i < COUNT(FUNCTIONS); i++) {
         void *function = dlsym(library, FUNCTIONS[i].name);
         if (!function && !FUNCTIONS[i].optional)
@@ -65,12 +47,18 @@ static Nvrtc open_nvrtc(void)
     return n;
 }
 
-const char *nvrtc_name(void)
+int nvrtc_version(void)
 {
     int major = 0, minor = 0;
     Nvrtc n = open_nvrtc();
     n.version(&major, &minor);
-    return format("NVRTC %d.%d", major, minor);
+    return 1000 * major + 10 * minor;
+}
+
+const char *nvrtc_name(void)
+{
+    int version = nvrtc_version();
+    return format("NVRTC %d.%d", version / 1000, version / 10 % 100);
 }
 
 void nvrtc_check(const char *arch)

@@ -92,11 +92,18 @@ typedef struct Images {
     const char *failed;     /* an architecture; NULL: none */
 } Images;
 /* `folder`: of temporaries; what the cache holds is not compiled */
+bool has_real_images(const Program *);               /* some are not for virtual GPUs */
 void check_images(const Program *);                 /* before there are files: ends mgpuc if NVRTC is missing, or cannot make them */
 Images make_images(const Program *, const char *home, const char *folder, Cache *, int at_a_time);
 void images_text(const Images *, Text *);           /* a C text that takes them in */
+int nvrtc_version(void);                            /* 13000 is 13.0; exit 3 as below */
 const char *nvrtc_name(void);                       /* "NVRTC 13.0"; exit 3, with what to install, if there is none */
 void nvrtc_check(const char *arch);                 /* exit 2 if NVRTC does not know it, 3 if there is none */
+
+/* ---- toolkit.c */
+void *toolkit_nvrtc(void);                          /* opened; exit 3, with what to install, if there is none */
+void toolkit_compare(int version);                  /* warns if the driver here is older than this version of NVRTC */
+const char *toolkit_folders(void);                  /* mgpu_program.library_folders */
 int command_nvrtc(int argc, char **argv);           /* of a process of its own; nvrtc.c says its arguments */
 void images_print(const Program *, const Images *, Text *); /* --emit images */
 typedef struct CubinFunction { int registers, shared_bytes, local_bytes; } CubinFunction; /* shared: static; local: spilled registers, too */

@@ -24,7 +24,7 @@ enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what g
 typedef struct Functions { CUBLASLT_FUNCTIONS(CUBLASLT_FIELD) } Functions;
 static const CudaSymbol SYMBOLS[] = {CUBLASLT_FUNCTIONS(CUBLASLT_SYMBOL)};
 static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0";
+static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0, or pip's nvidia-cublas";
 
 typedef struct Choice Choice;
 struct Choice { /* how to do a kernel's product, of operands that are aligned so (0: there is none), with this epilogue */
@@ -62,7 +62,7 @@ struct Cublaslt {
 /* ---- opening */
 static char *open_named(const CudaDevice *d, const char *name, Cublaslt *l)
 {
-    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS)};
+    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS), true, d->program->library_folders};
     char *why = mgpu_cuda_open(&library, &l->f);
     if (why)
         return why;

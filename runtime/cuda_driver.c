@@ -13,7 +13,8 @@ static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL) CUDA_LATER(CUDA
                                       {"vgpuTell", offsetof(CudaDriver, tell), true}, {"vgpuHear", offsetof(CudaDriver, hear), true}};
 #undef CUDA_SYMBOL
 #undef CUDA_OPTIONAL
-static const CudaLibrary LIBRARY = {"libcuda.so.1", "NVIDIA's driver (on Debian the package libcuda1)", SYMBOLS, MGPU_COUNT(SYMBOLS)};
+static const CudaLibrary LIBRARY = {.name = "libcuda.so.1", .package = "NVIDIA's driver (on Debian the package libcuda1)",
+                                    .symbols = SYMBOLS, .count = MGPU_COUNT(SYMBOLS)};
 
 static struct { pthread_once_t once; CudaDriver table; char *why; } driver = {.once = PTHREAD_ONCE_INIT};
 
@@ -33,6 +34,19 @@ const CudaDriver *mgpu_cuda_driver(const char **why)
     pthread_once(&driver.once, open_driver);
     *why = driver.why;
     return driver.why ? NULL : &driver.table;
+}
+
+int mgpu_cuda_driver_version(void)
+{
+    struct { CUresult (*get)(int *); } table;
+    static const CudaSymbol GET = {"cuDriverGetVersion", 0, false};
+    CudaLibrary library = {.name = LIBRARY.name, .package = LIBRARY.package, .symbols = &GET, .count = 1};
+    char *why = mgpu_cuda_open(&library, &table);
+    int version = 0;
+    if (!why)
+        table.get(&version);
+    free(why);
+    return version;
 }
 
 const char *mgpu_cuda_error(const CudaDriver *cuda, CUresult error, char text[200])

@@ -145,6 +145,8 @@ typedef struct CudaDriver {
 
 /* Looked up and cuInit called, once in a process; NULL: why says what is missing and what to install. */
 const CudaDriver *mgpu_cuda_driver(const char **why);
+/* of CUDA, up to which the driver goes: 12040 is 12.4; 0: there is no driver. It is not started. */
+int mgpu_cuda_driver_version(void);
 /* "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered" */
 const char *mgpu_cuda_error(const CudaDriver *, CUresult, char text[200]);
 #endif

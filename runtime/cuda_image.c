@@ -58,6 +58,18 @@ static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
                                       g->name, g->bus, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
 }
 
+/* Machine code of a newer minor version runs, PTX does not: the driver has to compile it. */
+static void fail_if_older(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
+{
+    bool text = strncmp(image->arch, "compute_", 8) == 0;
+    int driver = d->machine->version, unit = text ? 10 : 1000;
+    if (image->cuda / unit > driver / unit)
+        d->fail(d->owner, -1, mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver of CUDA %d.%d "
+                                          "or newer, or compile with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc %s",
+                                          d->gpu->name, d->gpu->bus, driver / 1000, driver / 10 % 100, image->arch, image->cuda / 1000, image->cuda / 10 % 100,
+                                          image->cuda / 1000, text ? image->cuda / 10 % 100 : 0, driver / 1000, driver / 1000, p->model_file));
+}
+
 static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
 {
     char log[2000] = "", text[2600], error[200];
@@ -65,6 +77,8 @@ static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgp
     int option[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *value[] = {log, (void *)(uintptr_t)sizeof log};
     CUresult r = d->cuda->module_load_data(&module, image->bytes, 2, option, value);
+    if (r != CUDA_SUCCESS)
+        fail_if_older(d, p, image);
     if (r == CUDA_ERROR_NO_BINARY_FOR_GPU || r == CUDA_ERROR_INVALID_IMAGE)
         fail_images(d, p);
     snprintf(text, sizeof text, "%s, %s: kernels for %s cannot be loaded: %s%s%s", d->gpu->name, d->gpu->bus, image->arch,

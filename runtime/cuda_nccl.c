@@ -20,7 +20,6 @@ typedef struct Nccl {
 #define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
 #define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
 static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL_OPTIONAL)};
-static const CudaLibrary LIBRARY = {"libnccl.so.2", "the package libnccl2", SYMBOLS, MGPU_COUNT(SYMBOLS)};
 
 static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
 {
@@ -80,7 +79,9 @@ static void register_arenas(const CudaCollective *c, Nccl *n)
 char *mgpu_nccl_open(CudaCollective *c, bool shared)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
-    char *why = mgpu_cuda_open(&LIBRARY, n);
+    CudaLibrary library = {"libnccl.so.2", "the package libnccl2, or pip's nvidia-nccl-cu13", SYMBOLS, MGPU_COUNT(SYMBOLS), true,
+                           c->devices[0]->program->library_folders};
+    char *why = mgpu_cuda_open(&library, n);
     if (why) {
         free(n);
         return why;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 9  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 10  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -103,7 +103,7 @@ typedef struct mgpu_gpu_kernel {
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */
-typedef struct mgpu_image { const char *arch; const uint8_t *bytes; int64_t size; } mgpu_image;
+typedef struct mgpu_image { const char *arch; const uint8_t *bytes; int64_t size; int cuda; /* NVRTC's version: 13000 is 13.0; 0: not its */ } mgpu_image;
 
 enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_HOST, MGPU_LANES };
 enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_REDUCE, MGPU_REPORT, MGPU_FETCH };
@@ -253,6 +253,7 @@ typedef struct mgpu_program {
     const mgpu_plan *plans;         int plan_count;
     int default_plan;
     const char *gpus;                  /* of a run without --devices, as there: what mgpuc was told, or NULL */
+    const char *library_folders;       /* "A:B": where mgpuc found CUDA's libraries besides the usual places, or NULL */
 } mgpu_program;
 
 int mgpu_main(const mgpu_program *, int argc, char **argv);

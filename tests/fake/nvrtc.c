@@ -1,7 +1,12 @@
-/* nvrtc.c: an NVRTC for MGPU_NVRTC, in tests, that fails: FAKE=compile or FAKE=image; it knows sm_75, sm_80 and sm_90. */
+/* nvrtc.c: an NVRTC for tests, of version MAJOR.MINOR, that fails: FAKE=compile or FAKE=image; it knows sm_75, sm_80 and sm_90. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifndef MAJOR
+#define MAJOR 13
+#define MINOR 0
+#endif
 
 static int is(const char *word)
 {
@@ -11,7 +16,7 @@ static int is(const char *word)
 
 #define FUNCTION(type, name, parameters) type name parameters; type name parameters
 FUNCTION(const char *, nvrtcGetErrorString, (int error)) { return error ? "NVRTC_ERROR_COMPILATION" : "NVRTC_SUCCESS"; }
-FUNCTION(int, nvrtcVersion, (int *major, int *minor)) { *major = 13, *minor = 0; return 0; }
+FUNCTION(int, nvrtcVersion, (int *major, int *minor)) { *major = MAJOR, *minor = MINOR; return 0; }
 FUNCTION(int, nvrtcCreateProgram, (void **program)) { *program = program; return 0; }
 FUNCTION(int, nvrtcCompileProgram, (void *program)) { (void)program; return is("compile"); }
 FUNCTION(int, nvrtcGetProgramLogSize, (void *program, size_t *size)) { (void)program; *size = 18; return 0; }

@@ -78,7 +78,7 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
     for (int i = 0; i < MGPU_COUNT(SUMS_OF); i++)
         kernels[image.count++] = (FakeKernel){SUMS_OF[i].name, SUMS_OF[i].call, {sizeof(mgpu_members), 8, 8}};
     for (int i = 0; i < MGPU_COUNT(ARCHS); i++)
-        images[i] = (mgpu_image){ARCHS[i], (const uint8_t *)&image, sizeof image};
+        images[i] = (mgpu_image){ARCHS[i], (const uint8_t *)&image, sizeof image, 0};
     mgpu_program p = make_program_of("cuda", batch, accumulate);
     p.kernels = NULL;
     p.gpu_kernels = gpu;

@@ -77,8 +77,9 @@ CUresult cuInit(unsigned flags)
 
 CUresult cuDriverGetVersion(int *version)
 {
+    vgpu_read_machine(); /* it may be asked before cuInit */
     CUresult r = vgpu_enter_any("cuDriverGetVersion");
-    *version = 12040;
+    *version = vgpu_machine.version;
     return vgpu_leave(r);
 }
 

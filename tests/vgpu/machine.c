@@ -371,6 +371,15 @@ static void read_nccl(const Line *l)
     end(l, 2);
 }
 
+static void read_driver(const Line *l)
+{
+    int major, minor, length = -1;
+    if (sscanf(word(l, 1), "%d.%d%n", &major, &minor, &length) != 2 || l->word[1][length] || major < 1 || minor < 0 || minor > 99)
+        wrong(l, "'%s' is no version of CUDA, such as 12.4", l->word[1]);
+    vgpu_machine.version = 1000 * major + 10 * minor;
+    end(l, 2);
+}
+
 static void read_truth(const Line *l)
 {
     vgpu_machine.truth = strdup(word(l, 1));
@@ -401,7 +410,7 @@ static void read_biases(const Line *l)
 
 static const struct { const char *name; void (*read)(const Line *); void (*set)(const Line *, VirtualDevice *); } FACTS[] = {
     {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
-    {"nccl", read_nccl, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
+    {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL},
     {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
     {"biases", read_biases, NULL}, {"corrupt", read_corruption, NULL},
     {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
@@ -524,6 +533,7 @@ void vgpu_read_machine(void)
     read = true;
     vgpu_machine.patience = 20;
     vgpu_machine.nccl = 22005;
+    vgpu_machine.version = 12040;
     vgpu_machine.seed = 1;
     set_devices(1);
     if (path && *path) {

@@ -56,6 +56,7 @@ typedef struct Machine {
     VirtualDevice device[VGPU_DEVICES];
     int count;
     int visible[VGPU_DEVICES], visible_count;
+    int version;                     /* of CUDA, as the driver has it: 12040 is 12.4 */
     uint64_t seed;
     Order order;
     double delay;                    /* seconds that some calls take, at most */
