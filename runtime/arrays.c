@@ -1,6 +1,8 @@
 /* arrays.c: streams of arrays, one for each column: what idx and npy read, and the files of `predict`. */
 #include "runtime/data.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -86,6 +88,38 @@ void mgpu_set_names(Stream *s, char **names)
     s->name = name_file;
 }
 
+static bool all_finite_f32(const uint8_t *data, int64_t count)
+{
+    const uint32_t exponent = 0x7f800000;
+    int64_t bad = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);
+        bad += (bits & exponent) == exponent;
+    }
+    return bad == 0;
+}
+
+/* NaN and infinity among numbers, if it takes no more than a moment to look */
+static void count_not_finite(const Array *a, const char *path, const char *name, const char *where)
+{
+    enum { MOMENT = 1 << 26 }; /* elements */
+    int64_t each = a->samples ? a->sample_bytes / mgpu_dtype_bytes(a->dtype) : 0, bad = 0, first = 0, last = -1;
+    if (!mgpu_dtype_is_float(a->dtype) || !each || a->samples > MOMENT / each)
+        return;
+    if (a->dtype == MGPU_F32 && all_finite_f32(a->data, a->samples * each))
+        return;
+    for (int64_t i = 0; i < a->samples * each; i++)
+        if (!isfinite(mgpu_to_double(a->data, a->dtype, i)) && i / each != last) {
+            last = i / each;
+            first = bad++ ? first : last;
+        }
+    if (bad)
+        fprintf(stderr, "%s: warning: %s%s: %lld of %lld samples hold NaN or infinity, the first is sample %lld; where(abs(%s) < inf, %s, 0) "
+                        "leaves such numbers out\n", program_invocation_short_name, where, path, (long long)bad, (long long)a->samples,
+                (long long)first, name, name);
+}
+
 void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *in, const Array *a, const char *path,
                     const char *where)
 {
@@ -105,4 +139,5 @@ void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *i
             mgpu_fail(MGPU_BAD_INPUT, "%s%s has %lld samples, %s has %lld; the files of a set belong together", where, path, (long long)a->samples, arrays->path[k],
                       (long long)s->samples);
     s->samples = a->samples;
+    count_not_finite(a, path, name, where);
 }

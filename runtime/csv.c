@@ -31,6 +31,7 @@ typedef struct Column {
     uint8_t *data;   /* [rows, width] */
     WordTable table;
     int64_t missing, first_missing; /* numbers; the line of the first */
+    int64_t infinite, first_infinite; /* likewise */
 } Column;
 
 typedef struct Csv {
@@ -255,6 +256,10 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
         bad_row(p, "column '%s' is %s, which is no value of %s", c->titles[which], copy, mgpu_dtype_name(c->dtype));
     else if (c->dtype == MGPU_I64)
         ((int64_t *)(void *)c->data)[place] = strtoll(copy, &end, 10);
+    if (good && isinf(v))
+        c->first_infinite = c->infinite++ ? c->first_infinite : p->row_line;
+    if (good && isnan(v))
+        c->first_missing = c->missing++ ? c->first_missing : p->row_line;
     if (good && (c->dtype != MGPU_I64 || *end))
         mgpu_from_double(c->data, c->dtype, place, v);
     if (copy != small)
@@ -548,6 +553,10 @@ static void say_notes(const Parser *p)
     const Csv *csv = p->csv;
     if (p->bad_rows)
         fprintf(stderr, "%s: %lld lines are left out, the first is %s\n", csv->path, (long long)p->bad_rows, p->first_bad);
+    for (int c = 0; c < csv->column_count; c++)
+        if (csv->columns[c].infinite)
+            fprintf(stderr, "%s: %lld numbers of '%s' are infinite, the first in line %lld\n", csv->path,
+                    (long long)csv->columns[c].infinite, csv->columns[c].name, (long long)csv->columns[c].first_infinite);
     for (int c = 0; c < csv->column_count; c++)
         if (csv->columns[c].missing)
             fprintf(stderr,

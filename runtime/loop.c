@@ -48,6 +48,7 @@ typedef struct Run {
     char *folder;                  /* where to save; NULL: nowhere */
     int64_t saved_step;            /* of the last checkpoint there; -1: none */
     bool out_of_patience;
+    int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
     char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
     _Atomic int signal;            /* that asks to stop; 0: none */
     _Atomic bool finished;         /* nobody needs to watch for one any more */
@@ -395,6 +396,28 @@ static void keep_best(Run *run, Evaluation *e)
     run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
 }
 
+/* A validation whose loss is no number spoils no weight, so the run goes on, if the weights are numbers; it ends with status 1,
+ * unless on_nan says otherwise */
+static void judge_validation(Run *run, const Evaluation *e)
+{
+    double loss = mgpu_report_value(e->names, e->values, e->count, "loss");
+    bool reported = false;
+    for (int i = 0; i < e->count; i++)
+        reported = reported || strcmp(e->names[i], "loss") == 0;
+    if (!reported || isfinite(loss))
+        return;
+    const char *bad = mgpu_not_finite(run->program, run->engine);
+    if (bad && run->program->on_nan == MGPU_NAN_STOP)
+        fail_at(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+    if (bad)
+        return;
+    if (!run->bad_validations++) {
+        run->bad_validation = run->at.step;
+        mgpu_report_warning(run->reporter, "validation at step %lld: the loss is %s; the weights are finite, so some sample of the data set "
+                            "valid makes it so", (long long)run->at.step, isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf");
+    }
+}
+
 /* of a drained engine; split NULL: it was interrupted, and is owed */
 static Evaluation validate(Run *run)
 {
@@ -406,6 +429,7 @@ static Evaluation validate(Run *run)
     Evaluation e = evaluation(&run->eval_report, "valid", run->valid.samples);
     run->at.validated = run->at.step;
     run->validated_at = mgpu_seconds();
+    judge_validation(run, &e);
     keep_best(run, &e);
     lower_rates(run, &e);
     mgpu_report_eval(run->reporter, &e, epoch_of(run), run->at.step);
@@ -520,6 +544,10 @@ static int run_training(Run *run)
         pause_between_steps(run);
     }
     int number = atomic_load(&run->signal);
+    if (run->bad_validations && !run->failure && !number && run->program->on_nan == MGPU_NAN_STOP)
+        run->failure = mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,
+                                   run->bad_validations == 1 ? "" : "s", (long long)run->bad_validation,
+                                   run->saved_step >= 0 ? "; the weights are saved in " : "", run->saved_step >= 0 ? run->folder : "");
     return run->failure ? MGPU_BAD_INPUT : number && !over(run) ? 128 + number : 0;
 }
 
