@@ -4,7 +4,9 @@
  * with the fields of the yardstick that times the same networks elsewhere: model, batch, precision, samples/s (median),
  * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory (of GPUs,
  * where they compute: what is allocated there).
+ * On virtual GPUs the report begins with "virtual": their times are a model's, whatever the GPU calls itself.
  * With --profile as many steps follow with a clock around every operation; they do not count in the figures above. */
+#include "runtime/cuda_driver.h"
 #include "runtime/internal.h"
 #include "runtime/profile.h"
 
@@ -59,6 +61,7 @@ typedef struct Result {
     double first_s, peak_mib;
     int64_t arena;             /* bytes, of all devices */
     const char *devices;       /* what computes */
+    bool virtual;              /* GPUs that a stand-in of the driver has */
     double launches, launch_us; /* GPUs: of a step behind the first, by the lanes comp; the host's time in one */
     int threads;
     char threads_text[200];
@@ -68,7 +71,7 @@ typedef struct Result {
 
 static void print_json(const mgpu_program *p, const Result *r)
 {
-    printf("{\"peer\": \"mgpuc %s\", \"model\": ", MGPU_VERSION);
+    printf("{%s\"peer\": \"mgpuc %s\", \"model\": ", r->virtual ? "\"virtual\": true, " : "", MGPU_VERSION);
     mgpu_json_write_text(stdout, p->name);
     printf(", \"device\": \"%s\", \"devices\": %d, \"batch\": %lld, \"precision\": \"%s\", \"mode\": \"compiled\", "
            "\"layout\": null, \"threads\": %d, \"samples_per_s\": %.2f, ", r->plan->kind, r->plan->devices, (long long)p->batch,
@@ -92,7 +95,7 @@ static void print_text(const mgpu_program *p, const Result *r)
 {
     char text[32];
     bool here = mgpu_computes_here(r->plan);
-    printf("%s, batch %lld, %s, %d %s device%s, %s\n", p->name, (long long)p->batch, p->precision, r->plan->devices,
+    printf("%s%s, batch %lld, %s, %d %s device%s, %s\n", r->virtual ? "virtual: " : "", p->name, (long long)p->batch, p->precision, r->plan->devices,
            r->plan->kind, r->plan->devices == 1 ? "" : "s", here ? r->threads_text : r->devices);
     printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", r->ms[1], r->ms[0], r->ms[2],
            (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
@@ -115,6 +118,13 @@ static void summarise(Result *r, const double *finished_at) /* [-1]: of the step
     r->ms[1] = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
     r->ms[2] = ms[n - 1];
     free(ms);
+}
+
+static bool is_virtual(const mgpu_plan *plan)
+{
+    const char *why;
+    const CudaDriver *cuda = mgpu_computes_here(plan) ? NULL : mgpu_cuda_driver(&why);
+    return cuda && cuda->declare;
 }
 
 int mgpu_bench(const mgpu_program *program, const Options *o)
@@ -142,6 +152,7 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
         r.arena += mgpu_engine_arena_bytes(feed.engine, d);
     r.peak_mib = mgpu_computes_here(plan) ? peak_memory() : (double)(r.arena + mgpu_engine_library_bytes(feed.engine)) / (1 << 20);
     r.devices = mgpu_engine_library(feed.engine);
+    r.virtual = is_virtual(plan);
     Profile *profile = NULL;
     if (o->profile) {
         r.profile = profile = mgpu_profile_begin(program, plan);
