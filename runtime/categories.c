@@ -14,6 +14,7 @@
 typedef struct Table {
     char *input;
     bool numbers;
+    bool renewable; /* of weights of which only parts are taken */
     Words words;
 } Table;
 struct Categories {
@@ -29,14 +30,18 @@ Categories *mgpu_new_categories(bool fixed)
     return c;
 }
 
+static void free_table(Table *t)
+{
+    for (int64_t k = 0; k < t->words.count; k++)
+        free(t->words.text[k]);
+    free(t->words.text);
+    free(t->input);
+}
+
 static void free_tables(Categories *c)
 {
-    for (int i = 0; i < c->count; i++) {
-        for (int64_t k = 0; k < c->tables[i].words.count; k++)
-            free(c->tables[i].words.text[k]);
-        free(c->tables[i].words.text);
-        free(c->tables[i].input);
-    }
+    for (int i = 0; i < c->count; i++)
+        free_table(&c->tables[i]);
     free(c->tables);
     c->tables = NULL;
     c->count = 0;
@@ -249,10 +254,45 @@ static int by_entry(const void *a, const void *b)
     return strcmp(((const Entry *)a)->text, ((const Entry *)b)->text);
 }
 
+void mgpu_may_renew(Categories *c, const mgpu_input *in)
+{
+    for (int i = 0; i < c->count; i++)
+        if (strcmp(c->tables[i].input, in->tensor.name) == 0)
+            c->tables[i].renewable = true;
+}
+
+static bool covers(const Table *t, const mgpu_input *in, const Words *words, const int64_t *used)
+{
+    bool all = t->words.count <= in->classes;
+    for (int64_t k = 0; k < words->count && all && in->other == MGPU_NO_LABEL; k++) {
+        int64_t value, i = 0;
+        if (!words->text[k] || (used && !used[k]))
+            continue;
+        while (i < t->words.count && !(t->words.text[i] && strcmp(t->words.text[i], words->text[k]) == 0))
+            i++;
+        all = t->numbers ? whole_number(words->text[k], &value) && admitted(in, value) : i < t->words.count;
+    }
+    return all;
+}
+
+/* the table, unless it is of other words and may be made anew: then it goes */
+static const Table *table_for(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
+{
+    const Table *t = find_table(c, in->tensor.name);
+    if (!t || !t->renewable || covers(t, in, words, used))
+        return t;
+    fprintf(stderr, "%s: words are others than those that the weights know; input '%s' gets classes for these\n", place,
+            in->tensor.name);
+    Table *old = &c->tables[t - c->tables];
+    free_table(old);
+    *old = c->tables[--c->count];
+    return NULL;
+}
+
 int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
                                const char *beyond)
 {
-    const Table *t = find_table(c, in->tensor.name);
+    const Table *t = table_for(c, in, words, used, place);
     bool number = true;
     for (int64_t k = 0; k < words->count && number; k++) {
         int64_t value;
@@ -269,7 +309,7 @@ int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words 
     if (t && t->words.count > in->classes)
         mgpu_fail(MGPU_BAD_INPUT,
                   "%s: the table of the input '%s' that is saved with the weights has %lld classes, the program class(%lld): "
-                  "take the program that these weights are of, or train anew",
+                  "take the program that these weights are of, train anew, or take parts of them: --init PART=FILE",
                   place, in->tensor.name, (long long)t->words.count, (long long)in->classes);
     if (!t)
         t = make_table(c, in, words, used, place, beyond);

@@ -131,6 +131,7 @@ int64_t mgpu_intern(WordTable *, const char *text, size_t length); /* its number
 int64_t mgpu_find_word(const WordTable *, const char *text, size_t length); /* -1: it is not there */
 void mgpu_free_words(WordTable *);
 
+void mgpu_may_renew(Categories *, const mgpu_input *); /* its table, if the words of the set that trains are others */
 /* by class its word, of the input's table; NULL: there is none, or the words are numbers */
 const Words *mgpu_words_of_classes(const Categories *, const mgpu_input *);
 

@@ -56,7 +56,7 @@ static const char OPTIONS[] =
     "                     to size as the data set valid does it; for each input, in their order or as NAME=FILE, a file in\n"
     "                     IDX or .npy, many samples or one. - is standard input\n"
     "  -o, --output OUT   .npy, or .csv, which begins with the sample's file or row and has columns that are called like the\n"
-    "                     classes; of several outputs each gets a file with its name before the suffix\n"
+    "                     classes; of several outputs each gets a file with its name before the suffix. - is standard output\n"
     "  --samples N        instead of IN, where the outputs depend on no input: how many\n"
     "\n"
     "Bench\n"

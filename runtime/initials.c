@@ -5,7 +5,7 @@
  * backbone.conv1.weight the name conv1.weight, or the file has the whole name (match.c). A part of the command line replaces
  * that of the rule with the same pattern; --init FILE replaces all of the program's files, but not `init = none` of a rule:
  * what that reaches begins as the model says, and so does what --init PATTERN=none reaches. */
-#include "runtime/internal.h"
+#include "runtime/data.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +166,29 @@ char *mgpu_whole_initial(const mgpu_program *program, const Options *o)
         return path;
     }
     return NULL;
+}
+
+static bool has_parts(const mgpu_program *program, const Options *o)
+{
+    bool parts = o->part_count > 0;
+    for (int i = 0; i < program->initial_count; i++)
+        parts = parts || (program->initials[i].pattern && (!program->initials[i].path || !o->init));
+    return parts;
+}
+
+void mgpu_begin_categories(Categories *categories, const mgpu_program *program, const mgpu_plan *plan, const Options *o)
+{
+    char *weights = mgpu_whole_initial(program, o);
+    if (!weights)
+        return;
+    mgpu_load_categories(categories, weights);
+    bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(program, plan, 1u << MGPU_PHASE_PREDICT, wanted);
+    for (int i = 0; i < program->input_count && program->output_count && has_parts(program, o); i++)
+        if (!wanted[i])
+            mgpu_may_renew(categories, &program->inputs[i]);
+    free(wanted);
+    free(weights);
 }
 
 /* by variable: begins as the model says, by --init PATTERN=none; a part that a later option names is not left out. The caller

@@ -296,6 +296,9 @@ void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const
 /* those of --init PATTERN=FILE alone; view as in PartSource */
 void mgpu_load_parts(const mgpu_program *, const mgpu_plan *, Engine *, const Options *, int view);
 bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they are all of the model */
+/* the classes that a fresh run begins with: those of the file of the whole model. Where parts begin otherwise, labels (inputs that
+ * no output needs) may be others */
+void mgpu_begin_categories(Categories *, const mgpu_program *, const mgpu_plan *, const Options *);
 char *mgpu_whole_initial(const mgpu_program *, const Options *); /* the file of the whole model, or NULL; the caller frees */
 
 /* ---- checkpoint.c */

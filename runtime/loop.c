@@ -171,11 +171,13 @@ static void open_data(Run *run)
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
     mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
     run->categories = mgpu_new_categories(false);
-    char *weights = run->options->resume ? mgpu_format("%s/weights.safetensors", run->options->resume)
-                                         : mgpu_whole_initial(p, run->options);
-    if (weights)
+    if (run->options->resume) {
+        char *weights = mgpu_format("%s/weights.safetensors", run->options->resume);
         mgpu_load_categories(run->categories, weights);
-    free(weights);
+        free(weights);
+    } else {
+        mgpu_begin_categories(run->categories, p, run->plan, run->options);
+    }
     mgpu_open_set(&run->train, p, train, wanted, run->options->data, run->categories);
     if (valid && run->options->evaluate) {
         mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_EVAL, wanted);

@@ -127,9 +127,28 @@ static const Words *words_of(const mgpu_program *p, const mgpu_tensor *t, const 
     return found;
 }
 
-static void write_output(const mgpu_program *p, const char *output, const Output *o)
+/* standard output for the table alone: what else is said goes to standard error from now on */
+static FILE *take_output(void)
+{
+    fflush(stdout);
+    int table = dup(STDOUT_FILENO);
+    FILE *f = table >= 0 ? fdopen(table, "w") : NULL;
+    if (!f || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(errno));
+    return f;
+}
+
+/* table: standard output, else NULL */
+static void write_output(const mgpu_program *p, const char *output, const Output *o, FILE *table)
 {
     const mgpu_tensor *t = o->tensor;
+    if (table) {
+        write_csv(table, o);
+        int error = mgpu_finish_file(table, false);
+        if (error)
+            mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
+        return;
+    }
     const char *suffix = strrchr(output, '.');
     char *path = p->output_count == 1 ? mgpu_format("%s", output)
                                       : mgpu_format("%.*s-%s%s", (int)(suffix - output), output, t->name, suffix);
@@ -143,9 +162,14 @@ static void write_output(const mgpu_program *p, const char *output, const Output
 static void check_arguments(const mgpu_program *p, const Options *o)
 {
     const char *suffix = o->output ? strrchr(o->output, '.') : NULL;
+    bool table = o->output && strcmp(o->output, "-") == 0;
     if (!o->output)
-        mgpu_fail(MGPU_BAD_USAGE, "predict needs a file to write: %s predict IN ... -o OUT.npy", o->program);
-    if (!suffix || (strcmp(suffix, ".npy") != 0 && strcmp(suffix, ".csv") != 0))
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "predict needs a file to write: %s predict IN ... -o OUT.csv, or OUT.npy, or - for a table on standard output",
+                  o->program);
+    if (table && p->output_count > 1)
+        mgpu_fail(MGPU_BAD_USAGE, "-o -: the model has %d outputs, each gets a file of its own: -o OUT.csv", p->output_count);
+    if (!table && (!suffix || (strcmp(suffix, ".npy") != 0 && strcmp(suffix, ".csv") != 0)))
         mgpu_fail(MGPU_BAD_USAGE, "-o %s: the name has to end in .npy or .csv", o->output);
     if (!p->output_count)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no outputs: write `output e` in the model", p->model_file);
@@ -172,6 +196,7 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
     Samples *found = mgpu_find_samples(program, o, wanted);
+    FILE *table = strcmp(o->output, "-") == 0 ? take_output() : NULL;
     Dataset data = {0};
     Feed feed;
     Categories *categories = mgpu_new_categories(true);
@@ -189,7 +214,7 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     for (int i = 0; i < program->output_count; i++) {
         const mgpu_tensor *t = &program->outputs[i];
         Output one = {t, result[i], data.stream, words_of(program, t, wanted, categories), samples};
-        write_output(program, o->output, &one);
+        write_output(program, o->output, &one, table);
         free(result[i]);
     }
     free(result);

@@ -194,8 +194,8 @@ static void check_all(const mgpu_program *p, const Operands *list, const bool *w
             mgpu_fail(MGPU_BAD_USAGE, "there are two files for the input '%s'; several may be pictures only",
                       p->inputs[i].tensor.name);
         if (wanted[i] && !files)
-            mgpu_fail(MGPU_BAD_USAGE, "there is no file for the input '%s'; usage: %s predict IN ... -o OUT",
-                      p->inputs[i].tensor.name, o->program);
+            mgpu_fail(MGPU_BAD_USAGE, "there is no file for the input '%s'; usage: %s predict %s -o OUT",
+                      p->inputs[i].tensor.name, o->program, set_of_tables(p) ? "TABLE.csv" : "IN ...");
     }
 }
 
