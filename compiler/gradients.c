@@ -278,6 +278,21 @@ static void gradient_log(Sweep *s, Node *n, Node *g)
     give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, g, n->in[0])));
 }
 
+/* e^x, not y + 1, which is 0 far below 0 */
+static void gradient_expm1(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, graph_unary(s->g, OP_EXP, n->in[0]))); }
+
+static void gradient_log1p(Sweep *s, Node *n, Node *g)
+{
+    Node *x = n->in[0], *y = graph_binary(s->g, OP_ADD, x, number_like(s->g, x, 1));
+    give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, g, y)));
+}
+
+static void gradient_logistic(Sweep *s, Node *n, Node *g)
+{
+    Node *rest = graph_binary(s->g, OP_SUB, number_like(s->g, n, 1), n);
+    give(s, n, 0, times(s->g, g, times(s->g, n, rest)));
+}
+
 static void gradient_sin(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, graph_unary(s->g, OP_COS, n->in[0]))); }
 
 static void gradient_cos(Sweep *s, Node *n, Node *g)

@@ -29,13 +29,16 @@ static void run_graph(Run *);
 /* ---- numbers */
 
 static double mgpu_pow(double a, double b) { return pow(a, b); }
-static double mgpu_minimum(double a, double b) { return a < b ? a : b; }
-static double mgpu_maximum(double a, double b) { return a > b ? a : b; }
+static double mgpu_minimum(double a, double b) { return a < b || a != a ? a : b; }
+static double mgpu_maximum(double a, double b) { return a > b || a != a ? a : b; }
 static double mgpu_abs(double a) { return fabs(a); }
 static double mgpu_floor(double a) { return floor(a); }
 static double mgpu_sqrt(double a) { return sqrt(a); }
 static double mgpu_exp(double a) { return exp(a); }
 static double mgpu_log(double a) { return log(a); }
+static double mgpu_expm1(double a) { return expm1(a); }
+static double mgpu_log1p(double a) { return log1p(a); }
+static double mgpu_logistic(double a) { return logistic(a); }
 static double mgpu_sin(double a) { return sin(a); }
 static double mgpu_cos(double a) { return cos(a); }
 static double mgpu_tanh(double a) { return tanh(a); }

@@ -1,7 +1,7 @@
 /* simplify_elementwise.c: rules for element-wise operations: numbers are folded (in double: F32 is "the model's float"),
  * what changes nothing is dropped, and what is the same along a broadcast axis is computed before it is broadcast.
- * Rules are exact, or what compilers of numeric programs commonly do (x + 0, x * 1, products of two constants); none
- * assumes that a value is not NaN. */
+ * Rules are exact, or what compilers of numeric programs commonly do (x + 0, x * 1, products of two constants), or lose less to
+ * rounding (the logarithm of a sigmoid); none assumes that a value is not NaN. */
 #include "compiler/simplify.h"
 
 #include <math.h>
@@ -26,8 +26,8 @@ static bool compute(const Node *n, double a, double b, double c, double *y)
     case OP_DIV: *y = a / b; break;
     case OP_POW: *y = pow(a, b); break;
     case OP_MOD: *y = modulo(a, b); break;
-    case OP_MINIMUM: *y = a < b ? a : b; break;
-    case OP_MAXIMUM: *y = a > b ? a : b; break;
+    case OP_MINIMUM: *y = a < b || a != a ? a : b; break;
+    case OP_MAXIMUM: *y = a > b || a != a ? a : b; break;
     case OP_EQ: *y = a == b; break;
     case OP_LT: *y = a < b; break;
     case OP_LE: *y = a <= b; break;
@@ -41,6 +41,9 @@ static bool compute(const Node *n, double a, double b, double c, double *y)
     case OP_SQRT: *y = sqrt(a); break;
     case OP_EXP: *y = exp(a); break;
     case OP_LOG: *y = log(a); break;
+    case OP_EXPM1: *y = expm1(a); break;
+    case OP_LOG1P: *y = log1p(a); break;
+    case OP_LOGISTIC: *y = logistic(a); break;
     case OP_SIN: *y = sin(a); break;
     case OP_COS: *y = cos(a); break;
     case OP_TANH: *y = tanh(a); break;
@@ -159,6 +162,16 @@ static Node *rule_sub(Simplifier *s, Node *n)
     if (is_constant(a, 0) && b->op == OP_SUB)
         return SIMPLE(s, OP_SUB, b->in[1], b->in[0]);
     return is_negation(b) ? SIMPLE(s, OP_ADD, a, b->in[1]) : NULL;
+}
+
+/* the logarithm of 1 / (1 + e^-x), finite wherever x is: min(x, 0) - log(1 + e^-|x|) */
+static Node *rule_log(Simplifier *s, Node *n)
+{
+    if (n->in[0]->op != OP_LOGISTIC)
+        return NULL;
+    Node *x = n->in[0]->in[0], *zero = fill_like(s, x, 0);
+    Node *power = SIMPLE(s, OP_EXP, SIMPLE(s, OP_SUB, zero, SIMPLE(s, OP_ABS, x)));
+    return SIMPLE(s, OP_SUB, SIMPLE(s, OP_MINIMUM, x, zero), SIMPLE(s, OP_LOG1P, power));
 }
 
 /* ---- choices */
@@ -323,6 +336,7 @@ Node *rule_elementwise(Simplifier *s, Node *n)
     case OP_MUL: y = rule_mul(s, n); break;
     case OP_DIV: y = rule_div(s, n); break;
     case OP_POW: y = rule_pow(s, n); break;
+    case OP_LOG: y = rule_log(s, n); break;
     case OP_MINIMUM:
     case OP_MAXIMUM: y = n->in[0] == n->in[1] ? n->in[0] : NULL; break;
     case OP_EQ:

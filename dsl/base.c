@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,6 +195,12 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
     h ^= h >> 33;
     h *= 0xc4ceb9fe1a85ec53ull;
     return h ^ h >> 33;
+}
+
+double logistic(double x)
+{
+    double e = exp(x < 0 ? x : -x);
+    return (x < 0 ? e : 1) / (1 + e);
 }
 
 enum { LONGEST_WORD = 64 }; /* of those that are compared */

@@ -91,6 +91,9 @@ UNARY(floor, OP_FLOOR, floor)
 UNARY(sqrt, OP_SQRT, sqrt)
 UNARY(exp, OP_EXP, exp)
 UNARY(log, OP_LOG, log)
+UNARY(expm1, OP_EXPM1, expm1)
+UNARY(log1p, OP_LOG1P, log1p)
+UNARY(logistic, OP_LOGISTIC, logistic)
 UNARY(sin, OP_SIN, sin)
 UNARY(cos, OP_COS, cos)
 UNARY(tanh, OP_TANH, tanh)
@@ -599,6 +602,9 @@ const Builtin PRIMITIVES[] = {
     {"sqrt", "x", run_sqrt},
     {"exp", "x", run_exp},
     {"log", "x", run_log},
+    {"expm1", "x", run_expm1},
+    {"log1p", "x", run_log1p},
+    {"logistic", "x", run_logistic},
     {"sin", "x", run_sin},
     {"cos", "x", run_cos},
     {"tanh", "x", run_tanh},

@@ -75,15 +75,72 @@ MGPU_FUNCTION float mgpu_logf(float x)
     return x < 0.0f ? NAN : x != x ? x : y;
 }
 
+/* e^r - 1, |r| <= log 2 / 2 */
+MGPU_FUNCTION float mgpu_expm1_near_0(float r)
+{
+    float p = 1.984595813e-04f;
+    p = p * r + 1.394165254e-03f;
+    p = p * r + 8.333391637e-03f;
+    p = p * r + 4.166634871e-02f;
+    p = p * r + 1.666666635e-01f;
+    p = p * r + 5.000000047e-01f;
+    return p * (r * r) + r;
+}
+
+/* e^v - 1, v = r + k log 2: 2^k (e^r - 1) + (2^k - 1); 2^(k - 1) twice, as k may be 128 */
+MGPU_FUNCTION float mgpu_expm1f(float v)
+{
+    float x = v > 89.0f ? 89.0f : v < -20.0f ? -20.0f : v;
+    float shifted = x * 1.44269504f + 12582912.0f;
+    float k = shifted - 12582912.0f;
+    float p = mgpu_expm1_near_0((x - k * 0.693359375f) + k * 2.12194440e-4f);
+    float half = mgpu_float_of((mgpu_bits_of(shifted) << 23) + 0x3f000000u);
+    float y = 2.0f * (p * half + (half - 0.5f));
+    return fabsf(v) < 1e-30f ? v : y;
+}
+
+/* log u + (x - (u - 1)) / u, u = 1 + x as it is rounded */
+MGPU_FUNCTION float mgpu_log1pf(float x)
+{
+    float u = 1.0f + x;
+    float y = mgpu_logf(u) + (x - (u - 1.0f)) / u;
+    y = x == INFINITY ? x : x == -1.0f ? -INFINITY : y;
+    return fabsf(x) < 1e-30f ? x : y;
+}
+
+/* 1 / (1 + e^-x), with all its bits also where it is near 0: with e = e^-|x| = 2^k e^r, 1 / (1 + e) or e / (1 + e). 2^(k + 64), as e
+ * may be denormal. */
+MGPU_FUNCTION float mgpu_logisticf(float x)
+{
+    float a = x < 0.0f ? x : -x, b = a < -104.0f ? -104.0f : a;
+    float shifted = b * 1.44269504f + 12582912.0f;
+    float k = shifted - 12582912.0f;
+    float p = mgpu_expm1_near_0((b - k * 0.693359375f) + k * 2.12194440e-4f);
+    float power = mgpu_float_of((mgpu_bits_of(shifted) << 23) + 0x5f800000u);
+    float e = (p * power + power) * 0x1p-64f, sum = 1.0f + e;
+    float y = (x < 0.0f ? e : 1.0f) / sum;
+    return y - y * (e - (sum - 1.0f)) * (x < 0.0f ? 1.0f - y : y); /* what 1 + e lost, by its inverse */
+}
+
 /* ---- float: circular and hyperbolic functions */
 
-/* x - k pi / 2 for |x| < 10^9, in double: pi / 2 in parts of 24 bits, so that products with k are exact */
+/* x - k pi / 2 of a finite x, in double, after Payne & Hanek, "Radian Reduction for Trigonometric Functions" (1983): where x is a
+ * whole number of 2^s, it is x 2^-s (2^s 2 / pi mod 4) quarters and some turns; s is 0, 26, 52 or 78. The factor has two parts of 29
+ * bits, whose products with x are exact, and a rest; the turns in a product are dropped. */
 MGPU_FUNCTION float mgpu_quarter(float x, int32_t *quarter)
 {
-    double k = ((double)x * 0.63661977236758134308 + 6755399441055744.0) - 6755399441055744.0;
-    double r = (((double)x - k * 1.570796251296997) - k * 7.549789415861596e-08) - k * 5.390302858158119e-15;
+    const double magic = 6755399441055744.0; /* whole numbers in the last bits */
+    double a = x < 0.0f ? -(double)x : (double)x;
+    bool b1 = a >= 0x1p50, b2 = a >= 0x1p76, b3 = a >= 0x1p102;
+    double high = b1 ? 0x1.b939104p-26 : 0x1.45f306cp-1, middle = b1 ? 0x1.4a7f09dp-54 : 0x1.c9c882ap-29;
+    double low = b1 ? 0x1.7d1f534ddc0dbp-84 : 0x1.4fe13abe8fa9ap-59;
+    high = b2 ? 0x1.529fc26p-52 : high, middle = b2 ? 0x1.57d1f53p-80 : middle, low = b2 ? 0x1.377036d8a5665p-110 : low;
+    high = b3 ? 0x1.d5f47d4p-78 : high, middle = b3 ? 0x1.a6ee06cp-107 : middle, low = b3 ? 0x1.b14acc9e21c82p-135 : low;
+    double t1 = (double)x * high, t2 = (double)x * middle, t3 = (double)x * low;
+    double f1 = t1 - 4.0 * ((t1 * 0.25 + magic) - magic), f2 = t2 - 4.0 * ((t2 * 0.25 + magic) - magic);
+    double k = ((f1 + f2) + magic) - magic;
     *quarter = (int32_t)k & 3;
-    return (float)r;
+    return (float)((((f1 - k) + f2) + t3) * 1.5707963267948966);
 }
 
 MGPU_FUNCTION float mgpu_sine_of(float r, int32_t quarter)
@@ -101,11 +158,11 @@ MGPU_FUNCTION float mgpu_sine_of(float r, int32_t quarter)
     return quarter & 2 ? -y : y;
 }
 
-/* Beyond 10^9 floats are 64 apart, and sin is 0, cos is 1; NaN for infinities. */
+/* NaN for infinities */
 MGPU_FUNCTION float mgpu_sinf(float x)
 {
     int32_t quarter;
-    bool known = x > -1e9f && x < 1e9f;
+    bool known = x - x == 0.0f;
     float r = mgpu_quarter(known ? x : 0.0f, &quarter);
     float y = mgpu_sine_of(r, quarter);
     return known ? (x == 0.0f ? x : y) : x - x;
@@ -114,10 +171,10 @@ MGPU_FUNCTION float mgpu_sinf(float x)
 MGPU_FUNCTION float mgpu_cosf(float x)
 {
     int32_t quarter;
-    bool known = x > -1e9f && x < 1e9f;
+    bool known = x - x == 0.0f;
     float r = mgpu_quarter(known ? x : 0.0f, &quarter);
     float y = mgpu_sine_of(r, quarter + 1);
-    return known ? y : x - x + 1.0f;
+    return known ? y : x - x;
 }
 
 /* x + x^3 P(x^2) near 0, elsewhere 1 - 2 / (e^(2|x|) + 1), whose exponent needs no care: e^(2|x|) = 2^k e^u, |u| <= log 2 / 2 */
@@ -296,6 +353,13 @@ MGPU_FUNCTION double mgpu_floor_double(double a) { return floor(a); }
 MGPU_FUNCTION double mgpu_sqrt_double(double a) { return sqrt(a); }
 MGPU_FUNCTION double mgpu_exp_double(double a) { return exp(a); }
 MGPU_FUNCTION double mgpu_log_double(double a) { return log(a); }
+MGPU_FUNCTION double mgpu_expm1_double(double a) { return expm1(a); }
+MGPU_FUNCTION double mgpu_log1p_double(double a) { return log1p(a); }
+MGPU_FUNCTION double mgpu_logistic_double(double a)
+{
+    double e = exp(a < 0.0 ? a : -a);
+    return (a < 0.0 ? e : 1.0) / (1.0 + e);
+}
 MGPU_FUNCTION double mgpu_sin_double(double a) { return sin(a); }
 MGPU_FUNCTION double mgpu_cos_double(double a) { return cos(a); }
 MGPU_FUNCTION double mgpu_tanh_double(double a) { return tanh(a); }
@@ -312,11 +376,11 @@ MGPU_FUNCTION float mgpu_absf(float a) { return fabsf(a); }
 MGPU_FUNCTION float mgpu_floorf(float a) { return floorf(a); }
 MGPU_FUNCTION float mgpu_sqrtf(float a) { return sqrtf(a); }
 
-/* minimum and maximum as in ops.def; maxima of many, where the first NaN is the largest of all: b beats the best so far.
+/* minimum and maximum as in ops.def, NaN where one of the two is; maxima of many, where the first NaN is the largest of all: b beats the best so far.
  * larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted, too. */
 #define MGPU_ORDER(name, type)                                                                                            \
-    MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return a < b ? a : b; }                                      \
-    MGPU_FUNCTION type mgpu_maximum_##name(type a, type b) { return a > b ? a : b; }                                      \
+    MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return (a < b) | (a != a) ? a : b; }                         \
+    MGPU_FUNCTION type mgpu_maximum_##name(type a, type b) { return (a > b) | (a != a) ? a : b; }                         \
     MGPU_FUNCTION type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }                    \
     MGPU_FUNCTION bool mgpu_beats_##name(type b, type best)                                                               \
     {                                                                                                                     \
@@ -358,6 +422,9 @@ MGPU_SHIFTS(i64, int64_t)
 #define mgpu_sqrt(a) mgpu_of_float(sqrt, a)
 #define mgpu_exp(a) mgpu_of_float(exp, a)
 #define mgpu_log(a) mgpu_of_float(log, a)
+#define mgpu_expm1(a) mgpu_of_float(expm1, a)
+#define mgpu_log1p(a) mgpu_of_float(log1p, a)
+#define mgpu_logistic(a) mgpu_of_float(logistic, a)
 #define mgpu_sin(a) mgpu_of_float(sin, a)
 #define mgpu_cos(a) mgpu_of_float(cos, a)
 #define mgpu_tanh(a) mgpu_of_float(tanh, a)
@@ -396,6 +463,9 @@ MGPU_OF_ONE(floor)
 MGPU_OF_ONE(sqrt)
 MGPU_OF_ONE(exp)
 MGPU_OF_ONE(log)
+MGPU_OF_ONE(expm1)
+MGPU_OF_ONE(log1p)
+MGPU_OF_ONE(logistic)
 MGPU_OF_ONE(sin)
 MGPU_OF_ONE(cos)
 MGPU_OF_ONE(tanh)

@@ -89,7 +89,7 @@ static const char *const LANGUAGE[] = {
     "...", "(", ")", "[", "]", "{", "}", "f32", "bf16", "f16", "f64", "i32", "i64", "u8", "u16", "i8", "i16", "u32",
     "bool", "class(10)", "class(3, ignore = 2)", "class(4, other = 0)", "training", "step", "epoch", "progress", "pi",
     "inf", "x", "y", "[]", "[0]", "[-1]", "[1:3]", "[:, ::-1]", "[..., 0]", "[none]", "[[1, 2], [3, 4]]", "abs",
-    "floor", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf",
+    "floor", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "logistic",
     "atan2(x, y)", "bit_and", "bit_or(i, 1)", "bit_xor", "bit_not(i)", "shift_left(i, 3)", "shift_right", "minimum", "maximum", "where", "sum", "max", "argmax",
     "cumsum", "top_k", "einsum", "\"ab,bc->ac\"", "\"a,a->\"", "convolve", "window_max", "window_sum", "reshape",
     "transpose", "slice", "concat", "pad", "broadcast", "scatter_add", "random", "arange", "tensor", "stop_gradient",

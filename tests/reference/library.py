@@ -109,7 +109,12 @@ def last(x):
 
 def hardsigmoid(x):
     """F.hardsigmoid's gradient has a sixth in single precision"""
-    return (x / 6 + 0.5).clamp(0, 1)
+    return F.relu6(x + 3) / 6
+
+
+def at_numbers(x, *numbers):
+    """these very numbers, with a gradient"""
+    return torch.cat([x, *(x - x.detach() + y for y in numbers)], -1)
 
 
 def signs(x):
@@ -198,6 +203,8 @@ case("trunc", series, lambda x, w: signs(8 * x).trunc())
 case("round_halves", (2, 5), lambda x, w: (0 * x + torch.tensor(
     [[-1.5, -0.5, 0.5, 1.5, 2.5], [0.49999999999999994, -2.5, 3.5, 1e17, -0.75]])).round())
 case("clamp", series, lambda x, w: x.clamp(-0.3, 0.45))
+case("clamp_ends", series, lambda x, w: at_numbers(x, 0, 1).clamp(0, 1))
+case("clamp_crossed", series, lambda x, w: x.clamp(0.2, -0.1))
 case("one_hot", (5, 6), lambda x, w: x * F.one_hot(word, 6))
 case("one_hot_more", (5, 7), lambda x, w: x * F.one_hot(word + 1, 7))
 case("flatten", series, lambda x, w: x.flatten(1))
@@ -431,16 +438,24 @@ case("selu", series, lambda x, w: F.selu(x))
 case("celu", series, lambda x, w: F.celu(signs(x)))
 case("celu_alpha", series, lambda x, w: F.celu(x, 1.5))
 case("sigmoid", series, lambda x, w: (8 * x).sigmoid())
+case("sigmoid_log", series, lambda x, w: F.logsigmoid(1000 * x))
+case("log_sigmoid", series, lambda x, w: F.logsigmoid(signs(1000 * x)))
+case("expm1", series, lambda x, w: 1e12 * torch.expm1(1e-12 * x) + torch.expm1(x))
+case("log1p", series, lambda x, w: 1e12 * torch.log1p(1e-12 * x) + torch.log1p(x))
 case("gelu", series, lambda x, w: F.gelu(4 * x))
 case("gelu_tanh", series, lambda x, w: F.gelu(4 * x, approximate="tanh"))
 case("silu", series, lambda x, w: F.silu(4 * x))
 case("softplus", series, lambda x, w: F.softplus(signs(8 * x), threshold=1e9))
 case("mish", series, lambda x, w: F.mish(4 * x))
 case("softsign", series, lambda x, w: F.softsign(signs(x)))
+case("hardsigmoid_ends", series, lambda x, w: hardsigmoid(at_numbers(x, -3, 3)))
 case("hardsigmoid", series, lambda x, w: hardsigmoid(5 * x))
 case("hardswish", series, lambda x, w: F.hardswish(5 * x))
 case("softmax", series, lambda x, w: (4 * x).softmax(-1))
 case("softmax_axis", image, lambda x, w: x.softmax(2))
+case("log_softmax_large", series, lambda x, w: (x + 1e12).log_softmax(-1))
+case("log_softmax_infinite", series, lambda x, w: (x + torch.tensor([0, 0, -math.inf, 0])).softmax(-1))
+case("cross_entropy_large", row, lambda x, w: F.cross_entropy(x - 1e12, label, reduction="none"))
 case("log_softmax", series, lambda x, w: (4 * x).log_softmax(-1))
 case("log_softmax_axis", series, lambda x, w: x.log_softmax(1))
 case("maxout", image, lambda x, w: x.reshape(N, 6, 5, 2, 2).amax(-1))

@@ -50,7 +50,8 @@ static const Case CASES[] = {
 #define SINGLES(op, from, to)                                                                                            \
     {op, "a matrix", 1, {S(3, 5)}, RANGE(from, to)}, {op, "size 1", 1, {S(1)}, RANGE(from, to)},                                     \
     {op, "a number", 1, {S0}, RANGE(from, to)}, {op, "empty", 1, {S(2, 0)}, RANGE(from, to)}
-    SINGLES(OP_ABS, 0, 0), SINGLES(OP_SQRT, 0.1, 2), SINGLES(OP_EXP, 0, 0), SINGLES(OP_LOG, 0.1, 2), SINGLES(OP_SIN, 0, 0),
+    SINGLES(OP_ABS, 0, 0), SINGLES(OP_SQRT, 0.1, 2), SINGLES(OP_EXP, 0, 0), SINGLES(OP_LOG, 0.1, 2), SINGLES(OP_EXPM1, 0, 0),
+    SINGLES(OP_LOG1P, -0.5, 2), SINGLES(OP_LOGISTIC, -3, 3), SINGLES(OP_SIN, 0, 0),
     SINGLES(OP_COS, 0, 0), SINGLES(OP_TANH, 0, 0), SINGLES(OP_ERF, 0, 0),
     {OP_CAST, "to f64", 1, {S(3)}, .number = F64}, {OP_CAST, "to f16", 1, {S(1)}, .number = F16},
     {OP_CAST, "to i32, which stops it", 1, {S(3)}, RANGE(1.1, 1.9), .number = I32},

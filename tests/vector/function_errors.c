@@ -19,6 +19,8 @@ static double units(float got, double wanted)
     return fabs((double)got - wanted) / ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
 }
 
+static double logistic(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+
 #define LARGEST_ERROR(name, most)                                                                                            \
     static void name##_error(void)                                                                                        \
     {                                                                                                                     \
@@ -39,8 +41,11 @@ static double units(float got, double wanted)
     }
 LARGEST_ERROR(exp, INFINITY)
 LARGEST_ERROR(log, INFINITY)
-LARGEST_ERROR(sin, 1e9f) /* beyond, floats are 64 apart */
-LARGEST_ERROR(cos, 1e9f)
+LARGEST_ERROR(expm1, INFINITY)
+LARGEST_ERROR(log1p, INFINITY)
+LARGEST_ERROR(logistic, INFINITY)
+LARGEST_ERROR(sin, INFINITY)
+LARGEST_ERROR(cos, INFINITY)
 LARGEST_ERROR(tanh, INFINITY)
 LARGEST_ERROR(erf, INFINITY)
 
@@ -75,6 +80,9 @@ int main(void)
 {
     exp_error();
     log_error();
+    expm1_error();
+    log1p_error();
+    logistic_error();
     sin_error();
     cos_error();
     tanh_error();
@@ -88,6 +96,28 @@ int main(void)
     at_end("log(0)", mgpu_logf(zero), -INFINITY);
     at_end("log(inf)", mgpu_logf(infinite), INFINITY);
     at_end("log(-inf)", mgpu_logf(-infinite), NAN);
+    at_end("expm1(-0)", mgpu_expm1f(-zero), -0.0f);
+    at_end("expm1(inf)", mgpu_expm1f(infinite), INFINITY);
+    at_end("expm1(-inf)", mgpu_expm1f(-infinite), -1);
+    at_end("expm1(nan)", mgpu_expm1f(none), NAN);
+    at_end("log1p(-0)", mgpu_log1pf(-zero), -0.0f);
+    at_end("log1p(-1)", mgpu_log1pf(zero - 1), -INFINITY);
+    at_end("log1p(-2)", mgpu_log1pf(zero - 2), NAN);
+    at_end("log1p(inf)", mgpu_log1pf(infinite), INFINITY);
+    at_end("log1p(nan)", mgpu_log1pf(none), NAN);
+    at_end("logistic(-inf)", mgpu_logisticf(-infinite), 0);
+    at_end("logistic(inf)", mgpu_logisticf(infinite), 1);
+    at_end("logistic(nan)", mgpu_logisticf(none), NAN);
+    at_end("sin(-0)", mgpu_sinf(-zero), -0.0f);
+    at_end("sin(inf)", mgpu_sinf(infinite), NAN);
+    at_end("cos(-inf)", mgpu_cosf(-infinite), NAN);
+    at_end("cos(nan)", mgpu_cosf(none), NAN);
+    at_end("sin(2^72 16367173)", mgpu_sinf(16367173 * 0x1p72f), (float)sin(16367173 * 0x1p72)); /* next to a multiple of pi / 2 */
+    at_end("cos(2^72 16367173)", mgpu_cosf(16367173 * 0x1p72f), (float)cos(16367173 * 0x1p72));
+    at_end("minimum(nan, 1)", mgpu_minimum(none, zero + 1), NAN);
+    at_end("minimum(1, nan)", mgpu_minimum(zero + 1, none), NAN);
+    at_end("maximum(nan, 1)", mgpu_maximum(none, zero + 1), NAN);
+    at_end("maximum(1, nan)", mgpu_maximum(zero + 1, none), NAN);
     at_end("tanh(-0)", mgpu_tanhf(-zero), -0.0f);
     at_end("tanh(inf)", mgpu_tanhf(infinite), 1);
     at_end("tanh(-inf)", mgpu_tanhf(-infinite), -1);
