@@ -41,6 +41,10 @@ uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and it
 const char *half_text(uint8_t half);
 static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch : shape_count(&t->shape); }
 
+/* an operation of a kernel that may make NaN or infinity of finite numbers, for messages of runs: "log", "head.fc", line. word "":
+ * it has none but those whose results may be too large */
+typedef struct Suspect { const char *word, *layer; int line; } Suspect;
+
 typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE } TaskKind;
 typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */
     TaskKind kind;
@@ -51,6 +55,7 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
     double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
     bool backward, update;  /* made by differentiate; behind the reductions */
     const Place *at;
+    Suspect *suspects; int suspect_count;
 } Task;
 
 typedef struct Phase {
@@ -122,6 +127,7 @@ typedef struct Buffer {
     int slots;              /* 1: not slotted */
     int index;              /* of the input, variable or output; -1 */
     int64_t each;           /* bytes of one sample; 0: the same for all samples */
+    int type;               /* + 1: Dtype of its elements; 0: they are of several, or no numbers. Not in the text */
 } Buffer;
 typedef struct Access { int buffer; int64_t begin, end; int slot; } Access; /* bytes [begin, end) of slot (step + slot) mod slots */
 typedef struct Wait { int op, back; } Wait; /* op of the same device in the same phase, `back` steps ago */
@@ -139,6 +145,7 @@ typedef struct ScheduledOp {
     int strip;              /* CALL: calls of one strip follow each other, and no barrier of the device's team of threads
                                stands between them; strips are numbered from 0. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the strip at a time; the same in the whole strip */
+    const Suspect *suspects; int suspect_count; /* CALL; not in the text */
     bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
 } ScheduledOp;
 typedef struct Collective {

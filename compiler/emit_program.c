@@ -300,7 +300,14 @@ static void emit_op(const ScheduledOp *op, Text *t)
     } else {
         text_add(t, "NULL, ");
     }
-    text_add(t, "%d}, /* %s */\n", op->line, op->label);
+    text_add(t, "%d, ", op->line);
+    text_add(t, op->suspect_count ? "(const mgpu_suspect[]){" : "NULL");
+    for (int i = 0; i < op->suspect_count; i++) {
+        text_add(t, "%s{\"%s\", ", i ? ", " : "", op->suspects[i].word);
+        quote(t, op->suspects[i].layer);
+        text_add(t, ", %d}", op->suspects[i].line);
+    }
+    text_add(t, "%s, %d}, /* %s */\n", op->suspect_count ? "}" : "", op->suspect_count, op->label);
 }
 
 /* a table of the plan: its name, or that of an equal one that stands above it */
@@ -330,9 +337,9 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
     empty(rows);
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
-        text_add(rows, "    {\"%s\", %s, %lld, %lld, %lld, %d, %d, %lld},\n", b->name, KIND[b->kind], (long long)b->offset,
+        text_add(rows, "    {\"%s\", %s, %lld, %lld, %lld, %d, %d, %lld, %s},\n", b->name, KIND[b->kind], (long long)b->offset,
                  (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index,
-                 b->kind == BUFFER_LOCAL ? (long long)b->each : 0LL);
+                 (long long)b->each, b->type ? dtype_macro((Dtype)(b->type - 1)) : "MGPU_U8");
     }
     const char *buffers = emit_table(tables, "mgpu_buffer", format("%s_buffers", prefix), rows, t);
     empty(rows);

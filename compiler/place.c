@@ -259,7 +259,7 @@ static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind
     return *count - 1;
 }
 
-typedef struct Found { const char *name; int64_t bytes, each; bool used; } Found; /* name NULL: no phase has it */
+typedef struct Found { const char *name; int64_t bytes, each; int type; bool used; } Found; /* name NULL: no phase has it */
 
 static void find_tensor(Found *found, const Tensor *x, TensorKind kind, int64_t capacity, bool used)
 {
@@ -271,6 +271,7 @@ static void find_tensor(Found *found, const Tensor *x, TensorKind kind, int64_t 
     f->bytes = bytes > f->bytes ? bytes : f->bytes;
     f->used |= used;
     f->each = x->sharded ? tensor_bytes(x, 1) : 0;
+    f->type = (int)x->dtype + 1;
 }
 
 /* what the phases know of the tensors of a kind, by index; used: by a task */
@@ -331,16 +332,20 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
             a->input[i] =
                 add_buffer(&a->buffers, &a->buffer_count, input[i].name, BUFFER_INPUT, input[i].bytes, SLOTS, i, arena);
             a->buffers[a->input[i]].each = input[i].each;
+            a->buffers[a->input[i]].type = input[i].type;
         }
     for (int i = 0; i < variables; i++) {
         const Variable *v = &m->variables[i];
         int64_t bytes = shape_count(&v->shape) * dtype_bytes(v->dtype);
         a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, variable[i].name ? variable[i].name : format("w.%s", v->name),
                                     BUFFER_VARIABLE, variable[i].bytes > bytes ? variable[i].bytes : bytes, 1, i, arena);
+        a->buffers[a->variable[i]].type = variable[i].type;
     }
     if (reports)
         a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, (int64_t)sizeof(double) * reports, SLOTS,
                                -1, arena);
+    if (reports)
+        a->buffers[a->report].type = F64 + 1;
     for (int i = 0; i < outputs; i++)
         if (output[i].used) {
             a->output[i] =
@@ -416,10 +421,12 @@ static Access access_of(Placing *s, const Tensor *x)
             int64_t chunk = s->chunk[x->id] < s->capacity ? s->chunk[x->id] : s->capacity;
             int buffer = add_block(s, x->name, BUFFER_LOCAL, tensor_bytes(x, chunk));
             s->buffers[s->count - 1].each = tensor_bytes(x, 1);
+            s->buffers[s->count - 1].type = (int)x->dtype + 1;
             return (Access){buffer, 0, tensor_bytes(x, chunk), 0};
         }
         int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
         s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
+        s->buffers[s->count - 1].type = (int)x->dtype + 1;
         return (Access){buffer, 0, bytes, 0};
     }
     }
@@ -441,6 +448,8 @@ static void touch_groups(Placing *s)
     for (int i = 0; i < s->order->group_count; i++) {
         const Group *g = &s->order->groups[i];
         int bucket = g->bucket ? add_block(s, format("bucket%d", i), BUFFER_BUCKET, g->bytes) : -1;
+        if (g->bucket)
+            s->buffers[s->count - 1].type = (int)g->members[0]->dtype + 1; /* that of the whole sum */
         for (int k = 0; k < g->member_count && g->bucket; k++)
             s->layout->tensor[g->members[k]->id] =
                 (Access){bucket, g->begin[k], add_bytes(g->begin[k], tensor_bytes(g->members[k], s->capacity)), 0};

@@ -174,6 +174,8 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->chunk = b->order->chunk[call];
     op->by_sample = b->program->target == TARGET_HOST && task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = model_line(task->at);
+    op->suspects = task->suspects;
+    op->suspect_count = task->suspect_count;
 }
 
 static void add_reduce(Builder *b, int group) /* shared memory: each device sums its part of all, then takes the others */

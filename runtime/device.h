@@ -40,6 +40,9 @@ typedef struct DeviceStrip {   /* calls without a barrier between them */
     const mgpu_step *step;
     bool timed;                /* fill in calls[].seconds */
     int64_t chunk;             /* samples that a thread takes through all calls at a time; 0: all that it has */
+    /* NULL, or called behind each call with its arguments as the thread has them, for samples [begin, end) */
+    void (*audit)(const void *context, const mgpu_op *, void *const *argument, int64_t begin, int64_t end);
+    const void *context;
 } DeviceStrip;
 
 typedef struct DeviceRange { int64_t begin, end; bool writes; const char *name; } DeviceRange; /* bytes of the arena, of a buffer */

@@ -185,6 +185,8 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
         k->run(arguments_of(d, c, thread, begin), d->strip->step, &part);
+    if (d->strip->audit && k->split == MGPU_SPLIT_SAMPLES)
+        d->strip->audit(d->strip->context, c->op, arguments_of(d, c, thread, begin), begin, end);
     if (timed)
         c->seconds += mgpu_seconds() - began;
 }

@@ -87,6 +87,7 @@ struct Engine {
     void *context;
     int64_t collected, done;     /* done: steps that all lanes are known to have finished */
     Profile *profile;            /* NULL: nobody asks */
+    Audit *audit;                /* likewise */
     int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
     int ahead, threads;          /* threads: that compute, of all devices */
 };
@@ -168,6 +169,13 @@ _Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of wha
 DeviceCall mgpu_call_of(Lane *, const mgpu_device_phase *, const mgpu_op *, void **argument, int64_t *each, const mgpu_step **step);
 
 void mgpu_declare(Lane *, const mgpu_device_phase *, const mgpu_op *); /* to a device that checks: what the operation touches */
+
+int64_t mgpu_access_offset(const mgpu_device_phase *, const mgpu_access *, int64_t number);
+
+/* audit.c: around the operations of a strip */
+void mgpu_audit_before(Lane *, const mgpu_device_phase *, const mgpu_op *);
+void mgpu_audit_part(const void *lane, const mgpu_op *, void *const *argument, int64_t begin, int64_t end); /* by any thread */
+void mgpu_audit_after(Lane *, const mgpu_device_phase *, const mgpu_op *);
 
 /* ahead.c */
 void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that watch them begin */

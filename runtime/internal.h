@@ -225,6 +225,19 @@ void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
 const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 
+/* audit.c: where the first NaN or infinity of a step comes from */
+typedef struct Audit Audit;
+enum { AUDIT_INFINITE = 1, AUDIT_NAN = 2 };
+typedef struct Origin {
+    int device;
+    const mgpu_op *op;                 /* that made it; NULL: it was there before: */
+    const char *variable, *input;      /* in one of these */
+    unsigned bits;
+    int64_t sample;                    /* of the device's; -1: of none, or not known */
+} Origin;
+void mgpu_audit_begin(Engine *);       /* of a drained engine: what is posted from now on runs operation by operation */
+bool mgpu_audit_end(Engine *, Origin *); /* likewise; false: all was finite */
+
 /* ---- safetensors.c */
 typedef struct SavedTensor {           /* one tensor of a file: row-major, axes as declared */
     mgpu_tensor tensor;
@@ -398,6 +411,13 @@ bool mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /*
 /* all of a set through phase `kind`, a micro-batch a step, until *stop is not 0 (NULL: never) */
 void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop);
 void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: bits 1 << kind */
+
+/* ---- replay.c: the state of a drained engine, to begin there once more, and what an audit has found in words */
+typedef struct KeptState { bool known; uint8_t *data; double setting[MGPU_MAX_SETTINGS], when; Progress at; } KeptState;
+void mgpu_keep_state(KeptState *, const Feed *, const Progress *);  /* not known: it is too large */
+void mgpu_restore_state(const KeptState *, const Feed *);
+/* domain: it is no matter of the learning rate. The caller frees */
+char *mgpu_origin_text(const Feed *, const Batch *, const Origin *, bool *domain);
 
 /* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, help.c, bench.c */
 int mgpu_train(const mgpu_program *, const Options *);

@@ -108,7 +108,7 @@ static void say_crash_of_worker(void *context, int signal)
 }
 
 /* ---- one operation */
-static int64_t access_offset(const mgpu_device_phase *p, const mgpu_access *a, int64_t number)
+int64_t mgpu_access_offset(const mgpu_device_phase *p, const mgpu_access *a, int64_t number)
 {
     const mgpu_buffer *b = &p->buffers[a->buffer];
     int64_t slot = b->slots > 1 ? (number + a->slot + b->slots) % b->slots : 0;
@@ -127,7 +127,7 @@ void mgpu_declare(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     DeviceRange *ranges = mgpu_allocate((size_t)(op->read_count + op->write_count), sizeof *ranges);
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         const mgpu_access *a = &op->access[i];
-        int64_t begin = access_offset(p, a, l->number);
+        int64_t begin = mgpu_access_offset(p, a, l->number);
         if (p->buffers[a->buffer].kind != MGPU_STAGING)
             ranges[count++] = (DeviceRange){begin, begin + a->end - a->begin, i >= op->read_count, p->buffers[a->buffer].name};
     }
@@ -151,7 +151,7 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
     uint8_t *arena = e->kind->arena(e->devices[l->device]);
     DeviceCall call = {.kernel = e->kind->ahead ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
     for (int i = 0; i < op->read_count + op->write_count; i++) {
-        uint8_t *at = arena + access_offset(p, &op->access[i], l->number);
+        uint8_t *at = arena + mgpu_access_offset(p, &op->access[i], l->number);
         uint8_t kind = p->buffers[op->access[i].buffer].kind;
         if (kind == MGPU_STEP) {
             *step = (const void *)at;
@@ -168,7 +168,8 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
 static void run_strip(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
-    DeviceStrip strip = {l->calls, count, &work->block[l->device], e->profile != NULL, p->ops[order[0]].chunk};
+    DeviceStrip strip = {l->calls, count, &work->block[l->device], e->profile != NULL, p->ops[order[0]].chunk,
+                         e->audit ? mgpu_audit_part : NULL, l};
     int64_t *each = l->each;
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
     for (int i = 0; i < count; i++) {
@@ -201,7 +202,7 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
     for (int i = 0; i < op->write_count; i++) {
         const mgpu_access *a = &op->access[op->read_count + i];
         int index = p->buffers[a->buffer].index;
-        uint8_t *place = staging + access_offset(p, a, l->number);
+        uint8_t *place = staging + mgpu_access_offset(p, a, l->number);
         if (index < 0)
             memcpy(place, block, sizeof *block);
         else
@@ -233,15 +234,15 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
         int64_t bytes = a->end - a->begin;
         for (int k = 0; k < op->read_count && !from; k++)
             if (p->buffers[op->access[k].buffer].index == p->buffers[a->buffer].index)
-                from = e->kind->staging(device) + access_offset(p, &op->access[k], l->number);
+                from = e->kind->staging(device) + mgpu_access_offset(p, &op->access[k], l->number);
         if (!from) {
             from = &work->block[l->device];
             bytes = sizeof work->block[0];
         }
         if (e->kind->ahead)
-            e->kind->ahead->upload(device, access_offset(p, a, l->number), from, bytes);
+            e->kind->ahead->upload(device, mgpu_access_offset(p, a, l->number), from, bytes);
         else
-            e->kind->copy_in(device, access_offset(p, a, l->number), from, bytes);
+            e->kind->copy_in(device, mgpu_access_offset(p, a, l->number), from, bytes);
     }
 }
 
@@ -250,7 +251,7 @@ static void reduce(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     Engine *e = l->engine;
     const mgpu_collective *c = &l->phase->collectives[op->target];
     const mgpu_access *a = &op->access[op->read_count];
-    Operand operand = {c->name, p->buffers[a->buffer].name, e->kind->arena(e->devices[l->device]) + access_offset(p, a, l->number),
+    Operand operand = {c->name, p->buffers[a->buffer].name, e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number),
                        c->count, c->dtype, l->number << PLACE_BITS | op->target};
     set_doing(l, DOING_SUM, 0);
     bool agreed = e->collective->sum(e->collective, l->device, &operand);
@@ -265,7 +266,7 @@ static void report(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     if (e->phases[l->phase - e->plan->phases].reporter != l->device)
         return;
     Work *work = work_of(e, is_delayed(op) ? l->number - 1 : l->number);
-    e->kind->copy_out(e->devices[l->device], l->lane, work->report, access_offset(p, &op->access[0], l->number),
+    e->kind->copy_out(e->devices[l->device], l->lane, work->report, mgpu_access_offset(p, &op->access[0], l->number),
                       l->phase->report_count * (int64_t)sizeof(double));
     atomic_store(&work->reported, true);
 }
@@ -278,7 +279,7 @@ static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         return;
     int64_t bytes = mgpu_tensor_bytes(&e->program->outputs[op->target]);
     e->kind->copy_out(e->devices[l->device], l->lane, work->fetch[op->target] + e->plan->device[l->device].shard.first * bytes,
-                      access_offset(p, &op->access[0], l->number), work->block[l->device].alive * bytes);
+                      mgpu_access_offset(p, &op->access[0], l->number), work->block[l->device].alive * bytes);
 }
 
 /* ---- one step of one lane */
@@ -317,7 +318,9 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
             wait_for(l, &p->ops[order[k]].waits[i], p, lanes_of(e, phase, l->device));
     mgpu_declare(l, p, op);
-    bool issues = e->kind->ahead && l->lane != MGPU_HOST;
+    bool issues = e->kind->ahead && l->lane != MGPU_HOST, audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_REDUCE);
+    for (int k = 0; k < count && audited; k++)
+        mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
         mgpu_ahead_begin(l, order[0]);
     switch (op->verb) {
@@ -329,6 +332,8 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     case MGPU_FETCH: fetch(l, p, op); break;
     default: mgpu_die_at(l, "there is no such operation");
     }
+    for (int k = 0; k < count && audited; k++)
+        mgpu_audit_after(l, p, &p->ops[order[k]]);
     if (issues)
         mgpu_ahead_issued(l, order[0]);
     set_op(l, NULL);

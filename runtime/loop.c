@@ -50,6 +50,8 @@ typedef struct Run {
     bool out_of_patience;
     int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
     char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
+    int64_t failed_step;           /* where; 0: at no step */
+    KeptState kept;                /* from where steps can be run once more */
     _Atomic int signal;            /* that asks to stop; 0: none */
     _Atomic bool finished;         /* nobody needs to watch for one any more */
 } Run;
@@ -92,15 +94,11 @@ static void keep(Numbers *n, const Work *work)
     memcpy(n->values, work->report, (size_t)work->phase->report_count * sizeof(double));
 }
 
-/* what is wrong at a step, as on_nan = "stop" says it */
+/* what is wrong at a step, for on_nan = "stop" */
 static void fail_at(Run *run, int64_t step, char *what)
 {
-    char *saved = !run->folder || run->saved_step < 0 ? mgpu_format("nothing was saved")
-                  : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
-    run->failure = mgpu_format("step %lld: %s; %s; a smaller lr, a warmup or clip = 1.0 in the train block may cure it, "
-                               "on_nan = \"skip\" leaves such steps out, \"ignore\" goes on", (long long)step, what, saved);
-    free(saved);
-    free(what);
+    run->failure = what;
+    run->failed_step = step;
 }
 
 /* scale: of the gradients of f16, which overflow now and then; else NaN */
@@ -356,6 +354,85 @@ static void post_step(Run *run)
     at->position += batch.samples;
 }
 
+/* ---- what made a number that is not finite */
+static const double KEEP_EVERY_S = 60;
+static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes, which takes some milliseconds */
+
+/* of a drained engine */
+static void keep_state(Run *run)
+{
+    bool audited = mgpu_computes_here(run->plan); /* GPUs' steps are not */
+    if (run->program->on_nan != MGPU_NAN_STOP || !audited || run->failure)
+        return;
+    int64_t weights = 0;
+    for (int v = 0; v < run->program->variable_count; v++)
+        weights += mgpu_tensor_bytes(&run->program->variables[v].tensor);
+    const char *bad = weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->engine) : NULL;
+    if (bad)
+        fail_at(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+    else
+        mgpu_keep_state(&run->kept, &run->feed, &run->at);
+}
+
+/* the run once more, from the state that is kept, and the step audited; false: all in it is finite */
+static bool audit_step(Run *run, int64_t step, Origin *origin, Batch *batch)
+{
+    mgpu_engine_drain(run->engine);
+    mgpu_restore_state(&run->kept, &run->feed);
+    memcpy(run->setting, run->kept.setting, sizeof run->setting);
+    run->at = run->kept.at;
+    for (; run->at.step < step - 1; post_step(run))
+        order_samples(run, run->at.epoch);
+    order_samples(run, run->at.epoch);
+    mgpu_engine_drain(run->engine);
+    mgpu_audit_begin(run->engine);
+    *batch = (Batch){.set = &run->train, .order = run->order, .place = run->at.position};
+    post_step(run);
+    mgpu_engine_drain(run->engine);
+    return mgpu_audit_end(run->engine, origin);
+}
+
+/* where it came from, or NULL. A weight that was bad before the step was made so by an earlier one. domain: no matter of rates */
+static char *find_origin(Run *run, int64_t *step, bool *domain)
+{
+    char *text = NULL;
+    bool earlier = true;
+    for (int64_t s = run->failed_step; earlier && run->kept.known && s > run->kept.at.step && !atomic_load(&run->signal); s--) {
+        Origin origin;
+        Batch batch;
+        if (!audit_step(run, s, &origin, &batch))
+            return text;
+        free(text);
+        text = mgpu_origin_text(&run->feed, &batch, &origin, domain);
+        earlier = !origin.op && origin.variable;
+        *step = s;
+    }
+    return text;
+}
+
+/* the message of a run that stops: what, at which step, made by what, what was saved, what to do */
+static void explain_failure(Run *run)
+{
+    const Progress at = run->at;
+    bool domain = false;
+    int64_t step = run->failed_step;
+    if (!step)
+        return;
+    char *origin = find_origin(run, &step, &domain), number[60] = "";
+    run->at = at;
+    if (origin && step < run->failed_step)
+        snprintf(number, sizeof number, "step %lld, ", (long long)step);
+    char *saved = !run->folder || run->saved_step < 0 ? mgpu_format("nothing was saved")
+                  : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    char *all = mgpu_format("step %lld: %s%s%s%s; %s; %son_nan = \"skip\" leaves such steps out, \"ignore\" goes on",
+                            (long long)run->failed_step, run->failure, origin ? ": " : "", number, origin ? origin : "", saved,
+                            domain ? "" : "a smaller lr, a warmup or clip = 1.0 in the train block may cure it, ");
+    free(origin);
+    free(saved);
+    free(run->failure);
+    run->failure = all;
+}
+
 /* ---- validation */
 static Evaluation evaluation(const Numbers *n, const char *split, int64_t samples)
 {
@@ -494,7 +571,8 @@ static void pause_between_steps(Run *run)
     bool look = run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER &&
                 (last || is_due(run->validate, &run->pace, at->validated, at->step, run->validated_at));
     bool store = is_due(run->save, &run->pace, at->step - 1, at->step, run->saved_at);
-    if (!full && !last && !look && !store)
+    bool keep = run->kept.known && mgpu_seconds() - run->kept.when > KEEP_EVERY_S;
+    if (!full && !last && !look && !store && !keep)
         return;
     if (!last)
         read_ahead(run);
@@ -515,6 +593,7 @@ static void pause_between_steps(Run *run)
         if (store)
             save(run);
     }
+    keep_state(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
 }
@@ -533,6 +612,7 @@ static void validate_if_owed(Run *run)
 static int run_training(Run *run)
 {
     validate_if_owed(run);
+    keep_state(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
     while (!over(run)) {
@@ -545,6 +625,8 @@ static int run_training(Run *run)
         post_step(run);
         pause_between_steps(run);
     }
+    if (run->failure)
+        explain_failure(run);
     int number = atomic_load(&run->signal);
     if (run->bad_validations && !run->failure && !number && run->program->on_nan == MGPU_NAN_STOP)
         run->failure = mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,
@@ -585,6 +667,7 @@ static void close_run(Run *run)
     mgpu_close_set(&run->train);
     mgpu_close_set(&run->valid);
     mgpu_free_categories(run->categories);
+    free(run->kept.data);
     free(run->train_report.values);
     free(run->eval_report.values);
     free(run->order);

@@ -115,12 +115,16 @@ typedef struct mgpu_buffer {
     uint8_t kind;
     int64_t offset, bytes, slot_bytes; /* slot_bytes: bytes rounded up to the alignment */
     int slots, index;                  /* index: of the input, variable or output; -1 */
-    int64_t each;                      /* MGPU_LOCAL: bytes of one sample */
+    int64_t each;                      /* bytes of one sample; 0: the same for all samples */
+    uint8_t type;                      /* of its elements; MGPU_U8 where they are of several, or no numbers */
 } mgpu_buffer;
 /* byte `begin` of slot (step + slot) mod slots of a buffer; `end` is for checks and messages */
 typedef struct mgpu_access { int buffer, slot; int64_t begin, end; } mgpu_access;
 typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in this phase; `back` steps ago */
 
+/* an operation of a kernel that may make NaN or infinity of finite numbers: "log", of the layer "head.fc", in that line. word "":
+ * there is none but those whose results may be too large */
+typedef struct mgpu_suspect { const char *word, *layer; int line; } mgpu_suspect;
 /* Calls that follow each other and have the same `strip` run without a barrier of the team between them: each thread
  * takes `chunk` of its samples at a time through all of them. */
 typedef struct mgpu_op {
@@ -133,6 +137,7 @@ typedef struct mgpu_op {
     const mgpu_access *access;         /* reads, then writes */
     const mgpu_wait *waits;
     int line;                          /* in the model */
+    const mgpu_suspect *suspects; int suspect_count;
 } mgpu_op;
 
 typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; } mgpu_collective;
