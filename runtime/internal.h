@@ -412,13 +412,6 @@ bool mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /*
 void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop);
 void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: bits 1 << kind */
 
-/* ---- replay.c: the state of a drained engine, to begin there once more, and what an audit has found in words */
-typedef struct KeptState { bool known; uint8_t *data; double setting[MGPU_MAX_SETTINGS], when; Progress at; } KeptState;
-void mgpu_keep_state(KeptState *, const Feed *, const Progress *);  /* not known: it is too large */
-void mgpu_restore_state(const KeptState *, const Feed *);
-/* domain: it is no matter of the learning rate. The caller frees */
-char *mgpu_origin_text(const Feed *, const Batch *, const Origin *, bool *domain);
-
 /* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, help.c, bench.c */
 int mgpu_train(const mgpu_program *, const Options *);
 int mgpu_evaluate(const mgpu_program *, const Options *);

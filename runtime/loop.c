@@ -10,7 +10,7 @@
  * row is made, because that sets the sums of the epoch to zero.
  *
  * Signals: SIGINT and SIGTERM are blocked in all threads but taken by one that waits for them (no handler, no global). */
-#include "runtime/data.h"
+#include "runtime/run.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,41 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const double KEEP_EVERY_S = 60;  /* the state, for replay.c */
 static const double SLOW_STEP_S = 0.1; /* from here on only one step waits behind the one that runs */
-
-typedef struct Numbers { double *values; const mgpu_phase *phase; } Numbers; /* the last report of a kind; phase NULL: none */
-
-typedef struct Run {
-    const mgpu_program *program;
-    const mgpu_plan *plan;
-    const Options *options;
-    Engine *engine;
-    Reporter *reporter;
-    Feed feed;
-    double setting[MGPU_MAX_SETTINGS]; /* the options', and those of plateaus */
-    Dataset train, valid;          /* valid.samples 0: there is none */
-    Categories *categories;
-    int64_t *order;                /* of an epoch's samples, */
-    int64_t ordered;               /* and which epoch's; -1: none */
-    Pace pace;
-    int64_t steps_per_epoch, total_steps;
-    mgpu_quantity validate, save, patience;
-    int64_t keep;
-    Progress at;                   /* what is posted; loss_*, skipped: what is collected */
-    Numbers train_report, eval_report;
-    double lr, last_finish;
-    double validated_at, saved_at; /* mgpu_seconds */
-    bool warned;
-    char *folder;                  /* where to save; NULL: nowhere */
-    int64_t saved_step;            /* of the last checkpoint there; -1: none */
-    bool out_of_patience;
-    int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
-    char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
-    int64_t failed_step;           /* where; 0: at no step */
-    KeptState kept;                /* from where steps can be run once more */
-    _Atomic int signal;            /* that asks to stop; 0: none */
-    _Atomic bool finished;         /* nobody needs to watch for one any more */
-} Run;
 
 /* ---- signals */
 static sigset_t stop_signals(void)
@@ -95,7 +62,7 @@ static void keep(Numbers *n, const Work *work)
 }
 
 /* what is wrong at a step, for on_nan = "stop" */
-static void fail_at(Run *run, int64_t step, char *what)
+void mgpu_run_fail(Run *run, int64_t step, char *what)
 {
     run->failure = what;
     run->failed_step = step;
@@ -107,7 +74,7 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, double 
     char text[40];
     snprintf(text, sizeof text, "%g", isnan(loss) ? (double)NAN : loss);
     if (skipped && isfinite(loss) && scale <= 1 && run->program->on_nan == MGPU_NAN_STOP) {
-        fail_at(run, step, mgpu_format("gradients overflow although they are not scaled any more, the loss is %s", text));
+        mgpu_run_fail(run, step, mgpu_format("gradients overflow although they are not scaled any more, the loss is %s", text));
     } else if (skipped && (isfinite(loss) || run->program->on_nan == MGPU_NAN_SKIP)) {
         if (!run->at.skipped++ && !(isfinite(loss) && scale > 1))
             mgpu_report_warning(run->reporter, "step %lld was skipped: its loss (%s) or a gradient is not finite; how many were "
@@ -115,7 +82,7 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, double 
     } else if (isfinite(loss) && !isinf(norm)) {
         return;
     } else if (run->program->on_nan != MGPU_NAN_IGNORE) {
-        fail_at(run, step, isfinite(loss) ? mgpu_format("the norm of the gradient is infinite, the loss %s", text)
+        mgpu_run_fail(run, step, isfinite(loss) ? mgpu_format("the norm of the gradient is infinite, the loss %s", text)
                                           : mgpu_format("the loss is %s", text));
     } else if (!run->warned) {
         run->warned = true;
@@ -315,7 +282,7 @@ static void save(Run *run)
         return;
     const char *bad = run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_not_finite(run->program, run->engine);
     if (bad) {
-        fail_at(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
         return;
     }
     mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->categories, run->folder,
@@ -325,7 +292,7 @@ static void save(Run *run)
     mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, epoch_of(run));
 }
 
-static void order_samples(Run *run, int64_t epoch)
+void mgpu_run_order(Run *run, int64_t epoch)
 {
     if (run->ordered != epoch)
         mgpu_permutation(run->order, run->train.samples, run->at.seed, epoch, run->options->shuffle ? run->train.shuffle : 0);
@@ -339,11 +306,11 @@ static void read_ahead(Run *run)
     bool full = at->position == run->train.samples;
     int64_t place = full ? 0 : at->position, left = run->train.samples - place;
     left = left < run->program->batch ? left : run->program->batch;
-    order_samples(run, at->epoch + full);
+    mgpu_run_order(run, at->epoch + full);
     mgpu_read_ahead(&run->train, run->order + place, left < run->plan->micro ? left : run->plan->micro, at->seed, at->epoch + full);
 }
 
-static void post_step(Run *run)
+void mgpu_run_post(Run *run)
 {
     Progress *at = &run->at;
     int64_t left = run->train.samples - at->position;
@@ -352,85 +319,6 @@ static void post_step(Run *run)
     mgpu_post_step(&run->feed, &batch);
     at->step++;
     at->position += batch.samples;
-}
-
-/* ---- what made a number that is not finite */
-static const double KEEP_EVERY_S = 60;
-static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes, which takes some milliseconds */
-
-/* of a drained engine */
-static void keep_state(Run *run)
-{
-    bool audited = mgpu_computes_here(run->plan); /* GPUs' steps are not */
-    if (run->program->on_nan != MGPU_NAN_STOP || !audited || run->failure)
-        return;
-    int64_t weights = 0;
-    for (int v = 0; v < run->program->variable_count; v++)
-        weights += mgpu_tensor_bytes(&run->program->variables[v].tensor);
-    const char *bad = weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->engine) : NULL;
-    if (bad)
-        fail_at(run, run->at.step, mgpu_format("'%s' is not finite", bad));
-    else
-        mgpu_keep_state(&run->kept, &run->feed, &run->at);
-}
-
-/* the run once more, from the state that is kept, and the step audited; false: all in it is finite */
-static bool audit_step(Run *run, int64_t step, Origin *origin, Batch *batch)
-{
-    mgpu_engine_drain(run->engine);
-    mgpu_restore_state(&run->kept, &run->feed);
-    memcpy(run->setting, run->kept.setting, sizeof run->setting);
-    run->at = run->kept.at;
-    for (; run->at.step < step - 1; post_step(run))
-        order_samples(run, run->at.epoch);
-    order_samples(run, run->at.epoch);
-    mgpu_engine_drain(run->engine);
-    mgpu_audit_begin(run->engine);
-    *batch = (Batch){.set = &run->train, .order = run->order, .place = run->at.position};
-    post_step(run);
-    mgpu_engine_drain(run->engine);
-    return mgpu_audit_end(run->engine, origin);
-}
-
-/* where it came from, or NULL. A weight that was bad before the step was made so by an earlier one. domain: no matter of rates */
-static char *find_origin(Run *run, int64_t *step, bool *domain)
-{
-    char *text = NULL;
-    bool earlier = true;
-    for (int64_t s = run->failed_step; earlier && run->kept.known && s > run->kept.at.step && !atomic_load(&run->signal); s--) {
-        Origin origin;
-        Batch batch;
-        if (!audit_step(run, s, &origin, &batch))
-            return text;
-        free(text);
-        text = mgpu_origin_text(&run->feed, &batch, &origin, domain);
-        earlier = !origin.op && origin.variable;
-        *step = s;
-    }
-    return text;
-}
-
-/* the message of a run that stops: what, at which step, made by what, what was saved, what to do */
-static void explain_failure(Run *run)
-{
-    const Progress at = run->at;
-    bool domain = false;
-    int64_t step = run->failed_step;
-    if (!step)
-        return;
-    char *origin = find_origin(run, &step, &domain), number[60] = "";
-    run->at = at;
-    if (origin && step < run->failed_step)
-        snprintf(number, sizeof number, "step %lld, ", (long long)step);
-    char *saved = !run->folder || run->saved_step < 0 ? mgpu_format("nothing was saved")
-                  : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
-    char *all = mgpu_format("step %lld: %s%s%s%s; %s; %son_nan = \"skip\" leaves such steps out, \"ignore\" goes on",
-                            (long long)run->failed_step, run->failure, origin ? ": " : "", number, origin ? origin : "", saved,
-                            domain ? "" : "a smaller lr, a warmup or clip = 1.0 in the train block may cure it, ");
-    free(origin);
-    free(saved);
-    free(run->failure);
-    run->failure = all;
 }
 
 /* ---- validation */
@@ -487,7 +375,7 @@ static void judge_validation(Run *run, const Evaluation *e)
         return;
     const char *bad = mgpu_not_finite(run->program, run->engine);
     if (bad && run->program->on_nan == MGPU_NAN_STOP)
-        fail_at(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
     if (bad)
         return;
     if (!run->bad_validations++) {
@@ -593,7 +481,7 @@ static void pause_between_steps(Run *run)
         if (store)
             save(run);
     }
-    keep_state(run);
+    mgpu_run_keep(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
 }
@@ -612,7 +500,7 @@ static void validate_if_owed(Run *run)
 static int run_training(Run *run)
 {
     validate_if_owed(run);
-    keep_state(run);
+    mgpu_run_keep(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
     while (!over(run)) {
@@ -621,12 +509,12 @@ static int run_training(Run *run)
             save(run);
             break;
         }
-        order_samples(run, run->at.epoch);
-        post_step(run);
+        mgpu_run_order(run, run->at.epoch);
+        mgpu_run_post(run);
         pause_between_steps(run);
     }
     if (run->failure)
-        explain_failure(run);
+        mgpu_run_explain(run);
     int number = atomic_load(&run->signal);
     if (run->bad_validations && !run->failure && !number && run->program->on_nan == MGPU_NAN_STOP)
         run->failure = mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,

@@ -3,33 +3,33 @@
  *
  * From there the run is done once more up to that step, which is audited (audit.c). If a weight was bad before it, the step before
  * is to blame, and so on back to the state that is kept. */
-#include "runtime/data.h"
+#include "runtime/run.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes, which takes some milliseconds */
 static const int64_t MOST_KEPT = (int64_t)1 << 30; /* bytes */
 
 /* parts of sums differ from device to device */
-static int devices_with(const Engine *e, const mgpu_plan *plan, const mgpu_variable *v)
+static int devices_with(const mgpu_plan *plan, const mgpu_variable *v)
 {
-    (void)e;
     return v->kind == MGPU_ACCUMULATOR && !v->replicated ? plan->devices : 1;
 }
 
-void mgpu_keep_state(KeptState *k, const Feed *f, const Progress *at)
+static void keep(KeptState *k, const Feed *f, const Progress *at)
 {
     const mgpu_program *p = f->program;
     int64_t bytes = 0;
     for (int v = 0; v < p->variable_count; v++)
-        bytes += mgpu_tensor_bytes(&p->variables[v].tensor) * devices_with(f->engine, f->plan, &p->variables[v]);
+        bytes += mgpu_tensor_bytes(&p->variables[v].tensor) * devices_with(f->plan, &p->variables[v]);
     if (bytes > MOST_KEPT)
         return;
     k->data = mgpu_resize(k->data, (size_t)bytes);
     uint8_t *to = k->data;
     for (int v = 0; v < p->variable_count; v++)
-        for (int d = 0; d < devices_with(f->engine, f->plan, &p->variables[v]); d++, to += mgpu_tensor_bytes(&p->variables[v].tensor))
+        for (int d = 0; d < devices_with(f->plan, &p->variables[v]); d++, to += mgpu_tensor_bytes(&p->variables[v].tensor))
             mgpu_engine_read_variable(f->engine, d, v, to);
     memcpy(k->setting, f->setting, sizeof k->setting);
     k->at = *at;
@@ -37,12 +37,12 @@ void mgpu_keep_state(KeptState *k, const Feed *f, const Progress *at)
     k->when = mgpu_seconds();
 }
 
-void mgpu_restore_state(const KeptState *k, const Feed *f)
+static void restore(const KeptState *k, const Feed *f)
 {
     const mgpu_program *p = f->program;
     const uint8_t *from = k->data;
     for (int v = 0; v < p->variable_count; v++) {
-        int parts = devices_with(f->engine, f->plan, &p->variables[v]);
+        int parts = devices_with(f->plan, &p->variables[v]);
         int64_t bytes = mgpu_tensor_bytes(&p->variables[v].tensor);
         for (int d = 0; d < f->plan->devices; d++)
             mgpu_engine_write_variable(f->engine, d, v, from + (parts > 1 ? d * bytes : 0));
@@ -95,7 +95,7 @@ static void say_sample(FILE *to, const Feed *f, const Batch *batch, const Origin
     fprintf(to, ", of %s", text);
 }
 
-char *mgpu_origin_text(const Feed *f, const Batch *batch, const Origin *o, bool *domain)
+static char *origin_text(const Feed *f, const Batch *batch, const Origin *o, bool *domain)
 {
     char *text;
     size_t length;
@@ -122,4 +122,80 @@ char *mgpu_origin_text(const Feed *f, const Batch *batch, const Origin *o, bool 
         fprintf(to, " (they are one kernel; mgpuc --no-fuse makes one of each)");
     mgpu_end_text(to);
     return text;
+}
+
+/* ---- of a run */
+/* of a drained engine */
+void mgpu_run_keep(Run *run)
+{
+    bool audited = mgpu_computes_here(run->plan); /* GPUs' steps are not */
+    if (run->program->on_nan != MGPU_NAN_STOP || !audited || run->failure)
+        return;
+    int64_t weights = 0;
+    for (int v = 0; v < run->program->variable_count; v++)
+        weights += mgpu_tensor_bytes(&run->program->variables[v].tensor);
+    const char *bad = weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->engine) : NULL;
+    if (bad)
+        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+    else
+        keep(&run->kept, &run->feed, &run->at);
+}
+
+/* the run once more, from the state that is kept, and the step audited; false: all in it is finite */
+static bool audit_step(Run *run, int64_t step, Origin *origin, Batch *batch)
+{
+    mgpu_engine_drain(run->engine);
+    restore(&run->kept, &run->feed);
+    memcpy(run->setting, run->kept.setting, sizeof run->setting);
+    run->at = run->kept.at;
+    for (; run->at.step < step - 1; mgpu_run_post(run))
+        mgpu_run_order(run, run->at.epoch);
+    mgpu_run_order(run, run->at.epoch);
+    mgpu_engine_drain(run->engine);
+    mgpu_audit_begin(run->engine);
+    *batch = (Batch){.set = &run->train, .order = run->order, .place = run->at.position};
+    mgpu_run_post(run);
+    mgpu_engine_drain(run->engine);
+    return mgpu_audit_end(run->engine, origin);
+}
+
+/* where it came from, or NULL. A weight that was bad before the step was made so by an earlier one. domain: no matter of rates */
+static char *find_origin(Run *run, int64_t *step, bool *domain)
+{
+    char *text = NULL;
+    bool earlier = true;
+    for (int64_t s = run->failed_step; earlier && run->kept.known && s > run->kept.at.step && !atomic_load(&run->signal); s--) {
+        Origin origin;
+        Batch batch;
+        if (!audit_step(run, s, &origin, &batch))
+            return text;
+        free(text);
+        text = origin_text(&run->feed, &batch, &origin, domain);
+        earlier = !origin.op && origin.variable;
+        *step = s;
+    }
+    return text;
+}
+
+/* the message of a run that stops: what, at which step, made by what, what was saved, what to do */
+void mgpu_run_explain(Run *run)
+{
+    const Progress at = run->at;
+    bool domain = false;
+    int64_t step = run->failed_step;
+    if (!step)
+        return;
+    char *origin = find_origin(run, &step, &domain), number[60] = "";
+    run->at = at;
+    if (origin && step < run->failed_step)
+        snprintf(number, sizeof number, "step %lld, ", (long long)step);
+    char *saved = !run->folder || run->saved_step < 0 ? mgpu_format("nothing was saved")
+                  : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    char *all = mgpu_format("step %lld: %s%s%s%s; %s; %son_nan = \"skip\" leaves such steps out, \"ignore\" goes on",
+                            (long long)run->failed_step, run->failure, origin ? ": " : "", number, origin ? origin : "", saved,
+                            domain ? "" : "a smaller lr, a warmup or clip = 1.0 in the train block may cure it, ");
+    free(origin);
+    free(saved);
+    free(run->failure);
+    run->failure = all;
 }

@@ -1,0 +1,51 @@
+/* run.h: a training run, for its files: loop.c is its course, replay.c says what ended it. */
+#ifndef MGPU_RUN_H
+#define MGPU_RUN_H
+
+#include "runtime/data.h"
+
+typedef struct KeptState { bool known; uint8_t *data; double setting[MGPU_MAX_SETTINGS], when; Progress at; } KeptState;
+
+typedef struct Numbers { double *values; const mgpu_phase *phase; } Numbers; /* the last report of a kind; phase NULL: none */
+
+typedef struct Run {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Options *options;
+    Engine *engine;
+    Reporter *reporter;
+    Feed feed;
+    double setting[MGPU_MAX_SETTINGS]; /* the options', and those of plateaus */
+    Dataset train, valid;          /* valid.samples 0: there is none */
+    Categories *categories;
+    int64_t *order;                /* of an epoch's samples, */
+    int64_t ordered;               /* and which epoch's; -1: none */
+    Pace pace;
+    int64_t steps_per_epoch, total_steps;
+    mgpu_quantity validate, save, patience;
+    int64_t keep;
+    Progress at;                   /* what is posted; loss_*, skipped: what is collected */
+    Numbers train_report, eval_report;
+    double lr, last_finish;
+    double validated_at, saved_at; /* mgpu_seconds */
+    bool warned;
+    char *folder;                  /* where to save; NULL: nowhere */
+    int64_t saved_step;            /* of the last checkpoint there; -1: none */
+    bool out_of_patience;
+    int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
+    char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
+    int64_t failed_step;           /* where; 0: at no step */
+    KeptState kept;                /* from where steps can be run once more */
+    _Atomic int signal;            /* that asks to stop; 0: none */
+    _Atomic bool finished;         /* nobody needs to watch for one any more */
+} Run;
+
+/* ---- loop.c */
+void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
+void mgpu_run_post(Run *);                 /* the next step */
+void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
+
+/* ---- replay.c */
+void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */
+void mgpu_run_explain(Run *);              /* failure becomes a whole message */
+#endif
