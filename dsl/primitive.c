@@ -550,6 +550,15 @@ static void warn_of_shards(Elaborator *e, const Place *at)
                        "does not");
 }
 
+/* A sample that is missing in a short step has its own value in place of the sum. The sum may be one of no samples at all, and
+ * what is divided by their number then no number: gradients of weights would have it, if only times 0. */
+static Value *group_sum(Elaborator *e, Node *x, int64_t samples)
+{
+    Graph *g = e->graph;
+    Node *sum = graph_group_sum(g, living(e, x), samples), *own = x->weak ? graph_strong(g, x, F32) : x;
+    return value_tensor(graph_where(g, graph_alive(g), sum, graph_cast(g, own, sum->dtype)));
+}
+
 static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
 {
     if (!e->in_model || e->in_init)
@@ -572,7 +581,7 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
     if (group->kind == VALUE_STRING && strcmp(group->text, "shard") == 0) {
         e->model->shard_statistics = true;
         warn_of_shards(e, at);
-        return value_tensor(graph_group_sum(g, living(e, x), 0));
+        return group_sum(e, x, 0);
     }
     if (group->kind == VALUE_STRING)
         error_at(at, "samples are grouped by \"batch\", \"shard\" or a number, not by \"%s\"%s", group->text,
@@ -581,7 +590,7 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
     if (n < 1 || n > INT32_MAX)
         error_at(at, "a group has at least 1 sample, not %" PRId64, n);
     use_group(e, at, n);
-    return value_tensor(graph_group_sum(g, living(e, x), n));
+    return group_sum(e, x, n);
 }
 
 static Value *run_total(Elaborator *e, const Place *at, Value **a)
