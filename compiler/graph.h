@@ -389,6 +389,8 @@ typedef struct Interpretation {
     int64_t samples;
     int64_t first_sample, step;
     uint64_t seed;
+    double noise;          /* relative: what calculates is off by up to so much, each number in its own way; 0: not at all */
+    uint64_t noise_seed;
     double **values;
     /* fills out[count]; called for INPUT, VARIABLE, GRADIENT, RUN, ALIVE, ARG (and RANDOM if it returns true for it) */
     bool (*leaf)(void *context, const Node *, double *out, int64_t count);

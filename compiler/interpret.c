@@ -575,6 +575,33 @@ static void round_all(const Run *run, const Node *n, double *out, int64_t count)
         out[i] = n->dtype == F16 ? to_f16(out[i]) : to_bf16(out[i]);
 }
 
+/* what rounds when it is computed; all else chooses among numbers, or moves them, and is exact */
+static bool rounds(const Node *n)
+{
+    switch (n->op) {
+    case OP_MINIMUM: case OP_MAXIMUM: case OP_WHERE: case OP_CAST: case OP_ABS: case OP_FLOOR: case OP_MAX: case OP_ARGMAX:
+    case OP_WINDOW_MAX: case OP_WINDOW_ARGMAX:
+        return false;
+    default: {
+        OpClass class = OP_INFO[n->op].op_class;
+        return dtype_is_float(n->dtype) && (class == ELEMENTWISE || class == REDUCTION || class == CONTRACTION || class == WINDOW);
+    }
+    }
+}
+
+static void add_noise(const Interpretation *top, const Node *n, double *out, size_t count)
+{
+    bool whole = n->op == OP_CAST && dtype_is_float(n->dtype) && !dtype_is_float(n->in[0]->dtype); /* exact if it is small */
+    if (top->noise == 0 || !(whole || rounds(n)))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        if (whole && fabs(out[i]) * top->noise < 0.1)
+            continue;
+        uint64_t key[3] = {top->noise_seed, (uint64_t)n->id, i};
+        out[i] *= 1 + top->noise * ((double)(hash_bytes(9, key, sizeof key) >> 12) * 0x1p-51 - 1);
+    }
+}
+
 /* ---- nodes and graphs */
 
 static double *block(const Run *run, const Node *n, int64_t sample)
@@ -729,6 +756,7 @@ static void run_node(Run *run, const Node *n, double *out)
             out[i] = fit(n->dtype, out[i] + part[i]);
     }
     round_all(run, n, out, (int64_t)all);
+    add_noise(top, n, out, all);
     free(part);
     if (in != few)
         free(in);

@@ -5,9 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+typedef enum GrowStyle { GROW_ANY, GROW_NETWORK /* grow.c */, GROW_GRAPH /* grow_graph.c */ } GrowStyle;
+
 typedef struct GrowOptions {
     bool smooth;    /* nothing whose derivative jumps or is cut: differences show what the gradient must be */
     int statements; /* of the model, about; 0: as it comes */
+    GrowStyle style;
 } GrowOptions;
 const char *grow_model(uint64_t seed, const GrowOptions *);
 #endif

@@ -22,11 +22,25 @@ int64_t elements(const Value *v)
     return n;
 }
 
-/* the younger ones more often */
 Value *pick(Grower *g)
 {
-    int i = below(g, g->count), k = below(g, g->count);
-    return &g->pool[i > k ? i : k];
+    for (;;) {
+        int i = below(g, g->count), k = below(g, g->count);
+        Value *v = &g->pool[i > k ? i : k];
+        if (v->kind == FLOAT) /* there always is one: an input */
+            return v;
+    }
+}
+
+Value *pick_of(Grower *g, unsigned kinds, int least, int most)
+{
+    for (int tries = 0; tries < 24; tries++) {
+        int i = below(g, g->count), k = below(g, g->count);
+        Value *v = &g->pool[i > k ? i : k];
+        if ((kinds >> v->kind & 1) && v->rank >= least && v->rank <= most)
+            return v;
+    }
+    return NULL;
 }
 
 Value *pick_rank(Grower *g, int least, int most)
@@ -205,13 +219,18 @@ static bool grow_reduction(Grower *g)
     }
 }
 
-/* ---- views */
-static bool grow_slice(Grower *g)
+/* ---- views: in graphs (grow_graph.c) of values of any kind */
+static Value *pick_viewed(Grower *g, int least, int most)
 {
-    const Value *x = pick_rank(g, 1, RANK);
+    return pick_of(g, g->graph ? ~0u : 1u << FLOAT, least, most);
+}
+
+bool grow_slice(Grower *g)
+{
+    const Value *x = pick_viewed(g, 1, RANK);
     if (!x)
         return false;
-    Value y = {.sample = x->sample};
+    Value y = {.sample = x->sample, .kind = x->kind};
     Text t = {0};
     text_add(&t, "%s[", x->name);
     for (int i = 0; i < x->rank; i++) {
@@ -251,10 +270,12 @@ static bool grow_slice(Grower *g)
     return define(g, y, text_of(&t));
 }
 
-static bool grow_reshape(Grower *g)
+bool grow_reshape(Grower *g)
 {
-    const Value *x = pick(g);
-    Value y = {.sample = x->sample};
+    const Value *x = pick_viewed(g, 0, RANK);
+    if (!x)
+        return false;
+    Value y = {.sample = x->sample, .kind = x->kind};
     int64_t left = elements(x);
     while (y.rank < RANK - 1 && left > 1) {
         int64_t d = 2 + below(g, 5);
@@ -277,9 +298,9 @@ static bool grow_reshape(Grower *g)
                                                : format("%s |> reshape(%s)", x->name, shape_list(&shown)));
 }
 
-static bool grow_transpose(Grower *g)
+bool grow_transpose(Grower *g)
 {
-    const Value *x = pick_rank(g, 2, RANK);
+    const Value *x = pick_viewed(g, 2, RANK);
     if (!x)
         return false;
     Value y = like(x), order = like(x);
@@ -296,17 +317,18 @@ static bool grow_transpose(Grower *g)
     return define(g, y, format("transpose(%s, %s)", x->name, shape_list(&order)));
 }
 
-static bool grow_view(Grower *g)
+bool grow_view(Grower *g)
 {
-    const Value *x = pick_rank(g, 1, RANK);
+    const Value *x = pick_viewed(g, 1, RANK);
     if (!x)
         return false;
     Value y = like(x);
     int axis = below(g, x->rank);
+    const char *other = x->kind == FLOAT ? "tanh(-%s)" : x->kind == FLAGS ? "not %s" : "-%s";
     switch (below(g, 7)) {
     case 0:
         y.e[axis] *= 2;
-        return define(g, y, format("concat([%s, tanh(-%s)], axis = %d)", x->name, x->name, axis));
+        return define(g, y, format("concat([%s, %s], axis = %d)", x->name, format(other, x->name), axis));
     case 1: {
         Text t = {0};
         for (int i = 0; i < x->rank; i++) {
@@ -332,7 +354,7 @@ static bool grow_view(Grower *g)
         for (int i = y.rank++; i > axis; i--)
             y.e[i] = y.e[i - 1];
         y.e[axis] = 2;
-        return define(g, y, format("stack([%s, 0.5 * %s], axis = %d)", x->name, x->name, axis));
+        return define(g, y, format("stack([%s, %s], axis = %d)", x->name, format(x->kind == FLOAT ? "0.5 * %s" : other, x->name), axis));
     }
     case 5: { /* two halves */
         if (x->e[axis] % 2 || g->count + 2 > MOST_VALUES)
@@ -355,7 +377,7 @@ static bool grow_view(Grower *g)
 }
 
 /* ---- products */
-static bool grow_dense(Grower *g)
+bool grow_dense(Grower *g)
 {
     const Value *x = pick_rank(g, 1, 3);
     if (!x)
@@ -377,7 +399,7 @@ static bool grow_dense(Grower *g)
 }
 
 /* "td,sd->ts" of two values: axes of one extent may be the same letter; what is left out is summed */
-static bool grow_einsum(Grower *g)
+bool grow_einsum(Grower *g)
 {
     const Value *a = pick_rank(g, 1, 3), *b = pick_rank(g, 1, 3);
     if (!a || !b)
@@ -402,7 +424,7 @@ static bool grow_einsum(Grower *g)
     return define(g, y, format("tanh(einsum(\"%s,%s->%s\", %s, %s))", left, right, out, a->name, b->name));
 }
 
-static bool grow_matmul(Grower *g)
+bool grow_matmul(Grower *g)
 {
     const Value *x = pick_rank(g, 2, 2);
     if (!x)
@@ -439,6 +461,10 @@ static Growth *const GROWTHS[] = {
 
 void grow_statement(Grower *g)
 {
+    if (g->graph) {
+        grow_graph_statement(g);
+        return;
+    }
     for (int tries = 0; tries < 8 && !GROWTHS[below(g, COUNT(GROWTHS))](g); tries++)
         ;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/internal.h"
 
+#include <glob.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ void trace_add(Trace *t, double value, const char *pattern, ...)
     va_end(arguments);
     if ((t->count & (t->count - 1)) == 0)
         t->said = mgpu_resize(t->said, sizeof *t->said * (size_t)(t->count ? 2 * t->count : 1));
-    t->said[t->count++] = (Said){mgpu_format("%s", name), value};
+    t->said[t->count++] = (Said){mgpu_format("%s", name), value, 0};
 }
 
 static int by_name(const void *a, const void *b)
@@ -40,7 +41,8 @@ const char *trace_compare(const Trace *expected, const Trace *other, double tole
             continue;
         ++*compared;
         bool same = a->value == b->value || (isnan(a->value) && isnan(b->value)) ||
-                    fabs(a->value - b->value) <= tolerance * (1 + fabs(a->value) + fabs(b->value));
+                    isinf(a->error) ||
+                    fabs(a->value - b->value) <= a->error + tolerance * (1 + fabs(a->value) + fabs(b->value));
         if (!same)
             why = mgpu_format("%s is %.17g, %.17g expected", b->name, b->value, a->value);
     }
@@ -48,7 +50,44 @@ const char *trace_compare(const Trace *expected, const Trace *other, double tole
     return why;
 }
 
-/* ---- samples */
+static size_t group_length(const char *name)
+{
+    const char *blank = strrchr(name, ' ');
+    return blank && strspn(blank + 1, "0123456789") == strlen(blank + 1) ? (size_t)(blank - name) : strlen(name);
+}
+
+void trace_widen(Trace *t, const Trace *const *others, int count, double factor)
+{
+    for (int from = 0, to; from < t->count; from = to) {
+        double most = 0, size = 0;
+        size_t length = group_length(t->said[from].name);
+        for (to = from; to < t->count && group_length(t->said[to].name) == length &&
+                        strncmp(t->said[to].name, t->said[from].name, length) == 0;
+             to++) {
+            size = fmax(size, fabs(t->said[to].value));
+            for (int k = 0; k < count; k++) {
+                double off = fabs(others[k]->said[to].value - t->said[to].value);
+                most = off <= most ? most : off == off ? off : INFINITY;
+            }
+        }
+        for (int i = from; i < to; i++)
+            t->said[i].error = factor * most < 0.05 * (1 + size) ? factor * most : INFINITY;
+    }
+}
+
+/* ---- samples, as .npy */
+static void write_number(FILE *f, const char *type, double value)
+{
+    int bytes = type[2] - '0';
+    uint64_t bits;
+    if (type[1] == 'f')
+        memcpy(&bits, &value, sizeof bits);
+    else
+        bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+    for (int b = 0; b < bytes; b++)
+        fputc((int)(bits >> 8 * b & 255), f);
+}
+
 bool write_samples(const char *path, const SampleFile *s, double (*value)(void *, long long sample, long long element),
                    void *context)
 {
@@ -56,22 +95,20 @@ bool write_samples(const char *path, const SampleFile *s, double (*value)(void *
     if (!f)
         return false;
     long long elements = 1;
-    fwrite((uint8_t[]){0, 0, s->kind ? 0x08 : 0x0E, (uint8_t)(s->rank + 1)}, 1, 4, f);
-    for (int i = 0; i <= s->rank; i++) {
-        long long n = i ? s->extent[i - 1] : s->samples;
-        elements *= i ? n : 1;
-        fwrite((uint8_t[]){(uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8), (uint8_t)n}, 1, 4, f);
+    char head[256];
+    int length = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld,", s->type, s->samples);
+    for (int i = 0; i < s->rank; i++) {
+        length += snprintf(head + length, sizeof head - (size_t)length, " %lld,", s->extent[i]);
+        elements *= s->extent[i];
     }
+    length += snprintf(head + length, sizeof head - (size_t)length, ")}");
+    int whole = (10 + length + 1 + 63) / 64 * 64 - 10; /* the numbers begin at a multiple of 64 */
+    fwrite("\x93NUMPY\x01", 1, 7, f);
+    fwrite((uint8_t[]){0, (uint8_t)(whole & 255), (uint8_t)(whole >> 8)}, 1, 3, f);
+    fprintf(f, "%-*s\n", whole - 1, head);
     for (long long sample = 0; sample < s->samples; sample++)
-        for (long long i = 0; i < elements; i++) {
-            double v = value(context, sample, i);
-            uint64_t bits;
-            memcpy(&bits, &v, sizeof bits);
-            if (s->kind)
-                fputc((int)v, f);
-            for (int b = 56; b >= 0 && !s->kind; b -= 8)
-                fputc((int)(bits >> b & 255), f);
-        }
+        for (long long i = 0; i < elements; i++)
+            write_number(f, s->type, value(context, sample, i));
     return fclose(f) == 0;
 }
 
@@ -133,4 +170,34 @@ void read_weights(Trace *t, const char *path, const char *what)
             trace_add(t, mgpu_to_double(file.tensors[i].data, x->dtype, k), "%s %s %lld", what, x->name, (long long)k);
     }
     mgpu_close_safetensors(&file);
+}
+
+static void read_output(Trace *t, const char *path, const char *name, size_t length)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t head[10];
+    char text[1024] = "";
+    size_t size = f && fread(head, 1, sizeof head, f) == sizeof head ? head[8] + 256u * head[9] : sizeof text;
+    bool read = size < sizeof text && fread(text, 1, size, f) == size;
+    bool wide = read && strstr(text, "'<f8'"), narrow = read && strstr(text, "'<f4'");
+    double d;
+    float e;
+    for (long long i = 0; (wide && fread(&d, sizeof d, 1, f) == 1) || (narrow && fread(&e, sizeof e, 1, f) == 1); i++)
+        trace_add(t, wide ? d : (double)e, "output %.*s %lld", (int)length, name, i);
+    if (f)
+        fclose(f);
+}
+
+void read_outputs(Trace *t, const char *pattern)
+{
+    glob_t g;
+    if (glob(pattern, 0, NULL, &g) == 0)
+        for (size_t i = 0; i < g.gl_pathc; i++) {
+            const char *name = strrchr(g.gl_pathv[i], '/') + strlen("/out"), *end = strrchr(name, '.');
+            if (end == name) /* the only one */
+                read_output(t, g.gl_pathv[i], "first", 5);
+            else
+                read_output(t, g.gl_pathv[i], name + 1, (size_t)(end - name - 1));
+        }
+    globfree(&g);
 }

@@ -8,10 +8,24 @@
 /* ---- data */
 int64_t first_of_set;
 int shaken;
+double shaken_by = 1e-15;
 
 static double shake(double value, uint64_t a, uint64_t b)
 {
-    return shaken ? value + 1e-15 * (1 + fabs(value)) * number_of((uint64_t)shaken, a, b) : value;
+    return shaken ? value + shaken_by * (1 + fabs(value)) * number_of((uint64_t)shaken, a, b) : value;
+}
+
+/* small numbers, and now and then the least or the largest of the type */
+static double whole_value(Dtype t, uint64_t h)
+{
+    bool has_sign = t == I8 || t == I16 || t == I32 || t == I64;
+    int bits = t == I8 ? 8 : t == I16 || t == U16 ? 16 : t == I64 ? 41 : 32; /* a double has no room for all of 64 */
+    if (t == BOOL)
+        return (double)(h & 1);
+    if (h % 9)
+        return (double)(h / 16 % 19) - (has_sign ? 9 : 0);
+    bool high = h >> 20 & 1;
+    return has_sign ? high ? ldexp(1, bits - 1) - 1 : -ldexp(1, bits - 1) : high ? ldexp(1, bits) - 1 : 0;
 }
 
 double data_value(const Model *m, int input, int64_t sample, int64_t element)
@@ -19,6 +33,9 @@ double data_value(const Model *m, int input, int64_t sample, int64_t element)
     const Input *in = &m->inputs[input];
     uint64_t key[3] = {(uint64_t)input, (uint64_t)(first_of_set + sample), (uint64_t)element};
     uint64_t h = hash_bytes(3, key, sizeof key);
+    bool whole = !in->classes && !dtype_is_float(in->dtype) && in->dtype != U8;
+    if (whole)
+        return whole_value(in->dtype, h);
     if (in->classes)
         return in->ignore >= 0 && h % 5 == 0 ? (double)in->ignore : (double)(h / 8 % (uint64_t)in->classes);
     return in->dtype == U8 ? (double)(h % 256) : shake(((double)(h % 4097) - 2048) / 1024, h, (uint64_t)element);
@@ -96,6 +113,7 @@ Net build(const char *text, const Way *w)
     variants(prologue, true, n.prologue);
     variants(n.report_train, false, &n.report_train);
     variants(n.report_eval, false, &n.report_eval);
+    variants(typed[count - 1], false, &n.init); /* the rounded copies, too, begin with the weights */
     return n;
 }
 
@@ -106,6 +124,8 @@ void begin(Trainer *t, const Net *n, Trace *trace)
     *t = (Trainer){.net = n, .trace = trace};
     t->machine = machine_of(m, 1, 1);
     t->machine.input = data_value;
+    t->machine.noise = shaken ? shaken_by / 2 : 0;
+    t->machine.noise_seed = (uint64_t)shaken;
     t->machine.run = t->run;
     t->settings = NEW_ARRAY(double, m->setting_count);
     for (int i = 0; i < m->setting_count; i++)
@@ -282,7 +302,7 @@ void run_training(const Net *n, Trace *trace)
             validate(t, applied);
         if (place < total && !last)
             continue;
-        run_report(t, n->report_train, "train", epoch++);
+        run_report(t, n->report_train, "train", ++epoch);
         place = 0;
     }
     trace_variables(t);

@@ -11,7 +11,9 @@ enum { STEPS = 4, SEED = 11 }; /* of a run */
 /* ---- data: a function of input, sample and element; samples of valid lie behind those of train */
 enum { VALID = 1000 };
 extern int64_t first_of_set; /* 0, VALID */
-extern int shaken;           /* not 0: inputs and weights begin a little beside their values, each number in its own way */
+extern int shaken;           /* not 0: inputs and weights begin a little beside their values, and so does what is computed, each
+                                number in its own way */
+extern double shaken_by;     /* how much: what the precision of the model rounds by */
 double data_value(const Model *, int input, int64_t sample, int64_t element);
 int64_t train_samples(const Model *);
 int64_t valid_samples(const Model *);
