@@ -61,13 +61,16 @@ static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
 /* Machine code of a newer minor version runs, PTX does not: the driver has to compile it. */
 static void fail_if_older(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
 {
+    const Gpu *g = d->gpu;
     bool text = strncmp(image->arch, "compute_", 8) == 0;
-    int driver = d->machine->version, unit = text ? 10 : 1000;
-    if (image->cuda / unit > driver / unit)
-        d->fail(d->owner, -1, mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver of CUDA %d.%d "
-                                          "or newer, or compile with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc %s",
-                                          d->gpu->name, d->gpu->bus, driver / 1000, driver / 10 % 100, image->arch, image->cuda / 1000, image->cuda / 10 % 100,
-                                          image->cuda / 1000, text ? image->cuda / 10 % 100 : 0, driver / 1000, driver / 1000, p->model_file));
+    int driver = d->machine->version, unit = text ? 10 : 1000, major = driver / 1000;
+    if (image->cuda / unit <= driver / unit)
+        return;
+    char *other = text ? mgpu_format("for the GPU itself: mgpuc --arch sm_%d%d", g->major, g->minor)
+                       : mgpu_format("with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc", major, major);
+    d->fail(d->owner, -1, mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver of CUDA %d.%d "
+                                      "or newer, or compile %s %s", g->name, g->bus, major, driver / 10 % 100, image->arch, image->cuda / 1000,
+                                      image->cuda / 10 % 100, image->cuda / 1000, text ? image->cuda / 10 % 100 : 0, other, p->model_file));
 }
 
 static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)

@@ -267,7 +267,7 @@ static void test_messages(void)
     }
 }
 
-/* static and dynamic shared memory count together: 48 KiB, or what the function was granted */
+/* static and dynamic shared memory count together: 48 KiB, or what the function was granted; and how large parameters may be */
 static void shared_memory(int most)
 {
     CUfunction beside, other;
@@ -284,6 +284,8 @@ static void shared_memory(int most)
         printf("static memory of beside: %d\n", value);
     if (cu->module_get_function(&other, gpu[0].module, "too_much") != CUDA_ERROR_INVALID_IMAGE)
         printf("a function with 49156 bytes of static memory was taken\n");
+    if (cu->module_get_function(&other, gpu[0].module, "many") || cu->module_get_function(&other, gpu[0].module, "too_many") != CUDA_ERROR_INVALID_IMAGE)
+        printf("there can be 4096 bytes of parameters, and no more\n");
     const struct { int asked, launched; CUresult result[2]; } CASES[] = {
         {-1, 49152 - 128, {0, 0}}, {-1, 49152 - 127, {0, CUDA_ERROR_INVALID_VALUE}}, {-1, 49152, {0, CUDA_ERROR_INVALID_VALUE}},
         {49152, 49152, {0, 0}}, {49152, 49153, {0, CUDA_ERROR_INVALID_VALUE}},

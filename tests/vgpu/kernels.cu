@@ -216,6 +216,12 @@ extern "C" __global__ void too_much(float *__restrict__ b)
 }
 MGPU_ENTRY(too_much)
 
+struct numbers { int64_t number[511]; };
+extern "C" __global__ void many(float *__restrict__ b, const __grid_constant__ numbers n) { b[threadIdx.x] = (float)n.number[threadIdx.x]; }
+MGPU_ENTRY(many)
+extern "C" __global__ void too_many(float *__restrict__ b, const __grid_constant__ numbers n, int64_t more) { b[threadIdx.x] = (float)n.number[more]; }
+MGPU_ENTRY(too_many)
+
 extern "C" __global__ void outside(float *__restrict__ b, int64_t at)
 {
     __shared__ float part[32];

@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SHARED_WITHOUT_ASKING = 48 << 10 /* bytes, static and dynamic */, SIGNAL_STACK = 1 << 16 };
+enum { SHARED_WITHOUT_ASKING = 48 << 10 /* bytes, static and dynamic */, MOST_PARAMETERS = 4096 /* bytes; 32764 from CUDA 12.1 on alone */,
+       SIGNAL_STACK = 1 << 16 };
 
 static struct CUmod_st *modules;
 
@@ -139,6 +140,11 @@ CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *fu
     memcpy(&f->run, &entry, sizeof entry);
     while (f->bytes[f->parameters])
         f->parameters++;
+    if (vgpu_parameter_bytes(f) > MOST_PARAMETERS) {
+        fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of parameters, there can be %d\n", name, vgpu_parameter_bytes(f), MOST_PARAMETERS);
+        free(f);
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
     m->functions = realloc(m->functions, (size_t)(m->count + 1) * sizeof *m->functions);
     m->functions[m->count++] = *function = f;
     return CUDA_SUCCESS;
