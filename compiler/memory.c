@@ -65,7 +65,7 @@ static double gpu_memory(void)
     if (mgpu_list_gpus(&list))
         return 0;
     for (int i = 0; i < list.count; i++)
-        if (!least || (double)list.gpus[i].memory < least)
+        if (least == 0 || (double)list.gpus[i].memory < least)
             least = (double)list.gpus[i].memory;
     return least;
 }
@@ -98,7 +98,7 @@ void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
         most = bytes > most ? bytes : most;
         all += bytes;
     }
-    double needed = host ? all : most, limit = there ? there : CARD;
+    double needed = host ? all : most, limit = there > 0 ? there : CARD;
     if (needed <= limit)
         return;
     int64_t batch = batch_in(m, plan->schedule, limit);
@@ -109,7 +109,7 @@ void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
     fprintf(stderr, "%s: warning: %s:%d with a batch of %lld takes %s%s, %s %s; %s\n", m->file, plan->kind, plan->devices,
             (long long)m->batch, size_text(needed), host ? "" : " on a device",
             host    ? "this machine has"
-            : there ? "the GPU here has"
+            : there > 0 ? "the GPU here has"
                     : "a usual card (A100, H100) has",
             size_text(limit), cure);
 }

@@ -490,13 +490,19 @@ static bool divides_lane(const Expr *e, int lane)
 
 typedef struct Places { Node **list; int count; } Places;
 
-/* the index, of the lane alone, out of a table */
+/* the index, of the lane alone, out of a table of its distances from the least one: an index out of a table is never negative */
 static Expr *place_of(Places *places, Exprs *to, const Expr *e, int lane)
 {
     Node draft = {.op = OP_CONSTANT, .dtype = I32, .name = "place", .data_count = to->axis[lane].extent, .shape = SHAPE(to->axis[lane].extent)};
     draft.data = NEW_ARRAY(double, draft.data_count);
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (int64_t i = 0; i < draft.data_count; i++) {
+        int64_t place = index_at(e, i);
+        least = place < least ? place : least;
+        most = place > most ? place : most;
+    }
     for (int64_t i = 0; i < draft.data_count; i++)
-        draft.data[i] = (double)index_at(e, i);
+        draft.data[i] = (double)(index_at(e, i) - least);
     Node *node = NULL;
     for (int i = 0; i < places->count && !node; i++)
         if (memcmp(places->list[i]->data, draft.data, (size_t)draft.data_count * sizeof *draft.data) == 0)
@@ -507,7 +513,7 @@ static Expr *place_of(Places *places, Exprs *to, const Expr *e, int lane)
         *node = draft;
         APPEND(places->list, places->count, node);
     }
-    return expr_index_of(to, expr_table(to, node, expr_axis(to, lane), NULL), e->high + 1);
+    return expr_plus(to, expr_index_of(to, expr_table(to, node, expr_axis(to, lane), NULL), most - least + 1), least);
 }
 
 /* C compilers make no vectors of quotients in offsets */
@@ -535,7 +541,6 @@ static void tabulate_lanes(Nest *nest)
             if (divides_lane(e->in[k], lane)) {
                 part.in[part.count] = e->in[k];
                 part.factor[part.count++] = e->factor[k];
-                part.high += e->factor[k] > 0 ? e->factor[k] * e->in[k]->high : 0;
             } else {
                 rest = expr_add(to, rest, expr_scale(to, expr_rewrite(to, e->in[k], axes, memo), e->factor[k]));
             }

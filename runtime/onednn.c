@@ -543,6 +543,15 @@ static void clear(MgpuLibraryProduct *product)
     *product = empty;
 }
 
+/* a convolution with one tap and no steps is a plain product */
+static bool prepare(MgpuLibraryProduct *product, const mgpu_contraction *table, const Types *types, const MgpuShare *share)
+{
+    if (prepare_matmul(product, table, types, share))
+        return true;
+    clear(product);
+    return table->convolution != NULL && prepare_convolution(product, table, types, share);
+}
+
 MgpuLibraryProduct *mgpu_onednn_prepare(const mgpu_contraction *table, const MgpuShare *share)
 {
     Types types = types_of(table);
@@ -551,13 +560,15 @@ MgpuLibraryProduct *mgpu_onednn_prepare(const mgpu_contraction *table, const Mgp
     MgpuLibraryProduct *product = mgpu_allocate(1, sizeof *product);
     product->threads = share->threads;
     product->seat = mgpu_allocate((size_t)share->threads, sizeof *product->seat);
-    /* a convolution with one tap and no steps is a plain product */
-    if (!prepare_matmul(product, table, &types, share)) {
+    bool done = prepare(product, table, &types, share);
+    if (!done && types.native && types.operand[A] == ONEDNN_BF16) { /* 2.6 has no gradient of data with steps for AMX */
         clear(product);
-        if (table->convolution == NULL || !prepare_convolution(product, table, &types, share)) {
-            mgpu_onednn_free(product);
-            return NULL;
-        }
+        types.native = false;
+        done = prepare(product, table, &types, share);
+    }
+    if (!done) {
+        mgpu_onednn_free(product);
+        return NULL;
     }
     place_scratch(product);
     return product;

@@ -221,8 +221,8 @@ static const char *run_command(const char *folder, const char *command)
 
 typedef struct Running { const char *devices; int threads; bool predicts; } Running;
 typedef struct Build { const char *name, *options; Running runs[5]; } Build;
-static const Build ON_HOST[] = {{"fused", "--devices 1-3", {{"1", 1, true}, {"1", 2, false}, {"2", 1, false}, {"3", 3, true}}}, {0}};
-static const Build UNFUSED[] = {{"unfused", "--devices 3 --no-fuse", {{"3", 3, true}}}, {0}};
+static const Build ON_HOST[] = {{"fused", "--devices host:1-3", {{"1", 1, true}, {"1", 2, false}, {"2", 1, false}, {"3", 3, true}}}, {0}};
+static const Build UNFUSED[] = {{"unfused", "--devices host:3 --no-fuse", {{"3", 3, true}}}, {0}};
 static const Build ON_GPUS[] = {{"for GPUs", "--devices cuda:1-3 --arch vgpu", {{"cuda:1", 2, true}, {"cuda:2", 2, false}, {"cuda:3", 3, true}}}, {0}};
 
 /* does the model draw, or ask how far the run has come? A prediction has steps and draws of its own. */
