@@ -386,6 +386,7 @@ double node_flops(const Node *);  /* of one sample if sharded */
  * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. BF16 and F16 are rounded. */
 typedef struct Interpretation {
     bool exact;            /* not even halves are rounded */
+    bool f32_range;        /* what is too large for f32 is infinite in values of that type; they are not rounded */
     int64_t samples;
     int64_t first_sample, step;
     uint64_t seed;

@@ -12,6 +12,7 @@
 #include "compiler/graph.h"
 #include "runtime/mgpu_random.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -573,6 +574,8 @@ static void round_all(const Run *run, const Node *n, double *out, int64_t count)
 {
     for (int64_t i = 0; i < count && dtype_is_half(n->dtype) && !run->top->exact; i++)
         out[i] = n->dtype == F16 ? to_f16(out[i]) : to_bf16(out[i]);
+    for (int64_t i = 0; i < count && n->dtype == F32 && run->top->f32_range; i++)
+        out[i] = fabs(out[i]) > FLT_MAX ? copysign(INFINITY, out[i]) : out[i];
 }
 
 /* what rounds when it is computed; all else chooses among numbers, or moves them, and is exact */

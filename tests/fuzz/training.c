@@ -126,6 +126,7 @@ void begin(Trainer *t, const Net *n, Trace *trace)
     t->machine.input = data_value;
     t->machine.noise = shaken ? shaken_by / 2 : 0;
     t->machine.noise_seed = (uint64_t)shaken;
+    t->machine.f32_range = shaken && shaken_by >= 0x1p-23; /* f32 and less: what would be infinite there cannot be compared */
     t->machine.run = t->run;
     t->settings = NEW_ARRAY(double, m->setting_count);
     for (int i = 0; i < m->setting_count; i++)

@@ -45,6 +45,7 @@ typedef struct Machine {
     bool exact;                     /* BF16 is not rounded, either */
     double noise;                   /* as in Interpretation */
     uint64_t noise_seed;
+    bool f32_range;
     double (*input)(const Model *, int input, int64_t sample, int64_t element); /* NULL: numbers in (-1, 1) */
     const double *run;              /* by RunScalar, of those that this struct does not know; NULL: a quarter each */
     const double *settings;         /* by number; NULL: NaN */
@@ -159,7 +160,7 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
         for (int d = 0; d < m->devices; d++) {
             m->device = d;
             Interpretation run = {.exact = m->exact, .samples = m->capacity[d], .first_sample = m->first[d], .step = m->step, .seed = 11,
-                                  .noise = m->noise, .noise_seed = m->noise_seed,
+                                  .noise = m->noise, .noise_seed = m->noise_seed, .f32_range = m->f32_range,
                                   .leaf = machine_leaf, .context = m, .values = values[d]};
             interpret(g, &run);
             values[d] = run.values;
