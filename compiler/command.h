@@ -31,6 +31,8 @@ typedef struct Linked {
     const char *cache;                                /* its folder; NULL: off */
     const char *trouble;                              /* with the cache; NULL: none */
     const char *refused;                              /* flags that the compiler does not take; NULL: none */
+    const char *const *mistakes;                      /* of this version of the compiler, known ones */
+    int mistake_count;
 } Linked;
 /* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
 Linked write_program(Program *);

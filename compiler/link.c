@@ -218,5 +218,7 @@ Linked write_program(Program *p)
     linked.cache = cache.folder;
     linked.trouble = cache.trouble;
     linked.refused = compiler.refused;
+    linked.mistakes = compiler.mistakes.list;
+    linked.mistake_count = compiler.mistakes.count;
     return linked;
 }

@@ -323,6 +323,8 @@ static void print_linked(const Linked *l)
             l->compiled, l->at_a_time, l->pieces - l->compiled, l->cache ? " in " : "", l->cache ? l->cache : "");
     if (l->refused)
         fprintf(stderr, "%-10s %9s     without %s, which it does not take\n", "", "", l->refused);
+    for (int i = 0; i < l->mistake_count; i++)
+        fprintf(stderr, "%-10s %9s     known mistake of %s\n", "", "", l->mistakes[i]);
     if (l->images)
         fprintf(stderr, "%-10s %9s     %d images of kernels for GPUs; %d of them from the cache\n", "", "", l->images, l->images - l->images_compiled);
     if (l->trouble)

@@ -49,11 +49,14 @@ typedef struct Compiler {
     Arguments kernel_flags, table_flags;
     Arguments tuning_flags;               /* ask_flags adds to kernel_flags those that the compiler takes, */
     const char *refused;                  /* and notes the others here; NULL: there are none */
+    Arguments mistakes;                   /* known_mistakes of it */
     const char *include;                  /* the flag that names the headers' folder */
     Digest identity;                      /* all that objects depend on besides their texts and flags */
 } Compiler;
 /* `home` is the folder of the runtime library and of its headers. Exit 3 if there is no C compiler. */
 Compiler find_compiler(const char *cc, bool cxx, const char *home);
+/* what this version is known to compile wrongly, by what it says of itself, and how emitted C avoids it: a sentence each */
+Arguments known_mistakes(const char *said);
 /* runs them, the first ones first, so many at a time; stops at the first that fails: its number, else -1. What each says is
  * printed when it ends; nothing behind a failure. */
 int run_tools(const Arguments *, int count, int at_a_time);

@@ -261,6 +261,7 @@ Compiler find_compiler(const char *cc, bool cxx, const char *home)
 {
     Compiler c = {.words = words_of(cc, cxx ? "c++" : "cc"), .programs = 1, .include = format("-I%s", home)};
     const char *version = version_of(&c.words, cxx ? &CXX : &C);
+    c.mistakes = known_mistakes(version);
     Sha256 h = sha256_begin();
     sha256_add_text(&h, version);
     for (int i = 0; i < c.words.count; i++) {
