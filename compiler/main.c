@@ -3,6 +3,7 @@
 #include "compiler/compiler.h"
 #include "compiler/pieces.h"
 #include "dsl/dsl.h"
+#include "runtime/terminal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -427,6 +428,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    mgpu_hold_descriptors();
     int status = run(argc, argv);
     end_output();
     return status;

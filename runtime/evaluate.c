@@ -141,8 +141,8 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     if (!done)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no data for evaluation: data { valid = idx(...) }", program->model_file);
     mgpu_engine_close(engine, "all results are above");
-    mgpu_reporter_close(reporter);
+    bool logged = mgpu_reporter_close(reporter);
     mgpu_free_categories(categories);
     free(result.values);
-    return 0;
+    return logged ? 0 : MGPU_MACHINE_FAILED;
 }

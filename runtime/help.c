@@ -67,9 +67,14 @@ static const char OPTIONS[] =
     "\n"
     "  --version, --help\n"
     "\n"
-    "Interrupting (Ctrl-C or SIGTERM) finishes the step, saves and ends with status 130 or 143; a second time ends at once.\n"
+    "Signals\n"
+    "  INT TERM HUP       (Ctrl-C; the terminal is closed) finish the step, save, and end with status 130, 143 or 129; a second\n"
+    "                     one ends at once. nohup's SIGHUP stays ignored\n"
+    "  PIPE XFSZ          likewise, with status 141 or 153: whoever read standard output has closed it, or it has reached the\n"
+    "                     limit of a file's size\n"
+    "  USR1               finish the step, save, and go on\n"
     "Exit status: 0 done; 1 the input is wrong (data, weights, checkpoint); 2 wrong usage; 3 the machine failed (memory,\n"
-    "disk, device); 130, 143 interrupted and saved.\n";
+    "disk, device), or the log could not be written to its end; 128 + N ended by signal N, and saved (not with --no-save).\n";
 
 static void print_plans(const mgpu_program *p, FILE *f)
 {

@@ -8,6 +8,7 @@
 #include "runtime/mgpu.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -31,6 +32,7 @@ FILE *mgpu_begin_text(char **text, size_t *length);  /* a stream that makes a te
 void mgpu_end_text(FILE *);
 void mgpu_start_thread(pthread_t *, void *(*run)(void *), void *argument); /* fails with status 3 */
 char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2); /* the caller frees */
+char *mgpu_vformat(const char *pattern, va_list) MGPU_PRINTF(1, 0);
 /* "; did you mean 'lr'?" into `text`, or "" */
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128]);
 double mgpu_seconds(void);                          /* a clock that never goes back */
@@ -375,7 +377,8 @@ typedef struct EpochReport {           /* a row of the table */
 } EpochReport;
 /* Epochs count from 1. goes_on: the log gets further lines, else it is written anew */
 Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool goes_on);
-void mgpu_reporter_close(Reporter *);
+bool mgpu_reporter_close(Reporter *);  /* -> whether the log is whole */
+int mgpu_screen_lost(const Reporter *); /* SIGPIPE, SIGXFSZ: why nothing can be written to stdout any more; else 0 */
 void mgpu_report_start(Reporter *, const StartReport *);
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */
 void mgpu_report_step(Reporter *, const StepReport *);
@@ -385,6 +388,7 @@ void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t ste
 void mgpu_report_epoch(Reporter *, const EpochReport *);
 void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch);
 void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
+void mgpu_report_note(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3); /* a line on stderr */
 void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status, const char *reason);
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name); /* NaN: not there */
 const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */

@@ -7,51 +7,15 @@
  *
  * Behind a step, in this order: validation, if its interval is over, and what follows of it (the best model, plateaus, the
  * end of a run that is out of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its
- * row is made, because that sets the sums of the epoch to zero.
- *
- * Signals: SIGINT and SIGTERM are blocked in all threads but taken by one that waits for them (no handler, no global). */
+ * row is made, because that sets the sums of the epoch to zero. Signals: signals.c. */
 #include "runtime/run.h"
 
-#include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const double KEEP_EVERY_S = 60;  /* the state, for replay.c */
 static const double SLOW_STEP_S = 0.1; /* from here on only one step waits behind the one that runs */
-
-/* ---- signals */
-static sigset_t stop_signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return set;
-}
-
-static void *watch_signals(void *argument)
-{
-    Run *run = argument;
-    sigset_t set = stop_signals();
-    for (;;) {
-        int number;
-        if (sigwait(&set, &number) != 0)
-            continue;
-        if (atomic_load(&run->finished))
-            return NULL;
-        if (atomic_load(&run->signal))
-            _exit(128 + number);
-        static const char MESSAGE[] = "\ninterrupted: the step is finished and the run saved; once more ends it at once\n";
-        if (write(STDERR_FILENO, MESSAGE, sizeof MESSAGE - 1) < 0)
-            errno = 0; /* nobody reads: then nobody misses it */
-        atomic_store(&run->signal, number);
-    }
-    return NULL;
-}
 
 /* ---- what comes back */
 static void keep(Numbers *n, const Work *work)
@@ -270,9 +234,9 @@ static bool over(const Run *run)
     return run->at.step >= run->total_steps || run->out_of_patience || run->failure;
 }
 
-static bool asked_to_stop(const Run *run)
+static bool asked_to_stop(Run *run)
 {
-    return atomic_load(&run->signal) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
+    return mgpu_run_signal(run) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
 }
 
 /* of a drained engine. Weights that are not finite do not replace a checkpoint. */
@@ -504,10 +468,15 @@ static int run_training(Run *run)
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
     while (!over(run)) {
-        if (asked_to_stop(run)) {
+        bool stop = asked_to_stop(run);
+        if (stop || atomic_exchange(&run->save_asked, false)) {
             mgpu_engine_drain(run->engine);
             save(run);
-            break;
+            if (stop || run->failure)
+                break;
+            mgpu_report_note(run->reporter, "saved at step %lld in %s", (long long)run->saved_step, run->folder);
+            mgpu_report_resume(run->reporter);
+            run->last_finish = mgpu_seconds();
         }
         mgpu_run_order(run, run->at.epoch);
         mgpu_run_post(run);
@@ -546,12 +515,13 @@ static char *achieved(const Run *run)
     return all;
 }
 
-static void close_run(Run *run)
+/* -> whether the log is whole */
+static bool close_run(Run *run)
 {
     char *what = achieved(run);
     mgpu_engine_close(run->engine, what);
     free(what);
-    mgpu_reporter_close(run->reporter);
+    bool logged = mgpu_reporter_close(run->reporter);
     mgpu_close_set(&run->train);
     mgpu_close_set(&run->valid);
     mgpu_free_categories(run->categories);
@@ -561,6 +531,7 @@ static void close_run(Run *run)
     free(run->order);
     free(run->folder);
     free(run->at.kept);
+    return logged;
 }
 
 /* what the table does not say */
@@ -601,10 +572,7 @@ static const char *reason_of(const Run *run, int status)
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
     Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1, .ordered = -1};
-    sigset_t set = stop_signals();
-    pthread_sigmask(SIG_BLOCK, &set, NULL); /* inherited by all threads */
-    pthread_t watcher;
-    mgpu_start_thread(&watcher, watch_signals, &run);
+    mgpu_run_watch(&run);
     read_position(&run);
     open_data(&run);
     check_position(&run);
@@ -625,9 +593,8 @@ int mgpu_train(const mgpu_program *program, const Options *options)
         fflush(stdout);
         mgpu_fail(status, "%s", run.failure);
     }
-    atomic_store(&run.finished, true);
-    pthread_kill(watcher, SIGTERM); /* wakes it; a cancelled thread would leave its stack poisoned under ASan */
-    pthread_join(watcher, NULL);
-    close_run(&run);
-    return status;
+    mgpu_run_unwatch(&run);
+    int lost = mgpu_screen_lost(run.reporter);
+    bool logged = close_run(&run);
+    return status ? status : lost ? 128 + lost : logged ? 0 : MGPU_MACHINE_FAILED;
 }

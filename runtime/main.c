@@ -1,5 +1,6 @@
 /* main.c: mgpu_main, which a generated program calls: the command line picks one of six commands. */
 #include "runtime/internal.h"
+#include "runtime/terminal.h"
 
 #include <stdlib.h>
 
@@ -23,6 +24,7 @@ static int run(const mgpu_program *p, const Options *o)
 
 int mgpu_main(const mgpu_program *p, int argc, char **argv)
 {
+    mgpu_hold_descriptors();
     if (p->interface != MGPU_INTERFACE)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program was compiled for interface %d of the runtime, this one has %d; compile %s again",
                   p->interface, MGPU_INTERFACE, p->model_file);

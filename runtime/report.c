@@ -5,7 +5,9 @@
 #include "runtime/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +19,10 @@ static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
 enum { MOST_COLUMNS = 8 }; /* of a metric in the table; of one with more elements the log alone has them */
 
 struct Reporter {
-    FILE *log;                 /* NULL: none */
+    FILE *log;                 /* NULL: none, or it cannot be written any more */
     const char *log_path;
+    bool log_cut;              /* lines are missing */
+    int lost;                  /* mgpu_screen_lost */
     int digits;                /* in the log */
     bool terminal, live;       /* live: there is a line to be overwritten */
     double began, printed_at;  /* of the run; of the last progress */
@@ -61,6 +65,43 @@ static bool is_loss(const char *name)
     return strncmp(name, "loss", 4) == 0 && (!name[4] || name[4] == '.');
 }
 
+/* ---- the screen */
+static void clear_live(Reporter *r)
+{
+    if (r->live)
+        fputs("\r\033[K", stdout);
+    r->live = false;
+}
+
+/* Where nobody reads any more, or a file has reached its limit, all further text goes nowhere: one failure is said once. Other
+ * failures (a full disk) may pass; mgpu_end_output says them. */
+static void flush_screen(Reporter *r)
+{
+    if (fflush(stdout) == 0 || (errno != EPIPE && errno != EFBIG))
+        return;
+    r->lost = errno == EPIPE ? SIGPIPE : SIGXFSZ;
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0)
+        clearerr(stdout);
+    if (nowhere >= 0)
+        close(nowhere);
+}
+
+int mgpu_screen_lost(const Reporter *r)
+{
+    return r->lost;
+}
+
+/* without the log, if it is the log that failed */
+static void lose_log(Reporter *r, int error)
+{
+    r->log = NULL;
+    r->log_cut = true;
+    mgpu_report_warning(r, "the log %s cannot be written: %s; it ends here, and the status of this run will be %d", r->log_path,
+                        strerror(error ? error : ENOSPC), MGPU_MACHINE_FAILED);
+}
+
+/* ---- opening */
 /* a line that was cut off when a run was killed stays alone */
 static void end_last_line(FILE *log, const char *path)
 {
@@ -94,14 +135,14 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path, 
     return r;
 }
 
-void mgpu_reporter_close(Reporter *r)
+bool mgpu_reporter_close(Reporter *r)
 {
-    errno = 0;
-    bool failed = r->log && ferror(r->log);
-    if (r->log && (fclose(r->log) || failed))
-        mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", r->log_path, errno ? strerror(errno) : "the disk is full");
+    if (r->log && fclose(r->log))
+        lose_log(r, errno);
+    bool whole = !r->log_cut;
     free(r->header);
     free(r);
+    return whole;
 }
 
 /* ---- the log */
@@ -171,17 +212,15 @@ static bool has_terms(const Evaluation *e)
 static void end_event(Reporter *r)
 {
     fprintf(r->log, ",\"time\":%.3f}\n", wall_time(r->happened));
-    fflush(r->log);
+    errno = 0;
+    if (fflush(r->log) == 0 && !ferror(r->log))
+        return;
+    int error = errno;
+    fclose(r->log);
+    lose_log(r, error);
 }
 
-/* ---- the screen */
-static void clear_live(Reporter *r)
-{
-    if (r->live)
-        fputs("\r\033[K", stdout);
-    r->live = false;
-}
-
+/* ---- the start */
 static void print_arenas(const StartReport *s)
 {
     char text[32];
@@ -219,12 +258,12 @@ static void print_start(const StartReport *s)
     puts(p->accumulate > 1 ? " samples of each" : " samples");
     print_arenas(s);
     printf("%s%s%s\n", s->threads, *s->threads ? "; " : "", mgpu_engine_library(s->engine));
-    fflush(stdout);
 }
 
 void mgpu_report_start(Reporter *r, const StartReport *s)
 {
     print_start(s);
+    flush_screen(r);
     if (!begin_event(r, "start"))
         return;
     log_text(r, "model", s->program->name);
@@ -301,7 +340,7 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
     if (!r->terminal)
         putchar('\n');
     r->live = r->terminal;
-    fflush(stdout);
+    flush_screen(r);
 }
 
 void mgpu_report_step(Reporter *r, const StepReport *s)
@@ -416,7 +455,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
     if (!r->header || strcmp(r->header, header) != 0)
         printf("%s\n", header);
     printf("%s\n", row);
-    fflush(stdout);
+    flush_screen(r);
     free(row);
     free(r->header);
     r->header = header;
@@ -445,18 +484,20 @@ void mgpu_report_checkpoint(Reporter *r, const char *folder, int64_t step, int64
     end_event(r);
 }
 
+static void say(Reporter *r, const char *kind, const char *text)
+{
+    clear_live(r);
+    flush_screen(r);
+    fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, kind, text);
+}
+
 void mgpu_report_warning(Reporter *r, const char *pattern, ...)
 {
-    char *text;
     va_list arguments;
     va_start(arguments, pattern);
-    int length = vasprintf(&text, pattern, arguments);
+    char *text = mgpu_vformat(pattern, arguments);
     va_end(arguments);
-    if (length < 0)
-        mgpu_no_memory(strlen(pattern));
-    clear_live(r);
-    fflush(stdout);
-    fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, text);
+    say(r, "warning: ", text);
     if (begin_event(r, "warning")) {
         log_text(r, "message", text);
         end_event(r);
@@ -464,10 +505,20 @@ void mgpu_report_warning(Reporter *r, const char *pattern, ...)
     free(text);
 }
 
+void mgpu_report_note(Reporter *r, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    char *text = mgpu_vformat(pattern, arguments);
+    va_end(arguments);
+    say(r, "", text);
+    free(text);
+}
+
 void mgpu_report_end(Reporter *r, int64_t step, int64_t epoch, int status, const char *reason)
 {
     clear_live(r);
-    fflush(stdout);
+    flush_screen(r);
     if (!begin_event(r, "end"))
         return;
     log_whole(r, "step", step);

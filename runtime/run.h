@@ -37,6 +37,8 @@ typedef struct Run {
     int64_t failed_step;           /* where; 0: at no step */
     KeptState kept;                /* from where steps can be run once more */
     _Atomic int signal;            /* that asks to stop; 0: none */
+    _Atomic bool save_asked;       /* by SIGUSR1 */
+    pthread_t watcher;             /* waits for signals */
     _Atomic bool finished;         /* nobody needs to watch for one any more */
 } Run;
 
@@ -44,6 +46,11 @@ typedef struct Run {
 void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
 void mgpu_run_post(Run *);                 /* the next step */
 void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
+
+/* ---- signals.c */
+void mgpu_run_watch(Run *);                /* signals are requests from here on */
+void mgpu_run_unwatch(Run *);
+int mgpu_run_signal(Run *);                /* that asks to stop, or SIGPIPE, SIGXFSZ where stdout is lost; 0: none */
 
 /* ---- replay.c */
 void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */

@@ -110,15 +110,20 @@ void mgpu_start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
         mgpu_fail(MGPU_MACHINE_FAILED, "no further thread can be started: %s; fewer --threads or --devices need fewer", strerror(error));
 }
 
-char *mgpu_format(const char *pattern, ...)
+char *mgpu_vformat(const char *pattern, va_list arguments)
 {
     char *text;
+    if (vasprintf(&text, pattern, arguments) < 0)
+        mgpu_no_memory(strlen(pattern));
+    return text;
+}
+
+char *mgpu_format(const char *pattern, ...)
+{
     va_list arguments;
     va_start(arguments, pattern);
-    int length = vasprintf(&text, pattern, arguments);
+    char *text = mgpu_vformat(pattern, arguments);
     va_end(arguments);
-    if (length < 0)
-        mgpu_no_memory(strlen(pattern));
     return text;
 }
 
