@@ -396,7 +396,8 @@ static int command_verify(const Options *options)
         Schedule *s = schedule_read(options->file, at);
         const char *wrong = verify(s);
         if (wrong) {
-            fprintf(stderr, "%s: error: %d device%s: %s\n", options->file, s->devices, s->devices == 1 ? "" : "s", wrong);
+            fprintf(stderr, "%s: error: %d device%s: %s\n", plain_text(options->file, false), s->devices, s->devices == 1 ? "" : "s",
+                    plain_text(wrong, true));
             return 1;
         }
         count++;

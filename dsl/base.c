@@ -1,5 +1,6 @@
 /* base.c: memory, text, places and the two ways to stop; see base.h. */
 #include "dsl/base.h"
+#include "runtime/terminal.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -310,10 +311,15 @@ static void show_line(const Place *at)
         from = length;
     int shown = length - from < width ? length - from : width;
     fputs("    ", stderr);
-    for (int i = 0; i < shown; i++) { /* control characters would break the terminal */
-        unsigned char c = (unsigned char)line[from + i];
-        fputc(c == '\t' ? ' ' : c < 32 || c == 127 ? '?' : c, stderr);
+    char *text = memcpy(allocate((size_t)shown + 4), line + from, (size_t)shown); /* 4: a character may be cut */
+    for (int i = 0; i < shown;) { /* control characters would break the terminal; each byte keeps its column */
+        uint32_t code;
+        int bytes = text[i] ? mgpu_control(text + i, &code) : 1;
+        if (bytes)
+            memset(text + i, text[i] == '\t' ? ' ' : '?', (size_t)bytes);
+        i += bytes ? bytes : mgpu_utf8(text + i, &code);
     }
+    fwrite(text, 1, (size_t)shown, stderr);
     fprintf(stderr, "\n    %*s^\n", at->column - 1 - from > 0 ? at->column - 1 - from : 0, "");
 }
 
@@ -340,9 +346,18 @@ int model_line(const Place *at)
     return at && at->source && !at->source->library ? at->line : 0;
 }
 
+const char *plain_text(const char *text, bool lines)
+{
+    char *plain = mgpu_plain_text(text, lines);
+    const char *copy = plain ? copy_text(plain, strlen(plain)) : "";
+    free(plain);
+    return copy;
+}
+
 static void report(const Place *at, const char *kind, const char *message)
 {
     fflush(stdout);
+    message = plain_text(message, true);
     if (!at || !at->source) {
         fprintf(stderr, "mgpuc: %s: %s\n", kind, message);
         return;
@@ -352,7 +367,7 @@ static void report(const Place *at, const char *kind, const char *message)
     enum { MOST = 2000, BEHIND = 200 }; /* a name of megabytes */
     size_t length = strlen(message);
     bool whole = length <= MOST;
-    fprintf(stderr, "%s:%d:%d: %s: %.*s%s%s\n", user->source->file, user->line, user->column, kind,
+    fprintf(stderr, "%s:%d:%d: %s: %.*s%s%s\n", plain_text(user->source->file, false), user->line, user->column, kind,
             whole ? (int)length : MOST - BEHIND, message, whole ? "" : " ... ", whole ? "" : message + length - BEHIND);
     show_line(user);
     const Place *chain[16];
@@ -366,7 +381,7 @@ static void report(const Place *at, const char *kind, const char *message)
     if (skipped)
         fprintf(stderr, "  (%d calls are not shown)\n", skipped);
     for (int i = depth - 1; i >= 0; i--) {
-        fprintf(stderr, "  in '%s' at %s:%d:%d\n", chain[i]->layer ? chain[i]->layer : "?", chain[i]->source->file,
+        fprintf(stderr, "  in '%s' at %s:%d:%d\n", chain[i]->layer ? chain[i]->layer : "?", plain_text(chain[i]->source->file, false),
                 chain[i]->line, chain[i]->column);
         if (i == 0)
             show_line(chain[i]);
@@ -376,7 +391,7 @@ static void report(const Place *at, const char *kind, const char *message)
     for (const Place *p = user->caller; p && depth < COUNT(chain); p = p->caller) {
         if (p->source == shown->source && p->line == shown->line && p->column == shown->column)
             continue;
-        fprintf(stderr, "  called in %s:%d:%d\n", p->source->file, p->line, p->column);
+        fprintf(stderr, "  called in %s:%d:%d\n", plain_text(p->source->file, false), p->line, p->column);
         show_line(p);
         shown = p;
         depth++;
@@ -427,7 +442,7 @@ void fail(int status, const char *pattern, ...)
     va_start(arguments, pattern);
     fflush(stdout);
     fputs("mgpuc: error: ", stderr);
-    vfprintf(stderr, pattern, arguments);
+    mgpu_print_message(stderr, pattern, arguments);
     fputc('\n', stderr);
     va_end(arguments);
     exit(status);
@@ -449,7 +464,7 @@ void die_at(const char *file, int line, const char *pattern, ...)
     va_start(arguments, pattern);
     fflush(stdout);
     fprintf(stderr, "mgpuc: internal error at %s:%d: ", file, line);
-    vfprintf(stderr, pattern, arguments);
+    mgpu_print_message(stderr, pattern, arguments);
     fputs("\nThis is a mistake in mgpuc; please report it with the model.\n", stderr);
     va_end(arguments);
     abort();

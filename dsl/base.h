@@ -36,6 +36,7 @@ void *grow(void *old, size_t old_bytes, size_t new_bytes);   /* a copy of old in
      (list)[(count)++] = (item))
 
 const char *copy_text(const char *text, size_t length);
+const char *plain_text(const char *text, bool lines);          /* for a terminal: runtime/terminal.h */
 const char *format(const char *pattern, ...) PRINTF(1, 2); /* printf into the arena */
 
 typedef struct Text { /* a growing string; data is NUL-terminated, "" when empty (call text_of) */

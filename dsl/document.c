@@ -195,8 +195,9 @@ static void add_layers(const Source *s, const char *group, Entries *out)
         int end = closing(&t, brace, '{', '}');
         Text signature = {0};
         format_line(&t, name, parenthesis, &signature);
-        Entry e = {.group = group, .name = l->text, .signature = text_of(&signature), .about = comment_of(&t, word, brace, end),
-                   .file = s->file, .line = t.list[word].line, .text = lines_of(s, t.list[word].line, t.list[end].line),
+        Entry e = {.group = group, .name = l->text, .signature = plain_text(text_of(&signature), false),
+                   .about = plain_text(comment_of(&t, word, brace, end), false), .file = s->file, .line = t.list[word].line,
+                   .text = plain_text(lines_of(s, t.list[word].line, t.list[end].line), true),
                    .lines = t.list[end].line - t.list[word].line + 1};
         APPEND(out->list, out->count, e);
     }

@@ -115,8 +115,8 @@ static void count_not_finite(const Array *a, const char *path, const char *name,
             first = bad++ ? first : last;
         }
     if (bad)
-        fprintf(stderr, "%s: warning: %s%s: %lld of %lld samples hold NaN or infinity, the first is sample %lld; where(abs(%s) < inf, %s, 0) "
-                        "leaves such numbers out\n", program_invocation_short_name, where, path, (long long)bad, (long long)a->samples,
+        mgpu_say("%s: warning: %s%s: %lld of %lld samples hold NaN or infinity, the first is sample %lld; where(abs(%s) < inf, %s, 0) "
+                        "leaves such numbers out", program_invocation_short_name, where, path, (long long)bad, (long long)a->samples,
                 (long long)first, name, name);
 }
 

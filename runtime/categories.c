@@ -91,7 +91,7 @@ char *mgpu_categories_text(const Categories *c)
         for (int64_t k = 0; k < t->words.count; k++) {
             fputs(k ? "," : "", f);
             if (t->words.text[k])
-                mgpu_json_write_text(f, t->words.text[k]);
+                mgpu_json_write_bytes(f, t->words.text[k]);
             else
                 fputs("null", f);
         }
@@ -225,7 +225,7 @@ static const Table *make_table(Categories *c, const mgpu_input *in, const Words 
         if (count > room && in->other == MGPU_NO_LABEL)
             too_many(in, words, list, count, beyond);
         if (count > room) {
-            fprintf(stderr, "%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld\n",
+            mgpu_say("%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld",
                     place, (long long)count, (long long)room, in->tensor.name, (long long)in->other);
             qsort(list, (size_t)count, sizeof *list, by_use);
             count = room;
@@ -281,7 +281,7 @@ static const Table *table_for(Categories *c, const mgpu_input *in, const Words *
     const Table *t = find_table(c, in->tensor.name);
     if (!t || !t->renewable || covers(t, in, words, used))
         return t;
-    fprintf(stderr, "%s: words are others than those that the weights know; input '%s' gets classes for these\n", place,
+    mgpu_say("%s: words are others than those that the weights know; input '%s' gets classes for these", place,
             in->tensor.name);
     Table *old = &c->tables[t - c->tables];
     free_table(old);

@@ -169,7 +169,7 @@ int mgpu_default_threads(const char *program)
     if (value && value[strspn(value, " \t")]) {
         wanted = mgpu_omp_threads(value);
         if (wanted < 0)
-            fprintf(stderr, "%s: warning: OMP_NUM_THREADS is '%s', no number of threads: ignored\n", program, value);
+            mgpu_say("%s: warning: OMP_NUM_THREADS is '%s', no number of threads: ignored", program, value);
     }
     int threads = wanted > 0 && wanted < cores ? wanted : cores;
     return threads < MGPU_MOST_THREADS ? threads : MGPU_MOST_THREADS;

@@ -552,15 +552,14 @@ static void say_notes(const Parser *p)
 {
     const Csv *csv = p->csv;
     if (p->bad_rows)
-        fprintf(stderr, "%s: %lld lines are left out, the first is %s\n", csv->path, (long long)p->bad_rows, p->first_bad);
+        mgpu_say("%s: %lld lines are left out, the first is %s", csv->path, (long long)p->bad_rows, p->first_bad);
     for (int c = 0; c < csv->column_count; c++)
         if (csv->columns[c].infinite)
-            fprintf(stderr, "%s: %lld numbers of '%s' are infinite, the first in line %lld\n", csv->path,
+            mgpu_say("%s: %lld numbers of '%s' are infinite, the first in line %lld", csv->path,
                     (long long)csv->columns[c].infinite, csv->columns[c].name, (long long)csv->columns[c].first_infinite);
     for (int c = 0; c < csv->column_count; c++)
         if (csv->columns[c].missing)
-            fprintf(stderr,
-                    "%s: %lld numbers of '%s' are missing, the first in line %lld; they are NaN: where(%s == %s, %s, 0)\n",
+            mgpu_say("%s: %lld numbers of '%s' are missing, the first in line %lld; they are NaN: where(%s == %s, %s, 0)",
                     csv->path, (long long)csv->columns[c].missing, csv->columns[c].name, (long long)csv->columns[c].first_missing,
                     csv->columns[c].name, csv->columns[c].name, csv->columns[c].name);
 }

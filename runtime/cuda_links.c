@@ -167,8 +167,8 @@ static void release(Trial *t)
 
 static void say_bad(const CudaCollective *c, int from, int to)
 {
-    fprintf(stderr, "%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
-                    "IOMMU is on between GPUs; sums over devices send this through the host\n",
+    mgpu_say("%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
+                    "IOMMU is on between GPUs; sums over devices send this through the host",
             program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
 }
 
@@ -193,7 +193,7 @@ static void try_peers(const Trial *t, CudaCollective *c, CudaLinks *links)
                 say_bad(c, from, to);
         }
     if (links->bad > MOST_SAID)
-        fprintf(stderr, "%s: warning: and so does what %d more of the %d links between GPUs carry\n", program_invocation_short_name,
+        mgpu_say("%s: warning: and so does what %d more of the %d links between GPUs carry", program_invocation_short_name,
                 links->bad - MOST_SAID, links->count);
     if (links->bad > 0)
         c->bad = bad;

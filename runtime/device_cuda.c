@@ -87,7 +87,7 @@ static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan
     if (why)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for NVIDIA GPUs: %s", why);
     if (m->list.note)
-        fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, m->list.note);
+        mgpu_say("%s: warning: %s", program_invocation_short_name, m->list.note);
     if (wanted || usual)
         free(mgpu_read_devices(wanted ? wanted : usual, &list)); /* it has been read before, when the plan was chosen or made */
     list.compiled = !wanted;

@@ -484,7 +484,7 @@ static void warn(const Hang *h, const Lane *l)
 {
     char place[400];
     mgpu_place_of(l, l->number, phase_of(h->engine, l->number), NULL, place, sizeof place);
-    fprintf(stderr, "%s: warning: nothing has gone on for %g s: %s: its samples are still being read\n",
+    mgpu_say("%s: warning: nothing has gone on for %g s: %s: its samples are still being read",
             program_invocation_short_name, h->patience, place);
 }
 

@@ -153,6 +153,17 @@ static void print_gpus(const mgpu_program *p)
     free(why);
 }
 
+static void print_item(const mgpu_item *item)
+{
+    if (!item->text) {
+        printf("%.9g", item->number);
+        return;
+    }
+    putchar('"');
+    mgpu_print_plain(item->text);
+    putchar('"');
+}
+
 /* "train: csv("t.csv") |> part(0, 0.9)", then the columns */
 static void print_set(const mgpu_set *s)
 {
@@ -162,17 +173,22 @@ static void print_set(const mgpu_set *s)
         for (int i = 0; i < s->calls[k].option_count; i++) {
             const mgpu_option *o = &s->calls[k].options[i];
             printf("%s%s = %s", i ? ", " : "", o->name, o->count > 1 ? "[" : "");
-            for (int n = 0; n < o->count; n++)
-                printf(o->items[n].text ? "%s\"%s\"" : "%s%s%.9g", n ? ", " : "", o->items[n].text ? o->items[n].text : "", o->items[n].number);
+            for (int n = 0; n < o->count; n++) {
+                fputs(n ? ", " : "", stdout);
+                print_item(&o->items[n]);
+            }
             printf("%s", o->count > 1 ? "]" : "");
         }
         putchar(')');
     }
     putchar('\n');
     for (int c = 0; c < s->column_count; c++) {
-        printf("    %s", s->columns[c].name);
-        for (int n = 0; n < s->columns[c].count; n++)
-            printf("%s%s", n ? ", " : " from ", s->columns[c].texts[n]);
+        fputs("    ", stdout);
+        mgpu_print_plain(s->columns[c].name);
+        for (int n = 0; n < s->columns[c].count; n++) {
+            fputs(n ? ", " : " from ", stdout);
+            mgpu_print_plain(s->columns[c].texts[n]);
+        }
         putchar('\n');
     }
 }
@@ -203,9 +219,11 @@ static void print_course(const mgpu_program *p)
 
 int mgpu_info(const mgpu_program *p, const Options *o)
 {
-    printf("model       %s (%s)\n", p->name, p->model_file);
-    printf("compiled    by mgpuc %s, interface %d%s%s\n", MGPU_VERSION, p->interface, p->command && *p->command ? ": " : "",
-           p->command ? p->command : "");
+    printf("model       %s (", p->name);
+    mgpu_print_plain(p->model_file);
+    printf(")\ncompiled    by mgpuc %s, interface %d%s", MGPU_VERSION, p->interface, p->command && *p->command ? ": " : "");
+    mgpu_print_plain(p->command ? p->command : "");
+    putchar('\n');
     char text[32];
     printf("precision   %s\nparameters  %s\n", p->precision, mgpu_grouped(p->parameters, text));
     printf("batch       %lld%s", (long long)p->batch, p->accumulate > 1 ? "" : "\n");

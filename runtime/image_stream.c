@@ -254,7 +254,7 @@ static void skip_bad(Stream *s)
     if (f.count == s->samples)
         mgpu_fail(MGPU_BAD_INPUT, "%snone of %lld pictures can be read: %s", s->where, (long long)s->samples, f.text);
     if (f.count) {
-        fprintf(stderr, "%s: warning: %s%lld of %lld samples are left out, their pictures cannot be read: %s%s\n",
+        mgpu_say("%s: warning: %s%lld of %lld samples are left out, their pictures cannot be read: %s%s",
                 program_invocation_short_name, s->where, (long long)f.count, (long long)s->samples, f.text,
                 f.count > 1 ? "; ..." : "");
         d->sample = mgpu_allocate((size_t)(s->samples - f.count), sizeof *d->sample);

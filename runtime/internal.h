@@ -21,6 +21,8 @@ enum { MGPU_BAD_INPUT = 1, MGPU_BAD_USAGE = 2, MGPU_MACHINE_FAILED = 3 };
 _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3);
 /* ours, not the user's: "PROGRAM: internal error: ...", status 3 */
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
+void mgpu_say(const char *pattern, ...) MGPU_PRINTF(1, 2); /* a line on stderr */
+void mgpu_print_plain(const char *text);             /* on stdout; as terminal.h says */
 #define MGPU_OUR_MISTAKE "\nThis is a mistake in mgpuc; please report it with the model."
 _Noreturn void mgpu_no_memory(size_t bytes);
 void mgpu_end_output(void);                          /* flushes standard output; fails with status 3 if something was lost */
@@ -87,7 +89,8 @@ struct Json {
 Json *mgpu_json_read(const char *text, size_t length, const char **error);
 const Json *mgpu_json_member(const Json *object, const char *key); /* NULL if there is none */
 bool mgpu_json_whole(const Json *, int64_t *value);                /* an exact whole number */
-void mgpu_json_write_text(FILE *, const char *text);               /* quoted */
+void mgpu_json_write_text(FILE *, const char *text);               /* quoted; bytes that are no UTF-8 become U+FFFD */
+void mgpu_json_write_bytes(FILE *, const char *text);              /* ... become \\udc80 .. \\udcff, which are read as these bytes */
 void mgpu_json_write_number(FILE *, double, int digits);           /* null if it is not finite */
 
 /* ---- options.c */

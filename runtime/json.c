@@ -4,6 +4,7 @@
  * One pass over the text fills one block of memory: the nodes in front, the unescaped characters behind them. Both are
  * bounded by the text's length: every value has a character of its own, and no escape grows. */
 #include "runtime/internal.h"
+#include "runtime/terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -99,6 +100,9 @@ static bool read_escape(Reader *r)
         if (!read_hex(r, &low) || low < 0xdc00 || low > 0xdfff)
             return fail(r, "half of a surrogate pair");
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    } else if (code >= 0xdc80 && code < 0xdd00) { /* mgpu_json_write_bytes; Python calls it surrogateescape */
+        put(r, code & 0xff);
+        return true;
     } else if (code >= 0xdc00 && code < 0xe000) {
         return fail(r, "half of a surrogate pair");
     }
@@ -278,18 +282,34 @@ bool mgpu_json_whole(const Json *value, int64_t *number)
     return true;
 }
 
-void mgpu_json_write_text(FILE *f, const char *text)
+static void write_text(FILE *f, const char *text, bool keep)
 {
     fputc('"', f);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(f, "\\%c", *c);
-        else if (*c < 32)
-            fprintf(f, "\\u%04x", *c);
-        else
-            fputc(*c, f);
+    for (int bytes; *text; text += bytes) {
+        uint32_t code;
+        bytes = mgpu_utf8(text, &code);
+        if (!bytes) {
+            fprintf(f, "\\u%04x", keep ? 0xdc00u + (unsigned char)*text : 0xfffdu);
+            bytes = 1;
+        } else if (code == '"' || code == '\\') {
+            fprintf(f, "\\%c", *text);
+        } else if (code < 32) {
+            fprintf(f, "\\u%04x", code);
+        } else {
+            fwrite(text, 1, (size_t)bytes, f);
+        }
     }
     fputc('"', f);
+}
+
+void mgpu_json_write_text(FILE *f, const char *text)
+{
+    write_text(f, text, false);
+}
+
+void mgpu_json_write_bytes(FILE *f, const char *text)
+{
+    write_text(f, text, true);
 }
 
 void mgpu_json_write_number(FILE *f, double v, int digits)

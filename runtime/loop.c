@@ -159,7 +159,7 @@ static void choose_intervals(Run *run)
         run->setting[p->plateaus[i].setting] = run->at.plateau[i].scale;
     bool never = !run->valid.samples || run->validate.unit == MGPU_UNIT_NEVER;
     if (never && (p->best.metric || p->plateau_count))
-        fprintf(stderr, "%s: warning: without validation best, patience and plateau do nothing\n", o->program);
+        mgpu_say("%s: warning: without validation best, patience and plateau do nothing", o->program);
 }
 
 static void read_position(Run *run)
@@ -548,8 +548,11 @@ static void print_end(const Run *run)
     if (best->any)
         printf("best %s %.6g at step %s%s\n", watch->metric, best->best, mgpu_grouped(best->best_step, step),
                run->folder ? ": best.safetensors" : "");
-    if (run->saved_step >= 0)
-        printf("saved in %s\n", run->folder);
+    if (run->saved_step >= 0) {
+        fputs("saved in ", stdout);
+        mgpu_print_plain(run->folder);
+        putchar('\n');
+    }
 }
 
 /* a run may be at its end when it begins */

@@ -242,7 +242,9 @@ static void print_start(const StartReport *s)
 {
     char a[32], b[32];
     const mgpu_program *p = s->program;
-    printf("%s (%s): %s parameters, %s\n", p->name, p->model_file, mgpu_grouped(p->parameters, a), p->precision);
+    printf("%s (", p->name);
+    mgpu_print_plain(p->model_file);
+    printf("): %s parameters, %s\n", mgpu_grouped(p->parameters, a), p->precision);
     printf("%s training samples", mgpu_grouped(s->train_samples, a));
     if (s->valid_samples)
         printf(", %s for validation", mgpu_grouped(s->valid_samples, a));
@@ -488,7 +490,7 @@ static void say(Reporter *r, const char *kind, const char *text)
 {
     clear_live(r);
     flush_screen(r);
-    fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, kind, text);
+    mgpu_say("%s: %s%s", program_invocation_short_name, kind, text);
 }
 
 void mgpu_report_warning(Reporter *r, const char *pattern, ...)

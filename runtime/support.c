@@ -1,5 +1,6 @@
 /* support.c: errors, memory, near misses and time. */
 #include "runtime/internal.h"
+#include "runtime/terminal.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@ static _Noreturn void end(int status, const char *kind, const char *pattern, va_
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* over the live line */
     fprintf(stderr, "%s: %s: ", program_invocation_short_name, kind);
-    vfprintf(stderr, pattern, arguments);
+    mgpu_print_message(stderr, pattern, arguments);
     fprintf(stderr, "%s\n", behind);
     fflush(stderr);
     _exit(status); /* other threads may still run: no handlers, no destructors */
@@ -26,6 +27,26 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...)
     va_list arguments;
     va_start(arguments, pattern);
     end(status, "error", pattern, arguments, "");
+}
+
+void mgpu_say(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    flockfile(stderr);
+    mgpu_print_message(stderr, pattern, arguments);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+    va_end(arguments);
+}
+
+void mgpu_print_plain(const char *text)
+{
+    char *plain = mgpu_plain_text(text, false);
+    if (!plain)
+        mgpu_no_memory(strlen(text));
+    fputs(plain, stdout);
+    free(plain);
 }
 
 /* 0, or why something of it could not be written. A stream keeps that it was so, but not why: one more write says it. */

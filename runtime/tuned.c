@@ -109,7 +109,7 @@ void mgpu_tuned_close(Tuned *t)
         }
         int file = open(t->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (file < 0 || write(file, t->added, t->length) != (ssize_t)t->length)
-            fprintf(stderr, "%s: warning: %s: what --tune measured cannot be kept: %s\n", program_invocation_short_name, t->path, strerror(errno));
+            mgpu_say("%s: warning: %s: what --tune measured cannot be kept: %s", program_invocation_short_name, t->path, strerror(errno));
         if (file >= 0)
             close(file);
     }

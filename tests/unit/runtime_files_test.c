@@ -127,6 +127,27 @@ static void test_json(void)
     say("json/values", json && mgpu_json_whole(mgpu_json_member(json, "a"), &n) && n == 9007199254740993 &&
                            strcmp(mgpu_json_member(json, "b")->text, "\xc3\xa4\xf0\x9f\x98\x80") == 0);
     free(json);
+
+    /* bytes that are no UTF-8 (a lone byte, half a character, one that is longer than need be, half of a pair) are escaped, and the
+     * escapes of mgpu_json_write_bytes are these bytes again */
+    static const char BYTES[] = "\xe9 \xc3 \xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xc3\xa9\x1f";
+    for (int keep = 0; keep < 2; keep++) {
+        char *text;
+        size_t length;
+        FILE *f = mgpu_begin_text(&text, &length);
+        (keep ? mgpu_json_write_bytes : mgpu_json_write_text)(f, BYTES);
+        mgpu_end_text(f);
+        json = mgpu_json_read(text, length, &error);
+        char *rest = strstr(text, " \xc3\xa9\\u001f\"");
+        if (rest)
+            rest[1] = rest[2] = 'e';
+        bool ascii = true;
+        for (size_t i = 0; i < length; i++)
+            ascii = ascii && (unsigned char)text[i] < 0x80;
+        say(keep ? "json/bytes" : "json/text", json && rest && ascii && (strcmp(json->text, BYTES) == 0) == keep);
+        free(json);
+        free(text);
+    }
 }
 
 /* ---- IDX */
