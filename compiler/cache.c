@@ -7,12 +7,18 @@
  *
  * Objects are written beside their place and renamed, so that any number of compilers may share a folder. When there are
  * more bytes than the limit, those that were used longest ago go, until four fifths of the limit are left. The number in
- * `size` may drift (two may store the same object); whoever removes counts anew. */
+ * `size` may drift (two may store the same object); whoever removes counts anew, and whoever does not get the lock in time removes
+ * the number, so that the next counts anew.
+ *
+ * An object is code that will run: a folder that others may write is not used, nor an object that is somebody else's. Links are not
+ * followed, and only what has the name of an object is removed. */
 #include "compiler/pieces.h"
+#include "runtime/trust.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -21,6 +27,7 @@
 #include <unistd.h>
 
 enum { FORGOTTEN_S = 3600 }; /* after so long, a file that nobody renamed is what a compiler that died has left */
+enum { LOCK_TRIES = 100, LOCK_TRY_NS = 10000000 }; /* a second; others hold it for as long as it takes to list the folder */
 static const int64_t DEFAULT_LIMIT = 1 << 30;
 
 /* ---- where, and how much */
@@ -34,6 +41,30 @@ static int64_t limit_given(const char *text)
     if (end == text || errno || n < 0 || n > INT64_MAX >> 30 || end[shift != 0])
         fail(2, "MGPUC_CACHE_SIZE is '%s': a number of bytes is expected, or one with K, M or G behind it", text);
     return (int64_t)n << shift;
+}
+
+/* from `from` on the folders are for this user alone */
+static void make_folders(const char *path, size_t from)
+{
+    for (const char *at = path + 1; *at; at++)
+        if (*at == '/')
+            mkdir(copy_text(path, (size_t)(at - path)), (size_t)(at - path) < from ? 0777 : 0700);
+    mkdir(path, 0700);
+}
+
+/* An object that others have put there would run as this user's. */
+static void refuse_what_others_write(Cache *c)
+{
+    static bool said;
+    char why[4200];
+    make_folders(c->folder, strlen(c->folder));
+    if (!mgpu_others_may_write(c->folder, why, sizeof why))
+        return;
+    c->trouble = format("the cache %s is not used: others may write there (%s)", c->folder, why);
+    if (!said)
+        fprintf(stderr, "mgpuc: warning: %s; remove it, or name one that only you may write: MGPUC_CACHE=DIR\n", plain_text(c->trouble, false));
+    said = true;
+    c->folder = NULL;
 }
 
 Cache cache_open(void)
@@ -53,6 +84,8 @@ Cache cache_open(void)
         c.folder = format("%s/.cache/mgpuc", home);
     else
         c.trouble = "HOME is not set";
+    if (c.folder)
+        refuse_what_others_write(&c);
     return c;
 }
 
@@ -106,24 +139,17 @@ static char *read_all(int file, size_t *length)
     return bytes;
 }
 
-static void make_folders(const char *path)
-{
-    for (const char *at = path + 1; *at; at++)
-        if (*at == '/')
-            mkdir(copy_text(path, (size_t)(at - path)), 0777);
-    mkdir(path, 0700);
-}
-
 /* ---- one object */
 
 bool cache_fetch(Cache *c, const Digest *key, const char *path)
 {
     const char *name = c->folder ? path_of(c, key) : NULL;
-    int from = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    int from = name ? open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     if (from < 0)
         return false;
     size_t length = 0;
-    char *bytes = read_all(from, &length);
+    struct stat status;
+    char *bytes = fstat(from, &status) == 0 && mgpu_is_own(&status) ? read_all(from, &length) : NULL;
     Digest seal;
     bool good = bytes && length >= sizeof seal;
     if (good) {
@@ -177,7 +203,7 @@ void cache_store(Cache *c, const Digest *key, const char *path)
     const char *name = path_of(c, key);
     bool good = bytes && write_object(name, key, bytes, length);
     if (bytes && !good && errno == ENOENT) { /* the first of its folder */
-        make_folders(copy_text(name, (size_t)(strrchr(name, '/') - name)));
+        make_folders(copy_text(name, (size_t)(strrchr(name, '/') - name)), strlen(c->folder));
         good = write_object(name, key, bytes, length);
     }
     if (good)
@@ -192,22 +218,37 @@ void cache_store(Cache *c, const Digest *key, const char *path)
 typedef struct Entry { const char *path; int64_t bytes; struct timespec used; } Entry;
 typedef struct Entries { Entry *list; int count; int64_t bytes; } Entries;
 
+/* as path_of() and write_object() name them */
+static bool is_object(const char *name)
+{
+    size_t length = 2 * sizeof(Digest) - 2;
+    return strlen(name) == length && strspn(name, "0123456789abcdef") == length;
+}
+
+static bool is_unfinished(const char *name)
+{
+    return strncmp(name, "new.", 4) == 0 && strlen(name) == strlen("new.XXXXXX");
+}
+
 static void list_folder(const char *folder, Entries *all)
 {
-    DIR *d = opendir(folder);
-    if (!d)
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = file < 0 ? NULL : fdopendir(file);
+    if (!d) {
+        if (file >= 0)
+            close(file);
         return;
+    }
     time_t now = time(NULL);
     for (struct dirent *e; (e = readdir(d));) {
         struct stat s;
-        if (fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) || !S_ISREG(s.st_mode))
+        if (fstatat(file, e->d_name, &s, AT_SYMLINK_NOFOLLOW) || !S_ISREG(s.st_mode))
             continue;
         const char *path = format("%s/%s", folder, e->d_name);
-        if (strncmp(e->d_name, "new.", 4) == 0) {
-            if (now - s.st_mtim.tv_sec > FORGOTTEN_S)
-                unlink(path);
+        if (is_unfinished(e->d_name) && now - s.st_mtim.tv_sec > FORGOTTEN_S)
+            unlink(path);
+        if (!is_object(e->d_name))
             continue;
-        }
         Entry entry = {path, s.st_size, s.st_mtim};
         APPEND(all->list, all->count, entry);
         all->bytes += entry.bytes;
@@ -238,32 +279,55 @@ static int64_t trim(const Cache *c)
     return all.bytes;
 }
 
+/* false: another holds it, and for long: stopped, perhaps, or hanging */
+static bool lock(int file)
+{
+    for (int tries = 0; flock(file, LOCK_EX | LOCK_NB); tries++) {
+        if (tries == LOCK_TRIES || (errno != EWOULDBLOCK && errno != EINTR))
+            return false;
+        nanosleep(&(struct timespec){0, LOCK_TRY_NS}, NULL);
+    }
+    return true;
+}
+
+/* of the open and locked file `size`; false: errno says why not */
+static bool update_size(const Cache *c, int file)
+{
+    size_t length;
+    char *text = read_all(file, &length), *end = text;
+    if (text)
+        text[length] = 0;
+    int64_t bytes = text ? strtoll(text, &end, 10) + c->stored : 0;
+    if (end == text || bytes < c->stored || bytes > c->limit)
+        bytes = trim(c);
+    free(text);
+    const char *number = format("%lld\n", (long long)bytes);
+    return ftruncate(file, 0) == 0 && pwrite(file, number, strlen(number), 0) == (ssize_t)strlen(number);
+}
+
+static void write_tag(Cache *c)
+{
+    int tag = open(format("%s/CACHEDIR.TAG", c->folder), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    static const char SIGNATURE[] = "Signature: 8a477f597d28d172789f06886806bc55\n# objects of mgpuc: see bford.info/cachedir\n";
+    if (tag < 0)
+        return;
+    if (!write_all(tag, SIGNATURE, sizeof SIGNATURE - 1))
+        c->trouble = format("%s cannot be written: %s", c->folder, strerror(errno));
+    close(tag);
+}
+
 void cache_close(Cache *c)
 {
     if (!c->folder || !c->stored)
         return;
-    int tag = open(format("%s/CACHEDIR.TAG", c->folder), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    static const char SIGNATURE[] = "Signature: 8a477f597d28d172789f06886806bc55\n# objects of mgpuc: see bford.info/cachedir\n";
-    if (tag >= 0) {
-        if (!write_all(tag, SIGNATURE, sizeof SIGNATURE - 1))
-            c->trouble = format("%s cannot be written: %s", c->folder, strerror(errno));
-        close(tag);
-    }
-    int file = open(format("%s/size", c->folder), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0 || flock(file, LOCK_EX)) {
-        c->trouble = format("%s/size cannot be written: %s", c->folder, strerror(errno));
-    } else {
-        size_t length;
-        char *text = read_all(file, &length), *end = text;
-        if (text)
-            text[length] = 0;
-        int64_t bytes = text ? strtoll(text, &end, 10) + c->stored : 0;
-        if (end == text || bytes < c->stored || bytes > c->limit)
-            bytes = trim(c);
-        free(text);
-        const char *number = format("%lld\n", (long long)bytes);
-        if (ftruncate(file, 0) || pwrite(file, number, strlen(number), 0) != (ssize_t)strlen(number))
-            c->trouble = format("%s/size cannot be written: %s", c->folder, strerror(errno));
+    write_tag(c);
+    const char *path = format("%s/size", c->folder);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (file >= 0 && !lock(file)) {
+        unlink(path); /* the next mgpuc makes another one and counts */
+        c->trouble = format("another process holds the lock of %s", path);
+    } else if (file < 0 || !update_size(c, file)) {
+        c->trouble = format("%s cannot be written: %s", path, strerror(errno));
     }
     if (file >= 0)
         close(file);

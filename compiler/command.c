@@ -66,6 +66,7 @@ static void print_help(void)
          "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
          "Compiled objects are kept, by their content, in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
          "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
+         "A folder that others may write is not used.\n"
          "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
          "The language: docs/language.md. First steps: README.md.");
 }

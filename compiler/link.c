@@ -135,16 +135,6 @@ static void keep_texts(const Program *p)
     keep_text(format("%s.sched", output), &schedules);
 }
 
-static const char *new_folder(void)
-{
-    const char *temporary = getenv("TMPDIR");
-    char *folder = (char *)(uintptr_t)format("%s/mgpuc-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder))
-        fail(3, "%s cannot be made: %s; TMPDIR names another folder for intermediate files", folder, strerror(errno));
-    temporary_add(folder);
-    return folder;
-}
-
 static Images all_images(const Program *p, const char *home, const char *folder, Cache *cache)
 {
     Images images = make_images(p, home, folder, cache, cores_available());
@@ -159,7 +149,7 @@ void emit_images(const Program *p, Text *t)
         fail(2, "--emit images is for GPUs, and the program would be for host devices; add --devices cuda:1");
     check_images(p);
     Cache cache = cache_open();
-    Images images = all_images(p, runtime_folder(), new_folder(), &cache);
+    Images images = all_images(p, runtime_folder(), temporary_folder(), &cache);
     images_print(p, &images, t);
     cache_close(&cache);
 }
@@ -184,7 +174,7 @@ Linked write_program(Program *p)
     start = now_ms();
     Compiler compiler = find_compiler(o->cc, false, home);
     Cache cache = cache_open();
-    const char *folder = new_folder();
+    const char *folder = temporary_folder();
     ask_programs(&compiler, folder);
     ask_flags(&compiler, &cache, folder);
     if (p->target == TARGET_CUDA) {

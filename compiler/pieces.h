@@ -73,6 +73,7 @@ void add_headers(Sha256 *, const char *home);
 enum { MOST_TOOLS = 256 };            /* at a time */
 void temporary_add(const char *path); /* a file, or a folder for those that are added later */
 void temporary_keep(const char *path);
+const char *temporary_folder(void);   /* a new one, under TMPDIR; what killed ones have left there is removed */
 void temporaries_remove(void);        /* now */
 sigset_t temporary_signals(void);     /* held back while a tool is started, until tool_begins has it */
 void tool_begins(pid_t);              /* the leader of a process group */

@@ -3,6 +3,7 @@
  * the same time; of two with the same key the later holds. A line that cannot be read is as good as none. */
 #include "runtime/tuned.h"
 #include "runtime/internal.h"
+#include "runtime/trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,13 @@ Tuned *mgpu_tuned_open(void)
 {
     Tuned *t = mgpu_allocate(1, sizeof *t);
     char *folder = folder_of_cache();
-    if (folder)
+    static atomic_flag said = ATOMIC_FLAG_INIT; /* each device has one of these */
+    char why[4200];
+    bool others = folder && mgpu_others_may_write(folder, why, sizeof why);
+    if (others && !atomic_flag_test_and_set(&said))
+        mgpu_say("%s: warning: %s/tuned.txt is not used: others may write there (%s); MGPUC_CACHE=DIR names a folder that only you may write",
+                 program_invocation_short_name, folder, why);
+    if (folder && !others)
         t->path = mgpu_format("%s/tuned.txt", folder);
     free(folder);
     t->text = t->path ? read_whole(t->path) : mgpu_allocate(1, 1);
@@ -104,7 +111,7 @@ void mgpu_tuned_close(Tuned *t)
     if (t->path && t->length) {
         for (char *slash = strchr(t->path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
             *slash = 0;
-            mkdir(t->path, 0777); /* whether it is there, open says */
+            mkdir(t->path, strchr(slash + 1, '/') ? 0777 : 0700); /* whether it is there, open says */
             *slash = '/';
         }
         int file = open(t->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
