@@ -74,13 +74,13 @@ void ask_flags(Compiler *c, Cache *cache, const char *folder)
 {
     const char *answer = format("%s/flags", folder);
     temporary_add(answer);
-    Sha256 h = sha256_begin();
-    sha256_add_text(&h, "mgpuc flags 1");
-    sha256_add_text(&h, format("%d", c->programs));
-    sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, "mgpuc flags 1");
+    mgpu_sha256_add_text(&h, format("%d", c->programs));
+    mgpu_sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
     for (int i = 0; i < c->tuning_flags.count; i++)
-        sha256_add_text(&h, c->tuning_flags.list[i]);
-    Digest key = sha256_end(&h);
+        mgpu_sha256_add_text(&h, c->tuning_flags.list[i]);
+    Digest key = mgpu_sha256_end(&h);
     Arguments taken = {0};
     if (cache_fetch(cache, &key, answer)) {
         size_t length;

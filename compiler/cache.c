@@ -91,16 +91,17 @@ Cache cache_open(void)
 
 static const char *path_of(const Cache *c, const Digest *key)
 {
-    const char *name = digest_text(key, COUNT(key->bytes));
+    char name[65];
+    mgpu_digest_text(key, COUNT(key->bytes), name);
     return format("%s/%.2s/%s", c->folder, name, name + 2);
 }
 
 static Digest seal_of(const Digest *key, const void *object, size_t length)
 {
-    Sha256 h = sha256_begin();
-    sha256_add(&h, key->bytes, sizeof key->bytes);
-    sha256_add(&h, object, length);
-    return sha256_end(&h);
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add(&h, key->bytes, sizeof key->bytes);
+    mgpu_sha256_add(&h, object, length);
+    return mgpu_sha256_end(&h);
 }
 
 /* ---- files */

@@ -98,6 +98,7 @@ typedef struct Program {
     Map kernel_texts;       /* text -> Kernel: fuse.c */
     Plan *plans; int plan_count;
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
+    const char *identity;        /* of the model: what its training graph computes */
     const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */
 } Program;
 

@@ -313,8 +313,9 @@ static void emit_op(const ScheduledOp *op, Text *t)
 /* a table of the plan: its name, or that of an equal one that stands above it */
 static const char *emit_table(Map *tables, const char *type, const char *name, const Text *rows, Text *t)
 {
-    Digest digest = sha256_of(text_of(rows), rows->length);
-    const char *key = format("%s %s", type, digest_text(&digest, 32)), *known = map_get(tables, key);
+    Digest digest = mgpu_sha256_of(text_of(rows), rows->length);
+    char digits[65];
+    const char *key = format("%s %s", type, mgpu_digest_text(&digest, 32, digits)), *known = map_get(tables, key);
     if (known)
         return known;
     map_set(tables, key, (void *)(uintptr_t)name);
@@ -488,6 +489,7 @@ void emit_main(const Program *p, Text *t)
     quote(t, p->options->command_line);
     text_add(t, ",\n        .precision = \"%s\",\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
              dtype_name(m->precision), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
+    text_add(t, "        .identity = \"%s\",\n", p->identity);
     text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
     if (p->target == TARGET_CUDA)

@@ -380,6 +380,7 @@ void node_infer(Node *, bool over_samples);
 
 /* `--emit`: one line per node; the syntax is documented in docs/design.md. Deterministic. */
 void graph_print(const Graph *, Text *);
+const char *graph_identity(const Graph *); /* of what it computes, whatever the places and names of its layers and its precision */
 double node_flops(const Node *);  /* of one sample if sharded */
 
 /* interpret.c: the slow, clear meaning of every operation, in double; the reference of tests.

@@ -13,8 +13,10 @@
  * instance and the line of the model. The body of a composite follows it, indented, with numbers of its own; "arg k" is
  * the composite's input k. A result of a role that has an index begins with it: of the variable, or of the body. */
 #include "compiler/graph.h"
+#include "runtime/sha256.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const ROLE_NAME[ROLES] = {"loss", "metric", "output", "update", "init", "report", "gradient", "result"};
 static const char *const RUN_NAME[RUN_SCALARS] = {"step", "epoch", "progress", "total_steps", "total_epochs", "samples",
@@ -109,3 +111,27 @@ static void print_indented(const Graph *g, Text *t, int indent)
 }
 
 void graph_print(const Graph *g, Text *t) { print_indented(g, t, 0); }
+
+/* f64 becomes f32: a program of another precision is one of the same model */
+const char *graph_identity(const Graph *g)
+{
+    Text t = {0};
+    graph_print(g, &t);
+    Sha256 h = mgpu_sha256_begin();
+    for (const char *line = text_of(&t), *end; *line; line = *end ? end + 1 : end) {
+        end = line + strcspn(line, "\n");
+        const char *note = line;
+        while (note < end && !(note[0] == ' ' && note[1] == ' ' && note[2] == ';'))
+            note++;
+        for (const char *c = line; c < note;) {
+            bool wide = strncmp(c, "f64", 3) == 0;
+            mgpu_sha256_add(&h, wide ? "f32" : c, wide ? 3 : 1);
+            c += wide ? 3 : 1;
+        }
+        mgpu_sha256_add(&h, "\n", 1);
+    }
+    free(t.data);
+    Digest d = mgpu_sha256_end(&h);
+    char digits[65];
+    return copy_text(mgpu_digest_text(&d, 32, digits), 64);
+}

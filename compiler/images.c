@@ -54,28 +54,28 @@ static const char *const CHECKED_FLAGS[] = {"-g1", "-fsanitize=thread,bounds,ali
 /* all that images depend on besides texts and architectures */
 static Digest identity(const Compiler *virtual, const char *home)
 {
-    Sha256 h = sha256_begin();
+    Sha256 h = mgpu_sha256_begin();
     if (virtual) {
-        sha256_add(&h, virtual->identity.bytes, sizeof virtual->identity.bytes);
+        mgpu_sha256_add(&h, virtual->identity.bytes, sizeof virtual->identity.bytes);
         for (int i = 0; i < COUNT(VIRTUAL_FLAGS); i++)
-            sha256_add_text(&h, VIRTUAL_FLAGS[i]);
+            mgpu_sha256_add_text(&h, VIRTUAL_FLAGS[i]);
         for (int i = 0; i < COUNT(CHECKED_FLAGS); i++)
-            sha256_add_text(&h, CHECKED_FLAGS[i]);
+            mgpu_sha256_add_text(&h, CHECKED_FLAGS[i]);
     } else {
-        sha256_add_text(&h, nvrtc_name());
+        mgpu_sha256_add_text(&h, nvrtc_name());
         add_headers(&h, home);
     }
-    return sha256_end(&h);
+    return mgpu_sha256_end(&h);
 }
 
 static Digest key_of(const Piece *piece, const char *arch, const Digest *identity)
 {
-    Sha256 h = sha256_begin();
-    sha256_add_text(&h, "mgpuc image 1");
-    sha256_add(&h, identity->bytes, sizeof identity->bytes);
-    sha256_add_text(&h, arch);
-    sha256_add(&h, text_of(&piece->text), piece->text.length);
-    return sha256_end(&h);
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, "mgpuc image 1");
+    mgpu_sha256_add(&h, identity->bytes, sizeof identity->bytes);
+    mgpu_sha256_add_text(&h, arch);
+    mgpu_sha256_add(&h, text_of(&piece->text), piece->text.length);
+    return mgpu_sha256_end(&h);
 }
 
 static Arguments command_of(const ImageJob *j, const Compiler *virtual, const char *home)

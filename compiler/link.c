@@ -62,14 +62,14 @@ static int longest_first(const void *a, const void *b)
 static Digest key_of(const Compiler *c, const Piece *p)
 {
     const Arguments *flags = p->kernels ? &c->kernel_flags : &c->table_flags;
-    Sha256 h = sha256_begin();
-    sha256_add_text(&h, "mgpuc object 2");
-    sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, "mgpuc object 2");
+    mgpu_sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
     for (int i = 0; i < flags->count; i++)
-        sha256_add_text(&h, flags->list[i]);
-    sha256_add_text(&h, "");
-    sha256_add(&h, text_of(&p->text), p->text.length);
-    return sha256_end(&h);
+        mgpu_sha256_add_text(&h, flags->list[i]);
+    mgpu_sha256_add_text(&h, "");
+    mgpu_sha256_add(&h, text_of(&p->text), p->text.length);
+    return mgpu_sha256_end(&h);
 }
 
 static Arguments link_command(const Compiler *c, const Job *jobs, int count, const char *home, const char *output)

@@ -52,6 +52,7 @@ static void run_elaborate(Compilation *c)
     Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model};
     Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
+    c->program->identity = graph_identity(m->train);
     c->graphs[PHASE_INIT] = m->init;
     c->graphs[PHASE_TRAIN] = m->train;
     c->graphs[PHASE_EVAL] = m->eval;

@@ -127,11 +127,12 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
         Text text = {0};
         unit_text(&units[i], "f", &text);
         units[i].bytes = text.length + UNIT_BYTES * (size_t)units[i].count;
-        units[i].digest = sha256_of(text_of(&text), text.length);
+        units[i].digest = mgpu_sha256_of(text_of(&text), text.length);
         const Kernel *first = units[i].kernels[0];
         bool given = units[i].cuda && first->contraction && cuda_contraction_form(first->contraction); /* several kernels are this one */
         const char *words = given ? cuda_contraction_words(first->contraction) : title_words(first->title);
-        units[i].prefix = format("k_%s%s_", words, digest_text(&units[i].digest, 8));
+        char digits[65];
+        units[i].prefix = format("k_%s%s_", words, mgpu_digest_text(&units[i].digest, 8, digits));
         free(text.data);
     }
     return units;

@@ -14,7 +14,7 @@
 #define MGPU_PIECES_H
 
 #include "compiler/command.h"
-#include "compiler/sha256.h"
+#include "runtime/sha256.h"
 
 #include <signal.h>
 

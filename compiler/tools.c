@@ -193,7 +193,7 @@ static bool add_program(Sha256 *h, const char *word)
         char real[PATH_MAX];
         struct stat s;
         if (stat(file, &s) == 0 && S_ISREG(s.st_mode) && access(file, X_OK) == 0 && realpath(file, real)) {
-            sha256_add_text(h, format("%s %s %lld %lld.%09ld", file, real, (long long)s.st_size, (long long)s.st_mtim.tv_sec,
+            mgpu_sha256_add_text(h, format("%s %s %lld %lld.%09ld", file, real, (long long)s.st_size, (long long)s.st_mtim.tv_sec,
                                       s.st_mtim.tv_nsec));
             return true;
         }
@@ -211,7 +211,7 @@ static void add_processor(Sha256 *h)
     size_t room = 0;
     while (f && getline(&line, &room, f) > 1)
         if (!strcasestr(line, "mhz") && strncasecmp(line, "bogomips", 8) != 0 && strncasecmp(line, "processor", 9) != 0)
-            sha256_add_text(h, line);
+            mgpu_sha256_add_text(h, line);
     free(line);
     if (f)
         fclose(f);
@@ -232,8 +232,8 @@ void add_headers(Sha256 *h, const char *home)
     for (int i = 0; i < count; i++) {
         size_t length;
         const char *text = read_file(format("%s/%s", home, entries[i]->d_name), &length);
-        sha256_add_text(h, format("%s %zu", entries[i]->d_name, text ? length : 0));
-        sha256_add(h, text, text ? length : 0);
+        mgpu_sha256_add_text(h, format("%s %zu", entries[i]->d_name, text ? length : 0));
+        mgpu_sha256_add(h, text, text ? length : 0);
         free(entries[i]);
     }
     if (count >= 0)
@@ -262,20 +262,20 @@ Compiler find_compiler(const char *cc, bool cxx, const char *home)
     Compiler c = {.words = words_of(cc, cxx ? "c++" : "cc"), .programs = 1, .include = format("-I%s", home)};
     const char *version = version_of(&c.words, cxx ? &CXX : &C);
     c.mistakes = known_mistakes(version);
-    Sha256 h = sha256_begin();
-    sha256_add_text(&h, version);
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, version);
     for (int i = 0; i < c.words.count; i++) {
-        sha256_add_text(&h, c.words.list[i]);
+        mgpu_sha256_add_text(&h, c.words.list[i]);
         if (c.words.list[i][0] != '-' && add_program(&h, c.words.list[i]))
             c.programs = i + 1;
     }
     for (int i = 0; i < COUNT(VARIABLES); i++) {
         const char *value = getenv(VARIABLES[i]);
-        sha256_add_text(&h, value ? format("%s=%s", VARIABLES[i], value) : "");
+        mgpu_sha256_add_text(&h, value ? format("%s=%s", VARIABLES[i], value) : "");
     }
     add_processor(&h);
     add_headers(&h, home);
-    c.identity = sha256_end(&h);
+    c.identity = mgpu_sha256_end(&h);
     add_argument(&c.table_flags, "-std=gnu11");
     add_argument(&c.table_flags, "-w");
     add_arguments(&c.kernel_flags, &c.table_flags);

@@ -1,32 +1,27 @@
-/* checkpoint.c: a run on disk: DIR/weights.safetensors (weights and states), DIR/optimizer.safetensors (the optimizer's
- * states, and the sums of the report under way), DIR/average.safetensors (the model with its averages, if it has some),
- * DIR/run.json (where the run stands).
- *
- * Each file is written beside its place as NAME.new and fsynced; only when all are complete are they renamed, in that
- * order. So there is a whole checkpoint at any moment: if run.json.new exists, the renames were interrupted and are
- * finished before reading; other .new files are remains of a save that never became one.
- *
- * Of a run that keeps several checkpoints the last ones also lie in DIR/step-N, as links to the same files: a file is
- * never written in place, so they stay what they were. DIR/best.safetensors is the model of the best validation. */
+/* checkpoint.c: what a run saves, and goes on from: weights.safetensors (weights and states), optimizer.safetensors (the
+ * optimizer's states, and the sums of the report under way), average.safetensors (the model with its averages, if it has some),
+ * run.json (where the run stands), best.safetensors (the model of the best validation). How they get to the disk, all or none:
+ * save.h. */
 #include "runtime/data.h"
+#include "runtime/save.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { FORMAT = 1, OPTIMIZER_FILE = 1, AVERAGE_FILE = 2, RUN_FILE = 3, FILES = 4 };
-static const char *const FILE_NAMES[FILES] = {"weights.safetensors", "optimizer.safetensors", "average.safetensors", "run.json"};
-static const int VIEW[RUN_FILE] = {MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW};
-static const char BEST[] = "best.safetensors";
+enum { FORMAT = 1 };
+static const int64_t MOST_STEPS = (int64_t)1 << 48; /* of random numbers' counters (mgpu_random.h) */
+static const int VIEW[SAVED_FILES] = {MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW, -1, MGPU_MODEL_VIEW};
 
 /* ---- saving */
 static void write_watched(FILE *f, const Watched *w)
 {
     fprintf(f, "{\"any\":%s,\"best\":\"%.17g\",\"scale\":\"%.17g\"", w->any ? "true" : "false", w->best, w->scale);
-    fprintf(f, ",\"best_step\":%lld,\"since\":%lld,\"bad\":%lld}", (long long)w->best_step, (long long)w->since, (long long)w->bad);
+    fprintf(f, ",\"best_step\":%lld,\"since\":%lld,\"bad\":%lld}", (long long)w->best_step, (long long)w->since,
+            (long long)w->bad);
 }
 
 /* numbers that may be NaN or infinite are text */
@@ -50,252 +45,141 @@ static void write_progress(FILE *f, const mgpu_program *program, const Progress 
     fputs("]}\n", f);
 }
 
-static void sync_folder(const char *folder)
+/* tables: the classes of words, in all that may be evaluated */
+static void write_view(Draft *d, int which, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine,
+                       int64_t step, const Categories *categories)
 {
-    int f = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (f < 0 || (fsync(f) != 0 && errno != EINVAL)) /* some file systems have no such thing */
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", folder, strerror(errno));
-    close(f);
-}
-
-static void rename_all(const char *folder)
-{
-    for (int i = 0; i < FILES; i++) {
-        char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]), *path = mgpu_format("%s/%s", folder, FILE_NAMES[i]);
-        if (rename(fresh, path) != 0 && errno != ENOENT) /* ENOENT: an interrupted save got further */
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
-        free(fresh);
-        free(path);
-    }
-    sync_folder(folder);
-}
-
-void mgpu_make_folder(const char *folder)
-{
-    char *path = mgpu_format("%s", folder);
-    for (char *slash = path + 1; *path; slash++) {
-        char c = *slash;
-        if (c && c != '/')
-            continue;
-        *slash = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            mgpu_fail(MGPU_MACHINE_FAILED, "the folder %s cannot be made: %s", path, strerror(errno));
-        *slash = c;
-        if (!c)
-            break;
-    }
-    struct stat status;
-    if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode))
-        mgpu_fail(MGPU_BAD_USAGE, "--save %s: this is no folder; name another one", folder);
-    free(path);
-}
-
-/* another name for a file, or a copy where there are no such things; `from` may be missing */
-static void link_file(const char *from, const char *to)
-{
-    if (unlink(to) != 0 && errno != ENOENT)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", to, strerror(errno));
-    if (link(from, to) == 0 || errno == ENOENT)
-        return;
-    FILE *in = fopen(from, "rbe"), *out = fopen(to, "wbe");
-    if (!in || !out)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be %s: %s", in ? to : from, in ? "written" : "read", strerror(errno));
-    enum { PIECE = 1 << 16 };
-    char *piece = mgpu_allocate(PIECE, 1);
-    for (size_t n; (n = fread(piece, 1, PIECE, in)) > 0;)
-        fwrite(piece, 1, n, out);
-    if (ferror(in))
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", from, strerror(errno));
-    fclose(in);
-    int error = mgpu_finish_file(out, true);
-    if (error) {
-        unlink(to);
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", to, strerror(error));
-    }
-    free(piece);
-}
-
-static void link_between(const char *name, const char *from_folder, const char *to_folder)
-{
-    char *from = mgpu_format("%s/%s", from_folder, name), *to = mgpu_format("%s/%s", to_folder, name);
-    link_file(from, to);
-    free(from);
-    free(to);
-}
-
-static char *folder_of_step(const char *folder, int64_t step)
-{
-    return mgpu_format("%s/step-%lld", folder, (long long)step);
-}
-
-/* the checkpoint that has just been saved, under the name of its step too; those before the last `keep` go */
-static void keep_checkpoint(const char *folder, int64_t step)
-{
-    char *own = folder_of_step(folder, step);
-    mgpu_make_folder(own);
-    for (int i = 0; i < FILES; i++)
-        link_between(FILE_NAMES[i], folder, own);
-    link_between(BEST, folder, own);
-    sync_folder(own);
-    free(own);
-}
-
-static void remove_checkpoint(const char *folder, int64_t step)
-{
-    char *own = folder_of_step(folder, step);
-    for (int i = 0; i <= FILES; i++) {
-        char *path = mgpu_format("%s/%s", own, i < FILES ? FILE_NAMES[i] : BEST);
-        unlink(path);
-        free(path);
-    }
-    rmdir(own); /* stays if somebody has put something else there */
-    free(own);
-}
-
-/* p->kept with this step behind it -> how many of the first ones are too many */
-static int next_kept(Progress *p, int64_t keep)
-{
-    if (keep > 1 && (!p->kept_count || p->kept[p->kept_count - 1] != p->step)) {
-        p->kept = mgpu_resize(p->kept, (size_t)(p->kept_count + 1) * sizeof *p->kept);
-        p->kept[p->kept_count++] = p->step;
-    }
-    int64_t most = keep > 1 ? keep : p->kept_count;
-    return p->kept_count > most ? p->kept_count - (int)most : 0;
-}
-
-/* run.json.new first: without it the others mean nothing */
-static void remove_fresh(const char *folder)
-{
-    for (int i = FILES - 1; i >= 0; i--) {
-        char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
-        if (unlink(fresh) != 0 && errno != ENOENT)
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(errno));
-        free(fresh);
-    }
-}
-
-/* the best of an earlier run in this folder */
-static void remove_best(const char *folder)
-{
-    char *path = mgpu_format("%s/%s", folder, BEST);
-    if (unlink(path) != 0 && errno != ENOENT)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
-    free(path);
-}
-
-/* tables: the classes of words, in all that may be evaluated; 0, or the number of an error */
-static int write_file(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, const Progress *progress, int i,
-                       const char *tables, const char *path)
-{
-    FileNotes notes = {progress->step, i == OPTIMIZER_FILE ? NULL : tables};
-    FILE *f = fopen(path, "wbe");
-    if (!f)
-        return errno;
-    if (i < RUN_FILE)
-        mgpu_write_view(f, program, plan, engine, VIEW[i], &notes);
-    else
-        write_progress(f, program, progress);
-    return mgpu_finish_file(f, true);
-}
-
-void mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, Progress *progress,
-                          const Categories *categories, const char *folder, int64_t keep)
-{
-    char *tables = mgpu_categories_text(categories);
-    mgpu_make_folder(folder);
-    remove_fresh(folder);
-    int old = next_kept(progress, keep), left = progress->kept_count - old;
-    Progress saved = *progress;
-    saved.kept = progress->kept + old;
-    saved.kept_count = left;
-    for (int i = 0; i < FILES; i++) {
-        char *fresh = mgpu_format("%s/%s.new", folder, FILE_NAMES[i]);
-        int error = i != AVERAGE_FILE || program->average_count ? write_file(program, plan, engine, &saved, i, tables, fresh) : 0;
-        if (error) {
-            remove_fresh(folder);
-            mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", fresh, strerror(error));
-        }
-        free(fresh);
-    }
-    sync_folder(folder);
-    if (!progress->best.any)
-        remove_best(folder);
-    rename_all(folder);
-    if (keep > 1)
-        keep_checkpoint(folder, progress->step);
-    for (int i = 0; i < old; i++)
-        remove_checkpoint(folder, progress->kept[i]);
-    if (old)
-        memmove(progress->kept, progress->kept + old, (size_t)left * sizeof *progress->kept);
-    progress->kept_count = left;
+    char *tables = which == SAVED_OPTIMIZER ? NULL : mgpu_categories_text(categories);
+    FileNotes notes = {step, tables};
+    FILE *f = mgpu_draft_open(d, which);
+    mgpu_write_view(f, program, plan, engine, VIEW[which], &notes);
+    mgpu_draft_close(d, f);
     free(tables);
+}
+
+/* the steps that are kept once this one is: the last `keep` of p->kept and it */
+static void list_kept(const Progress *p, int64_t keep, int64_t **kept, int *count)
+{
+    int all = p->kept_count;
+    bool known = all && p->kept[all - 1] == p->step, more = keep > 1 && !known;
+    int64_t *list = mgpu_allocate((size_t)(all + 1), sizeof *list);
+    memcpy(list, p->kept, (size_t)all * sizeof *list);
+    if (more)
+        list[all++] = p->step;
+    int old = keep > 1 && all > keep ? all - (int)keep : 0;
+    memmove(list, list + old, (size_t)(all - old) * sizeof *list);
+    *kept = list;
+    *count = all - old;
+}
+
+char *mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, Progress *progress,
+                           const Categories *categories, SaveFolder *folder, const SaveOrigin *origin, int64_t keep, bool best)
+{
+    Draft d;
+    Progress saved = *progress;
+    list_kept(progress, keep, &saved.kept, &saved.kept_count);
+    mgpu_draft_begin(&d, folder);
+    d.manifest.step = progress->step;
+    d.manifest.origin = *origin;
+    d.manifest.kept_count = saved.kept_count;
+    d.manifest.kept = mgpu_allocate((size_t)saved.kept_count, sizeof *saved.kept);
+    memcpy(d.manifest.kept, saved.kept, (size_t)saved.kept_count * sizeof *saved.kept);
+    for (int i = SAVED_WEIGHTS; i <= SAVED_AVERAGE; i++)
+        if (i != SAVED_AVERAGE || program->average_count)
+            write_view(&d, i, program, plan, engine, progress->step, categories);
+    FILE *f = mgpu_draft_open(&d, SAVED_RUN);
+    write_progress(f, program, &saved);
+    mgpu_draft_close(&d, f);
+    if (best)
+        write_view(&d, SAVED_BEST, program, plan, engine, progress->step, categories);
+    else if (progress->best.any)
+        mgpu_draft_link(&d, SAVED_BEST);
+    char *error = mgpu_draft_finish(&d, keep > 1);
+    if (error) {
+        free(saved.kept);
+        return error;
+    }
+    free(progress->kept);
+    progress->kept = saved.kept;
+    progress->kept_count = saved.kept_count;
+    return NULL;
+}
+
+/* a save that has the best model, and all else from the last one */
+static void begin_best(Draft *d, SaveFolder *folder, const SaveOrigin *origin)
+{
+    mgpu_draft_begin(d, folder);
+    d->manifest.origin = *origin;
+    d->manifest.step = folder->last.step;
+    d->manifest.kept_count = folder->last.kept_count;
+    d->manifest.kept = mgpu_allocate((size_t)folder->last.kept_count, sizeof *d->manifest.kept);
+    memcpy(d->manifest.kept, folder->last.kept, (size_t)folder->last.kept_count * sizeof *d->manifest.kept);
+    for (int i = 0; i < SAVED_BEST; i++)
+        mgpu_draft_link(d, i);
 }
 
 char *mgpu_save_best(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, int64_t step,
-                     const Categories *categories, const char *folder)
+                     const Categories *categories, SaveFolder *folder, const SaveOrigin *origin)
 {
-    char *path = mgpu_format("%s/%s", folder, BEST), *fresh = mgpu_format("%s.new", path);
-    char *tables = mgpu_categories_text(categories);
-    Progress at = {.step = step};
-    mgpu_make_folder(folder);
-    int error = write_file(program, plan, engine, &at, AVERAGE_FILE, tables, fresh);
-    if (!error && rename(fresh, path) != 0)
-        error = errno;
-    if (error) {
-        unlink(fresh);
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error));
-    }
-    sync_folder(folder);
-    free(tables);
-    free(fresh);
-    return path;
+    Draft d;
+    begin_best(&d, folder, origin);
+    write_view(&d, SAVED_BEST, program, plan, engine, step, categories);
+    return mgpu_draft_finish(&d, false);
 }
 
-void mgpu_bring_best(const char *from, const char *to)
+char *mgpu_bring_best(SaveFolder *folder, const Saved *from, const SaveOrigin *origin)
 {
-    char *there = mgpu_format("%s/%s", to, BEST);
-    if (access(there, F_OK) != 0)
-        link_between(BEST, from, to);
-    free(there);
+    Draft d;
+    begin_best(&d, folder, origin);
+    mgpu_draft_copy(&d, from, SAVED_BEST);
+    return mgpu_draft_finish(&d, false);
 }
 
-bool mgpu_same_folder(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* ---- loading */
-static double number_of(const Json *object, const char *key)
+/* ---- loading: what is no number as it was written makes *good false */
+static double number_of(const Json *object, const char *key, bool *good)
 {
     const Json *m = mgpu_json_member(object, key);
-    return m && m->kind == JSON_TEXT ? strtod(m->text, NULL) : 0;
+    if (!m)
+        return 0;
+    char *end = NULL;
+    double value = m->kind == JSON_TEXT ? strtod(m->text, &end) : 0;
+    if (!end || end == m->text || *end)
+        *good = false;
+    return value;
 }
 
-static void read_watched(Watched *w, const Json *j)
+/* at least 0, and far from where adding to it would overflow; what runs of earlier versions do not say stays as it is */
+static void read_count(const Json *object, const char *key, int64_t *value, bool *good)
+{
+    const Json *m = mgpu_json_member(object, key);
+    if (m && (!mgpu_json_whole(m, value) || *value < 0 || *value >= MOST_STEPS))
+        *good = false;
+}
+
+static void read_watched(Watched *w, const Json *j, bool *good)
 {
     if (!j || j->kind != JSON_OBJECT)
         return;
     const Json *any = mgpu_json_member(j, "any");
-    *w = (Watched){.any = any && any->kind == JSON_TRUE, .best = number_of(j, "best"), .scale = number_of(j, "scale")};
-    mgpu_json_whole(mgpu_json_member(j, "best_step"), &w->best_step);
-    mgpu_json_whole(mgpu_json_member(j, "since"), &w->since);
-    mgpu_json_whole(mgpu_json_member(j, "bad"), &w->bad);
+    *w =
+        (Watched){.any = any && any->kind == JSON_TRUE, .best = number_of(j, "best", good), .scale = number_of(j, "scale", good)};
+    read_count(j, "best_step", &w->best_step, good);
+    read_count(j, "since", &w->since, good);
+    read_count(j, "bad", &w->bad, good);
 }
 
-/* what runs of earlier versions do not say stays 0 */
-static void read_course(Progress *p, const mgpu_program *program, const Json *json)
+static void read_course(Progress *p, const mgpu_program *program, const Json *json, bool *good)
 {
-    p->loss_sum = number_of(json, "loss_sum");
-    p->loss_samples = number_of(json, "loss_samples");
-    mgpu_json_whole(mgpu_json_member(json, "skipped"), &p->skipped);
-    if (!mgpu_json_whole(mgpu_json_member(json, "validated"), &p->validated))
-        p->validated = p->step;
-    read_watched(&p->best, mgpu_json_member(json, "best"));
+    p->loss_sum = number_of(json, "loss_sum", good);
+    p->loss_samples = number_of(json, "loss_samples", good);
+    p->validated = p->step;
+    read_count(json, "skipped", &p->skipped, good);
+    read_count(json, "validated", &p->validated, good);
+    read_watched(&p->best, mgpu_json_member(json, "best"), good);
     const Json *plateaus = mgpu_json_member(json, "plateaus"), *kept = mgpu_json_member(json, "kept");
     const Json *one = plateaus && plateaus->kind == JSON_LIST ? plateaus->first : NULL;
     for (int i = 0; i < program->plateau_count && one; i++, one = one->next)
-        read_watched(&p->plateau[i], one);
+        read_watched(&p->plateau[i], one, good);
     for (one = kept && kept->kind == JSON_LIST ? kept->first : NULL; one; one = one->next) {
         p->kept = mgpu_resize(p->kept, (size_t)(p->kept_count + 1) * sizeof *p->kept);
         if (mgpu_json_whole(one, &p->kept[p->kept_count]))
@@ -303,78 +187,101 @@ static void read_course(Progress *p, const mgpu_program *program, const Json *js
     }
 }
 
-/* NULL: there is no such file, or it is not JSON */
-static Json *read_json(const char *path, const char **error)
+static bool read_seed(const Json *json, uint64_t *seed)
 {
-    char *text = NULL;
-    size_t length = 0, room = 0, n;
-    FILE *f = fopen(path, "rbe");
-    if (!f)
+    const Json *j = mgpu_json_member(json, "seed");
+    char *end;
+    errno = 0;
+    if (!j || j->kind != JSON_TEXT || !*j->text || j->text[strspn(j->text, "0123456789")])
+        return false;
+    *seed = strtoull(j->text, &end, 10);
+    return !errno;
+}
+
+/* NULL: it is not JSON */
+static Json *read_json(int file, const char *path, const char **error)
+{
+    struct stat s;
+    if (fstat(file, &s) != 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
+    if (!S_ISREG(s.st_mode) || !s.st_size)
         return NULL;
-    do {
-        text = mgpu_resize(text, room += 4096);
-        length += n = fread(text + length, 1, room - length, f);
-    } while (n);
-    fclose(f);
-    Json *json = length ? mgpu_json_read(text, length, error) : NULL;
-    free(text);
+    void *text = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (text == MAP_FAILED)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
+    Json *json = mgpu_json_read(text, (size_t)s.st_size, error);
+    munmap(text, (size_t)s.st_size);
     return json;
 }
 
-void mgpu_read_progress(Progress *p, const mgpu_program *program, const char *folder)
+void mgpu_read_progress(Progress *p, const mgpu_program *program, const Saved *from)
 {
-    char *path = mgpu_format("%s/run.json", folder), *fresh = mgpu_format("%s/run.json.new", folder);
-    const char *error = "it is empty";
-    Json *json = read_json(fresh, &error);
-    if (json) /* complete: then the others are, too */
-        rename_all(folder);
-    free(json);
-    if (access(path, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "--resume %s: there is no saved run (%s: %s)", folder, path, strerror(errno));
-    json = read_json(path, &error);
-    const Json *seed = mgpu_json_member(json, "seed"), *model = mgpu_json_member(json, "model");
+    const char *path = from->name[SAVED_RUN], *error = "it is empty";
+    Json *json = read_json(from->file[SAVED_RUN], path, &error);
+    const Json *model = mgpu_json_member(json, "model");
     int64_t format;
-    if (json && mgpu_json_whole(mgpu_json_member(json, "format"), &format) && format != FORMAT)
+    bool good = json && mgpu_json_whole(mgpu_json_member(json, "format"), &format);
+    if (good && format != FORMAT)
         mgpu_fail(MGPU_BAD_INPUT, "%s was saved by another version of mgpuc; --init takes the weights beside it", path);
-    if (!json || !mgpu_json_whole(mgpu_json_member(json, "format"), &format) || !mgpu_json_whole(mgpu_json_member(json, "step"), &p->step) || !mgpu_json_whole(mgpu_json_member(json, "epoch"), &p->epoch) ||
-        !mgpu_json_whole(mgpu_json_member(json, "position"), &p->position) ||
-        !mgpu_json_whole(mgpu_json_member(json, "batch"), &p->batch) || p->step < 0 || p->epoch < 0 || p->position < 0 ||
-        !seed || seed->kind != JSON_TEXT || !model || model->kind != JSON_TEXT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s is no saved run: %s", path, json ? "some of its numbers are missing" : error);
-    if (strcmp(model->text, program->name) != 0)
+    p->step = p->epoch = p->position = p->batch = -1;
+    read_count(json, "step", &p->step, &good);
+    read_count(json, "epoch", &p->epoch, &good);
+    read_count(json, "position", &p->position, &good);
+    read_count(json, "batch", &p->batch, &good);
+    good = good && p->step >= 0 && p->epoch >= 0 && p->position >= 0 && p->batch > 0 && read_seed(json, &p->seed) && model &&
+           model->kind == JSON_TEXT;
+    if (good && strcmp(model->text, program->name) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s is a run of the model '%s', this program trains '%s'", path, model->text, program->name);
-    p->seed = strtoull(seed->text, NULL, 10);
-    read_course(p, program, json);
+    if (good)
+        read_course(p, program, json, &good);
+    if (!good)
+        mgpu_fail(MGPU_BAD_INPUT, "%s is no saved run: %s", path, json ? "some of its numbers are missing or are none" : error);
     free(json);
-    free(fresh);
-    free(path);
+}
+
+void mgpu_take_categories(Categories *categories, const TensorFile *file)
+{
+    const Json *notes = mgpu_json_member(file->header, "__metadata__"),
+               *tables = notes ? mgpu_json_member(notes, "categories") : NULL;
+    if (tables && tables->kind == JSON_TEXT)
+        mgpu_read_categories(categories, tables->text, file->path);
 }
 
 void mgpu_load_categories(Categories *categories, const char *path)
 {
     TensorFile file;
     mgpu_read_safetensors(&file, path);
-    const Json *notes = mgpu_json_member(file.header, "__metadata__"), *tables = notes ? mgpu_json_member(notes, "categories") : NULL;
-    if (tables && tables->kind == JSON_TEXT)
-        mgpu_read_categories(categories, tables->text, path);
+    mgpu_take_categories(categories, &file);
+    mgpu_close_safetensors(&file);
+}
+
+void mgpu_load_saved_categories(Categories *categories, const Saved *from)
+{
+    TensorFile file;
+    if (!mgpu_open_saved_model(&file, from, false, false))
+        return;
+    mgpu_take_categories(categories, &file);
     mgpu_close_safetensors(&file);
 }
 
 void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Progress *progress,
-                          const char *folder)
+                          const Saved *from)
 {
-    for (int k = 0; k < RUN_FILE; k++) {
-        int i = (k + 2) % RUN_FILE; /* the averages first: what is not averaged there is in the weights, too */
-        if (i == AVERAGE_FILE && !program->average_count)
+    static const int ORDER[] = {SAVED_AVERAGE, SAVED_WEIGHTS, SAVED_OPTIMIZER}; /* what is not averaged is in the weights, too */
+    for (int k = 0; k < MGPU_COUNT(ORDER); k++) {
+        int i = ORDER[k];
+        if (i == SAVED_AVERAGE && !program->average_count)
             continue;
-        char *path = mgpu_format("%s/%s", folder, FILE_NAMES[i]);
         TensorFile file;
-        mgpu_read_safetensors(&file, path);
+        if (from->file[i] < 0)
+            mgpu_fail(MGPU_BAD_INPUT, "%s/%s: %s", from->path, mgpu_saved_names[i], strerror(ENOENT));
+        mgpu_map_safetensors(&file, from->name[i], from->file[i]);
         if (file.step != progress->step)
-            mgpu_fail(MGPU_BAD_INPUT, "%s is of step %lld, run.json beside it of step %lld: these files were not saved together; --init takes the weights alone", path,
-                      (long long)file.step, (long long)progress->step);
+            mgpu_fail(MGPU_BAD_INPUT,
+                      "%s is of step %lld, run.json beside it of step %lld: these files were not saved together; --init takes "
+                      "the weights alone",
+                      from->name[i], (long long)file.step, (long long)progress->step);
         mgpu_read_view(program, plan, engine, &file, VIEW[i]);
         mgpu_close_safetensors(&file);
-        free(path);
     }
 }

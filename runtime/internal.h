@@ -103,9 +103,10 @@ typedef struct Options {
     int64_t epochs, steps, warmup, stop_after; /* -1: not given */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */
-    bool seed_given, threads_given, shuffle, evaluate, write, json, profile, tune;
+    bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune;
     WeightsChoice weights;
     int64_t samples;                         /* of predict; -1: not given */
+    int64_t failed_saves;                    /* in a row, that end the run; -1: not given */
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
     mgpu_quantity validate, save_every, patience; /* unit NONE: not given */
     int64_t keep;                            /* -1: not given */
@@ -261,6 +262,7 @@ typedef void FillTensor(void *context, int i, void *to);
 typedef struct FileNotes { int64_t step; const char *categories; } FileNotes; /* __metadata__; categories NULL: none */
 void mgpu_write_safetensors(FILE *, const SavedTensor *, int count, const FileNotes *, FillTensor *fill, void *context);
 void mgpu_read_safetensors(TensorFile *, const char *path);
+void mgpu_map_safetensors(TensorFile *, const char *path, int file); /* path: for messages */
 SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
 void mgpu_close_safetensors(TensorFile *);
 
@@ -298,7 +300,7 @@ void mgpu_write_view(FILE *, const mgpu_program *, const mgpu_plan *, const Engi
 void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
 /* weights and states but those that are left out, with which their averages begin; what else the file has is said */
 void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path, const bool *left_out);
-void mgpu_load_model(const mgpu_program *, const mgpu_plan *, Engine *, const char *path);   /* likewise, as evaluation reads it */
+void mgpu_load_model(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *); /* likewise, as evaluation reads it */
 void mgpu_place_variable(const mgpu_program *, const mgpu_plan *, Engine *, int variable, const SavedTensor *);
 void mgpu_begin_averages(const mgpu_program *, const mgpu_plan *, Engine *); /* the variables that have been loaded */
 typedef struct PartSource {
@@ -319,6 +321,31 @@ bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they
 void mgpu_begin_categories(Categories *, const mgpu_program *, const mgpu_plan *, const Options *);
 char *mgpu_whole_initial(const mgpu_program *, const Options *); /* the file of the whole model, or NULL; the caller frees */
 
+/* ---- save_read.c, save_switch.c: the folder of a run (save.h) */
+typedef struct Saved Saved;            /* a save that is read */
+typedef struct SaveFolder SaveFolder;  /* that this run writes into */
+typedef struct SaveOrigin {            /* what a save belongs to; samples: -1, if not known */
+    char model[65];
+    int64_t train_samples, valid_samples;
+} SaveOrigin;
+enum { MGPU_NEED_RUN = 1, MGPU_NEED_MODEL = 2 };
+/* The newest save of the folder whose files are whole, those that are needed: all of a run, or some model. If the newest is damaged,
+ * that is said. NULL: there is none; *why: the caller frees. Damage ends the program if there is no whole one */
+Saved *mgpu_open_saved(const char *folder, int need, char **why);
+void mgpu_close_saved(Saved *);
+bool mgpu_has_saved_best(const Saved *);
+bool mgpu_open_saved_model(TensorFile *, const Saved *, bool best, bool average); /* false: the save has no such file */
+/* ends the program if the file, open as `file`, is one of a save, and damaged */
+void mgpu_check_saved_file(const char *path, int file);
+const SaveOrigin *mgpu_saved_origin(const Saved *);         /* NULL: it does not say */
+char *mgpu_find_saved(const char *folder);                  /* words for what is saved there; NULL: nothing. The caller frees */
+void mgpu_make_folder(const char *folder);
+/* locks it; from: the save in it that the run goes on from, or NULL */
+SaveFolder *mgpu_open_save_folder(const char *folder);
+void mgpu_continue_saves(SaveFolder *, const Saved *from);
+void mgpu_close_save_folder(SaveFolder *);
+bool mgpu_same_folder(const char *, const char *);
+
 /* ---- checkpoint.c */
 typedef struct Progress {              /* where a run stands; run.json */
     int64_t step;                      /* applied */
@@ -331,18 +358,18 @@ typedef struct Progress {              /* where a run stands; run.json */
     Watched best, plateau[MGPU_MAX_SETTINGS];
     int64_t *kept; int kept_count;     /* steps of the checkpoints that lie in folders of their own, ascending */
 } Progress;
-/* all of them of a drained engine */
-void mgpu_make_folder(const char *folder);
-/* keep > 1: the last so many also lie in FOLDER/step-N */
-void mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, Progress *, const Categories *,
-                          const char *folder, int64_t keep);
-/* -> the path */
-char *mgpu_save_best(const mgpu_program *, const mgpu_plan *, const Engine *, int64_t step, const Categories *, const char *folder);
-void mgpu_bring_best(const char *from, const char *to); /* folders: best.safetensors, if the one has it and the other has not */
-bool mgpu_same_folder(const char *, const char *);
-void mgpu_read_progress(Progress *, const mgpu_program *, const char *folder); /* finishes an interrupted save first */
-void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const char *folder);
+/* all of them of a drained engine. They return what failed, and the save before is still the newest; NULL: nothing did */
+/* keep > 1: the last so many also lie in FOLDER/step-N. best: the model is the best one, too */
+char *mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, Progress *, const Categories *, SaveFolder *,
+                           const SaveOrigin *, int64_t keep, bool best);
+char *mgpu_save_best(const mgpu_program *, const mgpu_plan *, const Engine *, int64_t step, const Categories *, SaveFolder *,
+                     const SaveOrigin *);
+char *mgpu_bring_best(SaveFolder *, const Saved *from, const SaveOrigin *); /* of a run that goes on in another folder */
+void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
+void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const Saved *);
 void mgpu_load_categories(Categories *, const char *path);  /* of a file of weights: its words' classes, if it has any */
+void mgpu_take_categories(Categories *, const TensorFile *); /* likewise */
+void mgpu_load_saved_categories(Categories *, const Saved *);
 
 /* ---- told.c: what a run was told */
 char *mgpu_command_line(const Options *);               /* as a shell takes it; the caller frees */

@@ -106,6 +106,8 @@ static bool read_escape(Reader *r)
     } else if (code >= 0xdc00 && code < 0xe000) {
         return fail(r, "half of a surrogate pair");
     }
+    if (!code) /* a text ends there */
+        return fail(r, "a NUL in a text");
     put_utf8(r, code);
     return true;
 }

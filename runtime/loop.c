@@ -101,9 +101,7 @@ static void open_data(Run *run)
     mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
     run->categories = mgpu_new_categories(false);
     if (run->options->resume) {
-        char *weights = mgpu_format("%s/weights.safetensors", run->options->resume);
-        mgpu_load_categories(run->categories, weights);
-        free(weights);
+        mgpu_load_saved_categories(run->categories, run->from);
     } else {
         mgpu_begin_categories(run->categories, p, run->plan, run->options);
     }
@@ -170,7 +168,7 @@ static void read_position(Run *run)
         run->at.plateau[i].scale = 1;
     if (!o->resume)
         return;
-    mgpu_read_progress(&run->at, run->program, o->resume);
+    mgpu_read_progress(&run->at, run->program, run->from);
     if (o->seed_given && o->seed != run->at.seed)
         mgpu_fail(MGPU_BAD_USAGE, "the run in %s has the seed %llu and keeps it; leave --seed out, or begin anew with --init",
                   o->resume, (unsigned long long)run->at.seed);
@@ -182,35 +180,16 @@ static void read_position(Run *run)
 
 static void check_position(const Run *run)
 {
-    if (run->at.position > run->train.samples)
+    if (run->at.position >= run->train.samples)
         mgpu_fail(MGPU_BAD_INPUT, "the run in %s has seen %lld samples of its epoch, the data hold %lld: they are other data; --data DIR says where they are, --init begins anew", run->options->resume,
                   (long long)run->at.position, (long long)run->train.samples);
-}
-
-/* the folder of a run that goes on elsewhere has a history of its own */
-static void open_folder(Run *run)
-{
-    const Options *o = run->options;
-    if (!o->write)
-        return;
-    run->folder = mgpu_save_folder(o);
-    mgpu_make_folder(run->folder);
-    if (!o->resume)
-        return;
-    if (mgpu_same_folder(run->folder, o->resume)) {
-        run->saved_step = run->at.step;
-    } else {
-        run->at.kept_count = 0;
-        if (run->at.best.any)
-            mgpu_bring_best(o->resume, run->folder);
-    }
 }
 
 static void open_engine(Run *run)
 {
     const Options *o = run->options;
     run->engine = mgpu_engine_open(run->program, run->plan, run->options, collect, run);
-    open_folder(run); /* none is left behind where there are no devices */
+    mgpu_run_open_folder(run); /* none is left behind where there are no devices */
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
@@ -218,7 +197,7 @@ static void open_engine(Run *run)
     if (!o->resume)
         mgpu_load_initials(run->program, run->plan, run->engine, o);
     if (o->resume)
-        mgpu_load_checkpoint(run->program, run->plan, run->engine, &run->at, o->resume);
+        mgpu_load_checkpoint(run->program, run->plan, run->engine, &run->at, run->from);
 }
 
 /* ---- the run */
@@ -239,21 +218,9 @@ static bool asked_to_stop(Run *run)
     return mgpu_run_signal(run) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
 }
 
-/* of a drained engine. Weights that are not finite do not replace a checkpoint. */
 static void save(Run *run)
 {
-    if (!run->folder || run->failure)
-        return;
-    const char *bad = run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_not_finite(run->program, run->engine);
-    if (bad) {
-        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
-        return;
-    }
-    mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->categories, run->folder,
-                         run->keep);
-    run->saved_step = run->at.step;
-    run->saved_at = mgpu_seconds();
-    mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, epoch_of(run));
+    mgpu_run_save(run, epoch_of(run), over(run) || asked_to_stop(run));
 }
 
 void mgpu_run_order(Run *run, int64_t epoch)
@@ -319,11 +286,8 @@ static void keep_best(Run *run, Evaluation *e)
     double value = mgpu_report_value(e->names, e->values, e->count, watch->metric);
     bool best = mgpu_watch_value(&run->at.best, watch, value, run->at.step);
     e->best = best ? 1 : -1;
-    if (best && run->folder) {
-        char *path = mgpu_save_best(run->program, run->plan, run->engine, run->at.step, run->categories, run->folder);
-        mgpu_report_checkpoint(run->reporter, path, run->at.step, epoch_of(run));
-        free(path);
-    }
+    if (best)
+        mgpu_run_save_best(run, epoch_of(run));
     run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
 }
 
@@ -474,7 +438,8 @@ static int run_training(Run *run)
             save(run);
             if (stop || run->failure)
                 break;
-            mgpu_report_note(run->reporter, "saved at step %lld in %s", (long long)run->saved_step, run->folder);
+            if (!run->save_error)
+                mgpu_report_note(run->reporter, "saved at step %lld in %s", (long long)run->saved_step, run->folder);
             mgpu_report_resume(run->reporter);
             run->last_finish = mgpu_seconds();
         }
@@ -482,6 +447,7 @@ static int run_training(Run *run)
         mgpu_run_post(run);
         pause_between_steps(run);
     }
+    mgpu_run_end_saves(run);
     if (run->failure)
         mgpu_run_explain(run);
     int number = atomic_load(&run->signal);
@@ -489,7 +455,9 @@ static int run_training(Run *run)
         run->failure = mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,
                                    run->bad_validations == 1 ? "" : "s", (long long)run->bad_validation,
                                    run->saved_step >= 0 ? "; the weights are saved in " : "", run->saved_step >= 0 ? run->folder : "");
-    return run->failure ? MGPU_BAD_INPUT : number && !over(run) ? 128 + number : 0;
+    return run->failure_status  ? run->failure_status
+           : run->failure       ? MGPU_BAD_INPUT
+           : number && !over(run) ? 128 + number : 0;
 }
 
 static void start_report(Run *run)
@@ -529,7 +497,7 @@ static bool close_run(Run *run)
     free(run->train_report.values);
     free(run->eval_report.values);
     free(run->order);
-    free(run->folder);
+    mgpu_run_close_folder(run);
     free(run->at.kept);
     return logged;
 }
@@ -547,7 +515,7 @@ static void print_end(const Run *run)
                run->at.skipped == 1 ? " was" : "s were");
     if (best->any)
         printf("best %s %.6g at step %s%s\n", watch->metric, best->best, mgpu_grouped(best->best_step, step),
-               run->folder ? ": best.safetensors" : "");
+               !run->folder ? "" : run->best_error ? ": it could not be saved" : ": best.safetensors");
     if (run->saved_step >= 0) {
         fputs("saved in ", stdout);
         mgpu_print_plain(run->folder);
@@ -569,21 +537,25 @@ static void print_over(const Run *run)
 
 static const char *reason_of(const Run *run, int status)
 {
-    return run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
+    return run->failure_status ? "not saved" : run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
 }
 
 int mgpu_train(const mgpu_program *program, const Options *options)
 {
     Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1, .ordered = -1};
     mgpu_run_watch(&run);
+    mgpu_run_find_folder(&run);
+    mgpu_run_open_saved(&run);
     read_position(&run);
     open_data(&run);
     check_position(&run);
     check_shuffle(&run);
+    mgpu_run_set_origin(&run);
     choose_length(&run);
     choose_intervals(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
     run.reporter = mgpu_reporter_open(program, options->log, options->resume != NULL);
+    mgpu_run_compare_origin(&run);
     open_engine(&run);
     start_report(&run);
     run.validated_at = run.saved_at = mgpu_seconds();

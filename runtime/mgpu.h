@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 10  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 11  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -258,6 +258,7 @@ typedef struct mgpu_program {
     const mgpu_plan *plans;         int plan_count;
     int default_plan;
     const char *gpus;                  /* of a run without --devices, as there: what mgpuc was told, or NULL */
+    const char *identity;              /* 64 hexadecimal digits: what the model computes; NULL: not known */
     const char *library_folders;       /* "A:B": where mgpuc found CUDA's libraries besides the usual places, or NULL */
 } mgpu_program;
 

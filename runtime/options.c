@@ -10,7 +10,7 @@
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
+    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
@@ -30,6 +30,8 @@ static const OptionInfo OPTIONS[] = {
     {"--init", OPTION_INIT, true, TRAIN | EVAL | PREDICT},
     {"--save", OPTION_SAVE, true, TRAIN | EVAL | PREDICT},
     {"--no-save", OPTION_NO_SAVE, false, TRAIN},
+    {"--overwrite", OPTION_OVERWRITE, false, TRAIN},
+    {"--failed-saves", OPTION_FAILED_SAVES, true, TRAIN},
     {"--resume", OPTION_RESUME, true, TRAIN | EVAL | PREDICT},
     {"--weights", OPTION_WEIGHTS, true, EVAL | PREDICT},
     {"--log", OPTION_LOG, true, TRAIN | EVAL},
@@ -222,6 +224,8 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_WEIGHTS: o->weights = read_weights(value); break;
     case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
     case OPTION_NO_SAVE: o->write = false; break;
+    case OPTION_OVERWRITE: o->overwrite = true; break;
+    case OPTION_FAILED_SAVES: o->failed_saves = whole_number(option->name, value, 1); break;
     case OPTION_RESUME: o->resume = value; break;
     case OPTION_LOG: o->log = value; break;
     case OPTION_NO_SHUFFLE: o->shuffle = false; break;
@@ -284,7 +288,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
-                   .warmup = 3, .stop_after = -1, .keep = -1, .samples = -1,
+                   .warmup = 3, .stop_after = -1, .keep = -1, .samples = -1, .failed_saves = -1,
                    .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

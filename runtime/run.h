@@ -30,6 +30,13 @@ typedef struct Run {
     double validated_at, saved_at; /* mgpu_seconds */
     bool warned;
     char *folder;                  /* where to save; NULL: nowhere */
+    SaveFolder *saves;             /* that folder, locked */
+    Saved *from;                   /* that the run goes on from; NULL: it begins */
+    SaveOrigin origin;
+    char *save_error;              /* why the last save failed; NULL: it did not */
+    int64_t failed_saves;          /* in a row */
+    char *best_error;              /* why the best model could not be saved; NULL: it could */
+    int failure_status;            /* of a failure that is no number's; else 0 */
     int64_t saved_step;            /* of the last checkpoint there; -1: none */
     bool out_of_patience;
     int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
@@ -46,6 +53,18 @@ typedef struct Run {
 void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
 void mgpu_run_post(Run *);                 /* the next step */
 void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
+
+/* ---- save_run.c */
+void mgpu_run_find_folder(Run *);          /* ends the program if it holds another run, or another run writes there */
+void mgpu_run_open_saved(Run *);           /* of --resume */
+void mgpu_run_open_folder(Run *);          /* to write into it */
+void mgpu_run_set_origin(Run *);           /* of open data */
+void mgpu_run_compare_origin(Run *);       /* says what differs from the run that goes on */
+/* of a drained engine. Weights that are not finite do not replace a checkpoint. last: the run ends here */
+void mgpu_run_save(Run *, int64_t epoch, bool last);
+void mgpu_run_save_best(Run *, int64_t epoch); /* likewise */
+void mgpu_run_end_saves(Run *);            /* a last save that failed is the run's failure */
+void mgpu_run_close_folder(Run *);
 
 /* ---- signals.c */
 void mgpu_run_watch(Run *);                /* signals are requests from here on */

@@ -72,16 +72,17 @@ void mgpu_write_safetensors(FILE *f, const SavedTensor *tensors, int count, cons
 }
 
 /* ---- reading */
+enum { MOST_TRIES = 1000 };
+
 static _Noreturn void broken(const char *path, const char *name, const char *what)
 {
     mgpu_fail(MGPU_BAD_INPUT, "%s: %s%s%s%s", path, name ? "tensor '" : "", name ? name : "", name ? "': " : "", what);
 }
 
-static void map_file(TensorFile *file)
+static void map_file(TensorFile *file, int f)
 {
-    int f = open(file->path, O_RDONLY | O_CLOEXEC);
     struct stat status;
-    if (f < 0 || fstat(f, &status) != 0)
+    if (fstat(f, &status) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s: %s", file->path, strerror(errno));
     if (S_ISDIR(status.st_mode))
         broken(file->path, NULL, "this is a folder, a safetensors file is expected");
@@ -91,7 +92,6 @@ static void map_file(TensorFile *file)
     file->map = mmap(NULL, file->map_bytes, PROT_READ, MAP_PRIVATE, f, 0);
     if (file->map == MAP_FAILED)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", file->path, strerror(errno));
-    close(f);
 }
 
 static void read_tensor(const TensorFile *file, SavedTensor *saved, const Json *entry, int64_t data_begin)
@@ -132,10 +132,52 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const SavedTensor *)a)->tensor.name, ((const SavedTensor *)b)->tensor.name);
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const SavedTensor *x = *(const SavedTensor *const *)a, *y = *(const SavedTensor *const *)b;
+    int64_t p = mgpu_tensor_bytes(&x->tensor), q = mgpu_tensor_bytes(&y->tensor);
+    return x->data != y->data ? (x->data > y->data) - (x->data < y->data) : (p > q) - (p < q); /* empty ones first */
+}
+
+/* the tensors' bytes, one behind the other, are all that is behind the header: so the format says it */
+static void check_places(const TensorFile *file, int64_t data_begin)
+{
+    const SavedTensor **order = mgpu_allocate((size_t)file->count, sizeof *order);
+    const uint8_t *at = (const uint8_t *)file->map + data_begin, *end = (const uint8_t *)file->map + file->map_bytes;
+    for (int i = 0; i < file->count; i++)
+        order[i] = &file->tensors[i];
+    qsort(order, (size_t)file->count, sizeof *order, by_place);
+    for (int i = 0; i < file->count; i++) {
+        if (order[i]->data != at)
+            broken(file->path, order[i]->tensor.name,
+                   order[i]->data < at ? "it overlaps another tensor; the file is damaged" : "bytes before it are no tensor's; the file is damaged");
+        at += mgpu_tensor_bytes(&order[i]->tensor);
+    }
+    if (at != end)
+        broken(file->path, NULL, "bytes behind the last tensor are no tensor's; the file is damaged");
+    free(order);
+}
+
 void mgpu_read_safetensors(TensorFile *file, const char *path)
 {
+    int f = -1;
+    for (int tries = 0; f < 0 && tries < MOST_TRIES; tries++) { /* beside a run that saves, a link may lead to what has just been removed */
+        struct stat status;
+        f = open(path, O_RDONLY | O_CLOEXEC);
+        if (f < 0 && (errno != ENOENT || lstat(path, &status) != 0 || !S_ISLNK(status.st_mode)))
+            break;
+    }
+    if (f < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, strerror(errno));
+    mgpu_check_saved_file(path, f);
+    mgpu_map_safetensors(file, path, f);
+    close(f);
+}
+
+void mgpu_map_safetensors(TensorFile *file, const char *path, int f)
+{
     *file = (TensorFile){.path = path, .step = -1};
-    map_file(file);
+    map_file(file, f);
     const uint8_t *bytes = file->map;
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--)
@@ -164,6 +206,7 @@ void mgpu_read_safetensors(TensorFile *file, const char *path)
     for (int i = 1; i < file->count; i++)
         if (by_name(&file->tensors[i - 1], &file->tensors[i]) == 0)
             broken(path, file->tensors[i].tensor.name, "it is there twice; the file is damaged");
+    check_places(file, (int64_t)length + 8);
 }
 
 SavedTensor *mgpu_find_tensor(const TensorFile *file, const char *name)

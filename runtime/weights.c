@@ -466,13 +466,10 @@ void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engin
     mgpu_begin_averages(program, plan, engine);
 }
 
-void mgpu_load_model(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path)
+void mgpu_load_model(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file)
 {
-    TensorFile file;
     TensorView view = view_of(program, plan, MGPU_MODEL_VIEW);
-    mgpu_read_safetensors(&file, path);
-    load_whole(program, plan, engine, &file, &view, FOR_EVALUATION);
-    mgpu_close_safetensors(&file);
+    load_whole(program, plan, engine, file, &view, FOR_EVALUATION);
     close_view(&view);
     make_copies(program, plan, engine);
 }

@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 void *__libc_calloc(size_t, size_t);
@@ -77,6 +80,10 @@ FAILING(int, rename, -1, (const char *from, const char *to), (from, to))
 FAILING(int, link, -1, (const char *from, const char *to), (from, to))
 FAILING(int, unlink, -1, (const char *path), (path))
 FAILING(int, fsync, -1, (int file), (file))
+FAILING(int, symlink, -1, (const char *target, const char *path), (target, path))
+FAILING(int, mkdir, -1, (const char *path, mode_t mode), (path, mode))
+FAILING(int, flock, -1, (int file, int operation), (file, operation))
+FAILING(ssize_t, getrandom, -1, (void *to, size_t bytes, unsigned flags), (to, bytes, flags))
 FAILING(int, pipe2, -1, (int ends[2], int flags), (ends, flags))
 FAILING(pid_t, waitpid, -1, (pid_t child, int *status, int options), (child, status, options))
 FAILING(ssize_t, readlink, -1, (const char *path, char *text, size_t room), (path, text, room))

@@ -16,7 +16,7 @@
 
 static const char *const SOURCES[] = {"dsl/*.c", "dsl/*.h", "dsl/*.y", "dsl/*.l", "compiler/*.c", "compiler/*.h", "runtime/*.c", "runtime/*.h"};
 static const char *const GOLDEN[] = {"tests/lang/*.err", "tests/messages/*.golden"};
-static const char *const TESTS[] = {"tests/*.test", "tests/unit/*.[ch]", "tests/mutation/*.[ch]", "tests/vector/*.c", "tests/fuzz/*.c"};
+static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/unit/*.[ch]", "tests/mutation/*.[ch]", "tests/vector/*.c", "tests/fuzz/*.c"};
 /* these print code, dumps, documentation: what they put together is no message */
 static const char *const PRINTERS[] = {"compiler/emit_", "compiler/print.c", "compiler/doc.c", "compiler/attention.c",
                                        "compiler/contraction.c", "compiler/contraction_text.c", "compiler/cuda_", "compiler/rows.c", "dsl/document.c", "runtime/help.c", "runtime/cores.c",

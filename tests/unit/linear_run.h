@@ -122,14 +122,15 @@ static void say(Test *t, const char *name, bool good, const char *why)
     fflush(stdout);
 }
 
-/* mgpu_main in a child, in the test's folder; arguments separated by blanks; what it says goes to the file `said` */
+/* mgpu_main in a child, in the test's folder; arguments separated by blanks; what it says goes to the file `said`. A folder may be
+ * saved into again */
 static pid_t start(const Test *t, const mgpu_program *p, const char *arguments)
 {
     fflush(stdout);
     pid_t child = fork();
     if (child != 0)
         return child;
-    char *words = mgpu_format("train %s", arguments), *argv[40], *rest = NULL;
+    char *words = mgpu_format("train %s%s", strncmp(arguments, "--", 2) == 0 ? "--overwrite " : "", arguments), *argv[40], *rest = NULL;
     int argc = 0, said = chdir(t->folder) == 0 ? open("said", O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     dup2(said, STDOUT_FILENO);
     dup2(said, STDERR_FILENO);

@@ -112,19 +112,27 @@ static void test_resume(Test *t)
     say(t, "twice/run.json", same_files(t, "s1/run.json", "s2/run.json"), "the files differ");
 }
 
-/* a save that was interrupted while it renamed is finished; one that was interrupted before is ignored */
+/* Of the layout without manifests: a save that was interrupted while it renamed its files is read, whole; one that was interrupted
+ * before is ignored. The run that goes on there leaves the layout of today */
 static void test_interrupted_save(Test *t)
 {
     mgpu_program p = make_program(6, 1);
     run(t, &p, "--steps 4 --save old");
     run(t, &p, "--steps 6 --save new");
-    char *command = mgpu_format("cd %s/old && cp ../new/weights.safetensors . && cp ../new/optimizer.safetensors optimizer.safetensors.new && "
-                                "cp ../new/run.json run.json.new", t->folder);
-    say(t, "save/renames-are-finished", system(command) == 0 && run(t, &p, "--resume old --steps 6") == 0 && said(t, "nothing is left"), "");
-    command = mgpu_format("cd %s/new && echo junk > weights.safetensors.new", t->folder);
-    say(t, "save/remains-are-ignored", system(command) == 0 && run(t, &p, "--resume new --steps 7") == 0, "");
-    command = mgpu_format("cd %s && cp old/weights.safetensors new/", t->folder);
-    say(t, "save/mixed", system(command) == 0 && run(t, &p, "--resume new --steps 8") == 1 && said(t, "were not saved together"), "");
+    char *command = mgpu_format("cd %s && mkdir plain mixed && cp -L new/*.safetensors new/run.json mixed && cp mixed/weights.safetensors plain && "
+                                "cp -L old/optimizer.safetensors old/run.json plain && cp mixed/run.json plain/run.json.new && "
+                                "cp mixed/optimizer.safetensors plain/optimizer.safetensors.new && cp -r plain plain2", t->folder);
+    say(t, "save/renames-are-finished", system(command) == 0 && run(t, &p, "--resume plain --no-save --steps 6") == 0 && said(t, "nothing is left"), "");
+    command = mgpu_format("cd %s && diff -r plain plain2", t->folder);
+    say(t, "save/reading-changes-nothing", system(command) == 0, "");
+    say(t, "save/goes-on", run(t, &p, "--resume plain --steps 7") == 0 && run(t, &p, "--resume plain --steps 7") == 0 && said(t, "nothing is left"), "");
+    command = mgpu_format("cd %s/plain && ls | tr '\\n' ' ' && test -L weights.safetensors && test \"$(ls | tr '\\n' ' ')\" = "
+                          "'current lock optimizer.safetensors run.json saves weights.safetensors '", t->folder);
+    say(t, "save/new-layout", system(command) == 0, "");
+    command = mgpu_format("cd %s && cp -r mixed early && echo junk > early/weights.safetensors.new", t->folder);
+    say(t, "save/remains-are-ignored", system(command) == 0 && run(t, &p, "--resume early --steps 7") == 0, "");
+    command = mgpu_format("cd %s && cp -L old/weights.safetensors mixed/", t->folder);
+    say(t, "save/mixed", system(command) == 0 && run(t, &p, "--resume mixed --steps 8") == 1 && said(t, "were not saved together"), "");
 }
 
 static void fill_zeros(void *context, int i, void *to)

@@ -1,12 +1,10 @@
 /* sha256.c: SHA-256 as FIPS 180-4 has it: blocks of 64 bytes, each mixed into eight words in 64 rounds; the text is closed
  * by a bit 1, zeros, and its length in bits. */
-#include "compiler/sha256.h"
-
-#include "dsl/base.h"
+#include "runtime/sha256.h"
 
 #include <string.h>
 
-static const uint32_t ROUND[64] = {
+const uint32_t mgpu_sha256_rounds[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
     0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc,
     0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147,
@@ -27,7 +25,7 @@ static void mix(uint32_t *state, const uint8_t *block)
                (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
     for (int i = 0; i < 64; i++) {
-        uint32_t t = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + ROUND[i] + w[i];
+        uint32_t t = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + mgpu_sha256_rounds[i] + w[i];
         uint32_t u = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
         h = g, g = f, f = e, e = d + t;
         d = c, c = b, b = a, a = t + u;
@@ -37,58 +35,70 @@ static void mix(uint32_t *state, const uint8_t *block)
         state[i] += sum[i];
 }
 
-Sha256 sha256_begin(void)
+static void mix_blocks(Sha256 *h, const uint8_t *blocks, size_t count)
 {
-    return (Sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+    if (h->x86)
+        mgpu_sha256_mix_x86(h->state, blocks, count);
+    for (size_t i = 0; i < count && !h->x86; i++)
+        mix(h->state, blocks + 64 * i);
 }
 
-void sha256_add(Sha256 *h, const void *bytes, size_t length)
+Sha256 mgpu_sha256_begin(void)
+{
+    return (Sha256){.x86 = mgpu_sha256_has_x86(), .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+}
+
+void mgpu_sha256_add(Sha256 *h, const void *bytes, size_t length)
 {
     const uint8_t *at = bytes;
-    while (length) {
-        size_t used = h->length % sizeof h->block, part = sizeof h->block - used;
+    size_t used = h->length % sizeof h->block, part = sizeof h->block - used, whole;
+    h->length += length;
+    if (used) { /* the block that has begun */
         part = part < length ? part : length;
-        h->length += part;
-        length -= part;
-        if (part == sizeof h->block) {
-            mix(h->state, at);
-        } else {
-            memcpy(h->block + used, at, part);
-            if (used + part == sizeof h->block)
-                mix(h->state, h->block);
-        }
+        memcpy(h->block + used, at, part);
         at += part;
+        length -= part;
+        if (used + part == sizeof h->block)
+            mix_blocks(h, h->block, 1);
     }
+    whole = length / sizeof h->block;
+    if (whole)
+        mix_blocks(h, at, whole);
+    if (length % sizeof h->block)
+        memcpy(h->block, at + whole * sizeof h->block, length % sizeof h->block);
 }
 
-void sha256_add_text(Sha256 *h, const char *text) { sha256_add(h, text, strlen(text) + 1); }
+void mgpu_sha256_add_text(Sha256 *h, const char *text) { mgpu_sha256_add(h, text, strlen(text) + 1); }
 
-Digest sha256_end(const Sha256 *text)
+Digest mgpu_sha256_end(const Sha256 *text)
 {
     Sha256 h = *text;
     static const uint8_t PADDING[64] = {0x80};
     uint8_t bits[8];
     for (int i = 0; i < 8; i++)
         bits[i] = (uint8_t)(text->length * 8 >> (56 - 8 * i));
-    sha256_add(&h, PADDING, 1 + (119 - text->length % 64) % 64);
-    sha256_add(&h, bits, sizeof bits);
+    mgpu_sha256_add(&h, PADDING, 1 + (119 - text->length % 64) % 64);
+    mgpu_sha256_add(&h, bits, sizeof bits);
     Digest d;
     for (int i = 0; i < 32; i++)
         d.bytes[i] = (uint8_t)(h.state[i / 4] >> (24 - 8 * (i % 4)));
     return d;
 }
 
-Digest sha256_of(const void *bytes, size_t length)
+Digest mgpu_sha256_of(const void *bytes, size_t length)
 {
-    Sha256 h = sha256_begin();
-    sha256_add(&h, bytes, length);
-    return sha256_end(&h);
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add(&h, bytes, length);
+    return mgpu_sha256_end(&h);
 }
 
-const char *digest_text(const Digest *d, int bytes)
+const char *mgpu_digest_text(const Digest *d, int bytes, char text[65])
 {
-    char text[2 * sizeof d->bytes + 1];
-    for (int i = 0; i < bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", d->bytes[i]);
-    return copy_text(text, 2 * (size_t)bytes);
+    static const char DIGITS[] = "0123456789abcdef";
+    for (int i = 0; i < bytes; i++) {
+        text[2 * i] = DIGITS[d->bytes[i] >> 4];
+        text[2 * i + 1] = DIGITS[d->bytes[i] & 15];
+    }
+    text[2 * bytes] = 0;
+    return text;
 }

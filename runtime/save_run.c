@@ -1,0 +1,183 @@
+/* save_run.c: a training run and its folder: who may write there, what is saved when, and what happens if that fails.
+ *
+ * A save that fails is said, and tried again when the next is due: what was saved before still counts. The run ends when it could
+ * not be saved at its end, or after as many failures in a row as --failed-saves says. */
+#include "runtime/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- opening */
+static bool goes_on_there(const Run *run)
+{
+    return run->options->resume && mgpu_same_folder(run->folder, run->options->resume);
+}
+
+static void check_vacant(const Run *run)
+{
+    const Options *o = run->options;
+    char *found = o->overwrite || goes_on_there(run) ? NULL : mgpu_find_saved(run->folder);
+    if (found)
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s holds %s; --resume %s goes on with it, --overwrite replaces it when the new run is first saved, "
+                  "--save DIR names another folder",
+                  run->folder, found, run->folder);
+}
+
+void mgpu_run_find_folder(Run *run)
+{
+    if (!run->options->write)
+        return;
+    run->folder = mgpu_save_folder(run->options);
+    check_vacant(run);
+    if (goes_on_there(run)) /* from here on nobody else changes what is read */
+        run->saves = mgpu_open_save_folder(run->folder);
+}
+
+void mgpu_run_open_saved(Run *run)
+{
+    char *why;
+    if (!run->options->resume)
+        return;
+    run->from = mgpu_open_saved(run->options->resume, MGPU_NEED_RUN, &why);
+    if (!run->from)
+        mgpu_fail(MGPU_BAD_INPUT, "--resume %s: there is no saved run (%s)", run->options->resume, why);
+}
+
+void mgpu_run_open_folder(Run *run)
+{
+    if (!run->folder)
+        return;
+    if (run->saves) {
+        mgpu_continue_saves(run->saves, run->from);
+        run->saved_step = run->at.step;
+        return;
+    }
+    mgpu_make_folder(run->folder);
+    run->saves = mgpu_open_save_folder(run->folder);
+    check_vacant(run);      /* another run may have ended since */
+    run->at.kept_count = 0; /* one that goes on elsewhere has a history of its own */
+    if (!run->from || !run->at.best.any || !mgpu_has_saved_best(run->from))
+        return;
+    char *error = mgpu_bring_best(run->saves, run->from, &run->origin);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s", error);
+}
+
+/* ---- what the run goes on with, beside what it was */
+void mgpu_run_set_origin(Run *run)
+{
+    run->origin = (SaveOrigin){.train_samples = run->train.samples, .valid_samples = run->valid.samples};
+    snprintf(run->origin.model, sizeof run->origin.model, "%s", run->program->identity ? run->program->identity : "");
+}
+
+static void compare_samples(Run *run, const char *set, int64_t then, int64_t now)
+{
+    char a[32], b[32];
+    if (then >= 0 && then != now)
+        mgpu_report_warning(run->reporter,
+                            "the run in %s was saved with %s samples in the data set %s, which has %s now: epochs and orders of "
+                            "samples are others from here on",
+                            run->options->resume, mgpu_grouped(then, a), set, mgpu_grouped(now, b));
+}
+
+void mgpu_run_compare_origin(Run *run)
+{
+    const SaveOrigin *then = run->from ? mgpu_saved_origin(run->from) : NULL, *now = &run->origin;
+    if (!then)
+        return;
+    compare_samples(run, "train", then->train_samples, now->train_samples);
+    if (now->valid_samples && then->valid_samples)
+        compare_samples(run, "valid", then->valid_samples, now->valid_samples);
+    if (*then->model && *now->model && strcmp(then->model, now->model) != 0)
+        mgpu_report_warning(run->reporter,
+                            "the run in %s was saved by a program of another model than this one, with the same weights: "
+                            "what they compute differs",
+                            run->options->resume);
+}
+
+/* ---- saving */
+/* last: no other save is to come */
+static void say_failed(Run *run, char *error, bool last)
+{
+    char *saved = run->saved_step < 0
+                      ? mgpu_format("nothing is saved yet")
+                      : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    free(run->save_error);
+    run->save_error = mgpu_format("step %lld could not be saved: %s; %s", (long long)run->at.step, error, saved);
+    free(saved);
+    free(error);
+    run->failed_saves++;
+    if (run->options->failed_saves > 0 && run->failed_saves >= run->options->failed_saves) {
+        run->failure = mgpu_format("%s; --failed-saves %lld", run->save_error, (long long)run->options->failed_saves);
+        run->failure_status = MGPU_MACHINE_FAILED;
+    } else if (!last) {
+        mgpu_report_warning(run->reporter, "%s; the next save is tried when it is due", run->save_error);
+    }
+}
+
+static void forget(char **error)
+{
+    free(*error);
+    *error = NULL;
+}
+
+void mgpu_run_save(Run *run, int64_t epoch, bool last)
+{
+    if (!run->saves || run->failure)
+        return;
+    const char *bad = run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_not_finite(run->program, run->engine);
+    if (bad) {
+        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+        return;
+    }
+    bool owed = run->best_error && run->at.best.best_step == run->at.step;
+    char *error = mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->categories, run->saves, &run->origin,
+                                       run->keep, owed);
+    run->saved_at = mgpu_seconds();
+    if (error) {
+        say_failed(run, error, last);
+        return;
+    }
+    forget(&run->save_error);
+    if (owed)
+        forget(&run->best_error);
+    run->failed_saves = 0;
+    run->saved_step = run->at.step;
+    mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, epoch);
+}
+
+void mgpu_run_save_best(Run *run, int64_t epoch)
+{
+    if (!run->saves || run->failure)
+        return;
+    char *error = mgpu_save_best(run->program, run->plan, run->engine, run->at.step, run->categories, run->saves, &run->origin);
+    forget(&run->best_error);
+    if (error) {
+        run->best_error = mgpu_format("the best model, of step %lld, could not be saved: %s", (long long)run->at.step, error);
+        say_failed(run, error, false);
+        return;
+    }
+    char *path = mgpu_format("%s/best.safetensors", run->folder);
+    mgpu_report_checkpoint(run->reporter, path, run->at.step, epoch);
+    free(path);
+}
+
+void mgpu_run_end_saves(Run *run)
+{
+    const char *error = run->save_error ? run->save_error : run->best_error;
+    if (!error || run->failure)
+        return;
+    run->failure = mgpu_format("%s", error);
+    run->failure_status = MGPU_MACHINE_FAILED;
+}
+
+void mgpu_run_close_folder(Run *run)
+{
+    mgpu_close_save_folder(run->saves);
+    mgpu_close_saved(run->from);
+    free(run->save_error);
+    free(run->best_error);
+    free(run->folder);
+}

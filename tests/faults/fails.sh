@@ -1,0 +1,28 @@
+# fails.sh: a call that changes a file fails: the run says so, saves when the next is due, and ends with the same bits, or with status
+# 3 where it was the last save; what was saved before can be read
+rm -rf w
+CALLS_LOG=calls faults count --save w
+calls=$(cat calls)
+failed() { # CALL ERRNO
+    local why status
+    rm -rf w
+    faults "fail $1 $2" --save w
+    status=$?
+    why=$(kept_are_whole w) || { echo "$why"; return; }
+    if [ $status = 0 ]; then # run.json names other steps that are kept
+        for why in weights optimizer average best; do cmp -s w/$why.safetensors whole.1/$why.safetensors || echo "$why differs: $(said)"; done
+    elif [ $status != 3 ]; then
+        echo "status $status: $(said)"
+    elif [ -e w/current ]; then
+        ./m --resume w --no-save >out 2>&1 || echo "after it: $(said)"
+    fi
+}
+if [ -n "$MGPU_FULL" ]; then every=1; else every=12; fi
+for ((call = 1 + every / 2; call <= calls; call += every)); do
+    for number in 5 28; do # EIO, ENOSPC
+        why=$(failed $call $number)
+        cases=$((cases + 1))
+        [ -z "$why" ] || wrong="$wrong [call $call of $calls, errno $number: $why]"
+    done
+done
+group "calls that change files fail"

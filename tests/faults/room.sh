@@ -1,0 +1,27 @@
+# room.sh: there is no room for a time: the saves then are said, and tried again when they are due; the run ends with status 3 only if
+# there is none at its end, or after as many failures as --failed-saves says
+rm -rf w
+CALLS_LOG=calls faults count --save w
+calls=$(cat calls)
+for begin in 30 $((calls / 2)); do
+    rm -rf w
+    faults "full $begin $((begin + 5))" --save w
+    status=$?
+    cases=$((cases + 1))
+    [ $status = 0 ] && grep -q "warning: step [0-9]* could not be saved: .*: No space left on device; .*the next save is tried when it is due" out &&
+        why=$(same_as_whole w 1) || wrong="$wrong [for a time: status $status, $why $(said)]"
+done
+rm -rf w
+faults "full $((calls / 2)) 99999" --save w
+[ $? = 3 ] && grep -q "error: step 8 could not be saved: .*; the checkpoint in w is that of step [246]$" out && ./m --resume w --no-save >out 2>&1 &&
+    why=$(kept_are_whole w) || wrong="$wrong [to the end: $why $(said)]"
+rm -rf w
+faults "full $((calls / 2)) 99999" --save w --failed-saves 2 --steps 80
+[ $? = 3 ] && grep -q "error: step [0-9]* could not be saved: .*; --failed-saves 2$" out && [ "$(grep -c warning: out)" = 1 ] && ./m --resume w --no-save >out 2>&1 ||
+    wrong="$wrong [--failed-saves 2: $(said)]"
+rm -rf w # the best model has no room, and none is better afterwards
+faults "full 3 4" --save w --steps 4 --set save=none --set lr=0
+[ $? = 3 ] && grep -q "error: the best model, of step 2, could not be saved: .*No space left on device" out && ./m --resume w --no-save >out 2>&1 ||
+    wrong="$wrong [the best model: $(said)]"
+cases=$((cases + 3))
+group "no room"
