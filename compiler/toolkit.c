@@ -15,13 +15,14 @@
 static const char *const NVRTC[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
 static const char *const CUBLASLT[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const NCCL[] = {"libnccl.so.2", NULL};
 
-/* "A/nvidia/cu13/lib:A/nvidia/nccl/lib", or "". Asked once. */
+/* "A/nvidia/cu13/lib:A/nvidia/nccl/lib", or "". Asked once. Of modules in the current folder, which python3 -c takes before all
+ * others, nothing is run. */
 static const char *python_folders(void)
 {
     static const char *answer;
     if (answer)
         return answer;
-    FILE *f = popen("python3 -c 'import glob, nvidia; print(*(d for p in nvidia.__path__ for d in sorted(glob.glob(p + \"/*/lib\"))), sep=\":\", end=\"\")' 2>&1", "r");
+    FILE *f = popen("python3 -c 'import sys; sys.path = [p for p in sys.path if p[:1] == \"/\"]; import glob, nvidia; print(*(d for p in nvidia.__path__ for d in sorted(glob.glob(p + \"/*/lib\"))), sep=\":\", end=\"\")' 2>&1", "r");
     char text[8192];
     size_t length = f ? fread(text, 1, sizeof text, f) : 0;
     bool good = f && pclose(f) == 0 && length < sizeof text;

@@ -1,6 +1,8 @@
 /* cuda_folders.c: where CUDA's libraries may be: what the user has chosen (a toolkit, an environment of Python or Conda, with
  * NVIDIA's wheels in it), then where the loader looks, then the toolkit's usual place, then where mgpuc found them.
  *
+ * A name that does not begin at the root is no place: a library of the current folder may be anybody's.
+ *
  * A wheel has its libraries in site-packages/nvidia/PART/lib, as nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, nvidia/nccl/lib. */
 #include "runtime/cuda_library.h"
 #include "runtime/internal.h"
@@ -20,7 +22,7 @@ static void add_matches(CudaFolders *f, const char *root, const char *pattern)
 {
     glob_t found;
     char *whole = mgpu_format("%s/%s", root, pattern);
-    if (*root && glob(whole, 0, NULL, &found) == 0) {
+    if (*root == '/' && glob(whole, 0, NULL, &found) == 0) {
         for (size_t i = found.gl_pathc; i-- > 0;)
             add_folder(f, found.gl_pathv[i]);
         globfree(&found);
@@ -51,7 +53,8 @@ CudaFolders mgpu_cuda_folders(const char *besides)
     for (const char *at = besides ? besides : ""; *at;) {
         size_t length = strcspn(at, ":");
         char *path = mgpu_format("%.*s", (int)length, at);
-        add_folder(&f, path);
+        if (*path == '/')
+            add_folder(&f, path);
         free(path);
         at += length + (at[length] == ':');
     }
