@@ -1,4 +1,8 @@
-/* files.c: files of data: where they are, mapped or read, plain or gzipped (zlib reads plain ones as they are). */
+/* files.c: files of data: where they are, mapped or read, plain or gzipped (zlib reads plain ones as they are).
+ *
+ * A pipe or a device is no data: one may never answer, the other never end. What is packed is unpacked as a stream, with memory
+ * for what has come, and only so far: deflate makes up to 1032 bytes of one, so that a file of a few megabytes could fill all
+ * memory. Data that are packed 250 times are rarely data; whoever has such unpacks them first. */
 #include "runtime/data.h"
 
 #include <errno.h>
@@ -44,27 +48,42 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
                                           : ".");
 }
 
-static int open_file(const char *path, const char *where, int64_t *bytes)
+int mgpu_open_plain(const char *path, const char *where, int64_t *bytes)
 {
-    int f = open(path, O_RDONLY | O_CLOEXEC);
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
     struct stat status;
     if (f < 0 || fstat(f, &status) != 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno));
     if (S_ISDIR(status.st_mode))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder, a file is expected", where, path);
-    *bytes = S_ISREG(status.st_mode) ? status.st_size : -1;
+    if (!S_ISREG(status.st_mode))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s is a pipe, a device or a socket, a file is expected; cat %s >FILE makes one", where, path, path);
+    *bytes = status.st_size;
     return f;
+}
+
+gzFile mgpu_open_packed(const char *path, const char *where, int64_t *packed)
+{
+    int f = mgpu_open_plain(path, where, packed);
+    gzFile g = gzdopen(f, "rb");
+    if (!g)
+        mgpu_no_memory(1 << 18);
+    gzbuffer(g, 1 << 18);
+    return g;
+}
+
+void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const char *where)
+{
+    enum { RATIO = 250, FREE = 1 << 28 };
+    if (bytes > FREE && bytes / RATIO > packed)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld bytes would unpack to more than %d times as many, as damaged or hostile files do; if it is right, "
+                  "unpack it first (gzip -d, unzip)", where, path, (long long)packed, RATIO);
 }
 
 void mgpu_map_file(FileBytes *b, const char *path, const char *where)
 {
     int64_t bytes;
-    int f = open_file(path, where, &bytes);
-    if (bytes < 0) { /* a pipe or device */
-        close(f);
-        mgpu_load_file(b, path, where, true);
-        return;
-    }
+    int f = mgpu_open_plain(path, where, &bytes);
     *b = (FileBytes){.data = (const uint8_t *)"", .bytes = bytes};
     if (bytes) {
         b->map = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, f, 0);
@@ -78,12 +97,9 @@ void mgpu_map_file(FileBytes *b, const char *path, const char *where)
 /* memory grows with what is there */
 static void unpack(FileBytes *b, const char *path, const char *where)
 {
-    gzFile f = gzopen(path, "rbe");
-    if (!f)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno ? errno : ENOMEM));
-    gzbuffer(f, 1 << 18);
     uint8_t *data = NULL;
-    int64_t room = 0, done = 0;
+    int64_t room = 0, done = 0, packed;
+    gzFile f = mgpu_open_packed(path, where, &packed);
     int n, code;
     do {
         if (room - done < 1 << 20) {
@@ -92,6 +108,8 @@ static void unpack(FileBytes *b, const char *path, const char *where)
         }
         n = gzread(f, data + done, (unsigned)(room - done < 1 << 24 ? room - done : 1 << 24));
         done += n > 0 ? n : 0;
+        if (!gzdirect(f))
+            mgpu_check_unpacked(packed, done, path, where);
     } while (n > 0);
     const char *message = gzerror(f, &code);
     if (n < 0 || code != Z_OK)
@@ -108,11 +126,11 @@ static void unpack(FileBytes *b, const char *path, const char *where)
 void mgpu_load_file(FileBytes *b, const char *path, const char *where, bool load)
 {
     int64_t bytes;
-    int f = open_file(path, where, &bytes);
+    int f = mgpu_open_plain(path, where, &bytes);
     uint8_t magic[2] = {0};
     bool packed = bytes > 2 && pread(f, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
     close(f);
-    if (packed || load || bytes < 0)
+    if (packed || load)
         unpack(b, path, where);
     else
         mgpu_map_file(b, path, where);

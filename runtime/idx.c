@@ -13,7 +13,7 @@
 
 static const char TRUNCATED[] = "the file is truncated";
 
-typedef struct Source { gzFile file; const char *path, *where; } Source;
+typedef struct Source { gzFile file; int64_t packed; const char *path, *where; } Source; /* packed: bytes of the file */
 
 static const char *read_error(const Source *s)
 {
@@ -107,7 +107,7 @@ static bool map_elements(const Source *s, Array *a, int64_t bytes)
 {
     FileBytes file;
     int64_t header = 4 + 4 * (a->rank + 1);
-    if (mgpu_dtype_bytes(a->dtype) != 1 || !gzdirect(s->file))
+    if (mgpu_dtype_bytes(a->dtype) != 1)
         return false;
     mgpu_map_file(&file, s->path, s->where);
     if (file.bytes != header + bytes || !file.map) {
@@ -125,7 +125,9 @@ static void read_elements(const Source *s, Array *a, bool load)
     int64_t bytes, done = 0, room = 0;
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header the file holds more than 2^63 bytes; it is damaged", s->where, s->path);
-    if (!load && map_elements(s, a, bytes))
+    if (!gzdirect(s->file))
+        mgpu_check_unpacked(s->packed, bytes, s->path, s->where);
+    else if (!load && map_elements(s, a, bytes))
         return;
     const char *error = NULL;
     uint8_t *data = NULL;
@@ -147,10 +149,8 @@ static void read_elements(const Source *s, Array *a, bool load)
 
 void mgpu_read_idx(Array *a, const char *path, const char *where, bool load)
 {
-    Source s = {gzopen(path, "rb"), path, where};
-    if (!s.file)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno ? errno : ENOMEM));
-    gzbuffer(s.file, 1 << 18);
+    Source s = {.path = path, .where = where};
+    s.file = mgpu_open_packed(path, where, &s.packed);
     *a = (Array){0};
     read_header(&s, a);
     if (a->samples == 0)

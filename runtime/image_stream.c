@@ -32,13 +32,13 @@ typedef struct Decoding {
 static bool read_file(Reading *r, const char *path, const uint8_t **bytes, int64_t *size, char why[MGPU_IMAGE_WHY])
 {
     struct stat status;
-    int f = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = f >= 0 && fstat(f, &status) == 0;
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
+    bool good = f >= 0 && fstat(f, &status) == 0, plain = good && S_ISREG(status.st_mode);
     int64_t done = 0;
-    if (good && !S_ISREG(status.st_mode)) {
-        good = false;
+    if (good && S_ISDIR(status.st_mode))
         errno = EISDIR;
-    }
+    bool strange = good && !plain && !S_ISDIR(status.st_mode);
+    good = plain;
     uint8_t *to = good ? mgpu_reading_room(r, (int64_t)status.st_size) : NULL;
     while (good && done < (int64_t)status.st_size) {
         ssize_t n = read(f, to + done, (size_t)((int64_t)status.st_size - done));
@@ -50,7 +50,7 @@ static bool read_file(Reading *r, const char *path, const uint8_t **bytes, int64
         done += n;
     }
     if (!good)
-        snprintf(why, MGPU_IMAGE_WHY, "%s", strerror(errno));
+        snprintf(why, MGPU_IMAGE_WHY, "%s", strange ? "it is a pipe, a device or a socket, a file is expected" : strerror(errno));
     if (f >= 0)
         close(f);
     *bytes = to;

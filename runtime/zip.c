@@ -1,7 +1,9 @@
 /* zip.c: one member of a .zip archive (NumPy's .npz), stored or deflated, also of archives beyond 4 GiB (zip64).
  *
  * The end of the file says where the central directory is; its entries say name, method, sizes and where the member's own
- * header lies; the bytes stand behind that. Nothing of the file is trusted. */
+ * header lies; the bytes stand behind that. Nothing of the file is trusted: a member is unpacked into memory that grows with what
+ * comes, no further than its size (mgpu_check_unpacked says which sizes are believed), and its CRC-32 is compared, of stored members,
+ * which stay mapped, too. */
 #include "runtime/data.h"
 
 #include <stdlib.h>
@@ -18,6 +20,7 @@ typedef struct Archive {
 } Archive;
 typedef struct Member {
     int method;
+    uint32_t crc;
     uint64_t packed, bytes, local;
     const char *name;
     int name_length;
@@ -87,8 +90,8 @@ static bool find_member(const Archive *a, const char *name, Member *m, char *nam
                 comment = (int64_t)number(e + 32, 2);
         if (a->bytes - (int64_t)at < ENTRY + name_length + extra + comment)
             broken(a);
-        *m = (Member){(int)number(e + 10, 2), number(e + 20, 4),       number(e + 24, 4),
-                      number(e + 42, 4),      (const char *)e + ENTRY, (int)name_length};
+        *m = (Member){.method = (int)number(e + 10, 2), .crc = (uint32_t)number(e + 16, 4), .packed = number(e + 20, 4),
+                      .bytes = number(e + 24, 4), .local = number(e + 42, 4), .name = (const char *)e + ENTRY, .name_length = (int)name_length};
         read_zip64(m, e + ENTRY + name_length, extra);
         if ((size_t)name_length == strlen(name) && memcmp(m->name, name, strlen(name)) == 0)
             return true;
@@ -101,24 +104,45 @@ static bool find_member(const Archive *a, const char *name, Member *m, char *nam
     return false;
 }
 
-static uint8_t *inflate_member(const Archive *a, const Member *m, const uint8_t *packed)
+/* zlib counts in 32 bits */
+static uInt part_of(uint64_t bytes)
 {
-    uint8_t *data = mgpu_allocate(m->bytes + 1, 1);
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)packed, .next_out = data};
-    uint64_t in = m->packed, out = m->bytes;
+    return (uInt)(bytes < 1u << 30 ? bytes : 1u << 30);
+}
+
+static uint32_t add_to_crc(uint32_t crc, const uint8_t *data, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += part_of(bytes - at))
+        crc = (uint32_t)crc32(crc, data + at, part_of(bytes - at));
+    return crc;
+}
+
+static uint8_t *inflate_member(const Archive *a, const Member *m, const uint8_t *packed, uint32_t *crc)
+{
+    enum { FIRST = 1 << 22 };
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)packed};
+    uint64_t in = m->packed, done = 0, room = 0, most = m->bytes + 1; /* one byte more than there may be */
+    uint8_t *data = NULL;
     int status = inflateInit2(&z, -MAX_WBITS);
-    while (status == Z_OK) { /* zlib counts in 32 bits */
-        uInt more = (uInt)(in < 1u << 30 ? in : 1u << 30), space = (uInt)(out < 1u << 30 ? out : 1u << 30);
+    while (status == Z_OK && done < most) {
+        if (done == room) {
+            room = room ? 2 * room : FIRST;
+            room = room < most ? room : most;
+            data = mgpu_resize(data, room);
+        }
+        uInt more = part_of(in), space = part_of(room - done);
         z.avail_in = more;
+        z.next_out = data + done;
         z.avail_out = space;
         status = inflate(&z, Z_NO_FLUSH);
         in -= more - z.avail_in;
-        out -= space - z.avail_out;
+        *crc = add_to_crc(*crc, data + done, space - z.avail_out);
+        done += space - z.avail_out;
         if (status == Z_OK && more == z.avail_in && space == z.avail_out)
             break;
     }
     inflateEnd(&z);
-    if (status != Z_STREAM_END || out)
+    if (status != Z_STREAM_END || done != m->bytes)
         broken(a);
     return data;
 }
@@ -141,12 +165,21 @@ void mgpu_read_member(FileBytes *file, const char *name, const char *path, const
         mgpu_fail(MGPU_BAD_INPUT,
                   "%s%s: '%s' is packed by the method %d; numpy.savez and savez_compressed write what can be read", where, path,
                   name, m.method);
+    uint32_t crc = 0;
+    uint8_t *data = NULL;
+    if (m.method == STORED) {
+        crc = add_to_crc(crc, a.data + at, m.bytes);
+    } else {
+        mgpu_check_unpacked((int64_t)m.packed, (int64_t)m.bytes, path, where);
+        data = inflate_member(&a, &m, a.data + at, &crc);
+    }
+    if (crc != m.crc)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: '%s' is damaged: its checksum (CRC-32) is another", where, path, name);
     if (m.method == STORED) {
         file->member = a.data + at;
         file->member_bytes = (int64_t)m.bytes;
         return;
     }
-    uint8_t *data = inflate_member(&a, &m, a.data + at);
     mgpu_close_file(file);
     *file = (FileBytes){.data = data, .bytes = (int64_t)m.bytes, .owned = data, .member = data, .member_bytes = (int64_t)m.bytes};
 }

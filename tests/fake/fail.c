@@ -1,12 +1,15 @@
 /* fail.c: for LD_PRELOAD, in tests: one function of the system fails, as FAIL says:
  *   FAIL="rename 2"          its second call, with errno EIO
  *   FAIL="dlopen 1"          every call
+ *   FAIL="slow x.jpg"        opening a file whose path ends so takes 3 s (it does not fail)
  *   FAIL="calloc 100000"     every call for so many bytes or more, with ENOMEM (calloc, mmap, posix_memalign)
  * MGPU_FAIL_ERRNO gives another errno. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +19,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 void *__libc_calloc(size_t, size_t);
 
@@ -101,6 +105,21 @@ void *dlopen(const char *file, int flags)
     void *found = next("dlopen");
     memcpy(&real, &found, sizeof found);
     return limit_of("dlopen") ? NULL : real(file, flags);
+}
+
+int open(const char *path, int flags, ...)
+{
+    int (*real)(const char *, int, mode_t);
+    void *found = next("open");
+    memcpy(&real, &found, sizeof found);
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    size_t length = strlen(path), end = strlen(wish) > 5 ? strlen(wish) - 5 : 0;
+    if (end && strncmp(wish, "slow ", 5) == 0 && length >= end && strcmp(path + length - end, wish + 5) == 0)
+        nanosleep(&(struct timespec){3, 0}, NULL);
+    return real(path, flags, mode);
 }
 
 void *calloc(size_t count, size_t bytes)

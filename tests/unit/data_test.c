@@ -9,8 +9,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 static const char *folder; /* of files that are written here */
 static const char REFERENCE[] = MGPU_SOURCE "/tests/reference/data";
@@ -691,6 +693,91 @@ static void test_csv_refusals(void)
     refuses("csv-folder", inputs, "train = csv(\".\")", " is a folder, a file is expected");
 }
 
+static uint8_t *put(uint8_t *to, uint64_t number, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        *to++ = i < 8 ? (uint8_t)(number >> 8 * i) : 0;
+    return to;
+}
+
+/* an archive of one member, x.npy; `packed` bytes of data, said to unpack to `bytes` with that checksum */
+static void write_zip(const char *name, int method, const uint8_t *data, size_t packed, uint32_t bytes, uint32_t crc)
+{
+    static const char MEMBER[] = "x.npy";
+    uint8_t *file = mgpu_allocate(packed + 200, 1), *to = file;
+    for (int central = 0; central < 2; central++) {
+        size_t at = (size_t)(to - file);
+        to = put(to, central ? 0x02014b50 : 0x04034b50, 4);
+        to = put(to, 20, central ? 4 : 2);
+        to = put(to, (unsigned)method << 16, 4);
+        to = put(put(put(put(to, 0, 4), crc, 4), packed, 4), bytes, 4);
+        to = put(to, sizeof MEMBER - 1, central ? 18 : 4);
+        memcpy(to, MEMBER, sizeof MEMBER - 1);
+        to += sizeof MEMBER - 1;
+        if (!central) {
+            memcpy(to, data, packed);
+            to += packed;
+            continue;
+        }
+        size_t length = (size_t)(to - file) - at;
+        to = put(put(put(put(to, 0x06054b50, 4), 0, 4), 1, 2), 1, 2);
+        to = put(put(put(to, length, 4), at, 4), 0, 2);
+    }
+    write_bytes(name, file, (size_t)(to - file));
+    free(file);
+}
+
+/* what is packed: checksums, sizes that lie, little that unpacks to much */
+static void test_packed(void)
+{
+    static const char HEADER[] = "\x93NUMPY\1\0\x3e\0{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }    \n";
+    enum { BYTES = sizeof HEADER - 1 + 8, MANY = 300000 };
+    uint8_t array[BYTES + 1] = {0}, packed[300];
+    memcpy(array, HEADER, sizeof HEADER - 1);
+    array[BYTES - 1] = 0x40;
+    uint32_t crc = (uint32_t)crc32(0, array, BYTES);
+    z_stream z = {.next_in = array, .avail_in = BYTES + 1, .next_out = packed, .avail_out = sizeof packed};
+    deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
+    deflate(&z, Z_FINISH);
+    deflateEnd(&z);
+    const char *input = "input x: f32", *data = "train = npy(x = \"x.npz\")";
+    write_zip("x.npz", 0, array, BYTES, BYTES, crc);
+    const mgpu_program *p = program_of(input, data);
+    Categories *none = mgpu_new_categories(true);
+    Dataset d;
+    open_set(&d, p, "train", folder, none);
+    double *x = read_input(&d, "x", 0, 0);
+    say("zip/stored", x[0] == 0 && x[1] == 2);
+    free(x);
+    mgpu_close_set(&d);
+    mgpu_free_categories(none);
+    write_zip("x.npz", 0, array, BYTES, BYTES, crc ^ 1);
+    refuses("zip/stored-checksum", input, data, "x.npz: 'x' is damaged: its checksum (CRC-32) is another");
+    write_zip("x.npz", 8, packed, z.total_out, BYTES + 1, crc ^ 1);
+    refuses("zip/packed-checksum", input, data, "x.npz: 'x' is damaged: its checksum (CRC-32) is another");
+    write_zip("x.npz", 8, packed, z.total_out, BYTES, crc);
+    refuses("zip/more-than-said", input, data, "x.npz: not a .npz file, or a damaged one");
+    write_zip("x.npz", 8, packed, z.total_out, BYTES + 2, crc);
+    refuses("zip/less-than-said", input, data, "x.npz: not a .npz file, or a damaged one");
+    uint8_t *junk = mgpu_allocate(MANY, 1);
+    write_zip("x.npz", 8, junk, MANY, MANY * 1000u, crc);
+    refuses("zip/bomb", input, data, "x.npz: 300000 bytes would unpack to more than 250 times as many, as damaged or hostile files do; if it is right, unpack it first (gzip -d, unzip)");
+    free(junk);
+    /* 4 MiB of lines, packed: one member of a .gz file, which may have many */
+    if (system(format("cd %s && (echo x; yes 1 | head -c 4194304) | gzip -9 >one.gz && for i in $(seq 70); do cat one.gz; done >x.csv.gz", folder)) != 0)
+        mgpu_fail(3, "gzip");
+    refuses("gzip/bomb", input, "train = csv(\"x.csv.gz\")", "bytes would unpack to more than 250 times as many, as damaged or hostile files do");
+    if (mkfifo(format("%s/pipe", folder), 0600) != 0)
+        mgpu_fail(3, "mkfifo");
+    const char *said = "pipe is a pipe, a device or a socket, a file is expected; cat ";
+    refuses("pipe/csv", input, "train = csv(\"pipe\")", said);
+    refuses("pipe/npy", input, "train = npy(x = \"pipe\")", said);
+    refuses("pipe/idx", input, "train = idx(x = \"pipe\")", said);
+    refuses("pipe/cifar", "input label: class(10)", "train = cifar(\"pipe\")", said);
+    refuses("pipe/text", "input token: class(300)[4]", "train = characters(\"pipe\")", said);
+    refuses("device", input, "train = csv(\"/dev/zero\")", "/dev/zero is a pipe, a device or a socket, a file is expected");
+}
+
 static void test_refusals(void)
 {
     const char *tokens = "input token: class(300)[4]  input next: class(300)[4]";
@@ -763,6 +850,7 @@ int main(void)
     test_reading_memory();
     test_csv_refusals();
     write_file("one.csv", "x,label\n1,a\n2,a\n");
+    test_packed();
     test_refusals();
     if (system(format("rm -r %s", folder)) != 0)
         return 3;
