@@ -5,6 +5,7 @@
  * Operands are read where they lie, through slices, transposes and reshapes: q, k and v are often parts of one product's
  * result, and their gradients parts of one value. */
 #include "compiler/attention.h"
+#include "compiler/c_text.h"
 
 #include <string.h>
 
@@ -227,19 +228,21 @@ void attention_print_comment(const Attention *plan, const char *more, Text *text
 {
     const mgpu_attention *t = &plan->table;
     const Place *at = users_place(plan->node->at);
-    text_add(text, "/* ");
+    Text what = {0};
     if (plan->node->path && *plan->node->path)
-        text_add(text, "%s, ", plan->node->path);
+        text_add(&what, "%s, ", plan->node->path);
     if (at && at->source)
-        text_add(text, "%s:%d: ", at->source->file, at->line);
-    text_add(text, "%sy = softmax(scale q k') v of", t->backward ? "gradients of " : "");
+        text_add(&what, "%s:%d: ", at->source->file, at->line);
+    text_add(&what, "%sy = softmax(scale q k') v of", t->backward ? "gradients of " : "");
     for (int i = 0; i < plan->operands; i++)
-        text_add(text, "%s %s", i ? "," : "", tensor_text(plan->operand[i]));
+        text_add(&what, "%s %s", i ? "," : "", tensor_text(plan->operand[i]));
     for (int i = 0; i < plan->results; i++)
-        text_add(text, "%s %s", i ? "," : " ->", tensor_text(plan->result[i]));
-    text_add(text, "\n * %lld queries, %lld keys, %lld heads of %lld%s%s%s */\n", (long long)t->queries, (long long)t->keys,
-             (long long)t->heads, (long long)t->d, t->groups < t->heads ? format(", %lld of keys and values", (long long)t->groups) : "",
-             t->causal ? ", causal" : "", more);
+        text_add(&what, "%s %s", i ? "," : " ->", tensor_text(plan->result[i]));
+    const char *extents = format("%lld queries, %lld keys, %lld heads of %lld%s%s%s", (long long)t->queries, (long long)t->keys,
+                                 (long long)t->heads, (long long)t->d,
+                                 t->groups < t->heads ? format(", %lld of keys and values", (long long)t->groups) : "",
+                                 t->causal ? ", causal" : "", more);
+    text_add(text, "%s\n", c_comment_lines((const char *const[]){text_take(&what), extents}, 2));
 }
 
 void attention_print(const Attention *plan, const char *kernel_name, Text *text)

@@ -1,4 +1,5 @@
 /* contraction_text.c: a Contraction as host C: its table, and a function that hands it to the product in the runtime library. */
+#include "compiler/c_text.h"
 #include "compiler/contraction_internal.h"
 
 #include <string.h>
@@ -23,9 +24,11 @@ static const char *count_text(const Contraction *plan, int list)
     return format(samples && count == 1 ? "n" : samples ? "%lld n" : "%lld", (long long)count);
 }
 
-static const char *equation_text(const Contraction *plan)
+/* *more: a second line; NULL: there is none */
+static const char *equation_text(const Contraction *plan, const char **more)
 {
     const Node *node = plan->node;
+    *more = NULL;
     if (node->op == OP_EINSUM)
         return node->text;
     const char *meaning = node->op == OP_CONVOLVE ? "y[p, o] = sum_{k, c} x'[s p + d k - b, c] w[o, c, k]"
@@ -38,25 +41,29 @@ static const char *equation_text(const Contraction *plan)
         for (int64_t d = 0; d < ints[0]; d++)
             text_add(&text, " %lld", (long long)*value++);
     }
-    return format("%s\n * %s, groups %lld", meaning, text_take(&text), (long long)*value);
+    *more = format("%s, groups %lld", text_take(&text), (long long)*value);
+    return meaning;
 }
 
 void contraction_print_comment(const Contraction *plan, const char *more, Text *text)
 {
     const Node *node = plan->node;
     const Place *at = users_place(node->at);
-    text_add(text, "/* ");
+    Text what = {0};
     if (node->path != NULL && node->path[0] != 0)
-        text_add(text, "%s, ", node->path);
+        text_add(&what, "%s, ", node->path);
     if (at != NULL && at->source != NULL)
-        text_add(text, "%s:%d: ", at->source->file, at->line);
-    text_add(text, "%s %s\n * %s, %s -> %s\n", OP_INFO[node->op].name, equation_text(plan), tensor_text(plan->tensor[A]),
-             tensor_text(plan->tensor[B]), tensor_text(plan->tensor[C]));
-    text_add(text, " * M x N x K = %s x %s x %s", count_text(plan, M), count_text(plan, N), count_text(plan, K));
-    const char *batch = count_text(plan, BATCH);
-    if (strcmp(batch, "1") != 0)
-        text_add(text, ", %s times", batch);
-    text_add(text, "; A is %s%s */\n", plan->tensor[plan->swapped ? B : A]->name, more);
+        text_add(&what, "%s:%d: ", at->source->file, at->line);
+    const char *line[4], *second, *batch = count_text(plan, BATCH);
+    int lines = 1;
+    text_add(&what, "%s %s", OP_INFO[node->op].name, equation_text(plan, &second));
+    line[0] = text_take(&what);
+    if (second)
+        line[lines++] = second;
+    line[lines++] = format("%s, %s -> %s", tensor_text(plan->tensor[A]), tensor_text(plan->tensor[B]), tensor_text(plan->tensor[C]));
+    line[lines++] = format("M x N x K = %s x %s x %s%s; A is %s%s", count_text(plan, M), count_text(plan, N), count_text(plan, K),
+                           strcmp(batch, "1") != 0 ? format(", %s times", batch) : "", plan->tensor[plan->swapped ? B : A]->name, more);
+    text_add(text, "%s\n", c_comment_lines(line, lines));
 }
 
 static void print_list(const char *name, const int64_t *value, int count, Text *text)
@@ -96,8 +103,8 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
                 text_add(text, "    {MGPU_SAMPLES");
             else
                 text_add(text, "    {%lld", (long long)axis->extent);
-            text_add(text, ", %lld, %lld, %lld, %d, %lld}, /* %s: %s */\n", (long long)axis->a, (long long)axis->b, (long long)axis->c,
-                     axis->window, (long long)axis->step, LIST_NAME[list], plan->label[axes - 1]);
+            text_add(text, ", %lld, %lld, %lld, %d, %lld}, %s\n", (long long)axis->a, (long long)axis->b, (long long)axis->c,
+                     axis->window, (long long)axis->step, c_comment("%s: %s", LIST_NAME[list], plan->label[axes - 1]));
         }
     if (axes > 0)
         text_add(text, "};\n");

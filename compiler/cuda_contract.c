@@ -2,6 +2,7 @@
  *
  * In: a Contraction (contraction.c). Out: its product's tables, and functions that hand them to mgpu_device_contract.h: k12,
  * and k12_finish if its terms are split. */
+#include "compiler/c_text.h"
 #include "compiler/contraction_internal.h"
 #include "compiler/cuda_library.h"
 
@@ -78,7 +79,7 @@ void cuda_print_contraction(const Contraction *plan, const char *kernel_name, co
     if (cuda_number_count(p) > 0)
         cuda_comment_numbers(p, text);
     if (known)
-        text_add(text, "/* %s is %s with these numbers */\n", kernel_name, known);
+        text_add(text, "%s\n", c_comment("%s is %s with these numbers", kernel_name, known));
     else
         print_functions(plan, p, kernel_name, text);
 }

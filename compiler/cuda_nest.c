@@ -152,7 +152,7 @@ static int open_reduced(const Loops *l, const char *reduced_points)
     if (l->inside)
         own = format("%s ? %s : %s", l->inside, own, reduced_points);
     if (s->unrolled) {
-        const char *turn = emit_name(p, "turn"), *number = emit_name(p, "reduced");
+        const char *turn = emit_own_name(p, "turn"), *number = emit_own_name(p, "reduced");
         bool alone = l->reduced_count == 1;
         if (alone)
             number = p->axis_name[l->reduced[0]];
@@ -286,7 +286,7 @@ static void name_slices(Loops *l, Points reduced, const char *reduced_points)
         l->slices = format("%lld", (long long)(slices > s->slices ? s->slices : slices));
         return;
     }
-    l->slices = emit_name(l->p, "slices");
+    l->slices = emit_own_name(l->p, "slices");
     emit_line(l->p, "const int %s = mgpu_slices(%s, %lld, %d);", l->slices, reduced_points, (long long)s->slice, s->slices);
 }
 
@@ -301,8 +301,8 @@ static void print_teams(Loops *l)
     name_slices(l, reduced, reduced_points);
     l->first = format("mgpu_lane(%d) == 0", lanes);
     if (l->slice) {
-        l->slice = emit_name(p, "slice");
-        const char *item = l->kept_count ? emit_name(p, "item") : l->slice;
+        l->slice = emit_own_name(p, "slice");
+        const char *item = l->kept_count ? emit_own_name(p, "item") : l->slice;
         emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, team, item,
                   l->kept_count ? format("%s * %s", kept, l->slices) : l->slices, item, teams);
         p->indent++;
@@ -338,25 +338,25 @@ static void print_columns(Loops *l)
     else
         all.count *= (columns.count + s->lanes - 1) / s->lanes;
     bool one = !all.times && all.count == 1;
-    const char *item = emit_name(p, l->slice && one ? "slice" : "item");
-    l->row = emit_name(p, "row");
+    const char *item = emit_own_name(p, l->slice && one ? "slice" : "item");
+    l->row = emit_own_name(p, "row");
     emit_line(p, "const int %s = threadIdx.x / %d;", l->row, s->lanes);
     emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", l->count_type, item, cuda_own_number(l, "team", CUDA_THREADS), item,
               !l->slice ? cuda_points_text(all) : one ? l->slices : format("%s * %s", cuda_points_text(all), l->slices), item,
               cuda_own_number(l, "teams", CUDA_THREADS));
     p->indent++;
     if (l->slice && !one) {
-        l->slice = emit_name(p, "slice");
+        l->slice = emit_own_name(p, "slice");
         emit_line(p, "const int %s = %s / %s;", l->slice, item, cuda_points_factor(all));
     } else if (l->slice) {
         l->slice = item;
     }
     if (any) {
-        const char *axis = p->axis_name[column_axis], *column = whole ? axis : emit_name(p, "column");
+        const char *axis = p->axis_name[column_axis], *column = whole ? axis : emit_own_name(p, "column");
         emit_line(p, "const %s %s = %smgpu_lane(%d);", l->type, column,
                   strcmp(tiles, "1") ? format("%s %% %s * %d + ", item, tiles, s->lanes) : "", s->lanes);
         if (!whole) {
-            l->inside = emit_name(p, "inside");
+            l->inside = emit_own_name(p, "inside");
             emit_line(p, "const bool %s = %s < %s;", l->inside, column, cuda_points_text(columns));
             emit_line(p, "const %s %s = %s ? %s : 0;", l->type, axis, l->inside, column);
         }
@@ -379,8 +379,10 @@ static void print_rows(Loops *l)
     const Share *s = &nest->share;
     Expr **roots = cuda_root_room(nest), *row = (Expr *)(uintptr_t)nest->row;
     bool *used = NEW_ARRAY(bool, nest->exprs->count);
-    const char *item = emit_name(p, "item"), *own = emit_name(p, "own"), *first = emit_name(p, "from"), *at = emit_name(p, "at");
-    const char *row_name = emit_name(p, "row"), *bits = emit_name(p, "bits"), *look = emit_name(p, "look"), *mine = emit_name(p, "mine");
+    const char *item = emit_own_name(p, "item"), *own = emit_own_name(p, "own"), *first = emit_own_name(p, "from"),
+               *at = emit_own_name(p, "at");
+    const char *row_name = emit_own_name(p, "row"), *bits = emit_own_name(p, "bits"), *look = emit_own_name(p, "look"),
+               *mine = emit_own_name(p, "mine");
     Points reduced = cuda_all_points(l, l->reduced, l->reduced_count), kept = cuda_all_points(l, l->kept, l->kept_count);
     const char *reduced_points = cuda_name_points(l, reduced);
     emit_line(p, "for (int %s = %s; %s < %d; %s += %s) {", item, cuda_own_number(l, "team", 32), item, s->owners * s->parts, item,
@@ -414,7 +416,7 @@ static void print_rows(Loops *l)
               (long long)row->constant, row_name, look, s->owners - 1, own);
     emit_line(p, "for (uint32_t %s = __ballot_sync(0xffffffffu, %s); %s; %s &= %s - 1) {", bits, mine, bits, bits, bits);
     p->indent++;
-    const char *hit = emit_name(p, "hit");
+    const char *hit = emit_own_name(p, "hit");
     emit_line(p, "const %s %s = %s + 32 * %s + __ffs((int)%s) - 1;", l->type, hit, first, look, bits);
     p->loops = 0;
     for (int i = 0; i < l->reduced_count; i++)
@@ -453,9 +455,9 @@ static void print_finish(Loops *l)
     while (across < 32 && across < count)
         across *= 2;
     name_slices(l, reduced, cuda_points_text(reduced));
-    const char *point = count == 1 ? "0" : emit_name(p, "point");
+    const char *point = count == 1 ? "0" : emit_own_name(p, "point");
     if (count > 1) {
-        const char *item = emit_name(p, "item");
+        const char *item = emit_own_name(p, "item");
         emit_line(p, "for (int %s = mgpu_grid_team(%d); %s < %lld; %s += mgpu_grid_teams(%d)) {", item, CUDA_THREADS, item,
                   (long long)((count + across - 1) / across), item, CUDA_THREADS);
         p->indent++;
@@ -491,10 +493,10 @@ static void print_partial(const Loops *l)
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
         const char *type = C_TYPE[reduction_type(r)];
-        p->partial[i] = emit_name(p, "partial");
-        emit_line(p, "%s *const %s = (%s *)%s; /* [%d, %lld] */", type, p->partial[i], type,
-                  r->partial ? format("(work + %lld)", (long long)r->partial) : "work", l->nest->share.slices,
-                  (long long)nest_kept_points(l->nest));
+        p->partial[i] = emit_own_name(p, "partial");
+        emit_line(p, "%s *const %s = (%s *)%s; %s", type, p->partial[i], type,
+                  r->partial ? format("(work + %lld)", (long long)r->partial) : "work",
+                  c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_kept_points(l->nest)));
     }
 }
 
@@ -515,7 +517,7 @@ void cuda_nest(Printer *p, const Nest *nest)
         else
             l.kept[l.kept_count++] = i;
         if (a->kind == AXIS_IN_GROUP)
-            l.in_group = emit_name(p, "in_group");
+            l.in_group = emit_own_name(p, "in_group");
     }
     if (nest->partial)
         print_partial(&l);

@@ -1,6 +1,7 @@
 /* cuda_numbers.c: what of a product is handed over at its launch (runtime/mgpu_numbers.h), so that products of one form are one
  * function. A form is the kinds of its axes, which of them move in windows, how its operands lie in shared memory and how many
  * elements are moved at once; the numbers are the rest: extents, strides, first elements. */
+#include "compiler/c_text.h"
 #include "compiler/cuda_tiles.h"
 
 /* ---- how elements are moved */
@@ -126,8 +127,9 @@ void cuda_print_numbers(const CudaProduct *p, Text *text)
     text_add(text, count ? "}" : "");
 }
 
-static void comment_part(const CudaProduct *p, Text *text)
+static const char *part_text(const CudaProduct *p)
 {
+    Text words = {0}, *text = &words;
     static const char *const lists[] = {"batch", "M", "N", "K"};
     const mgpu_contraction *t = &p->table;
     const mgpu_axis *axis = t->axis;
@@ -142,14 +144,16 @@ static void comment_part(const CudaProduct *p, Text *text)
         text_add(text, "; window %d: extent %lld, stride %lld, first %lld", w + 1, (long long)t->window[w].extent,
                  (long long)t->window[w].stride, (long long)t->window[w].first);
     text_add(text, "; first elements %lld %lld %lld", (long long)t->a, (long long)t->b, (long long)p->tiles.c);
+    return text_take(&words);
 }
 
 void cuda_comment_numbers(const CudaProduct *p, Text *text)
 {
-    text_add(text, "/* its launch gives, with strides in A, B, C:");
-    for (const CudaProduct *own = p; own; own = own->next) {
-        text_add(text, p->next ? "\n *    " : "");
-        comment_part(own, text);
-    }
-    text_add(text, " */\n");
+    const char *line[1 + CUDA_NUMBERS] = {"its launch gives, with strides in A, B, C:"};
+    int lines = 1;
+    if (!p->next)
+        line[0] = format("%s%s", line[0], part_text(p));
+    for (const CudaProduct *own = p; p->next && own; own = own->next)
+        line[lines++] = format("  %s", part_text(own));
+    text_add(text, "%s\n", c_comment_lines(line, lines));
 }

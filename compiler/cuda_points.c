@@ -44,7 +44,7 @@ const char *cuda_name_points(const Loops *l, Points all)
 {
     if (!all.times || strcmp(cuda_points_text(all), "n") == 0)
         return cuda_points_text(all);
-    const char *name = emit_name(l->p, "points");
+    const char *name = emit_own_name(l->p, "points");
     emit_line(l->p, "const %s %s = %s;", l->count_type, name, cuda_points_text(all));
     return name;
 }
@@ -112,7 +112,7 @@ void cuda_open_points(const Loops *l, const int *axes, int count, const char *wi
     Printer *p = l->p;
     const Axis *a = &l->nest->exprs->axis[axes[0]];
     bool alone = count == 1 && a->kind == AXIS_PLAIN && !(a->samples && p->block);
-    const char *number = alone ? p->axis_name[axes[0]] : emit_name(p, wish);
+    const char *number = alone ? p->axis_name[axes[0]] : emit_own_name(p, wish);
     emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", alone ? l->type : l->count_type, number, from, number, to, number, step);
     p->indent++;
     if (!alone)

@@ -2,6 +2,7 @@
  *
  * In: Rows (rows.c). Out: their table, and a function that hands it to mgpu_device_rows.h. A team is a warp for short rows, else
  * a block; where rows lie next to each other, and many there are, a block sums some of them side by side. */
+#include "compiler/c_text.h"
 #include "compiler/cuda_tiles.h"
 
 enum {
@@ -85,8 +86,9 @@ static void print_axis(const mgpu_row_axis *a, Text *text)
 
 static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const char *name, Text *text)
 {
-    text_add(text, "static __device__ constexpr mgpu_rows %s_rows = { /* type, half, backwards, the axis (extent, strides of operand and results), "
-             "k; others */\n    MGPU_%s, %s, %s, ", name, TYPE_NAME[t->type], half_text(t->half), t->backwards ? "true" : "false");
+    text_add(text, "static __device__ constexpr mgpu_rows %s_rows = { %s\n    MGPU_%s, %s, %s, ", name,
+             c_comment("type, half, backwards, the axis (extent, strides of operand and results), k; others"), TYPE_NAME[t->type],
+             half_text(t->half), t->backwards ? "true" : "false");
     print_axis(&t->along, text);
     text_add(text, ", %lld, %d, {", (long long)t->k, t->axes);
     for (int i = 0; i < t->axes; i++) {

@@ -117,12 +117,14 @@ static void print_functions(const Kernel *k, Text *t)
         } else if (called->scan) {
             print_functions(called, t);
         } else {
-            text_add(t, "/* %s: %s */\nstatic __device__ void %s%s", called->name, called->title, called->name, called->text);
+            text_add(t, "%s\nstatic __device__ void %s%s", c_comment("%s: %s", called->name, called->title), called->name,
+                     called->text);
         }
         text_add(t, "\n");
     }
-    text_add(t, "/* %s: %lld steps%s */\nstatic __device__ void %s_steps%s", k->name, (long long)s->steps,
-             s->reverse ? ", the last one first" : "", k->name, k->text);
+    text_add(t, "%s\nstatic __device__ void %s_steps%s",
+             c_comment("%s: %lld steps%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : ""), k->name,
+             k->text);
 }
 
 void cuda_scan_print(const Kernel *k, Text *t)

@@ -5,6 +5,7 @@
  * for each class of places that meet the same taps (the gradient of a convolution with a stride: three of four terms are
  * zeros). And mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the
  * device where the program will run. */
+#include "compiler/c_text.h"
 #include "compiler/cuda_tiles.h"
 
 #include <math.h>
@@ -485,17 +486,17 @@ static void print_axes(const mgpu_contraction *t, bool given, const char *name, 
 {
     static const char *const lists[] = {"batch", "M", "N", "K"};
     const mgpu_axis *axis = t->axis;
-    text_add(text, "static __device__ constexpr mgpu_axis %s_axis[] = {\n    /* %s */\n", name,
-             given ? "the window that it moves in, 0: none; all else is given" : "extent, strides in A, B, C, window, step");
+    text_add(text, "static __device__ constexpr mgpu_axis %s_axis[] = {\n    %s\n", name,
+             c_comment("%s", given ? "the window that it moves in, 0: none; all else is given" : "extent, strides in A, B, C, window, step"));
     for (int list = 0; list < 4; list++)
         for (int i = 0; i < mgpu_list_count(t, list); i++, axis++) {
             if (given) {
-                text_add(text, "    mgpu_given_axis(%d), /* %s */\n", axis->window, lists[list]);
+                text_add(text, "    mgpu_given_axis(%d), %s\n", axis->window, c_comment("%s", lists[list]));
                 continue;
             }
             text_add(text, axis->extent == MGPU_SAMPLES ? "    {MGPU_SAMPLES" : "    {%lld", (long long)axis->extent);
-            text_add(text, ", %lld, %lld, %lld, %d, %lld}, /* %s */\n", (long long)axis->a, (long long)axis->b, (long long)axis->c,
-                     axis->window, (long long)axis->step, lists[list]);
+            text_add(text, ", %lld, %lld, %lld, %d, %lld}, %s\n", (long long)axis->a, (long long)axis->b, (long long)axis->c,
+                     axis->window, (long long)axis->step, c_comment("%s", lists[list]));
         }
     text_add(text, "%s};\n", axis == t->axis ? "    {}\n" : "");
 }
@@ -524,9 +525,10 @@ static void print_tables(const CudaProduct *p, bool given, const char *name, Tex
              "    %d, %d, %d, %d, %s_axis, %d, %s, nullptr, %lld, %lld, false, %s};\n", name, t->batch, t->m, t->n, t->k, name,
              t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr", given ? 0LL : (long long)t->a, given ? 0LL : (long long)t->b,
              TYPE_NAME[t->type]);
-    text_add(text, "static __device__ constexpr mgpu_tiles %s_tiles = { /* A, B, C as stored, aligned; turned; rows, columns, terms, stages; "
-             "threads or warps; parts; first of C; A, B in lines of terms; moved at once */\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %lld, "
-             "%lld, %lld, %s, %s, %d, %d, %d};\n", name, arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c],
+    text_add(text, "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %lld, "
+             "%lld, %lld, %s, %s, %d, %d, %d};\n", name,
+             c_comment("A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; A, B in lines of "
+                       "terms; moved at once"), arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c],
              truth(s.aligned_a), truth(s.aligned_b), truth(s.aligned_c), truth(s.turned), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
              (long long)s.split_tiles, (long long)s.split_terms, given ? 0LL : (long long)s.c, truth(s.terms_a), truth(s.terms_b), s.piece_a,
              s.piece_b, s.piece_c);

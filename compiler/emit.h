@@ -13,6 +13,7 @@
 #ifndef MGPU_EMIT_H
 #define MGPU_EMIT_H
 
+#include "compiler/c_text.h"
 #include "compiler/kernel.h"
 
 /* how tightly an expression's text binds: C's levels */
@@ -60,7 +61,10 @@ const char *emit_element_type(Dtype);                     /* of what lies in mem
 
 void emit_reserve(Printer *);                             /* the words of C, and the parameters of kernels, are taken */
 const char *emit_type(const Printer *, const Expr *);     /* of a variable that holds it */
-const char *emit_name(Printer *, const char *wish);       /* a C name like `wish` that nothing else in the kernel has */
+/* names that nothing else in the kernel has: a word of the compiler's own, which is no C word or macro; one like that of something
+ * in the model, which may be (c_name) */
+const char *emit_own_name(Printer *, const char *word);
+const char *emit_name(Printer *, const char *wish);
 const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
 void emit_line(Printer *, const char *pattern, ...) PRINTF(2, 3);
 const char *emit_shape_comment(const Printer *, const Tensor *); /* " [n, 28, 28]", as a comment */
@@ -99,4 +103,5 @@ int emit_all_roots(const Printer *, Expr **);
 /* emit_kernels.c: the expressions that a function computes; its constants, and keys of random numbers */
 const bool *emit_needed(const Nest *, bool finish);
 void emit_tables(Printer *);
+void emit_kernel_title(const Kernel *, Text *);           /* a comment in front of it */
 #endif

@@ -111,11 +111,13 @@ void cuda_print(const Kernel *k, Text *t)
         return;
     }
     if (k->twin) {
-        text_add(t, "/* %s is %s with other %s%s */\n", k->name, k->twin->name, k->given ? "numbers: " : "paths", k->given ? k->given_words : "");
+        text_add(t, "%s\n",
+                 c_comment("%s is %s with other %s%s", k->name, k->twin->name, k->given ? "numbers: " : "paths",
+                           k->given ? k->given_words : ""));
         return;
     }
     if (k->given)
-        text_add(t, "/* its launch gives %s */\n", k->given_words);
+        text_add(t, "%s\n", c_comment("its launch gives %s", k->given_words));
     text_add(t, "extern \"C\" __global__ void %s%sMGPU_ENTRY(%s)\n", k->name, k->text, k->name);
     if (k->finish_text)
         text_add(t, "\nextern \"C\" __global__ void %s_finish%sMGPU_ENTRY(%s_finish)\n", k->name, k->finish_text, k->name);
@@ -139,13 +141,7 @@ static void print_all(const Program *program, Text *t)
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];
         text_add(t, "\n");
-        if (k->nest_count || k->scan) {
-            text_add(t, "/* %s: %s", k->name, k->title);
-            const Place *user = users_place(k->at);
-            if (user && user->source)
-                text_add(t, "  %s:%d", user->source->file, user->line);
-            text_add(t, " */\n");
-        }
+        emit_kernel_title(k, t);
         cuda_print(k, t);
     }
 }
@@ -154,11 +150,12 @@ void emit_cuda(const Program *program, Text *t)
 {
     Text kernels = {0};
     print_all(program, &kernels);
-    text_add(t,
-             "/* Kernels of %s, written by mgpuc %s.\n"
-             " * Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the samples\n"
-             " * of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */\n",
-             program->model->name, MGPU_VERSION);
+    const char *const head[] = {
+        format("Kernels of %s, written by mgpuc %s.", program->model->name, MGPU_VERSION),
+        "Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the "
+        "samples",
+        "of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them."};
+    text_add(t, "%s\n", c_comment_lines(head, COUNT(head)));
     emit_cuda_includes(text_of(&kernels), t);
     text_bytes(t, text_of(&kernels), kernels.length);
 }

@@ -105,7 +105,7 @@ void emit_tables(Printer *p)
                 const char *id = format("key %llx", (unsigned long long)e->hash);
                 if (map_get(&p->names, id))
                     continue;
-                const char *name = emit_name(p, "key");
+                const char *name = emit_own_name(p, "key");
                 map_set(&p->names, id, (void *)(uintptr_t)name);
                 const char *path = format("0x%llxu", (unsigned long long)e->hash);
                 for (int j = 0; p->by_path && j < p->kernel->path_count; j++)
@@ -120,7 +120,7 @@ void emit_tables(Printer *p)
                 known = known || p->table[j] == e->node;
             if (known)
                 continue;
-            const char *name = emit_name(p, e->node->name ? e->node->name : "constant");
+            const char *name = e->node->name ? emit_name(p, e->node->name) : emit_own_name(p, "constant");
             int count = p->table_count;
             APPEND(p->table, p->table_count, e->node);
             APPEND(p->table_name, count, name);
@@ -144,7 +144,7 @@ static void print_own(Printer *p)
     const Kernel *k = p->kernel;
     const Tensor *index = k->index;
     const char *count = index ? format("%lld%s", (long long)shape_count(&index->shape), index->sharded ? " * part->samples" : "") : "0";
-    p->own = emit_name(p, "own");
+    p->own = emit_own_name(p, "own");
     emit_line(p, "const mgpu_own %s = mgpu_own_part(%lld, %lld, %lld, %s, MGPU_%s, %s, part);", p->own, (long long)k->owned_rows,
               (long long)k->owned_columns, (long long)k->column_grain, index ? emit_argument(p, index) : "NULL",
               index ? TYPE[index->dtype] : "I32", count);
@@ -238,31 +238,33 @@ void kernel_emit(const Kernel *k, Text *t)
 void kernel_emit_row(const Kernel *k, const char *function, Text *t)
 {
     static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "TEAM"};
-    text_add(t, "    {\"%s\", %s, ", k->name, function);
+    text_add(t, "    {%s, %s, ", c_string(k->name), function);
     text_add(t, k->partial_bytes ? "%s_finish" : "NULL", function);
     text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);
     text_add(t, k->contraction ? "&%s_product" : "NULL", function);
     text_add(t, "},\n");
 }
 
+void emit_kernel_title(const Kernel *k, Text *t)
+{
+    const Place *user = users_place(k->at);
+    if (k->nest_count || k->scan)
+        text_add(t, "%s\n",
+                 c_comment("%s: %s%s", k->name, k->title,
+                           user && user->source ? format("  %s:%d", user->source->file, user->line) : ""));
+}
+
 void emit_kernels(const Program *program, Text *t)
 {
-    text_add(t,
-             "/* Kernels of %s, written by mgpuc %s.\n"
-             " * argument[]: the tensors that a kernel reads, then those that it writes, then its workspace; n: the samples of\n"
-             " * this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */\n"
-             "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n",
-             program->model->name, MGPU_VERSION);
+    const char *const head[] = {
+        format("Kernels of %s, written by mgpuc %s.", program->model->name, MGPU_VERSION),
+        "argument[]: the tensors that a kernel reads, then those that it writes, then its workspace; n: the samples of",
+        "this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them."};
+    text_add(t, "%s\n#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n", c_comment_lines(head, COUNT(head)));
     for (int i = 0; i < program->kernel_count; i++) {
         const Kernel *k = program->kernels[i];
         text_add(t, "\n");
-        if (k->nest_count || k->scan) {
-            text_add(t, "/* %s: %s", k->name, k->title);
-            const Place *user = users_place(k->at);
-            if (user && user->source)
-                text_add(t, "  %s:%d", user->source->file, user->line);
-            text_add(t, " */\n");
-        }
+        emit_kernel_title(k, t);
         kernel_emit(k, t);
     }
     text_add(t, "\n/* name, function, its end, line, split, extent, grain, product */\nconst mgpu_kernel mgpu_kernels[] = {\n");

@@ -103,7 +103,7 @@ static void draw_rows(Printer *p, int axis)
         Shown *s = &p->shown[i];
         if (e->kind != X_RANDOM || !(e->other & 2) || !s->wanted || s->text)
             continue;
-        const char *name = emit_name(p, "draw");
+        const char *name = emit_own_name(p, "draw");
         emit_line(p, "%s %s[%lld];", C_TYPE[e->dtype], name, (long long)a->extent);
         emit_line(p, "mgpu_draw_row%s(%s, %lld, %s, %s, %s);", e->dtype == F64 ? "" : "f", name, (long long)a->extent, emit_key(p, e),
              emit_operand(p, e->in[e->count - 1], LEVEL_CHOICE), emit_draw_place(p, e));
@@ -172,8 +172,8 @@ void emit_part(Printer *p)
     const Axis *a = &p->nest->exprs->axis[axis];
     const char *extent = a->kind == AXIS_GROUPS ? format("(n + %lld) / %lld", (long long)a->group - 1, (long long)a->group)
                                                 : format("%lld", (long long)a->extent);
-    p->begin = emit_name(p, "from");
-    p->end = emit_name(p, "to");
+    p->begin = emit_own_name(p, "from");
+    p->end = emit_own_name(p, "to");
     emit_line(p, "const int64_t %s = mgpu_share(%s, %lld, part->thread, part->threads);", p->begin, extent, (long long)p->nest->grain);
     emit_line(p, "const int64_t %s = mgpu_share(%s, %lld, part->thread + 1, part->threads);", p->end, extent, (long long)p->nest->grain);
 }

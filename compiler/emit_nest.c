@@ -128,7 +128,7 @@ static void fold_lanes(Printer *p, int lane, const char *lanes)
     const char *v = p->axis_name[lane];
     for (int i = 0; i < nest->reduction_count; i++) {
         const char *sum = p->result[i];
-        p->result[i] = emit_name(p, "folded");
+        p->result[i] = emit_own_name(p, "folded");
         emit_line(p, "%s %s[%lld] = {0};", C_TYPE[reduction_type(&nest->reductions[i])], p->result[i], (long long)nest->fold);
         emit_line(p, "for (int64_t %s = 0; %s < %s; %s++)", v, v, lanes, v);
         emit_line(p, "    %s[%s %% %lld] += %s[%s];", p->result[i], v, (long long)nest->fold, sum, v);
@@ -164,7 +164,7 @@ static void declare_runs(Printer *p, const char *width)
     p->run = NEW_ARRAY(const char *, nest->store_count);
     for (int i = 0; i < nest->store_count; i++)
         if (nest->stores[i].run) {
-            p->run[i] = emit_name(p, "row");
+            p->run[i] = emit_own_name(p, "row");
             emit_line(p, "%s %s[%s];", emit_element_type(nest->stores[i].tensor->dtype), p->run[i], width);
         }
 }
@@ -190,7 +190,7 @@ static void store_runs(Printer *p, int lane)
 const char *emit_result_name(Printer *p, const Reduction *r)
 {
     static const char *const NAME[] = {"sum", "most", "at_most"};
-    return emit_name(p, r->node && r->node->name ? r->node->name : NAME[r->kind]);
+    return r->node && r->node->name ? emit_name(p, r->node->name) : emit_own_name(p, NAME[r->kind]);
 }
 
 static void row_accumulators(Printer *p, int pass)
@@ -324,8 +324,8 @@ static bool is_update(const Printer *p)
 static void open_update(Printer *p)
 {
     const Nest *nest = p->nest;
-    p->tile_start = emit_name(p, "tile");
-    p->tile_width = emit_name(p, "tile_end");
+    p->tile_start = emit_own_name(p, "tile");
+    p->tile_width = emit_own_name(p, "tile_end");
     const char *end = emit_to(p, 0);
     emit_line(p, "for (int64_t %s = %s; %s < %s; %s += %d) {", p->tile_start, emit_from(p, 0), p->tile_start, end, p->tile_start, UPDATE_TILE);
     p->indent++;
@@ -468,8 +468,8 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
     const char *width = format("%lld", (long long)(samples || extent > widest ? widest : extent));
     p->tile_start = p->tile_width = NULL;
     if (tiled) {
-        p->tile_start = emit_name(p, "tile");
-        p->tile_width = emit_name(p, "tile_end");
+        p->tile_start = emit_own_name(p, "tile");
+        p->tile_width = emit_own_name(p, "tile_end");
         const char *all_lanes = emit_to(p, lane);
         emit_line(p, "for (int64_t %s = %s; %s < %s; %s += %s) {", p->tile_start, emit_from(p, lane), p->tile_start, all_lanes,
                   p->tile_start, width);
@@ -556,9 +556,9 @@ static void print_partial(Printer *p)
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
         const char *type = C_TYPE[reduction_type(r)];
-        p->partial[i] = emit_name(p, "partial");
-        emit_line(p, "%s *restrict %s = (%s *)((char *)argument[%d] + %lld); /* [%lld] */", type, p->partial[i], type,
-                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, (long long)nest_kept_points(nest));
+        p->partial[i] = emit_own_name(p, "partial");
+        emit_line(p, "%s *restrict %s = (%s *)((char *)argument[%d] + %lld); %s", type, p->partial[i], type,
+                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, c_comment("[%lld]", (long long)nest_kept_points(nest)));
     }
 }
 
@@ -575,7 +575,7 @@ static void name_axes(Printer *p)
             wish = "v";
         bool canonical = p->canonical;
         p->canonical = false;
-        p->axis_name[i] = emit_name(p, wish);
+        p->axis_name[i] = emit_own_name(p, wish);
         p->canonical = canonical;
     }
 }

@@ -4,6 +4,7 @@
  * (accesses, waits) as compound literals in the row that owns them. Devices and phases whose tables are equal share one.
  * Same input, same bytes. A plan's tables are a text of their own, which a C compiler can take without the others'. */
 #include "compiler/pieces.h"
+#include "compiler/c_text.h"
 #include "compiler/cuda.h"
 #include "compiler/cuda_library.h"
 
@@ -12,20 +13,7 @@
 
 static void quote(Text *t, const char *s)
 {
-    text_add(t, "\"");
-    while (*s) {
-        size_t plain = 0; /* characters; '?' might begin a trigraph */
-        while ((unsigned char)s[plain] >= 32 && !strchr("\"\\?", s[plain]))
-            plain++;
-        text_bytes(t, s, plain);
-        s += plain;
-        if (*s == '\n')
-            text_add(t, "\\n");
-        else if (*s)
-            text_add(t, *s == '"' || *s == '\\' ? "\\%c" : "\\%03o", (unsigned char)*s);
-        s += *s != 0;
-    }
-    text_add(t, "\"");
+    text_add(t, "%s", c_string(s));
 }
 
 static void number(Text *t, double v)
@@ -57,11 +45,11 @@ static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
 
 static void emit_call(const DataCall *c, Text *t)
 {
-    text_add(t, "    {\"%s\", ", c->name);
+    text_add(t, "    {%s, ", c_string(c->name));
     text_add(t, c->option_count ? "(const mgpu_option[]){" : "NULL");
     for (int i = 0; i < c->option_count; i++) {
         const DataOption *o = &c->options[i];
-        text_add(t, "%s{\"%s\", %s", i ? ", " : "", o->name, o->count ? "(const mgpu_item[]){" : "NULL");
+        text_add(t, "%s{%s, %s", i ? ", " : "", c_string(o->name), o->count ? "(const mgpu_item[]){" : "NULL");
         for (int k = 0; k < o->count; k++) {
             text_add(t, k ? ", {" : "{");
             if (o->items[k].text)
@@ -77,7 +65,7 @@ static void emit_call(const DataCall *c, Text *t)
 
 static void emit_column(const DataColumn *c, Text *t)
 {
-    text_add(t, "    {\"%s\", %d, %s", c->name, c->input, c->count ? "(const char *const[]){" : "NULL");
+    text_add(t, "    {%s, %d, %s", c_string(c->name), c->input, c->count ? "(const char *const[]){" : "NULL");
     for (int k = 0; k < c->count; k++) {
         text_add(t, k ? ", " : "");
         quote(t, c->texts[k]);
@@ -89,10 +77,11 @@ static void emit_sets(const Model *m, Text *t)
 {
     for (int i = 0; i < m->set_count; i++) {
         const DataSet *s = &m->sets[i];
-        text_add(t, "static const mgpu_column columns_%s[] = {\n", s->name);
+        const char *name = c_letters(s->name, strlen(s->name));
+        text_add(t, "static const mgpu_column columns_%s[] = {\n", name);
         for (int k = 0; k < s->column_count; k++)
             emit_column(&s->columns[k], t);
-        text_add(t, "%s};\nstatic const mgpu_call calls_%s[] = {\n", s->column_count ? "" : "    {0}\n", s->name);
+        text_add(t, "%s};\nstatic const mgpu_call calls_%s[] = {\n", s->column_count ? "" : "    {0}\n", name);
         for (int k = 0; k < s->call_count; k++)
             emit_call(&s->calls[k], t);
         text_add(t, "};\n");
@@ -100,7 +89,8 @@ static void emit_sets(const Model *m, Text *t)
     text_add(t, "static const mgpu_set sets[] = {\n");
     for (int i = 0; i < m->set_count; i++) {
         const DataSet *s = &m->sets[i];
-        text_add(t, "    {\"%s\", columns_%s, %d, calls_%s, %d},\n", s->name, s->name, s->column_count, s->name, s->call_count);
+        const char *name = c_letters(s->name, strlen(s->name));
+        text_add(t, "    {%s, columns_%s, %d, calls_%s, %d},\n", c_string(s->name), name, s->column_count, name, s->call_count);
     }
     text_add(t, "%s};\n\n", m->set_count ? "" : "    {0}\n");
 }
@@ -201,8 +191,8 @@ static void emit_model(const Model *m, Text *t)
         text_add(t, ", {");
         for (int k = 0; k < v->shape.rank; k++)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
-        text_add(t, "%s}, %s, %s}, /* line %d */\n", v->shape.rank ? "" : "0", KIND[v->kind],
-                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", model_line(v->at));
+        text_add(t, "%s}, %s, %s}, %s\n", v->shape.rank ? "" : "0", KIND[v->kind],
+                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", c_comment("line %d", model_line(v->at)));
     }
     if (!m->variable_count)
         text_add(t, "    {{0}, {0}, 0, false}\n");
@@ -246,13 +236,13 @@ static void emit_model(const Model *m, Text *t)
         text_add(t, "    {0}\n");
     text_add(t, "};\n\nstatic const mgpu_told told[] = {\n");
     for (int i = 0; i < m->told_count; i++) {
-        text_add(t, "    {\"%s\", ", m->told[i].name);
+        text_add(t, "    {%s, ", c_string(m->told[i].name));
         quote(t, m->told[i].text);
         text_add(t, ", %s},\n", m->told[i].param ? "true" : "false");
     }
     text_add(t, "};\n\nstatic const mgpu_later_set later[] = {\n");
     for (int i = 0; i < m->later_count; i++) {
-        text_add(t, "    {\"%s\", ", m->later[i].name);
+        text_add(t, "    {%s, ", c_string(m->later[i].name));
         quote(t, m->later[i].what);
         text_add(t, ", %d},\n", m->later[i].line);
     }
@@ -280,7 +270,7 @@ static void emit_op(const ScheduledOp *op, Text *t)
 {
     static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_HOST"};
     static const char *const VERB[VERBS] = {"MGPU_CALL", "MGPU_READ", "MGPU_UPLOAD", "MGPU_REDUCE", "MGPU_REPORT", "MGPU_FETCH"};
-    text_add(t, "    {\"%s\", %s, %s, %d, %lld, %d, %d, %d, %d, ", op->id, LANE[op->lane], VERB[op->verb], op->strip,
+    text_add(t, "    {%s, %s, %s, %d, %lld, %d, %d, %d, %d, ", c_string(op->id), LANE[op->lane], VERB[op->verb], op->strip,
              (long long)op->chunk, op->target, op->read_count, op->write_count, op->wait_count);
     if (op->read_count + op->write_count) {
         text_add(t, "(const mgpu_access[]){");
@@ -303,11 +293,11 @@ static void emit_op(const ScheduledOp *op, Text *t)
     text_add(t, "%d, ", op->line);
     text_add(t, op->suspect_count ? "(const mgpu_suspect[]){" : "NULL");
     for (int i = 0; i < op->suspect_count; i++) {
-        text_add(t, "%s{\"%s\", ", i ? ", " : "", op->suspects[i].word);
+        text_add(t, "%s{%s, ", i ? ", " : "", c_string(op->suspects[i].word));
         quote(t, op->suspects[i].layer);
         text_add(t, ", %d}", op->suspects[i].line);
     }
-    text_add(t, "%s, %d}, /* %s */\n", op->suspect_count ? "}" : "", op->suspect_count, op->label);
+    text_add(t, "%s, %d}, %s\n", op->suspect_count ? "}" : "", op->suspect_count, c_comment("%s", op->label));
 }
 
 /* a table of the plan: its name, or that of an equal one that stands above it */
@@ -338,8 +328,8 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
     empty(rows);
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
-        text_add(rows, "    {\"%s\", %s, %lld, %lld, %lld, %d, %d, %lld, %s},\n", b->name, KIND[b->kind], (long long)b->offset,
-                 (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index,
+        text_add(rows, "    {%s, %s, %lld, %lld, %lld, %d, %d, %lld, %s},\n", c_string(b->name), KIND[b->kind],
+                 (long long)b->offset, (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index,
                  (long long)b->each, b->type ? dtype_macro((Dtype)(b->type - 1)) : "MGPU_U8");
     }
     const char *buffers = emit_table(tables, "mgpu_buffer", format("%s_buffers", prefix), rows, t);
@@ -365,7 +355,8 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
     Text rows = {0}, devices = {0};
     for (int i = 0; i < s->phase_count; i++) {
         const PhaseSchedule *ph = &s->phases[i];
-        text_add(t, "\n/* ---- %s, %d device%s: %s */\n", plan->kind, plan->devices, plan->devices == 1 ? "" : "s", ph->name);
+        text_add(t, "\n%s\n",
+                 c_comment("---- %s, %d device%s: %s", plan->kind, plan->devices, plan->devices == 1 ? "" : "s", ph->name));
         empty(&devices);
         for (int d = 0; d < plan->devices; d++)
             emit_device(&ph->devices[d], format("%s_p%d_d%d", name, i, d), &tables, &rows, &devices, t);
@@ -373,7 +364,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
         text_bytes(t, text_of(&devices), devices.length);
         text_add(t, "};\nstatic const mgpu_collective %s_p%d_collectives[] = {\n", name, i);
         for (int k = 0; k < ph->collective_count; k++)
-            text_add(t, "    {\"%s\", %lld, %s},\n", ph->collectives[k].name, (long long)ph->collectives[k].count,
+            text_add(t, "    {%s, %lld, %s},\n", c_string(ph->collectives[k].name), (long long)ph->collectives[k].count,
                      dtype_macro(ph->collectives[k].dtype));
         text_add(t, "    {0}\n};\nstatic const char *const %s_p%d_reports[] = {", name, i);
         for (int k = 0; k < p->phases[i]->report_count; k++) {
@@ -384,8 +375,8 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
     }
     text_add(t, "\nconst mgpu_phase %s_phases[] = {\n", name);
     for (int i = 0; i < s->phase_count; i++)
-        text_add(t, "    {\"%s\", %d, %s, %s_p%d_devices, %s_p%d_collectives, %d, %s_p%d_reports, %d},\n", s->phases[i].name,
-                 (int)p->phases[i]->kind, p->phases[i]->ragged ? "true" : "false", name, i, name, i,
+        text_add(t, "    {%s, %d, %s, %s_p%d_devices, %s_p%d_collectives, %d, %s_p%d_reports, %d},\n",
+                 c_string(s->phases[i].name), (int)p->phases[i]->kind, p->phases[i]->ragged ? "true" : "false", name, i, name, i,
                  s->phases[i].collective_count, name, i, p->phases[i]->report_count);
     text_add(t, "};\n");
     for (int d = 0; d < plan->devices; d++) {
@@ -477,7 +468,7 @@ void emit_main(const Program *p, Text *t)
     for (int i = 0; i < p->plan_count; i++) {
         const Plan *plan = &p->plans[i];
         const char *name = plan_name(plan);
-        text_add(t, "    {\"%s\", %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule},\n", plan->kind, plan->devices,
+        text_add(t, "    {%s, %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule},\n", c_string(plan->kind), plan->devices,
                  (long long)plan->micro, plan->always_ragged ? "true" : "false", name, name, plan->schedule->phase_count, name);
     }
     text_add(t, "};\n\nint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n");
@@ -487,9 +478,9 @@ void emit_main(const Program *p, Text *t)
     quote(t, m->file);
     text_add(t, ",\n        .command = ");
     quote(t, p->options->command_line);
-    text_add(t, ",\n        .precision = \"%s\",\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
-             dtype_name(m->precision), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
-    text_add(t, "        .identity = \"%s\",\n", p->identity);
+    text_add(t, ",\n        .precision = %s,\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
+             c_string(dtype_name(m->precision)), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
+    text_add(t, "        .identity = %s,\n", c_string(p->identity));
     text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
     if (p->target == TARGET_CUDA)
@@ -531,12 +522,13 @@ void emit_gpu_row(const Kernel *k, const char *function, Text *t)
 {
     mgpu_launch launch[2] = {{0}};
     cuda_launches(k, launch);
-    text_add(t, "    {\"%s\", %d, {", k->name, model_line(k->at));
+    text_add(t, "    {%s, %d, {", c_string(k->name), model_line(k->at));
     for (int i = 0; i < 2 && launch[i].function; i++) {
         const mgpu_launch *l = &launch[i];
-        text_add(t, "%s{\"%s%s\", %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "", function, l->function + strlen(k->name),
-                 (long long)l->points, (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most,
-                 l->threads, l->shared_bytes);
+        text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "",
+                 c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->points,
+                 (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
+                 l->shared_bytes);
     }
     mgpu_library_product product;
     text_add(t, "}, ");
@@ -561,8 +553,9 @@ void emit_gpu_tables(const Text *rows, Text *t)
 
 void emit_tables_head(const Program *p, Text *t)
 {
-    text_add(t, "/* %s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means. */\n", p->model->name,
-             p->model->file);
+    text_add(t, "%s\n",
+             c_comment("%s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means.", p->model->name,
+                       p->model->file));
     text_add(t, "#include \"mgpu.h\"\n\n#define MGPU_NAN __builtin_nan(\"\")\n\n");
 }
 

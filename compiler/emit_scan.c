@@ -134,12 +134,12 @@ void scan_emit(const Kernel *k, Text *t)
     for (int i = 0; i < s->call_count; i++) {
         const Kernel *called = s->calls[i].kernel;
         if (called->nest_count || called->scan)
-            text_add(t, "/* %s: %s */\n", called->name, called->title);
+            text_add(t, "%s\n", c_comment("%s: %s", called->name, called->title));
         kernel_emit(called, t);
         text_add(t, "\n");
     }
-    text_add(t, "/* %s: %lld steps%s%s */\n", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
-             s->samples ? format(", %lld samples at a time", (long long)s->chunk) : "");
+    text_add(t, "%s\n", c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
+                                  s->samples ? format(", %lld samples at a time", (long long)s->chunk) : ""));
     text_add(t, "%s", k->text);
 }
 

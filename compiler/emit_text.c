@@ -24,24 +24,22 @@ const char *emit_element_type(Dtype t)
 
 /* ---- names */
 
-/* a C name like `wish` that nothing else in the kernel has */
-const char *emit_name(Printer *p, const char *wish)
+const char *emit_own_name(Printer *p, const char *word)
 {
-    char text[48];
-    int length = 0;
-    for (; *wish && length < 32; wish++)
-        text[length++] = isalnum((unsigned char)*wish) ? *wish : '_';
-    text[length] = 0;
-    if (p->canonical || !length || isdigit((unsigned char)text[0]) || strncmp(text, "mgpu", 4) == 0)
-        length = snprintf(text, sizeof text, "v%d", p->unnamed++);
-    const char *wanted = copy_text(text, (size_t)length), *name = wanted;
+    const char *wanted = p->canonical ? format("v%d", p->unnamed++) : word, *name = wanted;
     uintptr_t number = (uintptr_t)map_get(&p->names, name); /* the last that was given away: name, name_2, ... */
     while (map_get(&p->names, name))
-        name = format("%s_%d", text, (int)++number);
+        name = format("%s_%d", wanted, (int)++number);
     if (name != wanted)
         map_set(&p->names, wanted, (void *)number);
     map_set(&p->names, name, EMIT_TAKEN);
     return name;
+}
+
+const char *emit_name(Printer *p, const char *wish)
+{
+    const char *name = p->canonical ? NULL : c_name(wish);
+    return emit_own_name(p, name ? name : "value");
 }
 
 const char *kernel_argument_name(const Tensor *tensor)
@@ -60,14 +58,14 @@ const char *emit_name_of(Printer *p, const Expr *e)
     if (e->kind == X_LOAD)
         return emit_name(p, format("%s_at", kernel_argument_name(e->tensor)));
     if (e->kind == X_RANGE || e->kind == X_BOTH)
-        return emit_name(p, "inside");
+        return emit_own_name(p, "inside");
     if (e->kind == X_DIV || e->kind == X_MOD || e->kind == X_INDEX_OF || e->kind == X_SAFE || e->kind == X_SUM)
-        return emit_name(p, "at");
+        return emit_own_name(p, "at");
     if (e->kind == X_RANDOM)
-        return emit_name(p, "draw");
+        return emit_own_name(p, "draw");
     if (e->node && e->node->name)
         return emit_name(p, e->node->name);
-    return emit_name(p, e->kind == X_OP && e->op != OP_CAST ? OP_INFO[e->op].name : "value");
+    return e->kind == X_OP && e->op != OP_CAST ? emit_name(p, OP_INFO[e->op].name) : emit_own_name(p, "value");
 }
 
 bool emit_written(const Kernel *k, const Tensor *tensor)
@@ -105,7 +103,7 @@ const char *emit_shape_comment(const Printer *p, const Tensor *t)
 {
     if (p->canonical)
         return "";
-    return format(" /* [%s%s */", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1);
+    return format(" %s", c_comment("[%s%s", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1));
 }
 
 void emit_close(Printer *p)

@@ -1,6 +1,7 @@
 /* images.c: the kernels of a program for GPUs -> images: for each architecture and piece of CUDA C one, by NVRTC, or for the
  * virtual GPU by the system's C++ compiler; as many at a time as there are cores, the longest first; those that the cache
  * holds are taken from there. Behind the cubins stands PTX of the newest architecture, for cards that come later. */
+#include "compiler/c_text.h"
 #include "compiler/pieces.h"
 
 #include <errno.h>
@@ -197,15 +198,15 @@ void images_text(const Images *images, Text *t)
 {
     text_add(t, "#include \"mgpu.h\"\n");
     for (int i = 0; i < images->files.count; i++)
-        text_add(t, "__asm__(\".section .rodata\\n.balign 64\\nmgpu_image_%d:\\n.incbin \\\"%s\\\"\\n.byte 0\\n.text\\n\");\n"
-                    "extern const uint8_t mgpu_image_%d[];\n", i, images->files.list[i], i);
+        text_add(t, "__asm__(%s);\nextern const uint8_t mgpu_image_%d[];\n", /* a string of the assembler, whose escapes are C's */
+                 c_string(format(".section .rodata\n.balign 64\nmgpu_image_%d:\n.incbin %s\n.byte 0\n.text\n", i, c_string(images->files.list[i]))), i);
     text_add(t, "const mgpu_image mgpu_images[] = {\n");
     for (int i = 0; i < images->files.count; i++) {
         struct stat s;
         int cuda = is_virtual(images->archs.list[i]) ? 0 : nvrtc_version();
         if (stat(images->files.list[i], &s))
             fail(3, "%s cannot be read: %s", images->files.list[i], strerror(errno));
-        text_add(t, "    {\"%s\", mgpu_image_%d, %lld, %d},\n", images->archs.list[i], i, (long long)s.st_size, cuda);
+        text_add(t, "    {%s, mgpu_image_%d, %lld, %d},\n", c_string(images->archs.list[i]), i, (long long)s.st_size, cuda);
     }
     text_add(t, "    {0},\n};\n");
 }

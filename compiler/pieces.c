@@ -9,6 +9,7 @@
  *
  * The tables of every plan are a piece, all others one more. */
 #include "compiler/pieces.h"
+#include "compiler/c_text.h"
 #include "compiler/cuda.h"
 #include "compiler/cuda_tiles.h"
 #include "compiler/kernel.h"
@@ -92,9 +93,7 @@ static const char *title_words(const char *title)
         size_t number = at[tail] == 't' ? 1 + strspn(at + tail + 1, "0123456789") : 0;
         if (number > 1 && at[tail + number] == '_')
             tail += number + 1;
-        for (size_t i = tail; i < length; i++)
-            text_add(&words, "%c", isalnum((unsigned char)at[i]) ? at[i] : '_');
-        text_add(&words, length ? "_" : "");
+        text_add(&words, "%s%s", c_letters(at + tail, length - tail), length ? "_" : "");
         at += length;
         at += strspn(at, ", []");
     }
@@ -144,11 +143,11 @@ static const char *exported(const Unit *u, int place) { return format("mgpu_%s%d
 static void export_kernel(const Kernel *k, const Unit *u, int place, Text *t)
 {
     const char *name = exported(u, place);
-    text_add(t, "mgpu_kernel_function %s __attribute__((alias(\"%s%d\")));\n", name, u->prefix, place);
+    text_add(t, "mgpu_kernel_function %s __attribute__((alias(%s)));\n", name, c_string(format("%s%d", u->prefix, place)));
     if (k->partial_bytes)
-        text_add(t, "mgpu_kernel_function %s_finish __attribute__((alias(\"%s%d_finish\")));\n", name, u->prefix, place);
+        text_add(t, "mgpu_kernel_function %s_finish __attribute__((alias(%s)));\n", name, c_string(format("%s%d_finish", u->prefix, place)));
     if (k->contraction)
-        text_add(t, "extern const mgpu_contraction %s_product __attribute__((alias(\"%s%d_product\")));\n", name, u->prefix, place);
+        text_add(t, "extern const mgpu_contraction %s_product __attribute__((alias(%s)));\n", name, c_string(format("%s%d_product", u->prefix, place)));
 }
 
 static void declare_kernel(const Kernel *k, const Unit *u, int place, Text *t)

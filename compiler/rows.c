@@ -4,6 +4,7 @@
  *
  * The operand may lie in an order of its own (a variable's); results are row-major. All axes but the one that is summed or
  * searched along count the rows; those that are one axis in both the operand and the results become one. */
+#include "compiler/c_text.h"
 #include "compiler/rows.h"
 
 #include "runtime/mgpu_rows.h"
@@ -154,20 +155,20 @@ void rows_print_comment(const Rows *plan, Text *text)
 {
     const Node *n = plan->node;
     const Place *at = users_place(n->at);
-    text_add(text, "/* ");
+    Text what = {0};
     if (n->path && *n->path)
-        text_add(text, "%s, ", n->path);
+        text_add(&what, "%s, ", n->path);
     if (at && at->source)
-        text_add(text, "%s:%d: ", at->source->file, at->line);
+        text_add(&what, "%s:%d: ", at->source->file, at->line);
     if (n->op == OP_CUMSUM)
-        text_add(text, "running sums%s along axis %lld of %s ->", plan->table.backwards ? " from the end" : "",
+        text_add(&what, "running sums%s along axis %lld of %s ->", plan->table.backwards ? " from the end" : "",
                  (long long)n->ints[0], tensor_text(plan->operand));
     else
-        text_add(text, "the %lld largest along axis %lld of %s ->", (long long)n->ints[1], (long long)n->ints[0],
+        text_add(&what, "the %lld largest along axis %lld of %s ->", (long long)n->ints[1], (long long)n->ints[0],
                  tensor_text(plan->operand));
     for (int i = 0; i < plan->results; i++)
-        text_add(text, "%s %s", i ? "," : "", tensor_text(plan->result[i]));
-    text_add(text, " */\n");
+        text_add(&what, "%s %s", i ? "," : "", tensor_text(plan->result[i]));
+    text_add(text, "%s\n", c_comment("%s", text_take(&what)));
 }
 
 void rows_print(const Rows *plan, const char *kernel_name, Text *text)
