@@ -402,7 +402,7 @@ static int command_verify(const Options *options)
             return 1;
         }
         count++;
-        printf("%s: proved for %d device%s: no race, no deadlock, every sample once\n", options->file, s->devices,
+        printf("%s: proved for %d device%s: no race, no deadlock, every sample once\n", plain_text(options->file, false), s->devices,
                s->devices == 1 ? "" : "s");
         at = next;
     }

@@ -86,7 +86,9 @@ static void map_file(TensorFile *file, int f)
         mgpu_fail(MGPU_BAD_INPUT, "%s: %s", file->path, strerror(errno));
     if (S_ISDIR(status.st_mode))
         broken(file->path, NULL, "this is a folder, a safetensors file is expected");
-    if (!S_ISREG(status.st_mode) || status.st_size < 8)
+    if (!S_ISREG(status.st_mode))
+        broken(file->path, NULL, "this is a pipe, a device or a socket, a safetensors file is expected");
+    if (status.st_size < 8)
         broken(file->path, NULL, "not a safetensors file: it is shorter than its header");
     file->map_bytes = (size_t)status.st_size;
     file->map = mmap(NULL, file->map_bytes, PROT_READ, MAP_PRIVATE, f, 0);
@@ -163,7 +165,7 @@ void mgpu_read_safetensors(TensorFile *file, const char *path)
     int f = -1;
     for (int tries = 0; f < 0 && tries < MOST_TRIES; tries++) { /* beside a run that saves, a link may lead to what has just been removed */
         struct stat status;
-        f = open(path, O_RDONLY | O_CLOEXEC);
+        f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (f < 0 && (errno != ENOENT || lstat(path, &status) != 0 || !S_ISLNK(status.st_mode)))
             break;
     }

@@ -35,7 +35,7 @@ static void write_holder(int file, const char *path)
 int mgpu_lock_folder(const char *folder)
 {
     char *path = mgpu_format("%s/lock", folder);
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666); /* it is written: a link may lead anywhere */
     if (file < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
     int error = flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;

@@ -81,7 +81,7 @@ void mgpu_close_saved(Saved *s)
 static char *open_files(Saved *s, const char *shown, bool *gone)
 {
     char *path = mgpu_format("%s/%s", s->path, MGPU_MANIFEST), *wrong = NULL;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     *gone = file < 0 && errno == ENOENT;
     if (file < 0) {
         wrong = mgpu_format("%s: %s", path, strerror(errno));
@@ -101,7 +101,7 @@ static char *open_files(Saved *s, const char *shown, bool *gone)
             continue;
         char *file_path = mgpu_format("%s/%s", s->path, mgpu_saved_names[i]);
         s->name[i] = mgpu_format("%s/%s", shown, mgpu_saved_names[i]);
-        s->file[i] = open(file_path, O_RDONLY | O_CLOEXEC);
+        s->file[i] = open(file_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         *gone = s->file[i] < 0 && errno == ENOENT;
         if (s->file[i] < 0)
             wrong = mgpu_format("%s: %s", s->name[i], strerror(errno));
@@ -140,7 +140,7 @@ static char *read_current(const char *folder)
     char *path = mgpu_format("%s/current", folder), target[300];
     ssize_t length = readlink(path, target, sizeof target - 1);
     if (length < 0 && errno == EINVAL) { /* no link: a file system that has none */
-        int file = open(path, O_RDONLY | O_CLOEXEC);
+        int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         length = file < 0 ? -1 : read(file, target, sizeof target - 1);
         if (file >= 0)
             close(file);
@@ -238,7 +238,7 @@ static Saved *open_older(const char *folder, int need, const char *wrong)
 /* ---- files without a manifest */
 static bool is_json(const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool good = file >= 0;
     if (good) {
         Bytes b = map(file, path);
@@ -260,11 +260,11 @@ static Saved *open_plain(const char *folder)
     bool interrupted = is_json(fresh), any = false;
     for (int i = 0; i < SAVED_FILES; i++) {
         s->name[i] = mgpu_format("%s/%s%s", folder, mgpu_saved_names[i], interrupted && i != SAVED_BEST ? ".new" : "");
-        s->file[i] = open(s->name[i], O_RDONLY | O_CLOEXEC);
+        s->file[i] = open(s->name[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (s->file[i] < 0) {
             free(s->name[i]);
             s->name[i] = mgpu_format("%s/%s", folder, mgpu_saved_names[i]);
-            s->file[i] = open(s->name[i], O_RDONLY | O_CLOEXEC);
+            s->file[i] = open(s->name[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         }
         s->manifest.files[i].there = s->file[i] >= 0;
         any = any || s->file[i] >= 0;
