@@ -1,4 +1,4 @@
-/* bpe.c: text -> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019, GPT-2's files).
+/* bpe.c: text <-> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019, GPT-2's files).
  *
  * The vocabulary is a folder: encoder.json (or vocab.json), token -> number, and vocab.bpe (or merges.txt), a merge a line,
  * the earlier the sooner. Both write each byte as a printable character. Text is cut into words by GPT-2's pattern,
@@ -19,7 +19,7 @@ typedef struct Merge {
     uint32_t rank, token;
 } Merge; /* pair: left << 32 | right; rank 0: an empty slot */
 
-typedef struct Vocabulary {
+struct Vocabulary {
     char *folder;
     WordTable spelling; /* of tokens, bytes as printable characters */
     int64_t *number;    /* by spelling; -1: no token */
@@ -27,7 +27,7 @@ typedef struct Vocabulary {
     uint64_t merge_slots;
     uint32_t byte_token[256];
     int64_t largest; /* number of a token */
-} Vocabulary;
+};
 
 /* ---- characters */
 typedef enum CharacterKind { LETTER, NUMBER, SPACE, OTHER } CharacterKind;
@@ -144,12 +144,16 @@ static void read_tokens(Vocabulary *v, const char *where)
     free(path);
 }
 
-/* bytes that are printable in Latin-1 are themselves, the others are the characters from U+0100 on, in their order */
+static bool is_printable(int b) /* in Latin-1 */
+{
+    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+}
+
+/* bytes that are printable are themselves, the others are the characters from U+0100 on, in their order */
 static void find_bytes(Vocabulary *v, const char *where)
 {
     for (int b = 0, next = 0x100; b < 256; b++) {
-        bool printable = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-        int code = printable ? b : next++;
+        int code = is_printable(b) ? b : next++;
         char spelling[3] = {(char)code};
         if (code >= 0x80) {
             spelling[0] = (char)(0xC0 | code >> 6);
@@ -367,26 +371,69 @@ static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
         mgpu_from_double(e->tokens, e->dtype, e->count++, e->word.nodes[at].token);
 }
 
-void *mgpu_encode_text(const Opening *o, const FileBytes *text, uint8_t *dtype, int64_t *count)
+Vocabulary *mgpu_open_vocabulary(const mgpu_call *call, const char *folder, const char *where)
 {
-    Vocabulary v = {.folder = mgpu_path_in(o->folder, mgpu_option_text(o->call, "vocabulary", ""))};
-    read_tokens(&v, o->where);
-    find_bytes(&v, o->where);
-    read_merges(&v, o->where);
+    Vocabulary *v = mgpu_allocate(1, sizeof *v);
+    v->folder = mgpu_path_in(folder, mgpu_option_text(call, "vocabulary", ""));
+    read_tokens(v, where);
+    find_bytes(v, where);
+    read_merges(v, where);
+    return v;
+}
+
+void mgpu_close_vocabulary(Vocabulary *v)
+{
+    mgpu_free_words(&v->spelling);
+    free(v->number);
+    free(v->merges);
+    free(v->folder);
+    free(v);
+}
+
+void *mgpu_encode_text(const Vocabulary *v, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count)
+{
     Encoder e = {
-        .vocabulary = &v, .dtype = v.largest < 65536 ? MGPU_U16 : MGPU_U32, .known = mgpu_allocate(2 * MOST_KEPT, sizeof(Known))};
-    for (int64_t i = 0, end; i < text->bytes; i = end) {
-        end = word_end(text->data, text->bytes, i);
-        encode_word(&e, text->data + i, end - i);
+        .vocabulary = v, .dtype = v->largest < 65536 ? MGPU_U16 : MGPU_U32, .known = mgpu_allocate(2 * MOST_KEPT, sizeof(Known))};
+    for (int64_t i = 0, end; i < bytes; i = end) {
+        end = word_end(text, bytes, i);
+        encode_word(&e, text + i, end - i);
     }
     *dtype = e.dtype;
     *count = e.count;
     free(e.known);
     free(e.word.nodes);
     free(e.word.heap);
-    mgpu_free_words(&v.spelling);
-    free(v.number);
-    free(v.merges);
-    free(v.folder);
     return mgpu_resize(e.tokens, (size_t)(e.count * mgpu_dtype_bytes(e.dtype)));
+}
+
+/* the byte that a character of a spelling stands for: the inverse of find_bytes; what is none of those, as in special tokens,
+ * stands for itself */
+static int byte_of(uint32_t code)
+{
+    for (int b = 0, next = 0x100; b < 256; b++)
+        if ((is_printable(b) ? (uint32_t)b : (uint32_t)next++) == code)
+            return b;
+    return -1;
+}
+
+bool mgpu_spell_token(const Vocabulary *v, int64_t token, FILE *f)
+{
+    int64_t word = 0;
+    while (word < v->spelling.words.count && v->number[word] != token)
+        word++;
+    if (word == v->spelling.words.count)
+        return false;
+    const char *spelling = v->spelling.words.text[word];
+    int64_t bytes = (int64_t)strlen(spelling);
+    uint32_t code;
+    for (int64_t i = 0, length; i < bytes; i += length) {
+        length = mgpu_decode_utf8((const uint8_t *)spelling, bytes, i, &code);
+        int byte = length ? byte_of(code) : -1;
+        if (byte >= 0)
+            fputc(byte, f);
+        else
+            fwrite(spelling + i, 1, (size_t)(length ? length : 1), f);
+        length = length ? length : 1;
+    }
+    return true;
 }

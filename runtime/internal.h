@@ -94,7 +94,7 @@ void mgpu_json_write_bytes(FILE *, const char *text);              /* ... become
 void mgpu_json_write_number(FILE *, double, int digits);           /* null if it is not finite */
 
 /* ---- options.c */
-typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH } CommandKind;
+typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE } CommandKind;
 typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, where `best` is set */
 typedef struct Options {
     CommandKind command;
@@ -106,6 +106,8 @@ typedef struct Options {
     bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune;
     WeightsChoice weights;
     int64_t samples;                         /* of predict; -1: not given */
+    int64_t length;                          /* of generate: how many characters or tokens */
+    double temperature;                      /* likewise */
     int64_t failed_saves;                    /* in a row, that end the run; -1: not given */
     double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
     mgpu_quantity validate, save_every, patience; /* unit NONE: not given */
@@ -446,13 +448,16 @@ bool mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /*
 void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop);
 void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: bits 1 << kind */
 
-/* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, help.c, bench.c */
+/* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, generate.c, help.c, bench.c */
 int mgpu_train(const mgpu_program *, const Options *);
 int mgpu_evaluate(const mgpu_program *, const Options *);
 int mgpu_predict(const mgpu_program *, const Options *);
+int mgpu_generate(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
 /* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */
 Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Categories *, Collect *, void *context);
 char *mgpu_save_folder(const Options *); /* the caller frees */
+void mgpu_collect_nothing(void *context, const Work *); /* predict.c */
+FILE *mgpu_take_output(void); /* standard output for results alone: what else is said goes to standard error from now on */
 #endif

@@ -1,4 +1,4 @@
-/* main.c: mgpu_main, which a generated program calls: the command line picks one of six commands. */
+/* main.c: mgpu_main, which a generated program calls: the command line picks one of the commands. */
 #include "runtime/internal.h"
 #include "runtime/terminal.h"
 
@@ -15,6 +15,7 @@ static int run(const mgpu_program *p, const Options *o)
     switch (o->command) {
     case COMMAND_EVAL: return mgpu_evaluate(p, o);
     case COMMAND_PREDICT: return mgpu_predict(p, o);
+    case COMMAND_GENERATE: return mgpu_generate(p, o);
     case COMMAND_INFO: return mgpu_info(p, o);
     case COMMAND_SCHEDULE: return print_schedule(p, o);
     case COMMAND_BENCH: return mgpu_bench(p, o);

@@ -10,46 +10,49 @@
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
+    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
 enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMMAND_PREDICT, INFO = 1 << COMMAND_INFO,
-       SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, ANY = -1 };
+       SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE,
+       TRAINED = EVAL | PREDICT | GENERATE, ANY = -1 };
 
 typedef struct OptionInfo { const char *name; OptionId id; bool takes_value; int commands; } OptionInfo;
 static const OptionInfo OPTIONS[] = {
-    {"--data", OPTION_DATA, true, TRAIN | EVAL | PREDICT},
+    {"--data", OPTION_DATA, true, TRAIN | TRAINED},
     {"--epochs", OPTION_EPOCHS, true, TRAIN},
     {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
     {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},
     {"--devices", OPTION_DEVICES, true, ANY},
-    {"--threads", OPTION_THREADS, true, TRAIN | EVAL | PREDICT | INFO | BENCH},
-    {"--seed", OPTION_SEED, true, TRAIN | BENCH | EVAL | PREDICT},
-    {"--set", OPTION_SET, true, TRAIN | EVAL | PREDICT | BENCH},
-    {"--init", OPTION_INIT, true, TRAIN | EVAL | PREDICT},
-    {"--save", OPTION_SAVE, true, TRAIN | EVAL | PREDICT},
+    {"--threads", OPTION_THREADS, true, TRAIN | TRAINED | INFO | BENCH},
+    {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED},
+    {"--set", OPTION_SET, true, TRAIN | TRAINED | BENCH},
+    {"--init", OPTION_INIT, true, TRAIN | TRAINED},
+    {"--save", OPTION_SAVE, true, TRAIN | TRAINED},
     {"--no-save", OPTION_NO_SAVE, false, TRAIN},
     {"--overwrite", OPTION_OVERWRITE, false, TRAIN},
     {"--failed-saves", OPTION_FAILED_SAVES, true, TRAIN},
-    {"--resume", OPTION_RESUME, true, TRAIN | EVAL | PREDICT},
-    {"--weights", OPTION_WEIGHTS, true, EVAL | PREDICT},
+    {"--resume", OPTION_RESUME, true, TRAIN | TRAINED},
+    {"--weights", OPTION_WEIGHTS, true, TRAINED},
     {"--log", OPTION_LOG, true, TRAIN | EVAL},
     {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
     {"--no-eval", OPTION_NO_EVAL, false, TRAIN},
     {"--output", OPTION_OUTPUT, true, PREDICT},
     {"-o", OPTION_OUTPUT, true, PREDICT},
     {"--samples", OPTION_SAMPLES, true, PREDICT},
+    {"--length", OPTION_LENGTH, true, GENERATE},
+    {"--temperature", OPTION_TEMPERATURE, true, GENERATE},
     {"--warmup", OPTION_WARMUP, true, BENCH},
     {"--json", OPTION_JSON, false, BENCH},
     {"--profile", OPTION_PROFILE, false, BENCH},
-    {"--tune", OPTION_TUNE, false, TRAIN | EVAL | PREDICT | BENCH},
+    {"--tune", OPTION_TUNE, false, TRAIN | TRAINED | BENCH},
     {"--version", OPTION_VERSION, false, ANY},
     {"--help", OPTION_HELP, false, ANY},
     {"-h", OPTION_HELP, false, ANY},
 };
 
-static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench"};
+static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate"};
 
 static _Noreturn void usage(const char *message, const char *about, const char *more)
 {
@@ -64,6 +67,16 @@ static int64_t whole_number(const char *option, const char *text, int64_t least)
     if (end == text || *end || errno || n < least)
         mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number, at least %lld, not '%s'", option, (long long)least, text);
     return n;
+}
+
+static double temperature_of(const char *option, const char *text)
+{
+    char *end;
+    double t = strtod(text, &end);
+    if (end == text || *end || !isfinite(t) || t < 0)
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a number from 0 on, not '%s': 0 takes the likeliest, 1 draws by the model's probabilities",
+                  option, text);
+    return t;
 }
 
 static int thread_count(const char *option, const char *text)
@@ -223,6 +236,8 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_SAVE: o->save = value; break;
     case OPTION_WEIGHTS: o->weights = read_weights(value); break;
     case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
+    case OPTION_LENGTH: o->length = whole_number(option->name, value, 1); break;
+    case OPTION_TEMPERATURE: o->temperature = temperature_of(option->name, value); break;
     case OPTION_NO_SAVE: o->write = false; break;
     case OPTION_OVERWRITE: o->overwrite = true; break;
     case OPTION_FAILED_SAVES: o->failed_saves = whole_number(option->name, value, 1); break;
@@ -288,7 +303,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
-                   .warmup = 3, .stop_after = -1, .keep = -1, .samples = -1, .failed_saves = -1,
+                   .warmup = 3, .stop_after = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
                    .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
         o->setting[i] = NAN;

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void nothing_to_collect(void *context, const Work *work)
+void mgpu_collect_nothing(void *context, const Work *work)
 {
     (void)context;
     (void)work;
@@ -127,12 +127,11 @@ static const Words *words_of(const mgpu_program *p, const mgpu_tensor *t, const 
     return found;
 }
 
-/* standard output for the table alone: what else is said goes to standard error from now on */
-static FILE *take_output(void)
+FILE *mgpu_take_output(void)
 {
     fflush(stdout);
-    int table = dup(STDOUT_FILENO);
-    FILE *f = table >= 0 ? fdopen(table, "w") : NULL;
+    int own = dup(STDOUT_FILENO);
+    FILE *f = own >= 0 ? fdopen(own, "w") : NULL;
     if (!f || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(errno));
     return f;
@@ -196,11 +195,11 @@ int mgpu_predict(const mgpu_program *program, const Options *o)
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
     Samples *found = mgpu_find_samples(program, o, wanted);
-    FILE *table = strcmp(o->output, "-") == 0 ? take_output() : NULL;
+    FILE *table = strcmp(o->output, "-") == 0 ? mgpu_take_output() : NULL;
     Dataset data = {0};
     Feed feed;
     Categories *categories = mgpu_new_categories(true);
-    Engine *engine = mgpu_open_trained(program, o, &feed, categories, nothing_to_collect, NULL);
+    Engine *engine = mgpu_open_trained(program, o, &feed, categories, mgpu_collect_nothing, NULL);
     bool any = mgpu_open_samples(&data, found, program, o, wanted, categories);
     int64_t samples = any ? data.samples : o->samples;
     uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);

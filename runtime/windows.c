@@ -222,7 +222,9 @@ Stream *mgpu_open_text(const Opening *o)
     Windows *w = s->state;
     uint8_t dtype;
     int64_t count;
-    w->data = w->decoded = mgpu_encode_text(o, &w->file, &dtype, &count);
+    Vocabulary *v = mgpu_open_vocabulary(o->call, o->folder, o->where);
+    w->data = w->decoded = mgpu_encode_text(v, w->file.data, w->file.bytes, &dtype, &count);
+    mgpu_close_vocabulary(v);
     mgpu_close_file(&w->file);
     return finish(s, o, dtype, count);
 }
