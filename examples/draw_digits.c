@@ -1,6 +1,7 @@
-/* draw_digits: draws handwritten-looking digits and writes them as IDX files, gzip-compressed.
+/* draw_digits: draws handwritten-looking digits and writes them as IDX files, gzip-compressed, or as pictures.
  *
  *     draw_digits FOLDER [TRAIN [TEST]]      default 20000 and 4000 images
+ *     draw_digits --png FOLDER [COUNT]       FOLDER/0/00010.png ... of each digit in a folder of its own; default 2000
  *
  * A digit is a set of strokes, each a smooth curve through a few points of the unit square. Every image moves every
  * point a little, bends the whole by a random affine map, picks a pen width and an ink, and adds noise and a stray line.
@@ -166,11 +167,67 @@ static void write_set(const char *folder, const char *name, int count, uint64_t 
     free(labels);
 }
 
+/* ---- pictures */
+static void put32(unsigned char *to, uint32_t n)
+{
+    for (int b = 0; b < 4; b++)
+        to[b] = (unsigned char)(n >> (24 - 8 * b));
+}
+
+static void write_chunk(FILE *f, const char *type, const unsigned char *data, uint32_t bytes)
+{
+    unsigned char head[8], sum[4];
+    put32(head, bytes);
+    memcpy(head + 4, type, 4);
+    put32(sum, (uint32_t)crc32(crc32(0, head + 4, 4), data, bytes));
+    fwrite(head, 1, 8, f);
+    fwrite(data, 1, bytes, f);
+    fwrite(sum, 1, 4, f);
+}
+
+static void write_png(const char *path, const unsigned char *image)
+{
+    unsigned char rows[SIDE][SIDE + 1], packed[2 * sizeof rows], head[13] = {[8] = 8}; /* 8 bits, grey */
+    uLongf bytes = sizeof packed;
+    for (int y = 0; y < SIDE; y++) {
+        rows[y][0] = 0; /* no filter */
+        memcpy(rows[y] + 1, image + y * SIDE, SIDE);
+    }
+    put32(head, SIDE);
+    put32(head + 4, SIDE);
+    FILE *f = fopen(path, "wb");
+    if (!f || compress2(packed, &bytes, rows[0], sizeof rows, 6) != Z_OK)
+        die(path);
+    fwrite("\x89PNG\r\n\x1a\n", 1, 8, f);
+    write_chunk(f, "IHDR", head, sizeof head);
+    write_chunk(f, "IDAT", packed, (uint32_t)bytes);
+    write_chunk(f, "IEND", head, 0);
+    if (fclose(f) != 0)
+        die(path);
+}
+
+static void write_pictures(const char *folder, int count)
+{
+    char path[4096];
+    for (int i = 0; i < count; i++) {
+        unsigned char image[SIDE * SIDE];
+        snprintf(path, sizeof path, "%s/%d", folder, i % 10);
+        if (mkdir(path, 0777) && errno != EEXIST)
+            die(path);
+        draw(i % 10, 1 + (uint64_t)i, image);
+        snprintf(path, sizeof path, "%s/%d/%05d.png", folder, i % 10, i);
+        write_png(path, image);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    int train = argc > 2 ? atoi(argv[2]) : 20000, test = argc > 3 ? atoi(argv[3]) : 4000;
-    if (argc < 2 || argc > 4 || train < 1 || test < 1 || train > 1000000 || test > 1000000) {
-        fprintf(stderr, "usage: draw_digits FOLDER [TRAIN [TEST]]\n");
+    int png = argc > 1 && strcmp(argv[1], "--png") == 0;
+    argc -= png;
+    argv += png;
+    int train = argc > 2 ? atoi(argv[2]) : png ? 2000 : 20000, test = argc > 3 ? atoi(argv[3]) : 4000;
+    if (argc < 2 || argc > 4 - png || train < 1 || test < 1 || train > 1000000 || test > 1000000 || argv[1][0] == '-') {
+        fprintf(stderr, "usage: draw_digits FOLDER [TRAIN [TEST]], or draw_digits --png FOLDER [COUNT]\n");
         return 2;
     }
     for (char *slash = argv[1]; (slash = strchr(slash + 1, '/'));) { /* the folders that it lies in */
@@ -180,6 +237,10 @@ int main(int argc, char **argv)
     }
     if (mkdir(argv[1], 0777) && errno != EEXIST)
         die(argv[1]);
+    if (png) {
+        write_pictures(argv[1], train);
+        return 0;
+    }
     write_set(argv[1], "train", train, 1);
     write_set(argv[1], "test", test, 1ull << 40);
     return 0;

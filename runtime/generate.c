@@ -120,14 +120,30 @@ static bool is_known(const Text *t, int64_t class)
     return t->vocabulary || !t->characters || (class < t->characters->count && t->characters->text[class]);
 }
 
-static void write_token(const Text *t, int64_t token, FILE *f)
+/* A terminal gets no control characters, which a text may hold, but line ends and tabs: ? and blanks stand for them */
+static void write_bytes(const char *bytes, size_t count, FILE *f, bool terminal)
 {
+    for (size_t i = 0; i < count; i++) {
+        unsigned char c = (unsigned char)bytes[i], before = i ? (unsigned char)bytes[i - 1] : 0;
+        bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+        fputc(!terminal ? c : control ? '?' : before == 0xC2 && c < 0xA0 ? 0xA0 : c, f);
+    }
+}
+
+static void write_token(const Text *t, int64_t token, FILE *f, bool terminal)
+{
+    char *bytes;
+    size_t count;
+    FILE *one = mgpu_begin_text(&bytes, &count);
     if (t->vocabulary)
-        mgpu_spell_token(t->vocabulary, token, f);
+        mgpu_spell_token(t->vocabulary, token, one);
     else if (t->characters)
-        fputs(t->characters->text[token], f);
+        fputs(t->characters->text[token], one);
     else
-        fprintf(f, "%lld", (long long)token);
+        fprintf(one, "%lld", (long long)token);
+    mgpu_end_text(one);
+    write_bytes(bytes, count, f, terminal);
+    free(bytes);
 }
 
 /* the operand, or standard input without the line's end; the caller frees */
@@ -241,6 +257,7 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
     w.text.input = input_of_text(program, wanted);
     w.output = output_of_text(program, w.text.input);
+    bool terminal = isatty(STDOUT_FILENO);
     FILE *f = mgpu_take_output();
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &w.feed, categories, mgpu_collect_nothing, NULL);
@@ -254,10 +271,10 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     w.result = mgpu_allocate((size_t)program->output_count, sizeof *w.result);
     for (int i = 0; i < program->output_count; i++)
         w.result[i] = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
-    fwrite(prompt, 1, bytes, f);
+    write_bytes(prompt, bytes, f, terminal);
     for (int64_t i = 0; i < o->length; i++) {
         add_token(&w.text, next_token(&w, o, i));
-        write_token(&w.text, w.text.tokens[w.text.count - 1], f);
+        write_token(&w.text, w.text.tokens[w.text.count - 1], f, terminal);
         if (fflush(f) != 0)
             break; /* mgpu_finish_file says why */
     }

@@ -516,11 +516,13 @@ static void print_end(const Run *run)
     if (best->any)
         printf("best %s %.6g at step %s%s\n", watch->metric, best->best, mgpu_grouped(best->best_step, step),
                !run->folder ? "" : run->best_error ? ": it could not be saved" : ": best.safetensors");
-    if (run->saved_step >= 0) {
-        fputs("saved in ", stdout);
-        mgpu_print_plain(run->folder);
-        putchar('\n');
-    }
+    if (run->saved_step < 0)
+        return;
+    char *saved = over(run) ? mgpu_format("saved in %s", run->folder)
+                            : mgpu_format("saved in %s; to go on: %s --resume %s", run->folder, run->options->program, run->folder);
+    mgpu_print_plain(saved);
+    putchar('\n');
+    free(saved);
 }
 
 /* a run may be at its end when it begins */
