@@ -4,6 +4,7 @@
  * them has the probabilities of the next one, which is drawn by --temperature and --seed and joins the text. Places behind
  * it hold 0, which a model whose places see only earlier ones never looks at. Every element is a whole pass of the window. */
 #include "runtime/data.h"
+#include "runtime/terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +18,12 @@ typedef struct Text {
     Vocabulary *vocabulary;   /* of text */
     int64_t *tokens, count, room;
 } Text;
+
+typedef struct Screen {
+    FILE *file;
+    bool terminal;
+    char held[8];
+} Screen;
 
 typedef struct Writer {
     const mgpu_program *program;
@@ -120,17 +127,37 @@ static bool is_known(const Text *t, int64_t class)
     return t->vocabulary || !t->characters || (class < t->characters->count && t->characters->text[class]);
 }
 
-/* A terminal gets no control characters, which a text may hold, but line ends and tabs: ? and blanks stand for them */
-static void write_bytes(const char *bytes, size_t count, FILE *f, bool terminal)
+/* how many of the last bytes begin a character that is not whole yet */
+static size_t begun(const char *bytes, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        unsigned char c = (unsigned char)bytes[i], before = i ? (unsigned char)bytes[i - 1] : 0;
-        bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
-        fputc(!terminal ? c : control ? '?' : before == 0xC2 && c < 0xA0 ? 0xA0 : c, f);
+    for (size_t k = 1; k <= 3 && k <= count; k++) {
+        unsigned char c = (unsigned char)bytes[count - k];
+        if (c >= 0xC0)
+            return k < (c >= 0xF0 ? 4u : c >= 0xE0 ? 3u : 2u) ? k : 0;
+        if (c < 0x80)
+            break;
     }
+    return 0;
 }
 
-static void write_token(const Text *t, int64_t token, FILE *f, bool terminal)
+/* A terminal gets plain text, by whole characters: `held` is the beginning of one, of which tokens may be parts. */
+static void show(Screen *s, const char *bytes, size_t count, bool last)
+{
+    if (!s->terminal) {
+        fwrite(bytes, 1, count, s->file);
+        return;
+    }
+    char *joined = mgpu_format("%s%.*s", s->held, (int)count, bytes);
+    size_t whole = strlen(joined) - (last ? 0 : begun(joined, strlen(joined)));
+    snprintf(s->held, sizeof s->held, "%s", joined + whole);
+    joined[whole] = 0;
+    char *plain = mgpu_plain_text(joined, true);
+    fputs(plain ? plain : "", s->file);
+    free(plain);
+    free(joined);
+}
+
+static void show_token(const Text *t, int64_t token, Screen *screen)
 {
     char *bytes;
     size_t count;
@@ -142,7 +169,7 @@ static void write_token(const Text *t, int64_t token, FILE *f, bool terminal)
     else
         fprintf(one, "%lld", (long long)token);
     mgpu_end_text(one);
-    write_bytes(bytes, count, f, terminal);
+    show(screen, bytes, count, false);
     free(bytes);
 }
 
@@ -257,8 +284,8 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
     w.text.input = input_of_text(program, wanted);
     w.output = output_of_text(program, w.text.input);
-    bool terminal = isatty(STDOUT_FILENO);
-    FILE *f = mgpu_take_output();
+    Screen screen = {.terminal = isatty(STDOUT_FILENO)};
+    screen.file = mgpu_take_output();
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &w.feed, categories, mgpu_collect_nothing, NULL);
     if (strcmp(w.text.reader->name, "text") == 0)
@@ -271,15 +298,15 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     w.result = mgpu_allocate((size_t)program->output_count, sizeof *w.result);
     for (int i = 0; i < program->output_count; i++)
         w.result[i] = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
-    write_bytes(prompt, bytes, f, terminal);
+    show(&screen, prompt, bytes, false);
     for (int64_t i = 0; i < o->length; i++) {
         add_token(&w.text, next_token(&w, o, i));
-        write_token(&w.text, w.text.tokens[w.text.count - 1], f, terminal);
-        if (fflush(f) != 0)
+        show_token(&w.text, w.text.tokens[w.text.count - 1], &screen);
+        if (fflush(screen.file) != 0)
             break; /* mgpu_finish_file says why */
     }
-    fputc('\n', f);
-    int error = mgpu_finish_file(f, false);
+    show(&screen, "\n", 1, true);
+    int error = mgpu_finish_file(screen.file, false);
     if (error)
         mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
     mgpu_engine_close(engine, "the text is written");
