@@ -17,18 +17,26 @@ static const char HELP[] =
 
 enum { WIDTH = 110, LONG_TEXT = 60, EQUATION = 6 };
 
-/* words in lines of at most WIDTH */
+/* words in lines of at most WIDTH; a paragraph after the first is indented further where it goes on */
 static void print_wrapped(const char *text, const char *margin)
 {
     size_t column = 0;
+    bool first = true;
     for (const char *at = text + strspn(text, " "); *at;) {
-        size_t n = strcspn(at, " ");
-        if (column && column + 1 + n > WIDTH) {
+        size_t n = strcspn(at, " \n");
+        bool broken = column && column + 1 + n > WIDTH;
+        if (broken) {
             putchar('\n');
             column = 0;
         }
-        column += (size_t)printf("%s%.*s", column ? " " : margin, (int)n, at);
+        column += (size_t)printf("%s%s%.*s", column ? " " : margin, broken && !first ? "    " : "", (int)n, at);
         at += n + strspn(at + n, " ");
+        if (*at == '\n') {
+            putchar('\n');
+            column = 0;
+            first = false;
+            at++;
+        }
     }
     putchar('\n');
 }

@@ -3,7 +3,6 @@
  * A layer's comment is what stands directly above it and behind its '{'; "# ---- title: ..." begins a section. */
 #include "dsl/document.h"
 
-#include "dsl/data.h"
 #include "dsl/elaborate.h"
 
 #include <ctype.h>
@@ -273,21 +272,6 @@ static void add_primitive(Entries *out, const OpInfo *op)
         add(out, GROUP, "gather", s, op->equation);
 }
 
-static const char *row_about(const DataRow *row)
-{
-    Text t = {0};
-    text_add(&t, "%s", row->stage ? "a stage: it stands behind a reader" : "a reader");
-    if (row->columns && row->columns[0])
-        text_add(&t, "; columns: %s", row->columns);
-    else if (row->kind == COLUMNS_PATHS)
-        text_add(&t, "; its arguments name the columns");
-    for (int k = 0; k < MOST_PARAMETERS && row->parameters[k].name; k++)
-        text_add(&t, "%s%s", k ? ", " : "; options: ", row->parameters[k].name);
-    if (row->later)
-        text_add(&t, " (not yet)");
-    return text_take(&t);
-}
-
 void builtin_entries(Entries *out)
 {
     for (int k = 0; k < OPS; k++)
@@ -300,8 +284,7 @@ void builtin_entries(Entries *out)
                 about = FUNCTIONS[k].about;
         add(out, "Functions of compile time", b->name, format("%s(%s)", b->name, b->parameters), about ? about : "");
     }
-    for (const DataRow *row = DATA_ROWS; row->name; row++)
-        add(out, row->stage ? "Stages of data" : "Readers of data", row->name, row->usage, row_about(row));
+    data_entries(out);
     for (int k = 0; k < COUNT(TEXTS); k++)
         add(out, TEXTS[k].group, TEXTS[k].name, TEXTS[k].signature, TEXTS[k].about);
 }

@@ -7,7 +7,7 @@
 
 typedef struct Entry {
     const char *group;      /* "Activations" */
-    const char *name, *signature, *about; /* about: "" if nothing is said */
+    const char *name, *signature, *about; /* about: "" if nothing is said; paragraphs end with line ends */
     const char *file;       /* of a layer; NULL: not written in the language */
     int line;
     const char *text;       /* a layer's whole text; NULL likewise */
@@ -17,5 +17,6 @@ typedef struct Entries { Entry *list; int count; } Entries;
 
 void library_entries(Entries *);                /* layers, by file and section */
 void builtin_entries(Entries *);                /* all else */
+void data_entries(Entries *);                   /* of these: readers, stages and their options. document_data.c */
 void file_entries(const char *path, Entries *); /* layers of a file and of what it imports; a mistake ends the run */
 #endif
