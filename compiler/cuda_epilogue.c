@@ -464,8 +464,9 @@ static void join_sums(Phase *p, Task *product, int64_t workspace)
 void cuda_join_epilogues(Phase *p, int64_t workspace)
 {
     int count = p->task_count;
-    Task **tasks = NEW_ARRAY(Task *, count);
-    memcpy(tasks, p->tasks, (size_t)count * sizeof *tasks);
+    Task **tasks = NEW_ARRAY(Task *, count); /* in their order now */
+    for (int i = 0; i < count; i++)
+        tasks[i] = p->tasks[i];
     for (int i = 0; i < count; i++)
         join_function(p, tasks[i], workspace);
     for (int i = 0; i < count; i++)

@@ -13,4 +13,5 @@ typedef struct GrowOptions {
     GrowStyle style;
 } GrowOptions;
 const char *grow_model(uint64_t seed, const GrowOptions *);
+const char *grow_hostile(uint64_t seed, const char *text); /* grow_names.c: a model with names that C would take for its own */
 #endif

@@ -10,6 +10,7 @@
  *   models --census                              which operations the random graphs lack
  *   models --print SEED                          the model
  *   models --style network|graph ...             of one of the two styles (grow.c, grow_graph.c) only
+ *   models --hostile ...                         with names that C would take for its own (grow_names.c); --gpus: by NVRTC, too
  *   models ... FILE...                           these models instead of random ones
  *
  * The reference is the plainest way: layers by their bodies, loops written out, nothing simplified, one device, all samples
@@ -177,11 +178,15 @@ static const char *type_of(Dtype t)
     }
 }
 
+static const char *model_file = "grown.net";
+
 static const char *write_model(const char *folder, const char *text, const Model *m)
 {
     Text t = {0};
     text_add(&t, "%s\ndata {\n", text);
     mkdir(folder, 0777);
+    if (strchr(model_file, '/'))
+        mkdir(format("%s/%.*s", folder, (int)strcspn(model_file, "/"), model_file), 0777);
     for (int set = 0; set < 2; set++) {
         const char *name = set ? "valid" : "train";
         text_add(&t, "    %s = npy(", name);
@@ -202,7 +207,7 @@ static const char *write_model(const char *folder, const char *text, const Model
     }
     first_of_set = 0;
     text_add(&t, "}\n");
-    FILE *f = fopen(format("%s/grown.net", folder), "w");
+    FILE *f = fopen(format("%s/%s", folder, model_file), "w");
     if (!f || fputs(text_of(&t), f) < 0 || fclose(f) != 0)
         return format("%s: %s", folder, strerror(errno));
     return NULL;
@@ -220,10 +225,11 @@ static const char *run_command(const char *folder, const char *command)
 }
 
 typedef struct Running { const char *devices; int threads; bool predicts; } Running;
-typedef struct Build { const char *name, *options; Running runs[5]; } Build;
-static const Build ON_HOST[] = {{"fused", "--devices host:1-3", {{"1", 1, true}, {"1", 2, false}, {"2", 1, false}, {"3", 3, true}}}, {0}};
-static const Build UNFUSED[] = {{"unfused", "--devices host:3 --no-fuse", {{"3", 3, true}}}, {0}};
-static const Build ON_GPUS[] = {{"for GPUs", "--devices cuda:1-3 --arch vgpu", {{"cuda:1", 2, true}, {"cuda:2", 2, false}, {"cuda:3", 3, true}}}, {0}};
+typedef struct Build { const char *name, *options; Running runs[5]; const char *optional; /* what is said where it cannot be built */ } Build;
+static const Build ON_HOST[] = {{"fused", "--devices host:1-3", {{"1", 1, true}, {"1", 2, false}, {"2", 1, false}, {"3", 3, true}}, NULL}, {0}};
+static const Build UNFUSED[] = {{"unfused", "--devices host:3 --no-fuse", {{"3", 3, true}}, NULL}, {0}};
+static const Build ON_GPUS[] = {{"for GPUs", "--devices cuda:1-3 --arch vgpu", {{"cuda:1", 2, true}, {"cuda:2", 2, false}, {"cuda:3", 3, true}}, NULL}, {0}};
+static const Build BY_NVRTC[] = {{"by NVRTC", "--devices cuda:1 --arch sm_90", {{0}}, "need NVRTC"}, {0}};
 
 /* does the model draw, or ask how far the run has come? A prediction has steps and draws of its own. */
 static bool of_a_run(const char *text) { return strstr(text, "random") || strstr(text, "progress") || strstr(text, "epoch"); }
@@ -250,7 +256,9 @@ static const char *check_programs(const char *folder, const Build *builds, const
 {
     const char *mgpuc = getenv("MGPUC"), *why = write_model(folder, text, elaborated(text));
     for (const Build *build = builds; build->name && !why; build++) {
-        why = run_command(folder, format("'%s' grown.net %s -o program", mgpuc ? mgpuc : "mgpuc", build->options));
+        why = run_command(folder, format("'%s' '%s' %s -o program", mgpuc ? mgpuc : "mgpuc", model_file, build->options));
+        if (why && build->optional && strstr(why, build->optional))
+            why = NULL;
         for (const Running *r = build->runs; r->devices && !why; r++) {
             Trace found = {0};
             int compared;
@@ -305,7 +313,7 @@ static int take_census(uint64_t from, uint64_t to)
 
 /* ---- one model, in a process of its own */
 typedef struct Job {
-    bool slopes;
+    bool slopes, hostile;
     const char *programs, *gpus, **files; /* files: models, in place of those of seeds 0, 1, ... */
     int file_count, statements;
     GrowStyle style;
@@ -313,13 +321,12 @@ typedef struct Job {
 
 static const char *text_of_model(uint64_t seed, const Job *job)
 {
-    if (!job->file_count)
-        return grow_model(seed, &(GrowOptions){job->slopes, job->statements, job->style});
     size_t length;
-    const char *text = read_file(job->files[seed], &length);
+    const char *text = job->file_count ? read_file(job->files[seed], &length)
+                                       : grow_model(seed, &(GrowOptions){job->slopes, job->statements, job->style});
     if (!text)
         fail(1, "%s cannot be read: %m", job->files[seed]);
-    return text;
+    return job->hostile ? grow_hostile(seed, text) : text;
 }
 
 static const char *name_of_model(uint64_t seed, const Job *job)
@@ -374,6 +381,8 @@ static const char *check_model(uint64_t seed, const Job *job)
         why = check_programs(job->programs, UNFUSED, text, &reference, &expected);
     if (!why && job->gpus)
         why = check_programs(job->gpus, ON_GPUS, text, &reference, &expected);
+    if (!why && job->gpus && job->hostile)
+        why = check_programs(job->gpus, BY_NVRTC, text, &reference, &expected);
     return why;
 }
 
@@ -438,13 +447,19 @@ int main(int argc, char **argv)
             again = format("%s --slopes", again);
             continue;
         }
+        if (strcmp(word, "--hostile") == 0) {
+            job.hostile = true;
+            model_file = "*?\?/\n\"\\ ;$ grown *.net"; /* in a folder whose name ends with * */
+            again = format("%s --hostile", again);
+            continue;
+        }
         if (strcmp(word, "--census") == 0) {
             census = true;
             continue;
         }
         i++;
         if (strcmp(word, "--print") == 0) {
-            fputs(grow_model(strtoull(next, NULL, 10), &(GrowOptions){job.slopes, job.statements, job.style}), stdout);
+            fputs(text_of_model(strtoull(next, NULL, 10), &job), stdout);
             return 0;
         }
         if (strcmp(word, "--seeds") == 0) {
@@ -468,7 +483,7 @@ int main(int argc, char **argv)
             again = format("%s --gpus %s", again, next);
         } else {
             fprintf(stderr,
-                    "usage: models [--slopes] [--census] [--style network|graph] [--programs DIR] [--gpus DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
+                    "usage: models [--slopes] [--census] [--hostile] [--style network|graph] [--programs DIR] [--gpus DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
                     "[--print SEED] [FILE ...]\n");
             return 2;
         }

@@ -13,14 +13,17 @@
 /* ---- traces */
 void trace_add(Trace *t, double value, const char *pattern, ...)
 {
-    char name[512];
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, pattern);
-    vsnprintf(name, sizeof name, pattern, arguments);
+    va_copy(again, arguments);
+    size_t room = (size_t)vsnprintf(NULL, 0, pattern, again) + 1;
+    char *name = mgpu_allocate(room, 1);
+    vsnprintf(name, room, pattern, arguments);
+    va_end(again);
     va_end(arguments);
     if ((t->count & (t->count - 1)) == 0)
         t->said = mgpu_resize(t->said, sizeof *t->said * (size_t)(t->count ? 2 * t->count : 1));
-    t->said[t->count++] = (Said){mgpu_format("%s", name), value, 0};
+    t->said[t->count++] = (Said){name, value, 0};
 }
 
 static int by_name(const void *a, const void *b)

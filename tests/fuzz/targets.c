@@ -3,11 +3,14 @@
 
 #include "compiler/compiler.h"
 #include "dsl/dsl.h"
+#include "tests/fuzz/emitted.h"
 #include "tests/fuzz/readers.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static Source *source_of(const uint8_t *data, size_t length)
 {
@@ -67,6 +70,31 @@ static void run_compile(const uint8_t *data, size_t length)
     mgpuc_main(COUNT(words) - 1, words);
 }
 
+/* ---- text -> C and CUDA C of its kernels, whose names and comments must be text alone */
+static void run_emitted(const uint8_t *data, size_t length)
+{
+    static const char *const DEVICES[] = {"host:1", "cuda:1"};
+    static int file = -1; /* what is said to standard output, which nobody else reads */
+    if (loops_long((const char *)data))
+        return;
+    const char *path = fuzz_file(data, length);
+    if (file < 0)
+        file = memfd_create("emitted", 0);
+    for (int i = 0; i < COUNT(DEVICES); i++) {
+        char *words[] = {"mgpuc", "--emit", "kernels", "--devices", (char *)(uintptr_t)DEVICES[i], (char *)(uintptr_t)path, NULL};
+        if (ftruncate(file, 0) || lseek(file, 0, SEEK_SET) || dup2(file, 1) < 0)
+            fuzz_wrong("a file in memory cannot be written");
+        mgpuc_main(COUNT(words) - 1, words);
+        fflush(stdout);
+        size_t size;
+        char problem[256];
+        const char *text = read_file(format("/proc/self/fd/%d", file), &size);
+        const char *why = text ? emitted_problem(text, size, problem, sizeof problem) : "there is none";
+        if (why)
+            fuzz_wrong("emitted for %s: %s", DEVICES[i], why);
+    }
+}
+
 /* ---- text of a schedule -> schedule; what was read, written and read again is written the same */
 static void run_schedule(const uint8_t *data, size_t length)
 {
@@ -104,7 +132,8 @@ static const char *const LANGUAGE[] = {
     "optimizer = adam()", "sgd(momentum = 0.9)", "muon()", "precision = f64", "accumulate = 2", "clip = 1.0",
     "by_norm(1.0)", "by_value(0.5)", "seed = 1", "\"*\" { frozen = true }", "\"*.bias\" { decay = 0 }",
     "cosine(0.1, warmup = 2steps)", "5epochs", "2000steps", "10min", "10GiB", "\"a\"", "#", "1e-4",
-    "|> conv(4, 3) |> relu()",
+    "|> conv(4, 3) |> relu()", "M_PI", "linux", "errno", "I", "dense(3, name = \"*/ /* ?\?/\")", "name = \"\\n#error\\n\"", "name = \"*\\\\\"",
+    "name = \"\xe2\x80\xae\"", "name = \"\xff\"",
     /* at the edge of what is right */
     "7 % 0", "1 // 0", "1 / 0", "0 ** -1", "2 ** 63", "-9223372036854775807 - 1", "9223372036854775807 + 1",
     "9223372036854775807 * 2", "1e308 * 10", "0.0 / 1", "inf - inf", "range(-1)", "range(9, 2, -3)", "repeat(x, -1)",
@@ -141,6 +170,7 @@ const FuzzTarget TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},
     {"elaborate", run_elaborate, "tests/lang examples tests/models tests/fuzz/corpus/compile", LANGUAGE, true, true, 8000},
     {"compile", run_compile, "tests/lang tests/models", LANGUAGE, true, false, 4000},
+    {"emitted", run_emitted, "tests/models tests/fuzz/corpus/models", LANGUAGE, true, false, 4000},
     {"schedule", run_schedule, "", SCHEDULE, true, true, 30000},
     {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
     {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
