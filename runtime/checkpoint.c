@@ -46,63 +46,58 @@ static void write_progress(FILE *f, const mgpu_program *program, const Progress 
 }
 
 /* tables: the classes of words, in all that may be evaluated */
-static void write_view(Draft *d, int which, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine,
-                       int64_t step, const Categories *categories)
+static void write_view(Draft *d, int which, const SaveJob *job)
 {
-    char *tables = which == SAVED_OPTIMIZER ? NULL : mgpu_categories_text(categories);
-    FileNotes notes = {step, tables};
+    FileNotes notes = {job->at.step, which == SAVED_OPTIMIZER ? NULL : job->tables};
     FILE *f = mgpu_draft_open(d, which);
-    mgpu_write_view(f, program, plan, engine, VIEW[which], &notes);
+    mgpu_write_view(f, &job->variables, VIEW[which], &notes);
     mgpu_draft_close(d, f);
-    free(tables);
 }
 
-/* the steps that are kept once this one is: the last `keep` of p->kept and it */
-static void list_kept(const Progress *p, int64_t keep, int64_t **kept, int *count)
+/* p->kept becomes the steps that are kept once this one is: the last `keep` of it and this one */
+static void list_kept(Progress *p, int64_t keep)
 {
     int all = p->kept_count;
     bool known = all && p->kept[all - 1] == p->step, more = keep > 1 && !known;
     int64_t *list = mgpu_allocate((size_t)(all + 1), sizeof *list);
-    memcpy(list, p->kept, (size_t)all * sizeof *list);
+    for (int i = 0; i < all; i++)
+        list[i] = p->kept[i];
     if (more)
         list[all++] = p->step;
     int old = keep > 1 && all > keep ? all - (int)keep : 0;
     memmove(list, list + old, (size_t)(all - old) * sizeof *list);
-    *kept = list;
-    *count = all - old;
+    p->kept = list;
+    p->kept_count = all - old;
 }
 
-char *mgpu_save_checkpoint(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, Progress *progress,
-                           const Categories *categories, SaveFolder *folder, const SaveOrigin *origin, int64_t keep, bool best)
+static void set_kept(Manifest *m, const int64_t *kept, int count)
+{
+    m->kept_count = count;
+    m->kept = mgpu_allocate((size_t)count, sizeof *kept);
+    for (int i = 0; i < count; i++)
+        m->kept[i] = kept[i];
+}
+
+static char *write_checkpoint(SaveJob *job)
 {
     Draft d;
-    Progress saved = *progress;
-    list_kept(progress, keep, &saved.kept, &saved.kept_count);
-    mgpu_draft_begin(&d, folder);
-    d.manifest.step = progress->step;
-    d.manifest.origin = *origin;
-    d.manifest.kept_count = saved.kept_count;
-    d.manifest.kept = mgpu_allocate((size_t)saved.kept_count, sizeof *saved.kept);
-    memcpy(d.manifest.kept, saved.kept, (size_t)saved.kept_count * sizeof *saved.kept);
+    const mgpu_program *program = job->variables.program;
+    list_kept(&job->at, job->keep);
+    mgpu_draft_begin(&d, job->folder);
+    d.manifest.step = job->at.step;
+    d.manifest.origin = job->origin;
+    set_kept(&d.manifest, job->at.kept, job->at.kept_count);
     for (int i = SAVED_WEIGHTS; i <= SAVED_AVERAGE; i++)
         if (i != SAVED_AVERAGE || program->average_count)
-            write_view(&d, i, program, plan, engine, progress->step, categories);
+            write_view(&d, i, job);
     FILE *f = mgpu_draft_open(&d, SAVED_RUN);
-    write_progress(f, program, &saved);
+    write_progress(f, program, &job->at);
     mgpu_draft_close(&d, f);
-    if (best)
-        write_view(&d, SAVED_BEST, program, plan, engine, progress->step, categories);
-    else if (progress->best.any)
+    if (job->best)
+        write_view(&d, SAVED_BEST, job);
+    else if (job->at.best.any)
         mgpu_draft_link(&d, SAVED_BEST);
-    char *error = mgpu_draft_finish(&d, keep > 1);
-    if (error) {
-        free(saved.kept);
-        return error;
-    }
-    free(progress->kept);
-    progress->kept = saved.kept;
-    progress->kept_count = saved.kept_count;
-    return NULL;
+    return mgpu_draft_finish(&d, job->keep > 1);
 }
 
 /* a save that has the best model, and all else from the last one */
@@ -111,19 +106,18 @@ static void begin_best(Draft *d, SaveFolder *folder, const SaveOrigin *origin)
     mgpu_draft_begin(d, folder);
     d->manifest.origin = *origin;
     d->manifest.step = folder->last.step;
-    d->manifest.kept_count = folder->last.kept_count;
-    d->manifest.kept = mgpu_allocate((size_t)folder->last.kept_count, sizeof *d->manifest.kept);
-    memcpy(d->manifest.kept, folder->last.kept, (size_t)folder->last.kept_count * sizeof *d->manifest.kept);
+    set_kept(&d->manifest, folder->last.kept, folder->last.kept_count);
     for (int i = 0; i < SAVED_BEST; i++)
         mgpu_draft_link(d, i);
 }
 
-char *mgpu_save_best(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, int64_t step,
-                     const Categories *categories, SaveFolder *folder, const SaveOrigin *origin)
+char *mgpu_write_save(SaveJob *job)
 {
     Draft d;
-    begin_best(&d, folder, origin);
-    write_view(&d, SAVED_BEST, program, plan, engine, step, categories);
+    if (job->checkpoint)
+        return write_checkpoint(job);
+    begin_best(&d, job->folder, &job->origin);
+    write_view(&d, SAVED_BEST, job);
     return mgpu_draft_finish(&d, false);
 }
 

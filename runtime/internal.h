@@ -295,9 +295,28 @@ typedef struct Match { SavedTensor **tensor; char **name; int found; } Match; /*
 void mgpu_match(Match *, const TensorFile *, const TensorView *); /* what is found is used */
 void mgpu_close_match(Match *, const TensorView *);
 
+/* ---- snapshot.c */
+typedef struct Snapshot {              /* variables, as they are in memory; begins as {0} */
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Engine *engine;
+    bool copied;                       /* into data; else they are read of the engine, which has to stay drained */
+    uint8_t *data;
+    int64_t room, *place;              /* place: of each variable in data */
+} Snapshot;
+void mgpu_view_engine(Snapshot *, const mgpu_program *, const mgpu_plan *, const Engine *);
+/* takes the memory for all of them; nothing else may use the snapshot meanwhile */
+void mgpu_prepare_snapshot(Snapshot *, const mgpu_program *, const mgpu_plan *);
+/* of a drained engine. all: what the optimizer and reports have, too; else the model alone. false: there is no memory for a copy */
+bool mgpu_take_snapshot(Snapshot *, const mgpu_program *, const mgpu_plan *, const Engine *, bool all);
+void mgpu_close_snapshot(Snapshot *);
+void mgpu_read_snapshot(const Snapshot *, int device, int variable, void *to);
+const char *mgpu_snapshot_not_finite(const Snapshot *);                  /* a weight or state with such elements, or NULL */
+const char *mgpu_not_finite(const mgpu_program *, const Engine *);       /* likewise, of a drained engine */
+
 /* ---- weights.c: variables of a drained engine <-> safetensors */
 enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* averages where there are some: what evaluation reads */ };
-void mgpu_write_view(FILE *, const mgpu_program *, const mgpu_plan *, const Engine *, int view, const FileNotes *);
+void mgpu_write_view(FILE *, const Snapshot *, int view, const FileNotes *);
 /* all of it, and the file holds nothing else */
 void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
 /* weights and states but those that are left out, with which their averages begin; what else the file has is said */
@@ -311,7 +330,6 @@ typedef struct PartSource {
     int view;                          /* MGPU_MODEL_VIEW: what evaluation reads */
 } PartSource;
 void mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const PartSource *);
-const char *mgpu_not_finite(const mgpu_program *, const Engine *);       /* a weight or state with such elements, or NULL */
 
 /* initials.c: what a fresh run begins with: the program's files and those of --init */
 void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
@@ -360,12 +378,18 @@ typedef struct Progress {              /* where a run stands; run.json */
     Watched best, plateau[MGPU_MAX_SETTINGS];
     int64_t *kept; int kept_count;     /* steps of the checkpoints that lie in folders of their own, ascending */
 } Progress;
-/* all of them of a drained engine. They return what failed, and the save before is still the newest; NULL: nothing did */
-/* keep > 1: the last so many also lie in FOLDER/step-N. best: the model is the best one, too */
-char *mgpu_save_checkpoint(const mgpu_program *, const mgpu_plan *, const Engine *, Progress *, const Categories *, SaveFolder *,
-                           const SaveOrigin *, int64_t keep, bool best);
-char *mgpu_save_best(const mgpu_program *, const mgpu_plan *, const Engine *, int64_t step, const Categories *, SaveFolder *,
-                     const SaveOrigin *);
+/* All that a save is made of: nothing of it changes while it is written. What fails is returned, and the save before counts; NULL:
+ * nothing did */
+typedef struct SaveJob {
+    SaveFolder *folder;
+    SaveOrigin origin;
+    Snapshot variables;
+    Progress at;
+    char *tables;                      /* of categories; NULL: there are none */
+    int64_t keep;                      /* > 1: the last so many checkpoints are also in FOLDER/step-N */
+    bool checkpoint, best;             /* what is saved: where the run stands; the model, as the best one */
+} SaveJob;
+char *mgpu_write_save(SaveJob *);      /* a checkpoint: at.kept becomes another list */
 char *mgpu_bring_best(SaveFolder *, const Saved *from, const SaveOrigin *); /* of a run that goes on in another folder */
 void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const Saved *);
@@ -418,7 +442,8 @@ void mgpu_report_step(Reporter *, const StepReport *);
 int mgpu_evaluation_elements(const Evaluation *, int first);
 void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step);
 void mgpu_report_epoch(Reporter *, const EpochReport *);
-void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch);
+typedef struct SaveTimes { double write_s, stall_s; } SaveTimes; /* of writing a save; of these the run waited so long, also for its copy */
+void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch, const SaveTimes *);
 void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
 void mgpu_report_note(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3); /* a line on stderr */
 void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status, const char *reason);

@@ -287,7 +287,7 @@ static void keep_best(Run *run, Evaluation *e)
     bool best = mgpu_watch_value(&run->at.best, watch, value, run->at.step);
     e->best = best ? 1 : -1;
     if (best)
-        mgpu_run_save_best(run, epoch_of(run));
+        mgpu_run_save_best(run);
     run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
 }
 
@@ -409,6 +409,7 @@ static void pause_between_steps(Run *run)
         if (store)
             save(run);
     }
+    mgpu_run_save_due(run, epoch_of(run));
     mgpu_run_keep(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
@@ -423,6 +424,7 @@ static void validate_if_owed(Run *run)
     report_validation(run, &valid);
     if (over(run))
         save(run);
+    mgpu_run_save_due(run, epoch_of(run));
 }
 
 static int run_training(Run *run)
@@ -436,6 +438,7 @@ static int run_training(Run *run)
         if (stop || atomic_exchange(&run->save_asked, false)) {
             mgpu_engine_drain(run->engine);
             save(run);
+            mgpu_run_end_save(run, true);
             if (stop || run->failure)
                 break;
             if (!run->save_error)
@@ -443,6 +446,7 @@ static int run_training(Run *run)
             mgpu_report_resume(run->reporter);
             run->last_finish = mgpu_seconds();
         }
+        mgpu_run_end_save(run, false);
         mgpu_run_order(run, run->at.epoch);
         mgpu_run_post(run);
         pause_between_steps(run);
@@ -516,6 +520,7 @@ static void print_end(const Run *run)
     if (best->any)
         printf("best %s %.6g at step %s%s\n", watch->metric, best->best, mgpu_grouped(best->best_step, step),
                !run->folder ? "" : run->best_error ? ": it could not be saved" : ": best.safetensors");
+    mgpu_run_print_saves(run, mgpu_seconds() - run->began);
     if (run->saved_step < 0)
         return;
     char *saved = over(run) ? mgpu_format("saved in %s", run->folder)
@@ -560,9 +565,10 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     mgpu_run_compare_origin(&run);
     open_engine(&run);
     start_report(&run);
-    run.validated_at = run.saved_at = mgpu_seconds();
+    run.began = run.validated_at = run.saved_at = mgpu_seconds();
     run.out_of_patience = mgpu_out_of_patience(&run.at.best, run.patience, &run.pace, run.at.step);
     print_over(&run);
+    mgpu_run_prepare_saves(&run);
     int status = run_training(&run);
     mgpu_report_end(run.reporter, run.at.step, epoch_of(&run), status, reason_of(&run, status));
     print_end(&run);

@@ -27,7 +27,7 @@ typedef struct Run {
     Progress at;                   /* what is posted; loss_*, skipped: what is collected */
     Numbers train_report, eval_report;
     double lr, last_finish;
-    double validated_at, saved_at; /* mgpu_seconds */
+    double began, validated_at, saved_at; /* mgpu_seconds */
     bool warned;
     char *folder;                  /* where to save; NULL: nowhere */
     SaveFolder *saves;             /* that folder, locked */
@@ -35,6 +35,17 @@ typedef struct Run {
     SaveOrigin origin;
     char *save_error;              /* why the last save failed; NULL: it did not */
     int64_t failed_saves;          /* in a row */
+    bool best_due;                 /* the model is the best so far, and not saved yet */
+    SaveJob job;                   /* the last save, */
+    bool preparing;                /* a thread, saver, takes memory for copies */
+    bool saving;                   /* it is writing the save: */
+    pthread_t saver;
+    _Atomic bool job_done;
+    char *job_error;               /* what it returned */
+    int64_t job_epoch;
+    double job_seconds, job_stall; /* that it took; that the run waited */
+    double stalled;                /* by all saves but the last, */
+    int64_t saves_begun;           /* and how many these were */
     char *best_error;              /* why the best model could not be saved; NULL: it could */
     int failure_status;            /* of a failure that is no number's; else 0 */
     int64_t saved_step;            /* of the last checkpoint there; -1: none */
@@ -62,7 +73,11 @@ void mgpu_run_set_origin(Run *);           /* of open data */
 void mgpu_run_compare_origin(Run *);       /* says what differs from the run that goes on */
 /* of a drained engine. Weights that are not finite do not replace a checkpoint. last: the run ends here */
 void mgpu_run_save(Run *, int64_t epoch, bool last);
-void mgpu_run_save_best(Run *, int64_t epoch); /* likewise */
+void mgpu_run_save_best(Run *);            /* the model, with the checkpoint of this step or by mgpu_run_save_due */
+void mgpu_run_save_due(Run *, int64_t epoch);
+void mgpu_run_prepare_saves(Run *);        /* beside the first steps */
+void mgpu_run_end_save(Run *, bool wait);  /* the save that is being written, if it is done: what came of it */
+void mgpu_run_print_saves(const Run *, double seconds);
 void mgpu_run_end_saves(Run *);            /* a last save that failed is the run's failure */
 void mgpu_run_close_folder(Run *);
 

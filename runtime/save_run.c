@@ -1,12 +1,14 @@
 /* save_run.c: a training run and its folder: who may write there, what is saved when, and what happens if that fails.
  *
+ * A save begins with a copy of the variables between two steps; a thread writes it while the run goes on. Only the last save, and
+ * one for whose copy there is no memory, are waited for.
+ *
  * A save that fails is said, and tried again when the next is due: what was saved before still counts. The run ends when it could
  * not be saved at its end, or after as many failures in a row as --failed-saves says. */
 #include "runtime/run.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- opening */
 static bool goes_on_there(const Run *run)
@@ -97,7 +99,7 @@ void mgpu_run_compare_origin(Run *run)
                             run->options->resume);
 }
 
-/* ---- saving */
+/* ---- what came of a save */
 /* last: no other save is to come */
 static void say_failed(Run *run, char *error, bool last)
 {
@@ -105,9 +107,8 @@ static void say_failed(Run *run, char *error, bool last)
                       ? mgpu_format("nothing is saved yet")
                       : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
     free(run->save_error);
-    run->save_error = mgpu_format("step %lld could not be saved: %s; %s", (long long)run->at.step, error, saved);
+    run->save_error = mgpu_format("step %lld could not be saved: %s; %s", (long long)run->job.at.step, error, saved);
     free(saved);
-    free(error);
     run->failed_saves++;
     if (run->options->failed_saves > 0 && run->failed_saves >= run->options->failed_saves) {
         run->failure = mgpu_format("%s; --failed-saves %lld", run->save_error, (long long)run->options->failed_saves);
@@ -123,49 +124,152 @@ static void forget(char **error)
     *error = NULL;
 }
 
-void mgpu_run_save(Run *run, int64_t epoch, bool last)
+static void report(Run *run, const char *path)
 {
-    if (!run->saves || run->failure)
-        return;
-    const char *bad = run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_not_finite(run->program, run->engine);
-    if (bad) {
-        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
-        return;
-    }
-    bool owed = run->best_error && run->at.best.best_step == run->at.step;
-    char *error = mgpu_save_checkpoint(run->program, run->plan, run->engine, &run->at, run->categories, run->saves, &run->origin,
-                                       run->keep, owed);
-    run->saved_at = mgpu_seconds();
-    if (error) {
-        say_failed(run, error, last);
-        return;
-    }
-    forget(&run->save_error);
-    if (owed)
-        forget(&run->best_error);
-    run->failed_saves = 0;
-    run->saved_step = run->at.step;
-    mgpu_report_checkpoint(run->reporter, run->folder, run->at.step, epoch);
+    const SaveTimes times = {run->job_seconds, run->job_stall};
+    mgpu_report_checkpoint(run->reporter, path, run->job.at.step, run->job_epoch, &times);
 }
 
-void mgpu_run_save_best(Run *run, int64_t epoch)
+static void take_best(Run *run, const char *error)
 {
-    if (!run->saves || run->failure)
-        return;
-    char *error = mgpu_save_best(run->program, run->plan, run->engine, run->at.step, run->categories, run->saves, &run->origin);
     forget(&run->best_error);
     if (error) {
-        run->best_error = mgpu_format("the best model, of step %lld, could not be saved: %s", (long long)run->at.step, error);
-        say_failed(run, error, false);
+        run->best_error = mgpu_format("the best model, of step %lld, could not be saved: %s", (long long)run->job.at.step, error);
         return;
     }
     char *path = mgpu_format("%s/best.safetensors", run->folder);
-    mgpu_report_checkpoint(run->reporter, path, run->at.step, epoch);
+    report(run, path);
     free(path);
+}
+
+static void take_checkpoint(Run *run)
+{
+    forget(&run->save_error);
+    run->failed_saves = 0;
+    run->saved_step = run->job.at.step;
+    free(run->at.kept);
+    run->at.kept = run->job.at.kept;
+    run->at.kept_count = run->job.at.kept_count;
+    report(run, run->folder);
+}
+
+static void end_job(Run *run, bool last)
+{
+    char *error = run->job_error;
+    run->job_error = NULL;
+    if (run->job.best)
+        take_best(run, error);
+    if (error)
+        say_failed(run, error, last);
+    else if (run->job.checkpoint)
+        take_checkpoint(run);
+    if (error && run->job.checkpoint)
+        free(run->job.at.kept);
+    free(error);
+    free(run->job.tables);
+}
+
+/* ---- saving, while the run goes on: one save at a time */
+static void write_job(Run *run)
+{
+    double began = mgpu_seconds();
+    run->job_error = mgpu_write_save(&run->job);
+    run->job_seconds = mgpu_seconds() - began;
+}
+
+static void *write_in_background(void *argument)
+{
+    Run *run = argument;
+    write_job(run);
+    atomic_store(&run->job_done, true);
+    return NULL;
+}
+
+static void *prepare(void *argument)
+{
+    Run *run = argument;
+    mgpu_prepare_snapshot(&run->job.variables, run->program, run->plan);
+    return NULL;
+}
+
+void mgpu_run_prepare_saves(Run *run)
+{
+    run->preparing = run->saves && pthread_create(&run->saver, NULL, prepare, run) == 0;
+}
+
+void mgpu_run_end_save(Run *run, bool wait)
+{
+    if (wait && run->preparing) {
+        pthread_join(run->saver, NULL);
+        run->preparing = false;
+    }
+    if (!run->saving || !(wait || atomic_load(&run->job_done)))
+        return;
+    pthread_join(run->saver, NULL);
+    run->saving = false;
+    end_job(run, false);
+}
+
+/* false: some weights are not finite */
+static bool copy_variables(Run *run, bool checkpoint, bool *copied)
+{
+    *copied = mgpu_take_snapshot(&run->job.variables, run->program, run->plan, run->engine, checkpoint);
+    const char *bad =
+        !checkpoint || run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_snapshot_not_finite(&run->job.variables);
+    if (bad)
+        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+    return !bad;
+}
+
+/* the run stands still while its variables are copied, and while the save before is still being written */
+static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
+{
+    double began = mgpu_seconds();
+    bool copied;
+    mgpu_run_end_save(run, true);
+    if (!run->saves || run->failure || !copy_variables(run, checkpoint, &copied))
+        return;
+    SaveJob *job = &run->job;
+    job->folder = run->saves;
+    job->origin = run->origin;
+    job->at = run->at;
+    job->tables = mgpu_categories_text(run->categories);
+    job->keep = run->keep;
+    job->checkpoint = checkpoint;
+    job->best = run->best_due || (run->best_error && run->at.best.best_step == run->at.step);
+    run->best_due = false;
+    run->job_epoch = epoch;
+    run->saved_at = checkpoint ? began : run->saved_at;
+    atomic_store(&run->job_done, false);
+    run->saving = copied && !last && pthread_create(&run->saver, NULL, write_in_background, run) == 0;
+    if (!run->saving)
+        write_job(run);
+    run->job_stall = mgpu_seconds() - began;
+    run->stalled += last ? 0 : run->job_stall;
+    run->saves_begun += !last;
+    if (!run->saving)
+        end_job(run, last);
+}
+
+void mgpu_run_save(Run *run, int64_t epoch, bool last)
+{
+    start_job(run, true, epoch, last);
+}
+
+void mgpu_run_save_best(Run *run)
+{
+    run->best_due = run->saves != NULL;
+}
+
+void mgpu_run_save_due(Run *run, int64_t epoch)
+{
+    if (run->best_due)
+        start_job(run, false, epoch, false);
 }
 
 void mgpu_run_end_saves(Run *run)
 {
+    mgpu_run_end_save(run, true);
     const char *error = run->save_error ? run->save_error : run->best_error;
     if (!error || run->failure)
         return;
@@ -173,8 +277,17 @@ void mgpu_run_end_saves(Run *run)
     run->failure_status = MGPU_MACHINE_FAILED;
 }
 
+void mgpu_run_print_saves(const Run *run, double seconds)
+{
+    if (run->saves_begun)
+        printf("%lld save%s beside the run, which waited %.3f s for %s, %.2f %% of its time\n", (long long)run->saves_begun,
+               run->saves_begun == 1 ? "" : "s", run->stalled, run->saves_begun == 1 ? "it" : "them",
+               100 * run->stalled / (seconds > 0 ? seconds : 1));
+}
+
 void mgpu_run_close_folder(Run *run)
 {
+    mgpu_close_snapshot(&run->job.variables);
     mgpu_close_save_folder(run->saves);
     mgpu_close_saved(run->from);
     free(run->save_error);

@@ -1,4 +1,4 @@
-/* weights.c: variables of a drained engine <-> files: safetensors, and .npy for one variable.
+/* weights.c: variables of a drained engine, or a copy of them (snapshot.c) <-> files: safetensors, and .npy for one variable.
  *
  * A view says which variables a file holds, and under which names: weights and states; what a run needs besides them to go
  * on; the model as evaluation reads it, where an average stands in the place and under the name of its variable. Tensors
@@ -7,7 +7,6 @@
  * may go on with another device count. */
 #include "runtime/internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,7 +116,7 @@ static TensorView view_of(const mgpu_program *program, const mgpu_plan *plan, in
 /* ---- saving */
 typedef struct Saving {
     const mgpu_program *program;
-    const Engine *engine;
+    const Snapshot *variables;
     int devices;
     const TensorView *view;
 } Saving;
@@ -125,12 +124,12 @@ typedef struct Saving {
 static void read_variable(const Saving *s, int variable, uint8_t *to)
 {
     const mgpu_tensor *t = &s->program->variables[variable].tensor;
-    mgpu_engine_read_variable(s->engine, 0, variable, to);
+    mgpu_read_snapshot(s->variables, 0, variable, to);
     if (!is_partial(&s->program->variables[variable]) || s->devices == 1)
         return;
     uint8_t *part = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
     for (int d = 1; d < s->devices; d++) {
-        mgpu_engine_read_variable(s->engine, d, variable, part);
+        mgpu_read_snapshot(s->variables, d, variable, part);
         for (int64_t i = 0; i < mgpu_elements(t); i++)
             mgpu_from_double(to, t->dtype, i, mgpu_to_double(to, t->dtype, i) + mgpu_to_double(part, t->dtype, i));
     }
@@ -152,11 +151,11 @@ static void fill(void *context, int i, void *to)
     free(memory);
 }
 
-void mgpu_write_view(FILE *f, const mgpu_program *program, const mgpu_plan *plan, const Engine *engine, int which,
-                     const FileNotes *notes)
+void mgpu_write_view(FILE *f, const Snapshot *variables, int which, const FileNotes *notes)
 {
-    TensorView view = view_of(program, plan, which);
-    Saving s = {program, engine, plan->devices, &view};
+    const mgpu_program *program = variables->program;
+    TensorView view = view_of(program, variables->plan, which);
+    Saving s = {program, variables, variables->plan->devices, &view};
     SavedTensor *tensors = mgpu_allocate((size_t)view.count, sizeof *tensors);
     for (int i = 0; i < view.count; i++) {
         tensors[i].tensor = program->variables[view.variable[i]].tensor;
@@ -165,29 +164,6 @@ void mgpu_write_view(FILE *f, const mgpu_program *program, const mgpu_plan *plan
     mgpu_write_safetensors(f, tensors, view.count, notes, fill, &s);
     free(tensors);
     close_view(&view);
-}
-
-const char *mgpu_not_finite(const mgpu_program *program, const Engine *engine)
-{
-    const char *found = NULL;
-    for (int i = 0; i < program->variable_count && !found; i++) {
-        const mgpu_variable *v = &program->variables[i];
-        if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_STATE) || !mgpu_dtype_is_float(v->tensor.dtype))
-            continue;
-        int64_t count = mgpu_elements(&v->tensor), bad = 0;
-        uint8_t *data = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor), 1);
-        mgpu_engine_read_variable(engine, 0, i, data);
-        if (v->tensor.dtype == MGPU_F32)
-            for (int64_t k = 0; k < count; k++)
-                bad += !isfinite(((const float *)(const void *)data)[k]);
-        else
-            for (int64_t k = 0; k < count && !bad; k++)
-                bad += !isfinite(mgpu_to_double(data, v->tensor.dtype, k));
-        if (bad)
-            found = v->tensor.name;
-        free(data);
-    }
-    return found;
 }
 
 /* ---- loading */

@@ -4,6 +4,7 @@
  *   "kill N"       the process is killed at call N; of a write half of it is done
  *   "fail N E"     call N fails with errno E
  *   "full N M"     calls N to M that need room (files, folders, links, writes) fail with ENOSPC
+ *   "slow N"       each fsync takes N ms longer
  *   "trace"        each is a line of the file CALLS_LOG, and every file that is made gets a second name in the folder CALLS_KEEP, so
  *                  that what it held is known to the end
  * CALLS_LOG gets their number when the process ends, but for "trace". */
@@ -177,6 +178,8 @@ int fsync(int file)
         return real(file);
     if (fails(false, NULL, NULL))
         return -1;
+    if (strcmp(how, "slow") == 0)
+        usleep((useconds_t)first * 1000);
     if (fstat(file, &s) == 0 && S_ISDIR(s.st_mode))
         note("sync-folder %s\n", path_of[file]);
     else

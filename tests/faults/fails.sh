@@ -9,8 +9,8 @@ failed() { # CALL ERRNO
     faults "fail $1 $2" --save w
     status=$?
     why=$(kept_are_whole w) || { echo "$why"; return; }
-    if [ $status = 0 ]; then # run.json names other steps that are kept
-        for why in weights optimizer average best; do cmp -s w/$why.safetensors whole.1/$why.safetensors || echo "$why differs: $(said)"; done
+    if [ $status = 0 ]; then
+        same_bits w 1
     elif [ $status != 3 ]; then
         echo "status $status: $(said)"
     elif [ -e w/current ]; then

@@ -3,6 +3,7 @@
 mkdir -p w && rm -rf w
 CALLS_LOG=calls faults count --save w
 calls=$(cat calls)
+echo "# $calls calls that change files"
 killed() { # CALL DEVICES
     local why
     rm -rf w

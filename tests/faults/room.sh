@@ -3,13 +3,13 @@
 rm -rf w
 CALLS_LOG=calls faults count --save w
 calls=$(cat calls)
-for begin in 30 $((calls / 2)); do
+for begin in 12 $((calls / 3)) $((calls / 2 + 5)); do # in the midst of a save that is not the last
     rm -rf w
-    faults "full $begin $((begin + 5))" --save w
+    faults "full $begin $((begin + 2))" --save w
     status=$?
     cases=$((cases + 1))
     [ $status = 0 ] && grep -q "warning: step [0-9]* could not be saved: .*: No space left on device; .*the next save is tried when it is due" out &&
-        why=$(same_as_whole w 1) || wrong="$wrong [for a time: status $status, $why $(said)]"
+        why=$(same_bits w 1) || wrong="$wrong [for a time: status $status, $why $(said)]"
 done
 rm -rf w
 faults "full $((calls / 2)) 99999" --save w
