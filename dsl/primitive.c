@@ -564,8 +564,8 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
     if (!e->in_model || e->in_init)
         error_at(at, "batch_sum belongs in a model or a layer of it: there are no samples here");
     if (!e->frame->training)
-        error_at(at, "batch_sum where 'training' is false: a prediction would depend on its neighbours; keep a state in "
-                     "training and read it here");
+        error_at(at, "batch_sum where 'training' is false: a prediction would depend on its neighbours; a loss of training alone "
+                     "is put into if training { }, what evaluation needs into a state that training updates");
     Node *x = summable(e, at, a[0], "batch_sum");
     Graph *g = graph_at(e, at);
     const Value *group = a[1];
