@@ -2,6 +2,7 @@
 #include "compiler/command.h"
 #include "dsl/document.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static const char HELP[] =
@@ -106,6 +107,29 @@ static bool is_file_name(const char *word)
     return strchr(word, '/') || (n > 4 && strcmp(word + n - 4, ".net") == 0);
 }
 
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strcasestr(at, word)); at += n)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[n]))
+            return true;
+    return false;
+}
+
+/* "; it is spoken of in standardize, mse": names whose texts have the word; "": none */
+static const char *spoken_of(const char *word, const Entries *e)
+{
+    enum { SHORTEST = 4, MOST = 8 };
+    Text t = {0};
+    int count = 0;
+    for (int k = 0; k < e->count && strlen(word) >= SHORTEST; k++)
+        if (has_word(e->list[k].about, word) && count++ < MOST)
+            text_add(&t, "%s%s", count > 1 ? ", " : "; it is spoken of in ", e->list[k].name);
+    if (count > MOST)
+        text_add(&t, " and %d more", count - MOST);
+    return text_of(&t);
+}
+
 int command_doc(int argc, char **argv)
 {
     const char *words[2] = {NULL, NULL};
@@ -121,7 +145,7 @@ int command_doc(int argc, char **argv)
         if (strcmp(argv[i], "--markdown") == 0)
             markdown = true;
         else if (argv[i][0] == '-' && argv[i][1] == '-')
-            fail(2, "doc has no option %s%s; see mgpuc doc --help", argv[i],
+            fail(2, "doc has no option %s%s; see mgpuc doc --help, and of programs ./PROGRAM --help", argv[i],
                  did_you_mean(argv[i], (const char *const[]){"--markdown", "--help"}, 2));
         else if (count < 2)
             words[count++] = argv[i];
@@ -157,6 +181,6 @@ int command_doc(int argc, char **argv)
         found = true;
     }
     if (!found)
-        fail(2, "nothing is called '%s'%s; mgpuc doc lists all names", name, did_you_mean(name, names, all.count));
+        fail(2, "nothing is called '%s'%s%s; mgpuc doc lists all names", name, did_you_mean(name, names, all.count), spoken_of(name, &all));
     return 0;
 }

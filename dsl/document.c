@@ -15,7 +15,7 @@ static const struct { const char *file, *title; } FILES[] = {
     {"optim.net", "Optimizers"},
 };
 
-static const char WORDS_GROUP[] = "Statements", NAMES_GROUP[] = "Names known everywhere", SETTINGS_GROUP[] = "Settings of train";
+static const char WORDS_GROUP[] = "Statements", TYPES_GROUP[] = "Types", NAMES_GROUP[] = "Names known everywhere", SETTINGS_GROUP[] = "Settings of train";
 static const struct { const char *group, *name, *signature, *about; } TEXTS[] = {
     {WORDS_GROUP, "import", "import \"file.net\"", "layers and params of another file, by a path relative to this one"},
     {WORDS_GROUP, "param", "param name = value", "a number, string or list of compile time, which --set name=value replaces"},
@@ -43,6 +43,12 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {WORDS_GROUP, "for", "for name, ... in list { ... }", "unrolled at compile time; over the steps of a tensor: scan"},
     {WORDS_GROUP, "scan", "scan name, ... in tensor, ... { ... }",
      "a loop at run time along axis 0: names that were there are carried, new ones are stacked"},
+    {TYPES_GROUP, "class", "input label: class(10, ignore = 255, other = 0)",
+     "a whole number below 10, or a word that the reader numbers. ignore: one more label, which no loss or metric counts; other: the class "
+     "of words that are missing or that training did not see"},
+    {TYPES_GROUP, "f32", "f32[3, 4]", "the model's real numbers, which `precision` makes others; also f64, bf16, f16. f32(x) casts"},
+    {TYPES_GROUP, "u8", "u8[28, 28]", "whole numbers, here of 8 bits and from 0 on; also u16, u32, i8, i16, i32, i64. i32(x) casts"},
+    {TYPES_GROUP, "bool", "bool[10]", "true or false, as comparisons make them; f32(x) makes 1 and 0 of them"},
     {NAMES_GROUP, "training", "training",
      "true where the model is built for training, false for evaluation and prediction, and in frozen parts"},
     {NAMES_GROUP, "step", "step", "number of the update: 1, 2, ..."},
