@@ -76,7 +76,7 @@ static const char OPTIONS[] =
     "\n"
     "Signals\n"
     "  INT TERM HUP       (Ctrl-C; the terminal is closed) finish the step, save, and end with status 130, 143 or 129; a second\n"
-    "                     one ends at once. nohup's SIGHUP stays ignored\n"
+    "                     INT or TERM ends at once. nohup's SIGHUP stays ignored\n"
     "  PIPE XFSZ          likewise, with status 141 or 153: whoever read standard output has closed it, or it has reached the\n"
     "                     limit of a file's size\n"
     "  USR1               finish the step, save, and go on\n"

@@ -434,6 +434,7 @@ typedef struct EpochReport {           /* a row of the table */
 /* Epochs count from 1. goes_on: the log gets further lines, else it is written anew */
 Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool goes_on);
 bool mgpu_reporter_close(Reporter *);  /* -> whether the log is whole */
+void mgpu_report_flush(Reporter *);    /* what others have printed */
 int mgpu_screen_lost(const Reporter *); /* SIGPIPE, SIGXFSZ: why nothing can be written to stdout any more; else 0 */
 void mgpu_report_start(Reporter *, const StartReport *);
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */

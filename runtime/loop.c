@@ -577,6 +577,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
         mgpu_fail(status, "%s", run.failure);
     }
     mgpu_run_unwatch(&run);
+    mgpu_report_flush(run.reporter);
     int lost = mgpu_screen_lost(run.reporter);
     bool logged = close_run(&run);
     return status ? status : lost ? 128 + lost : logged ? 0 : MGPU_MACHINE_FAILED;

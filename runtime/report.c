@@ -21,7 +21,7 @@ enum { MOST_COLUMNS = 8 }; /* of a metric in the table; of one with more element
 struct Reporter {
     FILE *log;                 /* NULL: none, or it cannot be written any more */
     const char *log_path;
-    bool log_cut;              /* lines are missing */
+    bool log_cut, screen_cut;  /* lines are missing */
     int lost;                  /* mgpu_screen_lost */
     int digits;                /* in the log */
     bool terminal, live;       /* live: there is a line to be overwritten */
@@ -73,18 +73,30 @@ static void clear_live(Reporter *r)
     r->live = false;
 }
 
-/* Where nobody reads any more, or a file has reached its limit, all further text goes nowhere: one failure is said once. Other
- * failures (a full disk) may pass; mgpu_end_output says them. */
+/* Where nobody reads any more, or a file has reached its limit, all further text goes nowhere: one failure is said once. So does what
+ * a terminal that was closed would show; whether that ends the run says SIGHUP. Other failures (a full disk) may pass;
+ * mgpu_end_output says them. */
 static void flush_screen(Reporter *r)
 {
-    if (fflush(stdout) == 0 || (errno != EPIPE && errno != EFBIG))
+    errno = 0;
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || r->screen_cut)
         return;
-    r->lost = errno == EPIPE ? SIGPIPE : SIGXFSZ;
+    r->screen_cut = true;
+    if (!errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+        return;
+    if (errno != EPIPE && errno != EFBIG && !(errno == EIO && r->terminal))
+        return;
+    r->lost = errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0)
         clearerr(stdout);
     if (nowhere >= 0)
         close(nowhere);
+}
+
+void mgpu_report_flush(Reporter *r)
+{
+    flush_screen(r);
 }
 
 int mgpu_screen_lost(const Reporter *r)

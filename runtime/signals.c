@@ -5,7 +5,8 @@
  *   SIGPIPE, SIGXFSZ           likewise. A write to a closed pipe, or beyond the limit of a file's size, fails with EPIPE or EFBIG
  *                              instead of ending the program: the reporter finds out (mgpu_screen_lost)
  *   SIGUSR1                    the step is finished and the run saved; it goes on
- * A second signal that asks to stop ends the program at once. SIGHUP and SIGUSR1 stay ignored where they were (nohup). */
+ * A SIGINT or SIGTERM after another of these ends the program at once; not a SIGHUP, since a terminal that is closed sends several (its
+ * shell, and the kernel when the shell ends), nor what a write causes. SIGHUP and SIGUSR1 stay ignored where they were (nohup). */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -71,8 +72,11 @@ static void *watch_signals(void *argument)
             atomic_store(&run->save_asked, run->options->write);
             continue;
         }
-        if (atomic_load(&run->signal))
+        bool first = !atomic_load(&run->signal);
+        if (!first && (number == SIGINT || number == SIGTERM))
             _exit(128 + number);
+        if (!first)
+            continue;
         say_interrupted(run);
         atomic_store(&run->signal, number);
     }
