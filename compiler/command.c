@@ -32,6 +32,8 @@ static const struct OptionRow {
                                                              "                       precision layout phases fused split schedule verify memory kernels\n"
                                                              "                       images", COMPILING},
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several", BOTH},
+    {"--from", NULL, VALUE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there (graph simplify\n"
+                                                               "                       loops grad update dist precision layout phases)", COMPILING},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON", CHECKING},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)", BOTH},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", BOTH},
@@ -113,8 +115,12 @@ static const char *default_output(const char *file)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
     size_t length = strlen(base);
-    if (length > 4 && strcmp(base + length - 4, ".net") == 0)
-        return copy_text(base, length - 4);
+    static const char *const SUFFIXES[] = {".net", ".graph"};
+    for (int i = 0; i < COUNT(SUFFIXES); i++) {
+        size_t suffix = strlen(SUFFIXES[i]);
+        if (length > suffix && strcmp(base + length - suffix, SUFFIXES[i]) == 0)
+            return copy_text(base, length - suffix);
+    }
     return format("%s.out", base);
 }
 
@@ -155,6 +161,8 @@ static void check_options(const Options *o, unsigned given)
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
+    if (o->from && (o->set_count || o->model))
+        fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
 }
 
 Options parse_command(int argc, char **argv)

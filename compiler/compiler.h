@@ -82,7 +82,7 @@ typedef struct Plan {
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY } Command;
 typedef struct Options {
     Command command;
-    const char *file, *output, *emit, *devices, *arch, *cc, *cxx, *bucket, *model, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
@@ -98,7 +98,6 @@ typedef struct Program {
     Map kernel_texts;       /* text -> Kernel: fuse.c */
     Plan *plans; int plan_count;
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
-    const char *identity;        /* of the model: what its training graph computes */
     const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */
 } Program;
 

@@ -480,7 +480,7 @@ void emit_main(const Program *p, Text *t)
     quote(t, p->options->command_line);
     text_add(t, ",\n        .precision = %s,\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
              c_string(dtype_name(m->precision)), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
-    text_add(t, "        .identity = %s,\n", c_string(p->identity));
+    text_add(t, "        .identity = %s,\n", c_string(m->identity ? m->identity : ""));
     text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
     if (p->target == TARGET_CUDA)

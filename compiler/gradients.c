@@ -672,7 +672,7 @@ static void gradient_composite(Sweep *s, Node *n, Node *g)
 
 #define gradient_none NULL
 static GradientRule *const RULE[OPS] = {
-#define OP(op, name, class, inputs, linear, flops, meaning, shape, gradient, signature, equation) [OP_##op] = gradient,
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, ...) [OP_##op] = gradient,
 #include "compiler/ops.def"
 };
 

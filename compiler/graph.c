@@ -64,6 +64,24 @@ static void more_slots(Graph *graph)
             graph->slots[slot_of(graph, old[i].hash, NULL)] = old[i];
 }
 
+/* a node with what the prototype points to, in the graph's Memory, which is in use */
+static Node *append(Graph *graph, const Node *prototype)
+{
+    Node *n = NEW(Node);
+    *n = *prototype;
+    n->in = prototype->inputs ? NEW_ARRAY(Node *, n->inputs) : NULL;
+    for (int i = 0; i < n->inputs; i++)
+        n->in[i] = prototype->in[i];
+    n->ints = prototype->int_count ? NEW_ARRAY(int64_t, n->int_count) : NULL;
+    for (int i = 0; i < n->int_count; i++)
+        n->ints[i] = prototype->ints[i];
+    n->id = graph->node_count;
+    n->graph = graph;
+    n->twin = NULL;
+    APPEND(graph->nodes, graph->node_count, n);
+    return n;
+}
+
 /* the node of `graph` that is like the prototype, whose dtype, shape, sharded and weak are known */
 static Node *intern(Graph *graph, const Node *prototype)
 {
@@ -77,24 +95,30 @@ static Node *intern(Graph *graph, const Node *prototype)
         memory_use(outer);
         return graph->nodes[graph->slots[slot].node - 1];
     }
-    Node *n = NEW(Node);
-    *n = *prototype;
-    n->in = prototype->inputs ? NEW_ARRAY(Node *, n->inputs) : NULL;
-    for (int i = 0; i < n->inputs; i++)
-        n->in[i] = prototype->in[i];
-    n->ints = prototype->int_count ? NEW_ARRAY(int64_t, n->int_count) : NULL;
-    for (int i = 0; i < n->int_count; i++)
-        n->ints[i] = prototype->ints[i];
-    n->id = graph->node_count;
-    n->graph = graph;
+    Node *n = append(graph, prototype);
     n->at = graph->at;
     n->path = graph->path ? graph->path : "";
     n->backward = graph->backward;
     n->name = NULL;
-    n->twin = NULL;
     n->distribution = UNTYPED;
-    APPEND(graph->nodes, graph->node_count, n);
     if (shared) {
+        graph->slots[slot] = (struct Slot){hash, graph->node_count};
+        graph->slots_used++;
+    }
+    memory_use(outer);
+    return n;
+}
+
+Node *graph_append(Graph *graph, const Node *prototype)
+{
+    bool shared = prototype->op != OP_COMPOSITE && prototype->op != OP_SCAN;
+    Memory *outer = memory_use(graph->memory);
+    Node *n = append(graph, prototype);
+    if (shared && 2 * (graph->slots_used + 1) > graph->slot_count)
+        more_slots(graph);
+    uint32_t hash = shared ? (uint32_t)hash_node(n) : 0;
+    int slot = shared ? slot_of(graph, hash, n) : -1;
+    if (shared && !graph->slots[slot].node) { /* else the first of its equals is the one that is shared */
         graph->slots[slot] = (struct Slot){hash, graph->node_count};
         graph->slots_used++;
     }

@@ -213,6 +213,7 @@ typedef struct LaterSet {
 
 struct Model {
     const char *name, *file;
+    const char *identity;        /* of what the training graph computes: graph_identity */
     Source *source;
     const char **files;   int file_count;      /* that were read: the program's text and what it imports */
     Input *inputs;        int input_count;
@@ -258,6 +259,7 @@ typedef struct OpInfo {
     const char *name;        /* "einsum": in dumps */
     OpClass op_class;
     int inputs;              /* -1: any number */
+    const char *attributes;  /* how dumps write them: "text [*]" */
     bool linear;             /* passes Partial: f(sum x) = sum f(x), in any one input with the others replicated */
     const char *meaning;     /* ELEMENTWISE: a C expression of a, b, c; else NULL */
     double flops;            /* ELEMENTWISE: per element */
@@ -268,6 +270,7 @@ extern const OpInfo OP_INFO[OPS];
 /* graph.c, for region.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a
  * sum over samples. The region's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */
 Node *graph_make(Graph *, const Node *prototype, bool over);
+Node *graph_append(Graph *, const Node *);                 /* for graph_read.c: as it is, even if the graph has an equal one */
 Node *graph_capture(Graph *, Node *);
 Node *graph_argument(Graph *, Node *, const Node *like, CaptureKind);
 
@@ -378,7 +381,7 @@ bool node_is_constant(const Node *, double *value); /* CONSTANT with one value f
 /* the shape rule of the node's row: fills dtype, shape, sharded and weak of a node that has op, inputs and attributes */
 void node_infer(Node *, bool over_samples);
 
-/* `--emit`: one line per node; the syntax is documented in docs/design.md. Deterministic. */
+/* one line per node, without constants of many numbers; docs/design.md says the syntax. dump.h: what `--emit` prints */
 void graph_print(const Graph *, Text *);
 const char *graph_identity(const Graph *); /* of what it computes, whatever the places and names of its layers and its precision */
 double node_flops(const Node *);  /* of one sample if sharded */

@@ -126,7 +126,7 @@ static double cast(Dtype from, Dtype to, double v)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wfloat-conversion"
 #define NONE 0
-#define OP(op, name, class, inputs, linear, flops, meaning, ...)                                                          \
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, ...)                                              \
     static double meaning_##op(double a, double b, double c)                                                              \
     {                                                                                                                     \
         (void)a, (void)b, (void)c;                                                                                        \

@@ -1,6 +1,7 @@
 /* main.c: mgpuc, the driver. The table PASSES is the compiler on one screen: text to tree to graphs to tasks to
  * schedules to C to a program. Only the driver looks at options, takes times, verifies and dumps. */
 #include "compiler/compiler.h"
+#include "compiler/dump.h"
 #include "compiler/pieces.h"
 #include "dsl/dsl.h"
 #include "runtime/terminal.h"
@@ -52,7 +53,7 @@ static void run_elaborate(Compilation *c)
     Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model};
     Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
-    c->program->identity = graph_identity(m->train);
+    m->identity = graph_identity(m->train);
     c->graphs[PHASE_INIT] = m->init;
     c->graphs[PHASE_TRAIN] = m->train;
     c->graphs[PHASE_EVAL] = m->eval;
@@ -194,21 +195,21 @@ static void run_verify(Compilation *c)
 /* ---- dumps */
 static void dump_tree(const Compilation *c, Text *t) { tree_print(c->tree, t); }
 
+static const char *const GRAPH_NAME[PHASE_KINDS] = {"init",    "prologue",     "accumulate", "train", "eval",
+                                                    "predict", "report_train", "report_eval"};
+
 static void dump_graphs(const Compilation *c, Text *t)
 {
-    for (int k = 0; k < PHASE_KINDS; k++)
+    DumpedGraph graphs[3 * PHASE_KINDS];
+    int count = 0;
+    for (int k = 0; k < PHASE_KINDS; k++) {
         if (c->graphs[k])
-            graph_print(c->graphs[k], t);
-}
-
-static void dump_variants(const Compilation *c, Text *t)
-{
-    for (int k = 0; k < PHASE_KINDS; k++)
+            graphs[count++] = (DumpedGraph){c->graphs[k], STEPS_ANY};
         for (int r = 0; r < 2; r++)
-            if (c->variants[k][r]) {
-                text_add(t, "# %s\n", phase_name((PhaseKind)k, r == 1));
-                graph_print(c->variants[k][r], t);
-            }
+            if (c->variants[k][r])
+                graphs[count++] = (DumpedGraph){c->variants[k][r], r ? STEPS_RAGGED : STEPS_FULL};
+    }
+    dump_write(c->options->emit, c->program->model, graphs, count, t);
 }
 
 static void dump_phases(const Compilation *c, Text *t)
@@ -264,7 +265,7 @@ static const struct Pass {
     {"dist", run_distribute, dump_graphs, "the whole step is there: reductions stand where Partial must end"},
     {"precision", run_precision, dump_graphs, "after distribution: what is summed over devices is known"},
     {"layout", run_layout, dump_graphs, "all uses of a weight in all phases are known"},
-    {"phases", run_specialise, dump_variants, "full and ragged steps part: one assumes every sample, one selects"},
+    {"phases", run_specialise, dump_graphs, "full and ragged steps part: one assumes every sample, one selects"},
     {"fused", run_fuse, dump_phases, "graphs to kernels, the same for every device count"},
     {"split", run_split, dump_split, "samples per device; from here on once per plan"},
     {"schedule", run_schedule, dump_schedules, "buckets, offsets, lanes, order and waits"},
@@ -301,10 +302,77 @@ static const char *last_pass(const char *emit, void (**dump)(const Compilation *
     fail(2, "no stage is called '%s'%s; there are: %s", emit, did_you_mean(emit, names, count), text_of(&list));
 }
 
+/* the pass whose graphs --from reads; -1: the text of a model is compiled */
+static int first_pass(const Options *o)
+{
+    const char *names[COUNT(PASSES)];
+    int count = 0;
+    for (int i = 0; i < COUNT(PASSES); i++)
+        if (PASSES[i].dump == dump_graphs)
+            names[count++] = PASSES[i].name;
+    if (!o->from)
+        return -1;
+    for (int i = 0; i < COUNT(PASSES); i++)
+        if (PASSES[i].dump == dump_graphs && strcmp(PASSES[i].name, o->from) == 0)
+            return i;
+    Text list = {0};
+    for (int i = 0; i < count; i++)
+        text_add(&list, " %s", names[i]);
+    fail(2, "--from %s: this stage prints no graphs%s; those that do:%s", o->from, did_you_mean(o->from, names, count), text_of(&list));
+}
+
+/* what --emit printed after a pass, in place of all passes up to that one */
+static void read_graphs(Compilation *c)
+{
+    Model *m;
+    int count;
+    const char *stage = c->options->from;
+    DumpedGraph *graphs = dump_read(c->source->file, c->source->text, c->source->length, &stage, GRAPH_NAME, PHASE_KINDS, &m, &count);
+    bool phases = strcmp(stage, "phases") == 0;
+    m->source = c->source;
+    c->program->model = m;
+    for (int i = 0; i < count; i++) {
+        int kind = 0;
+        while (strcmp(GRAPH_NAME[kind], graphs[i].graph->name) != 0)
+            kind++;
+        if (phases != (graphs[i].steps != STEPS_ANY))
+            fail(1, "%s: graph %s is %s; 'full' and 'ragged' are graphs of the stage phases, and all of its graphs are one of them",
+                 c->options->file, GRAPH_NAME[kind], graphs[i].steps ? STEPS_NAME[graphs[i].steps] : "neither 'full' nor 'ragged'");
+        *(phases ? &c->variants[kind][graphs[i].steps == STEPS_RAGGED] : &c->graphs[kind]) = graphs[i].graph;
+    }
+}
+
+/* tests read some graphs of a model; what a pass makes of them needs those that every model has */
+static void need_graphs(const Compilation *c, const char *pass)
+{
+    static const struct { const char *pass; PhaseKind kinds[3]; int count; } NEEDS[] = {
+        {"grad", {PHASE_TRAIN}, 1},
+        {"update", {PHASE_TRAIN, PHASE_EVAL}, 2},
+        {"fused", {PHASE_INIT, PHASE_TRAIN, PHASE_EVAL}, 3},
+    };
+    for (int i = 0; i < COUNT(NEEDS); i++)
+        for (int k = 0; strcmp(NEEDS[i].pass, pass) == 0 && k < NEEDS[i].count; k++)
+            if (!c->graphs[NEEDS[i].kinds[k]] && !c->variants[NEEDS[i].kinds[k]][0])
+                fail(1, "%s: the stage %s needs a graph %s, which the file lacks; --emit a stage before it", c->options->file, pass,
+                     GRAPH_NAME[NEEDS[i].kinds[k]]);
+}
+
 /* Runs the passes up to and including `last` (NULL: all). */
 static void run_passes(Compilation *c, const char *last)
 {
-    for (int i = 0; i < COUNT(PASSES); i++) {
+    int first = first_pass(c->options);
+    if (first >= 0) {
+        read_graphs(c);
+        if (c->program->model->not_yet && !c->options->emit)
+            fail(1, "%s uses what this version does not compile yet; 'mgpuc check' of its source says what", c->options->file);
+        if (c->options->command == COMMAND_COMPILE && !c->options->emit)
+            check_sources(c->program->model, c->options);
+        if (last && strcmp(last, PASSES[first].name) == 0)
+            return;
+    }
+    for (int i = first + 1; i < COUNT(PASSES); i++) {
+        if (first >= 0)
+            need_graphs(c, PASSES[i].name);
         double begin = now_ms();
         PASSES[i].run(c);
         if (c->options->verbose)
@@ -344,10 +412,20 @@ static Compilation begin(const Options *options)
     return c;
 }
 
+/* --emit says what --from has not passed already */
+static void check_order(const char *last, int first)
+{
+    for (int i = 0; i < first; i++)
+        if (strcmp(PASSES[i].name, last) == 0)
+            fail(2, "--emit %s: this stage comes before %s, which --from names", last, PASSES[first].name);
+}
+
 static int command_compile(const Options *options)
 {
     void (*dump)(const Compilation *, Text *) = NULL;
     const char *last = options->emit ? last_pass(options->emit, &dump) : NULL;
+    if (options->from && last)
+        check_order(last, first_pass(options));
     Compilation c = begin(options);
     if (options->emit) {
         run_passes(&c, last);

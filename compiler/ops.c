@@ -92,19 +92,39 @@ const char *shape_text(const Shape *s)
     return copy_text(text, (size_t)(p - text));
 }
 
+/* what should not be: our mistake, or, in a graph that is read, the file's */
+_Noreturn static void mistake_at(const char *file, int line, const Node *n, const char *pattern, ...) PRINTF(4, 5);
+static void mistake_at(const char *file, int line, const Node *n, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    if (n->at && n->at->source && n->at->source->dump)
+        verror_at(n->at, pattern, arguments);
+    char text[1024];
+    vsnprintf(text, sizeof text, pattern, arguments);
+    die_at(file, line, "%s", text);
+}
+#define mistake(n, ...) mistake_at(__FILE__, __LINE__, n, __VA_ARGS__)
+
 static void check_shape(const Node *n)
 {
     int64_t count = 8;
     bool empty = false;
     for (int i = 0; i < n->shape.rank; i++) {
         if (n->shape.extent[i] < 0)
-            die("%s: axis %d of the result would be %lld", OP_INFO[n->op].name, i, (long long)n->shape.extent[i]);
+            mistake(n, "%s: axis %d of the result would be %lld", OP_INFO[n->op].name, i, (long long)n->shape.extent[i]);
         empty = empty || n->shape.extent[i] == 0;
     }
     for (int i = 0; i < n->shape.rank && !empty; i++)
         if (__builtin_mul_overflow(count, n->shape.extent[i], &count))
             error_at(n->at, "%s: the shape %s has more elements than 64 bits can count", OP_INFO[n->op].name,
                      shape_text(&n->shape));
+}
+
+static void check_rank(const Node *n, int rank)
+{
+    if (rank > MAX_RANK)
+        mistake(n, "%s: a tensor has at most %d axes, not %d", OP_INFO[n->op].name, MAX_RANK, rank);
 }
 
 static bool any_sharded(const Node *n)
@@ -135,7 +155,7 @@ static void same_inputs(Node *n, int from)
 {
     for (int i = from + 1; i < n->inputs; i++)
         if (!shape_equal(&n->in[i]->shape, &n->in[from]->shape) || n->in[i]->dtype != n->in[from]->dtype)
-            die("%s: inputs are %s%s and %s%s", OP_INFO[n->op].name, dtype_name(n->in[from]->dtype),
+            mistake(n, "%s: inputs are %s%s and %s%s", OP_INFO[n->op].name, dtype_name(n->in[from]->dtype),
                 shape_text(&n->in[from]->shape), dtype_name(n->in[i]->dtype), shape_text(&n->in[i]->shape));
 }
 
@@ -165,7 +185,7 @@ static void shape_float(Node *n, bool over)
 {
     shape_elementwise(n, over);
     if (!dtype_is_float(n->dtype))
-        die("%s of %s", OP_INFO[n->op].name, dtype_name(n->dtype));
+        mistake(n, "%s of %s", OP_INFO[n->op].name, dtype_name(n->dtype));
 }
 
 static void shape_compare(Node *n, bool over)
@@ -197,10 +217,10 @@ static void shape_where(Node *n, bool over)
 {
     (void)over;
     if (n->in[0]->dtype != BOOL)
-        die("where of a condition of %s", dtype_name(n->in[0]->dtype));
+        mistake(n, "where of a condition of %s", dtype_name(n->in[0]->dtype));
     same_inputs(n, 1);
     if (!shape_equal(&n->in[0]->shape, &n->in[1]->shape))
-        die("where: the condition is %s, the values are %s", shape_text(&n->in[0]->shape), shape_text(&n->in[1]->shape));
+        mistake(n, "where: the condition is %s, the values are %s", shape_text(&n->in[0]->shape), shape_text(&n->in[1]->shape));
     like_first(n);
     n->dtype = n->in[1]->dtype;
     n->weak = n->in[1]->weak && n->in[2]->weak && !n->sharded;
@@ -221,7 +241,7 @@ static void drop_axes(Node *n)
     for (int i = 0; i < n->int_count; i++) {
         int64_t axis = n->ints[i];
         if (axis < 0 || axis >= x->rank || dropped[axis])
-            die("%s over axis %lld of %s", OP_INFO[n->op].name, (long long)axis, shape_text(x));
+            mistake(n, "%s over axis %lld of %s", OP_INFO[n->op].name, (long long)axis, shape_text(x));
         dropped[axis] = true;
     }
     n->shape.rank = 0;
@@ -260,7 +280,7 @@ static void shape_argmax(Node *n, bool over)
 static void check_axis(const Node *n)
 {
     if (n->ints[0] < 0 || n->ints[0] >= n->in[0]->shape.rank)
-        die("%s: %s has no axis %lld", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), (long long)n->ints[0]);
+        mistake(n, "%s: %s has no axis %lld", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), (long long)n->ints[0]);
 }
 
 static void shape_cumsum(Node *n, bool over)
@@ -269,7 +289,7 @@ static void shape_cumsum(Node *n, bool over)
     check_axis(n);
     like_first(n);
     if (n->dtype != summed_type(n->dtype))
-        die("cumsum of %s", dtype_name(n->dtype));
+        mistake(n, "cumsum of %s", dtype_name(n->dtype));
 }
 
 static void shape_top_k(Node *n, bool over)
@@ -349,12 +369,12 @@ static void check_convolution(const Node *n, int kernels)
 {
     const int64_t *v = n->ints;
     int r = n->int_count ? (int)v[0] : -1;
-    if (r < 0 || (n->int_count != 5 * r + 2 + kernels * r && !(kernels && n->int_count == 5 * r + 3 + kernels * r)))
-        die("%s with %d attributes", OP_INFO[n->op].name, n->int_count);
+    if (r < 0 || r > MAX_RANK || (n->int_count != 5 * r + 2 + kernels * r && !(kernels && n->int_count == 5 * r + 3 + kernels * r)))
+        mistake(n, "%s with %d attributes", OP_INFO[n->op].name, n->int_count);
     if (n->in[0]->dtype != n->in[1]->dtype || !dtype_is_float(n->in[0]->dtype))
-        die("%s of %s and %s", OP_INFO[n->op].name, dtype_name(n->in[0]->dtype), dtype_name(n->in[1]->dtype));
+        mistake(n, "%s of %s and %s", OP_INFO[n->op].name, dtype_name(n->in[0]->dtype), dtype_name(n->in[1]->dtype));
     if (n->in[0]->shape.rank != r + 1)
-        die("%s: x has the shape %s, with %d spatial axes", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), r);
+        mistake(n, "%s: x has the shape %s, with %d spatial axes", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), r);
     for (int i = 0; i < r; i++) {
         limit_attribute(n, "stride", v[1 + i], 1);
         limit_attribute(n, "padding", v[1 + r + i], INT32_MIN);
@@ -413,6 +433,8 @@ static void shape_convolve_weight(Node *n, bool over)
     n->shape.rank = r + 2;
     n->shape.extent[0] = n->in[1]->shape.extent[r];
     n->shape.extent[1] = n->in[0]->shape.extent[r] / v[1 + 5 * r];
+    if (n->int_count > 6 * r + 2 && (v[6 * r + 2] < 0 || v[6 * r + 2] >= DTYPES))
+        mistake(n, "convolve_weight into element type %lld", (long long)v[6 * r + 2]);
     if (n->int_count > 6 * r + 2)
         n->dtype = (Dtype)v[6 * r + 2];
     for (int i = 0; i < r; i++)
@@ -428,7 +450,7 @@ static void shape_attention(Node *n, bool over)
                 q->extent[2] == k->extent[2] && k->extent[1] > 0 && q->extent[1] % k->extent[1] == 0 && k->extent[0] > 0 &&
                 n->ints[1] >= 0;
     if (!fits || n->in[0]->dtype != n->in[1]->dtype || n->in[0]->dtype != n->in[2]->dtype)
-        die("attention of %s %s, %s %s and %s %s", dtype_name(n->in[0]->dtype), shape_text(q), dtype_name(n->in[1]->dtype),
+        mistake(n, "attention of %s %s, %s %s and %s %s", dtype_name(n->in[0]->dtype), shape_text(q), dtype_name(n->in[1]->dtype),
             shape_text(k), dtype_name(n->in[2]->dtype), shape_text(v));
     like_first(n);
     n->shape.extent[2] = v->extent[2];
@@ -439,13 +461,15 @@ static void shape_attention_gradient(Node *n, bool over)
     shape_attention(n, over);
     const Node *q = n->in[0];
     if (!shape_equal(&n->in[3]->shape, &n->shape) || n->in[3]->dtype != q->dtype || n->int_count != 4)
-        die("the gradient of attention of %s", shape_text(&n->in[3]->shape));
+        mistake(n, "the gradient of attention of %s", shape_text(&n->in[3]->shape));
+    if (n->ints[3] < 0 || n->ints[3] > 3)
+        mistake(n, "the gradient of attention of operand %lld", (long long)n->ints[3]);
     if (n->ints[3] < 3) {
         n->shape = n->in[n->ints[3]]->shape;
         return;
     }
     if (!shape_equal(&q->shape, &n->in[1]->shape) || !shape_equal(&q->shape, &n->in[2]->shape))
-        die("one gradient of attention for %s, %s and %s", shape_text(&q->shape), shape_text(&n->in[1]->shape),
+        mistake(n, "one gradient of attention for %s, %s and %s", shape_text(&q->shape), shape_text(&n->in[1]->shape),
             shape_text(&n->in[2]->shape));
     n->shape = SHAPE(q->shape.extent[0], 3, q->shape.extent[1], q->shape.extent[2]);
 }
@@ -458,7 +482,7 @@ static void shape_window(Node *n, bool over)
     const int64_t *v = n->ints;
     int r = n->in[0]->shape.rank;
     if (n->int_count != 4 * r)
-        die("%s with %d attributes over %s", OP_INFO[n->op].name, n->int_count, shape_text(&n->shape));
+        mistake(n, "%s with %d attributes over %s", OP_INFO[n->op].name, n->int_count, shape_text(&n->shape));
     for (int i = 0; i < r; i++) {
         limit_attribute(n, "window", v[i], 1);
         limit_attribute(n, "stride", v[r + i], 1);
@@ -491,7 +515,7 @@ static void shape_window_gradient(Node *n, bool over)
     const Node *g = n->in[n->inputs - 1];
     int r = g->shape.rank;
     if (n->int_count != 5 * r)
-        die("%s with %d attributes", OP_INFO[n->op].name, n->int_count);
+        mistake(n, "%s with %d attributes", OP_INFO[n->op].name, n->int_count);
     n->dtype = g->dtype;
     n->shape = shape_of(r, n->ints + 4 * r);
     n->sharded = any_sharded(n);
@@ -501,10 +525,11 @@ static void shape_reshape(Node *n, bool over)
 {
     (void)over;
     like_first(n);
+    check_rank(n, n->int_count);
     n->shape = shape_of(n->int_count, n->ints);
     check_shape(n);
     if (shape_count(&n->shape) != shape_count(&n->in[0]->shape))
-        die("reshape of %s to %s", shape_text(&n->in[0]->shape), shape_text(&n->shape));
+        mistake(n, "reshape of %s to %s", shape_text(&n->in[0]->shape), shape_text(&n->shape));
 }
 
 static void shape_transpose(Node *n, bool over)
@@ -516,7 +541,7 @@ static void shape_transpose(Node *n, bool over)
         if (n->ints[i] >= 0 && n->ints[i] < n->int_count)
             seen |= 1u << n->ints[i];
     if (n->int_count != n->shape.rank || seen != (1u << n->int_count) - 1)
-        die("transpose: the order does not name each axis of %s once", shape_text(&n->shape));
+        mistake(n, "transpose: the order does not name each axis of %s once", shape_text(&n->shape));
     for (int i = 0; i < n->int_count; i++)
         n->shape.extent[i] = n->in[0]->shape.extent[n->ints[i]];
 }
@@ -528,11 +553,12 @@ static void shape_slice(Node *n, bool over)
     int r = n->shape.rank;
     const int64_t *start = n->ints, *count = n->ints + r, *step = n->ints + 2 * r;
     if (n->int_count != 3 * r)
-        die("slice with %d attributes of %s", n->int_count, shape_text(&n->shape));
+        mistake(n, "slice with %d attributes of %s", n->int_count, shape_text(&n->shape));
     for (int i = 0; i < r; i++) {
-        int64_t last = start[i] + (count[i] - 1) * step[i], extent = n->shape.extent[i];
-        if (count[i] < 0 || (count[i] && (start[i] < 0 || start[i] >= extent || last < 0 || last >= extent)))
-            die("slice: elements %lld .. %lld of axis %d, which is %lld", (long long)start[i], (long long)last, i, (long long)extent);
+        int64_t last = 0, extent = n->shape.extent[i];
+        bool fits = count[i] >= 0 && !__builtin_mul_overflow(count[i] - 1, step[i], &last) && !__builtin_add_overflow(last, start[i], &last);
+        if (!fits || (count[i] && (start[i] < 0 || start[i] >= extent || last < 0 || last >= extent)))
+            mistake(n, "slice: elements %lld .. %lld of axis %d, which is %lld", (long long)start[i], (long long)last, i, (long long)extent);
         n->shape.extent[i] = count[i];
     }
 }
@@ -543,7 +569,7 @@ static void shape_unslice(Node *n, bool over)
     like_first(n);
     int r = n->shape.rank;
     if (n->int_count != 3 * r)
-        die("unslice with %d attributes of %s", n->int_count, shape_text(&n->shape));
+        mistake(n, "unslice with %d attributes of %s", n->int_count, shape_text(&n->shape));
     n->shape = shape_of(r, n->ints + 2 * r);
 }
 
@@ -552,6 +578,7 @@ static void shape_concat(Node *n, bool over)
     (void)over;
     like_first(n);
     int axis = (int)n->ints[0];
+    check_axis(n);
     for (int i = 1; i < n->inputs; i++) {
         const Shape *x = &n->in[i]->shape;
         bool fits = x->rank == n->shape.rank && axis < x->rank;
@@ -561,7 +588,7 @@ static void shape_concat(Node *n, bool over)
             error_at(n->at, "concat: %s and %s cannot be joined along axis %d", shape_text(&n->in[0]->shape), shape_text(x),
                      axis);
         if (n->in[i]->dtype != n->dtype)
-            die("concat of %s and %s", dtype_name(n->dtype), dtype_name(n->in[i]->dtype));
+            mistake(n, "concat of %s and %s", dtype_name(n->dtype), dtype_name(n->in[i]->dtype));
         if (__builtin_add_overflow(n->shape.extent[axis], x->extent[axis], &n->shape.extent[axis]))
             error_at(n->at, "concat: axis %d has more elements than 64 bits can count", axis);
     }
@@ -573,7 +600,7 @@ static void shape_pad(Node *n, bool over)
     like_first(n);
     int r = n->shape.rank;
     if (n->int_count != 2 * r)
-        die("pad: %d pairs for %s", n->int_count / 2, shape_text(&n->shape));
+        mistake(n, "pad: %d pairs for %s", n->int_count / 2, shape_text(&n->shape));
     for (int i = 0; i < r; i++) {
         limit_attribute(n, "padding", n->ints[i], 0);
         limit_attribute(n, "padding", n->ints[r + i], 0);
@@ -586,13 +613,14 @@ static void shape_broadcast(Node *n, bool over)
     (void)over;
     like_first(n);
     const Shape *x = &n->in[0]->shape;
+    check_rank(n, n->int_count);
     n->shape = shape_of(n->int_count, n->ints);
     int more = n->shape.rank - x->rank;
     bool fits = more >= 0;
     for (int i = 0; fits && i < x->rank; i++)
         fits = x->extent[i] == 1 || x->extent[i] == n->shape.extent[more + i];
     if (!fits)
-        die("broadcast: %s does not stretch to %s", shape_text(x), shape_text(&n->shape));
+        mistake(n, "broadcast: %s does not stretch to %s", shape_text(x), shape_text(&n->shape));
 }
 
 static void check_index(const Node *n, const Node *i)
@@ -607,7 +635,7 @@ static Shape indexed_shape(const Node *n)
     const Shape *x = &n->in[0]->shape, *i = &n->in[1]->shape;
     int axis = (int)n->ints[0];
     if (axis < 0 || axis >= x->rank)
-        die("%s: %s has no axis %d", OP_INFO[n->op].name, shape_text(x), axis);
+        mistake(n, "%s: %s has no axis %d", OP_INFO[n->op].name, shape_text(x), axis);
     if (x->rank - 1 + i->rank > MAX_RANK)
         error_at(n->at, "%s: more than %d axes (%s at axis %d of %s)", OP_INFO[n->op].name, MAX_RANK, shape_text(i), axis,
                  shape_text(x));
@@ -640,7 +668,7 @@ static void shape_scatter(Node *n, bool over)
                  shape_text(&n->in[2]->shape), shape_text(&expected), shape_text(&n->in[1]->shape), (long long)n->ints[0],
                  shape_text(&n->in[0]->shape));
     if (n->in[2]->dtype != n->dtype)
-        die("scatter_add of %s into %s", dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
+        mistake(n, "scatter_add of %s into %s", dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
 }
 
 static void shape_group_sum(Node *n, bool over)
@@ -678,15 +706,15 @@ static void shape_scan(Node *n, bool over)
     shape_region(n, over);
     if (n->int_count != 5 || body->result_count != n->ints[0] + n->ints[4] || n->ints[0] + n->ints[1] > n->inputs ||
         n->ints[2] < 1)
-        die("a scan with %d attributes, %d inputs and %d results", n->int_count, n->inputs, body->result_count);
+        mistake(n, "a scan with %d attributes, %d inputs and %d results", n->int_count, n->inputs, body->result_count);
     for (int i = 0; i < n->ints[0]; i++) {
         if (i >= body->node_count || body->nodes[i]->op != OP_ARG || body->nodes[i]->ints[0] != i)
-            die("a scan whose body does not begin with its carries");
+            mistake(n, "a scan whose body does not begin with its carries");
         n->sharded = n->sharded || body->nodes[i]->sharded;
     }
     for (int64_t i = n->ints[0]; i < n->ints[0] + n->ints[1]; i++)
         if (n->in[i]->shape.rank == 0 || n->in[i]->shape.extent[0] != n->ints[2])
-            die("a scan of %lld steps over %s", (long long)n->ints[2], shape_text(&n->in[i]->shape));
+            mistake(n, "a scan of %lld steps over %s", (long long)n->ints[2], shape_text(&n->in[i]->shape));
 }
 
 static void shape_result(Node *n, bool over)
@@ -720,7 +748,7 @@ static void shape_result(Node *n, bool over)
             n->weak = value->weak;
             return;
         }
-    die("result %lld of '%s'", (long long)n->ints[0], n->in[0]->text);
+    mistake(n, "result %lld of '%s'", (long long)n->ints[0], n->in[0]->text);
 }
 
 /* ---- the table */
@@ -729,13 +757,13 @@ static void shape_result(Node *n, bool over)
 #define LINEAR true
 #define NOT_LINEAR false
 const OpInfo OP_INFO[OPS] = {
-#define OP(op, name, class, inputs, linear, flops, meaning, shape, gradient, signature, equation)                        \
-    [OP_##op] = {name, class, inputs, linear, class == ELEMENTWISE ? #meaning : NULL, flops, signature, equation},
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, signature, equation)            \
+    [OP_##op] = {name, class, inputs, attributes, linear, class == ELEMENTWISE ? #meaning : NULL, flops, signature, equation},
 #include "compiler/ops.def"
 };
 
 static ShapeRule *const SHAPE_RULE[OPS] = {
-#define OP(op, name, class, inputs, linear, flops, meaning, shape, ...) [OP_##op] = shape,
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, ...) [OP_##op] = shape,
 #include "compiler/ops.def"
 };
 
@@ -743,11 +771,11 @@ void node_infer(Node *n, bool over_samples)
 {
     int inputs = OP_INFO[n->op].inputs;
     if (inputs >= 0 && n->inputs != inputs)
-        die("%s with %d inputs", OP_INFO[n->op].name, n->inputs);
+        mistake(n, "%s with %d inputs", OP_INFO[n->op].name, n->inputs);
     if (inputs < 0 && n->inputs < 1 && n->op != OP_COMPOSITE && n->op != OP_SCAN)
-        die("%s without inputs", OP_INFO[n->op].name);
+        mistake(n, "%s without inputs", OP_INFO[n->op].name);
     SHAPE_RULE[n->op](n, over_samples);
     if (n->weak && n->shape.rank)
-        die("a weak %s of shape %s", OP_INFO[n->op].name, shape_text(&n->shape));
+        mistake(n, "a weak %s of shape %s", OP_INFO[n->op].name, shape_text(&n->shape));
     check_shape(n);
 }

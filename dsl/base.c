@@ -298,6 +298,8 @@ void map_set(Map *m, const char *key, void *value)
 
 static void show_line(const Place *at)
 {
+    if (!at->source->text)
+        return;
     const char *line = at->source->text, *end = at->source->text + at->source->length;
     for (int n = 1; n < at->line && line < end; n++) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
@@ -381,6 +383,10 @@ static void report(const Place *at, const char *kind, const char *message)
     if (skipped)
         fprintf(stderr, "  (%d calls are not shown)\n", skipped);
     for (int i = depth - 1; i >= 0; i--) {
+        if (!chain[i]->source->text) { /* a dump does not say where in the library */
+            fprintf(stderr, "  in '%s'\n", chain[i]->layer);
+            continue;
+        }
         fprintf(stderr, "  in '%s' at %s:%d:%d\n", chain[i]->layer ? chain[i]->layer : "?", plain_text(chain[i]->source->file, false),
                 chain[i]->line, chain[i]->column);
         if (i == 0)

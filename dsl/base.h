@@ -65,10 +65,11 @@ void map_set(Map *, const char *key, void *value);
 
 /* ---- places: where in the user's text something stands. Inside a library layer `caller` is the call that led there. */
 typedef struct Source {
-    const char *file, *text; /* text is NUL-terminated */
+    const char *file, *text; /* text is NUL-terminated; NULL: what a dump names, and cannot be shown */
     size_t length;
     bool library; /* a file of dsl/stdlib, embedded into mgpuc */
     bool setting; /* the value of --set, which is no file */
+    bool dump;    /* of --from: what is wrong with its graphs is the file's mistake, not ours */
 } Source;
 typedef struct Place {
     const Source *source;

@@ -2,6 +2,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "compiler/compiler.h"
+#include "compiler/dump.h"
 #include "dsl/dsl.h"
 #include "tests/fuzz/emitted.h"
 #include "tests/fuzz/readers.h"
@@ -108,6 +109,24 @@ static void run_schedule(const uint8_t *data, size_t length)
     verify(s);
 }
 
+/* ---- a dump -> graphs; what was read, printed and read again is printed the same. What is read may be simplified */
+static void run_graph(const uint8_t *data, size_t length)
+{
+    static const char *const NAMES[] = {"init", "prologue", "accumulate", "train", "eval", "predict", "report_train", "report_eval"};
+    const char *stage = NULL;
+    Model *m, *again;
+    int count, same;
+    DumpedGraph *graphs = dump_read("case", (const char *)data, length, &stage, NAMES, COUNT(NAMES), &m, &count);
+    Text first = {0}, second = {0};
+    dump_write(stage, m, graphs, count, &first);
+    DumpedGraph *copies = dump_read("case", text_of(&first), first.length, &stage, NAMES, COUNT(NAMES), &again, &same);
+    dump_write(stage, again, copies, same, &second);
+    if (strcmp(text_of(&first), text_of(&second)) != 0)
+        fuzz_wrong("what dump_write wrote is read as something else");
+    for (int i = 0; i < count; i++)
+        simplify(graphs[i].graph);
+}
+
 /* ---- words */
 /* clang-format off */
 static const char *const LANGUAGE[] = {
@@ -164,6 +183,17 @@ static const char *const SCHEDULE[] = {
     "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "sum", "dtype", "f32",
     "f64", "bf16", "i32", "bool", "via", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
     "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
+static const char *const GRAPH[] = {
+    "mgpu-graph", "model", "input", "variable", "setting", "output", "graph", "train", "eval", "init", "full", "ragged", "distributed",
+    "body", "loss", "metric", "update", "report", "result 0", "weight", "optimizer_state", "trained", "owner 0", "%0", "%1", "%2", "%3",
+    "= %1", "add", "mul", "div", "where", "eq", "le", "cast f32", "cast bool", "sum [0]", "sum []", "max [0]", "argmax [0]", "cumsum [0, 0]",
+    "top_k [0, 2, 0]", "einsum \"ab,b->a\"", "einsum \"a->\" f32", "convolve [1, 1, 0, 0, 1, 1, 1]", "attention [0, 0, 1]",
+    "window_max [2, 2, 0, 0]", "reshape [2, 2]", "broadcast [3, 4]", "transpose [1, 0]", "slice [0, 2, 1]", "unslice [0, 1, 4]",
+    "concat [0]", "pad [1, 1] {0}", "gather [0]", "scatter_add [0]", "group_sum [0]", "total", "reduce", "stop_gradient", "composite \"softmax\" {-1}",
+    "scan [1, 1, 3, 0, 1]", "arg 0", "constant {1}", "constant {1, 2}", "run step", "run setting 0", "alive", "random \"x\"", "arange",
+    ": f32[]", ": f32[4]", ": f32[3, 4]", ": bool[]", ": i32[4]", ": f64[] weak", ": u8[28, 28]", "sharded", "replicated", "partial", "weak",
+    "backward", "; x in y line 3:4", "of \"stdlib/x\"", "from \"a\" 2:3", "by dense", "numbers", "{9 numbers 0}", "[4611686018427387904]", "-1",
+    "9223372036854775807", "0", "1", "8", "nan", "inf", "order [1, 0]", "batch 3", "precision f64", NULL};
 /* clang-format on */
 
 const FuzzTarget TARGETS[] = {
@@ -172,6 +202,7 @@ const FuzzTarget TARGETS[] = {
     {"compile", run_compile, "tests/lang tests/models", LANGUAGE, true, false, 4000},
     {"emitted", run_emitted, "tests/models tests/fuzz/corpus/models", LANGUAGE, true, false, 4000},
     {"schedule", run_schedule, "", SCHEDULE, true, true, 30000},
+    {"graph", run_graph, "tests/passes", GRAPH, true, true, 24000},
     {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
     {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
     {"idx", run_idx, "", NULL, false, false, 4000},

@@ -15,7 +15,7 @@
 #include <string.h>
 
 static const char *const SOURCES[] = {"dsl/*.c", "dsl/*.h", "dsl/*.y", "dsl/*.l", "compiler/*.c", "compiler/*.h", "runtime/*.c", "runtime/*.h"};
-static const char *const GOLDEN[] = {"tests/lang/*.err", "tests/messages/*.golden"};
+static const char *const GOLDEN[] = {"tests/lang/*.err", "tests/messages/*.golden", "tests/passes/*.err"};
 static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/unit/*.[ch]", "tests/mutation/*.[ch]", "tests/vector/*.c", "tests/fuzz/*.c"};
 /* these print code, dumps, documentation: what they put together is no message */
 static const char *const PRINTERS[] = {"compiler/emit_", "compiler/print.c", "compiler/doc.c", "compiler/attention.c",

@@ -361,7 +361,7 @@ static const char *behind(void) { return through_stages ? ", after all stages" :
 static int check_rows(void)
 {
     static const char *const GRADIENT[OPS] = {
-#define OP(op, name, class, inputs, linear, flops, meaning, shape, gradient, ...) [OP_##op] = #gradient,
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, ...) [OP_##op] = #gradient,
 #include "compiler/ops.def"
     };
     int failed = 0;

@@ -1,5 +1,6 @@
 /* passes_test.c: every pass from graph to graph keeps the meaning, by the interpreter: random graphs before and after, on
- * one device and on several; what simplify must find; layout; time in proportion to depth. steps_test.c has whole steps. */
+ * one device and on several; time in proportion to depth. steps_test.c has whole
+ * steps, tests/passes what passes make of graphs of few lines. */
 #include "tests/unit/machine.h"
 
 #include <time.h>
@@ -411,8 +412,7 @@ static Graph *cnn_graph(Model *m)
     return g;
 }
 
-/* A whole step, on one device and on three: near the step without rounding; masters, gradients and what is owed are F32;
- * the copies follow their masters. */
+/* A whole step, on one device and on three: near the step without rounding. tests/passes/precision_bf16 shows its types. */
 static void test_bf16_step(void)
 {
     Model *m = toy_model();
@@ -422,50 +422,9 @@ static void test_bf16_step(void)
     Graph *train = simplify(differentiate(simplify(g)));
     make_reports(m, &train, &eval, &reports[0], &reports[1]);
     train = distribute(simplify(update(train)));
-    int masters = m->variable_count, products = 0;
     m->precision = BF16;
     find_rounded_variables(m, (Graph *[]){init, train}, 2);
-    Graph *narrow = choose_precision(train), *first = choose_precision(init);
-    int rounded = 0;
-    const char *why_copies = NULL;
-    for (int v = masters; v < m->variable_count; v++) {
-        const Variable *c = &m->variables[v];
-        rounded |= 1 << c->owner;
-        const Graph *both[] = {narrow, first};
-        for (int k = 0; k < 2; k++) {
-            Role role = k ? ROLE_INIT : ROLE_UPDATE;
-            int copy = find_result(both[k], role, NULL, v), master = find_result(both[k], role, NULL, c->owner);
-            const Node *value = copy < 0 ? NULL : both[k]->results[copy].value;
-            if (!value || value->op != OP_CAST || value->dtype != BF16 || value->in[0] != both[k]->results[master].value)
-                why_copies = format("%s does not follow its master in %s", c->name, both[k]->name);
-        }
-        if (c->kind != ROUNDED || c->dtype != BF16 || c->trained)
-            why_copies = format("%s is another kind of variable", c->name);
-    }
-    check(rounded == (1 << CONV | 1 << HIDDEN), "precision.bf16_copies", format("copies of the variables %x", (unsigned)rounded));
-    check(!why_copies, "precision.bf16_copies_follow", why_copies);
-    const char *why = wrong_types(narrow, &products);
-    for (int i = 0; i < narrow->node_count && !why; i++) {
-        const Node *n = narrow->nodes[i];
-        if (n->op == OP_GATHER && (n->in[0]->op != OP_VARIABLE || n->in[0]->ints[0] != TABLE))
-            why = "the rows of the table are not those of the master";
-        if ((n->op == OP_EXP || n->op == OP_LOG || n->op == OP_MAX || n->op == OP_SUM || n->op == OP_REDUCE) && n->dtype != F32 && n->dtype != F64)
-            why = format("%s in %s", OP_INFO[n->op].name, dtype_name(n->dtype));
-    }
-    check(!why && products >= 8, "precision.bf16_step_types", why ? why : format("%d products", products));
-    int casts = 0, relu = 0;
-    for (int i = 0; i < narrow->node_count; i++) {
-        const Node *n = narrow->nodes[i];
-        casts += n->op == OP_CAST && n->dtype == BF16 && n->sharded;
-        relu += n->op == OP_CAST && n->dtype == BF16 && n->in[0]->op == OP_WHERE && !n->backward; /* for the pool and backward */
-    }
-    check(casts == 11 && relu == 1, "precision.bf16_rounded", format("%d values are rounded, %d of them the relu's", casts, relu));
-    choose_layout(m, (Graph *[]){first, narrow}, 2);
-    int copy_of_conv = masters;
-    while (m->variables[copy_of_conv].owner != CONV)
-        copy_of_conv++;
-    check(m->variables[CONV].order[3] == 0 && !memcmp(m->variables[CONV].order, m->variables[copy_of_conv].order, sizeof m->variables[CONV].order),
-          "precision.bf16_layout", "the copy lies in another order than its master");
+    Graph *narrow = choose_precision(train);
 
     Machine machine = machine_of(m, 11, 12);
     machine.exact = true;
@@ -545,104 +504,6 @@ static void test_distribute(int seeds)
     check(partial > seeds / 4, "distribute.linear", format("only %d nodes pass a partial value on", partial));
 }
 
-/* ---- what simplify must find */
-
-static void test_rules(void)
-{
-    Model *m = toy_model();
-    add_variable(m, "w", WEIGHT, SHAPE(4, 3));
-    Graph *g = graph_new(m, "rules", NULL);
-    /* the mean of ones over the living samples is a number */
-    Node *ones = select_alive(g, graph_fill(g, 1, SHAPE(3, 4), F32));
-    Node *count = graph_sum_samples(g, ones, (int[]){0, 1}, 2);
-    graph_result(g, ROLE_REPORT, "count", 0, count, NULL);
-    Graph *s = simplify(g);
-    check(count_op(s, OP_SUM) == 0 && count_op(s, OP_ALIVE) == 0, "simplify.count_is_samples", "a sum is left");
-    m->accumulate = 2;
-    check(count_op(simplify(g), OP_SUM) == 1, "simplify.count_of_micro_batch", "the sum over a part of the step went");
-    m->accumulate = 1;
-    check(specialise(s, false)->node_count == 1, "specialise.count", "the number of samples is not folded");
-
-    /* relu: backward asks the result */
-    g = graph_new(m, "relu", NULL);
-    Node *x = graph_input(g, 0), *zero = graph_fill(g, 0, x->shape, F32), *c = NODE(g, OP_LE, NULL, 0, NULL, x, zero);
-    Node *y = graph_where(g, c, zero, x), *back = graph_where(g, c, zero, graph_unary(g, OP_EXP, y));
-    graph_result(g, ROLE_OUTPUT, "y", 0, back, NULL);
-    s = simplify(g);
-    const Node *z = s->results[0].value;
-    check(z->op == OP_WHERE && z->in[0]->op == OP_LE && z->in[0]->in[0]->op == OP_WHERE, "simplify.relu", "x is kept");
-
-    /* behind a value that backward reads anyway, it asks that: here the input */
-    g = graph_new(m, "relu_kept", NULL);
-    x = graph_binary(g, OP_ADD, graph_input(g, 0), graph_weak(g, 1));
-    zero = graph_fill(g, 0, x->shape, F32);
-    c = NODE(g, OP_LE, NULL, 0, NULL, x, zero);
-    y = graph_where(g, c, zero, x);
-    g->backward = true;
-    back = graph_where(g, c, zero, graph_binary(g, OP_MUL, graph_unary(g, OP_EXP, y), graph_input(g, 0)));
-    graph_result(g, ROLE_OUTPUT, "y", 0, back, NULL);
-    s = simplify(g);
-    z = s->results[0].value;
-    check(z->op == OP_WHERE && z->in[0]->op == OP_LE && z->in[0]->in[0]->op == OP_ADD, "simplify.relu_kept", "the result is asked");
-
-    /* a maximum of relus is the relu of a maximum */
-    g = graph_new(m, "pool", NULL);
-    x = graph_input(g, 0);
-    int64_t two[] = {1, 2, 1, 2, 0, 0, 0, 0};
-    zero = graph_fill(g, 0, x->shape, F32);
-    y = NODE(g, OP_WINDOW_MAX, two, 8, NULL, graph_where(g, NODE(g, OP_LE, NULL, 0, NULL, x, zero), zero, x));
-    graph_result(g, ROLE_OUTPUT, "y", 0, y, NULL);
-    s = simplify(g);
-    check(s->results[0].value->op == OP_WHERE, "simplify.relu_of_pool", "the relu stands before the pool");
-
-    /* a dense layer: no transpose is left, forward or backward */
-    g = graph_new(m, "dense", NULL);
-    x = graph_input(g, 1);
-    Node *w = graph_transpose(g, graph_variable(g, 0), (int[]){1, 0});
-    graph_result(g, ROLE_OUTPUT, "y", 0, graph_einsum(g, "c,oc->o", (Node *[]){x, w}, 2, false), NULL);
-    check(count_op(simplify(g), OP_TRANSPOSE) == 0, "simplify.transpose_in_einsum", "a transpose is left");
-
-    /* the divisor of an average pool with padding stays small */
-    g = graph_new(m, "pool", NULL);
-    int64_t ints[] = {3, 3, 1, 2, 2, 1, 1, 1, 0, 1, 1, 0};
-    Node *divisor = NODE(g, OP_WINDOW_SUM, ints, 12, NULL, graph_fill(g, 1, SHAPE(500, 500, 64), F32));
-    graph_result(g, ROLE_REPORT, "d", 0, divisor, NULL);
-    s = simplify(g);
-    check(count_op(s, OP_WINDOW_SUM) == 0 || s->nodes[0]->data_count <= 1, "simplify.pool", "a table of ones was summed");
-
-    /* three operands in the cheaper order: (u w) x, not u (w x) */
-    m->batch = 1;
-    g = graph_new(m, "chain", NULL);
-    Node *in[] = {graph_reshape(g, graph_input(g, 0), SHAPE(12)), graph_variable(g, 0), graph_input(g, 1)};
-    graph_result(g, ROLE_OUTPUT, "y", 0, graph_einsum(g, "k,ab,a->kb", in, 3, false), NULL);
-    s = simplify(g);
-    double flops = 0;
-    for (int i = 0; i < s->node_count; i++)
-        flops += node_flops(s->nodes[i]);
-    check(flops < 100, "simplify.order_of_pairs", format("%.0f operations", flops));
-    m->batch = 11;
-}
-
-/* ---- layout */
-
-static void test_layout(void)
-{
-    Model *m = toy_model();
-    int w = add_variable(m, "conv.weight", WEIGHT, SHAPE(6, 2, 3, 3)), d = add_variable(m, "fc.weight", WEIGHT, SHAPE(5, 6));
-    int v = add_variable(m, "conv.weight.velocity", OPTIMIZER_STATE, SHAPE(6, 2, 3, 3));
-    m->variables[v].owner = w;
-    Graph *g = graph_new(m, "train", NULL);
-    int64_t ints[] = {2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    Node *y = NODE(g, OP_CONVOLVE, ints, 12, NULL, graph_input(g, 3), graph_variable(g, w));
-    y = graph_einsum(g, "hwc,oc->o", (Node *[]){y, graph_variable(g, d)}, 2, false);
-    graph_result(g, ROLE_OUTPUT, "y", 0, y, NULL);
-    choose_layout(m, &g, 1);
-    const int conv[] = {2, 3, 1, 0}, plain[] = {0, 1};
-    check(!memcmp(m->variables[w].order, conv, sizeof conv), "layout.convolution", "channels out are not innermost");
-    check(!memcmp(m->variables[v].order, conv, sizeof conv), "layout.optimizer_state", "it does not follow its weight");
-    check(!memcmp(m->variables[d].order, plain, sizeof plain), "layout.dense", "its order changed");
-}
-
 /* ---- depth */
 
 static double seconds_for(int layers)
@@ -686,13 +547,11 @@ static void test_depth(void)
 int main(int argc, char **argv)
 {
     int seeds = argc > 1 ? atoi(argv[1]) : 300;
-    test_rules();
     test_simplify(seeds);
     test_rounding();
     test_bf16(seeds);
     test_bf16_step();
     test_distribute(seeds);
-    test_layout();
     test_depth();
     return failures > 0;
 }

@@ -5,7 +5,7 @@
  * stages have gone over the graph with the SCAN: the parts that leave the loop, the reverse rule, simplification,
  * distribution, precision; with all samples living or some missing, forwards and backwards, for one step and for many.
  *
- * Behind the cases: what stays in loops and what reverse loops go over; and in the language, a scan against a for. */
+ * Behind the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over: tests/passes/loops_*. */
 #include "compiler/composite.h"
 #include "compiler/passes.h"
 #include "dsl/dsl.h"
@@ -585,24 +585,6 @@ static const char *form_of(const Graph *g)
     return NULL;
 }
 
-static int count_in_loops(const Graph *g, Op op, bool within)
-{
-    int count = 0;
-    for (int i = 0; i < g->node_count; i++) {
-        count += within && g->nodes[i]->op == op;
-        count += g->nodes[i]->op == OP_SCAN ? count_in_loops(g->nodes[i]->body, op, true) : 0;
-    }
-    return count;
-}
-
-static int count_in_graph(const Graph *g, Op op)
-{
-    int count = 0;
-    for (int i = 0; i < g->node_count; i++)
-        count += g->nodes[i]->op == op;
-    return count;
-}
-
 static const char *check(const Case *c, const struct Variant *v, int64_t steps, bool reverse, int alive)
 {
     static Setup s;
@@ -616,61 +598,6 @@ static const char *check(const Case *c, const struct Variant *v, int64_t steps, 
     if (wrong)
         return wrong;
     return compare(right, right_count, made, run(g, &s, v->role, made));
-}
-
-static const Case *case_of(const char *name)
-{
-    for (int i = 0; i < COUNT(CASES); i++)
-        if (strcmp(CASES[i].name, name) == 0)
-            return &CASES[i];
-    die("no case is called %s", name);
-}
-
-static int expect(const char *what, int64_t is, int64_t should)
-{
-    if (is == should)
-        printf("ok %s\n", what);
-    else
-        printf("not ok %s: %lld, %lld expected\n", what, (long long)is, (long long)should);
-    return is != should;
-}
-
-/* what stays in loops, and what a reverse loop goes over: of widths at which products are dear */
-static int check_shares(void)
-{
-    static Setup s;
-    s.alive = SAMPLES;
-    static const Case rnn = {"wide rnn", step_rnn, 1, {Z(64)}, {X(32)}, {W(32, 64), W(64, 64), W(64)}, false};
-    static const Case lstm = {"wide lstm", step_lstm, 3, {Z(64), Z(64)}, {X(256)}, {W(256, 64)}, false};
-    static const Case attention = {"wide attention", step_attention, 0, {Z(48)}, {X(48)}, {X(16, 48), X(48)}, false};
-    int failed = 0;
-    Graph *g = after_all(build(&s, &rnn, 5, false, false));
-    failed += expect("rnn: one product in each loop", count_in_loops(g, OP_EINSUM, false), 2);
-    failed += expect("rnn: the products of inputs and weights are outside", count_in_graph(g, OP_EINSUM), 4);
-    g = after_all(build(&s, &lstm, 5, false, false));
-    failed += expect("lstm: one product in each loop", count_in_loops(g, OP_EINSUM, false), 2);
-    int scans = 0;
-    for (int i = 0; i < g->node_count; i++) {
-        const Node *n = g->nodes[i];
-        if (n->op != OP_SCAN)
-            continue;
-        int64_t read = 0;
-        for (int64_t k = n->ints[0]; k < n->ints[0] + n->ints[1]; k++)
-            read += shape_count(&n->in[k]->shape) / n->ints[2];
-        failed += expect(scans ? "lstm: the reverse loop reads four gates, a cell and a gradient in every step"
-                               : "lstm: the loop reads its input", read, scans ? 6 * 64 : 4 * 64);
-        failed += expect(scans ? "lstm: the reverse loop stacks the gradient of its input alone"
-                               : "lstm: the loop stacks gates, cell, state before and after", n->ints[4], scans ? 1 : 7);
-        scans++;
-    }
-    failed += expect("lstm: two loops", scans, 2);
-    g = after_all(build(&s, &attention, 5, false, false));
-    failed += expect("attention: the gradient of the memory is two products outside", count_in_graph(g, OP_EINSUM), 2);
-    g = after_all(build(&s, case_of("a map"), 5, false, false));
-    failed += expect("a map is no loop", count_in_graph(g, OP_SCAN), 0);
-    g = after_all(build(&s, case_of("nested, ahead"), 5, false, false));
-    failed += expect("an inner loop ahead: two loops each, none in another", count_in_graph(g, OP_SCAN), 4);
-    return failed;
 }
 
 /* ---- the language: the same text around a scan and around a for, which writes the steps out */
@@ -753,7 +680,7 @@ static int check_language(void)
 
 int main(int argc, char **argv)
 {
-    int failed = check_shares() + check_language();
+    int failed = check_language();
     for (int i = 0; i < COUNT(CASES); i++)
         for (int v = 0; v < COUNT(VARIANTS); v++) {
             const char *wrong = NULL;

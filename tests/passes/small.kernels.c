@@ -1,0 +1,491 @@
+/* Kernels of small, written by mgpuc 0.1.0.
+ * argument[]: the tensors that a kernel reads, then those that it writes, then its workspace; n: the samples of
+ * this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */
+#define MGPU_KERNELS 1
+#include "mgpu.h"
+
+/* k0: dense_1.he_1.normal_1.random_normal_1: u, w.dense_1.weight, w.dense_1.bias, w.dense_1.weight.velocity, w.dense_1.bias.velocity  [2, 3, 16] f32  small.net:5 */
+static MGPU_SMALL void k0(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    float *restrict v_u = argument[0]; /* [2, 3, 16] */
+    float *restrict v_weight = argument[1]; /* [3, 16] */
+    float *restrict v_bias = argument[2]; /* [3] */
+    float *restrict v_velocity = argument[3]; /* [3, 16] */
+    float *restrict v_velocity_2 = argument[4]; /* [3] */
+    (void)part;
+    const uint64_t key = mgpu_random_key(step->seed, 0xa3365c4e941f2064u);
+    float draw[96];
+    mgpu_draw_rowf(draw, 96, key, 0, 0, 0);
+    #pragma omp simd
+    for (int64_t i = 0; i < 96; i++) {
+        v_u[i] = draw[i];
+    }
+    #pragma omp simd
+    for (int64_t i_2 = 0; i_2 < 48; i_2++) {
+        const float v_u_at = v_u[i_2];
+        const float v_u_at_2 = v_u[i_2 + 48];
+        const float v_mul = mgpu_sqrt(mgpu_log(1.0f - v_u_at) * -2.0f) * mgpu_cos(v_u_at_2 * 6.2831855f) * 0.35355338f;
+        v_weight[i_2] = v_mul;
+    }
+    for (int64_t i_3 = 0; i_3 < 3; i_3++) {
+        v_bias[i_3] = 0.0f;
+    }
+    #pragma omp simd
+    for (int64_t i_4 = 0; i_4 < 48; i_4++) {
+        v_velocity[i_4] = 0.0f;
+    }
+    for (int64_t i_5 = 0; i_5 < 3; i_5++) {
+        v_velocity_2[i_5] = 0.0f;
+    }
+}
+
+/* k1: div  [n, 4, 4] f32  small.net:5 */
+static void k1(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const uint8_t *restrict v_image = argument[0]; /* [n, 4, 4] */
+    float *restrict v_div = argument[1]; /* [n, 4, 4] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    #pragma omp simd
+    for (int64_t i = 16 * begin; i < 16 * end; i++) {
+        v_div[i] = (float)v_image[i] / 255.0f;
+    }
+}
+
+/* dense_1, small.net:5: einsum a,ba->b
+ * t8_div f32 n x [16], w.dense_1.weight f32 [3, 16] -> t11_y f32 n x [3]
+ * M x N x K = n x 3 x 16; A is t8_div */
+static const mgpu_axis k2_axis[] = {
+    /* extent, strides in A, B, C, window, step */
+    {MGPU_SAMPLES, 16, 0, 3, 0, 0}, /* M: sample */
+    {3, 0, 16, 1, 0, 0}, /* N: b */
+    {16, 1, 1, 0, 0, 0}, /* K: a */
+};
+static const mgpu_contraction k2_product = {
+    .type = MGPU_F32, .swapped = false, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k2_axis, 
+    .copy = 0, .sums = 0, .packed = 1024, .keep = true};
+static void k2(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    (void)step;
+    mgpu_contract(&k2_product, argument, part);
+}
+
+/* k3: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+static void k3(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_y = argument[0]; /* [n, 3] */
+    const float *restrict v_bias = argument[1]; /* [3] */
+    const uint8_t *restrict v_label = argument[2]; /* [n] */
+    float *restrict v_cross_entropy = argument[3]; /* [n] */
+    float *restrict v_d_log_softmax = argument[4]; /* [n, 3] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    for (int64_t i = begin; i < end; i++) {
+        const int32_t value = (int32_t)v_label[i];
+        float v_exp_row[3];
+        float most = -INFINITY;
+        float sum = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at = v_y[3 * i + j];
+            const float v_bias_at = v_bias[j];
+            most = mgpu_larger(most, v_y_at + v_bias_at);
+            sum += value == (int32_t)j ? 0.125f : 0.0f;
+        }
+        float sum_2 = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at_2 = v_y[3 * i + j];
+            const float v_bias_at_2 = v_bias[j];
+            const float v_exp = mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            v_exp_row[j] = v_exp;
+            sum_2 += v_exp;
+        }
+        const float v_log = mgpu_log(sum_2);
+        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
+        float sum_3 = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at_3 = v_y[3 * i + j];
+            const float v_bias_at_3 = v_bias[j];
+            const bool v_eq = value == (int32_t)j;
+            sum_3 += v_eq ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
+            v_d_log_softmax[3 * i + j] = (v_eq ? -0.125f : 0.0f) + v_where * v_exp_row[j];
+        }
+        v_cross_entropy[i] = sum_3;
+    }
+}
+
+/* dense_1, small.net:5: einsum a,b->ba
+ * t8_div f32 n x [16], t58_d_log_softmax f32 n x [3] -> t61_d_dense f32 [3, 16] (a part of the sum)
+ * M x N x K = 3 x 16 x n; A is t58_d_log_softmax */
+static const mgpu_axis k4_axis[] = {
+    /* extent, strides in A, B, C, window, step */
+    {3, 1, 0, 16, 0, 0}, /* M: b */
+    {16, 0, 1, 1, 0, 0}, /* N: a */
+    {MGPU_SAMPLES, 3, 16, 0, 0, 0}, /* K: sample */
+};
+static const mgpu_contraction k4_product = {
+    .type = MGPU_F32, .swapped = true, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k4_axis, 
+    .copy = 0, .sums = 0, .packed = 65536, .keep = false};
+static void k4(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    (void)step;
+    mgpu_contract_team(&k4_product, argument, part);
+}
+
+/* k5: cross_entropy_1: sum  [n] f64  small.net:6 */
+static void k5_finish(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    double *restrict v_sum = argument[1]; /* [] */
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[2] + 0); /* [1] */
+    mgpu_add_f64_parts(partial, 1, part);
+    v_sum[0] = partial[0];
+}
+static void k5(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_cross_entropy = argument[0]; /* [n] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[2] + 0); /* [1] */
+    double sum = 0;
+    #pragma omp simd reduction(+ : sum)
+    for (int64_t i = begin; i < end; i++) {
+        sum += (double)(0.0f - v_cross_entropy[i]);
+    }
+    mgpu_add_f64_part(partial, &sum, 1, part->first);
+}
+
+/* k6: dense_1: d_dense  [n, 3] f32  small.net:5 */
+static void k6_finish(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    float *restrict v_d_dense = argument[1]; /* [3] */
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[2] + 0); /* [3] */
+    mgpu_add_f64_parts(partial, 3, part);
+    for (int64_t j = 0; j < 3; j++) {
+        v_d_dense[j] = (float)partial[j];
+    }
+}
+static void k6(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_d_log_softmax = argument[0]; /* [n, 3] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[2] + 0); /* [3] */
+    double sum[3];
+    for (int64_t j = 0; j < 3; j++) {
+        sum[j] = 0;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        #pragma omp simd
+        for (int64_t j = 0; j < 3; j++) {
+            sum[j] += v_d_log_softmax[3 * i + j];
+        }
+    }
+    mgpu_add_f64_part(partial, sum, 3, part->first);
+}
+
+/* k7: cross_entropy_1: report  [] f64  small.net:6 */
+static MGPU_SMALL void k7(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const double *restrict v_sum = argument[0]; /* [] */
+    double *restrict v_report = argument[1]; /* [2] */
+    (void)part;
+    v_report[0] = v_sum[0] * 0.125;
+    v_report[1] = step->setting[0] == step->setting[0] ? step->setting[0] : 0.1;
+}
+
+/* k8: dense_1.weight: v, w.dense_1.weight.velocity, w.dense_1.weight, v, w.dense_1.bias.velocity, w.dense_1.bias  [3, 16] f32  small.net:9 */
+static MGPU_SMALL void k8(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_d_dense = argument[1]; /* [3, 16] */
+    const float *restrict v_d_dense_2 = argument[4]; /* [3] */
+    float *restrict v_velocity = argument[6]; /* [3, 16] */
+    float *restrict v_weight = argument[7]; /* [3, 16] */
+    float *restrict v_velocity_2 = argument[8]; /* [3] */
+    float *restrict v_bias = argument[9]; /* [3] */
+    (void)part;
+    const float value = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
+    #pragma omp simd
+    for (int64_t i = 0; i < 48; i++) {
+        const float v_velocity_at = v_velocity[i];
+        const float v_weight_at = v_weight[i];
+        const float v_v = v_velocity_at * 0.9f + (v_d_dense[i] + v_weight_at * 0.0f);
+        v_velocity[i] = v_v;
+        v_weight[i] = v_weight_at - value * v_v;
+    }
+    const float value_2 = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
+    for (int64_t i_2 = 0; i_2 < 3; i_2++) {
+        const float v_velocity_at_2 = v_velocity_2[i_2];
+        const float v_bias_at = v_bias[i_2];
+        const float v_v_2 = v_velocity_at_2 * 0.9f + (v_d_dense_2[i_2] + v_bias_at * 0.0f);
+        v_velocity_2[i_2] = v_v_2;
+        v_bias[i_2] = v_bias_at - value_2 * v_v_2;
+    }
+}
+
+/* k9: cross_entropy_1: d_cross_entropy  [n] f32  small.net:6 */
+static void k9(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    float *restrict v_d_cross_entropy = argument[0]; /* [n] */
+    const int64_t begin = part->begin, end = part->end;
+    const float value = (float)(1.0 / (double)step->samples);
+    #pragma omp simd
+    for (int64_t i = begin; i < end; i++) {
+        v_d_cross_entropy[i] = 0.0f - (i < step->alive ? value : 0.0f);
+    }
+}
+
+/* k10: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+static void k10(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_y = argument[0]; /* [n, 3] */
+    const float *restrict v_bias = argument[1]; /* [3] */
+    const uint8_t *restrict v_label = argument[2]; /* [n] */
+    const float *restrict v_d_cross_entropy = argument[3]; /* [n] */
+    float *restrict v_cross_entropy = argument[4]; /* [n] */
+    float *restrict v_d_log_softmax = argument[5]; /* [n, 3] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    for (int64_t i = begin; i < end; i++) {
+        const int32_t value = (int32_t)v_label[i];
+        const float v_d_cross_entropy_at = v_d_cross_entropy[i];
+        float v_exp_row[3];
+        float most = -INFINITY;
+        float sum = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at = v_y[3 * i + j];
+            const float v_bias_at = v_bias[j];
+            most = mgpu_larger(most, v_y_at + v_bias_at);
+            sum += 0.0f - (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f);
+        }
+        float sum_2 = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at_2 = v_y[3 * i + j];
+            const float v_bias_at_2 = v_bias[j];
+            const float v_exp = mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+            v_exp_row[j] = v_exp;
+            sum_2 += v_exp;
+        }
+        const float v_log = mgpu_log(sum_2);
+        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
+        float sum_3 = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at_3 = v_y[3 * i + j];
+            const float v_bias_at_3 = v_bias[j];
+            const bool v_eq = value == (int32_t)j;
+            sum_3 += v_eq ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
+            v_d_log_softmax[3 * i + j] = (v_eq ? v_d_cross_entropy_at : 0.0f) + v_where * v_exp_row[j];
+        }
+        v_cross_entropy[i] = sum_3;
+    }
+}
+
+/* k11: cross_entropy_1: sum  [n] f64  small.net:6 */
+static void k11_finish(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    double *restrict v_sum = argument[1]; /* [] */
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[2] + 0); /* [1] */
+    mgpu_add_f64_parts(partial, 1, part);
+    v_sum[0] = partial[0];
+}
+static void k11(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_cross_entropy = argument[0]; /* [n] */
+    const int64_t begin = part->begin, end = part->end;
+    double *restrict partial = (double *)((char *)argument[2] + 0); /* [1] */
+    double sum = 0;
+    #pragma omp simd reduction(+ : sum)
+    for (int64_t i = begin; i < end; i++) {
+        const float v_cross_entropy_at = v_cross_entropy[i];
+        sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+    }
+    mgpu_add_f64_part(partial, &sum, 1, part->first);
+}
+
+/* k12: cross_entropy_1: report  [] f64  small.net:6 */
+static MGPU_SMALL void k12(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const double *restrict v_sum = argument[0]; /* [] */
+    double *restrict v_report = argument[1]; /* [2] */
+    (void)part;
+    v_report[0] = v_sum[0] * (1.0 / (double)step->samples);
+    v_report[1] = step->setting[0] == step->setting[0] ? step->setting[0] : 0.1;
+}
+
+/* k13: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy  [n, 3] f32  small.net:6 */
+static void k13(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_y = argument[0]; /* [n, 3] */
+    const float *restrict v_bias = argument[1]; /* [3] */
+    const uint8_t *restrict v_label = argument[2]; /* [n] */
+    float *restrict v_cross_entropy = argument[3]; /* [n] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    for (int64_t i = begin; i < end; i++) {
+        const int32_t value = (int32_t)v_label[i];
+        float most = -INFINITY;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at = v_y[3 * i + j];
+            const float v_bias_at = v_bias[j];
+            most = mgpu_larger(most, v_y_at + v_bias_at);
+        }
+        float sum = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at_2 = v_y[3 * i + j];
+            const float v_bias_at_2 = v_bias[j];
+            sum += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+        }
+        const float v_log = mgpu_log(sum);
+        float sum_2 = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_y_at_3 = v_y[3 * i + j];
+            const float v_bias_at_3 = v_bias[j];
+            sum_2 += value == (int32_t)j ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
+        }
+        v_cross_entropy[i] = sum_2;
+    }
+}
+
+/* k14: sum, w.eval.loss.cross_entropy.0  [n] f64  small.net:6 */
+static void k14_finish(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    double *restrict v_0 = argument[2]; /* [] */
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[3] + 0); /* [1] */
+    mgpu_add_f64_parts(partial, 1, part);
+    const double v_0_at = v_0[0];
+    v_0[0] = v_0_at + partial[0];
+}
+static void k14(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_cross_entropy = argument[0]; /* [n] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[3] + 0); /* [1] */
+    double sum = 0;
+    #pragma omp simd reduction(+ : sum)
+    for (int64_t i = begin; i < end; i++) {
+        sum += (double)(0.0f - v_cross_entropy[i]);
+    }
+    mgpu_add_f64_part(partial, &sum, 1, part->first);
+}
+
+/* k15: w.eval.loss.cross_entropy.1  [] f64  small.net:6 */
+static MGPU_SMALL void k15(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    double *restrict v_1 = argument[1]; /* [] */
+    (void)step, (void)part;
+    const double v_1_at = v_1[0];
+    v_1[0] = v_1_at + 8.0;
+}
+
+/* k16: sum, w.eval.loss.cross_entropy.0  [n] f64  small.net:6 */
+static void k16_finish(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    double *restrict v_0 = argument[2]; /* [] */
+    (void)step;
+    double *restrict partial = (double *)((char *)argument[3] + 0); /* [1] */
+    mgpu_add_f64_parts(partial, 1, part);
+    const double v_0_at = v_0[0];
+    v_0[0] = v_0_at + partial[0];
+}
+static void k16(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_cross_entropy = argument[0]; /* [n] */
+    const int64_t begin = part->begin, end = part->end;
+    double *restrict partial = (double *)((char *)argument[3] + 0); /* [1] */
+    double sum = 0;
+    #pragma omp simd reduction(+ : sum)
+    for (int64_t i = begin; i < end; i++) {
+        const float v_cross_entropy_at = v_cross_entropy[i];
+        sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+    }
+    mgpu_add_f64_part(partial, &sum, 1, part->first);
+}
+
+/* k17: w.eval.loss.cross_entropy.1  [] f64  small.net:6 */
+static MGPU_SMALL void k17(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    double *restrict v_1 = argument[1]; /* [] */
+    (void)part;
+    const double v_1_at = v_1[0];
+    v_1[0] = v_1_at + (double)step->samples;
+}
+
+/* k18: softmax_1: max, exp, sum, out.probability  [n, 3] f32  small.net:7 */
+static void k18(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const float *restrict v_y = argument[0]; /* [n, 3] */
+    const float *restrict v_bias = argument[1]; /* [3] */
+    float *restrict v_probability = argument[2]; /* [n, 3] */
+    const int64_t begin = part->begin, end = part->end;
+    (void)step;
+    for (int64_t i = begin; i < end; i++) {
+        float v_exp_row[3];
+        float most = -INFINITY;
+        for (int64_t j = 0; j < 3; j++) {
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
+        }
+        float sum = 0;
+        for (int64_t j = 0; j < 3; j++) {
+            const float v_exp = mgpu_exp(v_y[3 * i + j] + v_bias[j] - most);
+            v_exp_row[j] = v_exp;
+            sum += v_exp;
+        }
+        const float v_div = mgpu_inverse(sum);
+        for (int64_t j = 0; j < 3; j++) {
+            v_probability[3 * i + j] = v_exp_row[j] * v_div;
+        }
+    }
+}
+
+/* k19: t1_eval.loss.cross_entropy.0  [] f64 */
+static MGPU_SMALL void k19(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const double *restrict v_0 = argument[0]; /* [] */
+    double *restrict v_eval_loss_cross_entropy_0 = argument[1]; /* [] */
+    (void)step, (void)part;
+    v_eval_loss_cross_entropy_0[0] = v_0[0];
+}
+
+/* k20: w.eval.loss.cross_entropy.0, report, w.eval.loss.cross_entropy.1  [] f64 */
+static MGPU_SMALL void k20(void *const *argument, const mgpu_step *step, const mgpu_part *part)
+{
+    const double *restrict v_eval_loss_cross_entropy_0 = argument[1]; /* [] */
+    double *restrict v_0 = argument[2]; /* [] */
+    double *restrict v_report = argument[3]; /* [1] */
+    double *restrict v_1 = argument[4]; /* [] */
+    (void)step, (void)part;
+    v_0[0] = 0.0;
+    const double v_1_at = v_1[0];
+    const bool v_eq = v_1_at == 0.0;
+    const double v_eval_loss_cross_entropy_0_at = v_eval_loss_cross_entropy_0[0];
+    v_report[0] = v_eq ? 0.0 : v_eval_loss_cross_entropy_0_at / (v_eq ? 1.0 : v_1_at);
+    v_1[0] = 0.0;
+}
+
+/* name, function, its end, line, split, extent, grain, product */
+const mgpu_kernel mgpu_kernels[] = {
+    {"k0", k0, NULL, 5, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"k1", k1, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k2", k2, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, &k2_product},
+    {"k3", k3, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k4", k4, NULL, 5, MGPU_SPLIT_TEAM, 0, 0, &k4_product},
+    {"k5", k5, k5_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k6", k6, k6_finish, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k7", k7, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"k8", k8, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"k9", k9, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k10", k10, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k11", k11, k11_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k12", k12, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"k13", k13, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k14", k14, k14_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k15", k15, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"k16", k16, k16_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k17", k17, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"k18", k18, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+    {"k19", k19, NULL, 0, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {"k20", k20, NULL, 0, MGPU_SPLIT_NONE, 0, 0, NULL},
+};

@@ -1,0 +1,451 @@
+/* Kernels of small, written by mgpuc 0.1.0.
+ * Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the samples
+ * of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them. */
+#include "mgpu_device.h"
+#include "mgpu_device_contract.h"
+
+/* k0: dense_1.he_1.normal_1.random_normal_1: u  [2, 3, 16] f32  small.net:5 */
+extern "C" __global__ void k0(
+    float *__restrict__ v_u, /* [2, 3, 16] */
+    const mgpu_step *__restrict__ step, int64_t n, const __grid_constant__ mgpu_path<1> path)
+{
+    const uint64_t key = mgpu_random_key(step->seed, path[0]);
+    for (int i = mgpu_grid_thread(); i < 96; i += mgpu_grid_threads()) {
+        v_u[i] = mgpu_drawf(key, i, 0, 0);
+    }
+}
+MGPU_ENTRY(k0)
+
+/* k1: dense_1.he_1.normal_1: w.dense_1.weight, w.dense_1.bias, w.dense_1.weight.velocity, w.dense_1.bias.velocity  [3, 16] f32  small.net:5 */
+extern "C" __global__ void k1(
+    const float *__restrict__ v_u, /* [2, 3, 16] */
+    float *__restrict__ v_weight, /* [3, 16] */
+    float *__restrict__ v_bias, /* [3] */
+    float *__restrict__ v_velocity, /* [3, 16] */
+    float *__restrict__ v_velocity_2, /* [3] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    for (int i = mgpu_grid_thread(); i < 48; i += mgpu_grid_threads()) {
+        const float v_mul = mgpu_sqrt(mgpu_log(1.0f - v_u[i]) * -2.0f) * mgpu_cos(v_u[i + 48] * 6.2831855f);
+        v_weight[i] = v_mul * 0.35355338f;
+    }
+    for (int i_2 = mgpu_grid_thread(1); i_2 < 3; i_2 += mgpu_grid_threads()) {
+        v_bias[i_2] = 0.0f;
+    }
+    for (int i_3 = mgpu_grid_thread(2); i_3 < 48; i_3 += mgpu_grid_threads()) {
+        v_velocity[i_3] = 0.0f;
+    }
+    for (int i_4 = mgpu_grid_thread(3); i_4 < 3; i_4 += mgpu_grid_threads()) {
+        v_velocity_2[i_4] = 0.0f;
+    }
+}
+MGPU_ENTRY(k1)
+
+/* k2: div  [n, 4, 4] f32  small.net:5 */
+extern "C" __global__ void k2(
+    const uint8_t *__restrict__ v_image, /* [n, 4, 4] */
+    float *__restrict__ v_div, /* [n, 4, 4] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    const uint32_t points = 16 * n;
+    for (int i = mgpu_grid_thread(); i < points; i += mgpu_grid_threads()) {
+        v_div[i] = (float)v_image[i] / 255.0f;
+    }
+}
+MGPU_ENTRY(k2)
+
+/* dense_1, small.net:5: einsum a,ba->b
+ * t8_div f32 n x [16], w.dense_1.weight f32 [3, 16] -> t11_y f32 n x [3]
+ * M x N x K = n x 3 x 16; A is t8_div, each element by a thread */
+static __device__ constexpr mgpu_axis k3_axis[] = {
+    /* extent, strides in A, B, C, window, step */
+    {MGPU_SAMPLES, 16, 0, 3, 0, 0}, /* M */
+    {3, 0, 16, 1, 0, 0}, /* N */
+    {16, 1, 1, 0, 0, 0}, /* K */
+};
+static __device__ constexpr mgpu_contraction k3_product = { /* axes of batch, M, N, K; windows; first elements; sums */
+    0, 1, 1, 1, k3_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
+static __device__ constexpr mgpu_tiles k3_tiles = { /* A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; A, B in lines of terms; moved at once */
+    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, true, true, 4, 4, 1};
+extern "C" __global__ void __launch_bounds__(256, 2) k3(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
+{
+    (void)step;
+    mgpu_contract<k3_product, k3_tiles>(a, b, c, nullptr, n, 0);
+}
+MGPU_ENTRY(k3)
+
+/* k4: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+extern "C" __global__ void k4(
+    const float *__restrict__ v_y, /* [n, 3] */
+    const float *__restrict__ v_bias, /* [3] */
+    const uint8_t *__restrict__ v_label, /* [n] */
+    float *__restrict__ v_cross_entropy, /* [n] */
+    float *__restrict__ v_d_log_softmax, /* [n, 3] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
+        const int32_t value = (int32_t)v_label[i];
+        float most = -INFINITY;
+        float sum = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at = v_y[3 * i + j];
+            const float v_bias_at = v_bias[j];
+            most = mgpu_larger(most, v_y_at + v_bias_at);
+            sum += value == (int32_t)j ? 0.125f : 0.0f;
+        }
+        float sum_2 = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at_2 = v_y[3 * i + j];
+            const float v_bias_at_2 = v_bias[j];
+            sum_2 += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+        }
+        const float v_log = mgpu_log(sum_2);
+        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
+        float sum_3 = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at_3 = v_y[3 * i + j];
+            const float v_bias_at_3 = v_bias[j];
+            const float v_z = v_y_at_3 + v_bias_at_3 - most;
+            const bool v_eq = value == (int32_t)j;
+            sum_3 += v_eq ? v_z - v_log : 0.0f;
+            v_d_log_softmax[3 * i + j] = (v_eq ? -0.125f : 0.0f) + v_where * mgpu_exp(v_z);
+        }
+        v_cross_entropy[i] = sum_3;
+    }
+}
+MGPU_ENTRY(k4)
+
+/* dense_1, small.net:5: einsum a,b->ba
+ * t8_div f32 n x [16], t58_d_log_softmax f32 n x [3] -> t61_d_dense f32 [3, 16] (a part of the sum)
+ * M x N x K = 3 x 16 x n; A is t58_d_log_softmax, each element by a thread */
+static __device__ constexpr mgpu_axis k5_axis[] = {
+    /* extent, strides in A, B, C, window, step */
+    {3, 1, 0, 16, 0, 0}, /* M */
+    {16, 0, 1, 1, 0, 0}, /* N */
+    {MGPU_SAMPLES, 3, 16, 0, 0, 0}, /* K */
+};
+static __device__ constexpr mgpu_contraction k5_product = { /* axes of batch, M, N, K; windows; first elements; sums */
+    0, 1, 1, 1, k5_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
+static __device__ constexpr mgpu_tiles k5_tiles = { /* A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; A, B in lines of terms; moved at once */
+    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, false, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 1};
+extern "C" __global__ void __launch_bounds__(256, 2) k5(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
+{
+    (void)step;
+    mgpu_contract<k5_product, k5_tiles>(b, a, c, nullptr, n, 0);
+}
+MGPU_ENTRY(k5)
+
+/* k6: cross_entropy_1: sum  [n] f64  small.net:6 */
+extern "C" __global__ void k6(
+    const float *__restrict__ v_cross_entropy, /* [n] */
+    double *__restrict__ v_sum, /* [] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) {
+            sum += (double)(0.0f - v_cross_entropy[i]);
+        }
+        v_sum[0] = sum;
+    }
+}
+MGPU_ENTRY(k6)
+
+/* k7: dense_1: d_dense  [n, 3] f32  small.net:5 */
+extern "C" __global__ void k7(
+    const float *__restrict__ v_d_log_softmax, /* [n, 3] */
+    float *__restrict__ v_d_dense, /* [3] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    for (int j = mgpu_grid_thread(); j < 3; j += mgpu_grid_threads()) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) {
+            sum += v_d_log_softmax[3 * i + j];
+        }
+        v_d_dense[j] = (float)sum;
+    }
+}
+MGPU_ENTRY(k7)
+
+/* k8: cross_entropy_1: report  [] f64  small.net:6 */
+extern "C" __global__ void k8(
+    const double *__restrict__ v_sum, /* [] */
+    double *__restrict__ v_report, /* [2] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        v_report[0] = v_sum[0] * 0.125;
+        v_report[1] = step->setting[0] == step->setting[0] ? step->setting[0] : 0.1;
+    }
+}
+MGPU_ENTRY(k8)
+
+/* k9: dense_1.weight: v, w.dense_1.weight.velocity, w.dense_1.weight, v, w.dense_1.bias.velocity, w.dense_1.bias  [3, 16] f32  small.net:9 */
+extern "C" __global__ void k9(
+    const float *,
+    const float *__restrict__ v_d_dense, /* [3, 16] */
+    const float *,
+    const float *,
+    const float *__restrict__ v_d_dense_2, /* [3] */
+    const float *,
+    float *__restrict__ v_velocity, /* [3, 16] */
+    float *__restrict__ v_weight, /* [3, 16] */
+    float *__restrict__ v_velocity_2, /* [3] */
+    float *__restrict__ v_bias, /* [3] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    const float value = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
+    for (int i = mgpu_grid_thread(); i < 48; i += mgpu_grid_threads()) {
+        const float v_velocity_at = v_velocity[i];
+        const float v_weight_at = v_weight[i];
+        const float v_v = v_velocity_at * 0.9f + (v_d_dense[i] + v_weight_at * 0.0f);
+        v_velocity[i] = v_v;
+        v_weight[i] = v_weight_at - value * v_v;
+    }
+    const float value_2 = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
+    for (int i_2 = mgpu_grid_thread(1); i_2 < 3; i_2 += mgpu_grid_threads()) {
+        const float v_velocity_at_2 = v_velocity_2[i_2];
+        const float v_bias_at = v_bias[i_2];
+        const float v_v_2 = v_velocity_at_2 * 0.9f + (v_d_dense_2[i_2] + v_bias_at * 0.0f);
+        v_velocity_2[i_2] = v_v_2;
+        v_bias[i_2] = v_bias_at - value_2 * v_v_2;
+    }
+}
+MGPU_ENTRY(k9)
+
+/* k10: cross_entropy_1: d_cross_entropy  [n] f32  small.net:6 */
+extern "C" __global__ void k10(
+    float *__restrict__ v_d_cross_entropy, /* [n] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    const float value = (float)(1.0 / (double)step->samples);
+    for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
+        v_d_cross_entropy[i] = 0.0f - (i < step->alive ? value : 0.0f);
+    }
+}
+MGPU_ENTRY(k10)
+
+/* k11: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+extern "C" __global__ void k11(
+    const float *__restrict__ v_y, /* [n, 3] */
+    const float *__restrict__ v_bias, /* [3] */
+    const uint8_t *__restrict__ v_label, /* [n] */
+    const float *__restrict__ v_d_cross_entropy, /* [n] */
+    float *__restrict__ v_cross_entropy, /* [n] */
+    float *__restrict__ v_d_log_softmax, /* [n, 3] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
+        const int32_t value = (int32_t)v_label[i];
+        const float v_d_cross_entropy_at = v_d_cross_entropy[i];
+        float most = -INFINITY;
+        float sum = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at = v_y[3 * i + j];
+            const float v_bias_at = v_bias[j];
+            most = mgpu_larger(most, v_y_at + v_bias_at);
+            sum += 0.0f - (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f);
+        }
+        float sum_2 = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at_2 = v_y[3 * i + j];
+            const float v_bias_at_2 = v_bias[j];
+            sum_2 += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+        }
+        const float v_log = mgpu_log(sum_2);
+        const float v_where = sum == 0.0f ? 0.0f : sum / sum_2;
+        float sum_3 = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at_3 = v_y[3 * i + j];
+            const float v_bias_at_3 = v_bias[j];
+            const float v_z = v_y_at_3 + v_bias_at_3 - most;
+            const bool v_eq = value == (int32_t)j;
+            sum_3 += v_eq ? v_z - v_log : 0.0f;
+            v_d_log_softmax[3 * i + j] = (v_eq ? v_d_cross_entropy_at : 0.0f) + v_where * mgpu_exp(v_z);
+        }
+        v_cross_entropy[i] = sum_3;
+    }
+}
+MGPU_ENTRY(k11)
+
+/* k12: cross_entropy_1: sum  [n] f64  small.net:6 */
+extern "C" __global__ void k12(
+    const float *__restrict__ v_cross_entropy, /* [n] */
+    double *__restrict__ v_sum, /* [] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) {
+            const float v_cross_entropy_at = v_cross_entropy[i];
+            sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+        }
+        v_sum[0] = sum;
+    }
+}
+MGPU_ENTRY(k12)
+
+/* k13: cross_entropy_1: report  [] f64  small.net:6 */
+extern "C" __global__ void k13(
+    const double *__restrict__ v_sum, /* [] */
+    double *__restrict__ v_report, /* [2] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        v_report[0] = v_sum[0] * (1.0 / (double)step->samples);
+        v_report[1] = step->setting[0] == step->setting[0] ? step->setting[0] : 0.1;
+    }
+}
+MGPU_ENTRY(k13)
+
+/* k14: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy  [n, 3] f32  small.net:6 */
+extern "C" __global__ void k14(
+    const float *__restrict__ v_y, /* [n, 3] */
+    const float *__restrict__ v_bias, /* [3] */
+    const uint8_t *__restrict__ v_label, /* [n] */
+    float *__restrict__ v_cross_entropy, /* [n] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
+        const int32_t value = (int32_t)v_label[i];
+        float most = -INFINITY;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at = v_y[3 * i + j];
+            const float v_bias_at = v_bias[j];
+            most = mgpu_larger(most, v_y_at + v_bias_at);
+        }
+        float sum = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at_2 = v_y[3 * i + j];
+            const float v_bias_at_2 = v_bias[j];
+            sum += mgpu_exp(v_y_at_2 + v_bias_at_2 - most);
+        }
+        const float v_log = mgpu_log(sum);
+        float sum_2 = 0;
+        for (int j = 0; j < 3; j++) {
+            const float v_y_at_3 = v_y[3 * i + j];
+            const float v_bias_at_3 = v_bias[j];
+            sum_2 += value == (int32_t)j ? v_y_at_3 + v_bias_at_3 - most - v_log : 0.0f;
+        }
+        v_cross_entropy[i] = sum_2;
+    }
+}
+MGPU_ENTRY(k14)
+
+/* k15: sum, w.eval.loss.cross_entropy.0, w.eval.loss.cross_entropy.1  [n] f64  small.net:6 */
+extern "C" __global__ void k15(
+    const float *__restrict__ v_cross_entropy, /* [n] */
+    const double *,
+    const double *,
+    double *__restrict__ v_0, /* [] */
+    double *__restrict__ v_1, /* [] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        const double v_0_at = v_0[0];
+        double sum = 0;
+        for (int i = 0; i < n; i++) {
+            sum += (double)(0.0f - v_cross_entropy[i]);
+        }
+        const double v_add = v_0_at + sum;
+        v_0[0] = v_add;
+    }
+    if (mgpu_grid_thread(1) == 0) {
+        const double v_1_at = v_1[0];
+        v_1[0] = v_1_at + 8.0;
+    }
+}
+MGPU_ENTRY(k15)
+
+/* k16: sum, w.eval.loss.cross_entropy.0, w.eval.loss.cross_entropy.1  [n] f64  small.net:6 */
+extern "C" __global__ void k16(
+    const float *__restrict__ v_cross_entropy, /* [n] */
+    const double *,
+    const double *,
+    double *__restrict__ v_0, /* [] */
+    double *__restrict__ v_1, /* [] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        const double v_0_at = v_0[0];
+        double sum = 0;
+        for (int i = 0; i < n; i++) {
+            const float v_cross_entropy_at = v_cross_entropy[i];
+            sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+        }
+        const double v_add = v_0_at + sum;
+        v_0[0] = v_add;
+    }
+    if (mgpu_grid_thread(1) == 0) {
+        const double v_1_at = v_1[0];
+        v_1[0] = v_1_at + (double)step->samples;
+    }
+}
+MGPU_ENTRY(k16)
+
+/* k17: softmax_1: max, exp, sum, out.probability  [n, 3] f32  small.net:7 */
+extern "C" __global__ void k17(
+    const float *__restrict__ v_y, /* [n, 3] */
+    const float *__restrict__ v_bias, /* [3] */
+    float *__restrict__ v_probability, /* [n, 3] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
+        float most = -INFINITY;
+        for (int j = 0; j < 3; j++) {
+            most = mgpu_larger(most, v_y[3 * i + j] + v_bias[j]);
+        }
+        float sum = 0;
+        for (int j = 0; j < 3; j++) {
+            sum += mgpu_exp(v_y[3 * i + j] + v_bias[j] - most);
+        }
+        const float v_div = mgpu_inverse(sum);
+        for (int j = 0; j < 3; j++) {
+            v_probability[3 * i + j] = mgpu_exp(v_y[3 * i + j] + v_bias[j] - most) * v_div;
+        }
+    }
+}
+MGPU_ENTRY(k17)
+
+/* k18: t1_eval.loss.cross_entropy.0  [] f64 */
+extern "C" __global__ void k18(
+    const double *__restrict__ v_0, /* [] */
+    double *__restrict__ v_eval_loss_cross_entropy_0, /* [] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        v_eval_loss_cross_entropy_0[0] = v_0[0];
+    }
+}
+MGPU_ENTRY(k18)
+
+/* k19: w.eval.loss.cross_entropy.0, report  [] f64 */
+extern "C" __global__ void k19(
+    const double *__restrict__ v_1, /* [] */
+    const double *__restrict__ v_eval_loss_cross_entropy_0, /* [] */
+    double *__restrict__ v_0, /* [] */
+    double *__restrict__ v_report, /* [1] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        v_0[0] = 0.0;
+    }
+    if (mgpu_grid_thread(1) == 0) {
+        const double v_1_at = v_1[0];
+        const bool v_eq = v_1_at == 0.0;
+        const double v_eval_loss_cross_entropy_0_at = v_eval_loss_cross_entropy_0[0];
+        v_report[0] = v_eq ? 0.0 : v_eval_loss_cross_entropy_0_at / (v_eq ? 1.0 : v_1_at);
+    }
+}
+MGPU_ENTRY(k19)
+
+/* k20: w.eval.loss.cross_entropy.1  [] f64 */
+extern "C" __global__ void k20(
+    double *__restrict__ v_1, /* [] */
+    const mgpu_step *__restrict__ step, int64_t n)
+{
+    if (mgpu_grid_thread() == 0) {
+        v_1[0] = 0.0;
+    }
+}
+MGPU_ENTRY(k20)
