@@ -49,7 +49,7 @@ static void add_comment(Text *t, const char *line)
     char before = 0;
     for (int length; *line; line += length) {
         bool pair = (before == '*' && *line == '/') || (before == '/' && *line == '*') || (before == '?' && *line == '?');
-        before = *line;
+        before = pair ? 0 : *line;
         length = pair ? 0 : plain_length(line, "\\");
         text_bytes(t, line, (size_t)length);
         if (length)
