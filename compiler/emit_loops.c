@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { LONGEST_TEXT = 76, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_UNROLLED = 32 };
+enum { LONGEST_TEXT = 86, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_UNROLLED = 32 };
 
 /* ---- what is computed where */
 
