@@ -169,6 +169,7 @@ Vocabulary *mgpu_open_vocabulary(const mgpu_call *, const char *folder, const ch
 void *mgpu_encode_text(const Vocabulary *, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count); /* the caller frees the tokens */
 bool mgpu_spell_token(const Vocabulary *, int64_t token, FILE *); /* its bytes; false: there is no such token */
 void mgpu_close_vocabulary(Vocabulary *);
+const mgpu_call *mgpu_reader_of_text(const mgpu_program *); /* generate.c: the first call of characters or text; NULL: none */
 /* columns of arrays, which become the stream's; paths and lines (for messages) are copied */
 Stream *mgpu_array_stream(const Opening *, int columns);
 void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, const Array *, const char *path,

@@ -37,7 +37,7 @@ typedef struct Writer {
 } Writer;
 
 /* ---- is it a model of text? */
-static const mgpu_call *reader_of_text(const mgpu_program *p)
+const mgpu_call *mgpu_reader_of_text(const mgpu_program *p)
 {
     for (int i = 0; i < p->set_count; i++)
         if (strcmp(p->sets[i].calls[0].name, "characters") == 0 || strcmp(p->sets[i].calls[0].name, "text") == 0)
@@ -278,7 +278,7 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
     size_t bytes;
     char *prompt = prompt_of(o, &bytes);
-    w.text.reader = reader_of_text(program);
+    w.text.reader = mgpu_reader_of_text(program);
     if (!w.text.reader)
         mgpu_fail(MGPU_BAD_INPUT, "generate continues a text: %s reads none; data { train = characters(\"input.txt\") } does", program->model_file);
     mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);

@@ -102,6 +102,9 @@ static Kind kind_of(const mgpu_program *p, const char *path)
         return KIND_PICTURES;
     if (ends_in(path, (const char *const[]){".npy", ".npz"}, 2))
         return KIND_NPY; /* damaged: its reader says how */
+    if (mgpu_reader_of_text(p) && (bytes[0] || bytes[1]))
+        mgpu_fail(MGPU_BAD_INPUT, "%s is no .npy or IDX file of windows: %s generate TEXT goes on with a text; predict takes a data set such "
+                  "as valid, or windows of numbers", path == STDIN ? "standard input" : path, program_invocation_short_name);
     if (ends_in(path, TABLES, MGPU_COUNT(TABLES)) || path == STDIN || (set_of_tables(p) && !(n >= 2 && !bytes[0] && !bytes[1])))
         return n >= 4 && !bytes[0] && !bytes[1] ? KIND_IDX : KIND_TABLE;
     return KIND_IDX;
