@@ -86,7 +86,7 @@ char *mgpu_categories_text(const Categories *c)
     for (int i = 0; i < c->count; i++) {
         const Table *t = &c->tables[i];
         fputs(i ? "," : "{", f);
-        mgpu_json_write_text(f, t->input);
+        mgpu_json_write_bytes(f, t->input);
         fputs(t->numbers ? ":\"numbers\"" : ":[", f);
         for (int64_t k = 0; k < t->words.count; k++) {
             fputs(k ? "," : "", f);
