@@ -2,7 +2,7 @@
  *
  * The window that the model reads holds the text's last elements, from its first place on; the output's row at the last of
  * them has the probabilities of the next one, which is drawn by --temperature and --seed and joins the text. Places behind
- * it hold 0, which a model whose places see only earlier ones never looks at. Every element is a whole pass of the window. */
+ * it hold 0; that they do not matter is tried at first. Every element is a whole pass of the window. */
 #include "runtime/data.h"
 #include "runtime/terminal.h"
 
@@ -234,16 +234,31 @@ static int64_t draw(const Writer *w, int64_t row, const Options *o, int64_t numb
     return best;
 }
 
-static int64_t next_token(Writer *w, const Options *o, int64_t number)
+/* the window's outputs, with `rest` behind the text; -> the row of the text's last element */
+static int64_t pass(Writer *w, int32_t rest)
 {
     const Text *t = &w->text;
     int64_t length = t->input->tensor.extent[0], count = t->count < length ? t->count : length;
     for (int64_t i = 0; i < length; i++)
-        w->window[i] = i < count ? (int32_t)t->tokens[t->count - count + i] : 0;
+        w->window[i] = i < count ? (int32_t)t->tokens[t->count - count + i] : rest;
     Batch batch = {.set = &w->data, .samples = 1, .fetch = w->result};
     mgpu_post(&w->feed, MGPU_PHASE_PREDICT, &batch, 0);
     mgpu_engine_drain(w->feed.engine);
-    return draw(w, count - 1, o, number);
+    return count - 1;
+}
+
+/* what stands behind the text must not matter */
+static void check_order(Writer *w)
+{
+    const mgpu_tensor *t = &w->program->outputs[w->output];
+    int64_t n = w->text.input->classes, row = pass(w, (int32_t)n - 1);
+    for (int64_t k = 0; k < n; k++)
+        w->chance[k] = mgpu_to_double(w->result[w->output], t->dtype, row * n + k);
+    pass(w, 0);
+    for (int64_t k = 0; k < n; k++)
+        if (fabs(mgpu_to_double(w->result[w->output], t->dtype, row * n + k) - w->chance[k]) > 1e-3)
+            mgpu_fail(MGPU_BAD_INPUT, "the output '%s' depends on places after the one it is for, so it cannot go on with a text: "
+                      "transformer(..., causal = true), gru and lstm see earlier places only", t->name);
 }
 
 /* a data set of one sample: the window */
@@ -298,9 +313,10 @@ int mgpu_generate(const mgpu_program *program, const Options *o)
     w.result = mgpu_allocate((size_t)program->output_count, sizeof *w.result);
     for (int i = 0; i < program->output_count; i++)
         w.result[i] = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
+    check_order(&w);
     show(&screen, prompt, bytes, false);
     for (int64_t i = 0; i < o->length; i++) {
-        add_token(&w.text, next_token(&w, o, i));
+        add_token(&w.text, draw(&w, pass(&w, 0), o, i));
         show_token(&w.text, w.text.tokens[w.text.count - 1], &screen);
         if (fflush(screen.file) != 0)
             break; /* mgpu_finish_file says why */
