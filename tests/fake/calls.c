@@ -4,6 +4,7 @@
  *   "kill N"       the process is killed at call N; of a write half of it is done
  *   "fail N E"     call N fails with errno E
  *   "full N M"     calls N to M that need room (files, folders, links, writes) fail with ENOSPC
+ *   "nolinks"      there are no links, neither hard nor symbolic, as on FAT
  *   "slow N"       each fsync takes N ms longer
  *   "trace"        each is a line of the file CALLS_LOG, and every file that is made gets a second name in the folder CALLS_KEEP, so
  *                  that what it held is known to the end
@@ -99,6 +100,8 @@ static void note(const char *pattern, ...)
         REAL(int, name, parameters);                                                                                       \
         if (!(inside))                                                                                                     \
             return real arguments;                                                                                         \
+        if (strcmp(how, "nolinks") == 0 && (strcmp(#name, "link") == 0 || strcmp(#name, "symlink") == 0))                  \
+            return errno = EPERM, -1;                                                                                      \
         if (fails(needs_room, NULL, NULL))                                                                                 \
             return -1;                                                                                                     \
         int result = real arguments;                                                                                       \

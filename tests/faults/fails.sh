@@ -26,3 +26,13 @@ for ((call = 1 + every / 2; call <= calls; call += every)); do
     done
 done
 group "calls that change files fail"
+
+# a file system without links: DIR/NAME are files, which change after the switch
+rm -rf w
+for run in "--save w --steps 4" "--resume w"; do
+    faults nolinks $run || wrong="$wrong [$run: $(said)]"
+done
+why=$(same_bits w 1) && why=$(kept_are_whole w) && [ -z "$(find w -type l)" ] && ./m eval --save w >out 2>&1 && ./m --resume w --no-save >out 2>&1 ||
+    wrong="$wrong [$why $(find w -type l) $(said)]"
+cases=$((cases + 2))
+group "no links"
