@@ -398,7 +398,7 @@ static void print_linked(const Linked *l)
     if (l->images)
         fprintf(stderr, "%-10s %9s     %d images of kernels for GPUs; %d of them from the cache\n", "", "", l->images, l->images - l->images_compiled);
     if (l->trouble)
-        fprintf(stderr, "%-10s %9s     %s\n", "", "", l->trouble);
+        fprintf(stderr, "%-10s %9s     %s\n", "", "", plain_text(l->trouble, false));
     fprintf(stderr, "%-10s %9.1f ms  objects and the runtime library\n", "link", l->link_ms);
 }
 

@@ -30,7 +30,7 @@ typedef struct Temporary { struct Temporary *next; atomic_bool kept; char path[]
 static _Atomic(Temporary *) temporaries;
 static _Atomic pid_t tools[MOST_TOOLS];
 
-static const int SIGNALS[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGABRT};
+static const int SIGNALS[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGXFSZ, SIGABRT};
 
 static void stop_tools(void)
 {

@@ -153,7 +153,8 @@ static void write_output(const mgpu_program *p, const char *output, const Output
                                       : mgpu_format("%.*s-%s%s", (int)(suffix - output), output, t->name, suffix);
     write_file(path, o);
     char shape[200];
-    printf("%s: %lld x %s%s\n", path, (long long)o->samples, mgpu_dtype_name(t->dtype),
+    mgpu_print_plain(path);
+    printf(": %lld x %s%s\n", (long long)o->samples, mgpu_dtype_name(t->dtype),
            t->rank ? mgpu_shape_text(t->rank, t->extent, shape) : "");
     free(path);
 }
