@@ -501,12 +501,23 @@ static const char *check_phase(const Schedule *s, int p, int d)
 static const char *check_kept(const Schedule *s, int p, int d) { return p > 0 ? NULL : check_persistent(s, d); }
 static const char *check_arena(const Schedule *s, int p, int d) { return p > 0 ? NULL : verify_memory(s, d); }
 
+static bool has_operations(const Schedule *s)
+{
+    for (int p = 0; p < s->phase_count; p++)
+        for (int d = 0; d < s->devices; d++)
+            if (s->phases[p].devices[d].op_count)
+                return true;
+    return false;
+}
+
 const char *verify(const Schedule *s)
 {
     static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device, check_kept, check_phase,
                                                                                      verify_strips, check_arena};
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
+    if (!has_operations(s))
+        return "the schedule has no operation, so nothing is proved";
     for (int k = 0; k < COUNT(CHECKS); k++)
         for (int p = 0; p < s->phase_count; p++)
             for (int d = 0; d < s->devices; d++) {
