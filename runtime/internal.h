@@ -233,6 +233,9 @@ void mgpu_engine_fill_staging(Engine *, uint64_t seed);
 void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
 const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 
+/* agree.c: of a drained engine: NULL, or which variable differs on which devices. The caller frees it */
+char *mgpu_disagreement(const mgpu_program *, const mgpu_plan *, const Engine *);
+
 /* audit.c: where the first NaN or infinity of a step comes from */
 typedef struct Audit Audit;
 enum { AUDIT_INFINITE = 1, AUDIT_NAN = 2 };

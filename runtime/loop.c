@@ -388,11 +388,12 @@ static void pause_between_steps(Run *run)
                 (last || is_due(run->validate, &run->pace, at->validated, at->step, run->validated_at));
     bool store = is_due(run->save, &run->pace, at->step - 1, at->step, run->saved_at);
     bool keep = run->kept.known && mgpu_seconds() - run->kept.when > KEEP_EVERY_S;
-    if (!full && !last && !look && !store && !keep)
+    if (!full && !last && !look && !store && !keep && !mgpu_run_audit_due(run))
         return;
     if (!last)
         read_ahead(run);
     mgpu_engine_drain(run->engine);
+    mgpu_run_audit(run);
     if (run->failure)
         return;
     Evaluation valid = look ? validate(run) : (Evaluation){0};
@@ -437,6 +438,9 @@ static int run_training(Run *run)
         bool stop = asked_to_stop(run);
         if (stop || atomic_exchange(&run->save_asked, false)) {
             mgpu_engine_drain(run->engine);
+            mgpu_run_audit(run);
+            if (run->failure)
+                break;
             save(run);
             mgpu_run_end_save(run, true);
             if (stop || run->failure)
@@ -544,7 +548,7 @@ static void print_over(const Run *run)
 
 static const char *reason_of(const Run *run, int status)
 {
-    return run->failure_status ? "not saved" : run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
+    return run->failure_status && run->save_error ? "not saved" : run->failure_status ? "devices differ" : run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
 }
 
 int mgpu_train(const mgpu_program *program, const Options *options)
@@ -560,6 +564,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     mgpu_run_set_origin(&run);
     choose_length(&run);
     choose_intervals(&run);
+    mgpu_run_choose_audit(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
     run.reporter = mgpu_reporter_open(program, options->log, options->resume != NULL);
     mgpu_run_compare_origin(&run);

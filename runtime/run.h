@@ -24,6 +24,7 @@ typedef struct Run {
     int64_t steps_per_epoch, total_steps;
     mgpu_quantity validate, save, patience;
     int64_t keep;
+    int64_t audit;                 /* MGPU_AUDIT: compare the devices' variables every so many steps; 0: never */
     Progress at;                   /* what is posted; loss_*, skipped: what is collected */
     Numbers train_report, eval_report;
     double lr, last_finish;
@@ -85,6 +86,11 @@ void mgpu_run_close_folder(Run *);
 void mgpu_run_watch(Run *);                /* signals are requests from here on */
 void mgpu_run_unwatch(Run *);
 int mgpu_run_signal(Run *);                /* that asks to stop, or SIGPIPE, SIGXFSZ where stdout is lost; 0: none */
+
+/* ---- agree.c */
+void mgpu_run_choose_audit(Run *);         /* what MGPU_AUDIT says */
+bool mgpu_run_audit_due(const Run *);
+void mgpu_run_audit(Run *);                /* of a drained engine, if there is an audit: devices that differ are a failure */
 
 /* ---- replay.c */
 void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */

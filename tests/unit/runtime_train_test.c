@@ -282,6 +282,37 @@ static void test_crash(Test *t)
                                said(t, ", step 3, phase train.full, operation c") && said(t, "gradient (linear.net, line 10"), "message");
 }
 
+/* as k_update, but in step 5 one device gets another weight */
+static void k_update_wrong(void *const *a, const mgpu_step *step, const mgpu_part *part)
+{
+    static _Atomic int wrong;
+    k_update(a, step, part);
+    if (step->step == 5 && part->begin == 0 && atomic_fetch_add(&wrong, 1) == 0)
+        ((double *)a[4])[0] += 1e-9;
+}
+
+static void test_audit(Test *t)
+{
+    mgpu_program p = make_program(4, 1), right = p;
+    mgpu_kernel kernels[MGPU_COUNT(KERNELS)];
+    memcpy(kernels, KERNELS, sizeof kernels);
+    kernels[K_UPDATE].run = k_update_wrong;
+    p.kernels = kernels;
+    say(t, "audit/off", run(t, &p, "--devices 3 --no-save") == 0, "status");
+    setenv("MGPU_AUDIT", "5", 1);
+    say(t, "audit/right", run(t, &right, "--devices 3 --no-save") == 0, "status");
+    say(t, "audit/three", run(t, &p, "--devices 3 --no-save") == 3 &&
+                              said(t, "step 5: the devices do not hold the same weights: 'fc.weight' on device ") &&
+                              said(t, " is not what the other 2 hold"), "message");
+    say(t, "audit/two", run(t, &p, "--devices 2 --no-save") == 3 && said(t, "'fc.weight' differs among devices 0 to 1"), "message");
+    setenv("MGPU_AUDIT", "1000", 1);
+    say(t, "audit/saves", run(t, &p, "--devices 2 --save audited --stop-after 6") == 3 && said(t, "step 6: the devices") &&
+                              said(t, "nothing was saved"), "message");
+    setenv("MGPU_AUDIT", "often", 1);
+    say(t, "audit/usage", run(t, &p, "--devices 2 --no-save") == 2 && said(t, "MGPU_AUDIT is a number of steps, at least 1, or off, not 'often'"), "message");
+    unsetenv("MGPU_AUDIT");
+}
+
 int main(void)
 {
     Test t = open_test();
@@ -294,6 +325,7 @@ int main(void)
     test_command_line(&t);
     test_signals(&t);
     test_crash(&t);
+    test_audit(&t);
     remove_folder(t.folder);
     return t.failed != 0;
 }
