@@ -497,7 +497,8 @@ static int command_verify(const Options *options)
             return 1;
         }
         printf("%s: proved for %d device%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
-               "each sample once\n", file, s->devices, s->devices == 1 ? "" : "s");
+               "each sample once%s\n", file, s->devices, s->devices == 1 ? "" : "s",
+               s->devices == 1 ? "" : ", all devices run one program");
         at = next;
     }
     printf("%s: trusted: what each kernel reads and writes; a program compiled with --arch vgpu-check checks it as it runs\n", file);

@@ -3,6 +3,7 @@
  *   verify.c         rules that one look at the schedule decides: arenas, shards, collectives, verbs, inputs
  *   verify_strip.c   no two calls of a strip need a barrier between them
  *   verify_order.c   one phase on one device -> Events in a possible order, with what each is ordered behind (or a cycle)
+ *   verify_program.c all devices have the same operations with the same arguments
  *   verify_memory.c  walks over many steps: every access against the last ones to the same bytes */
 #ifndef MGPU_VERIFY_H
 #define MGPU_VERIFY_H
@@ -56,6 +57,9 @@ int *order_operations(const PhaseSchedule *, int device, const char **why);
 /* Events of the operations in `kept` (NULL: all), which must hold every operation that waits for an earlier step or is
  * waited for by a later one; touches of buffers in `wanted` (NULL: all). */
 StepGraph *step_graph(const Schedule *, int phase, int device, const int *order, const bool *kept, const bool *wanted);
+
+/* ---- verify_program.c: NULL, or what is wrong */
+const char *verify_program(const Schedule *, int phase, int device);
 
 /* ---- verify_memory.c: NULL, or what is wrong */
 const char *verify_memory(const Schedule *, int device);

@@ -8,7 +8,8 @@
 
 const char *const MUTATION_NAME[MUTATIONS] = {
     "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
-    "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "add_wait"};
+    "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "add_wait",
+    "swap_arguments", "change_kernel", "drop_call", "drop_argument"};
 
 /* ---- copies */
 
@@ -491,11 +492,74 @@ static bool overlap_in_strip(Change *c)
     return change_buffer(c, moved, at->offset + by, b->bytes, b->slots);
 }
 
+/* ---- meaning: of one device of several; on all devices, or on a single one, nothing in a schedule speaks against it */
+
+static bool calls_kernel(const Change *c, const ScheduledOp *op)
+{
+    return c->s->devices > 1 && op->verb == VERB_CALL;
+}
+
+static bool swap_arguments(Change *c)
+{
+    int o;
+    if (!pick_op(c, calls_kernel, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    bool write = random_below(c->random, 2);
+    int count = write ? op->write_count : op->read_count;
+    Access *list = write ? op->writes : op->reads;
+    int a = count ? random_below(c->random, count) : 0, b = count ? random_below(c->random, count) : 0;
+    if (count < 2 || list[a].buffer == list[b].buffer)
+        return false;
+    c->what = format("%s has arguments %d and %d exchanged", op_name(c, o), a, b);
+    Access kept = list[a];
+    list[a] = list[b];
+    list[b] = kept;
+    return true;
+}
+
+static bool change_kernel(Change *c)
+{
+    int o, other;
+    if (!pick_op(c, calls_kernel, &o) || !pick_op(c, calls_kernel, &other) ||
+        strcmp(c->d->ops[o].label, c->d->ops[other].label) == 0)
+        return false;
+    c->what = format("%s calls %s, not %s", op_name(c, o), c->d->ops[other].label, c->d->ops[o].label);
+    c->d->ops[o].label = c->d->ops[other].label;
+    c->d->ops[o].target = c->d->ops[other].target;
+    return true;
+}
+
+/* it does nothing any more, and whoever waits for it still does */
+static bool drop_call(Change *c)
+{
+    int o;
+    if (!pick_op(c, calls_kernel, &o))
+        return false;
+    c->what = format("%s reads and writes nothing", op_name(c, o));
+    c->d->ops[o].read_count = c->d->ops[o].write_count = 0;
+    return true;
+}
+
+static bool drop_argument(Change *c)
+{
+    int o;
+    if (!pick_op(c, calls_kernel, &o) || c->d->ops[o].read_count < 2)
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    int k = random_below(c->random, op->read_count);
+    c->what = format("%s does not read %s", op_name(c, o), c->d->buffers[op->reads[k].buffer].name);
+    for (op->read_count--; k < op->read_count; k++)
+        op->reads[k] = op->reads[k + 1];
+    return true;
+}
+
 Schedule *mutate(const Schedule *s, Mutation kind, Random *random, const char **what, int *phase)
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
-        wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, add_wait};
+        wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, add_wait,
+        swap_arguments, change_kernel, drop_call, drop_argument};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count), .device = random_below(random, s->devices),
                 .random = random};
     c.d = own_device(c.s, c.phase, c.device);

@@ -30,6 +30,10 @@ typedef enum Mutation {
     DROP_SAMPLES,     /* a call does not work sample by sample, a buffer does not consist of samples */
     OVERLAP_IN_STRIP, /* two buffers of one strip */
     ADD_WAIT,         /* for any operation: a deadlock, or nothing */
+    SWAP_ARGUMENTS,   /* of a call on one of several devices, as the three that follow */
+    CHANGE_KERNEL,
+    DROP_CALL,        /* it reads and writes nothing */
+    DROP_ARGUMENT,    /* that is read */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

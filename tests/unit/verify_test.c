@@ -117,7 +117,7 @@ static void say(const char *name, const char *expected, const char *got)
 
 typedef struct Case {
     const char *name;
-    struct { const char *find, *by; } change[3];
+    struct { const char *find, *by; } change[6];
     const char *message; /* NULL: as good */
 } Case;
 #define LOCAL_T1(offset, bytes)                                                                                            \
@@ -282,7 +282,10 @@ static const Case CASES[] = {
     {"added_in_place",
      {{"op d0.c1 lane", "op d0.c8 lane comp call k8 strip 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
       {"op d0.m0 lane", "op d0.c9 lane comp call k8 strip 3 reads d0.bucket1 writes d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane"},
-      {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c9"}},
+      {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c9"},
+      {"op d1.c1 lane", "op d1.c8 lane comp call k8 strip 1 reads d1.t0 d1.step writes d1.t0 begin_us 0 time_us 1 line 0\nop d1.c1 lane"},
+      {"op d1.m0 lane", "op d1.c9 lane comp call k8 strip 3 reads d1.bucket1 writes d1.bucket1 begin_us 0 time_us 1 line 0\nop d1.m0 lane"},
+      {"writes d1.bucket1 waits d1.c1", "writes d1.bucket1 waits d1.c9"}},
      NULL},
     {"added_too_late",
      {{"op d0.m0 lane", "op d0.c8 lane comp call k8 strip 3 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.m0 lane"}},
@@ -355,7 +358,26 @@ static const Case CASES[] = {
       {"reads d0.t0 d0.step writes d0.t1", "reads d0.t0 d0.w.fc[0:8] d0.step writes d0.t1"}},
      "phase train.full: d0.c3 writes w.fc, which d0.c2 of the same strip 4 reads: a barrier is missing between them (w.fc does not consist of samples)"},
     {"shared_reading", {{"call k1 strip 2", "call k1 strip 4 chunk 2"}}, NULL},
-    {"workspace_again", {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.report d0.work waits"}}, NULL},
+    {"workspace_again",
+     {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.report d0.work waits"},
+      {"writes d1.t1 d1.report waits", "writes d1.t1 d1.report d1.work waits"}},
+     NULL},
+    {"program_arguments",
+     {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket1 d1.bucket0[0:16] d1.w.fc"}},
+     "phase train.full: d1.c4 reads bucket1@+0 where d0.c4 reads bucket0@+0: all devices run one program"},
+    {"program_range",
+     {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[64:80] d1.bucket1 d1.w.fc"}},
+     "phase train.full: d1.c4 reads bucket0 [64, 80), but d0.c4 [0, 16): all devices run one program"},
+    {"program_kernel", {{"d1.c4 lane comp call k4", "d1.c4 lane comp call k2"}},
+     "phase train.full: d1.c4 is call k2, but d0.c4 call k4: all devices run one program"},
+    {"program_count", {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[0:16] d1.w.fc"}},
+     "phase train.full: d1.c4 reads 3 ranges and writes 1, but d0.c4 4 and 1: all devices run one program"},
+    {"program_more",
+     {{"op d1.m1 lane", "op d1.c8 lane comp call k8 strip 5 reads d1.t0 d1.step begin_us 0 time_us 1 line 0\nop d1.m1 lane"}},
+     "phase train.full: d1.c8 has no counterpart on device 0: all devices run one program"},
+    {"program_less",
+     {{"op d0.m1 lane", "op d0.c8 lane comp call k8 strip 5 reads d0.t0 d0.step begin_us 0 time_us 1 line 0\nop d0.m1 lane"}},
+     "phase train.full: d0.c8 has no counterpart on device 1: all devices run one program"},
     {"strip_waits_as_one", /* of two calls the second waits for what the first needs */
      {{"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"},
       {"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.h1@-1"}},
@@ -427,7 +449,11 @@ static const Case CASES[] = {
      {{LOCAL_T1(1344, 16)},
       {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8\nbuffer d0.work kind"},
       {"op d0.m1 lane comm", "op d0.c8 lane comp call k8 strip 4 samples chunk 2 reads d0.t0 writes d0.t2 begin_us 0 time_us 1 line 0\n"
-                             "op d0.m1 lane comm"}},
+                             "op d0.m1 lane comm"},
+      {"d1.t1 kind temporary offset 640 bytes 16 slots 1", "d1.t1 kind local offset 1344 bytes 16 slots 1"},
+      {"buffer d1.work kind", "buffer d1.t2 kind local offset 1344 bytes 16 slots 1 each 8\nbuffer d1.work kind"},
+      {"op d1.m1 lane comm", "op d1.c8 lane comp call k8 strip 4 samples chunk 2 reads d1.t0 writes d1.t2 begin_us 0 time_us 1 line 0\n"
+                             "op d1.m1 lane comm"}},
      NULL},
     {"local_too_early",
      {{LOCAL_T1(1344, 16)},
