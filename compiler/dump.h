@@ -59,7 +59,7 @@ void dump_write(const char *stage, const Model *, const DumpedGraph *, int count
 DumpedGraph *dump_read(const char *file, const char *text, size_t length, const char **stage, const char *const *names, int name_count,
                        Model **, int *count);
 
-/* ---- the model ahead of the graphs (dump_model.c) */
+/* ---- the model before the graphs (dump_model.c) */
 void model_write(const Model *, Text *);
 Model *model_read(Dump *);
 #endif
