@@ -243,6 +243,8 @@ static void check_result(const Dump *d, const Scope *s, const Result *r, const D
     if (variable && !shape_equal(&r->value->shape, &d->model->variables[r->index].shape))
         wrong(start, "variable %d is %s, its value %s", r->index, shape_text(&d->model->variables[r->index].shape),
               shape_text(&r->value->shape));
+    if (r->value->sharded && (variable || r->role == ROLE_REPORT))
+        wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
     if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN || (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))
         wrong(start, "a region has no value of its own; 'result' takes its results");
 }
