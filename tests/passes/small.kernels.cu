@@ -26,8 +26,8 @@ extern "C" __global__ void k1(
     const mgpu_step *__restrict__ step, int64_t n)
 {
     for (int i = mgpu_grid_thread(); i < 48; i += mgpu_grid_threads()) {
-        const float v_mul = mgpu_sqrt(mgpu_log(1.0f - v_u[i]) * -2.0f) * mgpu_cos(v_u[i + 48] * 6.2831855f);
-        v_weight[i] = v_mul * 0.35355338f;
+        const float v_mul = mgpu_sqrt(mgpu_log(1.0f - v_u[i]) * -2.0f) * mgpu_cos(v_u[i + 48] * 6.2831855f) * 0.35355338f;
+        v_weight[i] = v_mul;
     }
     for (int i_2 = mgpu_grid_thread(1); i_2 < 3; i_2 += mgpu_grid_threads()) {
         v_bias[i_2] = 0.0f;
