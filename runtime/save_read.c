@@ -134,7 +134,8 @@ static char *check(const Saved *s, int need)
     return wrong;
 }
 
-/* where DIR/current points to: "saves/17"; NULL: there is none. The caller frees */
+/* where DIR/current points to: "saves/17", or "current", where a copy of the folder has what the link led to; NULL: there is
+ * none. The caller frees */
 static char *read_current(const char *folder)
 {
     char *path = mgpu_format("%s/current", folder), target[300];
@@ -145,7 +146,11 @@ static char *read_current(const char *folder)
         if (file >= 0)
             close(file);
     }
+    struct stat status;
+    bool copied = length < 0 && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     free(path);
+    if (copied)
+        return mgpu_format("current");
     if (length <= 0)
         return NULL;
     target[length] = 0;
@@ -221,11 +226,18 @@ static void search(Saved **best, const char *folder, const char *below, const ch
     free(where);
 }
 
-static Saved *open_older(const char *folder, int need, const char *wrong)
+/* NULL: there is none */
+static Saved *find_whole(const char *folder, int need)
 {
     Saved *best = NULL;
     search(&best, folder, "/saves", "", need);
     search(&best, folder, "", "step-", need);
+    return best;
+}
+
+static Saved *open_older(const char *folder, int need, const char *wrong)
+{
+    Saved *best = find_whole(folder, need);
     if (!best)
         mgpu_fail(MGPU_BAD_INPUT, "%s; no whole save is in %s", wrong, folder);
     best->older = true;
@@ -290,8 +302,11 @@ Saved *mgpu_open_saved(const char *folder, int need, char **why)
         s = new_saved(folder, mgpu_format("%s", folder));
         if ((wrong = open_files(s, s->path, &gone)) || (wrong = check(s, need)))
             mgpu_fail(MGPU_BAD_INPUT, "%s", wrong);
-    } else if (!s) {
-        s = open_plain(folder);
+    } else if (!s && !(s = open_plain(folder)) && (s = find_whole(folder, need))) { /* a copy that left out links */
+        mgpu_say("%s: warning: %s has no 'current', which says which save counts; the newest whole save is taken, that of step "
+                 "%lld, %s",
+                 program_invocation_short_name, folder, (long long)s->manifest.step, s->path);
+        s->older = true;
     }
     free(own);
     free(wrong);
@@ -364,5 +379,9 @@ char *mgpu_find_saved(const char *folder)
             found = mgpu_format("%s", mgpu_saved_names[i]);
         free(path);
     }
+    Saved *whole = found ? NULL : find_whole(folder, MGPU_NEED_MODEL);
+    if (whole)
+        found = mgpu_format("a run, at step %lld", (long long)whole->manifest.step);
+    mgpu_close_saved(whole);
     return found;
 }

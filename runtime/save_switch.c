@@ -121,6 +121,17 @@ static void show_file(Draft *d, int which, bool replace)
     free(own);
 }
 
+/* a copy of the folder may have a folder there, with what the link led to; then DIR/weights.safetensors and the others are files
+ */
+static void clear_place(Draft *d, const char *current)
+{
+    struct stat s;
+    char *gone = mgpu_format("%s.gone", d->path);
+    if (lstat(current, &s) == 0 && S_ISDIR(s.st_mode))
+        move(d, current, gone);
+    free(gone);
+}
+
 static void abandon(Draft *d)
 {
     char *step = mgpu_format("%s.step", d->path);
@@ -158,6 +169,8 @@ char *mgpu_draft_finish(Draft *d, bool keep)
         show_file(d, i, false);
     if (!d->error)
         mgpu_draft_sync(d, f->path);
+    if (!d->error)
+        clear_place(d, current);
     if (!d->error)
         point(d, current, target);
     if (d->error) {

@@ -108,7 +108,7 @@ for at, op in enumerate(lines):
             status, said = resume("state/w")
             if status != 0 and (switched or "there is no saved run" not in said):
                 wrong.append(f"after {' '.join(op)}: {said}")
-            if status == 0 and "warning" in said:
+            if status == 0 and switched and "warning" in said:
                 wrong.append(f"after {' '.join(op)}: {said}")
             for path in tree:
                 if path.startswith("w/step-") and "/" not in path[2:]:
