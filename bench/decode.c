@@ -1,7 +1,8 @@
 /* decode.c: pictures a second of processor time that one thread decodes and cuts, as the reader images(dir) does it; decode.py
  * does the same with Pillow. Usage: decode DIR [SECONDS]; DIR holds folders of pictures. Files are read once before, so none is
  * timed. */
-#include "runtime/image.h"
+#include "runtime/base/base.h"
+#include "runtime/data/image/image.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
  * In: threads, element type, rows = columns = terms of the product (2048), seconds to spend (1). Out: one line of JSON: the
  * library, its version, GFLOP/s of the best product. The library is oneDNN, opened when the program runs, its operands
  * as they lie or in the form that it prefers; where there is none, the product of the runtime (f32 alone). */
-#include "runtime/mgpu_gemm.h"
+#include "runtime/abi/mgpu_gemm.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

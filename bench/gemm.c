@@ -16,9 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compiler/contraction.h"
-#include "runtime/contract.h"
-#include "runtime/mgpu.h"
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/phase.h"
+#include "runtime/abi/mgpu.h"
+#include "runtime/host/contract.h"
 
 #ifndef MGPU_SOURCE
 #define MGPU_SOURCE "."
@@ -316,7 +317,7 @@ int main(int argc, char **argv)
         fail(3, "no folder for kernels");
     Entry entry[COUNT(layers) * DIRECTIONS];
     int count = 0;
-    text_add(&text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\nmgpu_contract_function *contract;\n"
+    text_add(&text, "#include \"runtime/abi/mgpu.h\"\n#include \"runtime/host/contract.h\"\nmgpu_contract_function *contract;\n"
                     "#define mgpu_contract(table, argument, part) contract(table, argument, part, false)\n"
                     "#define mgpu_contract_team(table, argument, part) contract(table, argument, part, true)\n");
     for (int i = 0; i < COUNT(layers); i++)

@@ -6,7 +6,7 @@
  *
  *   columns   a thread has some columns of all rows: it clears them, then adds them for every token
  *   rows      a thread has some rows, equally many: it clears them, then looks at every token and adds those of its rows
- *   owned     what kernels do: the part of the table that runtime/scatter.c gives the thread, otherwise as rows
+ *   owned     what kernels do: the part of the table that runtime/host/scatter.c gives the thread, otherwise as rows
  *   sorted    likewise, but a thread sorts its tokens by row (a counting sort, stable) and makes row after row, once
  *
  * Tokens are drawn as words are: token k with a probability of about 1 / (k + 3), or all alike. The best of several turns. */
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/mgpu_scatter.h"
+#include "runtime/abi/mgpu_scatter.h"
 
 enum { MOST_THREADS = 64, TURNS = 15, GRAIN = 16 };
 
@@ -77,7 +77,7 @@ static void rows(const Work *w, int thread)
 static mgpu_own own_of(const Work *w, int thread)
 {
     mgpu_part part = {.samples = 1, .end = 1, .thread = thread, .threads = w->threads};
-    bool small = w->vocabulary * w->width <= 1 << 18 || w->vocabulary <= 1024; /* as compiler/team.c */
+    bool small = w->vocabulary * w->width <= 1 << 18 || w->vocabulary <= 1024; /* as compiler/target/host/team.c */
     mgpu_own own = mgpu_own_part(w->vocabulary, small ? w->width : 1, GRAIN, w->index, MGPU_I32, w->tokens, &part);
     own.column_end = small ? own.column_end : w->width;
     return own;

@@ -2,7 +2,7 @@
  * and library layers that become composite nodes. */
 #include "dsl/elaborate.h"
 
-#include "compiler/compiler.h"
+#include "compiler/passes/stages.h"
 
 #include <inttypes.h>
 #include <math.h>

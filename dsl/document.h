@@ -3,7 +3,7 @@
 #ifndef MGPU_DSL_DOCUMENT_H
 #define MGPU_DSL_DOCUMENT_H
 
-#include "dsl/base.h"
+#include "compiler/base/base.h"
 
 typedef struct Entry {
     const char *group;      /* "Activations" */

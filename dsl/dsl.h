@@ -1,4 +1,4 @@
-/* dsl.h: the front end: text -> syntax tree -> Model (compiler/graph.h).
+/* dsl.h: the front end: text -> syntax tree -> Model (compiler/ir/graph.h).
  *
  * A user's mistake ends the run through error_at (base.h): one located error, exit 1. What a later version will do
  * is a located "not yet" warning, counted in model->not_yet; the rest of the model is checked all the same.
@@ -16,7 +16,7 @@
 #ifndef MGPU_DSL_H
 #define MGPU_DSL_H
 
-#include "compiler/graph.h"
+#include "compiler/ir/graph.h"
 #include "dsl/tree.h"
 
 /* ---- elaborate.c */

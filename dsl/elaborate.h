@@ -6,7 +6,7 @@
 #ifndef MGPU_ELABORATE_H
 #define MGPU_ELABORATE_H
 
-#include "compiler/graph.h"
+#include "compiler/ir/graph.h"
 #include "dsl/dsl.h"
 #include "dsl/tree.h"
 

@@ -11,8 +11,8 @@
  *   place_notes   comments behind code keep their column where the code leaves room for them
  *
  * All steps depend on tokens, line breaks and "two blanks or more" alone, and their result repeats these: so it is stable. */
-#include "dsl/tree.h"
 #include "dsl/parse.tab.h"
+#include "dsl/tree.h"
 
 #include <string.h>
 

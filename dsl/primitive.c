@@ -1,5 +1,5 @@
 /* primitive.c: the primitives that are called by name: arguments to nodes. Their shape rules are those of the graph
- * (compiler/ops.c); what is said here are defaults, negative axes, lists and what numbers do. */
+ * (compiler/ir/ops.c); what is said here are defaults, negative axes, lists and what numbers do. */
 #include "dsl/elaborate.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #ifndef MGPU_TREE_H
 #define MGPU_TREE_H
 
-#include "dsl/base.h"
+#include "compiler/base/base.h"
 
 enum { MAX_HEIGHT = 1000 }; /* later stages recurse over the tree */
 

@@ -2,7 +2,7 @@
  *
  * Comments and strings hold characters that mean nothing but themselves: no end, no escape, no trigraph and no direction that is
  * the model's. Beside them stand words of C, of the runtime (mgpu_...), of the compiler (below, with a number or without), names
- * of kernels and tables, and what a model names: v_... . All else is text that went around compiler/c_text.c. */
+ * of kernels and tables, and what a model names: v_... . All else is text that went around compiler/base/c_text.c. */
 #include "tests/fuzz/emitted.h"
 
 #include <stdio.h>

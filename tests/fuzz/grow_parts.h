@@ -2,7 +2,7 @@
 #ifndef MGPU_FUZZ_GROW_PARTS_H
 #define MGPU_FUZZ_GROW_PARTS_H
 
-#include "dsl/base.h"
+#include "compiler/base/base.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { RANK = 5, MOST_VALUES = 96, MOST_ELEMENTS = 240 };

@@ -17,6 +17,9 @@
  * at once. The others: as the compiler does it, on 1 device and on several, in micro-batches, with missing samples; and the
  * compiled programs, whose logs and saved weights are read. A step of an epoch has B samples, the last one fewer; data and order
  * are known (--no-shuffle), so the programs draw the same random numbers as the interpreter. */
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/stages.h"
+#include "compiler/verify/proof.h"
 #include "tests/fuzz/grow.h"
 #include "tests/fuzz/trace.h"
 #include "tests/fuzz/training.h"
@@ -91,7 +94,7 @@ static const char *check_slopes(const char *text)
 }
 
 /* ---- schedules */
-int mgpuc_main(int argc, char **argv); /* compiler/main.c */
+int mgpuc_main(int argc, char **argv); /* compiler/driver/main.c */
 
 /* proved for several numbers of devices; what is wrong ends the process, or goes on for ever */
 static const char *check_schedules(uint64_t seed, const char *text)

@@ -2,7 +2,8 @@
  * models.c, because compiler and runtime have types of the same names. */
 #include "tests/fuzz/trace.h"
 
-#include "runtime/internal.h"
+#include "runtime/base/base.h"
+#include "runtime/weights/weights.h"
 
 #include <glob.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef MGPU_FUZZ_READ_SET_H
 #define MGPU_FUZZ_READ_SET_H
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* reader_folders.c: bytes -> folders -> the runtime's readers of folders; see readers.h. How bytes become files is said at
  * each target. */
+#include "runtime/base/base.h"
 #include "tests/fuzz/readers.h"
 
 #include "tests/fuzz/fuzz.h"

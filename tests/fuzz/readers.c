@@ -2,7 +2,10 @@
  * that it promises is touched. */
 
 
-#include "runtime/image.h"
+#include "runtime/base/base.h"
+#include "runtime/data/sets.h"
+#include "runtime/weights/weights.h"
+#include "runtime/data/image/image.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/read_set.h"
 #include "tests/unit/data_program.h"

@@ -1,8 +1,10 @@
 /* targets.c: the compiler's and the runtime's readers as targets, and the table of all. */
 #include "tests/fuzz/fuzz.h"
 
-#include "compiler/compiler.h"
-#include "compiler/dump.h"
+#include "compiler/passes/stages.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
+#include "compiler/ir/dump.h"
 #include "dsl/dsl.h"
 #include "tests/fuzz/emitted.h"
 #include "tests/fuzz/readers.h"
@@ -60,7 +62,7 @@ static void run_elaborate(const uint8_t *data, size_t length)
 }
 
 /* ---- text -> proved schedules: mgpuc itself, as one calls it */
-int mgpuc_main(int argc, char **argv); /* compiler/main.c */
+int mgpuc_main(int argc, char **argv); /* compiler/driver/main.c */
 
 static void run_compile(const uint8_t *data, size_t length)
 {

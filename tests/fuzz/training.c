@@ -1,5 +1,9 @@
 /* training.c: a model, trained by the reference interpreter on made-up data: the stages as main.c has them, or the plainest
- * way; then what runtime/loop.c and steps.c do. */
+ * way; then what runtime/run/loop.c and steps.c do. */
+#include "compiler/ir/program.h"
+#include "compiler/passes/stages.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
 #include "tests/fuzz/training.h"
 
 #include "dsl/dsl.h"
@@ -117,7 +121,7 @@ Net build(const char *text, const Way *w)
     return n;
 }
 
-/* ---- running: what runtime/loop.c and steps.c do */
+/* ---- running: what runtime/run/loop.c and steps.c do */
 void begin(Trainer *t, const Net *n, Trace *trace)
 {
     const Model *m = n->m;

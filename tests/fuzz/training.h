@@ -2,7 +2,7 @@
 #ifndef MGPU_FUZZ_TRAINING_H
 #define MGPU_FUZZ_TRAINING_H
 
-#include "compiler/compiler.h"
+#include "compiler/plan/plan.h"
 #include "tests/fuzz/trace.h"
 #include "tests/unit/machine.h"
 

@@ -2,7 +2,7 @@
 #ifndef MGPU_FUZZ_UNROLL_H
 #define MGPU_FUZZ_UNROLL_H
 
-#include "compiler/graph.h"
+#include "compiler/ir/graph.h"
 
 Graph *unroll_loops(Graph *);
 #endif

@@ -6,6 +6,8 @@
  * Out: a table, and ok or not ok lines.
  *
  * Compiler memory is never freed, so mutants are made and judged in processes of their own, CHUNK at a time. */
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
 #include "tests/mutation/mutation.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  *
  * A mutant is a copy as deep as the change: the changed phase of the changed device (or of all phases, where the change
  * is to what persists). A try that finds nothing to change returns NULL. */
+#include "compiler/plan/schedule.h"
 #include "tests/mutation/mutation.h"
 
 #include <string.h>

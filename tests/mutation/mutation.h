@@ -7,7 +7,7 @@
 #ifndef MGPU_MUTATION_H
 #define MGPU_MUTATION_H
 
-#include "compiler/compiler.h"
+#include "compiler/plan/schedule.h"
 
 /* ---- random numbers: splitmix64 */
 typedef struct Random { uint64_t state; } Random;

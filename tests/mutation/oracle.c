@@ -8,6 +8,7 @@
  * What is local to a strip is garbage behind it.
  *
  * run.c says which operations there are and in which order they may run. */
+#include "compiler/plan/schedule.h"
 #include "tests/mutation/run.h"
 
 #include <stdlib.h>

@@ -6,6 +6,7 @@
  * those of a strip: between them its calls have no order, unless two of them touch a buffer sample by sample.
  *
  * Memory is cut into segments at the ends of all accesses: an access touches whole segments. */
+#include "compiler/plan/schedule.h"
 #include "tests/mutation/run.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #ifndef MGPU_RUN_H
 #define MGPU_RUN_H
 
+#include "compiler/plan/schedule.h"
 #include "tests/mutation/mutation.h"
 
 enum { THREADS = 2 }; /* of a device's team: what each has of its own lies where the schedule says, and once more behind it */

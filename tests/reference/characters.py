@@ -150,7 +150,7 @@ def read_text(data):
 
 
 def permutation(n, seed, epoch=0):
-    """runtime/order.c: Fisher-Yates from the end"""
+    """runtime/data/order.c: Fisher-Yates from the end"""
     words = philox(random_key(seed, "shuffle"), counter_words(np.arange(n, dtype=np.uint64), np.zeros(n, np.uint64), epoch))
     order = list(range(n))
     for i in range(n - 1, 0, -1):

@@ -47,7 +47,7 @@ def hash_bytes(seed, data):
 
 
 def random_key(seed, path):
-    """runtime/mgpu_random.h: mgpu_random_key(seed, hash of the path)"""
+    """runtime/abi/mgpu_random.h: mgpu_random_key(seed, hash of the path)"""
     mask = 2**64 - 1
     z = (((seed + 0x9E3779B97F4A7C15) * 0xD1342543DE82EF95) & mask) ^ hash_bytes(0, path.encode())
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes runtime/unicode.h: which characters are letters and numbers (the general categories L and N of Unicode)."""
+"""Writes runtime/data/unicode.h: which characters are letters and numbers (the general categories L and N of Unicode)."""
 import os
 import sys
 import unicodedata

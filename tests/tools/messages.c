@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const SOURCES[] = {"dsl/*.c", "dsl/*.h", "dsl/*.y", "dsl/*.l", "compiler/*.c", "compiler/*.h", "runtime/*.c", "runtime/*.h"};
+static const char *const SOURCES[] = {"dsl/*.c", "dsl/*.h", "dsl/*.y", "dsl/*.l", "compiler/*/*.[ch]", "compiler/*/*/*.[ch]", "runtime/*/*.[ch]", "runtime/*/*/*.[ch]"};
 static const char *const GOLDEN[] = {"tests/lang/*.err", "tests/messages/*.golden", "tests/passes/*.err"};
 static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/unit/*.[ch]", "tests/mutation/*.[ch]", "tests/vector/*.c", "tests/fuzz/*.c"};
 /* these print code, dumps, documentation: what they put together is no message */
-static const char *const PRINTERS[] = {"compiler/emit_", "compiler/print.c", "compiler/doc.c", "compiler/attention.c",
-                                       "compiler/contraction.c", "compiler/contraction_text.c", "compiler/cuda_", "compiler/rows.c", "dsl/document.c", "runtime/help.c", "runtime/cores.c",
-                                       "runtime/report.c"};
+static const char *const PRINTERS[] = {"compiler/target/", "compiler/link/program.c", "compiler/driver/print.c", "compiler/driver/doc.c", "compiler/kernel/attention.c",
+                                       "compiler/kernel/contraction.c", "compiler/kernel/rows.c", "dsl/document.c", "runtime/run/help.c", "runtime/base/cores.c",
+                                       "runtime/run/report.c"};
 
 static const char *const REPORTS[] = {
     "error_at", "error_tree", "warning_at", "fail", "mgpu_fail", "mgpu_say", "mgpu_report_warning", "mgpu_report_note", "usage", "say", "complain", "not_yet",

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/attention.h"
-#include "runtime/mgpu.h"
+#include "compiler/kernel/attention.h"
+#include "compiler/kernel/phase.h"
+#include "runtime/abi/mgpu.h"
 
-/* runtime/dtype.c: the slow way, which shares nothing with the kernels' */
+/* runtime/base/dtype.c: the slow way, which shares nothing with the kernels' */
 double mgpu_to_double(const void *data, uint8_t dtype, int64_t index);
 void mgpu_from_double(void *data, uint8_t dtype, int64_t index, double value);
 

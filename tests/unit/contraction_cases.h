@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/contraction.h"
-#include "runtime/mgpu.h"
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/phase.h"
+#include "runtime/abi/mgpu.h"
 
-/* runtime/dtype.c: the slow way, which shares nothing with the products' */
+/* runtime/base/dtype.c: the slow way, which shares nothing with the products' */
 double mgpu_to_double(const void *data, uint8_t dtype, int64_t index);
 void mgpu_from_double(void *data, uint8_t dtype, int64_t index, double value);
 

@@ -1,4 +1,4 @@
-/* contraction_test: kernels of compiler/contraction.c against the interpreter.
+/* contraction_test: kernels of compiler/kernel/contraction.c against the interpreter.
  *
  * All kernels are printed into one file, which is built and loaded; they run once for every instruction set of the library that
  * this machine has: whole, by ranges of samples, by teams of threads. Buffers are exactly as large as promised and the result holds
@@ -6,9 +6,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "compiler/kernel/phase.h"
+#include "runtime/abi/mgpu.h"
+#include "runtime/host/contract.h"
 #include "tests/unit/contraction_cases.h"
-#include "runtime/contract.h"
-#include "runtime/mgpu.h"
 
 #ifndef MGPU_SOURCE
 #define MGPU_SOURCE "."
@@ -190,7 +191,7 @@ static void run_all(const Library *library, const char *name, double **expected)
 /* all cases as kernels; the product that they call is a pointer, so that each of the library's can be put there */
 static void print_kernels(Text *text)
 {
-    text_add(text, "#include \"runtime/mgpu.h\"\n#include \"runtime/contract.h\"\n"
+    text_add(text, "#include \"runtime/abi/mgpu.h\"\n#include \"runtime/host/contract.h\"\n"
                    "extern mgpu_contract_function *contract;\nmgpu_contract_function *contract;\n"
                    "extern bool team;\nbool team;\n"
                    "#define mgpu_contract(table, argument, part) contract(table, argument, part, team)\n"

@@ -1,6 +1,6 @@
-/* cublaslt_test: what runtime/cublaslt.h says of cuBLASLt, held against NVIDIA's library where the machine has it. It needs no
+/* cublaslt_test: what runtime/cuda/cublaslt.h says of cuBLASLt, held against NVIDIA's library where the machine has it. It needs no
  * GPU to take descriptions; what it does not know, or of another size, it refuses. */
-#include "runtime/cublaslt.h"
+#include "runtime/cuda/cublaslt.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

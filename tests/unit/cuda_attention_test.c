@@ -1,9 +1,10 @@
-/* cuda_attention_test: attention as CUDA C (compiler/cuda_attention.c, runtime/mgpu_device_attention.h) on the virtual GPU, against
+/* cuda_attention_test: attention as CUDA C (compiler/target/cuda/attention.c, runtime/abi/mgpu_device_attention.h) on the virtual GPU, against
  * the interpreter: the cases of attention_cases.h, forward, for all gradients, for some alone. Each runs twice, with different
  * grids and orders of threads: the same bits. */
+#include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
 
-#include "compiler/cuda_tiles.h"
+#include "compiler/target/cuda/tiles.h"
 #include "tests/unit/attention_cases.h"
 
 enum { MODULES = 4 };

@@ -1,4 +1,4 @@
-/* cuda_divisor_test: mgpu_divisor (runtime/mgpu_device.h), with the words that cuda_given.c makes, against plain division: small
+/* cuda_divisor_test: mgpu_divisor (runtime/abi/mgpu_device.h), with the words that cuda/given.c makes, against plain division: small
  * divisors, powers of two and their neighbours, others at random, each with the dividends where a quotient changes, and with the
  * least and largest of 32 bits. */
 #pragma GCC diagnostic push
@@ -6,7 +6,7 @@
 #include "tests/unit/cuda_module.h"
 #pragma GCC diagnostic pop
 
-#include "compiler/cuda.h"
+#include "compiler/target/cuda/cuda.h"
 
 enum { SMALL = 2000, RANDOM = 2000, DIVIDENDS = 40, MOST = SMALL + 3 * 31 + RANDOM };
 

@@ -1,5 +1,6 @@
 /* cuda_emit_test.c: nests as CUDA C against the interpreter: the graphs of kernel_test.c, and larger ones. */
 #define TEST "cuda_emit"
+#include "compiler/ir/program.h"
 #include "cuda_machine.h"
 #include "cuda_graphs.h"
 

@@ -1,8 +1,10 @@
-/* cuda_epilogue_test.c: where compiler/cuda_epilogue.c puts kernels that a library may do with a product: right behind it, one
+/* cuda_epilogue_test.c: where compiler/target/cuda/epilogue.c puts kernels that a library may do with a product: right behind it, one
  * behind each, and only where the order of the tasks stays legal. Small graphs go through the fuser; what calls compute there,
  * cublaslt.test holds against the host. */
-#include "compiler/kernel.h"
-#include "compiler/passes.h"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/passes.h"
 
 #include <stdio.h>
 

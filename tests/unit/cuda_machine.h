@@ -9,7 +9,7 @@
 #include "cuda_module.h"
 #pragma GCC diagnostic pop
 #include "kernel_machine.h"
-#include "compiler/cuda.h"
+#include "compiler/target/cuda/cuda.h"
 
 enum { MODULES = 8 };
 static void *modules[MODULES];

@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dsl/base.h"
-#include "runtime/cuda_driver.h"
-#include "runtime/mgpu.h"
-#include "runtime/mgpu_vgpu_launch.h"
+#include "compiler/base/base.h"
+#include "runtime/abi/mgpu.h"
+#include "runtime/abi/mgpu_vgpu_launch.h"
+#include "runtime/cuda/driver.h"
 
 #ifndef MGPU_SOURCE
 #define MGPU_SOURCE "."
@@ -38,7 +38,7 @@ static const char *build_modules(const char *folder, int count)
                         "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
     const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib";
     const char *command = format("cd %s && seq 0 %d | xargs -P 2 -I N sh -c 'case N in %d) more=\"%s\";; *) more=;; esac; ${CXX:-g++} %s $more "
-                                 "-I%s/runtime moduleN.cu -o moduleN.so -lm -lc'", folder, count - 1, count - 1, checked, flags, MGPU_SOURCE);
+                                 "-I%s/runtime/abi moduleN.cu -o moduleN.so -lm -lc'", folder, count - 1, count - 1, checked, flags, MGPU_SOURCE);
     return system(command) == 0 ? NULL : command;
 }
 
@@ -206,7 +206,7 @@ static bool open_nvrtc(Nvrtc *n)
 /* what it says, with what ptxas says of registers; *failed: it does not compile */
 static const char *compile_with_nvrtc(const Nvrtc *n, const Text *text, const char *arch, bool *failed)
 {
-    const char *options[] = {format("--gpu-architecture=%s", arch), format("--include-path=%s/runtime", MGPU_SOURCE), "--std=c++17",
+    const char *options[] = {format("--gpu-architecture=%s", arch), format("--include-path=%s/runtime/abi", MGPU_SOURCE), "--std=c++17",
                              "--device-as-default-execution-space", "--extra-device-vectorization", "--ptxas-options=-v"};
     void *program = NULL;
     size_t size = 0;

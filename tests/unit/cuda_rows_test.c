@@ -1,12 +1,13 @@
-/* cuda_rows_test: running sums and the k largest as CUDA C (compiler/cuda_rows.c, runtime/mgpu_device_rows.h) on the virtual GPU,
- * against those of the host (runtime/rows.c): along every axis, of every type, with ties, NaN, infinities and zeros of both
+/* cuda_rows_test: running sums and the k largest as CUDA C (compiler/target/cuda/rows.c, runtime/abi/mgpu_device_rows.h) on the virtual GPU,
+ * against those of the host (runtime/host/rows.c): along every axis, of every type, with ties, NaN, infinities and zeros of both
  * signs. Each runs twice, with different grids and orders of threads: the same bits. */
+#include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
 
 #include <math.h>
 
-#include "compiler/cuda_tiles.h"
-#include "runtime/mgpu_rows.h"
+#include "compiler/target/cuda/tiles.h"
+#include "runtime/abi/mgpu_rows.h"
 
 double mgpu_to_double(const void *data, uint8_t dtype, int64_t index);
 void mgpu_from_double(void *data, uint8_t dtype, int64_t index, double value);

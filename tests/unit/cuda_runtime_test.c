@@ -1,10 +1,11 @@
 /* The runtime of plans of the kind "cuda", with the program of linear_program.h and a driver without GPUs (fake_cuda.c): its
  * streams run after pauses of random length, so losses are right only if every wait that is needed is there. */
+#include "runtime/base/base.h"
 #include "tests/unit/fake_cuda/fake_cuda.h"
 #include "tests/unit/linear_run.h"
 
-#include "runtime/cuda_driver.h"
-#include "runtime/mgpu_members.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/abi/mgpu_members.h"
 
 /* ---- the program's kernels, as the fake driver calls them: arguments, the step block, the number of samples */
 static const int ARGUMENTS[] = {[K_INIT] = 2, [K_COUNT] = 3, [K_ERRORS] = 4, [K_ACCUMULATE] = 7, [K_GRADIENT] = 8, [K_UPDATE] = 8,

@@ -1,5 +1,6 @@
 /* cuda_scan_test.c: scans as CUDA C against the interpreter: the loops of scan_kernel_test.c. */
 #define TEST "cuda_scan"
+#include "compiler/ir/program.h"
 #include "cuda_machine.h"
 #include "scan_graphs.h"
 

@@ -1,10 +1,11 @@
-/* cuda_tiles_test: products as CUDA C (compiler/cuda_contract.c, runtime/mgpu_device_contract.h) on the virtual GPU.
+/* cuda_tiles_test: products as CUDA C (compiler/target/cuda/contract.c, runtime/abi/mgpu_device_contract.h) on the virtual GPU.
  *
  * Products of contraction_cases.h against the interpreter, and every shape of a tile with operands that lie in every way
  * against sums in double. Each runs twice, with different grids and orders of threads: the same bits. */
+#include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
 
-#include "compiler/cuda_tiles.h"
+#include "compiler/target/cuda/tiles.h"
 #include "tests/unit/contraction_cases.h"
 
 enum { MODULES = 6 };

@@ -3,7 +3,7 @@
 #define MGPU_TEST_DATA_PROGRAM_H
 
 #include "dsl/dsl.h"
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* Readers and stages: a model's data block -> opened sets, whose samples are compared with what Python's csv module and NumPy
  * read in the same files (tests/reference/data, made by data.py); parts, pairs, categories, orders, threads; and what is
  * said of files that are wrong. */
+#include "runtime/base/base.h"
+#include "runtime/data/sets.h"
 #include "tests/unit/data_program.h"
 
 #include <errno.h>

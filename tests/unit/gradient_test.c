@@ -5,8 +5,9 @@
  * samples living or some missing. A row with a gradient and no case fails. Behind the rows: whole graphs, where losses,
  * weights of losses, missing samples, sharing and composites meet. All of it twice: as differentiate gives it, and after
  * the stages that follow, which must not change a value. */
-#include "compiler/composite.h"
-#include "compiler/passes.h"
+#include "compiler/passes/composite.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -362,7 +363,7 @@ static int check_rows(void)
 {
     static const char *const GRADIENT[OPS] = {
 #define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, ...) [OP_##op] = #gradient,
-#include "compiler/ops.def"
+#include "compiler/ir/ops.def"
     };
     int failed = 0;
     for (int op = 0; op < OPS; op++) {

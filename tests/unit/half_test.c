@@ -1,7 +1,7 @@
-/* half_test.c: floats of 16 bits: mgpu_half.h against runtime/dtype.c, which goes by powers and nearbyint: all numbers of
+/* half_test.c: floats of 16 bits: mgpu_half.h against runtime/base/dtype.c, which goes by powers and nearbyint: all numbers of
  * 16 bits, floats between neighbours and on the middle between them, and floats at random. */
-#include "runtime/mgpu.h"
-#include "runtime/mgpu_half.h"
+#include "runtime/abi/mgpu.h"
+#include "runtime/abi/mgpu_half.h"
 
 #include <math.h>
 #include <stdio.h>

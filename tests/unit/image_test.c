@@ -1,6 +1,7 @@
 /* Pictures: decoded, resized and cut as Pillow does it, to the bit (tests/reference/images.py); random windows; files that
  * are damaged. */
-#include "runtime/image.h"
+#include "runtime/base/base.h"
+#include "runtime/data/image/image.h"
 
 #include <errno.h>
 #include <math.h>

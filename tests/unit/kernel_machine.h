@@ -6,9 +6,12 @@
 #ifndef KERNEL_MACHINE_H
 #define KERNEL_MACHINE_H
 
-#include "compiler/fuse.h"
-#include "compiler/passes.h"
-#include "runtime/mgpu.h"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/passes.h"
+#include "compiler/plan/schedule.h"
+#include "runtime/abi/mgpu.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -425,7 +428,7 @@ static void *build(const char *what, const Text *t, const char *command, const c
     FILE *f = fopen(source, "wb");
     if (!f || fwrite(text_of(t), 1, t->length, f) != t->length || fclose(f))
         die("%s cannot be written", source);
-    const char *line = format("%s -I%s/runtime %s %s -o %s -lm", command, MGPU_SOURCE, source, libraries, library);
+    const char *line = format("%s -I%s/runtime/abi %s %s -o %s -lm", command, MGPU_SOURCE, source, libraries, library);
     if (system(line) != 0) {
         report(format("the %s compiler takes the kernels", what), line);
         return NULL;

@@ -5,6 +5,10 @@
  * Then facts about kernels: how many there are, and that work grows with depth as it should. The arguments, if any, are
  * the C compiler and its flags: kernel_test gcc -O3 -march=native */
 #define TEST "kernel"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/target/target.h"
 #include "kernel_machine.h"
 #include "kernel_graphs.h"
 

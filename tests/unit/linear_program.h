@@ -4,7 +4,7 @@
 #ifndef LINEAR_PROGRAM_H
 #define LINEAR_PROGRAM_H
 
-#include "runtime/internal.h"
+#include "runtime/base/base.h"
 
 #include <math.h>
 #include <signal.h>

@@ -3,6 +3,8 @@
 #ifndef LINEAR_RUN_H
 #define LINEAR_RUN_H
 
+#include "runtime/base/base.h"
+#include "runtime/data/sets.h"
 #include "tests/unit/linear_program.h"
 
 #include <dirent.h>

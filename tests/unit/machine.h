@@ -3,8 +3,9 @@
 #ifndef MGPU_TEST_MACHINE_H
 #define MGPU_TEST_MACHINE_H
 
-#include "compiler/composite.h"
-#include "compiler/passes.h"
+#include "compiler/passes/composite.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* manifest_test.c: the manifest of a save, written and read: it comes back as it was; with any bit flipped, or cut anywhere, it
  * is refused; with a seal that fits, what is not a manifest is refused all the same. */
-#include "runtime/save.h"
+#include "runtime/base/base.h"
+#include "runtime/save/checkpoint.h"
+#include "runtime/save/save.h"
 
 #include <stdio.h>
 #include <stdlib.h>

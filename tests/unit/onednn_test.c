@@ -1,4 +1,4 @@
-/* onednn_test: products by oneDNN (runtime/onednn.h) against sums in double.
+/* onednn_test: products by oneDNN (runtime/host/onednn.h) against sums in double.
  *
  * usage: onednn_test [LIBRARY ...]      default: $MGPU_ONEDNN, libdnnl.so.3, libdnnl.so.2
  * Every library that can be opened is tested in a process of its own; without any there is one line "skip". The tables are
@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compiler/contraction.h"
-#include "runtime/onednn.h"
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/phase.h"
+#include "runtime/host/onednn.h"
 
 #ifndef MGPU_SOURCE
 #define MGPU_SOURCE "."
@@ -572,7 +573,7 @@ static void build_tables(void)
     char folder[] = "/tmp/onednn_test.XXXXXX";
     if (mkdtemp(folder) == NULL)
         fail(3, "no folder for tables");
-    text_add(&text, "#include \"runtime/mgpu_gemm.h\"\n");
+    text_add(&text, "#include \"runtime/abi/mgpu_gemm.h\"\n");
     static const char *const CALLED[] = {"mgpu_contract", "mgpu_contract_team"}; /* never here */
     for (int i = 0; i < COUNT(CALLED); i++)
         text_add(&text, "void %s(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)\n{\n"

@@ -1,6 +1,7 @@
 /* passes_test.c: every pass from graph to graph keeps the meaning, by the interpreter: random graphs before and after, on
  * one device and on several; time in proportion to depth. steps_test.c has whole
  * steps, tests/passes what passes make of graphs of few lines. */
+#include "compiler/passes/stages.h"
 #include "tests/unit/machine.h"
 
 #include <time.h>

@@ -10,8 +10,13 @@
 #ifndef MGPU_RANDOM_PHASE_H
 #define MGPU_RANDOM_PHASE_H
 
-#include "compiler/kernel.h"
-#include "runtime/mgpu.h"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/stages.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+#include "runtime/abi/mgpu.h"
 
 #include <string.h>
 

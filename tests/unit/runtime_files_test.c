@@ -1,6 +1,9 @@
 /* The parts of the runtime that read and write: element types, JSON, IDX, .npy, safetensors; and the order of samples and
  * the all-reduce. What ends the program is tried in a child, whose message is read. */
-#include "runtime/internal.h"
+#include "runtime/base/base.h"
+#include "runtime/data/sets.h"
+#include "runtime/host/reduce.h"
+#include "runtime/weights/weights.h"
 
 #include <errno.h>
 #include <fcntl.h>

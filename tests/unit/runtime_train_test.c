@@ -1,5 +1,8 @@
 /* The whole runtime with a program written by hand (linear_program.h): each case runs mgpu_main in a child, reads its log
  * and compares with the same training done in a few lines (linear_run.h). */
+#include "runtime/weights/weights.h"
+#include "runtime/base/base.h"
+#include "runtime/data/sets.h"
 #include "tests/unit/linear_run.h"
 
 #include <sys/stat.h>

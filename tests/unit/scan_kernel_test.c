@@ -4,6 +4,9 @@
  * stacks, products, attention and convolutions in the body, nested; fused and separate, by 1 to 7 threads, in parts and chunks
  * of a few samples. The arguments, if any, are the C compiler and its flags. */
 #define TEST "scan_kernel"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/target/target.h"
 #include "scan_graphs.h"
 
 /* ---- facts */

@@ -6,8 +6,9 @@
  * distribution, precision; with all samples living or some missing, forwards and backwards, for one step and for many.
  *
  * Behind the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over: tests/passes/loops_*. */
-#include "compiler/composite.h"
-#include "compiler/passes.h"
+#include "compiler/passes/composite.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
 #include "dsl/dsl.h"
 
 #include <math.h>

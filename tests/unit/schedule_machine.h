@@ -4,6 +4,7 @@
 #ifndef MGPU_SCHEDULE_MACHINE_H
 #define MGPU_SCHEDULE_MACHINE_H
 
+#include "compiler/plan/schedule.h"
 #include "tests/unit/random_phase.h"
 
 #include <stdlib.h>

@@ -1,6 +1,12 @@
 /* schedule_test.c: from random phases to schedules: shards, order, placement, waits, strips. The machine that runs schedules
  * (schedule_machine.h) shows that all conflicting accesses are ordered, that no wait is superfluous, and agrees with the
  * verifier about strips that were changed. */
+#include "compiler/ir/program.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/stages.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
 #include "tests/unit/schedule_machine.h"
 
 #include <stdlib.h>

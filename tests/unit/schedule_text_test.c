@@ -1,4 +1,6 @@
 /* schedule_text_test.c: schedules as text: what is written is read back, and what is no schedule is an error with a place. */
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
 #include "tests/unit/random_phase.h"
 
 #include <stdlib.h>

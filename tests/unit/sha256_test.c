@@ -1,5 +1,5 @@
 /* sha256_test.c: the examples of FIPS 180-4 and of NIST's long message; the same text in parts of every length. */
-#include "runtime/sha256.h"
+#include "runtime/base/sha256.h"
 
 #include <stdbool.h>
 #include <stdio.h>

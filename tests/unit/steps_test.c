@@ -1,6 +1,7 @@
 /* steps_test.c: whole training steps through all passes, by the interpreter: a batchnorm against its library body; several
  * devices, missing samples, short batches and micro-batches against one device; clipping and reports against sums by
  * hand. */
+#include "compiler/passes/stages.h"
 #include "tests/unit/machine.h"
 
 /* ---- a model that trains: batchnorm, dropout, two losses, a shared weight, metrics */

@@ -1,6 +1,7 @@
 /* verify_test.c: the verifier on schedules made by hand: good ones that it must accept, and for every rule a bad one with
  * the message that it must give. Bad ones are the good ones with a piece of text exchanged. */
-#include "compiler/compiler.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
 
 #include <stdlib.h>
 #include <string.h>

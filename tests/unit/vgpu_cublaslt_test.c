@@ -2,7 +2,7 @@
  * against sums by hand; and what it says of calls that are wrong: a program that is right, and one with the planted bug. */
 #include <math.h>
 
-#include "runtime/cublaslt.h"
+#include "runtime/cuda/cublaslt.h"
 #include "vgpu_machine.h"
 
 #define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/cuda_driver.h"
-#include "runtime/mgpu_vgpu_launch.h"
+#include "runtime/abi/mgpu_vgpu_launch.h"
+#include "runtime/cuda/driver.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
 enum { DEVICES = 3, STREAMS = 3, FLOATS = 4096, REPORT = 4096 };
@@ -204,7 +204,7 @@ static inline bool build(const char *arch, const char *more)
     const char *compiler = getenv("CXX");
     snprintf(command, sizeof command,
              "%s -x c++ -std=c++17 -O1 -march=native -DMGPU_VGPU -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics "
-             "-fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs %s -I %s/runtime %s/tests/vgpu/kernels.cu -o %s/%s.so -lm -lc",
+             "-fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs %s -I %s/runtime/abi %s/tests/vgpu/kernels.cu -o %s/%s.so -lm -lc",
              compiler ? compiler : "c++", more, MGPU_SOURCE, MGPU_SOURCE, scratch, arch);
     return system(command) == 0;
 }

@@ -3,8 +3,8 @@
  * found whatever order is drawn. And the failures that a machine file asks for. */
 #include <pthread.h>
 
-#include "runtime/nccl.h"
-#include "runtime/nvml.h"
+#include "runtime/cuda/nccl.h"
+#include "runtime/cuda/nvml.h"
 #include "vgpu_machine.h"
 
 /* ---- order of operations */

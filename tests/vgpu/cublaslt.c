@@ -1,7 +1,7 @@
 /* cublaslt.c: libcublasLt.so.13 for virtual GPUs: matrix products. What NVIDIA's library leaves to the caller is checked: an
  * algorithm is used for what it was asked for, with operands that are aligned as was said, and the workspace that it needs;
  * what gelu was made of has a pitch that the library takes, and is what a product with gelu has left there. */
-#include "runtime/cublaslt.h"
+#include "runtime/cuda/cublaslt.h"
 #include "tests/vgpu/driver.h"
 #include "tests/vgpu/half.h"
 

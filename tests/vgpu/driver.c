@@ -1,4 +1,4 @@
-/* driver.c: the functions of libcuda.so.1 that runtime/cuda_driver.h lists, for devices, contexts, memory and modules. Each
+/* driver.c: the functions of libcuda.so.1 that runtime/cuda/driver.h lists, for devices, contexts, memory and modules. Each
  * takes the lock, answers what the machine file or an earlier failure says it must, and does its part. */
 #include "tests/vgpu/driver.h"
 

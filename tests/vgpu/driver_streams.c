@@ -1,4 +1,4 @@
-/* driver_streams.c: the functions of libcuda.so.1 that runtime/cuda_driver.h lists, for work, streams, graphs and events. */
+/* driver_streams.c: the functions of libcuda.so.1 that runtime/cuda/driver.h lists, for work, streams, graphs and events. */
 #include "tests/vgpu/driver.h"
 #include "tests/vgpu/graph.h"
 

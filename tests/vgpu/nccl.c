@@ -1,6 +1,6 @@
 /* nccl.c: libnccl.so.2 for virtual GPUs: sums over the members of a communicator, in their order. Members that do not agree on
  * what they sum are reported, which NCCL leaves to chance. */
-#include "runtime/nccl.h"
+#include "runtime/cuda/nccl.h"
 #include "tests/vgpu/half.h"
 #include "tests/vgpu/vgpu.h"
 

@@ -1,5 +1,5 @@
 /* nvml.c: libnvidia-ml.so.1 for virtual GPUs: all of the machine, in the order of the bus. */
-#include "runtime/nvml.h"
+#include "runtime/cuda/nvml.h"
 #include "tests/vgpu/vgpu.h"
 
 #include <stdio.h>

@@ -8,8 +8,8 @@
 #ifndef VGPU_H
 #define VGPU_H
 
-#include "runtime/cuda_driver.h"
-#include "runtime/mgpu_vgpu_launch.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/abi/mgpu_vgpu_launch.h"
 
 #include <pthread.h>
 #include <stdbool.h>

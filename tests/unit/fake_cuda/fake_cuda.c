@@ -8,10 +8,10 @@
  * FAKE_CUDA is a list of NAME=VALUE: gpus=N, memory=BYTES of each, seed=N, pause=MICROSECONDS at most, fail=FUNCTION:N (the
  * N-th call fails), bad_kernel=NAME:N (its N-th run fails, and all that follows), bad_link=A-B (copies from A arrive at B
  * changed), no_peers=1, capability=XY, divided=N (nvidia-smi's GPU N is in parts), nccl=0. */
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/nccl.h"
+#include "runtime/cuda/nvml.h"
 #include "tests/unit/fake_cuda/fake_cuda.h"
-#include "runtime/cuda_driver.h"
-#include "runtime/nccl.h"
-#include "runtime/nvml.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

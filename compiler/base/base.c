@@ -1,0 +1,499 @@
+/* base.c: memory, text, places and the two ways to stop; see base.h. */
+#include "compiler/base/base.h"
+#include "runtime/base/terminal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- memory */
+
+/* A chunk serves what is asked for up to BIT bytes; more has one of its own. For ASan everything has: so it sees what is read
+ * beyond its end. */
+#ifdef __SANITIZE_ADDRESS__
+enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20, BIT = 0 };
+#else
+enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20, BIT = CHUNK / 4 };
+#endif
+
+void no_memory(size_t bytes)
+{
+    fail(3, "no memory for %zu bytes more", bytes);
+}
+
+typedef struct Chunk { struct Chunk *before; char pad[8]; } Chunk; /* at the beginning of each */
+struct Memory {
+    Chunk *last;
+    char *at;
+    size_t left, next; /* bytes of the chunk that follows: the first ones are small */
+};
+
+static Memory until_exit = {.next = CHUNK}, *in_use = &until_exit;
+
+Memory *memory_new(void)
+{
+    Memory *m = calloc(1, sizeof *m);
+    if (!m)
+        no_memory(sizeof *m);
+    m->next = FIRST_CHUNK;
+    return m;
+}
+
+Memory *memory_in_use(void) { return in_use; }
+
+Memory *memory_use(Memory *m)
+{
+    Memory *before = in_use;
+    in_use = m;
+    return before;
+}
+
+void memory_free(Memory *m)
+{
+    if (m == in_use)
+        die("memory that is in use is given back");
+    for (Chunk *c = m->last, *before; c; c = before) {
+        before = c->before;
+        free(c);
+    }
+    free(m);
+}
+
+void memory_join(Memory *to, Memory *from)
+{
+    Chunk **end = &from->last;
+    while (*end)
+        end = &(*end)->before;
+    *end = to->last;
+    to->last = from->last;
+    free(from);
+}
+
+static char *new_chunk(Memory *m, size_t bytes)
+{
+    Chunk *c = calloc(1, sizeof *c + bytes);
+    if (!c)
+        no_memory(sizeof *c + bytes);
+    c->before = m->last;
+    m->last = c;
+    return (char *)(c + 1);
+}
+
+void *allocate(size_t bytes)
+{
+    Memory *m = in_use;
+    if (bytes > BIT)
+        return new_chunk(m, bytes);
+    bytes = bytes ? (bytes + 15) & ~(size_t)15 : 16;
+    while (bytes > m->left) {
+        m->at = new_chunk(m, m->left = m->next - sizeof(Chunk));
+        m->next = m->next < CHUNK ? 2 * m->next : CHUNK;
+    }
+    void *result = m->at;
+    m->at += bytes;
+    m->left -= bytes;
+    return result;
+}
+
+void *grow(void *old, size_t old_bytes, size_t new_bytes)
+{
+    void *block = allocate(new_bytes);
+    if (old_bytes)
+        memcpy(block, old, old_bytes);
+    return block;
+}
+
+/* ---- text */
+
+const char *copy_text(const char *text, size_t length)
+{
+    char *copy = allocate(length + 1);
+    memcpy(copy, text, length);
+    return copy;
+}
+
+static const char *vformat(const char *pattern, va_list arguments)
+{
+    if (pattern == NULL) /* else gcc, with UBSan, follows this case to the second vsnprintf and warns of it */
+        die("no format");
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, pattern, again);
+    va_end(again);
+    if (length < 0)
+        die("a format cannot be printed: %s", pattern);
+    char *text = allocate((size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, pattern, arguments);
+    return text;
+}
+
+const char *format(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    const char *text = vformat(pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+void text_bytes(Text *t, const void *bytes, size_t length)
+{
+    if (t->length + length + 1 > t->room) {
+        size_t room = t->room ? t->room : 256;
+        while (room < t->length + length + 1)
+            room *= 2;
+        char *data = realloc(t->data, room); /* long texts would waste the arena */
+        if (!data)
+            no_memory(room);
+        t->data = data;
+        t->room = room;
+    }
+    memcpy(t->data + t->length, bytes, length);
+    t->length += length;
+    t->data[t->length] = 0;
+}
+
+void text_add(Text *t, const char *pattern, ...)
+{
+    char small[512];
+    va_list arguments, again;
+    va_start(arguments, pattern);
+    va_copy(again, arguments);
+    int length = vsnprintf(small, sizeof small, pattern, arguments);
+    va_end(arguments);
+    if (length < 0)
+        die("a format cannot be printed: %s", pattern);
+    if ((size_t)length < sizeof small) {
+        text_bytes(t, small, (size_t)length);
+    } else {
+        const char *large = vformat(pattern, again);
+        text_bytes(t, large, (size_t)length);
+    }
+    va_end(again);
+}
+
+const char *text_take(Text *t)
+{
+    const char *text = copy_text(text_of(t), t->length);
+    free(t->data);
+    *t = (Text){0};
+    return text;
+}
+
+const char *text_of(const Text *t) { return t->data ? t->data : ""; }
+
+uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
+{
+    const unsigned char *p = bytes;
+    uint64_t h = 14695981039346656037ull ^ seed;
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ p[i]) * 1099511628211ull;
+    h ^= h >> 33; /* the finaliser of MurmurHash3 */
+    h *= 0xff51afd7ed558ccdull;
+    h ^= h >> 33;
+    h *= 0xc4ceb9fe1a85ec53ull;
+    return h ^ h >> 33;
+}
+
+double logistic(double x)
+{
+    double e = exp(x < 0 ? x : -x);
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+enum { LONGEST_WORD = 64 }; /* of those that are compared */
+
+int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */
+{
+    int m = (int)strlen(a), n = (int)strlen(b);
+    if (m > LONGEST_WORD || n > LONGEST_WORD)
+        return LONGEST_WORD;
+    int rows[3][LONGEST_WORD + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (int j = 0; j <= n; j++)
+        last[j] = before[j] = j;
+    for (int i = 1; i <= m; i++) {
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best)
+                best = last[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
+        }
+        int *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
+    }
+    return last[n];
+}
+
+static const char *without_capitals(const char *word)
+{
+    char *lower = (char *)(uintptr_t)copy_text(word, strlen(word));
+    for (char *c = lower; *c; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c - 'A' + 'a');
+    return lower;
+}
+
+const char *did_you_mean(const char *word, const char *const *names, int count)
+{
+    if (strlen(word) > LONGEST_WORD)
+        return "";
+    const char *best = NULL, *lower = without_capitals(word);
+    int length = (int)strlen(word), limit = length < 5 ? 1 : (length + 1) / 3, least = limit + 1, capitals = strcmp(word, lower) != 0;
+    for (int i = 0; i < count; i++) {
+        int d = edit_distance(word, names[i]), small = edit_distance(lower, names[i]) + capitals;
+        d = small < d ? small : d; /* `ReLU` is nearly `relu`: all capitals together count as one edit */
+        if (d < least && d < (int)strlen(names[i]))
+            least = d, best = names[i];
+    }
+    return best ? format("; did you mean '%s'?", best) : "";
+}
+
+static int map_slot(const Map *m, const char *key)
+{
+    uint64_t h = hash_bytes(0, key, strlen(key));
+    int at = (int)(h & (uint64_t)(m->slot_count - 1));
+    while (m->slots[at] && strcmp(m->keys[m->slots[at] - 1], key) != 0)
+        at = (at + 1) & (m->slot_count - 1);
+    return at;
+}
+
+void *map_get(const Map *m, const char *key)
+{
+    if (!m->slot_count)
+        return NULL;
+    int at = m->slots[map_slot(m, key)];
+    return at ? m->values[at - 1] : NULL;
+}
+
+void map_set(Map *m, const char *key, void *value)
+{
+    if (2 * (m->count + 1) > m->slot_count) {
+        m->slot_count = m->slot_count ? 2 * m->slot_count : 16;
+        m->slots = NEW_ARRAY(int, m->slot_count);
+        for (int i = 0; i < m->count; i++)
+            m->slots[map_slot(m, m->keys[i])] = i + 1;
+    }
+    int at = map_slot(m, key);
+    if (m->slots[at]) {
+        m->values[m->slots[at] - 1] = value;
+        return;
+    }
+    int count = m->count;
+    APPEND(m->keys, m->count, key);
+    APPEND(m->values, count, value);
+    m->slots[at] = m->count;
+}
+
+/* ---- places and errors */
+
+static void show_line(const Place *at)
+{
+    if (!at->source->text)
+        return;
+    const char *line = at->source->text, *end = at->source->text + at->source->length;
+    for (int n = 1; n < at->line && line < end; n++) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        line = next ? next + 1 : end;
+    }
+    const char *stop = memchr(line, '\n', (size_t)(end - line));
+    int length = (int)((stop ? stop : end) - line), from = 0, width = 120;
+    if (at->column - 1 > width - 20) /* a long line: a window around the place */
+        from = at->column - 1 - width / 2;
+    if (from > length)
+        from = length;
+    int shown = length - from < width ? length - from : width;
+    fputs("    ", stderr);
+    char *text = memcpy(allocate((size_t)shown + 4), line + from, (size_t)shown); /* 4: a character may be cut */
+    for (int i = 0; i < shown;) { /* control characters would break the terminal; each byte keeps its column */
+        uint32_t code;
+        int bytes = text[i] ? mgpu_control(text + i, &code) : 1;
+        if (bytes)
+            memset(text + i, text[i] == '\t' ? ' ' : '?', (size_t)bytes);
+        i += bytes ? bytes : mgpu_utf8(text + i, &code);
+    }
+    fwrite(text, 1, (size_t)shown, stderr);
+    fprintf(stderr, "\n    %*s^\n", at->column - 1 - from > 0 ? at->column - 1 - from : 0, "");
+}
+
+const Place *users_place(const Place *at)
+{
+    while (at && at->source && at->source->library && at->caller)
+        at = at->caller;
+    return at;
+}
+
+int users_line(const Place *at)
+{
+    at = users_place(at);
+    return at && at->source && !at->source->library ? at->line : 0;
+}
+
+int model_line(const Place *at)
+{
+    const Place *outermost = at;
+    while (outermost && outermost->caller)
+        outermost = outermost->caller;
+    while (at && at->source != outermost->source)
+        at = at->caller;
+    return at && at->source && !at->source->library ? at->line : 0;
+}
+
+const char *plain_text(const char *text, bool lines)
+{
+    char *plain = mgpu_plain_text(text, lines);
+    const char *copy = plain ? copy_text(plain, strlen(plain)) : "";
+    free(plain);
+    return copy;
+}
+
+static void report(const Place *at, const char *kind, const char *message)
+{
+    fflush(stdout);
+    message = plain_text(message, true);
+    if (!at || !at->source) {
+        fprintf(stderr, "mgpuc: %s: %s\n", kind, message);
+        return;
+    }
+    /* the user's own call is where the mistake is most likely to be mended */
+    const Place *user = users_place(at);
+    enum { MOST = 2000, BEHIND = 200 }; /* a name of megabytes */
+    size_t length = strlen(message);
+    bool whole = length <= MOST;
+    fprintf(stderr, "%s:%d:%d: %s: %.*s%s%s\n", plain_text(user->source->file, false), user->line, user->column, kind,
+            whole ? (int)length : MOST - BEHIND, message, whole ? "" : " ... ", whole ? "" : message + length - BEHIND);
+    show_line(user);
+    const Place *chain[16];
+    int depth = 0, skipped = 0;
+    for (const Place *p = at; p != user; p = p->caller) {
+        if (depth < COUNT(chain))
+            chain[depth++] = p;
+        else
+            skipped++;
+    }
+    if (skipped)
+        fprintf(stderr, "  (%d calls are not shown)\n", skipped);
+    for (int i = depth - 1; i >= 0; i--) {
+        if (!chain[i]->source->text) { /* a dump does not say where in the library */
+            fprintf(stderr, "  in '%s'\n", chain[i]->layer);
+            continue;
+        }
+        fprintf(stderr, "  in '%s' at %s:%d:%d\n", chain[i]->layer ? chain[i]->layer : "?", plain_text(chain[i]->source->file, false),
+                chain[i]->line, chain[i]->column);
+        if (i == 0)
+            show_line(chain[i]);
+    }
+    const Place *shown = user; /* how the program came there, through the user's own layers; a recursion once */
+    depth = 0;
+    for (const Place *p = user->caller; p && depth < COUNT(chain); p = p->caller) {
+        if (p->source == shown->source && p->line == shown->line && p->column == shown->column)
+            continue;
+        fprintf(stderr, "  called in %s:%d:%d\n", plain_text(p->source->file, false), p->line, p->column);
+        show_line(p);
+        shown = p;
+        depth++;
+    }
+}
+
+/* the value of a --set that is the name of a file without its quotes, which the shell takes: what to type */
+static const char *quoting_hint(const Source *s)
+{
+    bool path = false, letter = false;
+    for (const char *c = s->setting ? s->text : ""; *c; c++) {
+        if (!isalnum((unsigned char)*c) && !strchr("_-./~", *c))
+            return NULL;
+        letter = letter || isalpha((unsigned char)*c);
+        path = path || *c == '/' || (*c == '.' && isalpha((unsigned char)c[1]));
+    }
+    return path && letter ? format("; a string stands in quotes, which others keep from the shell: --set '%s=\"%s\"'",
+                                   s->file + strlen("--set "), s->text)
+                          : NULL;
+}
+
+void verror_at(const Place *at, const char *pattern, va_list arguments)
+{
+    const char *message = vformat(pattern, arguments), *hint = at && at->source ? quoting_hint(at->source) : NULL;
+    const char *end = hint ? strstr(message, "; ") : NULL; /* in place of advice for an expression */
+    report(at, "error", hint ? format("%.*s%s", end ? (int)(end - message) : (int)strlen(message), message, hint) : message);
+    exit(1);
+}
+
+void error_at(const Place *at, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    verror_at(at, pattern, arguments);
+}
+
+void warning_at(const Place *at, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    report(at, "warning", vformat(pattern, arguments));
+    va_end(arguments);
+}
+
+void fail(int status, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    fflush(stdout);
+    fputs("mgpuc: error: ", stderr);
+    mgpu_print_message(stderr, pattern, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(status);
+}
+
+void end_output(void)
+{
+    errno = 0;
+    bool good = fflush(stdout) == 0 && !ferror(stdout);
+    if (!good && !errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+        errno = ENOSPC;
+    if (!good)
+        fail(3, "standard output cannot be written: %s", strerror(errno));
+}
+
+void die_at(const char *file, int line, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    fflush(stdout);
+    fprintf(stderr, "mgpuc: internal error at %s:%d: ", file, line);
+    mgpu_print_message(stderr, pattern, arguments);
+    fputs("\nThis is a mistake in mgpuc; please report it with the model.\n", stderr);
+    va_end(arguments);
+    abort();
+}
+
+char *read_file(const char *path, size_t *length)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    Text t = {0};
+    char block[1 << 14];
+    size_t got;
+    while ((got = fread(block, 1, sizeof block, f)) > 0)
+        text_bytes(&t, block, got);
+    int error = ferror(f) ? errno ? errno : EIO : 0;
+    fclose(f);
+    if (error) {
+        errno = error;
+        return NULL;
+    }
+    text_bytes(&t, "", 0);
+    if (length)
+        *length = t.length;
+    return t.data;
+}

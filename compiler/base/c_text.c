@@ -1,0 +1,118 @@
+/* c_text.c: comments, strings and identifiers of emitted C and CUDA C, of any text.
+ *
+ * What a reader can read stays as it is, letters beyond ASCII too. What could end a comment or a string, continue a line, begin
+ * a trigraph, or show something else than what is compiled (control characters, characters that change the direction of text:
+ * Boucher and Anderson, Trojan Source, 2021) becomes an escape of ASCII characters. */
+#include "compiler/base/c_text.h"
+
+#include <string.h>
+
+enum { LONGEST_NAME = 32 };
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* characters that have no shape of their own, or change the direction of what is around them */
+static bool is_hidden(unsigned code)
+{
+    return code < 0xA0 || code == 0xAD || code == 0x61C || (code >= 0x200B && code <= 0x200F) ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF ||
+           (code >= 0xFFF0 && code <= 0xFFFB) || (code >= 0xD800 && code <= 0xF8FF) || (code & 0xFFFE) == 0xFFFE ||
+           code >= 0xE0000;
+}
+
+/* bytes of the character there, which is beyond ASCII, valid UTF-8 and visible; else 0 */
+static int letter_length(const unsigned char *at)
+{
+    static const unsigned LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
+    int length = at[0] >= 0xF0 && at[0] < 0xF5 ? 4 : at[0] >= 0xE0 && at[0] < 0xF0 ? 3 : at[0] >= 0xC2 && at[0] < 0xE0 ? 2 : 0;
+    unsigned code = length ? at[0] & (0xFFu >> (length + 1)) : 0;
+    for (int i = 1; i < length; i++) {
+        if ((at[i] & 0xC0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3Fu);
+    }
+    return length && code >= LEAST[length] && !is_hidden(code) ? length : 0;
+}
+
+/* bytes of the character there, if it means nothing but itself; else 0 */
+static int plain_length(const char *at, const char *special)
+{
+    return (unsigned char)*at >= 128 ? letter_length((const unsigned char *)at) : *at >= 32 && *at < 127 && !strchr(special, *at);
+}
+
+/* what would be one sign with the character before it is escaped: the end and the beginning of a comment, trigraphs */
+static void add_comment(Text *t, const char *line)
+{
+    char before = 0;
+    for (int length; *line; line += length) {
+        bool pair = (before == '*' && *line == '/') || (before == '/' && *line == '*') || (before == '?' && *line == '?');
+        before = pair ? 0 : *line;
+        length = pair ? 0 : plain_length(line, "\\");
+        text_bytes(t, line, (size_t)length);
+        if (length)
+            continue;
+        text_add(t, "\\x%02x", (unsigned char)*line);
+        length = 1;
+    }
+}
+
+const char *c_comment_lines(const char *const *lines, int count)
+{
+    Text t = {0};
+    for (int i = 0; i < count; i++) {
+        text_add(&t, i ? "\n * " : "/* ");
+        add_comment(&t, lines[i]);
+    }
+    text_add(&t, " */");
+    return text_take(&t);
+}
+
+const char *c_comment(const char *pattern, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, pattern);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, pattern, again);
+    char *line = allocate((size_t)length + 1);
+    vsnprintf(line, (size_t)length + 1, pattern, arguments);
+    va_end(again);
+    va_end(arguments);
+    return c_comment_lines((const char *const[]){line}, 1);
+}
+
+const char *c_string(const char *text)
+{
+    Text t = {0};
+    text_add(&t, "\"");
+    for (const char *end; *text; text = end) {
+        int length = 0;
+        for (end = text; (length = plain_length(end, "\"\\?")) > 0;) /* ? might begin a trigraph */
+            end += length;
+        text_bytes(&t, text, (size_t)(end - text));
+        if (*end == '\n')
+            text_add(&t, "\\n");
+        else if (*end)
+            text_add(&t, *end == '"' || *end == '\\' ? "\\%c" : "\\%03o", (unsigned char)*end);
+        end += *end != 0;
+    }
+    text_add(&t, "\"");
+    return text_take(&t);
+}
+
+const char *c_letters(const char *text, size_t length)
+{
+    char *letters = allocate(length + 1);
+    for (size_t i = 0; i < length; i++)
+        letters[i] = is_letter(text[i]) ? text[i] : '_';
+    return letters;
+}
+
+const char *c_name(const char *text)
+{
+    size_t length = strnlen(text, LONGEST_NAME);
+    const char *letters = c_letters(text, length);
+    return strspn(letters, "_") < length ? format("%s%s", C_OWN, letters) : NULL;
+}

@@ -1,0 +1,264 @@
+/* command.c: mgpuc's command line. One table says every option; --help, the parser and the near misses read it. */
+#include "compiler/driver/command.h"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/stages.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
+#include "runtime/abi/mgpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, BOTH = COMPILING | CHECKING };
+typedef enum OptionKind { FLAG, VALUE, REPEATED, END } OptionKind;
+static const struct OptionRow {
+    const char *name, *letter; /* long and short spelling */
+    OptionKind kind;
+    size_t at;                 /* of the member of Options */
+    const char *argument, *help;
+    unsigned commands;         /* 1 << a command to which it means something */
+} OPTIONS[] = {
+    {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net)", COMPILING},
+    {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
+                                                                  "                       (4 logical devices on GPU 0, where the program then runs\n"
+                                                                  "                       unless told otherwise); default: all GPUs, or one host device\n"
+                                                                  "                       if there are none", BOTH},
+    {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
+                                                            "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
+                                                            "                       found here, else sm_80,sm_90)", BOTH},
+    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8", BOTH},
+    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
+    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage", BOTH},
+    {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify loops grad update dist\n"
+                                                             "                       precision layout phases fused split schedule verify memory kernels\n"
+                                                             "                       images", COMPILING},
+    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several", BOTH},
+    {"--from", NULL, VALUE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there (graph simplify\n"
+                                                               "                       loops grad update dist precision layout phases)", COMPILING},
+    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON", CHECKING},
+    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)", BOTH},
+    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", BOTH},
+    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)", BOTH},
+    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", BOTH},
+};
+
+static void print_help(void)
+{
+    puts("mgpuc: compiles a network into a program that trains it\n"
+         "\n"
+         "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help\n"
+         "  mgpuc check MODEL.net        diagnose only: layers, shapes, parameters, FLOPs, bytes per device\n"
+         "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
+         "  mgpuc fmt FILE.net ...       rewrite models in the house layout; fmt --check, fmt -, fmt --help\n"
+         "  mgpuc devices                the GPUs of this machine, and its cores\n"
+         "  mgpuc doc [NAME] [FILE.net]  what a layer, primitive, reader, setting or word means; doc --help\n"
+         "\n"
+         "Options");
+    for (int i = 0; i < COUNT(OPTIONS); i++) {
+        const struct OptionRow *o = &OPTIONS[i];
+        const char *spelling = format("%s%s%s%s%s", o->letter ? o->letter : "", o->letter && o->name ? ", " : "",
+                                      o->name ? o->name : "", o->argument ? " " : "", o->argument ? o->argument : "");
+        printf("  %-20s %s\n", spelling, o->help);
+    }
+    puts("  -h, --help           this text\n"
+         "  --version            the version\n"
+         "\n"
+         "Environment: CC, the C compiler to run (default cc); CXX, the C++ compiler for --arch vgpu (default c++);\n"
+         "MGPU_NVRTC, the file of NVRTC, which compiles kernels for GPUs (default: of CUDA_HOME, of wheels in VIRTUAL_ENV or\n"
+         "CONDA_PREFIX, of the system, of python3's wheels the first that the driver here is not too old for); MGPU_HOME,\n"
+         "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
+         "Compiled objects are kept, by their content, in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
+         "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
+         "A folder that others may write is not used.\n"
+         "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
+         "The language: docs/language.md. First steps: README.md.");
+}
+
+static const struct OptionRow *find_option(const char *word, size_t length)
+{
+    for (int i = 0; i < COUNT(OPTIONS); i++) {
+        const char *spellings[] = {OPTIONS[i].name, OPTIONS[i].letter};
+        for (int k = 0; k < 2; k++)
+            if (spellings[k] && strlen(spellings[k]) == length && strncmp(spellings[k], word, length) == 0)
+                return &OPTIONS[i];
+    }
+    const char *names[COUNT(OPTIONS)];
+    int count = 0;
+    for (int i = 0; i < COUNT(OPTIONS); i++)
+        if (OPTIONS[i].name)
+            names[count++] = OPTIONS[i].name;
+    const char *given = copy_text(word, length);
+    fail(2, "unknown option %s%s; see mgpuc --help", given, did_you_mean(given, names, count));
+}
+
+static void add_setting(Options *o, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        fail(2, "--set %s: write --set KEY=VALUE", text);
+    int count = o->set_count;
+    APPEND(o->set_keys, o->set_count, copy_text(text, (size_t)(equals - text)));
+    APPEND(o->set_values, count, copy_text(equals + 1, strlen(equals + 1)));
+}
+
+/* the first of two words that are no options is a command; `mgpuc chek model.net` */
+static _Noreturn void two_words(const char *first, const char *second)
+{
+    static const char *const COMMANDS[] = {"check", "verify", "fmt", "doc", "devices"};
+    if (!strpbrk(first, "./"))
+        fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
+    if (!strpbrk(second, "./"))
+        fail(2, "what is '%s'? A command stands first: mgpuc check %s", second, first);
+    fail(2, "one model at a time: %s and %s were given", first, second);
+}
+
+static const char *default_output(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    size_t length = strlen(base);
+    static const char *const SUFFIXES[] = {".net", ".graph"};
+    for (int i = 0; i < COUNT(SUFFIXES); i++) {
+        size_t suffix = strlen(SUFFIXES[i]);
+        if (length > suffix && strcmp(base + length - suffix, SUFFIXES[i]) == 0)
+            return copy_text(base, length - suffix);
+    }
+    return format("%s.out", base);
+}
+
+/* known before a model is compiled, which may take long */
+static void check_output(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        fail(2, "-o %s: this is a folder; name a file in it", path);
+    const char *slash = strrchr(path, '/'), *folder = !slash ? "." : slash == path ? "/" : copy_text(path, (size_t)(slash - path));
+    if (access(folder, F_OK))
+        fail(2, "-o %s: there is no folder %s", path, folder);
+    if (access(folder, W_OK))
+        fail(3, "%s cannot be written: %s", path, strerror(errno));
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+void check_sources(const Model *m, const Options *o)
+{
+    static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* those behind the first: of -S */
+    for (int i = 0; i < (o->keep ? COUNT(SUFFIXES) : 1); i++) {
+        const char *path = format("%s%s", o->output, SUFFIXES[i]);
+        for (int k = 0; k < m->file_count; k++)
+            if (is_same_file(path, m->files[k]))
+                fail(2, "-o %s: %s is a source of the program%s; name another file", o->output, m->files[k], i ? ", and -S would write there" : "");
+    }
+}
+
+/* given: a bit for each row of OPTIONS */
+static void check_options(const Options *o, unsigned given)
+{
+    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify"};
+    for (int i = 0; i < COUNT(OPTIONS); i++)
+        if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
+            fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
+    if (o->from && (o->set_count || o->model))
+        fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
+}
+
+Options parse_command(int argc, char **argv)
+{
+    Options o = {.bucket_bytes = 1 << 20};
+    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}};
+    bool named = false;
+    unsigned given = 0;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            print_help();
+            end_output();
+            exit(0);
+        }
+        if (strcmp(word, "--version") == 0) {
+            puts("mgpuc " MGPU_VERSION);
+            end_output();
+            exit(0);
+        }
+        if (word[0] != '-' || !word[1]) {
+            int command = -1;
+            for (int k = 0; k < COUNT(COMMANDS) && !named && !o.file; k++)
+                if (strcmp(COMMANDS[k].name, word) == 0)
+                    command = k;
+            if (command >= 0) {
+                o.command = COMMANDS[command].command;
+                named = true;
+            } else if (o.file) {
+                two_words(o.file, word);
+            } else {
+                o.file = word;
+            }
+            continue;
+        }
+        const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+        size_t length = equals ? (size_t)(equals - word) : strlen(word);
+        const struct OptionRow *row = find_option(word, length);
+        given |= 1u << (row - OPTIONS);
+        if (row->kind == FLAG) {
+            if (equals)
+                fail(2, "%s takes no value", row->name ? row->name : row->letter);
+            *(bool *)((char *)&o + row->at) = true;
+            continue;
+        }
+        const char *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
+        if (!value)
+            fail(2, "%s needs a value: %s %s", word, word, row->argument);
+        if (row->kind == REPEATED)
+            add_setting(&o, value);
+        else
+            *(const char **)((char *)&o + row->at) = value;
+    }
+    if (!o.file) {
+        if (argc == 1) {
+            print_help();
+            exit(2);
+        }
+        fail(2, "no model was given: mgpuc MODEL.net -o PROGRAM");
+    }
+    check_options(&o, given);
+    Text line = {0};
+    text_add(&line, "mgpuc");
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "-S") != 0 && strcmp(argv[i], "-v") != 0)
+            text_add(&line, " %s", argv[i]);
+    o.command_line = text_of(&line);
+    if (o.bucket) {
+        char *end;
+        errno = 0;
+        o.bucket_bytes = strtoll(o.bucket, &end, 10);
+        if (*end || errno || o.bucket_bytes < 1)
+            fail(2, "--bucket %s: a positive number of bytes is expected", o.bucket);
+    }
+    if (!o.output)
+        o.output = default_output(o.file);
+    if (o.command == COMMAND_COMPILE && !o.emit)
+        check_output(o.output);
+    o.cc = getenv("CC");
+    if (!o.cc || !*o.cc)
+        o.cc = "cc";
+    o.cxx = getenv("CXX");
+    if (!o.cxx || !*o.cxx)
+        o.cxx = "c++";
+    Plan *plans; /* what is wrong with them is said before anything is compiled */
+    int count;
+    Target target = parse_devices(o.devices, &plans, &count);
+    if (o.arch && target != TARGET_CUDA)
+        fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
+    if (target == TARGET_CUDA)
+        o.arch = check_architectures(o.arch);
+    return o;
+}

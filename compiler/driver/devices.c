@@ -1,0 +1,156 @@
+/* devices.c: --devices and --arch: how many devices of which kind a program has plans for, and what its GPUs may be. */
+#include "compiler/driver/command.h"
+#include "compiler/ir/program.h"
+#include "compiler/plan/plan.h"
+#include "runtime/cuda/gpus.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 1024 };
+static const char *const KIND[] = {[TARGET_HOST] = "host", [TARGET_CUDA] = "cuda"};
+
+static int device_number(const char **at, const char *list)
+{
+    char *end;
+    long n = strtol(*at, &end, 10);
+    if (end == *at || n < 1 || n > MOST_DEVICES)
+        fail(2, "--devices %s: a count between 1 and %d is expected at '%s'%s", list, MOST_DEVICES, *at,
+             isalpha((unsigned char)**at) ? ", as in 4   1-8   host:3   cuda:4"
+             : strstr(list, "cuda")
+                 ? "; numbers are counts here, GPUs by index are cuda:0x1,2x1, or at run time: ./train --devices cuda:0,2"
+                 : "");
+    *at = end;
+    return (int)n;
+}
+
+const char *selected_gpus(const char *list)
+{
+    for (const char *at = list; at && *at; at += *at == ',') {
+        if (mgpu_names_gpu(at + (strncmp(at, "cuda:", 5) == 0 ? 5 : 0)))
+            return list;
+        at += strcspn(at, ",");
+    }
+    return NULL;
+}
+
+/* A list of GPUs is read as a program reads it, and is its own for runs that say nothing. A number alone would be a count here
+ * and a GPU there. */
+static Target parse_gpus(const char *list, Plan **plans, int *count)
+{
+    DeviceList d;
+    if (strncmp(list, "cuda:", 5) != 0)
+        fail(2, "--devices %s names GPUs, which stand behind cuda: as in cuda:0x4 and cuda:GPU-8932f937", list);
+    char *wrong = mgpu_read_devices(list, &d);
+    if (wrong)
+        fail(2, "--devices %s", wrong);
+    for (const char *at = list + strlen("cuda:"); *at; at += *at == ',') {
+        int length = (int)strcspn(at, ",");
+        if (!mgpu_names_gpu(at))
+            fail(2, "--devices %s: GPUs and a number alone, which is a count; GPU %.*s is written %.*sx1", list, length, at, length, at);
+        at += length;
+    }
+    APPEND(*plans, *count, ((Plan){.devices = d.count, .kind = KIND[TARGET_CUDA]}));
+    mgpu_free_devices(&d);
+    return TARGET_CUDA;
+}
+
+/* "host", "host:" in front of a count; false: no count follows */
+static bool read_kind(const char **at, const char *list, Target *kind, bool *given)
+{
+    for (int k = 0; k < COUNT(KIND); k++) {
+        size_t length = strlen(KIND[k]);
+        if (strncmp(*at, KIND[k], length) != 0)
+            continue;
+        if (*given && *kind != (Target)k)
+            fail(2, "--devices %s: a program is for one kind of device; write %s or %s, and compile twice for both", list, KIND[*kind], KIND[k]);
+        *kind = (Target)k;
+        *given = true;
+        *at += length;
+        if (**at == 0 || **at == ',')
+            return false;
+        if (**at != ':')
+            fail(2, "--devices %s: write %s:3 for three devices of kind %s", list, KIND[k], KIND[k]);
+        ++*at;
+        return true;
+    }
+    return true;
+}
+
+Target parse_devices(const char *list, Plan **plans, int *count)
+{
+    bool wanted[MOST_DEVICES + 1] = {false}, given = false;
+    Target kind = TARGET_HOST;
+    const char *at = list ? list : "1";
+    *plans = NULL;
+    *count = 0;
+    if (selected_gpus(list))
+        return parse_gpus(list, plans, count);
+    for (bool more = true; more;) {
+        int from = 1, to = 1;
+        const char *why;
+        if (read_kind(&at, list, &kind, &given)) {
+            from = to = device_number(&at, list);
+            if (*at == '-') {
+                at++;
+                to = device_number(&at, list);
+                if (to < from)
+                    fail(2, "--devices %s: the range %d-%d is empty", list, from, to);
+            }
+        } else if (kind == TARGET_CUDA) { /* all that are here */
+            from = to = gpus_found(&why);
+            if (!to)
+                fail(3, "--devices %s: no GPU was found here: %s; a program for other machines says for how many: --devices cuda:4", list, why);
+        }
+        for (int n = from; n <= to; n++)
+            wanted[n] = true;
+        more = *at == ',';
+        if (more)
+            at++;
+        else if (*at)
+            fail(2, "--devices %s: '%s' is not understood; write 4   1,2,4   1-8   host:3   cuda:4", list, at);
+    }
+    const char *none;
+    int here = given ? 0 : gpus_found(&none); /* without a kind: GPUs if there are any, and all of them without a count */
+    if (here > 0) {
+        kind = TARGET_CUDA;
+        wanted[1] = wanted[1] && (list || here == 1);
+        wanted[here] = wanted[here] || !list;
+    }
+    for (int n = 1; n <= MOST_DEVICES; n++)
+        if (wanted[n]) {
+            Plan p = {.devices = n, .kind = KIND[kind]};
+            APPEND(*plans, *count, p);
+        }
+    return kind;
+}
+
+const char *check_architectures(const char *list)
+{
+    Text text = {0};
+    Map known = {0};
+    if (!list)
+        list = architectures_found();
+    if (!list)
+        list = "sm_80,sm_90";
+    if (!*list)
+        fail(2, "--arch needs an architecture: sm_90   sm_80,sm_100   vgpu");
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, ",");
+        const char *arch = copy_text(at, length);
+        size_t digits = strncmp(arch, "sm_", 3) == 0 ? strspn(arch + 3, "0123456789") : 0;
+        bool letter = digits && (arch[3 + digits] == 'a' || arch[3 + digits] == 'f') && !arch[4 + digits];
+        bool virtual = strcmp(arch, "vgpu") == 0 || strcmp(arch, "vgpu-check") == 0;
+        if (!virtual && (digits < 2 || digits > 3 || (arch[3 + digits] && !letter)))
+            fail(2, "--arch %s: '%s' is not understood; write sm_90   sm_80,sm_100   vgpu", list, arch);
+        if (!virtual && atoi(arch + 3) < 10 * MGPU_OLDEST_GPU)
+            fail(2, "--arch %s: kernels are for sm_%d0 (A100, 2020) and newer, not for %s; --devices host compiles for the CPU", list, MGPU_OLDEST_GPU, arch);
+        if (!map_get(&known, arch))
+            text_add(&text, "%s%s", text.length ? "," : "", arch);
+        map_set(&known, arch, &known);
+        at += length;
+        at += *at == ',';
+    }
+    return text_take(&text);
+}

@@ -1,0 +1,186 @@
+/* doc.c: `mgpuc doc`: what a name means; the list of all names; docs/layers.md. */
+#include "compiler/driver/command.h"
+#include "dsl/document.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const char HELP[] =
+    "mgpuc doc: what a layer, primitive, reader, setting or word means\n"
+    "\n"
+    "  mgpuc doc                 all names, by group\n"
+    "  mgpuc doc NAME            signature, comment, where it is defined, and a layer's text\n"
+    "  mgpuc doc NAME FILE.net   the same, with the layers of that file and of what it imports\n"
+    "  mgpuc doc FILE.net        the layers of that file and of what it imports\n"
+    "  mgpuc doc --markdown      the layers of the library as Markdown (docs/layers.md)\n"
+    "\n"
+    "Exit status: 0 done; 1 the file does not parse or cannot be read; 2 usage, an unknown name.\n";
+
+enum { WIDTH = 110, LONG_TEXT = 60, EQUATION = 6 };
+
+/* words in lines of at most WIDTH; a paragraph after the first is indented further where it goes on */
+static void print_wrapped(const char *text, const char *margin)
+{
+    size_t column = 0;
+    bool first = true;
+    for (const char *at = text + strspn(text, " "); *at;) {
+        size_t n = strcspn(at, " \n");
+        bool broken = column && column + 1 + n > WIDTH;
+        if (broken) {
+            putchar('\n');
+            column = 0;
+        }
+        column += (size_t)printf("%s%s%.*s", column ? " " : margin, broken && !first ? "    " : "", (int)n, at);
+        at += n + strspn(at + n, " ");
+        if (*at == '\n') {
+            putchar('\n');
+            column = 0;
+            first = false;
+            at++;
+        }
+    }
+    putchar('\n');
+}
+
+static void print_list(const Entries *e)
+{
+    Map groups = {0};
+    for (int k = 0; k < e->count; k++) {
+        Text *names = map_get(&groups, e->list[k].group);
+        if (!names)
+            map_set(&groups, e->list[k].group, names = NEW(Text));
+        text_add(names, " %s", e->list[k].name);
+    }
+    for (int g = 0; g < groups.count; g++) {
+        printf("%s%s\n", g ? "\n" : "", groups.keys[g]);
+        print_wrapped(text_of(groups.values[g]), "    ");
+    }
+}
+
+static void print_entry(const Entry *e)
+{
+    printf("%s\n", e->signature);
+    if (e->about[0])
+        print_wrapped(e->about, "    ");
+    if (!e->file) {
+        printf("    (%s)\n", e->group);
+        return;
+    }
+    bool own = strcmp(e->group, e->file) == 0;
+    printf("    (%s%s%s:%d)\n", own ? "" : e->group, own ? "" : ", ", e->file, e->line);
+    if (e->lines <= LONG_TEXT)
+        printf("\n%s", e->text);
+}
+
+static void print_escaped(const char *text)
+{
+    for (; *text; text++)
+        printf("%s%c", strchr("<*_", *text) ? "\\" : "", *text);
+}
+
+static void print_markdown(const Entries *e)
+{
+    puts("# The library\n\n"
+         "Made by `mgpuc doc --markdown` (call `docs/generate`) from the comments and texts in `dsl/stdlib/`; `mgpuc doc NAME`\n"
+         "says the same and shows a layer's whole text. A layer of your own with the same name hides one of these in your\n"
+         "files.");
+    const char *group = "";
+    for (int k = 0; k < e->count; k++) {
+        const Entry *one = &e->list[k];
+        if (strcmp(group, one->group) != 0)
+            printf("\n## %s\n\nIn [%s](../%s).\n", one->group, one->file, one->file);
+        group = one->group;
+        printf("\n### %s\n\n`%s`\n", one->name, one->signature);
+        if (one->about[0]) {
+            putchar('\n');
+            print_escaped(one->about);
+            putchar('\n');
+        }
+        if (one->lines <= EQUATION)
+            printf("\n```\n%s```\n", one->text);
+    }
+}
+
+static bool is_file_name(const char *word)
+{
+    size_t n = strlen(word);
+    return strchr(word, '/') || (n > 4 && strcmp(word + n - 4, ".net") == 0);
+}
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strcasestr(at, word)); at += n)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[n]))
+            return true;
+    return false;
+}
+
+/* "; it is spoken of in standardize, mse": names whose texts have the word; "": none */
+static const char *spoken_of(const char *word, const Entries *e)
+{
+    enum { SHORTEST = 4, MOST = 8 };
+    Text t = {0};
+    int count = 0;
+    for (int k = 0; k < e->count && strlen(word) >= SHORTEST; k++)
+        if (has_word(e->list[k].about, word) && count++ < MOST)
+            text_add(&t, "%s%s", count > 1 ? ", " : "; it is spoken of in ", e->list[k].name);
+    if (count > MOST)
+        text_add(&t, " and %d more", count - MOST);
+    return text_of(&t);
+}
+
+int command_doc(int argc, char **argv)
+{
+    const char *words[2] = {NULL, NULL};
+    int count = 0;
+    bool markdown = false;
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(HELP, stdout);
+            return 0;
+        }
+        if (strcmp(argv[i], "--") == 0)
+            continue;
+        if (strcmp(argv[i], "--markdown") == 0)
+            markdown = true;
+        else if (argv[i][0] == '-' && argv[i][1] == '-')
+            fail(2, "doc has no option %s%s; see mgpuc doc --help, and of programs ./PROGRAM --help", argv[i],
+                 did_you_mean(argv[i], (const char *const[]){"--markdown", "--help"}, 2));
+        else if (count < 2)
+            words[count++] = argv[i];
+        else
+            fail(2, "too many words: mgpuc doc NAME [FILE.net]");
+    }
+    bool only_file = count == 1 && words[0][1] && is_file_name(words[0]);
+    const char *name = only_file ? NULL : words[0], *file = only_file ? words[0] : words[1];
+    Entries all = {0};
+    if (file)
+        file_entries(file, &all);
+    if (!only_file)
+        library_entries(&all);
+    if (markdown) {
+        print_markdown(&all);
+        return 0;
+    }
+    if (!only_file)
+        builtin_entries(&all);
+    if (!name) {
+        print_list(&all);
+        return 0;
+    }
+    bool found = false;
+    const char **names = NEW_ARRAY(const char *, all.count);
+    for (int k = 0; k < all.count; k++) {
+        names[k] = all.list[k].name;
+        if (strcmp(names[k], name) != 0)
+            continue;
+        if (found)
+            putchar('\n');
+        print_entry(&all.list[k]);
+        found = true;
+    }
+    if (!found)
+        fail(2, "nothing is called '%s'%s%s; mgpuc doc lists all names", name, did_you_mean(name, names, all.count), spoken_of(name, &all));
+    return 0;
+}

@@ -1,0 +1,114 @@
+/* fmt.c: `mgpuc fmt`: files -> the same files in the house layout (dsl/format.c). Every file is laid out before the first is
+ * written, so that a mistake in one leaves all as they were. A file is written beside itself and renamed. */
+#include "compiler/driver/command.h"
+#include "dsl/dsl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char HELP[] =
+    "mgpuc fmt: the house layout, for models\n"
+    "\n"
+    "  mgpuc fmt FILE.net ...     rewrite the files in place\n"
+    "  mgpuc fmt --check FILE ... write nothing; list the files that would change, and end with 1 if there are any\n"
+    "  mgpuc fmt -                from standard input to standard output\n"
+    "\n"
+    "Tokens and comments stay as they are, and so do line breaks and single empty lines; a file that does not parse is\n"
+    "left alone. The layout: docs/language.md, section 16.\n"
+    "Exit status: 0 done; 1 a file does not parse or cannot be read, or would change; 2 usage; 3 a file cannot be written.\n";
+
+static Source *standard_input(void)
+{
+    Source *s = NEW(Source);
+    s->file = "<stdin>";
+    Text t = {0};
+    char block[1 << 14];
+    size_t got;
+    while ((got = fread(block, 1, sizeof block, stdin)) > 0)
+        text_bytes(&t, block, got);
+    if (ferror(stdin))
+        fail(1, "standard input cannot be read: %s", strerror(errno));
+    text_bytes(&t, "", 0);
+    s->text = text_of(&t);
+    s->length = t.length;
+    return s;
+}
+
+static bool is_same(const Source *s, const Text *t)
+{
+    return s->length == t->length && memcmp(s->text, text_of(t), t->length) == 0;
+}
+
+static void replace(const char *path, const Text *t)
+{
+    char *real = realpath(path, NULL); /* a link stays one */
+    struct stat was;
+    if (!real || stat(real, &was) != 0)
+        fail(3, "%s cannot be written: %s", path, strerror(errno));
+    if (access(real, W_OK) != 0)
+        fail(3, "%s cannot be written: %s", path, strerror(errno));
+    char *beside = (char *)(uintptr_t)format("%s.XXXXXX", real);
+    int file = mkstemp(beside);
+    FILE *f = file >= 0 ? fdopen(file, "wb") : NULL;
+    bool good = f && fchmod(file, was.st_mode & 07777) == 0 && fwrite(text_of(t), 1, t->length, f) == t->length;
+    int error = errno;
+    if (f && fclose(f) != 0 && good)
+        error = errno, good = false;
+    if (good && rename(beside, real) != 0)
+        error = errno, good = false;
+    if (!good && file >= 0)
+        unlink(beside);
+    if (!good)
+        fail(3, "%s cannot be written: %s", path, strerror(error));
+    free(real);
+}
+
+int command_fmt(int argc, char **argv)
+{
+    bool check = false, options = true;
+    const char **files = NULL;
+    int count = 0;
+    for (int i = 0; i < argc; i++) {
+        if (options && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
+            fputs(HELP, stdout);
+            return 0;
+        }
+        if (options && strcmp(argv[i], "--check") == 0)
+            check = true;
+        else if (options && strcmp(argv[i], "--") == 0)
+            options = false;
+        else if (options && argv[i][0] == '-' && argv[i][1])
+            fail(2, "fmt has no option %s%s; see mgpuc fmt --help", argv[i],
+                 did_you_mean(argv[i], (const char *const[]){"--check", "--help"}, 2));
+        else
+            APPEND(files, count, argv[i]);
+    }
+    if (count == 0)
+        fail(2, "no file was given: mgpuc fmt FILE.net ..., or - for standard input");
+    bool changes = false;
+    Text *made = NEW_ARRAY(Text, count);
+    bool *differs = NEW_ARRAY(bool, count);
+    for (int i = 0; i < count; i++) {
+        bool input = strcmp(files[i], "-") == 0;
+        if (input && count > 1)
+            fail(2, "- stands alone: standard input goes to standard output");
+        const Source *s = input ? standard_input() : read_source(files[i]);
+        made[i] = format_source(s);
+        differs[i] = !is_same(s, &made[i]);
+        changes |= differs[i];
+        if (input && !check) {
+            fwrite(text_of(&made[i]), 1, made[i].length, stdout);
+            return 0;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        if (differs[i] && check)
+            puts(files[i]);
+        else if (differs[i])
+            replace(files[i], &made[i]);
+    }
+    return check && changes ? 1 : 0;
+}

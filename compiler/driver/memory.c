@@ -1,0 +1,117 @@
+/* memory.c: what a run takes of each device's memory, in bytes, and whether there is as much: on this machine, or for GPUs that
+ * are not here, on a usual card. In: the schedule of a plan. */
+#include "compiler/driver/command.h"
+#include "compiler/ir/program.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+#include "runtime/base/cores.h"
+#include "runtime/cuda/gpus.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const double CARD = 80e9; /* A100, H100: the driver and its libraries take the rest of their 80 GiB */
+
+int64_t arena_bytes(const Schedule *s, int device)
+{
+    int64_t most = 0;
+    for (int i = 0; i < s->phase_count; i++)
+        if (s->phases[i].devices[device].arena_bytes > most)
+            most = s->phases[i].devices[device].arena_bytes;
+    return most;
+}
+
+int64_t device_bytes(const Program *p, const Plan *plan, int device)
+{
+    const Schedule *s = plan->schedule;
+    int64_t work = 0, bytes = arena_bytes(s, device);
+    for (int i = 0; i < s->phase_count; i++)
+        if (s->phases[i].devices[device].work_bytes > work)
+            work = s->phases[i].devices[device].work_bytes;
+    int64_t threads = p->target == TARGET_HOST ? mgpu_device_threads(mgpu_default_threads("mgpuc"), plan->devices, device) : 1;
+    return bytes + (threads - 1) * work;
+}
+
+static const char *size_text(double bytes)
+{
+    return bytes < 1e12 ? format("%.3g GB", bytes / 1e9) : format("%.3g TB", bytes / 1e12);
+}
+
+static double number_in(const char *path)
+{
+    double n = 0;
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%lf", &n) != 1) /* "max": no limit */
+        n = 0;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static double host_memory(void)
+{
+    double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    static const char *const LIMITS[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (int i = 0; i < COUNT(LIMITS); i++) {
+        double limit = number_in(LIMITS[i]);
+        bytes = limit > 0 && limit < bytes ? limit : bytes;
+    }
+    return bytes;
+}
+
+/* of the smallest GPU here; 0: there is none */
+static double gpu_memory(void)
+{
+    GpuList list;
+    double least = 0;
+    if (mgpu_list_gpus(&list))
+        return 0;
+    for (int i = 0; i < list.count; i++)
+        if (least == 0 || (double)list.gpus[i].memory < least)
+            least = (double)list.gpus[i].memory;
+    return least;
+}
+
+/* the largest batch whose GPUs take no more than `bytes` each; 0: not even the smallest does */
+static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
+{
+    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, samples = 0;
+    for (int i = 0; i < s->room_count; i++) {
+        const Room *r = &s->rooms[i], *less = i ? r - 1 : NULL;
+        double all = (double)r->bytes + (double)r->work;
+        if (all <= bytes) {
+            samples = r->samples;
+            continue;
+        }
+        double left = less ? bytes - (double)(r->work > less->work ? r->work : less->work) - (double)less->bytes : 0;
+        if (left > 0)
+            samples = less->samples + (int64_t)(left / (double)(r->bytes - less->bytes) * (double)(r->samples - less->samples));
+        break;
+    }
+    return samples / group * group * s->devices * parts;
+}
+
+void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
+{
+    bool host = p->target == TARGET_HOST;
+    double most = 0, all = 0, there = host ? host_memory() : gpu_memory();
+    for (int d = 0; d < plan->devices; d++) {
+        double bytes = (double)device_bytes(p, plan, d);
+        most = bytes > most ? bytes : most;
+        all += bytes;
+    }
+    double needed = host ? all : most, limit = there > 0 ? there : CARD;
+    if (needed <= limit)
+        return;
+    int64_t batch = batch_in(m, plan->schedule, limit);
+    const char *cure = host    ? "a smaller batch takes less, and so does accumulate"
+                       : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",
+                                        (long long)batch, (long long)batch)
+                               : "not even one sample a device fits: a smaller model or shorter samples, or precision = bf16";
+    fprintf(stderr, "%s: warning: %s:%d with a batch of %lld takes %s%s, %s %s; %s\n", plain_text(m->file, false), plan->kind, plan->devices,
+            (long long)m->batch, size_text(needed), host ? "" : " on a device",
+            host    ? "this machine has"
+            : there > 0 ? "the GPU here has"
+                    : "a usual card (A100, H100) has",
+            size_text(limit), cure);
+}

@@ -1,0 +1,191 @@
+/* print.c: what people read besides the graph and the schedule: the table of `mgpuc check`, --emit fused, --emit memory,
+ * and the names of phases. */
+#include "compiler/driver/command.h"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/stages.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+
+#include <string.h>
+
+static const char *grouped(int64_t n) /* 1234567 -> "1,234,567" */
+{
+    const char *digits = format("%lld", (long long)n);
+    size_t length = strlen(digits);
+    Text t = {0};
+    for (size_t i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0 && digits[i - 1] != '-')
+            text_add(&t, ",");
+        text_add(&t, "%c", digits[i]);
+    }
+    return text_take(&t);
+}
+
+static const char *magnitude(double n) /* 3209216 -> "3.21 M" */
+{
+    static const char *const UNIT[] = {"", " k", " M", " G", " T", " P"};
+    int u = 0;
+    while (n >= 1000 && u + 1 < COUNT(UNIT))
+        n /= 1000, u++;
+    return u ? format("%.3g%s", n, UNIT[u]) : format("%.0f", n);
+}
+
+/* of matrix products and convolutions, as the literature counts: 2 x multiply-adds */
+static double step_flops(const Program *p)
+{
+    for (int i = 0; i < p->phase_count; i++) {
+        const Phase *phase = p->phases[i];
+        if (phase->kind != PHASE_TRAIN || phase->ragged)
+            continue;
+        double flops = 0;
+        for (int k = 0; k < phase->task_count; k++)
+            if (phase->tasks[k]->kernel)
+                flops += kernel_product_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
+        return flops;
+    }
+    return 0;
+}
+
+static void json_text(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; *s; s++)
+        text_add(t, *s == '"' || *s == '\\' ? "\\%c" : (unsigned char)*s < 32 ? "\\u%04x" : "%c", *s);
+    text_add(t, "\"");
+}
+
+static void check_json(const Model *m, const Program *p, int64_t parameters, Text *t)
+{
+    text_add(t, "{\"parameters\":%lld,\"layers\":[", (long long)parameters);
+    for (int i = 0; i < m->layer_count; i++) {
+        text_add(t, "%s{\"name\":", i ? "," : "");
+        json_text(t, m->layers[i].name);
+        text_add(t, ",\"line\":%d,\"shape\":[", model_line(m->layers[i].at));
+        for (int k = 0; k < m->layers[i].shape.rank; k++)
+            text_add(t, "%s%lld", k ? "," : "", (long long)m->layers[i].shape.extent[k]);
+        text_add(t, "],\"parameters\":%lld,\"flops\":%.0f}", (long long)m->layers[i].parameters, m->layers[i].flops);
+    }
+    text_add(t, "],\"devices\":[");
+    if (p->plan_count && p->plans[p->plan_count - 1].schedule) {
+        const Plan *plan = &p->plans[p->plan_count - 1];
+        for (int d = 0; d < plan->devices; d++)
+            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
+                     (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d));
+    }
+    text_add(t, "]}\n");
+}
+
+void check_print(const Model *m, const Program *p, bool json, Text *t)
+{
+    int64_t parameters = 0, trained = 0;
+    for (int i = 0; i < m->variable_count; i++)
+        if (m->variables[i].kind == WEIGHT) {
+            parameters += shape_count(&m->variables[i].shape);
+            trained += m->variables[i].trained ? shape_count(&m->variables[i].shape) : 0;
+        }
+    if (json) {
+        check_json(m, p, parameters, t);
+        return;
+    }
+    int width = 5, shape_width = 5;
+    for (int i = 0; i < m->layer_count; i++) {
+        int n = (int)strlen(m->layers[i].name), s = (int)strlen(shape_text(&m->layers[i].shape));
+        width = n > width ? n : width;
+        shape_width = s > shape_width ? s : shape_width;
+    }
+    text_add(t, "%-*s  %5s  %-*s  %12s  %10s\n", width, "layer", "line", shape_width, "shape", "parameters", "FLOPs");
+    for (int i = 0; i < m->layer_count; i++)
+        text_add(t, "%-*s  %5d  %-*s  %12s  %10s\n", width, m->layers[i].name, model_line(m->layers[i].at),
+                 shape_width, shape_text(&m->layers[i].shape), grouped(m->layers[i].parameters),
+                 magnitude(m->layers[i].flops));
+    text_add(t, "\n%s: %s parameters", m->name, grouped(parameters));
+    if (trained != parameters)
+        text_add(t, " (%s trained)", grouped(trained));
+    double flops = step_flops(p);
+    if (flops > 0)
+        text_add(t, ", %s%sFLOPs a sample and training step", magnitude(flops), flops < 1000 ? " " : "");
+    text_add(t, "\n");
+    for (int i = 0; i < p->plan_count; i++) {
+        const Plan *plan = &p->plans[i];
+        if (!plan->schedule)
+            continue;
+        text_add(t, "%s:%d, global batch %lld%s\n", plan->kind, plan->devices, (long long)m->batch,
+                 m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "");
+        for (int d = 0; d < plan->devices; d++)
+            text_add(t, "  device %d: %lld samples, %s bytes\n", d, (long long)plan->shards[d].share,
+                     grouped(device_bytes(p, plan, d)));
+    }
+}
+
+/* the calls of one step, as the first scan of this text has them */
+static void scan_print(const Scan *s, int indent, Text *t)
+{
+    text_add(t, "%*s%lld steps%s, %lld samples at a time\n", indent, "", (long long)s->steps, s->reverse ? ", the last one first" : "",
+             (long long)(s->samples ? s->chunk : 1));
+    for (int i = 0; i < s->call_count; i++) {
+        const Kernel *k = s->calls[i].kernel;
+        text_add(t, "%*s%s", indent + 2, "", k->name);
+        for (int r = 0; r < k->read_count; r++)
+            text_add(t, "%s%s", r ? ", " : " ", k->reads[r]->name);
+        text_add(t, " ->");
+        for (int w = 0; w < k->write_count; w++)
+            text_add(t, "%s%s", w ? ", " : " ", k->writes[w]->name);
+        text_add(t, "\n");
+        if (k->scan)
+            scan_print(k->scan, indent + 4, t);
+    }
+}
+
+void phase_print(const Phase *p, Text *t)
+{
+    text_add(t, "phase %s\n", phase_name(p->kind, p->ragged));
+    for (int i = 0; i < p->tensor_count; i++) {
+        const Tensor *x = p->tensors[i];
+        text_add(t, "  tensor %s %s%s%s%s\n", x->name, x->sharded ? "n x " : "", dtype_name(x->dtype), shape_text(&x->shape),
+                 x->partial ? " partial" : "");
+    }
+    for (int i = 0; i < p->task_count; i++) {
+        const Task *k = p->tasks[i];
+        text_add(t, "  %s", k->kind == TASK_REDUCE ? "reduce" : k->kernel->name);
+        for (int r = 0; r < k->read_count; r++)
+            text_add(t, "%s%s", r ? ", " : " ", k->reads[r]->name);
+        text_add(t, " ->");
+        for (int w = 0; w < k->write_count; w++)
+            text_add(t, "%s%s", w ? ", " : " ", k->writes[w]->name);
+        text_add(t, "%s%s line %d\n", k->backward ? " backward" : "", k->update ? " update" : "", model_line(k->at));
+        if (k->kernel && k->kernel->scan)
+            scan_print(k->kernel->scan, 4, t);
+    }
+}
+
+void memory_print(const Schedule *s, Text *t)
+{
+    for (int i = 0; i < s->phase_count; i++)
+        for (int d = 0; d < s->devices; d++) {
+            const DeviceSchedule *device = &s->phases[i].devices[d];
+            text_add(t, "phase %s device %d of %d: arena %s bytes, staging %s bytes\n", s->phases[i].name, d, s->devices,
+                     grouped(device->arena_bytes), grouped(device->staging_bytes));
+            for (int b = 0; b < device->buffer_count; b++) {
+                const Buffer *x = &device->buffers[b];
+                text_add(t, "  %12lld  %12lld%s  %-10s %s\n", (long long)x->offset, (long long)x->bytes,
+                         x->slots > 1 ? format(" x %d", x->slots) : "    ", BUFFER_KIND_NAME[x->kind], x->name);
+            }
+        }
+}
+
+const char *phase_name(PhaseKind kind, bool ragged)
+{
+    static const char *const NAMES[PHASE_KINDS][2] = {
+        [PHASE_INIT] = {"init", "init"},
+        [PHASE_PROLOGUE] = {"prologue.full", "prologue.ragged"},
+        [PHASE_ACCUMULATE] = {"accumulate.full", "accumulate.ragged"},
+        [PHASE_TRAIN] = {"train.full", "train.ragged"},
+        [PHASE_EVAL] = {"eval.full", "eval.ragged"},
+        [PHASE_PREDICT] = {"predict.full", "predict.ragged"},
+        [PHASE_REPORT_TRAIN] = {"report.train", "report.train"},
+        [PHASE_REPORT_EVAL] = {"report.eval", "report.eval"},
+    };
+    return NAMES[kind][ragged];
+}

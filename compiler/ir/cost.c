@@ -1,0 +1,70 @@
+/* cost.c: how many operations a node is. In: a node. Out: node_flops, of one sample if it or an input of it has samples. */
+#include "compiler/ir/graph.h"
+
+/* Multiply-adds twice, of the keys that queries see: forward q k' and p v; backward q k' again and four more. The three
+ * gradients are one computation: it counts with that of q. */
+static double attention_flops(const Node *n)
+{
+    const int64_t t = n->in[0]->shape.extent[0], h = n->in[0]->shape.extent[1], s = n->in[1]->shape.extent[0];
+    double d = (double)n->in[0]->shape.extent[2], e = (double)n->in[2]->shape.extent[2], seen = 0;
+    for (int64_t i = 0; i < t; i++) {
+        int64_t end = n->ints[0] && i + s - t + 1 < s ? i + s - t + 1 : s;
+        int64_t begin = n->ints[1] && i + s - t - n->ints[1] + 1 > 0 ? i + s - t - n->ints[1] + 1 : 0;
+        seen += begin < end ? (double)(end - begin) : 0;
+    }
+    if (n->op == OP_ATTENTION)
+        return 2 * seen * (double)h * (d + e);
+    return n->ints[3] == 0 || n->ints[3] == 3 ? 2 * seen * (double)h * (3 * d + 2 * e) : 0;
+}
+
+double node_flops(const Node *n)
+{
+    double out = (double)shape_count(&n->shape);
+    switch (OP_INFO[n->op].op_class) {
+    case ELEMENTWISE:
+        return OP_INFO[n->op].flops * out;
+    case REDUCTION:
+        return (double)shape_count(&n->in[0]->shape);
+    case CONTRACTION:
+        break;
+    case WINDOW:
+        for (int i = 0, r = n->shape.rank; i < r; i++)
+            out *= n->op == OP_WINDOW_MAX_GRADIENT ? 1 : (double)n->ints[i];
+        return out;
+    case INDEXING:
+        return n->op == OP_GATHER ? 0 : (double)shape_count(&n->in[n->inputs - 1]->shape);
+    case MARK:
+        return n->op == OP_STOP_GRADIENT || n->op == OP_REDUCE ? 0 : out;
+    case REGION:
+        if (n->op == OP_RESULT)
+            return 0;
+        out = 0;
+        for (int i = 0; i < n->body->node_count; i++)
+            out += node_flops(n->body->nodes[i]);
+        return n->op == OP_SCAN ? out * (double)n->ints[2] : out;
+    case LEAF:
+        return n->op == OP_RANDOM ? 20 * out : 0;
+    case VIEW:
+        return 0;
+    }
+    if (n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT)
+        return attention_flops(n);
+    if (n->op == OP_EINSUM) {
+        bool seen[128] = {false};
+        const char *p = n->text;
+        double product = n->inputs < 2 ? 1 : n->inputs;
+        for (int i = 0; i < n->inputs; i++, p++)
+            for (int k = 0; *p && *p != ',' && *p != '-'; p++, k++)
+                if (!seen[(unsigned char)*p]) {
+                    seen[(unsigned char)*p] = true;
+                    product *= (double)n->in[i]->shape.extent[k];
+                }
+        return product;
+    }
+    /* convolutions: every output element meets every weight of its group */
+    const Node *y = n->op == OP_CONVOLVE ? n : n->in[1], *w = n->op == OP_CONVOLVE ? n->in[1] : n;
+    double product = 2 * (double)shape_count(&y->shape);
+    for (int i = 1; i < w->shape.rank; i++)
+        product *= (double)w->shape.extent[i];
+    return product;
+}

@@ -1,0 +1,65 @@
+/* dump.h: what the printer and the reader of graphs share: words, tables of records, and the characters of a dump.
+ * docs/design.md says the syntax. */
+#ifndef MGPU_DUMP_H
+#define MGPU_DUMP_H
+
+#include "compiler/ir/graph.h"
+
+/* ---- words of nodes and results (ir/print.c) */
+typedef enum Steps { STEPS_ANY, STEPS_FULL, STEPS_RAGGED } Steps;
+extern const char *const ROLE_NAME[ROLES], *const RUN_NAME[RUN_SCALARS], *const DISTRIBUTION_NAME[LOCAL + 1],
+    *const STEPS_NAME[STEPS_RAGGED + 1];
+bool role_has_index(Role);
+enum { MOST_IN_A_LINE = 8 };                /* numbers of a constant */
+/* the attributes of an operation: one after the other of its row in ops.def */
+typedef enum FormKind { FORM_INDEX, FORM_RUN, FORM_TYPE, FORM_TEXT, FORM_LIST, FORM_NUMBERS, FORMS } FormKind;
+typedef struct Form { FormKind kind; int count; /* -1: any */ bool optional; } Form;
+bool next_form(const char **row, Form *);   /* false: there is none */
+
+/* ---- characters and words (dump_words.c). Writing: */
+void write_quoted(const char *, Text *);
+void write_word(const char *, Text *);      /* bare where it can be, else in quotes */
+void write_number(double, Text *);          /* the shortest text that is read as the same number */
+void write_place(const Model *, const Place *, Text *); /* " line 12:5" ...; nothing for no place */
+
+/* Reading: a dump, where it is read, and what is known so far. A copy of it is a place to come back to. */
+typedef struct Dump {
+    Source *source;
+    const char *at, *line_start;
+    int line;
+    Model *model;
+    Map places, sources;    /* by their text, by their file */
+    Map numbers;            /* of long constants, by their hash */
+} Dump;
+typedef struct Numbers { double *data; int64_t count; } Numbers;
+
+Place dump_here(const Dump *);
+_Noreturn void wrong(const Dump *, const char *pattern, ...) PRINTF(2, 3);
+bool next_record(Dump *);                   /* to the first word of the next line that has one; false: there is none */
+void end_record(Dump *);
+bool at_end(Dump *);                        /* of the record: its line or the ';' that begins the place */
+bool take_text(Dump *, const char *text);        /* these characters */
+bool take_word(Dump *, const char *word);
+void need(Dump *, const char *text);        /* these characters, after blanks */
+const char *read_word(Dump *, const char *what);
+int64_t read_whole(Dump *, const char *what, int64_t least, int64_t most);
+double read_number(Dump *, const char *what);
+int read_choice(Dump *, const char *what, const char *const *names, int count);
+Dtype read_dtype(Dump *);
+Shape read_shape(Dump *);
+int64_t *read_list(Dump *, const char *what, int *count); /* [1, 2] */
+Numbers read_numbers(Dump *);               /* {1, 2.5}: what stands between the braces */
+const Place *read_place(Dump *);            /* what write_place wrote */
+
+/* ---- all of it: "mgpu-graph 1 STAGE", the model, graphs, long constants */
+typedef struct DumpedGraph { Graph *graph; Steps steps; } DumpedGraph;
+void dump_write(const char *stage, const Model *, const DumpedGraph *, int count, Text *); /* ir/print.c */
+/* ir/read.c: error_at for what it cannot read. stage: the one that has to have made it; NULL: any, which is told. names: of
+ * graphs. -> the graphs, in the order of the file */
+DumpedGraph *dump_read(const char *file, const char *text, size_t length, const char **stage, const char *const *names, int name_count,
+                       Model **, int *count);
+
+/* ---- the model before the graphs (dump_model.c) */
+void model_write(const Model *, Text *);
+Model *model_read(Dump *);
+#endif

@@ -1,0 +1,32 @@
+/* program.h: mgpuc's options, and the program that the stages fill. */
+#ifndef MGPU_IR_PROGRAM_H
+#define MGPU_IR_PROGRAM_H
+
+#include "compiler/ir/graph.h"
+
+typedef struct Kernel Kernel;
+typedef struct Phase Phase;
+typedef struct Plan Plan;
+
+typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY } Command;
+typedef struct Options {
+    Command command;
+    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char **set_keys, **set_values; int set_count;
+    bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
+    int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
+} Options;
+
+typedef enum Target { TARGET_HOST, TARGET_CUDA } Target; /* what kernels are printed for */
+typedef struct Program {
+    Model *model;
+    const Options *options;
+    Target target;
+    Phase **phases; int phase_count;
+    Kernel **kernels; int kernel_count;  /* each text once */
+    Map kernel_texts;       /* text -> Kernel: fuse.c */
+    Plan *plans; int plan_count;
+    const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
+    const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */
+} Program;
+#endif

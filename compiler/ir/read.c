@@ -1,0 +1,443 @@
+/* read.c: a dump -> the model and its graphs, as the stage that printed them left them.
+ *
+ * In: what dump_write wrote (ir/print.c says the syntax), or what people wrote in its place: tests, by hand. The numbers of
+ * nodes are names, given before they are used. Every node is checked as when it is built: by its row of ops.def and the
+ * rule of its shape, whose result must be what the text says. So passes meet no graph that could not have been made. */
+#include "compiler/ir/dump.h"
+
+#include <string.h>
+
+enum { MOST_NESTED = 100 };     /* bodies in each other */
+
+typedef struct Scope {          /* a graph that is being read */
+    Graph *graph;
+    const Node *region;         /* a body: op, inputs and attributes of its node; NULL: a graph */
+    bool distributed;           /* "sharded" is a Distribution */
+    Map nodes;                  /* by their number in the text */
+} Scope;
+
+/* ---- attributes */
+static void read_run(Dump *d, Node *n)
+{
+    int64_t *ints = NEW_ARRAY(int64_t, 2);
+    ints[0] = read_choice(d, "a number of the run", RUN_NAME, RUN_SCALARS);
+    Dump start = *d;
+    if (ints[0] == RUN_SETTING && (ints[1] = read_whole(d, "the number of a setting", 0, INT32_MAX)) >= d->model->setting_count)
+        wrong(&start, "the model has no setting %lld; it has %d", (long long)ints[1], d->model->setting_count);
+    n->ints = ints;
+    n->int_count = 2;
+}
+
+static void set_one(Node *n, int64_t value)
+{
+    n->ints = NEW(int64_t);
+    n->ints[0] = value;
+    n->int_count = 1;
+}
+
+static void read_attributes(Dump *d, Node *n)
+{
+    Form form;
+    for (const char *row = OP_INFO[n->op].attributes; next_form(&row, &form);) {
+        bool end = at_end(d) || *d->at == ':' || *d->at == '%';
+        Dump start = *d;
+        switch (form.kind) {
+        case FORM_INDEX: set_one(n, read_whole(d, "an index", 0, INT32_MAX)); break;
+        case FORM_RUN: read_run(d, n); break;
+        case FORM_TYPE:
+            if (!form.optional || !end)
+                set_one(n, read_dtype(d));
+            break;
+        case FORM_TEXT:
+            if (*d->at != '"')
+                wrong(d, "expected a text in quotes, which '%s' needs", OP_INFO[n->op].name);
+            n->text = read_word(d, "a text");
+            break;
+        case FORM_LIST:
+            if (form.optional && *d->at != '[')
+                break;
+            n->ints = read_list(d, "an attribute", &n->int_count);
+            if (form.count >= 0 && n->int_count != form.count)
+                wrong(&start, "'%s' has %d attributes; %d given", OP_INFO[n->op].name, form.count, n->int_count);
+            break;
+        case FORM_NUMBERS:
+            if (form.optional && *d->at != '{')
+                break;
+            need(d, "{");
+            Numbers numbers = read_numbers(d);
+            n->data = numbers.data;
+            n->data_count = numbers.count;
+            if (!n->data_count || (form.count >= 0 && n->data_count != form.count))
+                wrong(&start, "'%s' does not have %lld numbers", OP_INFO[n->op].name, (long long)n->data_count);
+            break;
+        case FORMS: break;
+        }
+    }
+}
+
+/* ---- leaves: what they are is said elsewhere */
+static Node like(Dtype dtype, const Shape *shape, bool sharded, bool weak)
+{
+    return (Node){.dtype = dtype, .shape = *shape, .sharded = sharded, .weak = weak};
+}
+
+static Node variable_like(const Dump *d, const Node *n, const Dump *start)
+{
+    if (n->ints[0] >= d->model->variable_count)
+        wrong(start, "the model has no variable %lld; it has %d", (long long)n->ints[0], d->model->variable_count);
+    const Variable *v = &d->model->variables[n->ints[0]];
+    Dtype t = n->op == OP_GRADIENT || d->model->precision == F64 ? n->dtype : v->dtype;
+    return like(t, &v->shape, false, false);
+}
+
+static Node input_like(const Dump *d, const Node *n, const Dump *start)
+{
+    if (n->ints[0] >= d->model->input_count)
+        wrong(start, "the model has no input %lld; it has %d", (long long)n->ints[0], d->model->input_count);
+    const Input *in = &d->model->inputs[n->ints[0]];
+    return like(in->dtype, &in->shape, true, false);
+}
+
+static CaptureKind kind_of(const Node *region, int64_t input)
+{
+    return region->op != OP_SCAN || input >= region->ints[0] + region->ints[1] ? AS_IT_IS
+           : input < region->ints[0]                                            ? AS_CARRY
+                                                                                : AS_SEQUENCE;
+}
+
+static Node arg_like(const Scope *s, const Node *n, const Dump *start)
+{
+    if (!s->region || n->ints[0] >= s->region->inputs)
+        wrong(start, s->region ? "the region has no input %lld" : "'arg' stands for the input of a region; a graph has none", (long long)n->ints[0]);
+    const Node *in = s->region->in[n->ints[0]];
+    Node is = like(in->dtype, &in->shape, in->sharded, in->weak);
+    CaptureKind kind = kind_of(s->region, n->ints[0]);
+    if (kind == AS_SEQUENCE && in->shape.rank)
+        is.shape = shape_of(in->shape.rank - 1, in->shape.extent + 1);
+    if (kind == AS_CARRY)
+        is.sharded = is.sharded || n->sharded;
+    return is;
+}
+
+static Node leaf_like(const Dump *d, const Scope *s, const Node *n, const Dump *start)
+{
+    switch (n->op) {
+    case OP_INPUT: return input_like(d, n, start);
+    case OP_VARIABLE: case OP_GRADIENT: return variable_like(d, n, start);
+    case OP_ARG: return arg_like(s, n, start);
+    case OP_RUN: return like(F64, &n->shape, false, true);
+    case OP_ALIVE: return like(BOOL, &(Shape){0}, true, false);
+    case OP_ARANGE: return like(I32, &(Shape){1, {n->shape.extent[0]}}, false, false);
+    case OP_RANDOM: return like(dtype_is_float(n->dtype) ? n->dtype : F32, &n->shape, n->sharded, false);
+    default: return like(n->dtype, &n->shape, false, n->weak);
+    }
+}
+
+/* ---- nodes */
+static Node *find_node(Dump *d, const Scope *s)
+{
+    Dump start = *d;
+    const char *number = read_word(d, "the number of a node");
+    Node *n = map_get(&s->nodes, number);
+    if (!n)
+        wrong(&start, "there is no %%%s above this line", number);
+    return n;
+}
+
+static Node *need_node(Dump *d, const Scope *s)
+{
+    need(d, "%");
+    return find_node(d, s);
+}
+
+static void read_inputs(Dump *d, const Scope *s, Node *n)
+{
+    for (at_end(d); *d->at == '%'; at_end(d)) {
+        Dump start = *d;
+        Node *in = need_node(d, s);
+        bool region = in->op == OP_COMPOSITE || in->op == OP_SCAN;
+        if (region != (n->op == OP_RESULT))
+            wrong(&start, region ? "a region has no value of its own; 'result' takes its results" : "'result' is of a composite or a scan");
+        APPEND(n->in, n->inputs, in);
+    }
+    int inputs = OP_INFO[n->op].inputs;
+    if (inputs >= 0 && n->inputs != inputs)
+        wrong(d, "'%s' has %d input%s; %d given", OP_INFO[n->op].name, inputs, inputs == 1 ? "" : "s", n->inputs);
+}
+
+static void read_type(Dump *d, const Scope *s, Node *n)
+{
+    need(d, ":");
+    n->dtype = read_dtype(d);
+    n->shape = read_shape(d);
+    for (int k = REPLICATED; k <= LOCAL; k++)
+        if (take_word(d, DISTRIBUTION_NAME[k])) {
+            n->distribution = k != SHARDED || s->distributed ? (Distribution)k : UNTYPED;
+            n->sharded = k == SHARDED;
+            break;
+        }
+    n->weak = take_word(d, "weak");
+    n->backward = take_word(d, "backward");
+    if (!at_end(d))
+        wrong(d, "expected one of: replicated sharded partial split local weak backward ;");
+    n->path = "";
+    if (take_text(d, ";")) {
+        at_end(d);
+        bool named = *d->at == '"' || (strncmp(d->at, "in ", 3) != 0 && strncmp(d->at, "line ", 5) != 0);
+        n->name = named && !at_end(d) ? read_word(d, "the name of a value") : NULL;
+        if (take_word(d, "in"))
+            n->path = read_word(d, "an instance");
+        n->at = read_place(d);
+    }
+    end_record(d);
+}
+
+static const char *kind_text(const Node *n)
+{
+    return format("%s%s%s%s", dtype_name(n->dtype), shape_text(&n->shape), n->sharded ? " sharded" : "", n->weak ? " weak" : "");
+}
+
+/* the node must be what its operation makes of its inputs */
+static void check_node(const Dump *d, const Scope *s, Node *n, const Dump *start)
+{
+    Place here = dump_here(start);
+    bool any = false, leaf = OP_INFO[n->op].op_class == LEAF;
+    for (int i = 0; i < n->inputs; i++)
+        any = any || n->in[i]->sharded;
+    Node is = leaf ? leaf_like(d, s, n, start) : *n;
+    if (!leaf) {
+        is.weak = false;
+        is.shape = (Shape){0};
+        is.at = &here;
+        node_infer(&is, any && !n->sharded);
+    }
+    if (is.dtype != n->dtype || !shape_equal(&is.shape, &n->shape) || is.sharded != n->sharded || is.weak != n->weak)
+        wrong(start, "'%s' is %s here, not %s", OP_INFO[n->op].name, kind_text(&is), kind_text(n));
+    if (n->weak && n->shape.rank)
+        wrong(start, "a weak number has no axes");
+    if (n->op == OP_CONSTANT && n->data_count != 1 && n->data_count != shape_count(&n->shape))
+        wrong(start, "a constant has one number, or one for each element: %lld, not %lld", (long long)shape_count(&n->shape),
+              (long long)n->data_count);
+}
+
+/* ---- bodies and results */
+static bool read_role(Dump *d, Role *role)
+{
+    for (int k = 0; k < ROLES; k++)
+        if (take_word(d, ROLE_NAME[k])) {
+            *role = (Role)k;
+            return true;
+        }
+    return false;
+}
+
+static void check_result(const Dump *d, const Scope *s, const Result *r, const Dump *start)
+{
+    bool variable = r->role == ROLE_UPDATE || r->role == ROLE_INIT || r->role == ROLE_GRADIENT;
+    if ((r->role == ROLE_RESULT) != (s->region != NULL))
+        wrong(start, s->region ? "a body has no results but 'result'" : "'result' is of a body");
+    if (r->role == ROLE_RESULT && r->index != s->graph->result_count)
+        wrong(start, "expected result %d: they are numbered from 0", s->graph->result_count);
+    if (variable && r->index >= d->model->variable_count)
+        wrong(start, "the model has no variable %d; it has %d", r->index, d->model->variable_count);
+    if (variable && !shape_equal(&r->value->shape, &d->model->variables[r->index].shape))
+        wrong(start, "variable %d is %s, its value %s", r->index, shape_text(&d->model->variables[r->index].shape),
+              shape_text(&r->value->shape));
+    if (r->value->sharded && (variable || r->role == ROLE_REPORT))
+        wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
+    if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN || (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))
+        wrong(start, "a region has no value of its own; 'result' takes its results");
+}
+
+static void read_result(Dump *d, Scope *s, Role role, const Dump *start)
+{
+    Result r = {.role = role};
+    if (role_has_index(role))
+        r.index = (int)read_whole(d, "an index", 0, INT32_MAX);
+    at_end(d);
+    if (*d->at == '"')
+        r.name = read_word(d, "a name");
+    need(d, "=");
+    r.value = need_node(d, s);
+    if (take_word(d, "weight"))
+        r.weight = need_node(d, s);
+    if (!at_end(d))
+        wrong(d, "expected 'weight' and a node, or the end of the line");
+    r.at = take_text(d, ";") ? read_place(d) : NULL;
+    end_record(d);
+    check_result(d, s, &r, start);
+    graph_add_result(s->graph, r);
+}
+
+static void check_loop(const Node *n, const Dump *start)
+{
+    const Graph *body = n->body;
+    for (int i = 0; i < n->ints[0]; i++) {
+        const Node *carry = body->nodes[i], *next = body->results[i].value;
+        if (carry->dtype != next->dtype || !shape_equal(&carry->shape, &next->shape) || (next->sharded && !carry->sharded))
+            wrong(start, "carry %d is %s, but becomes %s", i, kind_text(carry), kind_text(next));
+    }
+}
+
+static void read_lines(Dump *d, Scope *s);
+
+static Graph *read_body(Dump *d, const Scope *outer, const Node *n, const Dump *start)
+{
+    if (n->op == OP_SCAN && (n->ints[0] < 0 || n->ints[1] < 0 || n->ints[4] < 0 || n->ints[0] > n->inputs || n->ints[1] > n->inputs))
+        wrong(start, "'scan' has %d inputs, too few for its carries and sequences", n->inputs);
+    if (!next_record(d) || !take_word(d, "body"))
+        wrong(d, "expected 'body' and the lines of '%s' above", OP_INFO[n->op].name);
+    int depth = 0;
+    for (const Graph *g = outer->graph; g; g = g->parent)
+        if (++depth > MOST_NESTED)
+            wrong(start, "regions are nested more than %d deep", MOST_NESTED);
+    Scope s = {.graph = graph_new(d->model, NULL, outer->graph), .region = n};
+    if (!at_end(d))
+        s.graph->name = read_word(d, "the name of a region");
+    end_record(d);
+    for (int i = 0; i < n->inputs; i++) {
+        APPEND(s.graph->captured, s.graph->captured_count, n->in[i]);
+        APPEND(s.graph->kinds, s.graph->kind_count, kind_of(n, i));
+    }
+    read_lines(d, &s);
+    if (!s.graph->result_count)
+        wrong(d, "the body above has no result; add 'result 0 = %%N'");
+    return s.graph;
+}
+
+static void check_arg(Scope *s, const Node *n, const Dump *start)
+{
+    for (int i = 0; i < s->graph->node_count; i++)
+        if (s->graph->nodes[i]->op == OP_ARG && s->graph->nodes[i]->ints[0] == n->ints[0])
+            wrong(start, "arg %lld is already there, as %%%d", (long long)n->ints[0], i);
+}
+
+static void read_node(Dump *d, Scope *s)
+{
+    Dump start = *d;
+    Node n = {.graph = s->graph};
+    const char *number = read_word(d, "the number of a node"), *names[OPS];
+    if (map_get(&s->nodes, number))
+        wrong(&start, "there is a %%%s already; give this node another number", number);
+    need(d, "=");
+    for (int k = 0; k < OPS; k++)
+        names[k] = OP_INFO[k].name;
+    at_end(d);
+    Dump op = *d;
+    n.op = (Op)read_choice(d, "an operation", names, OPS);
+    at_end(d);
+    read_attributes(d, &n);
+    read_inputs(d, s, &n);
+    read_type(d, s, &n);
+    if (n.op == OP_COMPOSITE || n.op == OP_SCAN)
+        n.body = read_body(d, s, &n, &op);
+    if (n.op == OP_ARG)
+        check_arg(s, &n, &op);
+    check_node(d, s, &n, &op);
+    if (n.op == OP_SCAN)
+        check_loop(&n, &op);
+    map_set(&s->nodes, number, graph_append(s->graph, &n));
+}
+
+/* nodes, then results, up to what is neither, or begins another body's results */
+static void read_lines(Dump *d, Scope *s)
+{
+    Role role;
+    while (next_record(d)) {
+        Dump start = *d;
+        if (*d->at == '%' && !s->graph->result_count) {
+            take_text(d, "%");
+            read_node(d, s);
+        } else if (s->region && s->graph->result_count && take_word(d, "result") && take_word(d, "0")) {
+            *d = start;
+            return;
+        } else {
+            *d = start;
+            if (*d->at == '%' || !read_role(d, &role))
+                return;
+            read_result(d, s, role, &start);
+        }
+    }
+}
+
+/* ---- graphs */
+static DumpedGraph read_graph(Dump *d, const char *const *names, int name_count)
+{
+    Scope s = {0};
+    Steps steps = STEPS_ANY;
+    const char *name = names[read_choice(d, "a graph", names, name_count)];
+    s.graph = graph_new(d->model, name, NULL);
+    for (int k = STEPS_FULL; k <= STEPS_RAGGED; k++)
+        if (take_word(d, STEPS_NAME[k]))
+            steps = (Steps)k;
+    s.distributed = take_word(d, "distributed");
+    end_record(d);
+    read_lines(d, &s);
+    return (DumpedGraph){s.graph, steps};
+}
+
+/* constants at the end of the dump, which nodes before them name: read first */
+static void read_long(Dump d, Dump *to)
+{
+    while (*d.at && !(d.at == d.line_start && strncmp(d.at, "numbers", 7) == 0))
+        if (*d.at++ == '\n') {
+            d.line++;
+            d.line_start = d.at;
+        }
+    while (take_word(&d, "numbers")) {
+        Dump start = d;
+        const char *hash = read_word(&d, "the hash of numbers");
+        need(&d, "{");
+        Numbers *n = NEW(Numbers);
+        *n = read_numbers(&d);
+        const char *is = format("%016llx", (unsigned long long)hash_bytes(0, n->data, (size_t)n->count * sizeof *n->data));
+        if (strcmp(is, hash) != 0)
+            wrong(&start, "the numbers are not those that were written: their hash is %s", is);
+        map_set(&to->numbers, hash, n);
+        end_record(&d);
+        if (next_record(&d) && strncmp(d.at, "numbers", 7) != 0)
+            wrong(&d, "expected 'numbers': after the first of them a dump has nothing else");
+    }
+}
+
+static void read_head(Dump *d, const char **stage)
+{
+    if (!next_record(d) || !take_word(d, "mgpu-graph"))
+        wrong(d, "this is no dump of graphs: 'mgpu-graph 1' and a stage expected, as --emit prints them");
+    Dump start = *d;
+    if (read_whole(d, "the version of the dump", 0, INT32_MAX) != 1)
+        wrong(&start, "a dump of another version than 1, which this mgpuc reads");
+    at_end(d);
+    start = *d;
+    const char *made = read_word(d, "a stage");
+    if (*stage && strcmp(made, *stage) != 0)
+        wrong(&start, "stage '%s' made this, not '%s'; type --from %s", made, *stage, made);
+    *stage = made;
+    end_record(d);
+}
+
+DumpedGraph *dump_read(const char *file, const char *text, size_t length, const char **stage, const char *const *names, int name_count,
+                       Model **model, int *count)
+{
+    Source *source = NEW(Source);
+    *source = (Source){.file = file, .text = text, .length = length, .dump = true};
+    Dump d = {.source = source, .at = text, .line_start = text, .line = 1};
+    DumpedGraph *graphs = NULL;
+    *count = 0;
+    read_head(&d, stage);
+    read_long(d, &d);
+    *model = model_read(&d);
+    while (next_record(&d) && !take_word(&d, "numbers")) {
+        Dump start = d;
+        if (!take_word(&d, "graph"))
+            wrong(&d, "expected 'graph' and its name, or, in a graph, a node or a result");
+        DumpedGraph g = read_graph(&d, names, name_count);
+        for (int i = 0; i < *count; i++)
+            if (strcmp(graphs[i].graph->name, g.graph->name) == 0 && graphs[i].steps == g.steps)
+                wrong(&start, "there is a graph %s already", g.graph->name);
+        APPEND(graphs, *count, g);
+    }
+    if (!*count)
+        wrong(&d, "the dump has no graph");
+    return graphs;
+}

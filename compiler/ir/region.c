@@ -1,0 +1,268 @@
+/* region.c: regions, that is nodes with a body of their own (COMPOSITE, SCAN), and copies of nodes into other graphs.
+ *
+ * In: a region that has been built, with ARGs in the order in which they were met. Out: the node in the parent. A SCAN's body
+ * is put in order on the way: ARGs of carries, of sequences, of captured values; without what no result needs; each carry
+ * has a value for every sample if its initial or its next value has, which may take a few rounds, at most one a carry. */
+#include "compiler/ir/graph.h"
+
+#include <string.h>
+
+/* ---- regions */
+
+Graph *graph_open_region(Graph *parent, const char *name) { return graph_new(parent->model, name, parent); }
+
+void graph_close_region(Graph *region, Op op, const char *name, const int64_t *ints, int int_count, const double *numbers,
+                        int number_count, Node **results, int result_count, Node **out)
+{
+    for (int i = 0; i < result_count; i++)
+        graph_result(region, ROLE_RESULT, NULL, i, results[i], NULL);
+    Node n = {.op = op, .in = region->captured, .inputs = region->captured_count, .ints = (int64_t *)(uintptr_t)ints,
+              .int_count = int_count, .data_count = number_count, .text = name, .body = region};
+    n.data = NEW_ARRAY(double, number_count);
+    for (int i = 0; i < number_count; i++)
+        n.data[i] = numbers[i];
+    Node *node = graph_make(region->parent, &n, false);
+    for (int i = 0; i < result_count; i++)
+        out[i] = NODE(region->parent, OP_RESULT, &(int64_t){i}, 1, NULL, node);
+}
+
+/* a new graph in g's place; the ARGs of a body keep their numbers */
+Graph *graph_in_place_of(const Graph *g)
+{
+    Graph *target = graph_new(g->model, g->name, g->parent);
+    for (int i = 0; i < g->captured_count; i++)
+        APPEND(target->captured, target->captured_count, g->captured[i]);
+    for (int i = 0; i < g->kind_count; i++)
+        APPEND(target->kinds, target->kind_count, g->kinds[i]);
+    return target;
+}
+
+/* ---- loops */
+
+Node *graph_scan_carry(Graph *region, Node *initial, bool sharded)
+{
+    initial = graph_capture(region->parent, initial);
+    Node like = *initial;
+    like.sharded = like.sharded || sharded;
+    if (like.weak)
+        die("a carry that is a weak number");
+    return graph_argument(region, initial, &like, AS_CARRY);
+}
+
+Node *graph_scan_sequence(Graph *region, Node *sequence)
+{
+    sequence = graph_capture(region->parent, sequence);
+    Node like = *sequence;
+    if (like.shape.rank == 0)
+        die("a scan over a number");
+    like.shape = shape_of(like.shape.rank - 1, like.shape.extent + 1);
+    return graph_argument(region, sequence, &like, AS_SEQUENCE);
+}
+
+Node *graph_scan_result(Graph *parent, Node *scan, int result)
+{
+    return NODE(parent, OP_RESULT, &(int64_t){result}, 1, NULL, scan);
+}
+
+/* by index: the ARGs of a body; NULL where it has none */
+static Node **arguments_of(const Graph *body, int count)
+{
+    Node **arg = NEW_ARRAY(Node *, count);
+    for (int i = 0; i < body->node_count; i++)
+        if (body->nodes[i]->op == OP_ARG)
+            arg[body->nodes[i]->ints[0]] = body->nodes[i];
+    return arg;
+}
+
+Loop loop_of(const Node *scan)
+{
+    Loop l = {.body = scan->body, .in = scan->in, .inputs = scan->inputs, .carries = (int)scan->ints[0],
+              .sequences = (int)scan->ints[1], .steps = scan->ints[2], .reverse = scan->ints[3], .stacks = (int)scan->ints[4]};
+    l.arg = arguments_of(l.body, l.inputs);
+    l.next = NEW_ARRAY(Node *, l.carries + l.stacks);
+    l.stack = l.next + l.carries;
+    for (int i = 0, k = 0; i < l.body->result_count; i++)
+        if (l.body->results[i].role == ROLE_RESULT)
+            l.next[k++] = l.body->results[i].value;
+    return l;
+}
+
+CaptureKind loop_kind(const Loop *l, int input)
+{
+    return input < l->carries ? AS_CARRY : input < l->carries + l->sequences ? AS_SEQUENCE : AS_IT_IS;
+}
+
+Graph *loop_open(Graph *target, const Loop *l, Node **inputs)
+{
+    Graph *region = graph_open_region(target, l->body->name);
+    for (int i = 0; i < l->inputs; i++) {
+        Node *arg = l->arg[i];
+        if (!arg)
+            continue;
+        CaptureKind kind = loop_kind(l, i);
+        arg->twin = kind == AS_CARRY      ? graph_scan_carry(region, inputs[i], arg->sharded)
+                    : kind == AS_SEQUENCE ? graph_scan_sequence(region, inputs[i])
+                                                : graph_capture(region, inputs[i]);
+        if (!arg->twin->name)
+            arg->twin->name = arg->name;
+    }
+    return region;
+}
+
+Node *loop_close(Graph *region, const Loop *l)
+{
+    Node **values = NEW_ARRAY(Node *, l->carries + l->stacks);
+    for (int i = 0; i < l->carries + l->stacks; i++)
+        values[i] = l->next[i]->twin;
+    return graph_close_scan(region, l->steps, l->reverse, values, values + l->carries, l->stacks);
+}
+
+/* ARGs that are needed: those of carries are */
+static bool *find_living(const Graph *region, Node **arg, Node *const *values, int value_count)
+{
+    bool *living = NEW_ARRAY(bool, region->node_count);
+    for (int i = 0; i < value_count; i++)
+        living[values[i]->id] = true;
+    for (int i = 0; i < region->captured_count; i++)
+        if (region->kinds[i] == AS_CARRY)
+            living[arg[i]->id] = true;
+    for (int i = region->node_count - 1; i >= 0; i--)
+        for (int k = 0; living[i] && k < region->nodes[i]->inputs; k++)
+            living[region->nodes[i]->in[k]->id] = true;
+    return living;
+}
+
+/* the region's living nodes in a new one, ARGs first and in order */
+static Graph *put_in_order(const Graph *region, Node **arg, const bool *living, const bool *sharded)
+{
+    static const CaptureKind ORDER[] = {AS_CARRY, AS_SEQUENCE, AS_IT_IS};
+    Graph *target = graph_open_region(region->parent, region->name);
+    target->at = region->at;
+    target->path = region->path;
+    target->backward = region->backward;
+    for (int o = 0; o < COUNT(ORDER); o++)
+        for (int i = 0; i < region->captured_count; i++) {
+            if (region->kinds[i] != ORDER[o] || !arg[i] || !living[arg[i]->id])
+                continue;
+            Node *in = region->captured[i];
+            arg[i]->twin = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
+                           : ORDER[o] == AS_SEQUENCE ? graph_scan_sequence(target, in)
+                                                           : graph_capture(target, in);
+            if (!arg[i]->twin->name)
+                arg[i]->twin->name = arg[i]->name;
+        }
+    for (int i = 0; i < region->node_count; i++)
+        if (living[i] && region->nodes[i]->op != OP_ARG)
+            graph_copy_node(target, region->nodes[i]);
+    return target;
+}
+
+Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count)
+{
+    Node **arg = arguments_of(region, region->captured_count), **values;
+    int carries = 0, sequences = 0;
+    for (int i = 0; i < region->captured_count; i++)
+        carries += region->kinds[i] == AS_CARRY;
+    values = NEW_ARRAY(Node *, carries + stack_count);
+    for (int i = 0; i < carries + stack_count; i++)
+        values[i] = graph_capture(region, i < carries ? next[i] : stacks[i - carries]);
+    arg = arguments_of(region, region->captured_count); /* and of values that were captured just now */
+    bool *living = find_living(region, arg, values, carries + stack_count), stable = false;
+    bool *sharded = NEW_ARRAY(bool, region->captured_count), any = false;
+    for (int i = 0; i < region->captured_count; i++)
+        any = any || (arg[i] && living[arg[i]->id] && region->captured[i]->sharded);
+    for (int i = 0; i < region->captured_count; i++)
+        sharded[i] = any && arg[i] && arg[i]->sharded;
+    Graph *body = NULL;
+    while (!stable) {
+        if (body)
+            graph_free(body);
+        body = put_in_order(region, arg, living, sharded);
+        stable = true;
+        for (int i = 0, c = 0; i < region->captured_count; i++) {
+            if (region->kinds[i] != AS_CARRY)
+                continue;
+            const Node *carry = arg[i]->twin, *become = values[c++]->twin;
+            if (!shape_equal(&carry->shape, &become->shape) || carry->dtype != become->dtype)
+                die("a carry of %s%s becomes %s%s", dtype_name(carry->dtype), shape_text(&carry->shape),
+                    dtype_name(become->dtype), shape_text(&become->shape));
+            stable = stable && (carry->sharded || !become->sharded);
+            sharded[i] = carry->sharded || become->sharded;
+        }
+    }
+    for (int i = 0; i < carries + stack_count; i++)
+        graph_result(body, ROLE_RESULT, NULL, i, values[i]->twin, NULL);
+    for (int i = 0; i < body->captured_count; i++)
+        sequences += body->kinds[i] == AS_SEQUENCE;
+    int64_t ints[5] = {carries, sequences, steps, reverse, stack_count};
+    Graph *parent = region->parent;
+    return graph_make(parent, &(Node){.op = OP_SCAN, .in = body->captured, .inputs = body->captured_count, .ints = ints,
+                                      .int_count = COUNT(ints), .body = body}, false);
+}
+
+static Node *copy_scan(Graph *target, const Node *scan, Node **in)
+{
+    Loop l = loop_of(scan);
+    Graph *region = loop_open(target, &l, in);
+    for (int i = 0; i < l.body->node_count; i++)
+        if (l.body->nodes[i]->op != OP_ARG)
+            graph_copy_node(region, l.body->nodes[i]);
+    Node *copy = loop_close(region, &l);
+    graph_free(region);
+    return copy;
+}
+
+/* ---- copies */
+
+Node *graph_rebuild(Graph *target, const Node *like, Node **in)
+{
+    if (like->op == OP_SCAN)
+        return copy_scan(target, like, in);
+    Node n = *like;
+    n.in = in;
+    return graph_make(target, &n, node_sums_samples(like));
+}
+
+Node *graph_copy_node(Graph *target, Node *node)
+{
+    Node *few[8], **in = node->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, node->inputs);
+    for (int i = 0; i < node->inputs; i++)
+        in[i] = node->in[i]->twin;
+    Graph old = *target;
+    target->at = node->at;
+    target->path = node->path;
+    target->backward = node->backward;
+    Node *copy = graph_rebuild(target, node, in);
+    if (!copy->name)
+        copy->name = node->name;
+    target->at = old.at;
+    target->path = old.path;
+    target->backward = old.backward;
+    return node->twin = copy;
+}
+
+void graph_copy_results(Graph *target, const Graph *source)
+{
+    for (int i = 0; i < source->result_count; i++) {
+        Result r = source->results[i];
+        r.value = r.value->twin;
+        r.weight = r.weight ? r.weight->twin : NULL;
+        if (r.value && r.value->graph == target)
+            graph_add_result(target, r);
+    }
+}
+
+void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results)
+{
+    const Graph *body = composite->body;
+    for (int i = 0; i < body->node_count; i++) {
+        Node *n = body->nodes[i];
+        if (n->op == OP_ARG)
+            n->twin = inputs[n->ints[0]];
+        else
+            graph_copy_node(target, n);
+    }
+    for (int i = 0; i < body->result_count; i++)
+        if (body->results[i].role == ROLE_RESULT)
+            *results++ = body->results[i].value->twin;
+}

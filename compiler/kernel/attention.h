@@ -1,0 +1,47 @@
+/* attention.h: ATTENTION and ATTENTION_GRADIENT as one kernel on the host.
+ *
+ *   view       (operand, what is stored) -> where its elements lie in that: slices, transposes and reshapes that are strides
+ *   plan       node, stored operands, results -> Attention
+ *   print      Attention -> one C function that hands a constant table to runtime/abi/mgpu_attention.h
+ *
+ * Tensors are F32 or BF16 each, or all F64. The function's arguments are the stored operands (each an argument, even if
+ * they are one tensor), the results, the workspace. */
+#ifndef MGPU_ATTENTION_PLAN_H
+#define MGPU_ATTENTION_PLAN_H
+
+#include "compiler/kernel/phase.h"
+
+typedef struct Attention Attention;
+
+enum { ATTENTION_OPERANDS = 4 };
+
+/* the value behind views of which `operand` is a part with strides, 1 for its last axis; the farthest for which `stored`
+ * does not say no. It may be the operand itself. */
+const Node *attention_operand(const Node *operand, bool (*stored)(const Node *));
+
+/* nodes: ATTENTION, or all gradients of one (with equal operands); base[k], tensor[k]: what attention_operand gave for
+ * operand k, and where it lies; result[i]: of nodes[i] */
+Attention *attention_plan(const Node *const *nodes, int count, const Node *const *base, const Tensor *const *tensor,
+                          const Tensor *const *result);
+
+/* what the runtime gets */
+const struct mgpu_attention *attention_table(const Attention *);
+
+/* a head comment, the table kernel_name_attention, and static void kernel_name(argument, step, part) */
+void attention_print(const Attention *, const char *kernel_name, Text *);
+void attention_print_comment(const Attention *, const char *more, Text *); /* the comment alone; it ends with `more` */
+
+/* all tensors begin at multiples of 16 bytes: none lies in a bucket */
+bool attention_is_aligned(const Attention *);
+
+/* how a team of threads shares it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if it is the same for all samples */
+uint8_t attention_split(const Attention *);
+
+/* the function without its name and comment: two with equal keys may share one kernel */
+const char *attention_key(const Attention *);
+
+int64_t attention_workspace(const Attention *); /* bytes of each thread */
+
+/* of one call, in the terms of Task: of every sample if it has samples */
+void attention_cost(const Attention *, double *flops, double *bytes, bool *samples);
+#endif

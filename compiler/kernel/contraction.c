@@ -1,0 +1,528 @@
+/* contraction.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as one product for runtime/abi/mgpu_gemm.h.
+ *
+ * In: a node and the tensors that hold its operands and its result. Out: a Contraction, printed as a table and one call.
+ *
+ * Every index of the equation is an axis with a stride in a, b and the result c; the samples are one more. An axis of
+ *     a, b, c -> batch       a, c -> M       b, c -> N       else -> K, the sum
+ * A convolution's x is gathered: its place p and its tap k meet in a window's position s p + d k - before, which is
+ * checked when x is copied; a window that never leaves x is replaced by plain strides. The gathered
+ * operand is A; without windows the smaller of two estimates decides which one is (N is the side that is cut into
+ * vectors). */
+#include "compiler/kernel/contraction_internal.h"
+#include "compiler/kernel/phase.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
+    ALONE_SAMPLES = 32, ALONE_CALLS = 64, /* a guess */
+    MANY_TERMS = 16 * 1024,      /* of which B is packed a block at a time */
+    MUCH_WEIGHT = 64 * 1024      /* elements */
+};
+/* ---- axes */
+
+/* strides of the node's axes in the memory of its tensor; *samples: the stride of the samples */
+static void strides_of(const Node *node, const Tensor *tensor, int64_t stride[MAX_RANK], int64_t *samples)
+{
+    int64_t step = 1;
+    for (int i = tensor->shape.rank - 1; i >= 0; i--) {
+        int axis = tensor->order ? tensor->order[i]
+                 : tensor->kind == TENSOR_VARIABLE ? node->graph->model->variables[tensor->index].order[i] : i;
+        stride[axis] = step;
+        step *= tensor->shape.extent[i];
+    }
+    *samples = tensor->pitch ? tensor->pitch : step;
+}
+
+static Axis *add_axis(Contraction *plan, const char *label, int64_t extent)
+{
+    APPEND(plan->axes, plan->axis_count, ((Axis){.label = label, .extent = extent}));
+    return &plan->axes[plan->axis_count - 1];
+}
+
+static void place_axis(Axis *axis, int operand, int64_t stride)
+{
+    axis->in[operand] = true;
+    axis->stride[operand] += stride;
+}
+
+static void add_samples(Contraction *plan, const int64_t stride[3])
+{
+    Axis *axis = NULL;
+    for (int i = 0; i < 3; i++)
+        if (plan->tensor[i]->sharded) {
+            if (axis == NULL)
+                axis = add_axis(plan, "sample", MGPU_SAMPLES);
+            place_axis(axis, i, stride[i]);
+        }
+}
+
+static void add_letters(Contraction *plan, int64_t stride[3][MAX_RANK])
+{
+    const Node *node = plan->node;
+    const Shape *shape[] = {&node->in[0]->shape, &node->in[1]->shape, &node->shape};
+    int operand = 0, number = 0, first = plan->axis_count;
+    for (const char *text = node->text; *text != 0; text++) {
+        if (*text == ',' || *text == '>') {
+            operand++;
+            number = 0;
+        } else if (*text != '-' && *text != ' ') {
+            Axis *axis = NULL;
+            for (int i = first; i < plan->axis_count; i++)
+                if (plan->axes[i].label[0] == *text)
+                    axis = &plan->axes[i];
+            if (axis == NULL)
+                axis = add_axis(plan, copy_text(text, 1), shape[operand]->extent[number]);
+            place_axis(axis, operand, stride[operand][number++]); /* a letter twice: its diagonal */
+        }
+    }
+}
+
+/* x is operand a; CONVOLVE: b = w, c = y; CONVOLVE_WEIGHT: b = y's gradient, c = w's */
+static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
+{
+    const Node *node = plan->node;
+    int w = node->op == OP_CONVOLVE ? B : C, y = node->op == OP_CONVOLVE ? C : B;
+    const Shape *x_shape = &node->in[0]->shape, *w_shape = w == B ? &node->in[1]->shape : &node->shape;
+    const Shape *y_shape = y == B ? &node->in[1]->shape : &node->shape;
+    const int64_t *ints = node->ints;
+    int dims = (int)ints[0];
+    const int64_t *step = ints + 1, *before = step + dims, *dilation = before + 2 * dims, *spread = dilation + dims;
+    int64_t groups = spread[dims], outputs = w_shape->extent[0] / (groups > 0 ? groups : 1), inputs = w_shape->extent[1];
+
+    Axis *axis = add_axis(plan, "group", groups);
+    place_axis(axis, A, inputs * stride[A][dims]);
+    place_axis(axis, w, outputs * stride[w][0]);
+    place_axis(axis, y, outputs * stride[y][dims]);
+    for (int d = 0; d < dims; d++) {
+        axis = add_axis(plan, format("place %d", d), y_shape->extent[d]);
+        axis->window = d + 1;
+        axis->step = step[d];
+        place_axis(axis, A, 0);
+        place_axis(axis, y, stride[y][d]);
+        axis = add_axis(plan, format("tap %d", d), w_shape->extent[2 + d]);
+        axis->window = d + 1;
+        axis->step = dilation[d];
+        place_axis(axis, A, 0);
+        place_axis(axis, w, stride[w][2 + d]);
+        plan->window[d] = (Window){x_shape->extent[d], stride[A][d], -before[d], spread[d]};
+    }
+    plan->windows = dims;
+    axis = add_axis(plan, "in", inputs);
+    place_axis(axis, A, stride[A][dims]);
+    place_axis(axis, w, stride[w][1]);
+    axis = add_axis(plan, "out", outputs);
+    place_axis(axis, w, stride[w][0]);
+    place_axis(axis, y, stride[y][dims]);
+}
+
+/* Windows that never leave x become strides (but not those of bf16: its copy as f32 should not have an element for every
+ * tap); the others are numbered anew. A windowed axis has its stride in x, too: lists are sorted by it, the table leaves
+ * it out. */
+static void drop_windows(Contraction *plan)
+{
+    int number[MGPU_WINDOWS] = {0}, kept = 0;
+    for (int w = 0; w < plan->windows; w++) {
+        Window window = plan->window[w];
+        int64_t last = window.first;
+        for (int i = 0; i < plan->axis_count; i++) {
+            Axis *axis = &plan->axes[i];
+            if (axis->window != w + 1)
+                continue;
+            axis->stride[A] = axis->step * window.stride;
+            last += (axis->extent - 1) * axis->step;
+        }
+        if (window.spread == 1 && window.first >= 0 && last < window.extent && !dtype_is_half(plan->tensor[A]->dtype)) {
+            plan->first[A] += window.first * window.stride;
+        } else {
+            plan->window[kept] = window;
+            number[w] = ++kept;
+        }
+    }
+    for (int i = 0; i < plan->axis_count; i++)
+        if (plan->axes[i].window > 0)
+            plan->axes[i].window = number[plan->axes[i].window - 1];
+    plan->windows = kept;
+}
+
+/* of an element in registers and packed: sums of bf16 are f32 */
+static int64_t real_bytes(const Contraction *plan) { return plan->tensor[C]->dtype == F64 ? 8 : 4; }
+
+static int64_t innermost(const Contraction *plan, int list, int operand)
+{
+    for (int i = plan->count[list] - 1; i >= 0; i--)
+        if (plan->list[list][i].extent != 1)
+            return plan->list[list][i].stride[operand];
+    return 1;
+}
+
+/* axes of one list, outermost first: samples, then by descending stride in an operand (then in the result) */
+static void sort_axes(Axis *axes, int count, int operand)
+{
+    for (int i = 1; i < count; i++)
+        for (int j = i; j > 0; j--) {
+            Axis *left = &axes[j - 1], *right = &axes[j], moved = *left;
+            bool samples = right->extent == MGPU_SAMPLES;
+            int64_t more = right->stride[operand] - left->stride[operand];
+            if (left->extent == MGPU_SAMPLES || (!samples && (more < 0 || (more == 0 && right->stride[C] <= left->stride[C]))))
+                break;
+            *left = *right;
+            *right = moved;
+        }
+}
+
+/* the four lists with operand `first` as A; N lies as in B or else as in the result, K as in A or else as in B */
+static void make_lists(Contraction *plan, int first)
+{
+    int second = B - first;
+    plan->swapped = first == B;
+    for (int list = 0; list < LISTS; list++) {
+        plan->list[list] = NEW_ARRAY(Axis, plan->axis_count);
+        plan->count[list] = 0;
+    }
+    for (int i = 0; i < plan->axis_count; i++) {
+        const Axis *axis = &plan->axes[i];
+        int list = !axis->in[C] ? K : axis->in[A] && axis->in[B] ? BATCH : axis->in[first] ? M : N;
+        plan->list[list][plan->count[list]++] = *axis;
+    }
+    const int order[LISTS][2] = {{first, C}, {first, C}, {second, C}, {first, second}};
+    for (int list = 0; list < LISTS; list++) {
+        sort_axes(plan->list[list], plan->count[list], order[list][0]);
+        if (innermost(plan, list, order[list][0]) != 1) {
+            sort_axes(plan->list[list], plan->count[list], order[list][1]);
+            if (innermost(plan, list, order[list][1]) != 1)
+                sort_axes(plan->list[list], plan->count[list], order[list][0]);
+        }
+    }
+}
+
+/* ---- which operand is A, and who shares the work: an estimate in cycles of a core with two 64-byte multiply-adds a cycle */
+
+static double count_of(const Contraction *plan, int list, double samples)
+{
+    double count = 1;
+    for (int i = 0; i < plan->count[list]; i++)
+        count *= plan->list[list][i].extent == MGPU_SAMPLES ? samples : (double)plan->list[list][i].extent;
+    return count;
+}
+
+/* elements of a list that follow each other in an operand */
+static double run_of(const Contraction *plan, int list, int operand, double samples)
+{
+    double run = 1;
+    int64_t next = 1;
+    for (int i = plan->count[list] - 1; i >= 0; i--) {
+        const Axis *axis = &plan->list[list][i];
+        if (axis->extent == 1)
+            continue;
+        if (axis->stride[operand] != next)
+            break;
+        run *= axis->extent == MGPU_SAMPLES ? samples : (double)axis->extent;
+        next = axis->extent == MGPU_SAMPLES ? -1 : next * axis->extent;
+    }
+    return run;
+}
+
+/* of a micro-batch, if the model says it */
+int64_t contraction_samples(const Contraction *plan)
+{
+    const Model *model = plan->node->graph->model;
+    int64_t pieces = model->accumulate > 1 ? model->accumulate : 1;
+    return model->batch > 0 ? (model->batch + pieces - 1) / pieces : 64;
+}
+
+static bool collide(int64_t bytes) { return (bytes + 64) % 4096 <= 128 && bytes > 2048; } /* in the cache, so far apart */
+
+/* A is packed: its rows collide, or every term is a line of its own */
+static bool crowded(const Contraction *plan)
+{
+    int first = plan->swapped ? B : A;
+    return collide(innermost(plan, M, first) * real_bytes(plan)) ||
+           innermost(plan, K, first) * real_bytes(plan) >= MGPU_FAR_BYTES;
+}
+
+/* of a call for so many samples, one of `calls` in an operation, by the lists as they are */
+static double estimate(const Contraction *plan, double samples, double calls)
+{
+    int second = plan->swapped ? A : B;
+    double lanes = real_bytes(plan) == 8 ? 8 : 16;
+    double m = count_of(plan, M, samples), n = count_of(plan, N, samples), k = count_of(plan, K, samples);
+    double vectors = ceil(n / lanes), rows = vectors > 1 ? 14 : 24, in_flight = fmin(m, rows) * fmin(vectors, 4);
+    double multiply = m * vectors * k / 2 * (in_flight < 8 ? 8 / in_flight : vectors > 1 ? 1 : 1.15);
+    double tiles = ceil(m / rows) * vectors * 20, across = run_of(plan, N, second, samples);
+    bool dense = across >= fmin(n, 4 * lanes), down = run_of(plan, K, second, samples) >= 8;
+    double pack = n * k * (dense ? 0.15 : down ? 0.4 : 1.2);
+    if (!plan->team && !plan->tensor[second]->sharded && n * k * (double)real_bytes(plan) <= KEPT_MOST)
+        pack /= calls;
+    else if (dense && m <= 28)
+        pack = 0;
+    bool straight = run_of(plan, N, C, samples) >= n && !dtype_is_half(plan->tensor[C]->dtype);
+    bool packs = plan->windows == 0 && m > 8 && n > 2 * lanes && crowded(plan);
+    int64_t apart = innermost(plan, K, second) * real_bytes(plan);
+    if (packs && dense && apart % 64 == 0 && apart <= 8192 && !collide(apart)) /* read in place */
+        pack = 0;
+    if (packs) /* A, for every block of columns, from far away */
+        pack += m * k * 0.5 * ceil(straight ? 1 : n / (MGPU_BLOCK_N / 2));
+    double store = m * n * (straight ? 1 / lanes : run_of(plan, M, C, samples) >= 8 ? 0.5 : 1.5);
+    return count_of(plan, BATCH, samples) * (multiply + tiles + pack + store);
+}
+
+/* With few results for each sample (a dense layer) a thread's part of the samples is too few rows: all threads share all
+ * samples, and each reads a part of the weight only. But small ones are not worth meeting the others for. */
+static bool shared_by_team(const Contraction *plan)
+{
+    double weight = 1, places = 1;
+    bool sampled = false;
+    if (!plan->tensor[C]->sharded)
+        return true;
+    if (plan->alone || plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
+        return false;
+    for (int i = 0; i < plan->axis_count; i++) {
+        const Axis *axis = &plan->axes[i];
+        if (axis->extent == MGPU_SAMPLES)
+            sampled = axis->in[A] != axis->in[B];
+        else if (plan->tensor[A]->sharded ? axis->in[B] : axis->in[A])
+            weight *= (double)axis->extent;
+        else
+            places *= (double)axis->extent;
+    }
+    return sampled && places < 16 && weight >= MUCH_WEIGHT;
+}
+
+/* the lists with the better operand as A */
+static void choose_a(Contraction *plan)
+{
+    double batch = (double)contraction_samples(plan);
+    plan->team = shared_by_team(plan);
+    double samples = plan->team ? batch : fmin(batch, plan->alone ? ALONE_SAMPLES : 8);
+    double calls = plan->team ? 1 : plan->alone ? ALONE_CALLS : fmax(1, batch / 16);
+    make_lists(plan, B);
+    double swapped = estimate(plan, samples, calls);
+    make_lists(plan, A);
+    if (plan->windows == 0 && swapped < estimate(plan, samples, calls)) /* windows move over A */
+        make_lists(plan, B);
+}
+
+/* ---- cost */
+
+/* multiplications and additions, without the zeros between the elements of spread windows, with those of the padding */
+static void count_operations(const Contraction *plan, double *fixed, double *per_sample)
+{
+    double count = 2;
+    bool sampled = false;
+    for (int i = 0; i < plan->axis_count; i++) {
+        if (plan->axes[i].extent == MGPU_SAMPLES)
+            sampled = true;
+        else
+            count *= (double)plan->axes[i].extent;
+    }
+    for (int w = 0; w < plan->windows; w++)
+        count /= (double)plan->window[w].spread;
+    *fixed = sampled ? 0 : count;
+    *per_sample = sampled ? count : 0;
+}
+
+void contraction_cost(const Contraction *plan, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample)
+{
+    count_operations(plan, flops, flops_per_sample);
+    *bytes = *bytes_per_sample = 0;
+    for (int i = 0; i < 3; i++) {
+        const Tensor *tensor = plan->tensor[i];
+        *(tensor->sharded ? bytes_per_sample : bytes) += (double)shape_count(&tensor->shape) * dtype_bytes(tensor->dtype);
+    }
+}
+
+/* the list is one axis of elements that follow each other */
+static bool lies_together(const Contraction *plan, int list, int operand)
+{
+    return run_of(plan, list, operand, 2) >= count_of(plan, list, 2); /* for any number of samples, as for two */
+}
+
+static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+
+static int64_t innermost_extent(const Contraction *plan, int list)
+{
+    for (int i = plan->count[list] - 1; i >= 0; i--)
+        if (plan->list[list][i].extent != 1)
+            return plan->list[list][i].extent;
+    return 1;
+}
+
+/* of a list as far as the compiler knows it, and a bound */
+static int64_t extent_of_list(const Contraction *plan, int list, int64_t samples, int64_t most)
+{
+    int64_t extent = 1;
+    for (int i = 0; i < plan->count[list]; i++) {
+        int64_t own = plan->list[list][i].extent == MGPU_SAMPLES ? samples : plan->list[list][i].extent;
+        extent = own > 0 && extent > most / own ? most : extent * own;
+    }
+    return extent < most ? extent : most;
+}
+
+/* of B packed in vectors along N; or along the innermost axis of the batch, if that is what the runtime takes for N */
+static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t columns, int64_t terms)
+{
+    int64_t inner = innermost_extent(plan, BATCH);
+    int64_t straight = round_up(columns, 16) * batch, beside = inner > 1 ? round_up(inner, 16) * (batch / inner) * columns : 0;
+    return (straight > beside ? straight : beside) * terms * real_bytes(plan);
+}
+
+typedef struct Workspace { int64_t copy, sums, packed; bool keep, wide; } Workspace;
+
+/* few columns, and a window: places side by side may fill the vectors (runtime/host/contract_product.h, mgpu_wide). Where they
+ * are in M, packed B has room for more taps, and if they are in K there is room for all sums. */
+static bool may_be_wide(const Contraction *plan)
+{
+    return plan->windows > 0 && extent_of_list(plan, N, 1024, 1024) <= 8 && extent_of_list(plan, BATCH, 2, 2) == 1;
+}
+
+static Workspace workspace_of(const Contraction *plan)
+{
+    const Tensor *a = plan->tensor[plan->swapped ? B : A], *b = plan->tensor[plan->swapped ? A : B];
+    int64_t most;
+    Workspace work = {0};
+    if (plan->windows > 0 || dtype_is_half(a->dtype))
+        work.copy = MGPU_COPY_BYTES;
+    else if (crowded(plan))
+        work.copy = MGPU_ROWS_BYTES;
+    if (dtype_is_half(plan->tensor[C]->dtype) || !lies_together(plan, N, C))
+        work.sums = MGPU_SUMS_BYTES;
+    int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
+    int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
+    /* B is the same for all samples and not too large */
+    if (!plan->team && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
+        work.packed = packed_bytes(plan, batch, n, k);
+        work.keep = work.packed <= KEPT_MOST;
+    }
+    if (!work.keep) { /* the B of one member of the batch, or as much of it as there should be room for */
+        int64_t samples = contraction_samples(plan), lanes = innermost_extent(plan, BATCH);
+        most = plan->team ? KEPT_MOST : MGPU_PACKED_BYTES;
+        n = extent_of_list(plan, N, samples, most / real_bytes(plan));
+        n = round_up(n > lanes ? n : lanes, 16);
+        k = extent_of_list(plan, K, samples, most / real_bytes(plan));
+        work.packed = n * k * real_bytes(plan) <= most ? n * k * real_bytes(plan) : k > MANY_TERMS ? MGPU_PACKED_BYTES : most;
+        work.packed = work.packed > MGPU_PACKED_LEAST ? work.packed : MGPU_PACKED_LEAST;
+    }
+    work.wide = may_be_wide(plan) && (work.keep || !plan->tensor[C]->sharded);
+    if (work.wide && work.keep)
+        work.packed *= 16;
+    else if (work.wide)
+        work.sums = MGPU_SUMS_BYTES;
+    work.packed = round_up(work.packed, 64);
+    return work;
+}
+
+int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
+{
+    Workspace work = workspace_of(plan);
+    *per_sample = 0;
+    return work.copy + work.sums + work.packed;
+}
+
+bool contraction_keeps(const Contraction *plan) { return workspace_of(plan).keep; }
+
+uint8_t contraction_split(const Contraction *plan)
+{
+    return plan->team ? MGPU_SPLIT_TEAM : MGPU_SPLIT_SAMPLES;
+}
+
+/* ---- the table */
+
+/* what a library wants to know of a convolution: see mgpu_convolution; NULL: the axes alone say what it is */
+static const mgpu_convolution *convolution_of(const Contraction *plan)
+{
+    const Node *node = plan->node;
+    bool weight = node->op == OP_CONVOLVE_WEIGHT;
+    int w = weight ? C : B, y = weight ? B : C, dims = node->op == OP_EINSUM ? 0 : (int)node->ints[0];
+    if (dims < 1 || dims > 3 || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
+        return NULL;
+    const Node *const nodes[] = {node->in[0], node->in[1], node};
+    int64_t stride[3][MAX_RANK], samples[3];
+    for (int i = 0; i < 3; i++)
+        strides_of(nodes[i], plan->tensor[i], stride[i], &samples[i]);
+    const int64_t *step = node->ints + 1, *before = step + dims, *dilation = before + 2 * dims, *spread = dilation + dims;
+    int64_t groups = spread[dims];
+    const Shape *x_shape = &nodes[A]->shape, *w_shape = &nodes[w]->shape, *y_shape = &nodes[y]->shape;
+    mgpu_convolution *v = NEW(mgpu_convolution);
+    *v = (mgpu_convolution){.weight = weight, .dims = dims, .groups = groups, .in = w_shape->extent[1],
+                            .out = w_shape->extent[0] / (groups > 0 ? groups : 1)};
+    v->x_stride[0] = samples[A];
+    v->x_stride[1] = stride[A][dims];
+    v->w_stride[0] = stride[w][0];
+    v->w_stride[1] = stride[w][1];
+    v->y_stride[0] = samples[y];
+    v->y_stride[1] = stride[y][dims];
+    for (int d = 0; d < dims; d++) {
+        v->x[d] = x_shape->extent[d];
+        v->w[d] = w_shape->extent[2 + d];
+        v->y[d] = y_shape->extent[d];
+        v->stride[d] = step[d];
+        v->dilation[d] = dilation[d];
+        v->before[d] = before[d];
+        v->spread[d] = spread[d];
+        v->x_stride[2 + d] = stride[A][d];
+        v->w_stride[2 + d] = stride[w][2 + d];
+        v->y_stride[2 + d] = stride[y][d];
+    }
+    return v;
+}
+
+static void make_table(Contraction *plan)
+{
+    mgpu_contraction *t = &plan->table;
+    int first = plan->swapped ? B : A, second = B - first, axes = 0, *const counts[LISTS] = {&t->batch, &t->m, &t->n, &t->k};
+    mgpu_axis *axis = NEW_ARRAY(mgpu_axis, LISTS * plan->axis_count);
+    mgpu_window *window = NEW_ARRAY(mgpu_window, plan->windows);
+    Workspace work = workspace_of(plan);
+    plan->label = NEW_ARRAY(const char *, LISTS * plan->axis_count);
+    *t = (mgpu_contraction){.axis = axis, .windows = plan->windows, .window = window, .convolution = convolution_of(plan),
+                            .swapped = plan->swapped, .type = real_bytes(plan) == 8 ? MGPU_F64 : MGPU_F32,
+                            .half_a = half_of(plan->tensor[first]->dtype), .half_b = half_of(plan->tensor[second]->dtype),
+                            .half_c = half_of(plan->tensor[C]->dtype), .copy = work.copy, .sums = work.sums,
+                            .packed = work.packed, .keep = work.keep, .wide = work.wide};
+    *(plan->swapped ? &t->b : &t->a) = plan->first[A];
+    for (int list = 0; list < LISTS; list++)
+        for (int i = 0; i < plan->count[list]; i++) {
+            const Axis *own = &plan->list[list][i];
+            bool moves = own->window > 0;
+            if (own->extent == 1 && !moves)
+                continue;
+            axis[axes] = (mgpu_axis){own->extent, moves ? 0 : own->stride[first], own->stride[second], own->stride[C],
+                                     own->window, moves ? own->step : 0};
+            plan->label[axes++] = own->label;
+            ++*counts[list];
+        }
+    for (int w = 0; w < plan->windows; w++)
+        window[w] = (mgpu_window){plan->window[w].extent, plan->window[w].stride, plan->window[w].first, plan->window[w].spread};
+}
+
+Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone)
+{
+    Contraction *plan = NEW(Contraction);
+    plan->node = node;
+    plan->alone = alone;
+    const Tensor *tensors[] = {a, b, result};
+    const Node *nodes[] = {node->in[0], node->in[1], node};
+    int64_t stride[3][MAX_RANK], samples[3];
+    for (int i = 0; i < 3; i++) {
+        plan->tensor[i] = tensors[i];
+        bool real = dtype_is_half(tensors[i]->dtype) ? result->dtype != F64 : tensors[i]->dtype == F32 || tensors[i]->dtype == F64;
+        if (!real || (tensors[i]->dtype == F64) != (result->dtype == F64))
+            die("contraction of %s and %s to %s", dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(result->dtype));
+        strides_of(nodes[i], tensors[i], stride[i], &samples[i]);
+    }
+    add_samples(plan, samples);
+    if (node->op == OP_EINSUM)
+        add_letters(plan, stride);
+    else if (node->op == OP_CONVOLVE || node->op == OP_CONVOLVE_WEIGHT)
+        add_convolution(plan, stride);
+    else
+        die("no contraction: %s", OP_INFO[node->op].name);
+    drop_windows(plan);
+    choose_a(plan);
+    make_table(plan);
+    return plan;
+}
+
+const mgpu_contraction *contraction_table(const Contraction *plan) { return &plan->table; }

@@ -1,0 +1,39 @@
+/* contraction_internal.h: what contraction.c makes and host/contraction.c prints. */
+#ifndef MGPU_CONTRACTION_INTERNAL_H
+#define MGPU_CONTRACTION_INTERNAL_H
+
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/phase.h"
+#include "runtime/abi/mgpu_gemm.h"
+
+enum { A, B, C };
+enum { BATCH, M, N, K, LISTS };
+
+typedef struct Axis {
+    const char *label;
+    int64_t extent;         /* of the samples: MGPU_SAMPLES */
+    int64_t stride[3];      /* in a, b, c */
+    bool in[3];
+    int window;             /* 0: none */
+    int64_t step;
+} Axis;
+
+typedef struct Window { int64_t extent, stride, first, spread; } Window;
+
+struct Contraction {
+    const Node *node;
+    const Tensor *tensor[3];
+    Axis *axes;
+    int axis_count;
+    Axis *list[LISTS];      /* pointers into sorted copies */
+    int count[LISTS];
+    Window window[MGPU_WINDOWS];
+    int windows;
+    int64_t first[2];       /* offset of the element at all indices 0, in a and b */
+    bool team;              /* a team of threads shares its results, not the samples */
+    bool alone;             /* one thread has the samples of a call to itself, and there are many calls */
+    bool swapped;           /* the product's A is argument 1, b */
+    mgpu_contraction table; /* what the runtime gets: without axes of one element */
+    const char **label;     /* of its axes */
+};
+#endif

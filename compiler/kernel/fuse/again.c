@@ -1,0 +1,232 @@
+/* again.c: which values are better computed again where they are used than stored.
+ *
+ * In: merged groups, so that it is known what each kernel reads. Out: fusion->computed for more nodes; false if there are
+ * none. The fuser then starts anew (fuse.c); every round is linear in the number of reads.
+ *
+ * A stored value v, made of leaves L (what is stored, that it is computed from), is written once and read by kernels
+ * K1 ... Kn. Computed again, kernel Ki reads of L what it does not read anyway. v is not stored if that saves bytes worth
+ * more than the operations, and if what backward then needs for longer is not larger than v: so a batchnorm keeps the
+ * convolution's result, which it needs, and not what it made of that; a mask goes twice over two values and not through a
+ * third. Values that contractions and collectives read stay in memory; so does what is tiny. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+
+#include <string.h>
+
+enum { MOST_LEAVES = 8, MOST_DEPTH = 4, MOST_EVALUATED = 64 /* expressions in a reader, of v alone */ };
+
+static const double BYTES_PER_FLOP = 0.25, SAMPLES = 64 /* of a device, a guess */, TINY_BYTES = 8192;
+
+typedef struct Leaf { const Node *node; bool stored; } Leaf;
+
+typedef struct Again {
+    Fusion *f;
+    bool *locked;            /* by node: a decision of this round counts on it as it is */
+    int *seen, stamp;        /* by node: read or made by the group at hand */
+    int *alive;              /* by node: 1: backward reads it, -1: not, 0: not known yet */
+    Leaf leaf[MOST_LEAVES];
+    int leaf_count;
+    double flops;            /* of computing one element from the leaves */
+    int weight;
+} Again;
+
+static double elements_of(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES : 1); }
+
+static double bytes_of(const Again *a, const Node *n)
+{
+    const Tensor *stored = a->f->info[n->id].tensor;
+    return elements_of(n) * dtype_bytes(stored ? stored->dtype : n->dtype);
+}
+
+/* what reading a leaf moves for v: a table that is the same for all samples is not read whole by a gather */
+static double read_bytes(const Again *a, const Node *leaf, const Node *v)
+{
+    double whole = bytes_of(a, leaf), part = elements_of(v) * dtype_bytes(leaf->dtype);
+    return !leaf->sharded && part < whole ? part : whole;
+}
+
+static double points_of(const Root *r) { return (double)r->full * (r->samples ? SAMPLES : 1); }
+
+static bool read_elsewhere(const Fusion *f, const Root *r)
+{
+    const Info *info = &f->info[r->node->id];
+    for (int i = 0; i < info->reader_count; i++)
+        if (fuse_group(info->readers[i]) != fuse_group(r))
+            return true;
+    return info->result != NULL;
+}
+
+/* by loops of nests only, and not too many of them */
+static bool readers_compute(const Fusion *f, const Root *r)
+{
+    const Info *info = &f->info[r->node->id];
+    for (int i = 0; i < info->reader_count; i++)
+        if (info->readers[i]->kind != ROOT_LOOPS || info->readers[i]->copied)
+            return false;
+    return info->reader_count > 0 && info->reader_count <= 8;
+}
+
+/* Random numbers are cheap only in the order in which they are drawn, and weights with places (of convolutions) lie in
+ * another one. */
+static bool drawn_in_order(const Fusion *f, const Root *r)
+{
+    enum { OUT_IN_AND_PLACE = 3, PAIRS = 1 };
+    return f->phase->kind == PHASE_INIT && r->node->op == OP_RANDOM && r->node->shape.rank >= OUT_IN_AND_PLACE + PAIRS;
+}
+
+static bool may_compute(const Fusion *f, const Root *r)
+{
+    return !drawn_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !f->computed[r->node->id] &&
+           OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result && !f->info[r->node->id].same;
+}
+
+/* false: too many, or one that cannot be read from elsewhere */
+static bool find_leaves(Again *a, const Root *r, int depth)
+{
+    a->flops += r->flops;
+    a->weight += r->weight;
+    for (int k = 0; k < r->read_count; k++) {
+        const Node *n = r->reads[k].node;
+        const Root *maker = fuse_maker(a->f, &r->reads[k]);
+        bool known = r->reads[k].copy != NULL;
+        if (known)
+            return false;
+        for (int i = 0; i < a->leaf_count; i++)
+            known = known || a->leaf[i].node == n;
+        if (known)
+            continue;
+        bool stored = !maker || read_elsewhere(a->f, maker);
+        if (!stored && may_compute(a->f, maker) && depth < MOST_DEPTH) {
+            if (!find_leaves(a, maker, depth + 1))
+                return false;
+            continue;
+        }
+        if (a->leaf_count == MOST_LEAVES)
+            return false;
+        a->leaf[a->leaf_count++] = (Leaf){n, stored};
+    }
+    return true;
+}
+
+static bool backward_reads(Again *a, const Node *n)
+{
+    if (!a->alive[n->id]) {
+        const Info *info = &a->f->info[n->id];
+        a->alive[n->id] = -1;
+        for (int i = 0; i < info->reader_count; i++)
+            if (info->readers[i]->backward)
+                a->alive[n->id] = 1;
+    }
+    return a->alive[n->id] > 0 || n->op == OP_VARIABLE || n->op == OP_INPUT;
+}
+
+/* what the group reads and makes without v */
+static void mark_known(Again *a, const Group *g, const Node *v)
+{
+    a->stamp++;
+    for (int i = 0; i < g->count; i++) {
+        const Root *r = g->members[i];
+        if (!r->target)
+            a->seen[r->node->id] = a->stamp;
+        for (int k = 0; k < r->read_count; k++)
+            a->seen[r->reads[k].node->id] = a->stamp;
+    }
+    a->seen[v->id] = 0;
+}
+
+/* how often the members of g compute an element of v, together */
+static double evaluations(const Group *g, const Node *v, double elements, double *most)
+{
+    double all = 0;
+    for (int i = 0; i < g->count; i++) {
+        const Root *r = g->members[i];
+        double reads = 0;
+        for (int k = 0; k < r->read_count; k++)
+            reads += r->reads[k].node == v;
+        double times = reads * points_of(r) / elements;
+        all = times > all ? times : all; /* members share what they compute at one point */
+        *most = reads > *most ? reads : *most;
+    }
+    return all;
+}
+
+/* bytes that a step moves less if v is not stored */
+static double gain(Again *a, const Root *r)
+{
+    const Node *v = r->node;
+    const Info *info = &a->f->info[v->id];
+    const Group *own = fuse_group(r), *done[8];
+    double bytes = bytes_of(a, v), elements = elements_of(v), saved = bytes, longer = 0, most = 0;
+    int groups = 0;
+    bool alone = true;
+    for (int i = 0; i < own->count; i++)
+        alone = alone && own->members[i] == r;
+    for (int i = 0; i < a->leaf_count; i++) {
+        const Leaf *l = &a->leaf[i];
+        if (!l->stored)
+            saved -= bytes_of(a, l->node);
+        if (alone)
+            saved += read_bytes(a, l->node, v);
+        if (!v->backward && backward_reads(a, v) && !backward_reads(a, l->node))
+            longer += bytes_of(a, l->node);
+    }
+    if (alone)
+        saved += elements * a->flops * BYTES_PER_FLOP;
+    for (int i = 0; i < info->reader_count; i++) {
+        const Group *g = fuse_group(info->readers[i]);
+        bool again = g == own;
+        for (int k = 0; k < groups; k++)
+            again = again || done[k] == g;
+        if (again)
+            continue;
+        done[groups++] = g;
+        saved += bytes;
+        mark_known(a, g, v);
+        for (int k = 0; k < a->leaf_count; k++)
+            if (a->seen[a->leaf[k].node->id] != a->stamp)
+                saved -= read_bytes(a, a->leaf[k].node, v);
+        saved -= elements * a->flops * BYTES_PER_FLOP * evaluations(g, v, elements, &most);
+        if (g->weight + a->weight > 300)
+            return 0;
+    }
+    return longer > 1.1 * bytes || most * a->weight > MOST_EVALUATED ? 0 : saved;
+}
+
+static bool try_again(Again *a, Root *r)
+{
+    const Fusion *f = a->f;
+    const Node *v = r->node;
+    if (!may_compute(f, r) || a->locked[v->id] || !read_elsewhere(f, r) || !readers_compute(f, r) || bytes_of(a, v) < TINY_BYTES)
+        return false;
+    a->leaf_count = 0;
+    a->flops = 0;
+    a->weight = 0;
+    if (!find_leaves(a, r, 0))
+        return false;
+    for (int i = 0; i < a->leaf_count; i++)
+        if (f->computed[a->leaf[i].node->id])
+            return false;
+    if (gain(a, r) < 0.1 * bytes_of(a, v))
+        return false;
+    f->computed[v->id] = true;
+    for (int i = 0; i < a->leaf_count; i++)
+        a->locked[a->leaf[i].node->id] = true;
+    const Info *info = &f->info[v->id];
+    for (int i = 0; i < info->reader_count; i++) { /* what these kernels read must not change under this decision */
+        const Group *g = fuse_group(info->readers[i]);
+        for (int k = 0; k < g->count; k++)
+            for (int j = 0; j < g->members[k]->read_count; j++)
+                a->locked[g->members[k]->reads[j].node->id] = true;
+    }
+    return true;
+}
+
+bool fuse_again(Fusion *f)
+{
+    int count = f->graph->node_count;
+    Again a = {.f = f, .locked = NEW_ARRAY(bool, count), .seen = NEW_ARRAY(int, count), .alive = NEW_ARRAY(int, count)};
+    bool any = false;
+    for (int i = 0; i < f->root_count; i++)
+        any = try_again(&a, f->roots[i]) || any;
+    return any;
+}

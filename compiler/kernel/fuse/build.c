@@ -1,0 +1,617 @@
+/* build.c: a group of roots as a Kernel.
+ *
+ * In: a group (fuse/merge.c). Out: its nests: what each member stores, the reductions among them, and the tensors that
+ * are read and written. Members use each other's values as expressions, and results of reductions by name, where the
+ * merger has proved that they stand at the same point; everything else is loaded.
+ *
+ * The same evaluation, of one root alone, tells the merger what a root reads and where. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Context { Fusion *f; Root *alone; Group *group; Memory *kept /* alone: of what is read */; } Context;
+
+static const Tensor *tensor_of(const Fusion *f, const Node *n)
+{
+    if (n->op == OP_INPUT)
+        return f->inputs[n->ints[0]];
+    if (n->op == OP_VARIABLE)
+        return f->variables[n->ints[0]];
+    if (n->op == OP_ARG)
+        return f->arguments[n->ints[0]];
+    const Tensor *tensor = f->info[n->id].tensor;
+    if (!tensor)
+        die("node %d (%s) is not stored", n->id, OP_INFO[n->op].name);
+    return tensor;
+}
+
+/* element of a node in its tensor, whose axes may lie in an order of their own */
+static Expr *offset_of(Exprs *x, const Tensor *tensor, const Node *n, Expr *sample, Expr *const *index)
+{
+    Expr *at[MAX_RANK];
+    for (int i = 0; i < n->shape.rank; i++)
+        at[i] = index[tensor->order ? tensor->order[i] : i];
+    Expr *flat = expr_flatten(x, &tensor->shape, at);
+    return sample ? expr_add(x, flat, expr_scale(x, sample, tensor_pitch(tensor))) : flat;
+}
+
+/* the factor of each axis; NULL: it is not a sum of axes */
+static const int64_t *steps_of(const Expr *offset, int axis_count)
+{
+    bool axes = offset->kind == X_AXIS || (offset->kind == X_SUM && offset->constant == 0);
+    for (int i = 0; offset->kind == X_SUM && i < offset->count; i++)
+        axes = axes && offset->in[i]->kind == X_AXIS;
+    if (!axes)
+        return NULL;
+    int64_t *steps = NEW_ARRAY(int64_t, axis_count);
+    if (offset->kind == X_AXIS)
+        steps[offset->constant] = 1;
+    for (int i = 0; offset->kind == X_SUM && i < offset->count; i++)
+        steps[offset->in[i]->constant] = offset->factor[i];
+    return steps;
+}
+
+static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
+{
+    const Context *c = context;
+    Exprs *x = e->exprs;
+    bool leaf = n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_ARG;
+    Root *maker = c->f->info[n->id].maker;
+    if (!leaf && !maker)
+        return NULL;
+    if (c->group && maker && !leaf && fuse_group(maker) == c->group) {
+        if (!maker->value)
+            die("node %d (%s) is used before it is made", n->id, OP_INFO[n->op].name);
+        return maker->value; /* at this very point: the merger has seen to that */
+    }
+    const Tensor *tensor = tensor_of(c->f, n);
+    Expr *offset = offset_of(x, tensor, n, sample, index);
+    Tensor dense = *tensor;
+    dense.pitch = 0;
+    if (c->alone) {
+        const Expr *place = tensor->pitch ? offset_of(x, &dense, n, sample, index) : offset;
+        Memory *outer = memory_use(c->kept);
+        APPEND(c->alone->reads, c->alone->read_count, ((Read){n, steps_of(place, x->axis_count), NULL}));
+        memory_use(outer);
+    }
+    Expr *value = expr_load(x, tensor, offset, guard);
+    return expr_op(x, OP_CAST, n->dtype, &value, 1, NULL);
+}
+
+static void own_axes(Exprs *x, const Root *r, Expr **axes)
+{
+    x->axis_count = r->axis_count;
+    memcpy(x->axis, r->axes, sizeof *r->axes * (size_t)r->axis_count);
+    for (int i = 0; i < r->axis_count; i++)
+        axes[i] = expr_axis(x, i);
+}
+
+static Expr *value_at_point(Evaluation *e, const Root *r, Expr **axes)
+{
+    if (!r->target)
+        return evaluate_point(e, r->node, axes);
+    return evaluate(e, r->node, r->samples ? axes[0] : NULL, axes + r->samples, NULL);
+}
+
+/* the axes over which SCATTER_ADD adds: samples and the values' own */
+static int scatter_axes(const Node *n, Axis *axes, bool *samples)
+{
+    int count = 0;
+    *samples = n->sharded || n->in[1]->sharded || n->in[2]->sharded;
+    if (*samples)
+        axes[count++] = (Axis){.extent = 1, .samples = true};
+    for (int i = 0; i < n->in[2]->shape.rank; i++)
+        axes[count++] = (Axis){.extent = n->in[2]->shape.extent[i]};
+    return count;
+}
+
+static double flops_of(const Exprs *x)
+{
+    double flops = 0;
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (e->kind == X_OP && e->axes)
+            flops += e->op == OP_DIV ? 4 : OP_INFO[e->op].flops;
+        if (e->kind == X_RANDOM)
+            flops += 40;
+    }
+    return flops;
+}
+
+/* The expressions go at once; what the merger asks of them stays. */
+static void evaluate_loops(Fusion *f, Root *r)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Exprs *x = NEW(Exprs), *y = NEW(Exprs);
+    Context c = {.f = f, .alone = r, .kept = outer};
+    Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
+    Expr *axes[MAX_AXES];
+    const Node *n = r->node;
+    own_axes(x, r, axes);
+    if (r->kind == ROOT_SCATTER) {
+        bool samples;
+        evaluate(&e, n->in[0], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
+        Evaluation add = {.exprs = y, .initial = e.initial, .stored = stored, .context = &c};
+        y->axis_count = scatter_axes(n, y->axis, &samples);
+        for (int i = 0; i < y->axis_count; i++)
+            axes[i] = expr_axis(y, i);
+        Expr *sample = samples ? axes[0] : NULL;
+        evaluate(&add, n->in[1], sample, axes + samples + n->ints[0], NULL);
+        evaluate(&add, n->in[2], sample, axes + samples, NULL);
+    } else {
+        value_at_point(&e, r, axes);
+        r->flops = flops_of(x);
+    }
+    memory_use(outer);
+    memory_free(own);
+}
+
+void fuse_evaluate_alone(Fusion *f, Root *r)
+{
+    const Node *n = r->node;
+    if (r->kind == ROOT_SCAN) {
+        Root **part = fuse_scan_part(f, r);
+        if (*part) /* it reads all that is needed */
+            return;
+        *part = r;
+        for (int k = 0; k < n->in[0]->inputs; k++) {
+            const Node *from = fuse_scan_operand(f, n->in[0], k);
+            if (from)
+                APPEND(r->reads, r->read_count, ((Read){from, NULL, NULL}));
+        }
+    } else if (r->kind == ROOT_CONTRACTION || r->kind == ROOT_REDUCE) {
+        for (int k = 0; k < n->inputs; k++) {
+            const Node *from = r->kind == ROOT_CONTRACTION ? fuse_operand(f, n, k) : n->in[k];
+            APPEND(r->reads, r->read_count, ((Read){from, NULL, r->copy}));
+        }
+    } else {
+        evaluate_loops(f, r);
+    }
+}
+
+/* ---- building */
+
+static void add_store(Nest *nest, const Tensor *tensor, Expr *offset, Expr *value, bool outer, const Node *node)
+{
+    if (value->dtype != tensor->dtype)
+        value = expr_op(nest->exprs, OP_CAST, tensor->dtype, &value, 1, NULL);
+    Store s = {.tensor = tensor, .offset = offset, .value = value, .outer = outer, .node = node};
+    APPEND(nest->stores, nest->store_count, s);
+}
+
+static bool read_outside(const Fusion *f, const Root *r)
+{
+    const Info *info = &f->info[r->node->id];
+    for (int i = 0; i < info->reader_count; i++)
+        if (fuse_group(info->readers[i]) != fuse_group(r))
+            return true;
+    return info->result != NULL;
+}
+
+/* where a member stands in the group's nest: at all points, or at the kept ones */
+static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
+{
+    if (r == shape || (r->reduces && r->axis_count == shape->axis_count)) { /* its axes are the nest's */
+        Expr *kept[MAX_AXES];
+        int count = 0;
+        for (int i = 0; i < shape->axis_count; i++)
+            if (!shape->axes[i].reduced)
+                kept[count++] = axes[i];
+        bool samples = r->target ? r->samples : r->node->sharded;
+        r->sample = samples ? kept[0] : NULL;
+        for (int i = 0; i < r->node->shape.rank; i++)
+            r->index[i] = kept[i + samples];
+        return;
+    }
+    /* the same number of points in another shape: through the number of the point */
+    Shape from = {0};
+    int first = r->samples;
+    Expr *index[MAX_AXES], *flat = expr_index(x, 0);
+    int64_t stride = 1;
+    for (int i = shape->axis_count - 1; i >= 0; i--) {
+        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduced))
+            continue;
+        flat = expr_add(x, flat, expr_scale(x, axes[i], stride));
+        stride *= shape->axes[i].extent;
+    }
+    from = r->node->shape;
+    expr_unflatten(x, &from, flat, index);
+    r->sample = NULL;
+    for (int i = 0; i < shape->axis_count && first; i++)
+        if (shape->axes[i].samples)
+            r->sample = axes[i];
+    for (int i = 0; i < from.rank; i++)
+        r->index[i] = index[i];
+}
+
+static ReductionKind kind_of(const Node *n)
+{
+    switch (n->op) {
+    case OP_MAX:
+    case OP_WINDOW_MAX:
+        return REDUCE_MAX;
+    case OP_ARGMAX:
+    case OP_WINDOW_ARGMAX:
+        return REDUCE_ARGMAX;
+    default:
+        return REDUCE_SUM;
+    }
+}
+
+static uint32_t kept_mask(const Exprs *x)
+{
+    uint32_t mask = 0;
+    for (int i = 0; i < x->axis_count; i++)
+        mask |= x->axis[i].reduced ? 0 : 1u << i;
+    return mask;
+}
+
+/* what is not stored is not rounded: the group's other members calculate on with what the cast to a half is given */
+static Expr *member_value(Evaluation *e, const Root *r, bool kept)
+{
+    const Node *n = r->node;
+    bool rounds = n->op == OP_CAST && dtype_is_half(n->dtype) && n->in[0]->dtype == F32;
+    return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL) : evaluate_own(e, n, r->sample, r->index, NULL);
+}
+
+/* adds the reduction; its result is the member's value */
+static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
+{
+    Exprs *x = nest->exprs;
+    const Node *n = r->node;
+    Reduction red = {.kind = kind_of(n), .value = value, .dtype = n->dtype, .node = n};
+    if (red.kind == REDUCE_ARGMAX) {
+        Expr *flat = expr_index(x, 0);
+        for (int i = 0; i < x->axis_count; i++)
+            if (x->axis[i].reduced)
+                flat = expr_add(x, expr_scale(x, flat, x->axis[i].extent), axes[i]);
+        red.place = expr_value_of(x, flat, n->dtype);
+    }
+    Expr *result = expr_result(x, nest->reduction_count, n->dtype, kept_mask(x), value->pass + 1, n);
+    APPEND(nest->reductions, nest->reduction_count, red);
+    return result;
+}
+
+static void build_loops(Fusion *f, Group *g, Kernel *k)
+{
+    Context c = {.f = f, .group = g};
+    Nest *nest = NEW(Nest);
+    Exprs *x = nest->exprs = NEW(Exprs);
+    Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
+    Expr *axes[MAX_AXES];
+    own_axes(x, g->shape, axes);
+    for (int i = 0; i < g->count; i++) {
+        Root *r = g->members[i];
+        const Node *n = r->node;
+        r->value = NULL;
+        place_member(x, g->shape, axes, r);
+        if (r->target) {
+            Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(x, r->copied->target, n, r->sample, r->index), NULL)
+                                    : evaluate(&e, n, r->sample, r->index, NULL);
+            Expr *offset = r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot)
+                                                           : offset_of(x, r->target, n, r->sample, r->index);
+            add_store(nest, r->target, offset, value, r->outer, n);
+            continue;
+        }
+        bool kept = r->grouped || read_outside(f, r);
+        r->value = r->reduces ? add_reduction(nest, r, evaluate_point(&e, n, axes), axes) : member_value(&e, r, kept);
+        if (r->grouped) { /* the group's sum, for each of its samples */
+            int in_group = r->axes[0].kind == AXIS_GROUPS ? 1 : 0;
+            add_store(nest, f->info[n->id].tensor, offset_of(x, f->info[n->id].tensor, n, axes[in_group], axes + in_group + 1),
+                      r->value, false, n);
+        } else if (kept) {
+            const Tensor *tensor = f->info[n->id].tensor;
+            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n);
+        }
+    }
+    nest_finish(nest, f->program->target);
+    k->nests = nest;
+    k->nest_count = 1;
+}
+
+/* the table that is added to */
+static void build_table(Fusion *f, Group *g, Nest *nest)
+{
+    const Node *n = g->members[0]->node;
+    Context c = {.f = f, .group = g};
+    const Tensor *tensor = f->info[n->id].tensor;
+    Exprs *x = nest->exprs = NEW(Exprs);
+    Evaluation e = {.exprs = x, .stored = stored, .context = &c};
+    Expr *axes[MAX_AXES];
+    own_axes(x, g->members[0], axes);
+    Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
+    add_store(nest, tensor, offset_of(x, tensor, n, sample, index), evaluate(&e, n->in[0], sample, index, NULL), false, n);
+    nest_finish(nest, f->program->target);
+}
+
+static void build_scatter(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *n = g->members[0]->node;
+    Context c = {.f = f, .group = g};
+    Expr *axes[MAX_AXES];
+    const Tensor *tensor = f->info[n->id].tensor;
+    k->nests = NEW_ARRAY(Nest, 2);
+    k->nest_count = 2;
+    build_table(f, g, &k->nests[0]);
+    Nest *nest = &k->nests[1];
+    bool samples;
+    Exprs *x = nest->exprs = NEW(Exprs);
+    Evaluation add = {.exprs = x, .stored = stored, .context = &c};
+    x->axis_count = scatter_axes(n, x->axis, &samples);
+    for (int i = 0; i < x->axis_count; i++)
+        axes[i] = expr_axis(x, i);
+    Expr *sample = samples ? axes[0] : NULL, **index = axes + samples;
+    int axis = (int)n->ints[0], more = n->in[1]->shape.rank;
+    int64_t extent = n->shape.extent[axis];
+    Expr *number = evaluate(&add, n->in[1], sample, index + axis, NULL), *at[MAX_RANK];
+    for (int i = 0; i < n->shape.rank; i++)
+        at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
+    add_store(nest, tensor, offset_of(x, tensor, n, n->sharded ? sample : NULL, at),
+              evaluate(&add, n->in[2], sample, index, NULL), false, n);
+    nest->stores[0].add = true;
+    nest->stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
+    nest_finish(nest, f->program->target);
+    /* two points may meet in one element if the index moves with the innermost axis */
+    x = nest->exprs;
+    const Expr *offset = nest->stores[0].offset;
+    int inner = x->axis_count - 1;
+    nest->serial = inner < 0 || expr_factor(offset, inner) == 0;
+    for (int i = 0; i < offset->count && !nest->serial; i++)
+        nest->serial = offset->in[i]->kind != X_AXIS && offset->in[i]->axes >> inner & 1;
+}
+
+/* each input is copied to its place by a nest of its own */
+static void build_concat(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *n = g->members[0]->node;
+    Context c = {.f = f, .group = g};
+    const Tensor *tensor = f->info[n->id].tensor;
+    int axis = (int)n->ints[0];
+    int64_t start = 0;
+    k->nests = NEW_ARRAY(Nest, n->inputs);
+    for (int i = 0; i < n->inputs; i++) {
+        Nest *nest = &k->nests[k->nest_count++];
+        Exprs *x = nest->exprs = NEW(Exprs);
+        Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
+        const Shape *part = &n->in[i]->shape;
+        Expr *axes[MAX_AXES], *at[MAX_RANK];
+        own_axes(x, g->members[0], axes);
+        x->axis[n->sharded + axis].extent = part->extent[axis];
+        for (int j = 0; j < x->axis_count; j++)
+            axes[j] = expr_axis(x, j);
+        Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
+        memcpy(at, index, sizeof *at * (size_t)part->rank);
+        at[axis] = expr_plus(x, index[axis], start);
+        add_store(nest, tensor, offset_of(x, tensor, n, sample, at), evaluate(&e, n->in[i], sample, index, NULL), false, n);
+        nest_finish(nest, f->program->target);
+        start += part->extent[axis];
+    }
+}
+
+/* ---- contractions */
+
+/* an EINSUM's letters for an operand that is read in front of its transposes */
+static void through_transposes(const Node *from, const Node *to, char *letters)
+{
+    while (from != to && from->op == OP_TRANSPOSE) {
+        char old[MAX_RANK];
+        memcpy(old, letters, (size_t)from->shape.rank);
+        for (int i = 0; i < from->shape.rank; i++)
+            letters[from->ints[i]] = old[i];
+        from = from->in[0];
+    }
+}
+
+/* `behind`: the operand behind its transposes; a reshape of what lies in memory is the same memory */
+static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, const Node *behind)
+{
+    if (stored_node == behind)
+        return tensor;
+    Tensor *copy = NEW(Tensor);
+    *copy = *tensor;
+    copy->shape = behind->shape;
+    copy->kind = TENSOR_TEMPORARY; /* row-major */
+    copy->order = NULL;
+    return copy;
+}
+
+/* a convolution's weight behind transposes: the same memory, whose axes have other places in the node */
+static const Tensor *transposed(const Tensor *tensor, const Node *stored_node, const Node *operand)
+{
+    if (stored_node == operand)
+        return tensor;
+    const Tensor *in = transposed(tensor, stored_node, operand->in[0]);
+    Tensor *view = NEW(Tensor);
+    *view = *in;
+    int *order = NEW_ARRAY(int, MAX_RANK);
+    for (int i = 0; i < operand->shape.rank; i++)
+        for (int k = 0; k < operand->shape.rank; k++)
+            if (operand->ints[k] == (in->order ? in->order[i] : i))
+                order[i] = k;
+    view->order = order;
+    return view;
+}
+
+static void build_contraction(Fusion *f, Group *g, Kernel *k)
+{
+    Node *n = NEW(Node);
+    *n = *g->members[0]->node;
+    const Node *in[2], *base[2];
+    char *text = n->text ? (char *)(uintptr_t)copy_text(n->text, strlen(n->text)) : NULL;
+    char *letters = text;
+    for (int i = 0; i < 2; i++) {
+        base[i] = fuse_operand(f, n, i);
+        in[i] = n->in[i];
+        if (text) {
+            while (in[i]->op == OP_TRANSPOSE && in[i] != base[i])
+                in[i] = in[i]->in[0];
+            through_transposes(n->in[i], in[i], letters);
+            letters += n->in[i]->shape.rank + 1;
+        }
+    }
+    n->in = NEW_ARRAY(Node *, 2);
+    n->in[0] = (Node *)(uintptr_t)in[0];
+    n->in[1] = (Node *)(uintptr_t)in[1];
+    n->text = text;
+    const Tensor *a = tensor_of(f, base[0]), *b = tensor_of(f, base[1]), *result = f->info[n->id].tensor;
+    k->contraction = contraction_plan(n, as_shape(a, base[0], in[0]),
+                                      n->op == OP_CONVOLVE ? transposed(b, base[1], in[1]) : as_shape(b, base[1], in[1]), result,
+                                      f->around != NULL);
+    APPEND(k->reads, k->read_count, a);
+    APPEND(k->reads, k->read_count, b);
+    APPEND(k->writes, k->write_count, result);
+}
+
+/* ---- attention */
+
+static void build_attention(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *nodes[3], *base[ATTENTION_OPERANDS];
+    const Tensor *operand[ATTENTION_OPERANDS], *result[3];
+    for (int i = 0; i < g->count; i++) {
+        nodes[i] = g->members[i]->node;
+        result[i] = f->info[nodes[i]->id].tensor;
+    }
+    for (int i = 0; i < nodes[0]->inputs; i++) {
+        base[i] = fuse_operand(f, nodes[0], i);
+        operand[i] = tensor_of(f, base[i]);
+        APPEND(k->reads, k->read_count, operand[i]);
+    }
+    for (int i = 0; i < g->count; i++)
+        APPEND(k->writes, k->write_count, result[i]);
+    k->attention = attention_plan(nodes, g->count, base, operand, result);
+}
+
+/* ---- rows */
+
+static void build_rows(Fusion *f, Group *g, Kernel *k)
+{
+    const Node *nodes[2];
+    const Tensor *result[2], *operand = tensor_of(f, fuse_operand(f, g->members[0]->node, 0));
+    if (g->count > COUNT(nodes))
+        die("%s of %d results", OP_INFO[g->members[0]->node->op].name, g->count);
+    APPEND(k->reads, k->read_count, operand);
+    for (int i = 0; i < g->count; i++) {
+        nodes[i] = g->members[i]->node;
+        result[i] = f->info[nodes[i]->id].tensor;
+        APPEND(k->writes, k->write_count, result[i]);
+    }
+    k->rows = rows_plan(nodes, g->count, operand, result, f->around != NULL);
+}
+
+/* ---- arguments, titles */
+
+static void add_argument(const Tensor ***list, int *count, const Tensor *tensor)
+{
+    for (int i = 0; i < *count; i++)
+        if ((*list)[i] == tensor)
+            return;
+    APPEND(*list, *count, tensor);
+}
+
+static void find_arguments(Kernel *k)
+{
+    for (int i = 0; i < k->nest_count; i++) {
+        const Nest *nest = &k->nests[i];
+        for (int j = 0; j < nest->exprs->count; j++)
+            if (nest->exprs->all[j]->kind == X_LOAD)
+                add_argument(&k->reads, &k->read_count, nest->exprs->all[j]->tensor);
+        for (int j = 0; j < nest->store_count; j++)
+            add_argument(&k->writes, &k->write_count, nest->stores[j].tensor);
+    }
+}
+
+/* "layer1.bn: running_mean, add, where [n, 14, 14, 64] f32" */
+static const char *title_of(const Group *g)
+{
+    Text t = {0};
+    const Node *first = g->members[0]->node;
+    if (first->path && *first->path)
+        text_add(&t, "%s: ", first->path);
+    const char *last = "";
+    int shown = 0, left = 0;
+    for (int i = 0; i < g->count; i++) {
+        const Root *r = g->members[i];
+        const char *name = r->target ? r->target->name : node_word(r->node);
+        if (strcmp(name, last) == 0)
+            continue;
+        last = name;
+        if (shown < 6)
+            text_add(&t, "%s%s", shown++ ? ", " : "", name);
+        else
+            left++;
+    }
+    if (left)
+        text_add(&t, " and %d more", left);
+    const Node *shape = g->shape->node;
+    const Shape *s = g->shape->reduces && shape->op != OP_EINSUM ? &shape->in[0]->shape : &shape->shape;
+    text_add(&t, "  %s%s %s", g->shape->samples ? s->rank ? "[n, " : "[n" : "[", shape_text(s) + 1, dtype_name(shape->dtype));
+    return text_take(&t);
+}
+
+enum { SMALL_POINTS = 1024 };
+
+static bool is_small(const Kernel *k)
+{
+    for (int i = 0; i < k->nest_count; i++) {
+        const Exprs *x = k->nests[i].exprs;
+        int64_t points = 1;
+        for (int j = 0; j < x->axis_count; j++) {
+            if (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN || x->axis[j].extent > SMALL_POINTS)
+                return false;
+            points *= x->axis[j].extent;
+        }
+        if (points > SMALL_POINTS)
+            return false;
+    }
+    return k->nest_count > 0;
+}
+
+void fuse_describe(Group *g)
+{
+    Kernel *k = g->kernel;
+    k->small = is_small(k);
+    k->at = g->members[0]->at;
+    k->title = title_of(g);
+}
+
+void fuse_forget(Group *g)
+{
+    if (g->memory)
+        memory_free(g->memory);
+    g->memory = NULL;
+    g->kernel = NULL;
+}
+
+void fuse_build(Fusion *f, Group *g)
+{
+    fuse_forget(g);
+    Memory *outer = f->around ? NULL : memory_use(g->memory = memory_new());
+    Kernel *k = g->kernel = NEW(Kernel);
+    const Root *first = g->members[0];
+    if (first->kind == ROOT_CONTRACTION && is_attention(first->node->op))
+        build_attention(f, g, k);
+    else if (first->kind == ROOT_CONTRACTION && is_rows(first->node->op))
+        build_rows(f, g, k);
+    else if (first->kind == ROOT_CONTRACTION)
+        build_contraction(f, g, k);
+    else if (first->kind == ROOT_SCATTER)
+        build_scatter(f, g, k);
+    else if (first->kind == ROOT_CONCAT)
+        build_concat(f, g, k);
+    else if (first->kind == ROOT_SCAN)
+        fuse_build_scan(f, g);
+    else
+        build_loops(f, g, k);
+    if (k->nest_count)
+        find_arguments(k);
+    if (f->program->target == TARGET_CUDA)
+        cuda_share(k, f->graph->model, f->around != NULL);
+    else if (!k->scan)
+        team_split(k, f->around != NULL);
+    fuse_describe(g);
+    if (outer)
+        memory_use(outer);
+}

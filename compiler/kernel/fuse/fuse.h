@@ -1,0 +1,142 @@
+/* fuse.h: what the files of the fuser share. fuse.c calls them in this order:
+ *
+ *   fuse/roots.c   which values get kernels of their own (roots) and which are computed where they are used
+ *   fuse/merge.c   groups of roots that become one kernel
+ *   fuse/again.c   values that are better computed again than stored; the first two start anew without them
+ *   fuse/order.c   in which order the groups run; which updates may happen in place
+ *   fuse/build.c   a group as a Kernel
+ *   fuse/pack.c    small kernels that follow each other become one
+ *
+ * fuse/scan.c makes a kernel of a SCAN: its body is a graph of its own that goes through all of them.
+ */
+#ifndef MGPU_FUSE_H
+#define MGPU_FUSE_H
+
+#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/phase.h"
+
+typedef struct Group Group;
+typedef struct Root Root;
+
+typedef struct Read {       /* of a stored node, at a place in the reader's own axes */
+    const Node *node;
+    const int64_t *steps;   /* of its offset along each of these axes; NULL: the offset is no such sum */
+    Root *copy;             /* not of the node's own tensor, but of what this sink makes of it */
+} Read;
+
+/* ROOT_CONCAT: a large one, a nest for each part; small ones are loops with conditions, which can be merged */
+typedef enum RootKind { ROOT_LOOPS, ROOT_CONTRACTION, ROOT_REDUCE, ROOT_SCATTER, ROOT_CONCAT, ROOT_SCAN /* a RESULT */ } RootKind;
+struct Root {
+    RootKind kind;
+    int order;              /* place in fusion->roots; operands before users */
+    const Node *node;       /* what is made; of a sink, what is written elsewhere */
+    Tensor *target;         /* of a sink: where to; else NULL */
+    int slot;               /* sinks of the report: which element */
+    const Place *at;
+    bool early, update, backward;
+    Axis axes[MAX_AXES];    /* of its loops */
+    int axis_count;
+    bool reduces, reduces_samples, samples /* the loops run over samples */, grouped /* GROUP_SUM: never merged */;
+    bool kept_samples;
+    int64_t full, kept;     /* points of one sample: of all axes, of those that are not reduced */
+    Root *copy;             /* ROOT_REDUCE: the sink that copies a value which others read too; NULL: in place */
+    Root *copy_reader;      /* of such a sink */
+    Root *copied;           /* of the sink that copies a new value into its variable: who made it */
+    Root **before; int before_count; /* of a sink that writes a variable: who reads the old value */
+    Root **sinks; int sink_count;    /* of a reader: those that write what it reads */
+    bool behind_report;     /* a sink that runs behind the report, whose numbers are not all known yet: never merged */
+    /* evaluated alone */
+    Read *reads; int read_count;
+    double flops;           /* at a point */
+    int weight;             /* expressions */
+    Group *group;
+    /* within its kernel */
+    bool outer, in_place;   /* in_place: a sink that may write its variable while others are read */
+    Expr *sample, *index[MAX_RANK], *value;
+    int reduction;
+};
+
+struct Group {
+    Root **members; int count;
+    Group *into;            /* merged into that one */
+    Root *shape;            /* the member whose axes the kernel has */
+    int level, stamp, order, weight;
+    bool early, update, queued;
+    /* order */
+    Group **after; int after_count; /* those that must run later */
+    int waiting;
+    bool little;            /* its kernel is one of little work; known of updates only */
+    Kernel *kernel;
+    Memory *memory;         /* of its kernel; NULL: in a scan's body, whose kernels are part of another one */
+};
+
+typedef struct Info {       /* of a node */
+    bool needed, root, store; /* store: others need it in memory */
+    bool same;              /* stored once and loaded by all readers, for a comparison counts on its bits (same.c) */
+    bool operand;           /* of a contraction that reads it through a reshape, so in its own order */
+    int uses;
+    bool expanded;          /* an element is used for more than one element of its users */
+    int weight;
+    double flops, bytes;    /* of computing one element where it is used: estimates */
+    Root *maker;
+    Tensor *tensor;
+    Tensor *result;         /* in a body: the value is made there, for whoever called it */
+    const bool *hard;       /* SCAN, by input: a product of its body reads it */
+    Root *part[8];          /* SCAN: the first of its results that are one computation: by samples, early, update */
+    Root **readers; int reader_count;
+} Info;
+
+typedef struct Fusion Fusion;
+struct Fusion {
+    Program *program;
+    Phase *phase;
+    Graph *graph;
+    bool separate;          /* every node its own kernel */
+    Fusion *around;         /* of a scan's body: what the scan stands in; NULL: a phase */
+    Memory *kept;           /* of a phase: of what lives as long as the program: tensors, tasks */
+    void (*done)(Fusion *, Group *); /* of a phase: takes the groups, one by one, when their kernels are complete */
+    Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
+    Info *info;
+    bool *computed;         /* by node: computed where it is used, though it is used often (fuse/again.c) */
+    Root **roots; int root_count;
+    Group **groups; int group_count;
+    Tensor **inputs, **variables, *report; /* by index */
+    Tensor **tensors; int tensor_count;    /* all that were made; phase->tensors are those that tasks use */
+    Root **writer;          /* of every variable; NULL: none */
+    Group **queue;          /* room for every group */
+};
+
+enum { MAX_CHAIN = 8 };                            /* views between a contraction's operand and what is stored */
+bool fuse_contracts(const Node *);                 /* it becomes a Contraction, an Attention or Rows */
+bool is_attention(Op);
+bool is_rows(Op);
+/* the stored node behind reshapes (and transposes, of an EINSUM's operand; behind transposes, of a CONVOLVE's weight) that
+ * a contraction can read */
+const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);
+void fuse_find_roots(Fusion *);
+void fuse_merge(Fusion *);
+bool fuse_again(Fusion *);                         /* false: nothing more to be had; else f->computed has changed */
+Group *fuse_group(const Root *);                   /* that it is in */
+Root *fuse_maker(const Fusion *, const Read *);    /* NULL: an input or a variable */
+Group *fuse_new_group(Fusion *, Root *);
+void fuse_order(Fusion *);                         /* fusion->groups in order */
+
+/* the value of a root as an expression of its own axes; fills exprs and reads */
+void fuse_evaluate_alone(Fusion *, Root *);
+void fuse_build(Fusion *, Group *);
+void fuse_forget(Group *);                         /* its kernel; it can be built again */
+void fuse_describe(Group *);                       /* what follows from the nests of its kernel */
+bool fuse_little(const Group *);                   /* a kernel of little work */
+void fuse_pack(Fusion *);                          /* builds what is not built yet */
+void fuse_stages(Fusion *);                        /* fuse.c: all of them; groups with their kernels, in order */
+Memory *fuse_keep(const Fusion *);                 /* fuse.c: allocate() is for what lives as long as the program; -> as before */
+Task *fuse_task(const Fusion *, const Group *);    /* fuse.c: what its kernel reads, writes and costs */
+/* what SCAN reads for its input: behind views that the body can make itself; NULL: nothing that lies in memory */
+const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
+Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */
+void fuse_build_scan(Fusion *, Group *);
+/* the graph, where scans read copies of variables that lie in an order of their own */
+Graph *fuse_straighten(const Fusion *);
+Root *fuse_add_root(Fusion *, const Node *, Tensor *target);
+Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);
+#endif

@@ -1,0 +1,490 @@
+/* merge.c: groups of roots that become one kernel.
+ *
+ * In: the roots, in topological order, and what each reads where (fuse_evaluate_alone). Out: groups.
+ *
+ * Two groups may become one if
+ *   - their loops fit: the same number of points; or one is a reduction and the other has a point for each of its results;
+ *     or both are reductions over the same axes;
+ *   - what one reads of the other it reads at the point where it is made (`aligned`), and need not load (`same`);
+ *   - no path leads from one to the other through a third. Who reads the old value of a variable runs before the one that
+ *     writes it: that is a path, too.
+ * A root tries the groups that it reads, the last first, then groups that read what it reads. `level` is the longest path
+ * to a group; it bounds the search for paths, which otherwise gives up after BUDGET groups. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
+       FEW_RESULTS = 64, MANY_POINTS = 16384,
+       SAMPLES_GUESS = 64, SHARED_PART = 8 };
+
+Group *fuse_group(const Root *r)
+{
+    Group *g = r->group;
+    while (g->into)
+        g = g->into;
+    return g;
+}
+
+Root *fuse_maker(const Fusion *f, const Read *read) { return read->copy ? read->copy : f->info[read->node->id].maker; }
+
+/* ---- loops that fit */
+
+static bool same_axes(const Root *a, const Root *b)
+{
+    if (a->axis_count != b->axis_count)
+        return false;
+    for (int i = 0; i < a->axis_count; i++)
+        if (a->axes[i].extent != b->axes[i].extent || a->axes[i].samples != b->axes[i].samples ||
+            a->axes[i].reduced != b->axes[i].reduced)
+            return false;
+    return true;
+}
+
+/* the same number of points; a reduction's rows are counted before it sums them */
+static bool fits_full(const Root *map, const Root *shape) { return map->full == shape->full && map->samples == shape->samples; }
+static bool fits_outer(const Root *map, const Root *shape)
+{
+    return map->full == shape->kept && map->samples == shape->kept_samples;
+}
+
+typedef struct Fit { Root *shape; bool outer_a, outer_b; } Fit; /* outer: the element-wise group stands at kept points */
+
+static bool loops_fit(const Group *a, const Group *b, Fit *fit)
+{
+    bool reduces_a = a->shape->reduces, reduces_b = b->shape->reduces;
+    *fit = (Fit){.shape = a->shape};
+    if (reduces_a && reduces_b)
+        return same_axes(a->shape, b->shape);
+    if (!reduces_a && !reduces_b) {
+        if (b->shape->axis_count > a->shape->axis_count)
+            fit->shape = b->shape;
+        return fits_full(a->shape, b->shape);
+    }
+    const Group *map = reduces_a ? b : a;
+    fit->shape = reduces_a ? a->shape : b->shape;
+    bool outer = fits_outer(map->shape, fit->shape);
+    fit->outer_a = outer && map == a;
+    fit->outer_b = outer && map == b;
+    return outer || fits_full(map->shape, fit->shape);
+}
+
+/* ---- reads at the point where it is made */
+
+/* is it the number of the point, in the reader's own axes? kept: counted over the axes that `shape` does not reduce */
+static bool is_point_number(const Root *reader, const int64_t *steps, const Root *shape, bool kept)
+{
+    int64_t stride = 1;
+    int sample = -1;
+    bool same = steps != NULL;
+    for (int i = reader->axis_count - 1; i >= 0 && same; i--) {
+        const Axis *a = &reader->axes[i];
+        if (a->samples && !(kept && shape->axes[i].reduced)) {
+            same = sample < 0 || steps[sample] == 0;
+            sample = i;
+            continue;
+        }
+        bool counts = !(kept && shape->axes[i].reduced), moves = a->extent > 1 || a->samples || a->kind != AXIS_PLAIN;
+        same = !moves || steps[i] == (counts ? stride : 0);
+        stride *= counts ? a->extent : 1;
+    }
+    return same && (sample < 0 || steps[sample] == stride);
+}
+
+static bool same_extents(const Root *a, const Root *b)
+{
+    if (a->axis_count != b->axis_count)
+        return false;
+    for (int i = 0; i < a->axis_count; i++)
+        if (a->axes[i].extent != b->axes[i].extent || a->axes[i].samples != b->axes[i].samples)
+            return false;
+    return true;
+}
+
+/* outer_made, outer_reader: at the kept points of `shape` */
+static bool aligned(const Root *reader, bool outer_reader, const Read *read, bool outer_made, const Root *shape)
+{
+    if (outer_made == outer_reader)
+        return is_point_number(reader, read->steps, shape, false);
+    if (!outer_made || !same_extents(reader, shape))
+        return false;
+    if (shape->reduces_samples || (shape->kept < FEW_RESULTS && !shape->kept_samples && shape->full > MANY_POINTS))
+        return false; /* a second pass over all of a large sum: two kernels do as well, and threads can divide each */
+    return is_point_number(reader, read->steps, shape, true);
+}
+
+static bool reads_fit(const Fusion *f, const Group *from, const Group *by, const Fit *fit, bool outer_from, bool outer_by)
+{
+    for (int i = 0; i < by->count; i++) {
+        const Root *reader = by->members[i];
+        bool outer_reader = reader->outer || outer_by;
+        for (int k = 0; k < reader->read_count; k++) {
+            const Root *maker = fuse_maker(f, &reader->reads[k]);
+            if (!maker || fuse_group(maker) != from)
+                continue;
+            bool outer_made = maker->outer || outer_from || maker->reduces;
+            if (f->info[reader->reads[k].node->id].same || !aligned(reader, outer_reader, &reader->reads[k], outer_made, fit->shape))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- paths */
+
+typedef struct Search { const Fusion *f; int stamp, visited; Group *stack[BUDGET + 8]; int depth; } Search;
+
+/* what must run before a root: k < read_count + before_count; NULL: nobody makes it */
+static const Root *runs_before(const Fusion *f, const Root *r, int k)
+{
+    return k < r->read_count ? fuse_maker(f, &r->reads[k]) : r->before[k - r->read_count];
+}
+
+static void push_inputs(Search *s, const Group *g, const Group *skip, int above)
+{
+    for (int i = 0; i < g->count; i++)
+        for (int k = 0; k < g->members[i]->read_count + g->members[i]->before_count; k++) {
+            const Root *maker = runs_before(s->f, g->members[i], k);
+            if (!maker)
+                continue;
+            Group *from = fuse_group(maker);
+            if (from == skip || from == g || from->stamp == s->stamp || from->level < above)
+                continue;
+            from->stamp = s->stamp;
+            if (s->depth < BUDGET)
+                s->stack[s->depth++] = from;
+            else
+                s->visited = BUDGET;
+        }
+}
+
+/* is there a path from `from` to `to` through a third group? true also if the search is too long */
+static bool path_between(const Fusion *f, Group *from, const Group *to)
+{
+    static int stamps;
+    Search s = {.f = f, .stamp = ++stamps};
+    push_inputs(&s, to, from, from->level + 1);
+    while (s.depth > 0) {
+        const Group *g = s.stack[--s.depth];
+        if (++s.visited > BUDGET)
+            return true;
+        for (int i = 0; i < g->count; i++)
+            for (int k = 0; k < g->members[i]->read_count + g->members[i]->before_count; k++) {
+                const Root *maker = runs_before(f, g->members[i], k);
+                if (maker && fuse_group(maker) == from)
+                    return true;
+            }
+        push_inputs(&s, g, NULL, from->level + 1);
+    }
+    return s.visited >= BUDGET;
+}
+
+/* ---- levels */
+
+typedef struct Queue { Group **list; int count; } Queue;
+
+/* who must run behind a root: its readers, the writers of what it reads, and at last the REDUCE that wants its copy */
+static Root *next_reader(const Fusion *f, const Root *r, int k)
+{
+    const Info *info = &f->info[r->node->id];
+    int readers = r->target ? 0 : info->reader_count;
+    return k < readers ? info->readers[k] : k < readers + r->sink_count ? r->sinks[k - readers] : r->copy_reader;
+}
+
+/* may the group stand at `level`? Yes, if few groups behind it must move for that; those are at most counted twice. */
+static bool may_raise(const Fusion *f, Group *start, int level)
+{
+    struct { const Group *g; int level; } work[MOST_RAISED];
+    int count = 0, seen = 0;
+    work[count].g = start;
+    work[count++].level = level;
+    while (count > 0) {
+        const Group *g = work[--count].g;
+        int above = work[count].level;
+        for (int i = 0; i < g->count; i++) {
+            const Root *r = g->members[i];
+            int readers = r->target ? 0 : f->info[r->node->id].reader_count;
+            for (int k = 0; k <= readers + r->sink_count; k++) {
+                const Root *reader = next_reader(f, r, k);
+                const Group *next = reader && reader->group ? fuse_group(reader) : NULL;
+                if (!next || next == g || next == start || next->level > above)
+                    continue;
+                if (++seen > MOST_RAISED || count == MOST_RAISED)
+                    return false;
+                work[count].g = next;
+                work[count++].level = above + 1;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- merging */
+
+static int read_total(const Group *g)
+{
+    int count = 0;
+    for (int i = 0; i < g->count; i++)
+        count += g->members[i]->read_count;
+    return count;
+}
+
+static bool mergeable(const Group *g)
+{
+    const Root *first = g->members[0];
+    return first->kind == ROOT_LOOPS && !first->grouped && !first->behind_report;
+}
+
+static bool may_merge(const Fusion *f, Group *a, Group *b, Fit *fit)
+{
+    if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update)
+        return false;
+    if (a->weight + b->weight > MOST_GROUP_WEIGHT || read_total(a) + read_total(b) > 4 * MOST_READS)
+        return false;
+    if (!loops_fit(a, b, fit))
+        return false;
+    Group *lower = a->level < b->level ? a : b;
+    if (a->level != b->level && !may_raise(f, lower, lower == a ? b->level : a->level))
+        return false;
+    if (!reads_fit(f, a, b, fit, fit->outer_a, fit->outer_b) || !reads_fit(f, b, a, fit, fit->outer_b, fit->outer_a))
+        return false;
+    return !path_between(f, a, b) && !path_between(f, b, a);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const Root *const *x = a, *const *y = b;
+    return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
+}
+
+static void raise_reader(Queue *q, const Group *g, const Root *reader)
+{
+    Group *next = reader->group ? fuse_group(reader) : NULL;
+    if (!next || next == g || next->level > g->level)
+        return;
+    next->level = g->level + 1;
+    if (!next->queued)
+        q->list[q->count++] = next;
+    next->queued = true;
+}
+
+/* levels of what reads the group, directly or not */
+static void raise_levels(const Fusion *f, Group *start)
+{
+    Queue q = {f->queue, 0};
+    q.list[q.count++] = start;
+    while (q.count > 0) {
+        Group *g = q.list[--q.count];
+        g->queued = false;
+        for (int i = 0; i < g->count; i++) {
+            const Root *r = g->members[i];
+            int readers = r->target ? 0 : f->info[r->node->id].reader_count;
+            for (int k = 0; k <= readers + r->sink_count; k++)
+                if (next_reader(f, r, k))
+                    raise_reader(&q, g, next_reader(f, r, k));
+        }
+    }
+}
+
+static void merge(const Fusion *f, Group *a, Group *b, const Fit *fit)
+{
+    for (int i = 0; i < a->count; i++)
+        a->members[i]->outer = a->members[i]->outer || fit->outer_a;
+    for (int i = 0; i < b->count; i++) {
+        b->members[i]->outer = b->members[i]->outer || fit->outer_b;
+        APPEND(a->members, a->count, b->members[i]);
+    }
+    qsort(a->members, (size_t)a->count, sizeof *a->members, by_order);
+    b->into = a;
+    a->shape = fit->shape;
+    a->weight += b->weight;
+    int level = a->level > b->level ? a->level : b->level;
+    bool raised = level != a->level || level != b->level;
+    a->level = level;
+    if (raised)
+        raise_levels(f, a);
+}
+
+/* ---- candidates */
+
+static void add_candidate(Group **list, int *count, Group *g)
+{
+    for (int i = 0; i < *count; i++)
+        if (list[i] == g)
+            return;
+    if (*count < MOST_CANDIDATES) {
+        list[(*count)++] = g;
+        return;
+    }
+    int lowest = 0;
+    for (int i = 1; i < *count; i++)
+        if (list[i]->level < list[lowest]->level)
+            lowest = i;
+    if (list[lowest]->level < g->level)
+        list[lowest] = g;
+}
+
+static int by_level(const void *a, const void *b)
+{
+    const Group *const *x = a, *const *y = b;
+    if ((*x)->level != (*y)->level)
+        return (*x)->level < (*y)->level ? 1 : -1;
+    return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
+}
+
+static double elements_of(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES_GUESS : 1); }
+
+/* the last groups that read a tensor of some size, as there are points */
+static void add_siblings(const Fusion *f, const Root *r, Group **list, int *count)
+{
+    for (int k = 0; k < r->read_count; k++) {
+        const Node *n = r->reads[k].node;
+        if ((!n->sharded && shape_count(&n->shape) < SHARED_ELEMENTS) ||
+            SHARED_PART * elements_of(n) < (double)r->full * (r->samples ? SAMPLES_GUESS : 1))
+            continue;
+        const Info *info = &f->info[n->id];
+        for (int i = info->reader_count - 1, tried = 0; i >= 0 && tried < 4; i--) {
+            if (!info->readers[i]->group || info->readers[i] == r)
+                continue;
+            add_candidate(list, count, fuse_group(info->readers[i]));
+            tried++;
+        }
+    }
+}
+
+static bool try_candidates(const Fusion *f, Group *g, Group **list, int count)
+{
+    qsort(list, (size_t)count, sizeof *list, by_level);
+    for (int i = 0; i < count; i++) {
+        Fit fit;
+        Group *other = list[i];
+        if (!other->into && may_merge(f, other, g, &fit)) {
+            merge(f, other, g, &fit);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void find_partners(const Fusion *f, Group *g, const Root *r)
+{
+    Group *list[MOST_CANDIDATES];
+    for (;;) { /* what was merged may merge again with another group that the root reads */
+        int count = 0;
+        for (int k = 0; k < r->read_count; k++) {
+            const Root *maker = fuse_maker(f, &r->reads[k]);
+            if (maker && maker->group && fuse_group(maker) != g)
+                add_candidate(list, &count, fuse_group(maker));
+        }
+        if (!try_candidates(f, g, list, count))
+            break;
+        g = fuse_group(r);
+    }
+    for (;;) {
+        int count = 0;
+        add_siblings(f, r, list, &count);
+        if (!try_candidates(f, g, list, count))
+            break;
+        g = fuse_group(r);
+    }
+}
+
+Group *fuse_new_group(Fusion *f, Root *r)
+{
+    Group *g = NEW(Group);
+    *g = (Group){.shape = r, .order = f->group_count, .weight = r->weight, .early = r->early, .update = r->update};
+    APPEND(g->members, g->count, r);
+    for (int k = 0; k < r->read_count + r->before_count; k++) {
+        const Root *maker = runs_before(f, r, k);
+        if (maker && maker != r && fuse_group(maker)->level >= g->level)
+            g->level = fuse_group(maker)->level + 1;
+    }
+    r->group = g;
+    APPEND(f->groups, f->group_count, g);
+    return g;
+}
+
+/* A sink runs behind those that read the old value of its variable. Sinks that come after it and read it, too, are left
+ * out: so no two wait for each other here, and fuse/order.c finds another way. Numbers that come later join the report's
+ * kernel unasked; a sink behind it that shared a kernel with their makers would wait for itself. */
+static void find_old_readers(Fusion *f, Root *sink)
+{
+    const Node *variable = sink->target && sink->target->kind == TENSOR_VARIABLE ? sink->target->node : NULL;
+    const Info *info = variable ? &f->info[variable->id] : NULL;
+    for (int k = 0; variable && k < info->reader_count; k++)
+        if (info->readers[k]->group && info->readers[k] != sink) {
+            Root *reader = info->readers[k];
+            APPEND(sink->before, sink->before_count, reader);
+            APPEND(reader->sinks, reader->sink_count, sink);
+            sink->behind_report |= reader->behind_report || (reader->target && reader->target->kind == TENSOR_REPORT);
+        }
+}
+
+/* All results of one scan that have samples are one computation, and all that have none. */
+static bool join_scan(const Fusion *f, Group *g, const Root *r)
+{
+    if (r->kind != ROOT_SCAN)
+        return false;
+    Group *first = fuse_group(*fuse_scan_part(f, r));
+    if (first != g)
+        merge(f, first, g, &(Fit){.shape = first->shape});
+    return true;
+}
+
+/* The gradients of one attention are one computation, and so are the values of a TOP_K and their places: they have equal
+ * operands, so no path leads from one to another. */
+static bool join_results(const Fusion *f, Group *g, const Root *r)
+{
+    if ((r->node->op != OP_ATTENTION_GRADIENT && r->node->op != OP_TOP_K) || r->target)
+        return false;
+    size_t shared = r->node->op == OP_TOP_K ? 2 : 3; /* attributes */
+    const Info *info = &f->info[r->reads[0].node->id];
+    for (int i = 0; i < info->reader_count && info->readers[i]->group; i++) {
+        const Root *other = info->readers[i];
+        Group *into = fuse_group(other);
+        if (into == g || other->target || other->node->op != r->node->op || into->early != g->early || into->update != g->update ||
+            memcmp(other->node->in, r->node->in, sizeof *r->node->in * (size_t)r->node->inputs) != 0 ||
+            memcmp(other->node->ints, r->node->ints, sizeof *r->node->ints * shared) != 0)
+            continue;
+        merge(f, into, g, &(Fit){.shape = into->shape});
+        return true;
+    }
+    return false;
+}
+
+void fuse_merge(Fusion *f)
+{
+    for (int i = 0; i < f->root_count; i++) {
+        Root *r = f->roots[i];
+        for (int k = 0; k < r->read_count; k++) {
+            Info *info = &f->info[r->reads[k].node->id];
+            if (!r->reads[k].copy && (!info->reader_count || info->readers[info->reader_count - 1] != r))
+                APPEND(info->readers, info->reader_count, r);
+        }
+    }
+    f->queue = NEW_ARRAY(Group *, f->root_count + 1);
+    Group *report = NULL;
+    for (int i = 0; i < f->root_count; i++) {
+        Root *r = f->roots[i];
+        find_old_readers(f, r);
+        Group *g = fuse_new_group(f, r);
+        if (r->target && r->target->kind == TENSOR_REPORT) { /* one kernel writes all numbers of the report */
+            if (report) {
+                report->update = report->update || g->update;
+                merge(f, report, g, &(Fit){.shape = report->shape});
+            } else {
+                report = g;
+            }
+            continue;
+        }
+        if (!join_scan(f, g, r) && !f->separate && !join_results(f, g, r))
+            find_partners(f, g, r);
+    }
+    int kept = 0;
+    for (int i = 0; i < f->group_count; i++)
+        if (!f->groups[i]->into)
+            f->groups[kept++] = f->groups[i];
+    f->group_count = kept;
+}

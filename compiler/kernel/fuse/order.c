@@ -1,0 +1,216 @@
+/* order.c: in which order groups run, and which variables are updated in place.
+ *
+ * In: groups with what they read. Out: fusion->groups in a legal order: what a group reads is made before it; who reads
+ * the old value of a variable runs before the group that writes it. Among those that may run: first what the step's first
+ * collectives need, then in the order of the model, then updates, the small ones last.
+ *
+ * A variable is written in place if its own kernel reads it at the written element only, and nobody who must run later
+ * reads the old value. Else the new value goes through a temporary, copied at the end. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- in place */
+
+static bool safe_in_place(const Kernel *k, const Tensor *tensor)
+{
+    for (int i = 0; i < k->nest_count; i++) {
+        const Nest *nest = &k->nests[i];
+        const Store *own = NULL;
+        for (int j = 0; j < nest->store_count; j++)
+            if (nest->stores[j].tensor == tensor) {
+                if (own)
+                    return false;
+                own = &nest->stores[j];
+            }
+        if (!own || (!own->outer && own->value->pass + 1 != nest->passes))
+            return false;
+        for (int j = 0; j < nest->exprs->count; j++) {
+            const Expr *e = nest->exprs->all[j];
+            if (e->kind == X_LOAD && e->tensor == tensor && (e->count > 1 || e->in[0] != own->offset))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool writes_variable(const Root *r) { return r->target && r->target->kind == TENSOR_VARIABLE; }
+
+/* What this stage asks of a kernel. Those of a phase are built again when their turn has come: all at once they would be
+ * most of what mgpuc needs for a deep model. */
+static void look_at_kernel(Fusion *f, Group *g)
+{
+    fuse_build(f, g);
+    g->little = fuse_little(g);
+    for (int i = 0; i < g->count; i++)
+        g->members[i]->in_place = writes_variable(g->members[i]) && safe_in_place(g->kernel, g->members[i]->target);
+    if (!f->around)
+        fuse_forget(g);
+}
+
+/* the sink writes a temporary; a new sink behind all others copies it */
+static void write_later(Fusion *f, Root *r)
+{
+    Tensor *variable = r->target;
+    const Node *n = r->node;
+    r->target = fuse_add_tensor(f, TENSOR_TEMPORARY, format("t%d_new_%s", n->id, kernel_argument_name(variable)), 0,
+                                variable->dtype, &n->shape, false, (Node *)(uintptr_t)n);
+    Root *copy = fuse_add_root(f, n, variable);
+    copy->at = r->at;
+    copy->update = r->update;
+    copy->weight = 1;
+    copy->copied = r;
+    r->copy_reader = copy;
+    APPEND(copy->reads, copy->read_count, ((Read){n, NULL, r}));
+    look_at_kernel(f, fuse_group(r));
+    look_at_kernel(f, fuse_new_group(f, copy));
+}
+
+static bool order_asks(const Group *g)
+{
+    bool asks = g->update;
+    for (int i = 0; i < g->count; i++)
+        asks = asks || writes_variable(g->members[i]);
+    return asks && g->members[0]->kind != ROOT_REDUCE;
+}
+
+static void find_places(Fusion *f)
+{
+    int groups = f->group_count;
+    for (int i = 0; i < groups; i++)
+        if (order_asks(f->groups[i]))
+            look_at_kernel(f, f->groups[i]);
+    for (int i = 0; i < groups; i++) {
+        Group *g = f->groups[i];
+        for (int k = 0; k < g->count; k++)
+            if (writes_variable(g->members[k]) && !g->members[k]->in_place)
+                write_later(f, g->members[k]);
+    }
+}
+
+/* ---- order */
+
+static void add_edge(Group *before, Group *after)
+{
+    if (before == after)
+        return;
+    APPEND(before->after, before->after_count, after);
+    after->waiting++;
+}
+
+typedef struct Heap { Group **list; int count; } Heap;
+
+/* The product that is a weight's gradient comes as soon as it can: what it reads may go, and the products and
+ * element-wise kernels of samples behind it follow each other. Small updates stand together behind the others:
+ * fuse/pack.c makes few kernels of them. */
+static int rank_of(const Group *g)
+{
+    const Root *r = g->members[0];
+    if (g->early)
+        return 0;
+    if (g->update)
+        return g->little ? 4 : 3;
+    return r->kind == ROOT_CONTRACTION && r->backward && !r->node->sharded ? 1 : 2;
+}
+
+static bool runs_first(const Group *a, const Group *b)
+{
+    if (rank_of(a) != rank_of(b))
+        return rank_of(a) < rank_of(b);
+    return a->members[0]->order < b->members[0]->order;
+}
+
+static void heap_add(Heap *h, Group *g)
+{
+    int at = h->count++;
+    for (; at > 0 && runs_first(g, h->list[(at - 1) / 2]); at = (at - 1) / 2)
+        h->list[at] = h->list[(at - 1) / 2];
+    h->list[at] = g;
+}
+
+static Group *heap_take(Heap *h)
+{
+    Group *first = h->list[0], *last = h->list[--h->count];
+    int at = 0;
+    for (;;) {
+        int child = 2 * at + 1;
+        if (child >= h->count)
+            break;
+        if (child + 1 < h->count && runs_first(h->list[child + 1], h->list[child]))
+            child++;
+        if (runs_first(last, h->list[child]))
+            break;
+        h->list[at] = h->list[child];
+        at = child;
+    }
+    h->list[at] = last;
+    return first;
+}
+
+static void add_edges(const Fusion *f)
+{
+    for (int i = 0; i < f->group_count; i++) {
+        f->groups[i]->waiting = f->groups[i]->after_count = 0;
+        f->groups[i]->after = NULL;
+    }
+    for (int i = 0; i < f->group_count; i++) {
+        Group *g = f->groups[i];
+        for (int k = 0; k < g->count; k++) {
+            const Root *r = g->members[k];
+            for (int j = 0; j < r->read_count; j++) {
+                const Root *maker = fuse_maker(f, &r->reads[j]);
+                const Node *n = r->reads[j].node;
+                if (maker)
+                    add_edge(fuse_group(maker), g);
+                else if (n->op == OP_VARIABLE && f->writer[n->ints[0]])
+                    add_edge(g, fuse_group(f->writer[n->ints[0]]));
+            }
+        }
+    }
+}
+
+/* false: some groups wait for each other */
+static bool sort_groups(Fusion *f)
+{
+    f->writer = NEW_ARRAY(Root *, f->graph->model->variable_count);
+    for (int i = 0; i < f->root_count; i++)
+        if (writes_variable(f->roots[i]))
+            f->writer[f->roots[i]->target->index] = f->roots[i];
+    add_edges(f);
+    Group **sorted = NEW_ARRAY(Group *, f->group_count);
+    Heap ready = {NEW_ARRAY(Group *, f->group_count), 0};
+    int count = 0;
+    for (int i = 0; i < f->group_count; i++)
+        if (!f->groups[i]->waiting)
+            heap_add(&ready, f->groups[i]);
+    while (ready.count > 0) {
+        Group *g = sorted[count++] = heap_take(&ready);
+        for (int i = 0; i < g->after_count; i++)
+            if (--g->after[i]->waiting == 0)
+                heap_add(&ready, g->after[i]);
+    }
+    if (count < f->group_count)
+        return false;
+    f->groups = sorted;
+    return true;
+}
+
+void fuse_order(Fusion *f)
+{
+    find_places(f);
+    while (!sort_groups(f)) {
+        int changed = 0, groups = f->group_count;
+        for (int i = 0; i < groups; i++) {
+            Group *g = f->groups[i];
+            for (int k = 0; k < g->count && g->waiting; k++)
+                if (writes_variable(g->members[k]) && !g->members[k]->copied) {
+                    write_later(f, g->members[k]);
+                    changed++;
+                }
+        }
+        if (!changed)
+            die("the kernels of %s wait for each other", f->graph->name ? f->graph->name : "a graph");
+    }
+}

@@ -1,0 +1,141 @@
+/* pack.c: kernels of little work that follow each other become one.
+ *
+ * In: groups in order. Out: kernels, fewer than there were groups: each call costs the device's team of threads a
+ * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
+ * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where
+ * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/target/cuda/cuda.h"
+
+#include "runtime/abi/mgpu.h"
+
+enum { MOST_NESTS = 16, MOST_POINTS = 8192 /* of all nests: what one thread does faster than a team begins */ };
+
+static int64_t points(const Kernel *k)
+{
+    int64_t count = 0;
+    for (int i = 0; i < k->nest_count; i++) {
+        const Exprs *x = k->nests[i].exprs;
+        int64_t all = 1;
+        for (int j = 0; j < x->axis_count && all <= MOST_POINTS; j++)
+            all = x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN ? MOST_POINTS + 1 : all * x->axis[j].extent;
+        count += all;
+        if (count > MOST_POINTS)
+            return MOST_POINTS + 1;
+    }
+    return count;
+}
+
+bool fuse_little(const Group *g)
+{
+    const Kernel *k = g->kernel;
+    return k && k->nest_count && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
+           points(k) <= MOST_POINTS;
+}
+
+static bool listed(const Tensor *const *list, int count, const Tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == t)
+            return true;
+    return false;
+}
+
+static void join(Group *to, Group *from)
+{
+    Kernel *a = to->kernel;
+    const Kernel *b = from->kernel;
+    for (int i = 0; i < from->count; i++)
+        APPEND(to->members, to->count, from->members[i]);
+    Memory *outer = to->memory ? memory_use(to->memory) : NULL;
+    for (int i = 0; i < b->read_count; i++) /* what an earlier nest makes is no argument that is read */
+        if (!listed(a->writes, a->write_count, b->reads[i]) && !listed(a->reads, a->read_count, b->reads[i]))
+            APPEND(a->reads, a->read_count, b->reads[i]);
+    for (int i = 0; i < b->write_count; i++)
+        if (!listed(a->writes, a->write_count, b->writes[i]))
+            APPEND(a->writes, a->write_count, b->writes[i]);
+    Nest *nests = NEW_ARRAY(Nest, a->nest_count + b->nest_count);
+    for (int i = 0; i < a->nest_count + b->nest_count; i++)
+        nests[i] = i < a->nest_count ? a->nests[i] : b->nests[i - a->nest_count];
+    a->nests = nests;
+    a->nest_count += b->nest_count;
+    fuse_describe(to);
+    if (to->memory) {
+        memory_use(outer);
+        memory_join(to->memory, from->memory);
+        from->memory = NULL;
+    }
+}
+
+static bool fits_behind(const Group *open, const Group *g)
+{
+    return open->early == g->early && open->update == g->update && open->kernel->nest_count < MOST_NESTS;
+}
+
+/* ---- GPUs */
+
+static bool draws(const Kernel *k) /* it shares its body with others */
+{
+    for (int i = 0; i < k->nest_count; i++)
+        for (int j = 0; j < k->nests[i].exprs->count; j++)
+            if (k->nests[i].exprs->all[j]->kind == X_RANDOM)
+                return true;
+    return false;
+}
+
+static bool touches(const Kernel *a, const Kernel *b) /* what b writes */
+{
+    for (int i = 0; i < b->write_count; i++)
+        if (listed(a->reads, a->read_count, b->writes[i]) || listed(a->writes, a->write_count, b->writes[i]))
+            return true;
+    return false;
+}
+
+static bool fits_beside(const Group *open, const Group *g)
+{
+    return open->early == g->early && open->update == g->update && open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS &&
+           !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel);
+}
+
+/* ---- in order */
+
+/* nothing more is packed into it */
+static void finish(Fusion *f, Group *g)
+{
+    if (!g)
+        return;
+    f->groups[f->group_count++] = g;
+    if (f->program->target == TARGET_CUDA && !f->around && !f->separate && g->kernel)
+        cuda_share_blocks(g->kernel);
+    if (f->done)
+        f->done(f, g);
+}
+
+void fuse_pack(Fusion *f)
+{
+    int groups = f->group_count;
+    bool cuda = f->program->target == TARGET_CUDA, packs = !f->separate && !(cuda && f->around);
+    Group *open = NULL; /* the last group, if more may be packed into it */
+    int64_t open_points = 0;
+    f->group_count = 0;
+    for (int i = 0; i < groups; i++) {
+        Group *g = f->groups[i];
+        if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
+            fuse_build(f, g);
+        bool little = packs && (cuda ? g->kernel && cuda_is_little(g->kernel) && !draws(g->kernel) : fuse_little(g));
+        int64_t count = little && !cuda ? points(g->kernel) : 0;
+        bool fits = little && open && (cuda ? fits_beside(open, g) : fits_behind(open, g) && open_points + count <= MOST_POINTS);
+        if (fits) {
+            join(open, g);
+            open_points += count;
+            continue;
+        }
+        finish(f, open);
+        open = little ? g : NULL;
+        open_points = count;
+        if (!little)
+            finish(f, g);
+    }
+    finish(f, open);
+}

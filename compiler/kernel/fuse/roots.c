@@ -1,0 +1,540 @@
+/* roots.c: which values are made by kernels of their own.
+ *
+ * In: a graph. Out: info[].root and the list of roots, in the order of their nodes, then the sinks (results that are
+ * written into variables, outputs and the report).
+ *
+ * A value is a root if it cannot be an expression (reductions, contractions), if somebody needs it in memory (operands of
+ * contractions, collectives), or if computing it wherever it is used would cost more than storing it: it is used more
+ * than once, or for several elements of its users. Being generous with roots costs nothing where they end up in one
+ * kernel (fuse/merge.c): a root whose users are all in its kernel is not stored. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/passes.h"
+
+#include <string.h>
+
+enum {
+    MOST_WEIGHT = 150,     /* expressions in an inlined value: bounds recursion and the size of kernels */
+    CHEAP_EXPANDED = 4,    /* flops that may be repeated for every element of a larger tensor */
+    CHEAP_REPEATED = 8,    /* flops that may be repeated in every kernel that uses the value */
+    SAMPLES_GUESS = 64,    /* of a device, to weigh a value for every sample against one for all */
+    RANDOM_FLOPS = 40,
+    FEW_BYTES = 32,        /* next to each other */
+    MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
+    QUOTIENT_FLOPS = 4,    /* divisions take as long as so many additions */
+    DOUBLE_FLOPS = 4,      /* likewise operations in double, if the model's float is narrower */
+    THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a number that all need */
+};
+
+static const double ABOUT_ONE = 1.3; /* values read for one element: reading the few instead of storing the one */
+
+bool is_attention(Op op) { return op == OP_ATTENTION || op == OP_ATTENTION_GRADIENT; }
+
+bool is_rows(Op op) { return op == OP_CUMSUM || op == OP_TOP_K; }
+
+bool fuse_contracts(const Node *n)
+{
+    if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || is_attention(n->op) || is_rows(n->op))
+        return true;
+    if (n->op != OP_EINSUM || n->inputs != 2)
+        return false;
+    Dtype t = n->in[0]->dtype;
+    return (t == F32 || t == F64 || dtype_is_half(t)) && n->in[1]->dtype == t;
+}
+
+/* of the variable that the model assigned it to, else of the library's layer that made it, else of the operation */
+const char *node_word(const Node *n)
+{
+    const char *layer = n->at && n->at->source && n->at->source->library ? n->at->layer : NULL;
+    if (n->op == OP_RESULT && !n->name) /* what the body calls it */
+        return node_word(n->in[0]->body->results[n->ints[0]].value);
+    const char *word = n->name ? n->name : layer ? layer : OP_INFO[n->op].name;
+    return n->backward && !n->name ? format("d_%s", word) : word;
+}
+
+static bool leaf_in_memory(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_ARG; }
+
+static bool identity_order(const Node *variable)
+{
+    const Variable *v = &variable->graph->model->variables[variable->ints[0]];
+    for (int i = 0; i < v->shape.rank; i++)
+        if (v->order[i] != i)
+            return false;
+    return true;
+}
+
+/* a value that costs next to nothing wherever it is used and has no place in memory */
+static bool never_root(const Node *n)
+{
+    bool number = n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE;
+    return number || n->op == OP_SCAN || leaf_in_memory(n);
+}
+
+static bool always_root(const Node *n)
+{
+    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE ||
+           n->op == OP_RESULT;
+}
+
+static bool is_view(const Node *n)
+{
+    bool narrows = n->op == OP_CAST && dtype_is_half(n->dtype); /* that is what is stored then */
+    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows);
+}
+
+/* a value that can lie in memory, row-major */
+static bool may_be_stored(const Node *n)
+{
+    return n->op == OP_INPUT || n->op == OP_ARG || (n->op == OP_VARIABLE && identity_order(n)) || (!never_root(n) && !is_view(n));
+}
+
+/* what rows are read from: behind what leaves every element where it is, and behind a cast of what was rounded */
+static const Node *rows_operand(const Node *o)
+{
+    if (o->op == OP_CAST && o->dtype == F32 && dtype_is_half(o->in[0]->dtype))
+        o = o->in[0];
+    const Node *best = o;
+    for (int i = 0; i < MAX_CHAIN && (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT); i++) {
+        o = o->in[0];
+        best = may_be_stored(o) ? o : best;
+    }
+    return best;
+}
+
+const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
+{
+    const Node *o = n->in[operand];
+    if (f->separate)
+        return o;
+    if (is_rows(n->op))
+        return rows_operand(o);
+    if (is_attention(n->op))
+        return attention_operand(o, may_be_stored);
+    if (n->op == OP_CONVOLVE && operand == 1) {
+        for (int i = 0; i < MAX_CHAIN && o->op == OP_TRANSPOSE && !o->sharded; i++)
+            o = o->in[0];
+        return o;
+    }
+    while (n->op == OP_EINSUM && o->op == OP_TRANSPOSE)
+        o = o->in[0];
+    const Node *first = o;
+    while (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT)
+        o = o->in[0];
+    return o != first && o->op == OP_VARIABLE && !identity_order(o) ? first : o;
+}
+
+static double size_of(const Node *n)
+{
+    return (double)shape_count(&n->shape) * dtype_bytes(n->dtype) * (n->sharded ? SAMPLES_GUESS : 1);
+}
+
+static double elements_of(const Node *n)
+{
+    return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES_GUESS : 1);
+}
+
+/* a body's value is made where its caller wants it; what is wanted in several places, or has no place, is copied */
+static void find_place(const Fusion *f, const Result *result, Info *info)
+{
+    const Node *n = result->value;
+    Tensor *place = result->role == ROLE_RESULT ? f->results[result->index] : NULL;
+    bool apart = is_rows(n->op) && place && place->pitch; /* its results have no gaps */
+    if (place && !apart && !info->result && !never_root(n) && n->sharded == place->sharded) {
+        info->result = place;
+        info->store = true;
+    }
+}
+
+static void find_needed(Fusion *f)
+{
+    const Graph *g = f->graph;
+    for (int i = 0; i < g->result_count; i++) {
+        Info *info = &f->info[g->results[i].value->id];
+        info->needed = true;
+        find_place(f, &g->results[i], info);
+    }
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++)
+            f->info[g->nodes[i]->in[k]->id].needed = true;
+}
+
+static void mark_same(Fusion *f)
+{
+    int count = f->graph->node_count;
+    bool *needed = NEW_ARRAY(bool, count), *same = NEW_ARRAY(bool, count), *extrema = NEW_ARRAY(bool, count);
+    for (int i = 0; i < count; i++)
+        needed[i] = f->info[i].needed;
+    find_same(f->graph, needed, same, extrema);
+    for (int i = 0; i < count; i++)
+        f->info[i].same = same[i];
+}
+
+/* how often one element of input k is computed for an element of n, if it is not stored: 1, or more for windows */
+static double repeats(const Node *n)
+{
+    if (OP_INFO[n->op].op_class != WINDOW)
+        return 1;
+    double taps = 1;
+    int r = n->shape.rank;
+    for (int i = 0; i < r; i++) {
+        bool gradient = n->op == OP_WINDOW_MAX_GRADIENT || n->op == OP_WINDOW_SUM_GRADIENT;
+        taps *= (double)(gradient ? (n->ints[i] + n->ints[r + i] - 1) / n->ints[r + i] : n->ints[i]);
+    }
+    return taps;
+}
+
+static double flops_of(const Node *n)
+{
+    if (n->op == OP_RANDOM)
+        return RANDOM_FLOPS;
+    bool wide = n->graph->model->precision != F64 && n->dtype == F64;
+    if (n->op == OP_CAST)
+        return wide != (n->in[0]->dtype == F64) && n->graph->model->precision != F64 ? DOUBLE_FLOPS : 0;
+    double flops = n->op == OP_DIV && dtype_is_float(n->dtype) ? QUOTIENT_FLOPS : OP_INFO[n->op].flops;
+    if (OP_INFO[n->op].op_class == WINDOW) /* comparisons, or additions, of what meets in an element */
+        flops = 2 * repeats(n);
+    return wide ? DOUBLE_FLOPS * flops : flops;
+}
+
+/* what computing a value where it is used costs, if everything below it is that is not clearly worth storing */
+static void estimate(Fusion *f)
+{
+    const Graph *g = f->graph;
+    int *users = NEW_ARRAY(int, g->node_count);
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; f->info[i].needed && k < g->nodes[i]->inputs; k++) {
+            bool widens = g->nodes[i]->op == OP_CAST && dtype_is_half(g->nodes[i]->in[0]->dtype);
+            users[g->nodes[i]->in[k]->id] += widens ? users[i] : 1;
+        }
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        Info *info = &f->info[i];
+        if (!info->needed)
+            continue;
+        if (leaf_in_memory(n) || always_root(n) || n->op == OP_SCAN) {
+            info->bytes = size_of(n) / elements_of(n);
+            continue;
+        }
+        info->flops = flops_of(n);
+        double times = repeats(n), own = elements_of(n);
+        for (int k = 0; k < n->inputs; k++) {
+            const Info *in = &f->info[n->in[k]->id];
+            double share = elements_of(n->in[k]) < own ? elements_of(n->in[k]) / own : 1;
+            info->flops += times * in->flops;
+            info->bytes += times * in->bytes * share;
+        }
+        if (f->computed[i] || (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->sharded || shape_count(&n->shape) > 1))) {
+            info->flops = 0;
+            info->bytes = size_of(n) / own;
+            info->store = !f->computed[i];
+        }
+    }
+}
+
+static void store_operands(Fusion *f, const Node *n)
+{
+    if (fuse_contracts(n)) {
+        for (int k = 0; k < n->inputs; k++) {
+            Info *operand = &f->info[fuse_operand(f, n, k)->id];
+            operand->store = true;
+            operand->operand = operand->operand || is_attention(n->op) || fuse_operand(f, n, k) != n->in[k];
+        }
+    } else if (n->op == OP_SCAN) {
+        for (int k = 0; k < n->inputs; k++) {
+            const Node *operand = fuse_scan_operand(f, n, k);
+            if (operand)
+                f->info[operand->id].store = f->info[operand->id].operand = true;
+        }
+    } else if (n->op == OP_REDUCE) {
+        f->info[n->in[0]->id].store = true;
+        f->info[n->in[0]->id].operand = f->info[n->in[0]->id].operand || f->info[n->id].operand;
+    }
+}
+
+/* how n uses its inputs: counts uses, and whether elements are used several times */
+static void count_uses(Fusion *f, const Node *n)
+{
+    const Info *info = &f->info[n->id];
+    bool here = info->root || n->op == OP_REDUCE || n->op == OP_SCAN; /* else whoever uses n uses its inputs */
+    for (int k = 0; k < n->inputs; k++) {
+        const Node *x = n->in[k];
+        Info *in = &f->info[x->id];
+        bool repeated = false; /* one input for two operands is one use */
+        for (int j = 0; j < k; j++)
+            repeated = repeated || n->in[j] == x;
+        in->uses += repeated ? 0 : here || info->uses < 1 ? 1 : is_view(n) || info->expanded ? info->uses : 1;
+        if (n->op == OP_SCAN)
+            continue;
+        bool grows = elements_of(n) > elements_of(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded);
+        bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * elements_of(n) > elements_of(x);
+        bool loops = node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
+        in->expanded = in->expanded || grows || overlaps || loops || (!here && info->expanded);
+    }
+}
+
+static bool worth_storing(const Fusion *f, const Node *n)
+{
+    const Info *info = &f->info[n->id];
+    if (!n->sharded && shape_count(&n->shape) == 1) { /* computed once per kernel, outside of all loops; on a GPU, by each thread */
+        bool by_all = f->program->target == TARGET_CUDA && info->expanded && info->flops > THREAD_FLOPS && !is_view(n);
+        return by_all || (info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64));
+    }
+    if (is_view(n))
+        return false; /* rather what it shows */
+    if (info->expanded && info->flops > CHEAP_EXPANDED)
+        return true;
+    if (info->uses < 2)
+        return false;
+    return info->flops > CHEAP_REPEATED || info->bytes > ABOUT_ONE * dtype_bytes(n->dtype);
+}
+
+static void choose(Fusion *f)
+{
+    const Graph *g = f->graph;
+    for (int i = 0; i < g->result_count; i++)
+        f->info[g->results[i].value->id].uses++;
+    for (int i = g->node_count - 1; i >= 0; i--) { /* users first */
+        const Node *n = g->nodes[i];
+        Info *info = &f->info[i];
+        if (!info->needed)
+            continue;
+        bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a product reads */
+        if (!never_root(n) || moved)
+            info->root = always_root(n) || info->store || info->same || f->separate || (!f->computed[i] && worth_storing(f, n));
+        store_operands(f, n);
+        count_uses(f, n);
+    }
+    for (int i = 0; i < g->node_count; i++) { /* inputs first: values that would become too large an expression */
+        const Node *n = g->nodes[i];
+        Info *info = &f->info[i];
+        if (!info->needed)
+            continue;
+        double weight = 1;
+        for (int k = 0; k < n->inputs; k++)
+            weight += (f->info[n->in[k]->id].root ? 1 : f->info[n->in[k]->id].weight) * repeats(n);
+        if (weight > MOST_WEIGHT && !never_root(n))
+            info->root = true;
+        info->weight = weight > 1e6 ? 1000000 : (int)weight;
+    }
+}
+
+/* ---- early: what a step's first collectives need; update: what stands behind the last */
+
+static bool is_end(const Result *r) { return r->role == ROLE_UPDATE || r->role == ROLE_REPORT; }
+
+typedef struct Times { bool *inputs_only, *early, *reduced, *used_before; } Times;
+
+static Times find_times(const Fusion *f)
+{
+    const Graph *g = f->graph;
+    Times t = {NEW_ARRAY(bool, g->node_count), NEW_ARRAY(bool, g->node_count), NEW_ARRAY(bool, g->node_count),
+               NEW_ARRAY(bool, g->node_count)};
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        t.inputs_only[i] = n->op != OP_VARIABLE;
+        t.reduced[i] = n->op == OP_REDUCE && n->backward;
+        for (int k = 0; k < n->inputs; k++) {
+            t.inputs_only[i] = t.inputs_only[i] && t.inputs_only[n->in[k]->id];
+            t.reduced[i] = t.reduced[i] || t.reduced[n->in[k]->id];
+        }
+    }
+    for (int i = 0; i < g->result_count; i++)
+        if (!is_end(&g->results[i]))
+            t.used_before[g->results[i].value->id] = true;
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        if (!f->info[i].needed)
+            continue;
+        t.early[i] = t.early[i] || (n->op == OP_REDUCE && t.inputs_only[i]);
+        for (int k = 0; k < n->inputs; k++) {
+            int in = n->in[k]->id;
+            t.early[in] = t.early[in] || t.early[i];
+            if (n->op == OP_REDUCE || t.used_before[i] || !t.reduced[i])
+                t.used_before[in] = true;
+        }
+    }
+    return t;
+}
+
+static int64_t points(const Root *r, bool all)
+{
+    int64_t count = 1;
+    for (int i = 0; i < r->axis_count; i++)
+        if (all || !r->axes[i].reduced)
+            count *= r->axes[i].extent;
+    return count;
+}
+
+Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
+{
+    Root *r = NEW(Root);
+    *r = (Root){.node = n, .target = target, .order = f->root_count, .at = n->at};
+    if (target) {
+        if (target->sharded)
+            r->axes[r->axis_count++] = (Axis){.extent = 1, .samples = true};
+        for (int i = 0; i < n->shape.rank; i++)
+            r->axes[r->axis_count++] = (Axis){.extent = n->shape.extent[i]};
+    } else {
+        r->axis_count = node_axes(n, r->axes);
+        r->reduces = node_is_loop_reduction(n);
+    }
+    for (int i = 0; i < r->axis_count; i++) {
+        const Axis *a = &r->axes[i];
+        r->samples = r->samples || a->samples;
+        r->reduces_samples = r->reduces_samples || (a->samples && a->reduced);
+        r->grouped = r->grouped || a->kind != AXIS_PLAIN;
+    }
+    r->grouped = r->grouped || (!target && n->op == OP_GROUP_SUM);
+    r->kept_samples = r->samples && !r->reduces_samples;
+    r->full = points(r, true);
+    r->kept = points(r, false);
+    APPEND(f->roots, f->root_count, r);
+    return r;
+}
+
+/* The place of a maximum in its window is a small number; but along few channels, gcc makes no vectors of bytes next to
+ * floats (measured, 6 channels: 2.5 ms instead of 0.3). */
+static Dtype stored_type(const Node *n)
+{
+    double places = 1;
+    for (int i = 0; n->op == OP_WINDOW_ARGMAX && i < n->shape.rank; i++)
+        places *= (double)n->ints[i];
+    bool wide = n->shape.rank && n->shape.extent[n->shape.rank - 1] >= FEW_BYTES;
+    return n->op == OP_WINDOW_ARGMAX && places <= 256 && wide ? U8 : n->dtype;
+}
+
+/* A weight's gradient lies as the weight does (layout.c), so that an update runs through both in one order. */
+static void order_of_gradient(const Node *n, int *order)
+{
+    for (int i = 0; i < n->shape.rank; i++)
+        order[i] = i < n->shape.rank - 2 ? i + 2 : n->shape.rank - 1 - i;
+}
+
+/* A weight that is turned for a convolution lies as the weight does: a copy in one order. false: n is no such thing */
+static bool order_of_turned(const Node *n, int *order)
+{
+    const Node *chain[MAX_CHAIN], *from = n;
+    int64_t stride[MAX_RANK], step = 1;
+    int count = 0, rank = n->shape.rank;
+    for (; count < MAX_CHAIN && (from->op == OP_TRANSPOSE || from->op == OP_SLICE); from = from->in[0])
+        chain[count++] = from;
+    if (!count || from->op != OP_VARIABLE)
+        return false;
+    const Variable *v = &from->graph->model->variables[from->ints[0]];
+    for (int i = rank - 1; i >= 0; i--) {
+        stride[v->order[i]] = step;
+        step *= v->shape.extent[v->order[i]];
+    }
+    while (count-- > 0) {
+        int64_t old[MAX_RANK];
+        memcpy(old, stride, sizeof old);
+        for (int i = 0; i < rank && chain[count]->op == OP_TRANSPOSE; i++)
+            stride[i] = old[chain[count]->ints[i]];
+    }
+    for (int i = 0; i < rank; i++) {
+        int at = i;
+        for (; at > 0 && stride[order[at - 1]] < stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return true;
+}
+
+static const int *order_of(const Fusion *f, const Node *n)
+{
+    if (n->sharded || n->shape.rank < 3 || f->info[n->id].operand || f->separate)
+        return NULL;
+    int *order = NEW_ARRAY(int, MAX_RANK);
+    if (n->op == OP_CONVOLVE_WEIGHT)
+        order_of_gradient(n, order);
+    else if (!order_of_turned(n, order))
+        return NULL;
+    return order;
+}
+
+static Tensor *add_temporary(Fusion *f, Node *n, const char *label)
+{
+    const int *order = order_of(f, n);
+    Shape shape = n->shape;
+    for (int i = 0; order && i < shape.rank; i++)
+        shape.extent[i] = n->shape.extent[order[i]];
+    Tensor *t = fuse_add_tensor(f, TENSOR_TEMPORARY, label, 0, stored_type(n), &shape, n->sharded, n);
+    if (order) {
+        Memory *outer = fuse_keep(f);
+        t->order = memcpy(NEW_ARRAY(int, MAX_RANK), order, sizeof *order * MAX_RANK);
+        memory_use(outer);
+    }
+    return t;
+}
+
+/* "t12_relu" */
+static const char *node_label(const Node *n) { return format("t%d_%s", n->id, node_word(n)); }
+
+static bool is_large(const Node *n) { return shape_count(&n->shape) > (n->sharded ? 16 : 4096); }
+
+void fuse_find_roots(Fusion *f)
+{
+    const Graph *g = f->graph;
+    find_needed(f);
+    mark_same(f);
+    estimate(f);
+    choose(f);
+    Times t = find_times(f);
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        Info *info = &f->info[i];
+        if (!info->needed || !info->root)
+            continue;
+        const Node *summed = n->op == OP_REDUCE ? n->in[0] : NULL;
+        Root *copy = NULL;
+        if (summed && (f->info[summed->id].uses > 1 || never_root(summed))) {
+            info->tensor = fuse_add_tensor(f, TENSOR_TEMPORARY, node_label(n), 0, n->dtype, &n->shape, false, n->in[0]);
+            copy = fuse_add_root(f, summed, info->tensor);
+            copy->weight = 2;
+            copy->early = t.early[i];
+        }
+        Root *r = info->maker = fuse_add_root(f, n, NULL);
+        r->copy = copy;
+        if (copy)
+            copy->copy_reader = r;
+        if (!info->tensor)
+            info->tensor = summed ? f->info[summed->id].tensor : info->result ? info->result
+                         : add_temporary(f, g->nodes[i], node_label(n));
+        info->tensor->partial = info->tensor->partial || summed;
+        r->kind = n->op == OP_REDUCE ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
+                : n->op == OP_RESULT ? ROOT_SCAN : fuse_contracts(n) ? ROOT_CONTRACTION
+                : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
+        r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
+        r->early = t.early[i];
+        r->update = t.reduced[i] && !t.used_before[i] && n->op != OP_REDUCE;
+        r->backward = n->backward && !r->update;
+    }
+    int report = 0, outputs = 0;
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *result = &g->results[i];
+        Node *n = result->value;
+        const char *name = result->name ? result->name : "value";
+        Tensor *target = NULL;
+        int slot = 0;
+        if (result->role == ROLE_UPDATE || result->role == ROLE_INIT) {
+            target = f->variables[result->index];
+        } else if (result->role == ROLE_OUTPUT) {
+            target = fuse_add_tensor(f, TENSOR_OUTPUT, format("out.%s", name), outputs++, n->dtype, &n->shape, n->sharded, n);
+        } else if (result->role == ROLE_RESULT) {
+            target = f->results[result->index];
+            if (f->info[n->id].result == target)
+                continue;
+        } else if (result->role == ROLE_REPORT) {
+            target = f->report;
+            slot = report++;
+        } else {
+            die("a result of role %d ('%s') has no place in a kernel", (int)result->role, name);
+        }
+        Root *r = fuse_add_root(f, n, target);
+        r->slot = slot;
+        r->at = result->at ? result->at : n->at;
+        r->weight = f->info[n->id].root ? 2 : f->info[n->id].weight + 1;
+        r->update = is_end(result) && t.reduced[n->id];
+        r->backward = false;
+    }
+}

@@ -1,0 +1,560 @@
+/* scan.c: SCAN as a kernel: a loop over steps that calls the kernels of its body.
+ *
+ * In: RESULTs of one SCAN, all with samples or all without, and where its operands lie. Out: a Kernel whose `scan` says what
+ * the loop calls and where everything lies.
+ *
+ * The body becomes a graph of its own, without what these results do not need, and goes through all stages of the fuser like
+ * the graph of a phase. Its leaves are
+ *   carries     two buffers each, which change places after every step
+ *   sequences   the slice of a step, read where it lies: a tensor with a pitch; stacks are written likewise
+ *   captured    the tensors themselves. Views of them, constants and numbers of the run are made in the body, so that nothing
+ *               is stored for them; but what a product reads must lie in memory as the product can read it.
+ * A thread takes a chunk of its samples through all steps, then the next. A chunk's carries and temporaries should stay in the
+ * core's cache; temporaries are placed by their lifetime, first fit. On a GPU a block takes a chunk, whose part of the workspace
+ * is its own. */
+#include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/passes/passes.h"
+#include "runtime/abi/mgpu.h"
+
+#include <string.h>
+
+enum {
+    NEAR_BYTES = 512 * 1024, /* of a chunk's buffers */
+    LEAST_SAMPLES = 32,      /* of a chunk: a product reads its weights for each chunk anew */
+    BLOCKS = 128,            /* of a GPU: enough, and each with few samples */
+    BLOCK_SAMPLES = 4,
+    LINE = 64
+};
+
+enum { CARRIES, SEQUENCES, STEPS, REVERSE }; /* in ints */
+
+typedef enum Part { PART_CARRY, PART_SEQUENCE, PART_CAPTURED } Part;
+
+static Part part_of(const Node *scan, int input)
+{
+    int64_t carries = scan->ints[CARRIES], sequences = scan->ints[SEQUENCES];
+    return input < carries ? PART_CARRY : input < carries + sequences ? PART_SEQUENCE : PART_CAPTURED;
+}
+
+/* ---- operands */
+
+static bool lies_straight(const Tensor *t)
+{
+    for (int i = 0; t->order && i < t->shape.rank; i++)
+        if (t->order[i] != i)
+            return false;
+    return true;
+}
+
+static bool lies_in_order(const Fusion *f, const Node *n)
+{
+    return n->op != OP_VARIABLE || lies_straight(f->variables[n->ints[0]]);
+}
+
+/* the same values, perhaps elsewhere */
+static bool shows(const Node *n)
+{
+    return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST || n->op == OP_STOP_GRADIENT;
+}
+
+/* by ARG: a product reads it, or something of which nothing is known here */
+static const bool *products_read(const Fusion *f, const Node *scan)
+{
+    Info *info = &f->info[scan->id];
+    if (info->hard)
+        return info->hard;
+    const Graph *body = scan->body;
+    bool *hard = NEW_ARRAY(bool, scan->inputs + 1), *node = NEW_ARRAY(bool, body->node_count);
+    for (int i = body->node_count - 1; i >= 0; i--) {
+        const Node *n = body->nodes[i];
+        bool reads = fuse_contracts(n) || n->op == OP_SCAN;
+        for (int k = 0; k < n->inputs; k++)
+            if (reads || (node[i] && shows(n)))
+                node[n->in[k]->id] = true;
+        if (n->op == OP_ARG)
+            hard[n->ints[0]] = hard[n->ints[0]] || node[i];
+    }
+    return info->hard = hard;
+}
+
+static bool is_free_view(const Node *n)
+{
+    bool moves = n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE || n->op == OP_BROADCAST;
+    return moves || n->op == OP_STOP_GRADIENT || (n->op == OP_CAST && !dtype_is_half(n->dtype));
+}
+
+static bool is_number(const Node *n)
+{
+    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE;
+}
+
+static const Node *captured_operand(const Node *o, bool hard)
+{
+    const Node *first = o;
+    double value;
+    while (hard && o->op == OP_TRANSPOSE)
+        o = o->in[0];
+    while (hard ? o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT : is_free_view(o))
+        o = o->in[0];
+    if (is_number(o))
+        return hard && !(o == first && node_is_constant(o, &value)) ? first : NULL;
+    return o;
+}
+
+const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
+{
+    const Node *o = scan->in[input], *first = o;
+    double value;
+    Part part = part_of(scan, input);
+    if (part == PART_CAPTURED)
+        return f->separate && !is_number(o) ? o : captured_operand(o, products_read(f, scan)[input]);
+    if (node_is_constant(o, &value))
+        return NULL;
+    while (part == PART_SEQUENCE && !f->separate &&
+           (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT || (o->op == OP_CAST && dtype_is_half(o->in[0]->dtype))))
+        o = o->in[0];
+    return is_number(o) || !lies_in_order(f, o) ? first : o;
+}
+
+Root **fuse_scan_part(const Fusion *f, const Root *r)
+{
+    return &f->info[r->node->in[0]->id].part[r->node->sharded | r->early << 1 | r->update << 2];
+}
+
+static bool has_attention(const Graph *body)
+{
+    for (int i = 0; i < body->node_count; i++)
+        if (is_attention(body->nodes[i]->op) || (body->nodes[i]->op == OP_SCAN && has_attention(body->nodes[i]->body)))
+            return true;
+    return false;
+}
+
+/* a scan or an attention reads a variable that lies in an order of its own */
+static bool reads_crooked(const Fusion *f, const Node *n, int input)
+{
+    bool straight = n->op == OP_SCAN ? part_of(n, input) != PART_CAPTURED || has_attention(n->body) : is_attention(n->op);
+    return straight && !lies_in_order(f, n->in[input]);
+}
+
+Graph *fuse_straighten(const Fusion *f)
+{
+    Graph *g = f->graph;
+    int found = 0;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->inputs; k++)
+            found += reads_crooked(f, g->nodes[i], k);
+    if (!found)
+        return g;
+    Graph *target = graph_new(g->model, g->name, g->parent);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (n->op != OP_SCAN && !is_attention(n->op)) {
+            graph_copy_node(target, n);
+            continue;
+        }
+        stand_at(target, n);
+        Node **in = twins_of_inputs(n);
+        for (int k = 0; k < n->inputs; k++)
+            if (reads_crooked(f, n, k))
+                in[k] = NODE(target, OP_STOP_GRADIENT, NULL, 0, NULL, in[k]);
+        become(n, graph_rebuild(target, n, in));
+    }
+    graph_copy_results(target, g);
+    return target;
+}
+
+/* ---- the body as a graph of its own */
+
+typedef struct Build {
+    Fusion *f, body;
+    Kernel *kernel;
+    Scan *scan;
+    const Node *node;
+    int carries;
+    bool *wanted;             /* by result of the body */
+    int *number;              /* by carry of the scan that is left: its number in the body */
+    const Node **outer; Node **inner; int captured; /* what became of captured nodes */
+    Tensor **arguments; int argument_count;
+} Build;
+
+/* by node of the body: what the wanted results depend on */
+static bool *needed_nodes(const Build *b)
+{
+    const Graph *body = b->node->body;
+    bool *needed = NEW_ARRAY(bool, body->node_count);
+    for (int i = 0; i < body->result_count; i++)
+        if (b->wanted[i])
+            needed[body->results[i].value->id] = true;
+    for (int i = body->node_count - 1; i >= 0; i--)
+        for (int k = 0; needed[i] && k < body->nodes[i]->inputs; k++)
+            needed[body->nodes[i]->in[k]->id] = true;
+    return needed;
+}
+
+/* results that are wanted, and carries that they depend on */
+static void find_wanted(Build *b, const Group *g)
+{
+    const Graph *body = b->node->body;
+    for (int i = 0; i < g->count; i++)
+        b->wanted[g->members[i]->node->ints[0]] = true;
+    for (bool more = true; more;) {
+        const bool *needed = needed_nodes(b);
+        more = false;
+        for (int i = 0; i < body->node_count; i++) {
+            const Node *n = body->nodes[i];
+            if (needed[i] && n->op == OP_ARG && n->ints[0] < b->carries && !b->wanted[n->ints[0]])
+                more = b->wanted[n->ints[0]] = true;
+        }
+    }
+}
+
+static Node *new_argument(Build *b, Graph *to, const Node *like, Tensor *tensor)
+{
+    Node arg = {.op = OP_ARG, .dtype = like->dtype, .sharded = like->sharded, .weak = like->weak, .shape = like->shape,
+                .ints = (int64_t[]){b->argument_count}, .int_count = 1};
+    APPEND(b->arguments, b->argument_count, tensor);
+    return graph_rebuild(to, &arg, NULL);
+}
+
+/* a captured value in the body: `base`: what lies in memory, or NULL */
+static Node *capture(Build *b, Graph *to, const Node *n, const Node *base)
+{
+    for (int i = 0; i < b->captured; i++)
+        if (b->outer[i] == n)
+            return b->inner[i];
+    Node *copy;
+    if (n->op == OP_INPUT || n->op == OP_VARIABLE || (is_number(n) && n != base)) {
+        copy = graph_rebuild(to, n, NULL);
+    } else if (n == base) {
+        copy = new_argument(b, to, n, n->op == OP_ARG ? b->f->arguments[n->ints[0]] : b->f->info[n->id].tensor);
+    } else {
+        Node *in = capture(b, to, n->in[0], base);
+        copy = graph_rebuild(to, n, &in);
+    }
+    int count = b->captured;
+    APPEND(b->outer, count, n);
+    APPEND(b->inner, b->captured, copy);
+    return copy;
+}
+
+static Tensor *stored_operand(const Build *b, int input)
+{
+    const Node *n = fuse_scan_operand(b->f, b->node, input);
+    if (!n)
+        return NULL;
+    if (n->op == OP_INPUT)
+        return b->f->inputs[n->ints[0]];
+    if (n->op == OP_VARIABLE)
+        return b->f->variables[n->ints[0]];
+    return n->op == OP_ARG ? b->f->arguments[n->ints[0]] : b->f->info[n->id].tensor;
+}
+
+/* one step's part of a sequence or a stack */
+static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n, bool stack)
+{
+    Tensor *t = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("%s_t", kernel_argument_name(whole)), 0, whole->dtype, &n->shape,
+                                whole->sharded, NULL);
+    if (!lies_straight(whole))
+        die("a sequence of a scan lies in another order");
+    t->pitch = whole->sharded ? tensor_pitch(whole) : 0;
+    APPEND(b->scan->slices, b->scan->slice_count, ((ScanSlice){t, whole, stack}));
+    return t;
+}
+
+static Node *leaf_of(Build *b, Graph *to, const Node *arg)
+{
+    int input = (int)arg->ints[0];
+    double value;
+    switch (part_of(b->node, input)) {
+    case PART_CARRY:
+        for (int i = 0; i < b->scan->carry_count; i++)
+            if (b->number[i] == input)
+                return new_argument(b, to, arg, (Tensor *)(uintptr_t)b->scan->carries[i].now);
+        return NULL; /* nothing that is wanted needs it */
+    case PART_CAPTURED:
+        return capture(b, to, b->node->in[input], fuse_scan_operand(b->f, b->node, input));
+    default:
+        if (!fuse_scan_operand(b->f, b->node, input) && node_is_constant(b->node->in[input], &value))
+            return graph_fill(to, value, arg->shape, arg->dtype);
+        const Tensor *whole = stored_operand(b, input);
+        return new_argument(b, to, arg, slice_of(b, whole, arg, false));
+    }
+}
+
+/* the carries that are wanted: two buffers each, and where their values come from and go to */
+static void add_carries(Build *b, const Group *g)
+{
+    const Node *n = b->node, **arg = NEW_ARRAY(const Node *, b->carries);
+    for (int i = 0; i < n->body->node_count; i++)
+        if (n->body->nodes[i]->op == OP_ARG && n->body->nodes[i]->ints[0] < b->carries)
+            arg[n->body->nodes[i]->ints[0]] = n->body->nodes[i];
+    b->number = NEW_ARRAY(int, b->carries);
+    for (int i = 0; i < b->carries; i++) {
+        const Node *next = n->body->results[i].value;
+        if (!b->wanted[i])
+            continue;
+        const char *name = arg[i] && arg[i]->name ? arg[i]->name : next->name ? next->name : format("carry%d", i);
+        if (strrchr(name, '.'))
+            name = strrchr(name, '.') + 1;
+        bool sharded = arg[i] ? arg[i]->sharded : next->sharded || n->in[i]->sharded;
+        ScanCarry c = {.initial = stored_operand(b, i)};
+        c.now = fuse_add_tensor(b->f, TENSOR_TEMPORARY, name, 0, next->dtype, &next->shape, sharded, NULL);
+        c.next = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("next_%s", name), 0, next->dtype, &next->shape, sharded, NULL);
+        if (!c.initial)
+            node_is_constant(n->in[i], &c.fill);
+        if (c.initial && (!lies_straight(c.initial) || c.initial->dtype != next->dtype))
+            die("the initial value of a scan's carry lies in another order");
+        for (int k = 0; k < g->count; k++)
+            if (g->members[k]->node->ints[0] == i)
+                c.last = b->f->info[g->members[k]->node->id].tensor;
+        b->number[b->scan->carry_count] = i;
+        APPEND(b->scan->carries, b->scan->carry_count, c);
+    }
+}
+
+/* the parts of the body that the wanted results need, with the tensors of its leaves and results */
+static Graph *body_of(Build *b, const Group *g)
+{
+    const Graph *from = b->node->body;
+    Graph *to = graph_new(from->model, from->name, NULL);
+    bool *needed = needed_nodes(b);
+    add_carries(b, g);
+    for (int i = 0; i < from->node_count; i++) {
+        Node *n = from->nodes[i];
+        stand_at(to, n);
+        if (needed[i] && n->op == OP_ARG)
+            become(n, leaf_of(b, to, n));
+        else if (needed[i])
+            graph_copy_node(to, n);
+    }
+    Tensor **results = NULL;
+    int count = 0;
+    for (int i = 0, carry = 0; i < from->result_count; i++) {
+        Tensor *tensor = NULL;
+        if (!b->wanted[i])
+            continue;
+        if (i < b->carries)
+            tensor = (Tensor *)(uintptr_t)b->scan->carries[carry++].next;
+        for (int k = 0; k < g->count && !tensor; k++)
+            if (g->members[k]->node->ints[0] == i)
+                tensor = slice_of(b, b->f->info[g->members[k]->node->id].tensor, from->results[i].value, true);
+        graph_result(to, ROLE_RESULT, NULL, count, from->results[i].value->twin, NULL);
+        APPEND(results, count, tensor);
+    }
+    b->body.results = results;
+    b->body.arguments = b->arguments;
+    return to;
+}
+
+/* ---- calls */
+
+/* what is known of each tensor, by id */
+typedef struct Spot {
+    enum { ELSEWHERE, SLICE, CARRY, BUFFER } kind;
+    int number;               /* of the slice, of the buffer */
+    int first, last;          /* calls that touch it */
+    bool read, written;       /* it is among the scan's own arguments */
+} Spot;
+
+static Spot *find_spots(const Build *b)
+{
+    const Fusion *f = b->f;
+    while (f->around)
+        f = f->around;
+    Spot *spot = NEW_ARRAY(Spot, f->tensor_count);
+    for (int i = 0; i < b->scan->slice_count; i++) {
+        spot[b->scan->slices[i].slice->id].kind = SLICE;
+        spot[b->scan->slices[i].slice->id].number = i;
+    }
+    for (int i = 0; i < b->scan->carry_count; i++)
+        spot[b->scan->carries[i].now->id].kind = spot[b->scan->carries[i].next->id].kind = CARRY;
+    return spot;
+}
+
+static void add_read(Kernel *k, Spot *spot, const Tensor *t)
+{
+    if (!spot[t->id].read)
+        APPEND(k->reads, k->read_count, t);
+    spot[t->id].read = true;
+}
+
+static void add_write(Kernel *k, Spot *spot, const Tensor *t)
+{
+    if (!spot[t->id].written)
+        APPEND(k->writes, k->write_count, t);
+    spot[t->id].written = true;
+}
+
+static bool keeps(const Kernel *k)
+{
+    return k->scan ? scan_keeps(k->scan) : k->contraction && contraction_keeps(k->contraction);
+}
+
+bool scan_keeps(const Scan *s)
+{
+    for (int i = 0; i < s->call_count; i++)
+        if (keeps(s->calls[i].kernel))
+            return true;
+    return false;
+}
+
+static void add_calls(Build *b, Spot *spot)
+{
+    Scan *s = b->scan;
+    Kernel *k = b->kernel;
+    for (int i = 0; i < b->body.group_count; i++) {
+        Kernel *called = b->body.groups[i]->kernel;
+        ScanCall call = {.kernel = called, .work = -1};
+        bool keeping = keeps(called);
+        called->small = false;
+        for (int j = 0; j < called->read_count; j++) {
+            const Tensor *t = called->reads[j];
+            Spot *at = &spot[t->id];
+            const ScanSlice *slice = at->kind == SLICE ? &s->slices[at->number] : NULL;
+            at->last = i;
+            call.fresh = call.fresh || (keeping && !t->sharded && at->kind != ELSEWHERE);
+            if (slice && !slice->stack)
+                add_read(k, spot, slice->whole);
+            else if (at->kind == ELSEWHERE)
+                add_read(k, spot, t);
+        }
+        for (int j = 0; j < called->write_count; j++) {
+            const Tensor *t = called->writes[j];
+            Spot *at = &spot[t->id];
+            if (at->kind == ELSEWHERE) { /* a temporary */
+                *at = (Spot){.kind = BUFFER, .number = s->buffer_count, .first = i};
+                APPEND(s->buffers, s->buffer_count, ((ScanBuffer){t, 0}));
+            }
+            at->last = i;
+            if (at->kind == SLICE)
+                add_write(k, spot, s->slices[at->number].whole);
+        }
+        APPEND(s->calls, s->call_count, call);
+    }
+    for (int i = 0; i < s->carry_count; i++) {
+        if (s->carries[i].initial)
+            add_read(k, spot, s->carries[i].initial);
+        if (s->carries[i].last)
+            add_write(k, spot, s->carries[i].last);
+    }
+}
+
+/* ---- the workspace */
+
+static int64_t bytes_of(const Scan *s, const Tensor *t)
+{
+    return (tensor_bytes(t, s->chunk) + LINE - 1) / LINE * LINE;
+}
+
+/* First fit, in the order of their first calls; returns where they end. `living`: those whose last call has not come yet, in
+ * the order of their places. */
+static int64_t place_buffers(Scan *s, const Spot *spot, int64_t begin)
+{
+    ScanBuffer **living = NEW_ARRAY(ScanBuffer *, s->buffer_count);
+    int64_t end = begin;
+    for (int i = 0, count = 0; i < s->buffer_count; i++) {
+        ScanBuffer *own = &s->buffers[i];
+        int64_t at = begin, bytes = bytes_of(s, own->tensor);
+        int kept = 0, place = 0;
+        for (int k = 0; k < count; k++)
+            if (spot[living[k]->tensor->id].last >= spot[own->tensor->id].first)
+                living[kept++] = living[k];
+        count = kept;
+        while (place < count && living[place]->offset < at + bytes) {
+            at = living[place]->offset + bytes_of(s, living[place]->tensor);
+            place++;
+        }
+        memmove(living + place + 1, living + place, sizeof *living * (size_t)(count - place));
+        living[place] = own;
+        count++;
+        own->offset = at;
+        end = at + bytes > end ? at + bytes : end;
+    }
+    return end;
+}
+
+static int64_t place_all(Scan *s, const Spot *spot)
+{
+    int64_t at = 0;
+    for (int i = 0; i < s->carry_count; i++)
+        for (int k = 0; k < 2; k++) {
+            s->carries[i].at[k] = at;
+            at += bytes_of(s, s->carries[i].now);
+        }
+    return place_buffers(s, spot, at);
+}
+
+/* samples of a micro-batch, if the model says it */
+static int64_t samples_of(const Model *m)
+{
+    int64_t pieces = m->accumulate > 1 ? m->accumulate : 1;
+    return m->batch > 0 ? (m->batch + pieces - 1) / pieces : 64;
+}
+
+static int64_t workspace_of(const Build *b, const Task *t)
+{
+    return t->workspace_bytes + (b->f->program->target == TARGET_CUDA ? b->scan->chunk * t->workspace_bytes_per_sample : 0);
+}
+
+static void place_work(const Build *b, const Task *const *tasks, const Spot *spot)
+{
+    Scan *s = b->scan;
+    s->chunk = 1;
+    int64_t each = place_all(s, spot), most = samples_of(b->node->graph->model);
+    s->chunk = NEAR_BYTES / (each ? each : 1);
+    s->chunk = s->chunk < LEAST_SAMPLES ? LEAST_SAMPLES : s->chunk;
+    if (b->f->program->target == TARGET_CUDA) /* of a block */
+        s->chunk = most > BLOCKS * BLOCK_SAMPLES ? (most + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES;
+    s->chunk = s->chunk > most ? most : s->chunk;
+    int64_t at = place_all(s, spot), shared = at;
+    for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is behind */
+        if (!workspace_of(b, tasks[i]) || !keeps(s->calls[i].kernel))
+            continue;
+        s->calls[i].work = shared;
+        shared += (workspace_of(b, tasks[i]) + LINE - 1) / LINE * LINE;
+    }
+    s->work_bytes = shared;
+    for (int i = 0; i < s->call_count; i++)
+        if (workspace_of(b, tasks[i]) && s->calls[i].work < 0) {
+            int64_t end = (s->calls[i].work = shared) + workspace_of(b, tasks[i]);
+            s->work_bytes = end > s->work_bytes ? end : s->work_bytes;
+        }
+    s->work_bytes = (s->work_bytes + LINE - 1) / LINE * LINE;
+}
+
+/* ---- all of it */
+
+double kernel_product_flops(const Kernel *k, double flops_per_sample)
+{
+    return k->scan ? k->scan->product_flops : k->contraction || k->attention ? flops_per_sample : 0;
+}
+
+void fuse_build_scan(Fusion *f, Group *g)
+{
+    const Node *n = g->members[0]->node->in[0];
+    Build b = {.f = f, .kernel = g->kernel, .scan = NEW(Scan), .node = n, .carries = (int)n->ints[CARRIES]};
+    Scan *s = b.scan;
+    *s = (Scan){.node = n, .steps = n->ints[STEPS], .reverse = n->ints[REVERSE] != 0, .samples = g->members[0]->node->sharded};
+    b.wanted = NEW_ARRAY(bool, n->body->result_count);
+    find_wanted(&b, g);
+    Graph *body = body_of(&b, g);
+    b.body = (Fusion){.program = f->program, .phase = f->phase, .graph = body, .separate = f->separate, .around = f,
+                      .inputs = f->inputs, .variables = f->variables, .arguments = b.arguments, .results = b.body.results};
+    fuse_stages(&b.body);
+    b.kernel->scan = s;
+    b.kernel->split = s->samples ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_NONE;
+    Spot *spot = find_spots(&b);
+    add_calls(&b, spot);
+    const Task **tasks = NEW_ARRAY(const Task *, s->call_count);
+    for (int i = 0; i < s->call_count; i++) {
+        const Task *t = tasks[i] = fuse_task(&b.body, b.body.groups[i]);
+        s->flops += (double)s->steps * t->flops;
+        s->flops_per_sample += (double)s->steps * t->flops_per_sample;
+        s->product_flops += (double)s->steps * kernel_product_flops(b.body.groups[i]->kernel, t->flops_per_sample);
+    }
+    place_work(&b, tasks, spot);
+    graph_lies_here(body);
+    if (b.body.graph != body)
+        graph_lies_here(b.body.graph);
+}

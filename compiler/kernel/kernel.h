@@ -1,0 +1,303 @@
+/* kernel.h: kernels: loop nests with stages over an expression graph. Host C and CUDA C are printed from them.
+ *
+ *   evaluate.c      (node, index of an element) -> Expr: views are index maps, element-wise operations are trees
+ *   expr.c          Exprs: hash-consed; whole-number index arithmetic in canonical form
+ *   fuse.c          which values are stored, which kernels are merged, in which order they run
+ *   nest.c          a merged kernel's loops: unrolled, split, joined and ordered; which passes it needs
+ *   host/kernels.c  a kernel as host C
+ *   cuda/nest.c     a kernel as CUDA C
+ *
+ * A Nest loops over the points of its axes. Some axes are reduced. Its stages are
+ *   reductions   of a value at every point, over the reduced axes: one result per point of the kept axes
+ *   stores       of a value at every point (FULL), or at every point of the kept axes (OUTER)
+ * in passes over the reduced axes: what needs the result of a reduction of pass p is computed in pass p + 1 (softmax:
+ * maximum; sum of exponentials; quotient). Without reduced axes a nest is element-wise and has one pass.
+ * If the innermost axis is reduced the nest prints as rows (an accumulator per reduction); if it is kept it prints as
+ * columns (accumulators for a tile of the innermost axis, the reduced loops around it). */
+#ifndef MGPU_KERNEL_H
+#define MGPU_KERNEL_H
+
+#include "compiler/ir/program.h"
+#include "compiler/kernel/attention.h"
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/kernel/rows.h"
+
+enum { MAX_AXES = 24, LONGEST_DRAW = 2048 /* random numbers in one array */ };
+
+typedef enum AxisKind {
+    AXIS_PLAIN,
+    AXIS_GROUPS,   /* groups of `group` consecutive samples: ceil(n / group) of them */
+    AXIS_IN_GROUP, /* the samples of the group of the AXIS_GROUPS before it; its value is the sample */
+} AxisKind;
+typedef struct Axis {
+    AxisKind kind;
+    int64_t extent;    /* times n, the samples of the device, if `samples` */
+    bool samples, reduced;
+    int64_t group;
+} Axis;
+
+typedef enum ExprKind {
+    /* whole numbers of 64 bits: indices */
+    X_SUM,      /* constant + sum of factor[i] * in[i]; the operands are no sums, ascending by id */
+    X_AXIS,     /* the loop variable of axis `constant` */
+    X_DIV,      /* in[0] / constant, rounded down; in[0] is never negative */
+    X_MOD,      /* in[0] mod constant, likewise */
+    X_INDEX_OF, /* the value in[0] as an index */
+    X_SAFE,     /* in[0] where the condition in[1] is true, else `constant`: an offset that may be loaded from anyway */
+    /* bool, of indices */
+    X_RANGE,    /* other <= in[0] < constant */
+    X_BOTH,     /* in[0] and in[1] */
+    X_ALIVE,    /* sample in[0] is real */
+    /* values */
+    X_NUMBER,   /* number */
+    X_VALUE_OF, /* the index in[0] as a value */
+    X_LOAD,     /* element in[0] of `tensor`; where in[1], if there is one, is false: `number` if `other`, else anything */
+    X_TABLE,    /* element in[0] of the constant `node`; likewise */
+    X_RESULT,   /* of the reduction `constant` */
+    X_RUN,      /* RunScalar `constant`, setting `other` */
+    X_RANDOM,   /* of path hash `hash`: element in[0]; if other & 1, sample in[1], else the same for all samples; if
+                 * other & 2, the last operand is the element at the start of the innermost loop, along which they follow */
+    X_OP,       /* `op` of the operands; DIV of one: its inverse */
+} ExprKind;
+
+typedef struct Expr Expr;
+struct Expr {
+    ExprKind kind;
+    Dtype dtype;            /* I64 for indices */
+    Op op;                  /* X_OP */
+    int id;                 /* order of creation: operands come before their users */
+    uint32_t axes;          /* the axes that it changes with: a bit each */
+    int pass;               /* passes that must be over before it can be computed */
+    int count;
+    Expr **in;
+    int64_t *factor;        /* X_SUM */
+    int64_t constant, other;
+    int64_t low, high;      /* indices: the values it can have; an X_INDEX_OF is only used where it lies in its range */
+    double number;
+    uint64_t hash;          /* X_RANDOM: of the path */
+    bool initial;           /* X_RANDOM: step and sample are 0: phase init */
+    const Tensor *tensor;
+    const Node *node;       /* X_TABLE; else a hint for names, not part of the identity */
+};
+
+/* the expressions of one nest */
+typedef struct Exprs {
+    Expr **all;
+    int count;
+    int *slots, slot_count;
+    Axis axis[MAX_AXES];
+    int axis_count;
+    int innermost;      /* + 1; loads whose guard does not change with that axis become loads from a safe offset; 0: none do */
+} Exprs;
+
+/* ---- expr.c */
+Expr *expr_index(Exprs *, int64_t);
+Expr *expr_axis(Exprs *, int axis);              /* 0 for an axis of extent 1 */
+Expr *expr_add(Exprs *, Expr *, Expr *);
+Expr *expr_scale(Exprs *, Expr *, int64_t factor);
+Expr *expr_plus(Exprs *, Expr *, int64_t);
+Expr *expr_div(Exprs *, Expr *, int64_t divisor); /* rounds down; divisor > 0 */
+Expr *expr_mod(Exprs *, Expr *, int64_t divisor); /* 0 .. divisor - 1 */
+/* extent > 0: it is only used under a guard that it lies in 0 .. extent - 1; 0: anywhere */
+Expr *expr_index_of(Exprs *, Expr *value, int64_t extent);
+Expr *expr_range(Exprs *, Expr *index, int64_t low, int64_t high); /* NULL: always true */
+Expr *expr_both(Exprs *, Expr *, Expr *);        /* NULL: true */
+Expr *expr_alive(Exprs *, Expr *sample);
+Expr *expr_number(Exprs *, double, Dtype);
+Expr *expr_value_of(Exprs *, Expr *index, Dtype);
+Expr *expr_load(Exprs *, const Tensor *, Expr *offset, Expr *guard);
+Expr *expr_table(Exprs *, const Node *, Expr *offset, Expr *guard);
+Expr *expr_select(Exprs *, Expr *condition, Expr *value, double otherwise); /* condition NULL: value */
+Expr *expr_result(Exprs *, int reduction, Dtype, uint32_t axes, int pass, const Node *hint);
+Expr *expr_run(Exprs *, int64_t scalar, int64_t setting);
+Expr *expr_random(Exprs *, uint64_t path_hash, Expr *element, Expr *sample, bool initial, Dtype);
+Expr *expr_op(Exprs *, Op, Dtype, Expr **in, int count, const Node *hint);
+bool expr_is_number(const Expr *, double *value);
+bool expr_is_index(const Expr *);
+int64_t expr_factor(const Expr *index, int axis); /* of the axis alone; 0 if absent */
+/* e in another set: axis k becomes axes[k]; memo[e->id] remembers */
+Expr *expr_rewrite(Exprs *to, Expr *e, Expr *const *axes, Expr **memo);
+/* the index of an element as one number, and back; strides are row-major */
+Expr *expr_flatten(Exprs *, const Shape *, Expr *const *index);
+void expr_unflatten(Exprs *, const Shape *, Expr *flat, Expr **index);
+
+/* ---- evaluate.c: node -> Expr */
+typedef struct Evaluation Evaluation;
+struct Evaluation {
+    Exprs *exprs;
+    bool initial;           /* phase init */
+    /* what a stored element is (X_LOAD, X_RESULT, or what this nest makes of it); NULL: compute it from its inputs */
+    Expr *(*stored)(void *context, Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
+    void *context;
+    struct Known *known;    /* (node, sample, index, guard) -> Expr */
+    int known_count, *known_slots, known_slot_count;
+};
+/* sample: NULL for nodes that are the same for all samples; guard: the element exists where it is true; NULL: always */
+Expr *evaluate(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
+Expr *evaluate_own(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard); /* `stored` is not asked */
+enum { MOST_UNROLLED = 4 }; /* longer chains of maxima are more than gcc makes vectors of */
+bool window_is_unrolled(const Node *);          /* small windows are element-wise expressions */
+bool node_is_loop_reduction(const Node *);      /* sums over axes of a nest: all others are element-wise */
+/* the axes of the nest that makes the node: samples first, then for a reduction what it runs over, else its shape. The
+ * axes that are not reduced are in the order of the node's own. */
+int node_axes(const Node *, Axis *axes);
+/* the value at one point of these axes; index[k] belongs to axes[k] */
+Expr *evaluate_point(Evaluation *, const Node *, Expr *const *index);
+
+/* ---- nests */
+typedef enum ReductionKind { REDUCE_SUM, REDUCE_MAX, REDUCE_ARGMAX } ReductionKind;
+typedef struct Reduction {
+    ReductionKind kind;
+    Expr *value;            /* at every point */
+    Expr *place;            /* ARGMAX: what the result is at that point */
+    Dtype dtype;            /* of the result */
+    bool wide;              /* a long sum of F32 is accumulated in double */
+    int64_t partial;        /* bytes from the start of the workspace to its partial sums: nest->partial */
+    const Node *node;
+} Reduction;
+
+typedef struct Store {
+    const Tensor *tensor;
+    Expr *offset, *value, *guard;
+    bool outer;             /* at the kept axes only, behind all passes */
+    bool add;               /* += ; one point after the other */
+    int64_t run, apart;     /* run > 0: the lanes lie in runs of so many elements, whose beginnings are so many apart; the */
+                            /* offset is that of the first lane */
+    const Node *node;
+} Store;
+
+/* how threads of a GPU share a nest (cuda/share.c) */
+typedef enum Sharing {
+    SHARE_POINTS,   /* a thread for each kept point, or for each vector of them; it alone takes the reduced points */
+    SHARE_TEAMS,    /* a team of threads for each kept point; they take the reduced points in turn */
+    SHARE_COLUMNS,  /* a block for kept points that are neighbours: threads side by side for these, the others take the reduced
+                     * points in turn */
+    SHARE_ROWS,     /* of a table that is added to: a warp owns some of the rows, for some of the kept points; it looks at all
+                     * reduced points in their order */
+} Sharing;
+typedef struct Share {
+    Sharing sharing;
+    int lanes;              /* TEAMS: threads of a team; COLUMNS: threads side by side */
+    int unrolled;           /* TEAMS: steps of a thread through its row, which it keeps from pass to pass; 0: not known, or too many */
+    int owners, parts;      /* ROWS: how many warps divide the rows, a power of two, and how many the kept points */
+    int vector;             /* > 1: extent of the innermost axis, all of which one thread takes at once; else 1 */
+    int64_t slice;          /* partial results: of a part of the reduced points, so many (or vectors of them) or more, */
+    int slices;             /* at most so many parts; 0: no partial results */
+    int blocks_before;      /* of other nests of the kernel */
+    bool narrow;            /* all indices fit into 31 bits */
+    Expr **base; int bases; /* by the id of an index that is contiguous along the vector: where the vector begins */
+} Share;
+
+typedef struct Nest {
+    Exprs *exprs;           /* axes: outermost first */
+    Reduction *reductions; int reduction_count;
+    Store *stores;         int store_count;
+    int passes;
+    bool columns;           /* the innermost axis is kept, others are reduced */
+    bool serial;            /* stores may meet: no vector loop over the innermost axis */
+    int divided;            /* + 1: the axis that a team of threads divides; 0: none */
+    int64_t grain;          /* MGPU_SPLIT_TEAM: of that axis */
+    bool partial;           /* that axis is reduced: results are partial, and OUTER stores belong to the kernel's end */
+    int owned;              /* + 1: the axis of the kernel's owned rows; 0: none */
+    int64_t owned_points;   /* of that axis, of each row */
+    const Expr *row;        /* of a scatter: the row that a point adds to, if threads own rows */
+    int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
+    Share share;
+} Nest;
+
+/* ---- scans: a loop over steps that calls kernels (fuse/scan.c), for a chunk of samples at a time. What the loop works
+ * on lies in the workspace: buffers for one chunk, or, of values without samples, the thread's own. */
+typedef struct ScanBuffer { const Tensor *tensor; int64_t offset; } ScanBuffer; /* in the workspace */
+typedef struct ScanCarry {
+    const Tensor *now, *next;   /* change places after each step */
+    int64_t at[2];
+    const Tensor *initial;      /* NULL: all elements begin as `fill` */
+    double fill;
+    const Tensor *last;         /* where its value goes after the last step; NULL: nowhere */
+} ScanCarry;
+typedef struct ScanSlice { const Tensor *slice, *whole; bool stack; } ScanSlice; /* what one step sees of a sequence or a stack */
+typedef struct ScanCall {
+    Kernel *kernel;
+    int64_t work;               /* offset of its workspace; -1: it has none */
+    bool fresh;                 /* what it reads that is the same for all samples is not so for all steps */
+} ScanCall;
+typedef struct Scan {
+    const Node *node;
+    int64_t steps, chunk, work_bytes;
+    bool reverse, samples;
+    ScanCarry *carries; int carry_count;
+    ScanSlice *slices; int slice_count;
+    ScanBuffer *buffers; int buffer_count;
+    ScanCall *calls; int call_count;
+    double flops, flops_per_sample; /* of all steps */
+    double product_flops;       /* of its products, for a sample */
+} Scan;
+
+struct Kernel {
+    int number;
+    const char *name;       /* "k12" */
+    const char *title;      /* "relu(conv_1 + bias)" */
+    const char *text;       /* the function behind its name; of a scan, all of it */
+    const char *finish_text; /* its end, likewise; NULL: it has none */
+    /* Kernels that differ only in the paths of their random numbers share one body: */
+    uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */
+    Kernel *body;           /* the first of them; NULL: no random numbers */
+    int body_users;
+    /* On GPUs kernels that differ in what launches hand over (numbers, paths) are one, of the first of them; those of
+     * products whose terms are in parts do what has no parts, too: */
+    const Kernel *twin;     /* that one; NULL: the kernel has functions of its own */
+    uint32_t *given; int given_count; /* of nests: what cuda/given.c has a launch hand over, */
+    const char *given_words;          /* "at[0] 64, f32(1) 0.5f" */
+    const char *body_text;  /* with path[0], path[1] ... for them */
+    const Place *at;
+    Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */
+    uint8_t split;          /* MGPU_SPLIT_...: how a team of threads shares the work (mgpu.h) */
+    int64_t extent, grain;  /* MGPU_SPLIT_RANGE */
+    int64_t partial_bytes;  /* of the partial sums in a thread's workspace; 0: no function `finish` */
+    /* MGPU_SPLIT_TEAM, a scatter: threads own parts of a table (mgpu_scatter.h) */
+    int64_t owned_rows, owned_columns, column_grain; /* rows 0: it is none; columns 1: not divided */
+    const Tensor *index;    /* that rows are shared out by; NULL: equally many */
+    bool small;             /* so little work that vector code is not worth the C compiler's time */
+    Contraction *contraction;   /* instead of nests, */
+    Attention *attention;       /* likewise, */
+    Rows *rows;                 /* likewise, */
+    Scan *scan;                 /* likewise */
+    const struct mgpu_epilogue *epilogue; /* what it is to a library's product, in tasks that follow one; NULL: nothing */
+    const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
+    const Tensor **writes; int write_count;
+};
+
+const char *node_word(const Node *); /* fuse/roots.c: "relu": what readers call it */
+/* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
+void nest_finish(Nest *, Target);
+void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
+void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
+/* fuse/scan.c: that part of a kernel's operations for a sample that are products' */
+double kernel_product_flops(const Kernel *, double flops_per_sample);
+/* team.c: how a team of threads shares a kernel whose nests and arguments are complete; alone: one thread calls it, for
+ * any samples */
+void team_split(Kernel *, bool alone);
+/* cuda/share.c: how threads of a GPU do; alone: one block calls it */
+void cuda_share(Kernel *, const Model *, bool alone);
+int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
+/* the axis, or `term`, is one digit of the offset: points that differ in it have different offsets, whatever the others are */
+bool team_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
+/* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
+const Expr *team_row_term(const Expr *offset, int64_t *factor);
+Dtype reduction_type(const Reduction *);            /* of its accumulator */
+/* host/kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
+void kernel_print(const Kernel *, Text *);
+void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
+void kernel_print_canonical(const Kernel *, Text *); /* likewise, all names by number: equal texts, equal bodies */
+void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has partial sums */
+const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
+/* the same file: a kernel's functions as they stand in the file of all kernels, and its row in the table of them */
+void kernel_emit(const Kernel *, Text *);
+void kernel_emit_row(const Kernel *, const char *function, Text *);
+/* host/scan.c: the kernels of a scan, and the loop that calls them */
+void scan_name(Kernel *);                             /* gives its kernels names, k12_0 ..., and their text */
+void scan_emit(const Kernel *, Text *);
+const char *scan_key(const Kernel *);                 /* two with equal keys may share one kernel */
+bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */
+#endif

@@ -1,0 +1,73 @@
+/* phase.h: a graph made into tasks: tensors, kernels, what each task reads and writes. */
+#ifndef MGPU_KERNEL_PHASE_H
+#define MGPU_KERNEL_PHASE_H
+
+#include "compiler/ir/graph.h"
+
+typedef struct Kernel Kernel;
+typedef struct Program Program;
+
+/* ---- a phase: one graph made into tasks. The same for every device count. */
+typedef enum PhaseKind {
+    PHASE_INIT,         /* initial values of the variables; once, on every device alike */
+    PHASE_PROLOGUE,     /* accumulate > 1 only: sums of loss weights of one micro-batch, ahead of the step */
+    PHASE_ACCUMULATE,   /* forward and backward of a micro-batch that is not the step's last */
+    PHASE_TRAIN,        /* forward, backward, reduction, update */
+    PHASE_EVAL,         /* forward, adding to the report's accumulators */
+    PHASE_PREDICT,      /* forward, outputs to the host */
+    PHASE_REPORT_TRAIN, /* metrics from the accumulators of PHASE_TRAIN, which become 0 */
+    PHASE_REPORT_EVAL,
+    PHASE_KINDS
+} PhaseKind;
+const char *phase_name(PhaseKind, bool ragged); /* "train.full", "train.ragged"; "init" and reports have no suffix */
+
+typedef enum TensorKind { TENSOR_INPUT, TENSOR_VARIABLE, TENSOR_TEMPORARY, TENSOR_OUTPUT, TENSOR_REPORT } TensorKind;
+typedef struct Tensor {     /* what kernels read and write */
+    int id;                 /* place in phase->tensors */
+    TensorKind kind;
+    const char *name;       /* unique in the phase: "in.image", "w.fc.weight", "t12", "report" */
+    int index;              /* of the input, variable or output */
+    Dtype dtype;
+    Shape shape;            /* of one sample, axes in memory order */
+    bool sharded;           /* bytes = samples x per sample */
+    bool partial;           /* summed over devices by a TASK_REDUCE before others may read it; then its bytes, in a bucket,
+                               are aligned to its elements only */
+    Node *node;             /* what it holds; NULL for report */
+    const int *order;       /* order of the node's axes in memory, outermost first; NULL: as they are (a variable: its own) */
+    int64_t pitch;          /* elements from a sample to the next, of what a scan's step sees of its sequences; 0: no gaps */
+} Tensor;
+int64_t tensor_bytes(const Tensor *, int64_t samples);
+uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and its name */
+const char *half_text(uint8_t half);
+static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch : shape_count(&t->shape); }
+
+/* an operation of a kernel that may make NaN or infinity of finite numbers, for messages of runs: "log", "head.fc", line. word "":
+ * it has none but those whose results may be too large */
+typedef struct Suspect { const char *word, *layer; int line; } Suspect;
+
+typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE } TaskKind;
+typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */
+    TaskKind kind;
+    Kernel *kernel;         /* TASK_KERNEL; its arguments are reads, then writes, then the workspace */
+    Tensor **reads;  int read_count;
+    Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_REDUCE: the same one in both */
+    int64_t workspace_bytes, workspace_bytes_per_sample;
+    double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
+    bool backward, update;  /* made by differentiate; behind the reductions */
+    const Place *at;
+    Suspect *suspects; int suspect_count;
+} Task;
+
+typedef struct Phase {
+    PhaseKind kind;
+    bool ragged;            /* some samples may be missing: sums over samples select the living */
+    Graph *graph;
+    Tensor **tensors; int tensor_count;
+    Task **tasks;     int task_count;
+    const char **reports; int report_count; /* names of the doubles in the tensor "report" */
+} Phase;
+
+/* fuse.c           Graph -> Phase: tensors, kernels, tasks; equal kernels are shared through the program */
+Phase *fuse(Program *, Graph *, PhaseKind, bool ragged);
+void fuse_twins(Program *); /* for GPUs, when all phases are there: kernels that other kernels' functions do as well */
+#endif

@@ -1,0 +1,192 @@
+/* rows.c: CUMSUM and TOP_K as a table for runtime/abi/mgpu_rows.h.
+ *
+ * In: nodes, and where their operand and results lie. Out: a Rows, printed as a table and one call.
+ *
+ * The operand may lie in an order of its own (a variable's); results are row-major. All axes but the one that is summed or
+ * searched along count the rows; those that are one axis in both the operand and the results become one. */
+#include "compiler/base/c_text.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/kernel/rows.h"
+
+#include "runtime/abi/mgpu_rows.h"
+
+enum { LEAST_ELEMENTS = 4096 /* of one part */, LINE = 64 /* bytes that threads should not share */ };
+
+struct Rows {
+    const Node *node;
+    const Tensor *operand, *result[2];
+    int results;
+    bool samples;
+    mgpu_rows table;
+};
+
+static const uint8_t TYPE[DTYPES] = {[BOOL] = MGPU_BOOL, [U8] = MGPU_U8, [I8] = MGPU_I8, [U16] = MGPU_U16, [I16] = MGPU_I16,
+                                     [U32] = MGPU_U32, [I32] = MGPU_I32, [I64] = MGPU_I64, [F16] = MGPU_F16, [BF16] = MGPU_BF16,
+                                     [F32] = MGPU_F32, [F64] = MGPU_F64};
+static const char *const TYPE_NAME[DTYPES] = {"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
+
+/* strides of the node's axes in its tensor */
+static void strides_of(const Shape *shape, const int *order, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = shape->rank - 1; i >= 0; i--) {
+        int axis = order ? order[i] : i;
+        stride[axis] = step;
+        step *= shape->extent[axis];
+    }
+}
+
+static void count_rows(mgpu_rows *t, const Shape *x, int axis, const int64_t *operand, const int64_t *result)
+{
+    t->rows = 1;
+    for (int i = 0; i < x->rank; i++) {
+        if (i == axis || x->extent[i] == 1)
+            continue;
+        mgpu_row_axis own = {x->extent[i], operand[i], result[i]}, *last = t->axes ? &t->axis[t->axes - 1] : NULL;
+        t->rows *= own.extent;
+        if (last && last->operand == own.extent * own.operand && last->result == own.extent * own.result) {
+            own.extent *= last->extent;
+            *last = own;
+        } else {
+            t->axis[t->axes++] = own;
+        }
+    }
+}
+
+Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result, bool alone)
+{
+    Rows *plan = NEW(Rows);
+    const Node *n = plan->node = nodes[0], *x = n->in[0];
+    mgpu_rows *t = &plan->table;
+    int axis = (int)n->ints[0];
+    int64_t from[MAX_RANK], to[MAX_RANK];
+    bool sums = n->op == OP_CUMSUM;
+    if (dtype_is_half(x->dtype))
+        die("%s of %s", OP_INFO[n->op].name, dtype_name(x->dtype));
+    strides_of(&x->shape, operand->order, from);
+    strides_of(&n->shape, NULL, to);
+    *t = (mgpu_rows){.type = TYPE[x->dtype], .half = half_of(operand->dtype), .backwards = sums && n->ints[1] != 0,
+                     .along = {x->shape.extent[axis], from[axis], to[axis]}, .k = sums ? 0 : n->ints[1],
+                     .operand_sample = operand->sharded ? tensor_pitch(operand) : 0,
+                     .result_sample = n->sharded ? shape_count(&n->shape) : 0,
+                     .operand = 0, .values = -1, .places = -1, .workspace = sums ? -1 : 1 + count};
+    count_rows(t, &x->shape, axis, from, to);
+    plan->operand = operand;
+    plan->results = count;
+    plan->samples = n->sharded;
+    for (int i = 0; i < count; i++) {
+        plan->result[i] = result[i];
+        if (!sums && nodes[i]->ints[2])
+            t->places = 1 + i;
+        else
+            t->values = 1 + i;
+    }
+    int64_t extent, grain;
+    t->by_row = !alone && rows_split(plan, &extent, &grain) == MGPU_SPLIT_RANGE;
+    return plan;
+}
+
+uint8_t rows_split(const Rows *plan, int64_t *extent, int64_t *grain)
+{
+    const mgpu_rows *t = &plan->table;
+    *extent = *grain = 0;
+    if (plan->samples)
+        return MGPU_SPLIT_SAMPLES;
+    int64_t least = t->along.extent > 0 ? (LEAST_ELEMENTS + t->along.extent - 1) / t->along.extent : t->rows;
+    *extent = t->rows;
+    *grain = (least + LINE - 1) / LINE * LINE;
+    if (t->along.extent >= LEAST_ELEMENTS && t->along.operand == 1) /* long rows, which share no lines */
+        *grain = 1;
+    return *grain < t->rows ? MGPU_SPLIT_RANGE : MGPU_SPLIT_NONE;
+}
+
+int64_t rows_workspace(const Rows *plan)
+{
+    return plan->node->op == OP_TOP_K ? mgpu_top_k_workspace(plan->table.type, plan->table.along.extent, plan->table.k) : 0;
+}
+
+void rows_cost(const Rows *plan, double *flops, double *bytes, bool *samples)
+{
+    *flops = node_flops(plan->node);
+    *bytes = (double)tensor_bytes(plan->operand, 1);
+    *samples = plan->samples;
+    for (int i = 0; i < plan->results; i++)
+        *bytes += (double)tensor_bytes(plan->result[i], 1);
+}
+
+/* ---- printing */
+
+static void print_axis(const mgpu_row_axis *a, Text *text)
+{
+    text_add(text, "{%lld, %lld, %lld}", (long long)a->extent, (long long)a->operand, (long long)a->result);
+}
+
+static void print_body(const Rows *plan, const char *name, Text *text)
+{
+    const mgpu_rows *t = &plan->table;
+    bool sums = plan->node->op == OP_CUMSUM;
+    text_add(text, "static const mgpu_rows %s_rows = {\n    .type = MGPU_%s, .half = %s, ", name,
+             TYPE_NAME[plan->node->in[0]->dtype], half_text(t->half));
+    if (sums)
+        text_add(text, ".backwards = %s,\n", t->backwards ? "true" : "false");
+    else
+        text_add(text, ".k = %lld,\n", (long long)t->k);
+    text_add(text, "    /* extent, strides of the operand and of the results */\n    .along = ");
+    print_axis(&t->along, text);
+    text_add(text, ", .axes = %d", t->axes);
+    for (int i = 0; i < t->axes; i++) {
+        text_add(text, "%s", i ? ", " : ", .axis = {");
+        print_axis(&t->axis[i], text);
+    }
+    text_add(text, "%s,\n    .rows = %lld, .operand_sample = %lld, .result_sample = %lld, .by_row = %s,\n", t->axes ? "}" : "",
+             (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->by_row ? "true" : "false");
+    text_add(text, "    .operand = %d, .values = %d, .places = %d, .workspace = %d};\n", t->operand, t->values, t->places,
+             t->workspace);
+    text_add(text, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
+                   "    (void)step;\n    mgpu_%s(&%s_rows, argument, part);\n}\n", name, sums ? "cumsum" : "top_k", name);
+}
+
+static const char *tensor_text(const Tensor *tensor)
+{
+    return format("%s %s %s%s", tensor->name, dtype_name(tensor->dtype), tensor->sharded ? "n x " : "",
+                  shape_text(&tensor->shape));
+}
+
+void rows_print_comment(const Rows *plan, Text *text)
+{
+    const Node *n = plan->node;
+    const Place *at = users_place(n->at);
+    Text what = {0};
+    if (n->path && *n->path)
+        text_add(&what, "%s, ", n->path);
+    if (at && at->source)
+        text_add(&what, "%s:%d: ", at->source->file, at->line);
+    if (n->op == OP_CUMSUM)
+        text_add(&what, "running sums%s along axis %lld of %s ->", plan->table.backwards ? " from the end" : "",
+                 (long long)n->ints[0], tensor_text(plan->operand));
+    else
+        text_add(&what, "the %lld largest along axis %lld of %s ->", (long long)n->ints[1], (long long)n->ints[0],
+                 tensor_text(plan->operand));
+    for (int i = 0; i < plan->results; i++)
+        text_add(&what, "%s %s", i ? "," : "", tensor_text(plan->result[i]));
+    text_add(text, "%s\n", c_comment("%s", text_take(&what)));
+}
+
+void rows_print(const Rows *plan, const char *kernel_name, Text *text)
+{
+    rows_print_comment(plan, text);
+    print_body(plan, kernel_name, text);
+}
+
+const mgpu_rows *rows_table(const Rows *plan) { return &plan->table; }
+
+bool rows_are_sums(const Rows *plan) { return plan->node->op == OP_CUMSUM; }
+
+int64_t rows_samples(const Rows *plan) { return plan->samples && plan->node->graph->model->batch > 0 ? plan->node->graph->model->batch : 1; }
+
+const char *rows_key(const Rows *plan)
+{
+    Text text = {0};
+    print_body(plan, "kernel", &text);
+    return text_take(&text);
+}

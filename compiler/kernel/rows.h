@@ -1,0 +1,37 @@
+/* rows.h: CUMSUM and TOP_K as one kernel on the host.
+ *
+ *   plan       nodes, the stored operand, results -> Rows
+ *   print      Rows -> one C function that hands a constant table to runtime/abi/mgpu_rows.h
+ *
+ * The function's arguments are the operand, the results, the workspace (of TOP_K). */
+#ifndef MGPU_ROWS_PLAN_H
+#define MGPU_ROWS_PLAN_H
+
+#include "compiler/kernel/phase.h"
+
+typedef struct Rows Rows;
+
+/* nodes: CUMSUM, or both results of one TOP_K, or one of them; operand: what is stored of their input, in its order, BF16
+ * where the input is F32; result[i]: of nodes[i]. alone: one thread takes all rows of a call */
+Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result, bool alone);
+
+/* what the runtime gets; it is a CUMSUM, not a TOP_K; a likely number of samples */
+const struct mgpu_rows *rows_table(const Rows *);
+bool rows_are_sums(const Rows *);
+int64_t rows_samples(const Rows *);
+
+/* a head comment, the table kernel_name_rows, and static void kernel_name(argument, step, part) */
+void rows_print(const Rows *, const char *kernel_name, Text *);
+void rows_print_comment(const Rows *, Text *);
+
+/* how a team of threads shares it: by samples; else by rows, if there are many */
+uint8_t rows_split(const Rows *, int64_t *extent, int64_t *grain);
+
+/* the function without its name and comment: two with equal keys may share one kernel */
+const char *rows_key(const Rows *);
+
+int64_t rows_workspace(const Rows *); /* bytes of each thread */
+
+/* of one call, in the terms of Task: of every sample if it has samples */
+void rows_cost(const Rows *, double *flops, double *bytes, bool *samples);
+#endif

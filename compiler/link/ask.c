@@ -1,0 +1,139 @@
+/* ask.c: what a compiler takes and finds is asked of the compiler: none is known by its name.
+ *
+ * The texts that it is asked with hold next to nothing. Which flags it takes is asked once: the cache holds the answer, by the
+ * compiler's identity. Nothing is asked of a compiler whose words are all programs and which takes all flags, but that. */
+#include "compiler/link/pieces.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char NOTHING[] = "int mgpu_nothing;\n";
+
+typedef struct Question {
+    const char *text, *object;
+} Question; /* files */
+
+static Question ask_about(const char *folder, const char *content)
+{
+    Question q = {format("%s/ask.c", folder), format("%s/ask.o", folder)};
+    temporary_add(q.text);
+    temporary_add(q.object);
+    Text t = {0};
+    text_add(&t, "%s", content);
+    write_text(q.text, &t);
+    return q;
+}
+
+/* what python makes of `python3 -c FILE` may well succeed, so there must be an object */
+static bool yes(const Arguments *command, const char *object)
+{
+    Text said = {0};
+    unlink(object);
+    return tool_says(command, &said) == 0 && access(object, R_OK) == 0;
+}
+
+static bool compiles(const Compiler *c, const Arguments *flags, const Question *q)
+{
+    Arguments command = compile_command(c, flags, q->text, q->object);
+    return yes(&command, q->object);
+}
+
+void ask_programs(Compiler *c, const char *folder)
+{
+    if (c->programs == c->words.count)
+        return;
+    Question q = ask_about(folder, NOTHING);
+    int guess = c->programs;
+    Arguments flag = {0}; /* stands behind the programs */
+    add_argument(&flag, "-w");
+    while (c->programs < c->words.count && !compiles(c, &flag, &q))
+        c->programs++;
+    if (c->programs == c->words.count && !compiles(c, &flag, &q))
+        c->programs = guess; /* it cannot compile: the compiler says why when it is asked in earnest */
+}
+
+/* to kernel_flags; the others are told */
+static void take_flags(Compiler *c, const char *const *taken, int count)
+{
+    Text refused = {0};
+    for (int i = 0; i < c->tuning_flags.count; i++) {
+        const char *flag = c->tuning_flags.list[i];
+        bool takes = false;
+        for (int k = 0; k < count && !takes; k++)
+            takes = strcmp(taken[k], flag) == 0;
+        if (takes)
+            add_argument(&c->kernel_flags, flag);
+        else
+            text_add(&refused, "%s%s", refused.length ? " " : "", flag);
+    }
+    c->refused = refused.length ? text_take(&refused) : NULL;
+}
+
+void ask_flags(Compiler *c, Cache *cache, const char *folder)
+{
+    const char *answer = format("%s/flags", folder);
+    temporary_add(answer);
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, "mgpuc flags 1");
+    mgpu_sha256_add_text(&h, format("%d", c->programs));
+    mgpu_sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
+    for (int i = 0; i < c->tuning_flags.count; i++)
+        mgpu_sha256_add_text(&h, c->tuning_flags.list[i]);
+    Digest key = mgpu_sha256_end(&h);
+    Arguments taken = {0};
+    if (cache_fetch(cache, &key, answer)) {
+        size_t length;
+        for (char *at = read_file(answer, &length); at && *at; at += strcspn(at, "\n"), at += *at == '\n')
+            add_argument(&taken, copy_text(at, strcspn(at, "\n")));
+        take_flags(c, taken.list, taken.count);
+        return;
+    }
+    Question q = ask_about(folder, NOTHING);
+    const Arguments none = {0};
+    bool all = compiles(c, &c->tuning_flags, &q), any = all || compiles(c, &none, &q);
+    Text list = {0};
+    for (int i = 0; i < c->tuning_flags.count; i++) {
+        Arguments one = {&c->tuning_flags.list[i], 1};
+        if (any && !all && !compiles(c, &one, &q))
+            continue;
+        add_argument(&taken, one.list[0]);
+        text_add(&list, "%s\n", one.list[0]);
+    }
+    take_flags(c, taken.list, taken.count);
+    if (any) {
+        write_text(answer, &list);
+        cache_store(cache, &key, answer);
+    }
+}
+
+typedef struct Need {
+    const char *text, *library, *what, *package;
+} Need; /* library NULL: it need not be linked; "": without one */
+static const Need NEEDS[] = {
+    {"#include <math.h>\n#include <stdint.h>\n#include <string.h>\n", NULL, "no headers of the C library", "libc6-dev"},
+    {"int main(void) { return 0; }\n", "", "no C library to link with", "libc6-dev"},
+    {"int main(void) { return 0; }\n", "-lz", "no zlib to link with (-lz)", "zlib1g-dev"},
+};
+
+const char *what_is_missing(const Compiler *c, const char *home, const char *folder)
+{
+    Question nothing = ask_about(folder, NOTHING);
+    if (!compiles(c, &c->table_flags, &nothing)) /* then it is not for want of a package */
+        return "";
+    for (int i = 0; i < COUNT(NEEDS); i++) {
+        const Need *n = &NEEDS[i];
+        Question q = ask_about(folder, n->text);
+        Arguments command = compile_command(c, &c->table_flags, q.text, q.object);
+        if (n->library) {
+            command = (Arguments){0};
+            add_arguments(&command, &c->words);
+            const char *rest[] = {q.text, format("-L%s", home), "-o", q.object, n->library};
+            for (int k = 0; k < COUNT(rest) && *rest[k]; k++)
+                add_argument(&command, rest[k]);
+        }
+        if (!yes(&command, q.object))
+            return format("; '%s' finds %s. Install it (Debian: apt-get install %s)", c->words.list[0], n->what, n->package);
+    }
+    return "";
+}

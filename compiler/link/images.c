@@ -1,0 +1,235 @@
+/* images.c: the kernels of a program for GPUs -> images: for each architecture and piece of CUDA C one, by NVRTC, or for the
+ * virtual GPU by the system's C++ compiler; as many at a time as there are cores, the longest first; those that the cache
+ * holds are taken from there. Behind the cubins stands PTX of the newest architecture, for cards that come later. */
+#include "compiler/base/c_text.h"
+#include "compiler/ir/program.h"
+#include "compiler/link/pieces.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* a run of a compiler and what it makes; PTX is what NVRTC comes by on its way to a cubin */
+typedef struct Image { const char *arch, *path; Digest key; } Image;
+typedef struct ImageJob { const Piece *piece; const char *text; Image image, ptx; /* path NULL: not wanted */ } ImageJob;
+
+static bool is_checked(const char *arch) { return strcmp(arch, "vgpu-check") == 0; }
+static bool is_virtual(const char *arch) { return strcmp(arch, "vgpu") == 0 || is_checked(arch); }
+
+/* an architecture, and that of the PTX that goes with it; cubin false: that alone */
+typedef struct Arch { const char *name, *ptx; bool cubin; } Arch;
+
+/* "sm_80,sm_90" -> sm_80, sm_90 with compute_90; PTX for sm_90a is for no other card, so compute_90 is one more then */
+static Arch *architectures(const char *list, int *count)
+{
+    Arch *archs = NULL;
+    int newest = 0, plain = -1;
+    *count = 0;
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, ","), digits = strcspn(at, "0123456789,");
+        char *end;
+        int number = (int)strtol(at + digits, &end, 10);
+        bool is_plain = end == at + length;
+        if (number > newest || (number == newest && is_plain))
+            plain = is_plain && number ? *count : -1;
+        newest = number > newest ? number : newest;
+        APPEND(archs, *count, ((Arch){copy_text(at, length), NULL, true}));
+        at += length;
+        at += *at == ',';
+    }
+    const char *ptx = format("compute_%d", newest);
+    if (plain >= 0)
+        archs[plain].ptx = ptx;
+    else if (newest)
+        APPEND(archs, *count, ((Arch){ptx, ptx, false}));
+    return archs;
+}
+
+/* docs/cuda.md says what for */
+static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
+    "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno",
+    "-ffp-contract=fast", "-fexpensive-optimizations", /* as NVRTC does; gcc contracts nothing at -O1 without the second */
+    "-ffunction-sections", "-Wl,--emit-relocs"}; /* for the virtual GPU to count static shared memory */
+static const char *const CHECKED_FLAGS[] = {"-g1", "-fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero", "-nostdlib"};
+
+/* all that images depend on besides texts and architectures */
+static Digest identity(const Compiler *virtual, const char *home)
+{
+    Sha256 h = mgpu_sha256_begin();
+    if (virtual) {
+        mgpu_sha256_add(&h, virtual->identity.bytes, sizeof virtual->identity.bytes);
+        for (int i = 0; i < COUNT(VIRTUAL_FLAGS); i++)
+            mgpu_sha256_add_text(&h, VIRTUAL_FLAGS[i]);
+        for (int i = 0; i < COUNT(CHECKED_FLAGS); i++)
+            mgpu_sha256_add_text(&h, CHECKED_FLAGS[i]);
+    } else {
+        mgpu_sha256_add_text(&h, nvrtc_name());
+        add_headers(&h, home);
+    }
+    return mgpu_sha256_end(&h);
+}
+
+static Digest key_of(const Piece *piece, const char *arch, const Digest *identity)
+{
+    Sha256 h = mgpu_sha256_begin();
+    mgpu_sha256_add_text(&h, "mgpuc image 1");
+    mgpu_sha256_add(&h, identity->bytes, sizeof identity->bytes);
+    mgpu_sha256_add_text(&h, arch);
+    mgpu_sha256_add(&h, text_of(&piece->text), piece->text.length);
+    return mgpu_sha256_end(&h);
+}
+
+static Arguments command_of(const ImageJob *j, const Compiler *virtual, const char *home)
+{
+    Arguments a = {0};
+    const char *arch = j->image.path ? j->image.arch : j->ptx.arch;
+    if (is_virtual(arch)) {
+        for (int i = 0; i < virtual->programs; i++)
+            add_argument(&a, virtual->words.list[i]);
+        for (int i = 0; i < COUNT(VIRTUAL_FLAGS); i++)
+            add_argument(&a, VIRTUAL_FLAGS[i]);
+        for (int i = 0; i < COUNT(CHECKED_FLAGS) && is_checked(arch); i++)
+            add_argument(&a, CHECKED_FLAGS[i]);
+        for (int i = virtual->programs; i < virtual->words.count; i++) /* behind ours, so CXX="c++ -O0" is heard */
+            add_argument(&a, virtual->words.list[i]);
+        const char *rest[] = {virtual->include, j->text, "-o", j->image.path, "-lm", "-lc"};
+        for (int i = 0; i < COUNT(rest); i++)
+            add_argument(&a, rest[i]);
+        return a;
+    }
+    const char *words[] = {"/proc/self/exe", "--nvrtc", j->text, arch, home, j->image.path ? j->image.path : "-", j->ptx.path ? j->ptx.path : "-"};
+    for (int i = 0; i < COUNT(words); i++)
+        add_argument(&a, words[i]);
+    return a;
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const ImageJob *x = a, *y = b;
+    return x->piece->cost != y->piece->cost ? (x->piece->cost < y->piece->cost ? 1 : -1) : strcmp(x->text, y->text);
+}
+
+typedef struct Work { Cache *cache; const char *folder; Images images; } Work;
+
+/* true: the cache has it */
+static bool fetch(Work *w, const Piece *piece, int number, const char *arch, const Digest *identity, Image *image)
+{
+    *image = (Image){arch, format("%s/%d.%s", w->folder, number, arch), key_of(piece, arch, identity)};
+    temporary_add(image->path);
+    add_argument(&w->images.files, image->path);
+    add_argument(&w->images.archs, arch);
+    return cache_fetch(w->cache, &image->key, image->path);
+}
+
+bool has_real_images(const Program *p)
+{
+    int count;
+    const Arch *archs = architectures(p->options->arch, &count);
+    for (int a = 0; a < count; a++)
+        if (!is_virtual(archs[a].name))
+            return true;
+    return false;
+}
+
+void check_images(const Program *p)
+{
+    int count;
+    const Arch *archs = architectures(p->options->arch, &count);
+    for (int a = 0; a < count; a++)
+        if (!is_virtual(archs[a].name))
+            nvrtc_check(archs[a].name);
+    if (has_real_images(p))
+        toolkit_compare(nvrtc_version());
+}
+
+Images make_images(const Program *p, const char *home, const char *folder, Cache *cache, int at_a_time)
+{
+    Piece *pieces;
+    int count, arch_count, missing = 0;
+    const Arch *archs = architectures(p->options->arch, &arch_count);
+    bool all_virtual = true;
+    for (int a = 0; a < arch_count; a++)
+        all_virtual = all_virtual && is_virtual(archs[a].name);
+    make_gpu_pieces(p, all_virtual, &pieces, &count);
+    ImageJob *todo = NEW_ARRAY(ImageJob, arch_count * count);
+    Compiler compiler = {0};
+    Digest who[2];
+    bool known[2] = {false, false};
+    Work work = {.cache = cache, .folder = folder};
+    for (int a = 0; a < arch_count; a++) {
+        bool virtual = is_virtual(archs[a].name);
+        if (!known[virtual]) {
+            if (virtual) {
+                compiler = find_compiler(p->options->cxx, true, home);
+                ask_programs(&compiler, folder);
+            }
+            who[virtual] = identity(virtual ? &compiler : NULL, home);
+            known[virtual] = true;
+        }
+        for (int i = 0; i < count; i++) {
+            ImageJob j = {.piece = &pieces[i], .text = format("%s/%d.cu", folder, i)};
+            bool there = !archs[a].cubin || fetch(&work, &pieces[i], i, archs[a].name, &who[virtual], &j.image);
+            there = (!archs[a].ptx || fetch(&work, &pieces[i], i, archs[a].ptx, &who[virtual], &j.ptx)) && there;
+            if (there)
+                continue;
+            temporary_add(j.text);
+            write_text(j.text, &pieces[i].text);
+            todo[missing++] = j;
+        }
+    }
+    qsort(todo, (size_t)missing, sizeof *todo, longest_first);
+    Arguments *commands = NEW_ARRAY(Arguments, missing);
+    for (int i = 0; i < missing; i++)
+        commands[i] = command_of(&todo[i], &compiler, home);
+    int failed = run_tools(commands, missing, at_a_time);
+    if (failed >= 0)
+        work.images.failed = todo[failed].image.arch ? todo[failed].image.arch : todo[failed].ptx.arch;
+    for (int i = 0; i < missing && failed < 0; i++)
+        for (int k = 0; k < 2; k++) {
+            const Image *made = k ? &todo[i].ptx : &todo[i].image;
+            if (made->path)
+                cache_store(cache, &made->key, made->path);
+            work.images.compiled += made->path != NULL;
+        }
+    return work.images;
+}
+
+void images_text(const Images *images, Text *t)
+{
+    text_add(t, "#include \"mgpu.h\"\n");
+    for (int i = 0; i < images->files.count; i++)
+        text_add(t, "__asm__(%s);\nextern const uint8_t mgpu_image_%d[];\n", /* a string of the assembler, whose escapes are C's */
+                 c_string(format(".section .rodata\n.balign 64\nmgpu_image_%d:\n.incbin %s\n.byte 0\n.text\n", i, c_string(images->files.list[i]))), i);
+    text_add(t, "const mgpu_image mgpu_images[] = {\n");
+    for (int i = 0; i < images->files.count; i++) {
+        struct stat s;
+        int cuda = is_virtual(images->archs.list[i]) ? 0 : nvrtc_version();
+        if (stat(images->files.list[i], &s))
+            fail(3, "%s cannot be read: %s", images->files.list[i], strerror(errno));
+        text_add(t, "    {%s, mgpu_image_%d, %lld, %d},\n", c_string(images->archs.list[i]), i, (long long)s.st_size, cuda);
+    }
+    text_add(t, "    {0},\n};\n");
+}
+
+/* ARCH FUNCTION registers N shared STATIC + DYNAMIC local N threads N  ; line of the model */
+void images_print(const Program *p, const Images *images, Text *t)
+{
+    int count;
+    const GpuFunction *functions = gpu_functions(p, &count);
+    for (int i = 0; i < images->files.count; i++) {
+        size_t length;
+        const char *bytes = read_file(images->files.list[i], &length);
+        for (int k = 0; k < count && bytes; k++) {
+            CubinFunction f;
+            if (!cubin_function(bytes, length, functions[k].name, &f))
+                continue;
+            const Place *user = users_place(functions[k].at);
+            text_add(t, "%s %s registers %d shared %d + %d local %d threads %d", images->archs.list[i], functions[k].name, f.registers, f.shared_bytes,
+                     functions[k].shared_bytes, f.local_bytes, functions[k].threads);
+            if (user && user->source)
+                text_add(t, "  ; %s:%d", user->source->file, user->line);
+            text_add(t, "\n");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+/* known.c: versions of C compilers that compile correct C wrongly, and how emitted C stays clear of it; `mgpuc -v` names them.
+ * tests/compilers.test compares what the compilers of a machine make of emitted text with the interpreter: what it finds comes
+ * into this table. */
+#include "compiler/link/pieces.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Mistake {
+    int first[2], last[2]; /* of GCC: major, minor; both are wrong */
+    const char *what, *avoided;
+} Mistake;
+static const Mistake MISTAKES[] = {
+    {{11, 1}, {11, 4}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
+    {{12, 1}, {12, 3}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
+    {{13, 1}, {13, 1}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", "emitted loops do not meet it"},
+    {{12, 2}, {12, 2}, "simd loops that reduce several values read uninitialised lanes", "-fno-thread-jumps"},
+    {{12, 2}, {12, 2}, "with AVX-512, arrays in the red zone are not aligned as stores to them assume", "-mno-red-zone"},
+};
+
+/* the version number of GCC, behind the parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0"; clang has none there */
+static bool gcc_version(const char *said, int version[2])
+{
+    size_t line = strcspn(said, "\n");
+    const char *end = memchr(said, ')', line);
+    for (const char *next = end; next; next = memchr(next + 1, ')', line - (size_t)(next + 1 - said)))
+        end = next;
+    if (!end || strncmp(end, ") ", 2) != 0)
+        return false;
+    char *dot;
+    version[0] = (int)strtol(end + 2, &dot, 10);
+    version[1] = *dot == '.' ? (int)strtol(dot + 1, NULL, 10) : 0;
+    return version[0] > 0;
+}
+
+static bool is_between(const int v[2], const int first[2], const int last[2])
+{
+    int at = v[0] * 1000 + v[1];
+    return at >= first[0] * 1000 + first[1] && at <= last[0] * 1000 + last[1];
+}
+
+Arguments known_mistakes(const char *said)
+{
+    int version[2] = {0};
+    Arguments all = {0};
+    for (int i = 0; gcc_version(said, version) && i < COUNT(MISTAKES); i++)
+        if (is_between(version, MISTAKES[i].first, MISTAKES[i].last))
+            add_argument(&all, format("GCC %d.%d: %s; avoided: %s", version[0], version[1], MISTAKES[i].what, MISTAKES[i].avoided));
+    return all;
+}

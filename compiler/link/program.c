@@ -1,0 +1,581 @@
+/* program.c: Program -> the C text of the program's tables (runtime/abi/mgpu.h says what each means).
+ *
+ * Tables and verbs, no logic: the schedule object is written out row by row, one table for each list, the inner lists
+ * (accesses, waits) as compound literals in the row that owns them. Devices and phases whose tables are equal share one.
+ * Same input, same bytes. A plan's tables are a text of their own, which a C compiler can take without the others'. */
+#include "compiler/base/c_text.h"
+#include "compiler/ir/program.h"
+#include "compiler/link/pieces.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/target/cuda/cuda.h"
+#include "compiler/target/cuda/library.h"
+#include "compiler/target/target.h"
+
+#include <math.h>
+#include <string.h>
+
+static void quote(Text *t, const char *s)
+{
+    text_add(t, "%s", c_string(s));
+}
+
+static void number(Text *t, double v)
+{
+    if (isnan(v))
+        text_add(t, "MGPU_NAN");
+    else
+        text_add(t, "%.17g", v);
+}
+
+static const char *dtype_macro(Dtype d)
+{
+    static const char *const NAMES[DTYPES] = {"MGPU_BOOL", "MGPU_U8",  "MGPU_I8",  "MGPU_U16",  "MGPU_I16", "MGPU_U32",
+                                              "MGPU_I32",  "MGPU_I64", "MGPU_F16", "MGPU_BF16", "MGPU_F32", "MGPU_F64"};
+    return NAMES[d];
+}
+
+static const char *label(int64_t l) { return l == NO_LABEL ? "MGPU_NO_LABEL" : format("%lld", (long long)l); }
+
+static void tensor(Text *t, const char *name, Dtype dtype, const Shape *s)
+{
+    text_add(t, "{");
+    quote(t, name);
+    text_add(t, ", %s, %d, {", dtype_macro(dtype), s->rank);
+    for (int i = 0; i < s->rank; i++)
+        text_add(t, "%s%lld", i ? ", " : "", (long long)s->extent[i]);
+    text_add(t, "%s}}", s->rank ? "" : "0");
+}
+
+static void emit_call(const DataCall *c, Text *t)
+{
+    text_add(t, "    {%s, ", c_string(c->name));
+    text_add(t, c->option_count ? "(const mgpu_option[]){" : "NULL");
+    for (int i = 0; i < c->option_count; i++) {
+        const DataOption *o = &c->options[i];
+        text_add(t, "%s{%s, %s", i ? ", " : "", c_string(o->name), o->count ? "(const mgpu_item[]){" : "NULL");
+        for (int k = 0; k < o->count; k++) {
+            text_add(t, k ? ", {" : "{");
+            if (o->items[k].text)
+                quote(t, o->items[k].text);
+            else
+                text_add(t, "NULL, %.17g", o->items[k].number);
+            text_add(t, o->items[k].text ? ", 0}" : "}");
+        }
+        text_add(t, "%s, %d}", o->count ? "}" : "", o->count);
+    }
+    text_add(t, "%s, %d, %d},\n", c->option_count ? "}" : "", c->option_count, model_line(c->at));
+}
+
+static void emit_column(const DataColumn *c, Text *t)
+{
+    text_add(t, "    {%s, %d, %s", c_string(c->name), c->input, c->count ? "(const char *const[]){" : "NULL");
+    for (int k = 0; k < c->count; k++) {
+        text_add(t, k ? ", " : "");
+        quote(t, c->texts[k]);
+    }
+    text_add(t, "%s, %d, %d},\n", c->count ? "}" : "", c->count, model_line(c->at));
+}
+
+static void emit_sets(const Model *m, Text *t)
+{
+    for (int i = 0; i < m->set_count; i++) {
+        const DataSet *s = &m->sets[i];
+        const char *name = c_letters(s->name, strlen(s->name));
+        text_add(t, "static const mgpu_column columns_%s[] = {\n", name);
+        for (int k = 0; k < s->column_count; k++)
+            emit_column(&s->columns[k], t);
+        text_add(t, "%s};\nstatic const mgpu_call calls_%s[] = {\n", s->column_count ? "" : "    {0}\n", name);
+        for (int k = 0; k < s->call_count; k++)
+            emit_call(&s->calls[k], t);
+        text_add(t, "};\n");
+    }
+    text_add(t, "static const mgpu_set sets[] = {\n");
+    for (int i = 0; i < m->set_count; i++) {
+        const DataSet *s = &m->sets[i];
+        const char *name = c_letters(s->name, strlen(s->name));
+        text_add(t, "    {%s, columns_%s, %d, calls_%s, %d},\n", c_string(s->name), name, s->column_count, name, s->call_count);
+    }
+    text_add(t, "%s};\n\n", m->set_count ? "" : "    {0}\n");
+}
+
+static int count_kind(const Model *m, VariableKind kind)
+{
+    int count = 0;
+    for (int i = 0; i < m->variable_count; i++)
+        count += m->variables[i].kind == kind;
+    return count;
+}
+
+/* variables that stand for others: {it, its owner} */
+static void emit_pairs(const Model *m, VariableKind kind, const char *name, Text *t)
+{
+    if (!count_kind(m, kind))
+        return;
+    text_add(t, "static const mgpu_copy %s[] = {\n", name);
+    for (int i = 0; i < m->variable_count; i++)
+        if (m->variables[i].kind == kind)
+            text_add(t, "    {%d, %d},\n", i, m->variables[i].owner);
+    text_add(t, "};\n\n");
+}
+
+static void emit_watch(const Watch *w, Text *t)
+{
+    if (!w->metric) {
+        text_add(t, "{NULL, false}");
+        return;
+    }
+    text_add(t, "{");
+    quote(t, w->metric);
+    text_add(t, ", %s}", w->highest ? "true" : "false");
+}
+
+static void emit_quantity(Quantity q, Text *t)
+{
+    static const char *const UNIT[] = {"MGPU_UNIT_NONE",    "MGPU_UNIT_NEVER",   "MGPU_UNIT_STEPS",      "MGPU_UNIT_EPOCHS",
+                                       "MGPU_UNIT_SAMPLES", "MGPU_UNIT_SECONDS", "MGPU_UNIT_VALIDATIONS"};
+    text_add(t, "{");
+    number(t, q.amount);
+    text_add(t, ", %s}", UNIT[q.unit]);
+}
+
+static void emit_course(const Model *m, Text *t)
+{
+    if (m->plateau_count)
+        text_add(t, "static const mgpu_plateau plateaus[] = {\n");
+    for (int i = 0; i < m->plateau_count; i++) {
+        const Plateau *p = &m->plateaus[i];
+        text_add(t, "    {%d, ", p->setting);
+        emit_watch(&p->watch, t);
+        text_add(t, ", ");
+        number(t, p->factor);
+        text_add(t, ", ");
+        emit_quantity(p->patience, t);
+        text_add(t, "},\n");
+    }
+    if (m->plateau_count)
+        text_add(t, "};\n\n");
+    if (m->initial_count)
+        text_add(t, "static const mgpu_initial initials[] = {\n");
+    for (int i = 0; i < m->initial_count; i++) {
+        const Initial *x = &m->initials[i];
+        text_add(t, "    {");
+        if (x->path)
+            quote(t, x->path);
+        else
+            text_add(t, "NULL");
+        text_add(t, ", ");
+        if (x->pattern)
+            quote(t, x->pattern);
+        else
+            text_add(t, "NULL");
+        text_add(t, ", %s, %d, (const int[]){", x->array ? "true" : "false", model_line(x->at));
+        for (int k = 0; k < x->variable_count; k++)
+            text_add(t, "%s%d", k % 16 ? ", " : k ? ",\n        " : "", x->variables[k]);
+        text_add(t, "}, (const char *const[]){");
+        for (int k = 0; k < x->variable_count; k++) {
+            text_add(t, k ? ",\n        " : "\n        ");
+            quote(t, x->names[k]);
+        }
+        text_add(t, "}, %d},\n", x->variable_count);
+    }
+    if (m->initial_count)
+        text_add(t, "};\n\n");
+}
+
+static void emit_model(const Model *m, Text *t)
+{
+    text_add(t, "static const mgpu_variable variables[] = {\n");
+    for (int i = 0; i < m->variable_count; i++) {
+        static const char *const KIND[] = {"MGPU_WEIGHT", "MGPU_STATE", "MGPU_OPTIMIZER_STATE", "MGPU_ACCUMULATOR",
+                                           "MGPU_ROUNDED", "MGPU_AVERAGE"};
+        const Variable *v = &m->variables[i];
+        text_add(t, "    {");
+        tensor(t, v->name, v->dtype, &v->shape);
+        text_add(t, ", {");
+        for (int k = 0; k < v->shape.rank; k++)
+            text_add(t, "%s%d", k ? ", " : "", v->order[k]);
+        text_add(t, "%s}, %s, %s}, %s\n", v->shape.rank ? "" : "0", KIND[v->kind],
+                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", c_comment("line %d", model_line(v->at)));
+    }
+    if (!m->variable_count)
+        text_add(t, "    {{0}, {0}, 0, false}\n");
+    text_add(t, "};\n\n");
+    emit_pairs(m, ROUNDED, "copies", t);
+    emit_pairs(m, AVERAGE, "averages", t);
+    text_add(t, "static const mgpu_input inputs[] = {\n");
+    for (int i = 0; i < m->input_count; i++) {
+        const Input *in = &m->inputs[i];
+        text_add(t, "    {");
+        tensor(t, in->name, in->dtype, &in->shape);
+        text_add(t, ", %lld, %s, %s},\n", (long long)in->classes, label(in->ignore), label(in->other));
+    }
+    if (!m->input_count)
+        text_add(t, "    {{0}, 0, 0, 0}\n");
+    text_add(t, "};\n\nstatic const mgpu_tensor outputs[] = {\n");
+    int outputs = 0;
+    for (int i = 0; i < m->eval->result_count; i++) {
+        const Result *r = &m->eval->results[i];
+        if (r->role != ROLE_OUTPUT)
+            continue;
+        Dtype dtype = r->value->dtype == F32 && m->precision == F64 ? F64 : r->value->dtype;
+        text_add(t, "    ");
+        tensor(t, r->name, dtype, &r->value->shape);
+        text_add(t, ",\n");
+        outputs++;
+    }
+    if (!outputs)
+        text_add(t, "    {0}\n");
+    text_add(t, "};\nenum { OUTPUTS = %d };\n\n", outputs);
+    emit_sets(m, t);
+    text_add(t, "static const mgpu_setting settings[] = {\n");
+    for (int i = 0; i < m->setting_count; i++) {
+        text_add(t, "    {");
+        quote(t, m->settings[i].name);
+        text_add(t, ", ");
+        number(t, m->settings[i].value);
+        text_add(t, ", %s},\n", m->settings[i].hidden ? "true" : "false");
+    }
+    if (!m->setting_count)
+        text_add(t, "    {0}\n");
+    text_add(t, "};\n\nstatic const mgpu_told told[] = {\n");
+    for (int i = 0; i < m->told_count; i++) {
+        text_add(t, "    {%s, ", c_string(m->told[i].name));
+        quote(t, m->told[i].text);
+        text_add(t, ", %s},\n", m->told[i].param ? "true" : "false");
+    }
+    text_add(t, "};\n\nstatic const mgpu_later_set later[] = {\n");
+    for (int i = 0; i < m->later_count; i++) {
+        text_add(t, "    {%s, ", c_string(m->later[i].name));
+        quote(t, m->later[i].what);
+        text_add(t, ", %d},\n", m->later[i].line);
+    }
+    text_add(t, "    {0}\n};\n\nstatic const char *const fixed_settings[] = {\n");
+    for (int i = 0; i < m->fixed_count; i++) {
+        text_add(t, "    ");
+        quote(t, m->fixed[i]);
+        text_add(t, ",\n");
+    }
+    text_add(t, "    NULL\n};\n\nstatic const mgpu_layer layers[] = {\n");
+    for (int i = 0; i < m->layer_count; i++) {
+        text_add(t, "    {");
+        quote(t, m->layers[i].name);
+        text_add(t, ", ");
+        tensor(t, "", F32, &m->layers[i].shape);
+        text_add(t, ", %lld, %d},\n", (long long)m->layers[i].parameters, model_line(m->layers[i].at));
+    }
+    if (!m->layer_count)
+        text_add(t, "    {0}\n");
+    text_add(t, "};\n\n");
+    emit_course(m, t);
+}
+
+static void emit_op(const ScheduledOp *op, Text *t)
+{
+    static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_HOST"};
+    static const char *const VERB[VERBS] = {"MGPU_CALL", "MGPU_READ", "MGPU_UPLOAD", "MGPU_REDUCE", "MGPU_REPORT", "MGPU_FETCH"};
+    text_add(t, "    {%s, %s, %s, %d, %lld, %d, %d, %d, %d, ", c_string(op->id), LANE[op->lane], VERB[op->verb], op->strip,
+             (long long)op->chunk, op->target, op->read_count, op->write_count, op->wait_count);
+    if (op->read_count + op->write_count) {
+        text_add(t, "(const mgpu_access[]){");
+        for (int i = 0; i < op->read_count + op->write_count; i++) {
+            const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+            text_add(t, "%s{%d, %d, %lld, %lld}", i ? ", " : "", a->buffer, a->slot, (long long)a->begin, (long long)a->end);
+        }
+        text_add(t, "}, ");
+    } else {
+        text_add(t, "NULL, ");
+    }
+    if (op->wait_count) {
+        text_add(t, "(const mgpu_wait[]){");
+        for (int i = 0; i < op->wait_count; i++)
+            text_add(t, "%s{%d, %d}", i ? ", " : "", op->waits[i].op, op->waits[i].back);
+        text_add(t, "}, ");
+    } else {
+        text_add(t, "NULL, ");
+    }
+    text_add(t, "%d, ", op->line);
+    text_add(t, op->suspect_count ? "(const mgpu_suspect[]){" : "NULL");
+    for (int i = 0; i < op->suspect_count; i++) {
+        text_add(t, "%s{%s, ", i ? ", " : "", c_string(op->suspects[i].word));
+        quote(t, op->suspects[i].layer);
+        text_add(t, ", %d}", op->suspects[i].line);
+    }
+    text_add(t, "%s, %d}, %s\n", op->suspect_count ? "}" : "", op->suspect_count, c_comment("%s", op->label));
+}
+
+/* a table of the plan: its name, or that of an equal one that stands above it */
+static const char *emit_table(Map *tables, const char *type, const char *name, const Text *rows, Text *t)
+{
+    Digest digest = mgpu_sha256_of(text_of(rows), rows->length);
+    char digits[65];
+    const char *key = format("%s %s", type, mgpu_digest_text(&digest, 32, digits)), *known = map_get(tables, key);
+    if (known)
+        return known;
+    map_set(tables, key, (void *)(uintptr_t)name);
+    text_add(t, "static const %s %s[] = {\n", type, name);
+    text_bytes(t, text_of(rows), rows->length);
+    text_add(t, "    {0}\n};\n");
+    return name;
+}
+
+static void empty(Text *rows)
+{
+    rows->length = 0;
+}
+
+/* the row of a device in the table of its phase */
+static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables, Text *rows, Text *device, Text *t)
+{
+    static const char *const KIND[BUFFER_KINDS] = {"MGPU_STAGING", "MGPU_STEP",      "MGPU_INPUT",  "MGPU_VARIABLE", "MGPU_REPORT_BUFFER",
+                                                   "MGPU_OUTPUT",  "MGPU_TEMPORARY", "MGPU_BUCKET", "MGPU_WORKSPACE", "MGPU_LOCAL"};
+    empty(rows);
+    for (int i = 0; i < d->buffer_count; i++) {
+        const Buffer *b = &d->buffers[i];
+        text_add(rows, "    {%s, %s, %lld, %lld, %lld, %d, %d, %lld, %s},\n", c_string(b->name), KIND[b->kind],
+                 (long long)b->offset, (long long)b->bytes, (long long)((b->bytes + 63) / 64 * 64), b->slots, b->index,
+                 (long long)b->each, b->type ? dtype_macro((Dtype)(b->type - 1)) : "MGPU_U8");
+    }
+    const char *buffers = emit_table(tables, "mgpu_buffer", format("%s_buffers", prefix), rows, t);
+    empty(rows);
+    for (int i = 0; i < d->op_count; i++)
+        emit_op(&d->ops[i], rows);
+    const char *ops = emit_table(tables, "mgpu_op", format("%s_ops", prefix), rows, t);
+    text_add(device, "    {%s, %d, %s, %d},\n", buffers, d->buffer_count, ops, d->op_count);
+}
+
+/* what the tables of other texts need to know of a plan's */
+static const char *plan_name(const Plan *plan)
+{
+    return format("%s%d", plan->kind, plan->devices);
+}
+
+void emit_plan(const Program *p, const Plan *plan, Text *t)
+{
+    const Schedule *s = plan->schedule;
+    const Model *m = p->model;
+    const char *name = plan_name(plan);
+    Map tables = {0};
+    Text rows = {0}, devices = {0};
+    for (int i = 0; i < s->phase_count; i++) {
+        const PhaseSchedule *ph = &s->phases[i];
+        text_add(t, "\n%s\n",
+                 c_comment("---- %s, %d device%s: %s", plan->kind, plan->devices, plan->devices == 1 ? "" : "s", ph->name));
+        empty(&devices);
+        for (int d = 0; d < plan->devices; d++)
+            emit_device(&ph->devices[d], format("%s_p%d_d%d", name, i, d), &tables, &rows, &devices, t);
+        text_add(t, "static const mgpu_device_phase %s_p%d_devices[] = {\n", name, i);
+        text_bytes(t, text_of(&devices), devices.length);
+        text_add(t, "};\nstatic const mgpu_collective %s_p%d_collectives[] = {\n", name, i);
+        for (int k = 0; k < ph->collective_count; k++)
+            text_add(t, "    {%s, %lld, %s},\n", c_string(ph->collectives[k].name), (long long)ph->collectives[k].count,
+                     dtype_macro(ph->collectives[k].dtype));
+        text_add(t, "    {0}\n};\nstatic const char *const %s_p%d_reports[] = {", name, i);
+        for (int k = 0; k < p->phases[i]->report_count; k++) {
+            quote(t, p->phases[i]->reports[k]);
+            text_add(t, ", ");
+        }
+        text_add(t, "NULL};\n");
+    }
+    text_add(t, "\nconst mgpu_phase %s_phases[] = {\n", name);
+    for (int i = 0; i < s->phase_count; i++)
+        text_add(t, "    {%s, %d, %s, %s_p%d_devices, %s_p%d_collectives, %d, %s_p%d_reports, %d},\n",
+                 c_string(s->phases[i].name), (int)p->phases[i]->kind, p->phases[i]->ragged ? "true" : "false", name, i, name, i,
+                 s->phases[i].collective_count, name, i, p->phases[i]->report_count);
+    text_add(t, "};\n");
+    for (int d = 0; d < plan->devices; d++) {
+        int64_t *offsets = NEW_ARRAY(int64_t, m->variable_count);
+        for (int i = 0; i < s->phase_count; i++)
+            for (int b = 0; b < s->phases[i].devices[d].buffer_count; b++) {
+                const Buffer *buffer = &s->phases[i].devices[d].buffers[b];
+                if (buffer->kind == BUFFER_VARIABLE)
+                    offsets[buffer->index] = buffer->offset;
+            }
+        text_add(t, "static const int64_t %s_d%d_variables[] = {", name, d);
+        for (int v = 0; v < m->variable_count; v++)
+            text_add(t, "%s%lld", v % 12 ? ", " : v ? ",\n    " : "\n    ", (long long)offsets[v]);
+        text_add(t, "%s};\n", m->variable_count ? "\n" : "0");
+    }
+    text_add(t, "static const mgpu_room %s_rooms[] = {", name);
+    for (int i = 0; i < s->room_count; i++)
+        text_add(t, "{%lld, %lld, %lld}, ", (long long)s->rooms[i].samples, (long long)s->rooms[i].bytes,
+                 (long long)s->rooms[i].work);
+    text_add(t, "{0}};\nconst mgpu_device %s_devices[] = {\n", name);
+    for (int d = 0; d < plan->devices; d++) {
+        int64_t arena = 0, staging = 0, work = 0;
+        for (int i = 0; i < s->phase_count; i++) {
+            const DeviceSchedule *ds = &s->phases[i].devices[d];
+            arena = ds->arena_bytes > arena ? ds->arena_bytes : arena;
+            staging = ds->staging_bytes > staging ? ds->staging_bytes : staging;
+            work = ds->work_bytes > work ? ds->work_bytes : work;
+        }
+        text_add(t, "    {{%lld, %lld, %lld}, %lld, %lld, %lld, %s_d%d_variables, %s_rooms, %d},\n", (long long)plan->shards[d].first,
+                 (long long)plan->shards[d].share, (long long)plan->shards[d].capacity, (long long)arena, (long long)staging,
+                 (long long)work, name, d, name, s->room_count);
+    }
+    Text text = {0};
+    schedule_write(s, &text);
+    text_add(t, "};\nconst char %s_schedule[] =\n", name);
+    for (const char *line = text_of(&text); *line;) {
+        const char *end = strchr(line, '\n');
+        end = end ? end + 1 : line + strlen(line);
+        text_add(t, "    ");
+        quote(t, copy_text(line, (size_t)(end - line)));
+        text_add(t, "\n");
+        line = end;
+    }
+    text_add(t, "    \"\";\n");
+}
+
+static void emit_course_of(const Model *m, Text *t)
+{
+    static const char *const NAN_CHOICE[] = {"MGPU_NAN_STOP", "MGPU_NAN_SKIP", "MGPU_NAN_IGNORE"};
+    text_add(t, "        .validate = ");
+    emit_quantity(m->validate, t);
+    text_add(t, ",\n        .save = ");
+    emit_quantity(m->save, t);
+    text_add(t, ",\n        .patience = ");
+    emit_quantity(m->patience, t);
+    text_add(t, ",\n        .keep = %lld,\n        .best = ", (long long)m->keep);
+    emit_watch(&m->best, t);
+    text_add(t, ",\n        .on_nan = %s,\n", NAN_CHOICE[m->on_nan]);
+    if (m->plateau_count)
+        text_add(t, "        .plateaus = plateaus,\n        .plateau_count = %d,\n", m->plateau_count);
+    if (m->initial_count)
+        text_add(t, "        .initials = initials,\n        .initial_count = %d,\n", m->initial_count);
+}
+
+/* of a run without --devices: all GPUs that the program was made for; on a host, whose devices share its cores, the fewest */
+static int default_plan(const Program *p)
+{
+    int best = p->plan_count - 1;
+    for (int i = 0; i < p->plan_count && p->target == TARGET_HOST; i++)
+        if (p->plans[i].devices < p->plans[best].devices)
+            best = i;
+    return best;
+}
+
+void emit_main(const Program *p, Text *t)
+{
+    const Model *m = p->model;
+    int64_t parameters = 0;
+    for (int i = 0; i < m->variable_count; i++)
+        if (m->variables[i].kind == WEIGHT)
+            parameters += shape_count(&m->variables[i].shape);
+    emit_model(m, t);
+    for (int i = 0; i < p->plan_count; i++) {
+        const char *name = plan_name(&p->plans[i]);
+        text_add(t, "extern const mgpu_device %s_devices[];\nextern const mgpu_phase %s_phases[];\nextern const char %s_schedule[];\n",
+                 name, name, name);
+    }
+    text_add(t, "\nstatic const mgpu_plan plans[] = {\n");
+    for (int i = 0; i < p->plan_count; i++) {
+        const Plan *plan = &p->plans[i];
+        const char *name = plan_name(plan);
+        text_add(t, "    {%s, %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule},\n", c_string(plan->kind), plan->devices,
+                 (long long)plan->micro, plan->always_ragged ? "true" : "false", name, name, plan->schedule->phase_count, name);
+    }
+    text_add(t, "};\n\nint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n");
+    text_add(t, "        .interface = MGPU_INTERFACE,\n        .name = ");
+    quote(t, m->name);
+    text_add(t, ",\n        .model_file = ");
+    quote(t, m->file);
+    text_add(t, ",\n        .command = ");
+    quote(t, p->options->command_line);
+    text_add(t, ",\n        .precision = %s,\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
+             c_string(dtype_name(m->precision)), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
+    text_add(t, "        .identity = %s,\n", c_string(m->identity ? m->identity : ""));
+    text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
+             (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
+    if (p->target == TARGET_CUDA)
+        text_add(t, "        .gpu_kernels = mgpu_kernels,\n        .images = mgpu_images,\n");
+    else
+        text_add(t, "        .kernels = mgpu_kernels,\n");
+    text_add(t, "        .kernel_count = %d,\n", p->kernel_count);
+    text_add(t, "        .variables = variables,\n        .variable_count = %d,\n", m->variable_count);
+    if (count_kind(m, ROUNDED))
+        text_add(t, "        .copies = copies,\n        .copy_count = %d,\n", count_kind(m, ROUNDED));
+    if (count_kind(m, AVERAGE))
+        text_add(t, "        .averages = averages,\n        .average_count = %d,\n", count_kind(m, AVERAGE));
+    text_add(t, "        .inputs = inputs,\n        .input_count = %d,\n", m->input_count);
+    text_add(t, "        .outputs = outputs,\n        .output_count = OUTPUTS,\n");
+    text_add(t, "        .sets = sets,\n        .set_count = %d,\n", m->set_count);
+    text_add(t, "        .settings = settings,\n        .setting_count = %d,\n", m->setting_count);
+    text_add(t, "        .later = later,\n        .later_count = %d,\n", m->later_count);
+    text_add(t, "        .told = told,\n        .told_count = %d,\n", m->told_count);
+    emit_course_of(m, t);
+    text_add(t, "        .fixed_settings = fixed_settings,\n        .fixed_setting_count = %d,\n", m->fixed_count);
+    text_add(t, "        .layers = layers,\n        .layer_count = %d,\n", m->layer_count);
+    text_add(t, "        .plans = plans,\n        .plan_count = %d,\n        .default_plan = %d,\n", p->plan_count,
+             default_plan(p));
+    if (p->gpus) {
+        text_add(t, "        .gpus = ");
+        quote(t, p->gpus);
+        text_add(t, ",\n");
+    }
+    if (p->library_folders) {
+        text_add(t, "        .library_folders = ");
+        quote(t, p->library_folders);
+        text_add(t, ",\n");
+    }
+    text_add(t, "    };\n    return mgpu_main(&program, argc, argv);\n}\n");
+}
+
+/* the row of a GPU's kernel, whose functions begin with `function` */
+void emit_gpu_row(const Kernel *k, const char *function, Text *t)
+{
+    mgpu_launch launch[2] = {{0}};
+    cuda_launches(k, launch);
+    text_add(t, "    {%s, %d, {", c_string(k->name), model_line(k->at));
+    for (int i = 0; i < 2 && launch[i].function; i++) {
+        const mgpu_launch *l = &launch[i];
+        text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "",
+                 c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->points,
+                 (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
+                 l->shared_bytes);
+    }
+    mgpu_library_product product;
+    text_add(t, "}, ");
+    if (k->contraction && cuda_library_form(k->contraction, &product))
+        cuda_print_library_product(&product, t);
+    else
+        text_add(t, "NULL");
+    text_add(t, ", ");
+    cuda_print_epilogue(k, t);
+    text_add(t, ", ");
+    cuda_print_given(k, t);
+    bool spare = k->contraction && k->twin && cuda_contraction_in_parts(k->twin->contraction) && !cuda_contraction_in_parts(k->contraction);
+    text_add(t, ", %s},\n", spare ? "true" : "false");
+}
+
+void emit_gpu_tables(const Text *rows, Text *t)
+{
+    text_add(t, "static const mgpu_gpu_kernel mgpu_kernels[] = {\n");
+    text_bytes(t, text_of(rows), rows->length);
+    text_add(t, "    {0},\n};\nextern const mgpu_image mgpu_images[];\n\n");
+}
+
+void emit_tables_head(const Program *p, Text *t)
+{
+    text_add(t, "%s\n",
+             c_comment("%s: made by mgpuc of %s. The tables of the program; mgpu.h says what each column means.", p->model->name,
+                       p->model->file));
+    text_add(t, "#include \"mgpu.h\"\n\n#define MGPU_NAN __builtin_nan(\"\")\n\n");
+}
+
+void emit_program(const Program *p, Text *t)
+{
+    emit_tables_head(p, t);
+    if (p->target == TARGET_CUDA) {
+        Text rows = {0};
+        for (int i = 0; i < p->kernel_count; i++)
+            emit_gpu_row(p->kernels[i], (p->kernels[i]->twin ? p->kernels[i]->twin : p->kernels[i])->name, &rows);
+        emit_gpu_tables(&rows, t);
+    } else {
+        text_add(t, "extern const mgpu_kernel mgpu_kernels[];\n");
+    }
+    for (int i = 0; i < p->plan_count; i++)
+        emit_plan(p, &p->plans[i], t);
+    text_add(t, "\n");
+    emit_main(p, t);
+}

@@ -1,0 +1,203 @@
+/* temporary.c: what mgpuc must not leave behind: intermediate files, files that are not whole, compilers that run.
+ *
+ * All are noted, and go when mgpuc ends: by exit, or by a signal. Then the compilers are stopped first,
+ * since they write; at last mgpuc dies by that signal, so that make and shells see why. The handler calls only what a
+ * handler may (signal-safety(7)); the list of files grows at its front by one store. A compiler is a process group of its own,
+ * so that the processes that it has started stop with it.
+ *
+ * A mgpuc that was killed (SIGKILL, no memory) leaves its folder of intermediate files. Each holds a lock on the file `lock` there
+ * as long as it lives; a folder whose lock is free is nobody's any more, and the next mgpuc removes it. */
+#include "compiler/link/pieces.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ABANDONED_S = 24 * 3600 }; /* a folder without a lock: one that was made just now, or left by an older mgpuc */
+static const char PREFIX[] = "mgpuc-", LOCK[] = "lock";
+enum { TRIES = 200, TRY_NS = 10000000 }; /* a compiler has 2 s to end */
+
+typedef struct Temporary { struct Temporary *next; atomic_bool kept; char path[]; } Temporary;
+static _Atomic(Temporary *) temporaries;
+static _Atomic pid_t tools[MOST_TOOLS];
+
+static const int SIGNALS[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGXFSZ, SIGABRT};
+
+static void stop_tools(void)
+{
+    for (int i = 0; i < MOST_TOOLS; i++)
+        if (tools[i])
+            kill(-tools[i], SIGTERM);
+    for (int i = 0, tries = 0; i < MOST_TOOLS; i++) {
+        while (tools[i] && waitpid(tools[i], NULL, WNOHANG) == 0 && tries++ < TRIES)
+            nanosleep(&(struct timespec){0, TRY_NS}, NULL);
+        if (tools[i])
+            kill(-tools[i], SIGKILL);
+        tools[i] = 0;
+    }
+}
+
+void temporaries_remove(void)
+{
+    for (Temporary *t = temporaries; t; t = t->next)
+        if (!t->kept && unlink(t->path))
+            rmdir(t->path);
+    temporaries = NULL;
+}
+
+static void end(void)
+{
+    stop_tools();
+    temporaries_remove();
+}
+
+static void end_by_signal(int number)
+{
+    end();
+    signal(number, SIG_DFL);
+    raise(number); /* blocked until the handler returns */
+}
+
+sigset_t temporary_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < COUNT(SIGNALS); i++)
+        sigaddset(&set, SIGNALS[i]);
+    return set;
+}
+
+static void be_ready(void)
+{
+    static bool ready;
+    if (ready)
+        return;
+    ready = true;
+    atexit(end);
+    for (int i = 0; i < COUNT(SIGNALS); i++) {
+        struct sigaction old, action = {.sa_handler = end_by_signal, .sa_mask = temporary_signals()};
+        if (sigaction(SIGNALS[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) /* nohup's stays ignored */
+            sigaction(SIGNALS[i], &action, NULL);
+    }
+}
+
+void temporary_add(const char *path)
+{
+    be_ready();
+    size_t bytes = strlen(path) + 1;
+    Temporary *t = calloc(1, sizeof *t + bytes);
+    if (!t)
+        no_memory(bytes);
+    memcpy(t->path, path, bytes);
+    t->next = temporaries;
+    temporaries = t;
+}
+
+void temporary_keep(const char *path)
+{
+    for (Temporary *t = temporaries; t; t = t->next)
+        if (strcmp(t->path, path) == 0)
+            t->kept = true;
+}
+
+/* ---- the folder of intermediate files */
+
+/* of this user, and no running mgpuc's; `file` is the open folder */
+static bool is_left_over(int file)
+{
+    struct stat s;
+    if (fstat(file, &s) || s.st_uid != geteuid() || (s.st_mode & (S_IWGRP | S_IWOTH)))
+        return false;
+    int held = openat(file, LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (held < 0)
+        return errno == ENOENT && time(NULL) - s.st_mtim.tv_sec > ABANDONED_S;
+    bool free = flock(held, LOCK_EX | LOCK_NB) == 0;
+    close(held);
+    return free;
+}
+
+static void remove_left_over(int parent, const char *name)
+{
+    int file = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool left = file >= 0 && is_left_over(file);
+    DIR *d = left ? fdopendir(file) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));)
+        unlinkat(file, e->d_name, 0); /* no folders: we make none there */
+    if (d)
+        closedir(d);
+    else if (file >= 0)
+        close(file);
+    if (left)
+        unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+static void remove_left_overs(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 && strlen(e->d_name) == strlen(PREFIX) + strlen("XXXXXX"))
+            remove_left_over(dirfd(d), e->d_name);
+    if (d)
+        closedir(d);
+}
+
+/* the lock of a new folder, until mgpuc ends, in whatever way; false: another mgpuc was there first and removes the folder */
+static bool lock_folder(const char *folder)
+{
+    const char *path = format("%s/%s", folder, LOCK);
+    struct stat s;
+    int held = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (held < 0)
+        return errno != ENOENT;
+    temporary_add(path);
+    if (flock(held, LOCK_EX | LOCK_NB) == 0)
+        return fstat(held, &s) || s.st_nlink > 0;
+    if (errno == EWOULDBLOCK)
+        return false;
+    unlink(path); /* a file system without locks: nobody else removes this folder for a day */
+    return true;
+}
+
+const char *temporary_folder(void)
+{
+    const char *parent = getenv("TMPDIR");
+    parent = parent && *parent ? parent : "/tmp";
+    remove_left_overs(parent);
+    for (;;) {
+        char *folder = (char *)(uintptr_t)format("%s/%sXXXXXX", parent, PREFIX);
+        if (!mkdtemp(folder))
+            fail(3, "%s cannot be made: %s; TMPDIR names another folder for intermediate files", folder, strerror(errno));
+        temporary_add(folder);
+        if (lock_folder(folder))
+            return folder;
+    }
+}
+
+/* ---- compilers that run */
+
+void tool_begins(pid_t process)
+{
+    be_ready();
+    for (int i = 0; i < MOST_TOOLS; i++)
+        if (!tools[i]) {
+            tools[i] = process;
+            return;
+        }
+    die("more than %d tools run", MOST_TOOLS);
+}
+
+void tool_ends(pid_t process)
+{
+    for (int i = 0; i < MOST_TOOLS; i++)
+        if (tools[i] == process)
+            tools[i] = 0;
+}

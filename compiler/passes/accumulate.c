@@ -1,0 +1,223 @@
+/* accumulate.c: a step of several micro-batches.
+ *
+ * In: the distributed train graph; every sum over the samples of a step ends in a REDUCE. Out: three graphs.
+ *
+ *   prologue     once for every micro-batch, ahead of the step: sums that forward or backward need (denominators of
+ *                losses). Each is added to a persistent accumulator of its own.
+ *   accumulate   forward and backward of a micro-batch that is not the last: the Partial behind which a REDUCE stands is
+ *                added to an accumulator.
+ *   train_last   the last micro-batch: accumulator + Partial is what is reduced; updates and reports follow.
+ *
+ * All start from zero where RUN_MICRO is 0. In accumulate and train_last the REDUCE of a denominator reduces the
+ * prologue's accumulator, which is complete before the first of them runs.
+ *
+ * What is a denominator: a REDUCE on which a value of a sample, or another sum over samples, depends. It must not depend
+ * on weights: the forward pass of the other micro-batches would have to run first. Updates of Partial accumulators
+ * (metrics) are in both graphs of the step: each adds its own samples. */
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
+
+typedef struct Cut { /* a REDUCE */
+    Node *reduce;
+    bool ahead;         /* needed within forward or backward */
+    int variable;
+} Cut;
+
+typedef struct Splitter {
+    Model *model;
+    Graph *train;
+    Cut *cuts;
+    int cut_count;
+    int *cut_of;        /* by node id: REDUCE's cut + 1 */
+} Splitter;
+
+/* marks what the marked nodes are computed of */
+static void mark_needed(const Graph *g, bool *needed)
+{
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; needed[i] && k < g->nodes[i]->inputs; k++)
+            needed[g->nodes[i]->in[k]->id] = true;
+}
+
+static void find_cuts(Splitter *s)
+{
+    const Graph *g = s->train;
+    bool *within = NEW_ARRAY(bool, g->node_count); /* needed by a value of a sample or a Partial */
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        bool mark = within[i] || n->distribution == SHARDED || n->distribution == PARTIAL;
+        for (int k = 0; mark && k < n->inputs; k++)
+            within[n->in[k]->id] = true;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (n->op != OP_REDUCE)
+            continue;
+        Cut cut = {n, within[i], 0};
+        APPEND(s->cuts, s->cut_count, cut);
+        s->cut_of[i] = s->cut_count;
+    }
+}
+
+/* a sum that is needed ahead must be known without weights and without other sums */
+static void check_ahead(const Splitter *s)
+{
+    const Graph *g = s->train;
+    bool *late = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        late[i] = n->op == OP_VARIABLE || n->op == OP_REDUCE;
+        for (int k = 0; k < n->inputs; k++)
+            late[i] = late[i] || late[n->in[k]->id];
+        if (s->cut_of[i] && s->cuts[s->cut_of[i] - 1].ahead && late[n->in[0]->id])
+            error_at(n->at, "with accumulate = %lld this sum over the batch is needed before the other micro-batches are computed, and "
+                            "depends on weights; sum over groups of samples (batchnorm: stats = N), let the weights of a loss "
+                            "depend on inputs only, or set accumulate = 1",
+                     (long long)s->model->accumulate);
+    }
+}
+
+static void add_accumulators(Splitter *s)
+{
+    for (int c = 0; c < s->cut_count; c++) {
+        const Node *p = s->cuts[c].reduce->in[0];
+        Variable v = {.kind = ACCUMULATOR, .dtype = p->dtype, .shape = p->shape, .partial = true, .owner = -1, .at = p->at};
+        v.name = format("%s.%d", s->cuts[c].ahead ? "prologue" : "accumulate", c);
+        for (int i = 0; i < MAX_RANK; i++)
+            v.order[i] = i;
+        s->cuts[c].variable = s->model->variable_count;
+        APPEND(s->model->variables, s->model->variable_count, v);
+    }
+}
+
+static Node *with_type(Node *n, Distribution d)
+{
+    n->distribution = d;
+    return n;
+}
+
+/* where(micro == 0, 0, accumulator) + p */
+static Node *accumulated(Graph *g, int variable, Node *p)
+{
+    stand_at(g, p);
+    Node *acc = with_type(graph_variable(g, variable), PARTIAL);
+    Node *micro = with_type(graph_run(g, RUN_MICRO, 0), REPLICATED), *zero = with_type(graph_weak(g, 0), REPLICATED);
+    Node *first = with_type(graph_binary(g, OP_EQ, micro, zero), REPLICATED);
+    first = with_type(graph_broadcast(g, first, p->shape), REPLICATED);
+    Node *nothing = with_type(graph_fill(g, 0, p->shape, p->dtype), REPLICATED);
+    Node *before = with_type(graph_where(g, first, nothing, acc), PARTIAL);
+    return with_type(graph_binary(g, OP_ADD, before, p), PARTIAL);
+}
+
+static void copy_typed(Graph *target, Node *n) { graph_copy_node(target, n)->distribution = n->distribution; }
+
+static Graph *make_prologue(const Splitter *s)
+{
+    const Graph *train = s->train;
+    Graph *g = graph_new(s->model, "prologue", NULL);
+    bool *needed = NEW_ARRAY(bool, train->node_count), any = false;
+    for (int c = 0; c < s->cut_count; c++)
+        if (s->cuts[c].ahead)
+            any = needed[s->cuts[c].reduce->in[0]->id] = true;
+    if (!any)
+        return NULL;
+    mark_needed(train, needed);
+    for (int i = 0; i < train->node_count; i++)
+        if (needed[i])
+            copy_typed(g, train->nodes[i]);
+    for (int c = 0; c < s->cut_count; c++)
+        if (s->cuts[c].ahead) {
+            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->twin);
+            graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
+        }
+    return g;
+}
+
+/* what the prologue has summed */
+static Node *denominator(Graph *g, const Cut *cut)
+{
+    stand_at(g, cut->reduce);
+    Node *acc = with_type(graph_variable(g, cut->variable), PARTIAL);
+    return with_type(graph_reduce(g, acc), REPLICATED);
+}
+
+static bool is_partial_update(const Model *m, const Result *r)
+{
+    return r->role == ROLE_UPDATE && m->variables[r->index].partial;
+}
+
+static Graph *make_accumulate(const Splitter *s)
+{
+    const Graph *train = s->train;
+    Graph *g = graph_new(s->model, "accumulate", NULL);
+    bool *needed = NEW_ARRAY(bool, train->node_count);
+    for (int c = 0; c < s->cut_count; c++)
+        if (!s->cuts[c].ahead)
+            needed[s->cuts[c].reduce->in[0]->id] = true;
+    for (int i = 0; i < train->result_count; i++)
+        if (is_partial_update(s->model, &train->results[i]))
+            needed[train->results[i].value->id] = true;
+    for (int i = train->node_count - 1; i >= 0; i--) /* stops at denominators */
+        for (int k = 0; needed[i] && !s->cut_of[i] && k < train->nodes[i]->inputs; k++)
+            needed[train->nodes[i]->in[k]->id] = true;
+    for (int i = 0; i < train->node_count; i++) {
+        Node *n = train->nodes[i];
+        if (!needed[i])
+            continue;
+        if (s->cut_of[i])
+            become(n, denominator(g, &s->cuts[s->cut_of[i] - 1]));
+        else
+            copy_typed(g, n);
+    }
+    for (int c = 0; c < s->cut_count; c++)
+        if (!s->cuts[c].ahead) {
+            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->twin);
+            graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
+        }
+    for (int i = 0; i < train->result_count; i++) {
+        Result r = train->results[i];
+        if (!is_partial_update(s->model, &r))
+            continue;
+        r.value = r.value->twin;
+        graph_add_result(g, r);
+    }
+    return g;
+}
+
+static Graph *make_last(const Splitter *s)
+{
+    const Graph *train = s->train;
+    Graph *g = graph_new(s->model, train->name, NULL);
+    for (int i = 0; i < train->node_count; i++) {
+        Node *n = train->nodes[i];
+        if (!s->cut_of[i]) {
+            copy_typed(g, n);
+            continue;
+        }
+        const Cut *cut = &s->cuts[s->cut_of[i] - 1];
+        if (cut->ahead) {
+            become(n, denominator(g, cut));
+        } else {
+            Node *sum = accumulated(g, cut->variable, n->in[0]->twin);
+            stand_at(g, n);
+            become(n, with_type(graph_reduce(g, sum), REPLICATED));
+        }
+    }
+    graph_copy_results(g, train);
+    return g;
+}
+
+void split_micro_batches(Model *m, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue)
+{
+    *train_last = train;
+    *accumulate = *prologue = NULL;
+    if (m->accumulate <= 1)
+        return;
+    Splitter s = {.model = m, .train = train, .cut_of = NEW_ARRAY(int, train->node_count)};
+    find_cuts(&s);
+    check_ahead(&s);
+    add_accumulators(&s);
+    *prologue = make_prologue(&s);
+    *accumulate = make_accumulate(&s);
+    *train_last = make_last(&s);
+}

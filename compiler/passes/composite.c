@@ -1,0 +1,517 @@
+/* composite.c: library layers that the compiler replaces as a whole.
+ *
+ * In: COMPOSITE nodes, whose bodies are the layers' library text and their definition. Out: primitives; either the
+ * forward (and gradient) of a row of the table below, which computes the same with fewer reductions, or the body.
+ *
+ * A row's forward is a function of the target graph and the composite's inputs alone; equal nodes are shared, so its
+ * gradient builds the forward once more to get at what lies between (means, normalised values) and adds no node by that.
+ *
+ * batchnorm: s = [sum (x - r), sum (x - r)^2] about the stored mean r, over the living samples: one reduction; with
+ * a = s1 / n, v = s2 / n - a^2 (in double): mean = r + a, inv = 1 / sqrt(v + eps), y = (x - mean) inv weight + bias.
+ * Backward: t = [sum g, sum g xhat]: one reduction; t1 and t2 are the gradients of bias and weight, and
+ * dx = weight inv (g - t1 / n - xhat t2 / n). Statistics of groups (or the shard): the same with sums over a group for
+ * every sample; gradients of bias and weight are then ordinary sums over the samples.
+ *
+ * layernorm: xhat = (x - mean) inv along the last axis, y = xhat weight + bias; with u = g weight,
+ * dx = inv (u - mean(u) - xhat mean(u xhat)). rmsnorm: likewise without the means of x and u.
+ *
+ * softmax: dx = y (g - sum(g y)): of all that forward makes, backward needs y alone.
+ *
+ * attention: the primitive ATTENTION, which keeps no scores: its gradient computes them again. With a mask, a bias or a cap it is
+ * the body. */
+#include "compiler/passes/composite.h"
+#include "compiler/passes/gradients.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
+
+#include <math.h>
+
+/* ---- batchnorm */
+
+enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_MEAN, NORM_VAR, NORM_PARTS };
+enum { RESULT_Y, RESULT_MEAN, RESULT_VAR, RESULT_COUNT };
+
+typedef struct BatchNorm {
+    int place[NORM_PARTS];      /* among the composite's inputs */
+    Node *part[NORM_PARTS];     /* [s..., c] x, in the type computed in; [c] the others */
+    double momentum, eps;
+    int64_t group;              /* 0: the whole batch; N: samples of a group; -1: the shard */
+    int axes[MAX_RANK], axis_count;
+    int64_t channels;
+    /* [c], of every sample if there are groups */
+    Node *count;                /* [] F64: elements that a statistic is made of */
+    Node *shift, *var;          /* F64: mean - stored mean; biased variance */
+    Node *mean, *scale, *xhat;  /* xhat [s..., c] */
+} BatchNorm;
+
+static bool ends_in(const char *name, const char *word)
+{
+    const char *dot = strrchr(name, '.');
+    return strcmp(dot ? dot + 1 : name, word) == 0;
+}
+
+static int result_count(const Graph *body)
+{
+    int count = 0;
+    for (int i = 0; i < body->result_count; i++)
+        count += body->results[i].role == ROLE_RESULT;
+    return count;
+}
+
+/* which input is what; false: not the form that the table knows, the body is used */
+static bool find_parts(Graph *g, const Node *composite, Node **inputs, BatchNorm *b)
+{
+    static const char *const WORD[NORM_PARTS] = {NULL, "weight", "bias", "running_mean", "running_var"};
+    if (composite->data_count != 3 || result_count(composite->body) != RESULT_COUNT)
+        return false;
+    for (int i = 0; i < NORM_PARTS; i++)
+        b->place[i] = -1;
+    for (int k = 0; k < composite->inputs; k++) {
+        int part = NORM_X;
+        if (composite->in[k]->op == OP_VARIABLE)
+            for (int i = NORM_WEIGHT; i < NORM_PARTS; i++)
+                if (ends_in(g->model->variables[composite->in[k]->ints[0]].name, WORD[i]))
+                    part = i;
+        if (b->place[part] >= 0)
+            return false;
+        b->place[part] = k;
+        b->part[part] = inputs[k];
+    }
+    for (int i = 0; i < NORM_PARTS; i++)
+        if (b->place[i] < 0)
+            return false;
+    const Shape *x = &b->part[NORM_X]->shape;
+    if (!b->part[NORM_X]->sharded || x->rank < 1 || !(composite->data[0] == composite->data[0]) ||
+        !(composite->data[1] == composite->data[1]) || !(composite->data[2] == composite->data[2]))
+        return false;
+    b->momentum = composite->data[0];
+    b->eps = composite->data[1];
+    b->group = (int64_t)composite->data[2];
+    b->channels = x->extent[x->rank - 1];
+    for (int i = NORM_WEIGHT; i < NORM_PARTS; i++)
+        if (b->part[i]->shape.rank != 1 || b->part[i]->shape.extent[0] != b->channels || b->part[i]->dtype != F32)
+            return false;
+    for (int i = 0; i < x->rank - 1; i++)
+        b->axes[b->axis_count++] = i;
+    return shape_count(x) > 0;
+}
+
+/* elements s to s + c of a vector */
+static Node *part_of(Graph *g, Node *vector, int64_t start, int64_t count)
+{
+    return graph_slice(g, vector, (int64_t[]){start}, (int64_t[]){count}, (int64_t[]){1});
+}
+
+/* sum a, sum b over the spatial axes and: all samples, reduced (made by one kernel, they share a collective); or the
+ * samples of a group, for each sample */
+static void sums_of_two(Graph *g, const BatchNorm *b, Node *in[2], Node *out[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (b->group == 0)
+            out[i] = graph_reduce(g, graph_sum_samples(g, in[i], b->axes, b->axis_count));
+        else
+            in[i] = b->axis_count ? graph_sum(g, in[i], b->axes, b->axis_count) : in[i];
+    if (b->group == 0)
+        return;
+    Node *both = graph_group_sum(g, graph_concat(g, in, 2, 0), b->group < 0 ? 0 : b->group);
+    for (int i = 0; i < 2; i++)
+        out[i] = part_of(g, both, i * b->channels, b->channels);
+}
+
+static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs, BatchNorm *b)
+{
+    if (!find_parts(g, composite, inputs, b))
+        return false;
+    Node *x = b->part[NORM_X] = graph_cast(g, b->part[NORM_X], dtype_promote(b->part[NORM_X]->dtype, F32));
+    Dtype t = x->dtype;
+    Node *stored = graph_cast(g, b->part[NORM_MEAN], t);
+    int64_t spatial = shape_count(&x->shape) / b->channels;
+    Node *centred = select_alive(g, graph_binary(g, OP_SUB, x, stored)), *sums[2];
+    sums_of_two(g, b, (Node *[]){centred, graph_binary(g, OP_MUL, centred, centred)}, sums);
+    if (b->group == 0) {
+        b->count = graph_binary(g, OP_MUL, graph_weak(g, (double)spatial), graph_run(g, RUN_SAMPLES, 0));
+        b->count = graph_strong(g, b->count, F64);
+    } else {
+        Node *living = select_alive(g, graph_number(g, (double)spatial, F64));
+        living = graph_group_sum(g, living, b->group < 0 ? 0 : b->group);
+        b->count = graph_binary(g, OP_MAXIMUM, living, graph_number(g, 1, F64)); /* a group of missing samples only */
+    }
+    b->shift = graph_binary(g, OP_DIV, graph_cast(g, sums[0], F64), b->count);
+    Node *square = graph_binary(g, OP_DIV, graph_cast(g, sums[1], F64), b->count);
+    b->var = graph_binary(g, OP_SUB, square, graph_binary(g, OP_MUL, b->shift, b->shift));
+    b->var = graph_binary(g, OP_MAXIMUM, b->var, graph_weak(g, 0)); /* rounding may leave less than nothing */
+    b->mean = graph_binary(g, OP_ADD, stored, graph_cast(g, b->shift, t));
+    Node *deviation = graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, b->var, graph_weak(g, b->eps)));
+    Node *inverse = graph_cast(g, graph_binary(g, OP_DIV, graph_weak(g, 1), deviation), t);
+    b->scale = graph_binary(g, OP_MUL, graph_cast(g, b->part[NORM_WEIGHT], t), inverse);
+    Node *distance = graph_binary(g, OP_SUB, x, b->mean);
+    b->xhat = graph_binary(g, OP_MUL, distance, inverse);
+    return true;
+}
+
+/* stored + momentum (now - stored), in the type of the variable */
+static Node *follow(Graph *g, Node *stored, Node *now, double momentum)
+{
+    Node *step = graph_binary(g, OP_SUB, graph_cast(g, now, stored->dtype), stored);
+    return graph_binary(g, OP_ADD, stored, graph_binary(g, OP_MUL, graph_weak(g, momentum), step));
+}
+
+static bool batchnorm_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    BatchNorm b = {.momentum = 0};
+    if (!batchnorm_statistics(g, composite, inputs, &b))
+        return false;
+    Node *x = b.part[NORM_X];
+    Node *distance = graph_binary(g, OP_SUB, x, b.mean);
+    Node *scaled = graph_binary(g, OP_MUL, distance, b.scale);
+    results[RESULT_Y] = graph_binary(g, OP_ADD, scaled, graph_cast(g, b.part[NORM_BIAS], x->dtype));
+    /* the unbiased variance, as in torch */
+    Node *less = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, b.count, graph_weak(g, 1)), graph_weak(g, 1));
+    Node *shift = b.shift, *unbiased = graph_binary(g, OP_MUL, b.var, graph_binary(g, OP_DIV, b.count, less));
+    if (b.group != 0) { /* their mean over the samples */
+        Node *both = graph_concat(g, (Node *[]){shift, unbiased}, 2, 0);
+        both = graph_reduce(g, graph_sum_samples(g, select_alive(g, both), NULL, 0));
+        both = graph_binary(g, OP_DIV, both, graph_strong(g, graph_run(g, RUN_SAMPLES, 0), F64));
+        shift = part_of(g, both, 0, b.channels);
+        unbiased = part_of(g, both, b.channels, b.channels);
+    }
+    Node *stored = b.part[NORM_MEAN];
+    Node *step = graph_binary(g, OP_MUL, graph_weak(g, b.momentum), graph_cast(g, shift, stored->dtype));
+    results[RESULT_MEAN] = graph_binary(g, OP_ADD, stored, step);
+    results[RESULT_VAR] = follow(g, b.part[NORM_VAR], unbiased, b.momentum);
+    return true;
+}
+
+static bool batchnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                               Node **input_gradients)
+{
+    (void)results;
+    BatchNorm b = {.momentum = 0};
+    if (result_gradients[RESULT_MEAN] || result_gradients[RESULT_VAR] ||
+        !batchnorm_statistics(g, composite, inputs, &b))
+        return false;
+    for (int k = 0; k < composite->inputs; k++)
+        input_gradients[k] = NULL;
+    if (!result_gradients[RESULT_Y])
+        return true;
+    Node *x = b.part[NORM_X], *given = inputs[b.place[NORM_X]];
+    Node *y = graph_cast(g, result_gradients[RESULT_Y], x->dtype);
+    Node *product = graph_binary(g, OP_MUL, y, b.xhat);
+    Node *sums[2];
+    sums_of_two(g, &b, (Node *[]){y, product}, sums);
+    Node *along_bias = sums[0], *along_weight = sums[1];
+    Node *count = graph_cast(g, b.count, x->dtype);
+    Node *common = graph_binary(g, OP_DIV, along_bias, count);
+    Node *slope = graph_binary(g, OP_MUL, b.xhat, graph_binary(g, OP_DIV, along_weight, count));
+    Node *rest = graph_binary(g, OP_SUB, graph_binary(g, OP_SUB, y, common), slope);
+    Node *dx = select_alive(g, graph_binary(g, OP_MUL, b.scale, rest)); /* the missing took no part in the statistics */
+    if (dtype_is_float(given->dtype))
+        input_gradients[b.place[NORM_X]] = graph_cast(g, dx, given->dtype);
+    if (b.group != 0) {
+        along_bias = graph_sum_samples(g, y, b.axes, b.axis_count);
+        along_weight = graph_sum_samples(g, product, b.axes, b.axis_count);
+    }
+    input_gradients[b.place[NORM_BIAS]] = graph_cast(g, along_bias, b.part[NORM_BIAS]->dtype);
+    input_gradients[b.place[NORM_WEIGHT]] = graph_cast(g, along_weight, b.part[NORM_WEIGHT]->dtype);
+    return true;
+}
+
+/* ---- layernorm, rmsnorm */
+
+typedef struct LayerNorm {
+    int x, weight, bias;        /* among the composite's inputs; bias -1: none */
+    Node *inverse, *xhat;       /* [..., 1], [..., c] in the type computed in */
+    Node *gain;                 /* weight, likewise */
+} LayerNorm;
+
+/* mean along the last axis, which is kept with extent 1 */
+static Node *mean_of_rows(Graph *g, Node *x)
+{
+    int last = x->shape.rank - 1;
+    Shape kept = x->shape;
+    kept.extent[last] = 1;
+    Node *sum = graph_reshape(g, graph_sum(g, x, &last, 1), kept);
+    return graph_binary(g, OP_MUL, sum, graph_weak(g, 1 / (double)x->shape.extent[last]));
+}
+
+static bool norm_rows(Graph *g, const Node *composite, Node **inputs, bool centred, LayerNorm *n)
+{
+    *n = (LayerNorm){-1, -1, -1, NULL, NULL, NULL};
+    if (composite->data_count < 1 || !(composite->data[0] == composite->data[0]) || result_count(composite->body) != 1)
+        return false;
+    for (int k = 0; k < composite->inputs; k++) {
+        bool variable = composite->in[k]->op == OP_VARIABLE;
+        const char *name = variable ? g->model->variables[composite->in[k]->ints[0]].name : "";
+        int *place = variable && ends_in(name, "weight") ? &n->weight : variable && ends_in(name, "bias") ? &n->bias : &n->x;
+        if (*place >= 0)
+            return false;
+        *place = k;
+    }
+    if (n->x < 0 || n->weight < 0)
+        return false;
+    Node *x = inputs[n->x];
+    int64_t c = x->shape.rank ? x->shape.extent[x->shape.rank - 1] : 0;
+    for (int k = 0; k < composite->inputs; k++)
+        if (k != n->x && (inputs[k]->shape.rank != 1 || inputs[k]->shape.extent[0] != c || !dtype_is_float(inputs[k]->dtype)))
+            return false;
+    if (shape_count(&x->shape) == 0)
+        return false;
+    x = graph_cast(g, x, dtype_promote(x->dtype, F32));
+    Node *distance = centred ? graph_binary(g, OP_SUB, x, mean_of_rows(g, x)) : x;
+    Node *variance = mean_of_rows(g, graph_binary(g, OP_MUL, distance, distance));
+    Node *deviation = graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, variance, graph_weak(g, composite->data[0])));
+    n->inverse = graph_binary(g, OP_DIV, graph_weak(g, 1), deviation);
+    n->xhat = graph_binary(g, OP_MUL, distance, n->inverse);
+    n->gain = graph_cast(g, inputs[n->weight], x->dtype);
+    return true;
+}
+
+static bool norm_forward(Graph *g, Node *composite, Node **inputs, Node **results, bool centred)
+{
+    LayerNorm n;
+    if (!norm_rows(g, composite, inputs, centred, &n))
+        return false;
+    results[0] = graph_binary(g, OP_MUL, n.xhat, n.gain);
+    if (n.bias >= 0)
+        results[0] = graph_binary(g, OP_ADD, results[0], graph_cast(g, inputs[n.bias], n.xhat->dtype));
+    return true;
+}
+
+static bool norm_gradient(Graph *g, Node *composite, Node **inputs, Node **result_gradients, Node **input_gradients,
+                          bool centred)
+{
+    LayerNorm n;
+    if (!norm_rows(g, composite, inputs, centred, &n))
+        return false;
+    for (int k = 0; k < composite->inputs; k++)
+        input_gradients[k] = NULL;
+    if (!result_gradients[0])
+        return true;
+    Node *y = graph_cast(g, result_gradients[0], n.xhat->dtype), *u = graph_binary(g, OP_MUL, y, n.gain);
+    Node *slope = graph_binary(g, OP_MUL, n.xhat, mean_of_rows(g, graph_binary(g, OP_MUL, u, n.xhat)));
+    Node *rest = graph_binary(g, OP_SUB, centred ? graph_binary(g, OP_SUB, u, mean_of_rows(g, u)) : u, slope);
+    Node *dx = graph_binary(g, OP_MUL, n.inverse, rest), *x = inputs[n.x], *along[2] = {graph_binary(g, OP_MUL, y, n.xhat), y};
+    int place[2] = {n.weight, n.bias};
+    if (dtype_is_float(x->dtype))
+        input_gradients[n.x] = graph_cast(g, dx, x->dtype);
+    for (int i = 0; i < 2; i++)
+        if (place[i] >= 0) {
+            const Node *to = inputs[place[i]];
+            input_gradients[place[i]] =
+                graph_cast(g, gradient_shrink(g, along[i], to->shape, along[i]->sharded && !to->sharded), to->dtype);
+        }
+    return true;
+}
+
+static bool layernorm_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    return norm_forward(g, composite, inputs, results, true);
+}
+
+static bool layernorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                               Node **input_gradients)
+{
+    (void)results;
+    return norm_gradient(g, composite, inputs, result_gradients, input_gradients, true);
+}
+
+static bool rmsnorm_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    return norm_forward(g, composite, inputs, results, false);
+}
+
+static bool rmsnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                             Node **input_gradients)
+{
+    (void)results;
+    return norm_gradient(g, composite, inputs, result_gradients, input_gradients, false);
+}
+
+/* ---- softmax */
+
+/* f(x) along the axis, which is kept with extent 1 */
+static Node *along_axis(Graph *g, Node *(*reduce)(Graph *, Node *, const int *, int), Node *x, int axis)
+{
+    Shape kept = x->shape;
+    kept.extent[axis] = 1;
+    return graph_reshape(g, reduce(g, x, &axis, 1), kept);
+}
+
+/* the axis; -1: not the form that the table knows */
+static int softmax_axis(const Node *composite, Node **inputs)
+{
+    if (composite->inputs != 1 || composite->data_count != 1 || !(composite->data[0] == composite->data[0]))
+        return -1;
+    int rank = inputs[0]->shape.rank, axis = (int)composite->data[0];
+    axis += axis < 0 ? rank : 0;
+    return axis >= 0 && axis < rank && dtype_is_float(inputs[0]->dtype) && shape_count(&inputs[0]->shape) > 0 ? axis : -1;
+}
+
+static bool softmax_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    int axis = softmax_axis(composite, inputs);
+    if (axis < 0)
+        return false;
+    Node *x = inputs[0], *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, x, along_axis(g, graph_max, x, axis)));
+    results[0] = graph_binary(g, OP_DIV, e, along_axis(g, graph_sum, e, axis));
+    return true;
+}
+
+static bool softmax_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                             Node **input_gradients)
+{
+    int axis = softmax_axis(composite, inputs);
+    if (axis < 0)
+        return false;
+    Node *y = results[0], *given = result_gradients[0];
+    input_gradients[0] = NULL;
+    if (!given)
+        return true;
+    Node *rest = graph_binary(g, OP_SUB, given, along_axis(g, graph_sum, graph_binary(g, OP_MUL, given, y), axis));
+    input_gradients[0] = graph_binary(g, OP_MUL, y, rest);
+    return true;
+}
+
+/* ---- attention */
+
+/* the input of the composite that a node of its body is, in another shape; -1: none */
+static int argument_of(const Node *x)
+{
+    while (x->op == OP_RESHAPE)
+        x = x->in[0];
+    return x->op == OP_ARG ? (int)x->ints[0] : -1;
+}
+
+/* numbers: causal, window, mask, bias, scale, cap. q and k meet in the body's first product, v is the second operand of its last */
+static bool find_attention(Node *composite, Node **inputs, Node **part, double *number)
+{
+    enum { CAUSAL, WINDOW_SIZE, MASK, BIAS, SCALE, CAP, NUMBERS };
+    const Node *product[2] = {NULL, NULL};
+    if (composite->data_count != NUMBERS || result_count(composite->body) != 1)
+        return false;
+    for (int i = 0; i < composite->body->node_count; i++)
+        if (composite->body->nodes[i]->op == OP_EINSUM)
+            product[product[0] != NULL] = composite->body->nodes[i];
+    if (!product[1] || product[0]->inputs != 2 || product[1]->inputs != 2)
+        return false;
+    const Node *in[3] = {product[0]->in[0], product[0]->in[1], product[1]->in[1]};
+    for (int k = 0; k < 3; k++) {
+        int argument = argument_of(in[k]);
+        if (argument < 0 || argument >= composite->inputs)
+            return false;
+        part[k] = inputs[argument];
+        if (part[k]->shape.rank != 3 || part[k]->dtype != part[0]->dtype || !dtype_is_float(part[k]->dtype) ||
+            shape_count(&part[k]->shape) == 0)
+            return false;
+    }
+    const double *given = composite->data;
+    bool window = given[WINDOW_SIZE] == given[WINDOW_SIZE];
+    number[0] = given[CAUSAL];
+    number[1] = window ? given[WINDOW_SIZE] : 0;
+    number[2] = given[SCALE];
+    return given[MASK] != given[MASK] && given[BIAS] != given[BIAS] && given[SCALE] == given[SCALE] && given[CAP] != given[CAP] &&
+           (!window || given[WINDOW_SIZE] >= 1);
+}
+
+static bool attention_forward(Graph *g, Node *composite, Node **inputs, Node **results)
+{
+    Node *part[3];
+    double number[3];
+    if (!find_attention(composite, inputs, part, number))
+        return false;
+    results[0] = graph_attention(g, part[0], part[1], part[2], number[0] != 0, (int64_t)number[1], number[2]);
+    return true;
+}
+
+/* ---- the table */
+
+static const struct Composite {
+    const char *layer;
+    bool training;     /* in training only */
+    bool (*forward)(Graph *, Node *composite, Node **inputs, Node **results);
+    bool (*gradient)(Graph *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                     Node **input_gradients); /* NULL: those of the nodes that forward makes */
+} COMPOSITES[] = {
+    {"batchnorm", true, batchnorm_forward, batchnorm_gradient},
+    {"layernorm", false, layernorm_forward, layernorm_gradient},
+    {"rmsnorm", false, rmsnorm_forward, rmsnorm_gradient},
+    {"softmax", false, softmax_forward, softmax_gradient},
+    {"attention", false, attention_forward, NULL},
+};
+
+static const struct Composite *find_composite(const char *layer)
+{
+    for (int i = 0; i < COUNT(COMPOSITES); i++)
+        if (strcmp(COMPOSITES[i].layer, layer) == 0)
+            return &COMPOSITES[i];
+    return NULL;
+}
+
+bool composite_known(const char *layer, bool training)
+{
+    const struct Composite *row = find_composite(layer);
+    return row && (training || !row->training);
+}
+
+bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **results)
+{
+    const struct Composite *row = find_composite(composite->text);
+    return row && row->forward(target, composite, inputs, results);
+}
+
+bool composite_gradient(Graph *g, Node *composite, Node **inputs, Node **results, Node **result_gradients,
+                        Node **input_gradients)
+{
+    const struct Composite *row = find_composite(composite->text);
+    return row && row->gradient && row->gradient(g, composite, inputs, results, result_gradients, input_gradients);
+}
+
+/* ---- whole graphs */
+
+static bool has_composite(const Graph *g)
+{
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_COMPOSITE)
+            return true;
+    return false;
+}
+
+/* one level of nesting */
+static Graph *replace_composites(Graph *g, bool bodies)
+{
+    Graph *target = graph_new(g->model, g->name, g->parent);
+    Node ***results = NEW_ARRAY(Node **, g->node_count); /* of each composite, by its id */
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (n->op == OP_RESULT && results[n->in[0]->id]) {
+            become(n, results[n->in[0]->id][n->ints[0]]);
+            continue;
+        }
+        if (n->op != OP_COMPOSITE) {
+            n->twin = graph_copy_node(target, n);
+            continue;
+        }
+        stand_at(target, n);
+        Node **inputs = twins_of_inputs(n);
+        results[i] = NEW_ARRAY(Node *, result_count(n->body));
+        if (bodies || !composite_expand(target, n, inputs, results[i]))
+            graph_inline(target, n, inputs, results[i]);
+        n->twin = NULL;
+    }
+    graph_copy_results(target, g);
+    return target;
+}
+
+Graph *inline_bodies(Graph *g)
+{
+    while (has_composite(g))
+        g = replace_composites(g, true);
+    return g;
+}
+
+Graph *expand_composites(Graph *g)
+{
+    while (has_composite(g))
+        g = replace_composites(g, false);
+    return g;
+}

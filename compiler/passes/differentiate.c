@@ -1,0 +1,257 @@
+/* differentiate.c: losses -> gradients. In: a train graph with ROLE_LOSS results and composites. Out: a new graph of
+ * primitives with the same other results, ROLE_REPORT "loss" (and "loss.NAME" if there are several terms) and a
+ * ROLE_GRADIENT for every trained variable. The rules of single operations are in gradients.c.
+ *
+ * A loss term is sum(w e) / sum(w) over elements and samples of the step; the gradient begins with its seed
+ * w / sum(w) at e, so no later rule knows of batches (docs/design.md, Loss).
+ *
+ * The sweep goes through the forward nodes from the last to the first. When it meets a node, all its uses have
+ * contributed; the sum of the contributions goes to the node's rule, which contributes to its inputs. Sums that devices
+ * still owe (Partial) are added up before others, so that a variable's gradient needs one reduction.
+ *
+ * A composite that composite.c has expanded is an event behind the last node of its expansion: what its results have got
+ * so far is taken from them and given to composite_gradient. Whatever reaches nodes of the expansion on other ways (nodes
+ * are shared) goes through the ordinary rules; both together are the gradient, because it is linear. */
+#include "compiler/passes/composite.h"
+#include "compiler/passes/gradients.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
+
+typedef struct Event { /* an expanded composite */
+    int end;           /* number of nodes when it was done */
+    Node *composite, **inputs, **results;
+    int result_count;
+} Event;
+
+typedef struct Expansion {
+    Graph *g;
+    Event *events;
+    int event_count;
+} Expansion;
+
+/* ---- forward: the nodes of the train graph, composites expanded */
+
+static void expand_nodes(Expansion *e, const Graph *from, Node **arguments)
+{
+    Node ***results_of = NEW_ARRAY(Node **, from->node_count); /* of composites, by id */
+    for (int i = 0; i < from->node_count; i++) {
+        Node *n = from->nodes[i];
+        if (n->op == OP_ARG && arguments) {
+            n->twin = arguments[n->ints[0]];
+        } else if (n->op == OP_RESULT && n->in[0]->op == OP_COMPOSITE) {
+            become(n, results_of[n->in[0]->id][n->ints[0]]);
+        } else if (n->op == OP_COMPOSITE) {
+            const Graph *body = n->body;
+            Node **inputs = twins_of_inputs(n), **results = NEW_ARRAY(Node *, body->result_count);
+            int count = 0;
+            stand_at(e->g, n);
+            if (composite_expand(e->g, n, inputs, results)) {
+                for (int k = 0; k < body->result_count; k++)
+                    count += body->results[k].role == ROLE_RESULT;
+                Event event = {e->g->node_count, n, inputs, results, count};
+                APPEND(e->events, e->event_count, event);
+            } else {
+                expand_nodes(e, body, inputs);
+                for (int k = 0; k < body->result_count; k++)
+                    if (body->results[k].role == ROLE_RESULT)
+                        results[count++] = body->results[k].value->twin;
+            }
+            results_of[n->id] = results;
+        } else {
+            graph_copy_node(e->g, n);
+        }
+    }
+}
+
+/* ---- losses */
+
+typedef struct Term {
+    const char *name;
+    Node *value;       /* F64 [] */
+    bool over_samples; /* value is a sum over samples: Partial */
+    Node *at, *seed;   /* seed: the gradient of the loss at the node `at` */
+} Term;
+
+static Node *sum_elements(Graph *g, Node *x)
+{
+    int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    return graph_sum(g, x, axes, x->shape.rank);
+}
+
+/* in F64: the sum over elements, and over samples */
+static Node *sum_in_double(Graph *g, Node *x, bool over_samples)
+{
+    x = graph_cast(g, sum_elements(g, x), F64);
+    return over_samples ? graph_sum_samples(g, x, NULL, 0) : x;
+}
+
+static Node *fill_like(Graph *g, const Node *x, double value) { return graph_fill(g, value, x->shape, x->dtype); }
+
+static Term unweighted_term(Graph *g, Node *e)
+{
+    double count = (double)shape_count(&e->shape);
+    Term t = {.over_samples = e->sharded};
+    if (count == 0) {
+        t.value = graph_number(g, 0, F64);
+        t.seed = fill_like(g, e, 0);
+    } else if (e->sharded) {
+        Node *sum = select_alive(g, graph_cast(g, sum_elements(g, e), F64));
+        Node *elements = graph_binary(g, OP_MUL, graph_weak(g, count), graph_run(g, RUN_SAMPLES, 0));
+        Node *scale = graph_binary(g, OP_DIV, graph_weak(g, 1), elements);
+        t.value = graph_binary(g, OP_MUL, graph_sum_samples(g, sum, NULL, 0), scale);
+        g->backward = true;
+        t.seed = select_alive(g, graph_broadcast(g, graph_strong(g, scale, e->dtype), e->shape));
+    } else {
+        t.value = graph_binary(g, OP_MUL, sum_in_double(g, e, false), graph_weak(g, 1 / count));
+        t.seed = fill_like(g, e, 1 / count);
+    }
+    g->backward = false;
+    return t;
+}
+
+static Term weighted_term(Graph *g, Node *e, Node *w)
+{
+    Term t = {.over_samples = e->sharded || w->sharded};
+    Node *zero = graph_number(g, 0, e->dtype);
+    w = graph_cast(g, w, e->dtype);
+    /* both of the shape that they have together */
+    Shape shape = graph_binary(g, OP_MUL, w, e)->shape;
+    w = graph_broadcast(g, w, shape);
+    w = t.over_samples ? select_alive(g, w) : w;
+    Node *unused = graph_binary(g, OP_EQ, w, zero);
+    Node *weighed = graph_where(g, unused, zero, graph_binary(g, OP_MUL, w, e));
+    Node *sum_of_weights = sum_in_double(g, w, t.over_samples), *nothing = graph_number(g, 0, F64);
+    Node *inverse = graph_binary(g, OP_DIV, graph_weak(g, 1), sum_of_weights);
+    Node *scale = graph_where(g, graph_binary(g, OP_EQ, sum_of_weights, nothing), nothing, inverse);
+    t.value = graph_binary(g, OP_MUL, sum_in_double(g, weighed, t.over_samples), scale);
+    g->backward = true;
+    Node *seed = graph_where(g, unused, zero, graph_binary(g, OP_MUL, w, graph_cast(g, scale, e->dtype)));
+    t.seed = gradient_shrink(g, seed, e->shape, t.over_samples && !e->sharded);
+    g->backward = false;
+    return t;
+}
+
+/* f16: gradients multiplied by the loss scale */
+static Node *scaled_seed(Graph *g, Node *seed)
+{
+    if (g->model->precision != F16)
+        return seed;
+    g->backward = true;
+    Node *scale = graph_cast(g, graph_variable(g, g->model->loss_scale), seed->dtype);
+    seed = graph_binary(g, OP_MUL, seed, graph_broadcast(g, scale, seed->shape));
+    g->backward = false;
+    return seed;
+}
+
+static Term *make_terms(Graph *g, const Graph *train, int *count)
+{
+    Term *terms = NULL;
+    *count = 0;
+    for (int i = 0; i < train->result_count; i++) {
+        const Result *r = &train->results[i];
+        if (r->role != ROLE_LOSS)
+            continue;
+        stand_at(g, r->value);
+        g->at = r->at ? r->at : r->value->at;
+        g->backward = false;
+        Node *value = r->value->twin, *e = graph_strong(g, value, F32);
+        if (!dtype_is_float(e->dtype))
+            e = graph_cast(g, e, F32);
+        Term t = r->weight ? weighted_term(g, e, r->weight->twin) : unweighted_term(g, e);
+        t.seed = scaled_seed(g, t.seed);
+        t.at = value; /* a loss of whole numbers or of literals has no gradient */
+        t.name = r->name;
+        APPEND(terms, *count, t);
+    }
+    return terms;
+}
+
+static void report_losses(Graph *g, const Term *terms, int count)
+{
+    Node *total = NULL;
+    for (int over = 1; over >= 0; over--) /* sums that are still owed first: one reduction for all of them */
+        for (int i = 0; i < count; i++)
+            if (terms[i].over_samples == over)
+                total = total ? graph_binary(g, OP_ADD, total, terms[i].value) : terms[i].value;
+    if (!total)
+        total = graph_number(g, 0, F64);
+    graph_result(g, ROLE_REPORT, "loss", 0, total, NULL);
+    for (int i = 0; i < count && count > 1; i++)
+        graph_result(g, ROLE_REPORT, format("loss.%s", terms[i].name ? terms[i].name : "?"), 0, terms[i].value, NULL);
+}
+
+/* ---- the sweep */
+
+static void composite_event(Sweep *s, const Event *event)
+{
+    Node **gradients = NEW_ARRAY(Node *, event->result_count), **to_inputs = NEW_ARRAY(Node *, event->composite->inputs);
+    bool any = false, wanted = false;
+    for (int k = 0; k < event->composite->inputs; k++)
+        wanted = wanted || sweep_needs(s, event->inputs[k]);
+    for (int k = 0; k < event->result_count && wanted; k++) {
+        stand_at(s->g, event->composite);
+        s->g->backward = true;
+        gradients[k] = sweep_take(s, event->results[k]);
+        any = any || gradients[k];
+    }
+    if (!any)
+        return;
+    if (composite_gradient(s->g, event->composite, event->inputs, event->results, gradients, to_inputs)) {
+        for (int k = 0; k < event->composite->inputs; k++)
+            if (to_inputs[k])
+                sweep_contribute(s, event->inputs[k], to_inputs[k]);
+    } else {
+        for (int k = 0; k < event->result_count; k++)
+            if (gradients[k])
+                sweep_contribute(s, event->results[k], gradients[k]);
+    }
+}
+
+static void sweep(Sweep *s, const Expansion *e)
+{
+    int event = e->event_count - 1;
+    for (int i = s->forward_count - 1; i >= 0; i--) {
+        for (; event >= 0 && e->events[event].end > i; event--)
+            composite_event(s, &e->events[event]);
+        sweep_node(s, s->g->nodes[i]);
+    }
+}
+
+Graph *differentiate(Graph *train)
+{
+    Model *model = train->model;
+    train = hoist_loops(train); /* the rule of SCAN wants all carries of one kind */
+    Graph *g = graph_new(model, train->name, NULL);
+    Expansion expansion = {.g = g};
+    expand_nodes(&expansion, train, NULL);
+    Sweep s = sweep_begin(g);
+    int term_count;
+    Term *terms = make_terms(g, train, &term_count);
+    report_losses(g, terms, term_count);
+    for (int i = 0; i < term_count; i++)
+        if (terms[i].at->dtype == terms[i].seed->dtype)
+            sweep_contribute(&s, terms[i].at, terms[i].seed);
+    sweep(&s, &expansion);
+    for (int v = 0; v < model->variable_count; v++) {
+        const Variable *variable = &model->variables[v];
+        if (!variable->trained)
+            continue;
+        Node *n = sweep_find_variable(&s, v), *gradient = NULL;
+        g->at = variable->at;
+        g->path = "";
+        g->backward = true;
+        if (n)
+            gradient = sweep_take(&s, n);
+        if (!gradient)
+            gradient = graph_fill(g, 0, variable->shape, variable->dtype);
+        graph_result(g, ROLE_GRADIENT, variable->name, v, gradient, NULL);
+    }
+    for (int i = 0; i < train->result_count; i++) {
+        const Result *r = &train->results[i];
+        if (r->role == ROLE_LOSS)
+            continue;
+        g->at = r->at;
+        graph_result(g, r->role, r->name, r->index, r->value->twin, r->weight ? r->weight->twin : NULL);
+    }
+    return sweep_merge(&s);
+}

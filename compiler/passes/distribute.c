@@ -1,0 +1,327 @@
+/* distribute.c: types every value, and puts a REDUCE where Partial must become Replicated.
+ *
+ * In: a simple graph. Out: the same with node->distribution filled and reductions inserted; a graph that was distributed
+ * before and simplified since comes out right again. Composites that still stand are expanded; STOP_GRADIENT goes.
+ *
+ * Types. Sharded: a value for every sample. A node that is not, although an input is, is Partial: a device has summed its
+ * own samples. Partial passes through what is linear; anything else wants Replicated:
+ *     add, sub, concat      all inputs Partial (zeros are both)
+ *     mul, einsum, convolve  one Partial, the others Replicated;   div: the dividend
+ *     where                  a Replicated condition between Partials
+ *     casts of floats, sums, views, window sums
+ *
+ * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
+ * leaving each Partial as it is: cost(v) = sum over its uses of what reducing behind that use costs, shared between the
+ * Partial inputs of the use. A value is reduced at once if a use forces it or if that is not dearer: so what is used
+ * twice is reduced once, a broadcast is reduced before it is broadcast, and two uses of a shared weight are added first.
+ * Accumulators that are Partial take Partial values; all other results take Replicated (or Sharded) ones. */
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
+
+static const double COLLECTIVE_BYTES = 4096; /* what a collective costs besides its bytes, in bytes */
+
+static bool zero(const Node *n)
+{
+    while (n->op == OP_BROADCAST || n->op == OP_RESHAPE)
+        n = n->in[0];
+    return is_constant(n, 0);
+}
+
+static bool may_sum_samples(Op op)
+{
+    return op == OP_SUM || op == OP_EINSUM || op == OP_CONVOLVE_WEIGHT || op == OP_SCATTER_ADD;
+}
+
+/* inputs that may be Partial while the others are not */
+static bool linear_in(const Node *n, int input)
+{
+    switch (n->op) {
+    case OP_DIV:
+        return input == 0;
+    case OP_CAST:
+        return dtype_is_float(n->dtype) || (!dtype_is_float(n->in[0]->dtype) && n->dtype != BOOL);
+    case OP_PAD:
+        return n->data[0] == 0;
+    case OP_SCATTER_ADD:
+        return input != 1;
+    default:
+        return OP_INFO[n->op].linear;
+    }
+}
+
+static bool adds_inputs(Op op) { return op == OP_ADD || op == OP_SUB || op == OP_CONCAT; }
+
+/* The type of n, given those of its inputs; forced[k]: input k is Partial and must be reduced for n. */
+static Distribution type_of(const Node *n, Node *const *in, const Distribution *type, bool *forced)
+{
+    int partial = 0, sharded = 0;
+    for (int k = 0; k < n->inputs; k++) {
+        forced[k] = false;
+        partial += type[k] == PARTIAL;
+        sharded += type[k] == SHARDED;
+    }
+    if (OP_INFO[n->op].op_class == LEAF) {
+        bool part = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].partial;
+        return n->sharded ? SHARDED : part ? PARTIAL : REPLICATED;
+    }
+    if (n->op == OP_REDUCE) {
+        if (sharded)
+            die("a reduction of a value of every sample (node %d)", n->id);
+        return REPLICATED;
+    }
+    if (OP_INFO[n->op].op_class == REGION && !n->sharded)
+        sharded = 0; /* a loop's result that is the same for all samples */
+    bool keeps = false;
+    if (sharded && !n->sharded) {
+        if (!may_sum_samples(n->op))
+            die("%s (node %d) drops the samples", OP_INFO[n->op].name, n->id);
+        keeps = n->op == OP_SCATTER_ADD && type[0] == PARTIAL;
+        for (int k = 0; k < n->inputs; k++)
+            forced[k] = type[k] == PARTIAL && !(keeps && k == 0);
+        return n->op == OP_SCATTER_ADD && !keeps && !zero(in[0]) ? REPLICATED : PARTIAL;
+    }
+    if (n->sharded && !sharded && n->op != OP_GROUP_SUM)
+        die("%s (node %d) makes samples of nothing", OP_INFO[n->op].name, n->id);
+    if (!partial || n->sharded) {
+        for (int k = 0; k < n->inputs; k++)
+            forced[k] = type[k] == PARTIAL;
+        return n->sharded ? SHARDED : REPLICATED;
+    }
+    if (adds_inputs(n->op)) {
+        keeps = true;
+        for (int k = 0; k < n->inputs; k++)
+            keeps = keeps && (type[k] == PARTIAL || zero(in[k]));
+    } else if (n->op == OP_WHERE) {
+        keeps = type[0] == REPLICATED;
+        for (int k = 1; k < 3; k++)
+            keeps = keeps && (type[k] == PARTIAL || zero(in[k]));
+    } else {
+        keeps = partial == 1;
+        for (int k = 0; k < n->inputs; k++)
+            keeps = keeps && (type[k] != PARTIAL || linear_in(n, k));
+        if (n->op == OP_SCATTER_ADD) /* x + v: each is a sum of its own */
+            keeps = type[1] != PARTIAL && (type[0] == PARTIAL || zero(in[0])) && (type[2] == PARTIAL || zero(in[2]));
+    }
+    for (int k = 0; k < n->inputs && !keeps; k++)
+        forced[k] = type[k] == PARTIAL;
+    return keeps ? PARTIAL : REPLICATED;
+}
+
+/* ---- where to reduce */
+
+typedef struct Value { /* what is known of each node of the old graph */
+    Distribution type;      /* lazily */
+    bool forced;
+    bool accumulates;       /* the new value of a Partial accumulator */
+    double cost;            /* of not reducing here, if nothing forces it */
+    Node *partial;          /* in the new graph, if it was reduced at once: what it was before */
+} Value;
+
+typedef struct Distributor {
+    const Graph *graph;
+    Graph *target;
+    Value *values;          /* by id in graph */
+    Distribution *type;     /* scratch: of the inputs of one node */
+    bool *forced;
+    Node **memo;            /* by id in target: the reduction of a Partial */
+    int memo_room;
+} Distributor;
+
+static double reduction_cost(const Node *n)
+{
+    return (double)shape_count(&n->shape) * dtype_bytes(n->dtype) + COLLECTIVE_BYTES;
+}
+
+static bool takes_partial(const Graph *g, const Result *r)
+{
+    return r->role == ROLE_UPDATE && g->model->variables[r->index].partial;
+}
+
+/* accumulator + x, x the same on all devices: x is shared out instead of reducing the accumulator */
+static bool shares_out(const Value *v, const Node *n, Node *const *in, const Distribution *type)
+{
+    return v->accumulates && n->op == OP_ADD && !n->sharded &&
+           ((type[0] == PARTIAL && type[1] == REPLICATED && !zero(in[1])) ||
+            (type[1] == PARTIAL && type[0] == REPLICATED && !zero(in[0])));
+}
+
+/* d->forced and the type of n in the old graph, by the lazy types of its inputs */
+static Distribution lazy_type(Distributor *d, const Node *n)
+{
+    for (int k = 0; k < n->inputs; k++)
+        d->type[k] = d->values[n->in[k]->id].type;
+    if (shares_out(&d->values[n->id], n, n->in, d->type)) {
+        d->forced[0] = d->forced[1] = false;
+        return PARTIAL;
+    }
+    return type_of(n, n->in, d->type, d->forced);
+}
+
+static void price(Distributor *d)
+{
+    const Graph *g = d->graph;
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *r = &g->results[i];
+        if (takes_partial(g, r))
+            d->values[r->value->id].accumulates = true;
+        else
+            d->values[r->value->id].forced = true;
+        if (r->weight)
+            d->values[r->weight->id].forced = true;
+    }
+    for (int i = 0; i < g->node_count; i++)
+        d->values[i].type = lazy_type(d, g->nodes[i]);
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        lazy_type(d, n);
+        int partial = 0;
+        for (int k = 0; k < n->inputs; k++)
+            partial += d->type[k] == PARTIAL;
+        double cost = reduction_cost(n);
+        if (n->op != OP_REDUCE && !d->values[i].forced && d->values[i].cost < cost)
+            cost = d->values[i].cost;
+        for (int k = 0; k < n->inputs; k++) {
+            Value *input = &d->values[n->in[k]->id];
+            input->forced = input->forced || d->forced[k];
+            if (d->type[k] == PARTIAL && !d->forced[k])
+                input->cost += cost / partial;
+        }
+    }
+}
+
+/* ---- the new graph */
+
+static Node *reduced(Distributor *d, Node *partial)
+{
+    if (partial->id >= d->memo_room) {
+        int room = 2 * partial->id + 64;
+        d->memo = grow(d->memo, sizeof *d->memo * (size_t)d->memo_room, sizeof *d->memo * (size_t)room);
+        d->memo_room = room;
+    }
+    Node **known = &d->memo[partial->id];
+    if (!*known) {
+        stand_at(d->target, partial);
+        *known = graph_reduce(d->target, partial);
+        (*known)->distribution = REPLICATED;
+        if (!(*known)->name)
+            (*known)->name = partial->name;
+    }
+    return *known;
+}
+
+/* a value that every device knows whole, as a sum over the samples of all */
+static Node *share_out(Graph *g, Node *x)
+{
+    Node *share = graph_binary(g, OP_DIV, x, graph_run(g, RUN_SAMPLES, 0));
+    if (share->dtype != x->dtype)
+        die("a whole number that is the same on all devices goes into a sum over devices");
+    Node *sum = graph_sum_samples(g, select_alive(g, share), NULL, 0);
+    sum->distribution = PARTIAL;
+    return sum;
+}
+
+/* scatter_add into a table that is not zero and known to all: the sum of the samples is reduced, then added */
+static Node *add_scattered(Distributor *d, const Node *n, Node **in)
+{
+    Graph *g = d->target;
+    Node *sum = graph_scatter_add(g, graph_fill(g, 0, n->shape, n->dtype), in[1], in[2], (int)n->ints[0], true);
+    sum->distribution = PARTIAL;
+    return graph_binary(g, OP_ADD, in[0], reduced(d, sum));
+}
+
+static void distribute_one(Distributor *d, Node *n, Node **in)
+{
+    Graph *g = d->target;
+    for (int k = 0; k < n->inputs; k++) {
+        Node *partial = d->values[n->in[k]->id].partial;
+        bool adds = partial && d->values[n->id].accumulates && n->op == OP_ADD; /* its own part, though others want all */
+        in[k] = adds ? partial : n->in[k]->twin;
+        d->type[k] = in[k]->distribution;
+    }
+    if (n->op == OP_STOP_GRADIENT || (n->op == OP_REDUCE && d->type[0] == REPLICATED)) {
+        become(n, in[0]);
+        return;
+    }
+    if (n->op == OP_REDUCE) {
+        become(n, reduced(d, in[0]));
+        return;
+    }
+    Value *v = &d->values[n->id];
+    stand_at(g, n);
+    if (shares_out(v, n, in, d->type)) {
+        int k = d->type[0] == REPLICATED ? 0 : 1;
+        in[k] = share_out(g, in[k]);
+        d->type[k] = PARTIAL;
+    }
+    Distribution type = type_of(n, in, d->type, d->forced);
+    bool scattered = n->op == OP_SCATTER_ADD && node_sums_samples(n) && type == REPLICATED;
+    for (int k = 0; k < n->inputs; k++)
+        if (d->forced[k])
+            in[k] = reduced(d, in[k]);
+    stand_at(g, n);
+    become(n, scattered ? add_scattered(d, n, in) : graph_rebuild(g, n, in));
+    n->twin->distribution = type;
+    if (type == PARTIAL && (v->forced || v->cost >= reduction_cost(n))) {
+        v->partial = n->twin;
+        n->twin = reduced(d, n->twin);
+    }
+}
+
+static void distribute_result(Distributor *d, Result r)
+{
+    Graph *g = d->target;
+    stand_at(g, r.value);
+    r.value = r.value->twin;
+    r.weight = r.weight ? r.weight->twin : NULL;
+    if (takes_partial(g, &r)) {
+        if (r.value->distribution == REPLICATED && !zero(r.value))
+            r.value = share_out(g, r.value);
+    } else if (r.value->distribution == PARTIAL) {
+        r.value = reduced(d, r.value);
+    }
+    if (r.value->distribution == SHARDED && (r.role == ROLE_UPDATE || r.role == ROLE_REPORT || r.role == ROLE_INIT))
+        die("a result of role %d is another one for every sample", (int)r.role);
+    graph_add_result(g, r);
+}
+
+/* every node once more; what was made on the way gets its type */
+static void check_types(Distributor *d)
+{
+    for (int i = 0; i < d->target->node_count; i++) {
+        Node *n = d->target->nodes[i];
+        for (int k = 0; k < n->inputs; k++)
+            d->type[k] = n->in[k]->distribution;
+        Distribution type = type_of(n, n->in, d->type, d->forced);
+        for (int k = 0; k < n->inputs; k++)
+            if (d->forced[k])
+                die("%s (node %d) uses a sum that is still owed", OP_INFO[n->op].name, n->id);
+        if (n->distribution != UNTYPED && n->distribution != type)
+            die("%s (node %d) has two types", OP_INFO[n->op].name, n->id);
+        n->distribution = type;
+    }
+}
+
+Graph *distribute(Graph *given)
+{
+    Graph *g = expand_composites(given);
+    int most = 3;
+    for (int i = 0; i < g->node_count; i++)
+        most = g->nodes[i]->inputs > most ? g->nodes[i]->inputs : most;
+    Distributor d = {.graph = g, .target = graph_new(g->model, g->name, g->parent)};
+    Memory *own = memory_new(), *outer = memory_use(own);
+    d.values = NEW_ARRAY(Value, g->node_count);
+    d.type = NEW_ARRAY(Distribution, most);
+    d.forced = NEW_ARRAY(bool, most);
+    price(&d);
+    Node **in = NEW_ARRAY(Node *, most);
+    memory_use(outer);
+    for (int i = 0; i < g->node_count; i++)
+        distribute_one(&d, g->nodes[i], in);
+    for (int i = 0; i < g->result_count; i++)
+        distribute_result(&d, g->results[i]);
+    check_types(&d);
+    memory_free(own);
+    if (g != given)
+        graph_free(g);
+    return d.target;
+}

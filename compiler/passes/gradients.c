@@ -1,0 +1,719 @@
+/* gradients.c: the gradient rule of every operation in ops.def, and the book of contributions.
+ *
+ * A rule gets a node and the gradient g at it (its shape and dtype) and builds, for each input that needs one, the
+ * gradient at that input; give() books it. Where the input is the same for all samples and the node is not, the gradient
+ * is summed over the samples: by give(), or by the rule in one operation (EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD), so that
+ * no gradient of a weight exists per sample. A gradient that is the same for all samples may be booked at a node that is
+ * not; it holds for every sample.
+ *
+ * Where a derivative can be infinite the product with a zero gradient is zero (times_safe), so what a mask has taken out
+ * of the loss never comes back as NaN. */
+#include "compiler/passes/gradients.h"
+#include "compiler/passes/passes.h"
+
+/* ---- contributions */
+
+typedef void GradientRule(Sweep *, Node *n, Node *g);
+static GradientRule *const RULE[OPS];
+
+Sweep sweep_begin(Graph *g) { return sweep_begin_region(g, NULL); }
+
+Sweep sweep_begin_region(Graph *g, const bool *needs)
+{
+    Sweep s = {.g = g, .forward_count = g->node_count};
+    s.needs = NEW_ARRAY(bool, g->node_count);
+    s.parts = NEW_ARRAY(Node **, g->node_count);
+    s.part_count = NEW_ARRAY(int, g->node_count);
+    s.variables = NEW_ARRAY(Node *, g->model->variable_count);
+    s.of_results = NEW_ARRAY(Node **, g->node_count);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (n->op == OP_VARIABLE) {
+            s.variables[n->ints[0]] = n;
+            s.needs[i] = g->model->variables[n->ints[0]].trained;
+        } else if (n->op == OP_ARG && needs) {
+            s.needs[i] = needs[n->ints[0]];
+        }
+        for (int k = 0; k < n->inputs && RULE[n->op] && dtype_is_float(n->dtype); k++)
+            s.needs[i] = s.needs[i] || s.needs[n->in[k]->id];
+    }
+    return s;
+}
+
+bool sweep_needs(const Sweep *s, const Node *n) { return n->id < s->forward_count && s->needs[n->id]; }
+Node *sweep_find_variable(const Sweep *s, int variable) { return s->variables[variable]; }
+
+void sweep_contribute(Sweep *s, Node *n, Node *gradient)
+{
+    if (!sweep_needs(s, n))
+        return;
+    if (!shape_equal(&n->shape, &gradient->shape) || n->dtype != gradient->dtype || (gradient->sharded && !n->sharded))
+        die("the gradient of %%%d (%s) is %s%s%s, %s%s%s expected", n->id, OP_INFO[n->op].name, dtype_name(gradient->dtype),
+            shape_text(&gradient->shape), gradient->sharded ? " sharded" : "", dtype_name(n->dtype), shape_text(&n->shape),
+            n->sharded ? " sharded" : "");
+    APPEND(s->parts[n->id], s->part_count[n->id], gradient);
+}
+
+/* a sum over samples, or linear in one; s->owed is filled as far as the graph has grown */
+static bool is_owed(Sweep *s, const Node *n)
+{
+    while (s->owed_count <= n->id) {
+        const Node *m = s->g->nodes[s->owed_count];
+        bool owed = node_sums_samples(m);
+        for (int k = 0; k < m->inputs && !m->sharded && OP_INFO[m->op].linear; k++)
+            owed = owed || s->owed[m->in[k]->id];
+        APPEND(s->owed, s->owed_count, owed);
+    }
+    return s->owed[n->id];
+}
+
+static bool is_zero(const Node *n) { return is_constant(n, 0); }
+
+Node *sweep_take(Sweep *s, Node *n)
+{
+    if (!sweep_needs(s, n))
+        return NULL;
+    Node **parts = s->parts[n->id], *total = NULL;
+    int count = s->part_count[n->id];
+    s->part_count[n->id] = 0;
+    s->parts[n->id] = NULL;
+    if (count == 1)
+        return parts[0];
+    for (int owed = 1; owed >= 0; owed--)
+        for (int i = 0; i < count; i++)
+            if (parts[i] && (!owed || is_owed(s, parts[i]))) {
+                if (!total || is_zero(total))
+                    total = parts[i];
+                else if (!is_zero(parts[i]))
+                    total = graph_binary(s->g, OP_ADD, total, parts[i]);
+                parts[i] = NULL;
+            }
+    return total;
+}
+
+Node *gradient_shrink(Graph *g, Node *gradient, Shape to, bool over_samples)
+{
+    int axes[MAX_RANK], count = 0, more = gradient->shape.rank - to.rank;
+    for (int i = 0; i < gradient->shape.rank; i++)
+        if (i < more || (to.extent[i - more] == 1 && gradient->shape.extent[i] != 1))
+            axes[count++] = i;
+    gradient = over_samples ? graph_sum_samples(g, gradient, axes, count) : graph_sum(g, gradient, axes, count);
+    return graph_reshape(g, gradient, to);
+}
+
+static bool wants(const Sweep *s, const Node *n, int k) { return sweep_needs(s, n->in[k]); }
+
+/* the input is the same for all samples, and what n makes of it is not, or is summed over them */
+static bool over_samples(const Node *n, int k)
+{
+    return !n->in[k]->sharded && (n->sharded || node_sums_samples(n));
+}
+
+/* books a gradient that has the input's shape but is not yet summed over the samples */
+static void give(Sweep *s, const Node *n, int k, Node *gradient)
+{
+    Node *x = n->in[k];
+    if (!n->sharded || x->sharded) {
+        sweep_contribute(s, x, gradient);
+    } else { /* over a broadcast's axes and the samples at once */
+        if (x->op == OP_BROADCAST)
+            x = x->in[0];
+        sweep_contribute(s, x, gradient_shrink(s->g, gradient, x->shape, true));
+    }
+}
+
+/* ---- small algebra; numbers take the tensor's type and shape */
+
+static Node *number_like(Graph *g, const Node *a, double v) { return graph_fill(g, v, a->shape, a->dtype); }
+
+static Node *times(Graph *g, Node *a, Node *b)
+{
+    if (is_constant(a, 1) || is_zero(b))
+        return b;
+    if (is_constant(b, 1) || is_zero(a))
+        return a;
+    return graph_binary(g, OP_MUL, a, b);
+}
+
+static Node *scaled(Graph *g, Node *a, double factor) { return times(g, a, number_like(g, a, factor)); }
+static Node *equals(Graph *g, Node *a, double number) { return graph_binary(g, OP_EQ, a, number_like(g, a, number)); }
+
+/* where(gradient == 0, 0, product), product = gradient x a derivative that may be infinite */
+static Node *unless_zero(Graph *g, Node *gradient, Node *product)
+{
+    if (gradient->op == OP_CONSTANT)
+        return is_zero(gradient) ? gradient : product;
+    return graph_where(g, equals(g, gradient, 0), number_like(g, gradient, 0), product);
+}
+
+static Node *times_safe(Graph *g, Node *gradient, Node *derivative)
+{
+    return unless_zero(g, gradient, times(g, gradient, derivative));
+}
+
+/* y lacks the axes of x: repeats it along them */
+static Node *stretch(Graph *g, Node *y, const Shape *x, const int64_t *axes, int axis_count)
+{
+    Shape kept = *x;
+    for (int i = 0; i < axis_count; i++)
+        kept.extent[axes[i]] = 1;
+    return graph_broadcast(g, graph_reshape(g, y, kept), *x);
+}
+
+/* ---- element-wise */
+
+static void gradient_add(Sweep *s, Node *n, Node *g)
+{
+    for (int k = 0; k < 2; k++)
+        if (wants(s, n, k))
+            give(s, n, k, g);
+}
+
+static void gradient_sub(Sweep *s, Node *n, Node *g)
+{
+    if (wants(s, n, 0))
+        give(s, n, 0, g);
+    if (wants(s, n, 1))
+        give(s, n, 1, graph_negate(s->g, g));
+}
+
+static void gradient_mul(Sweep *s, Node *n, Node *g)
+{
+    for (int k = 0; k < 2; k++)
+        if (wants(s, n, k))
+            give(s, n, k, times(s->g, g, n->in[1 - k]));
+}
+
+static void gradient_div(Sweep *s, Node *n, Node *g)
+{
+    double divisor;
+    bool plain = node_is_constant(n->in[1], &divisor) && divisor != 0;
+    Node *quotient = graph_binary(s->g, OP_DIV, g, n->in[1]);
+    if (wants(s, n, 0))
+        give(s, n, 0, plain ? quotient : unless_zero(s->g, g, quotient));
+    if (wants(s, n, 1))
+        give(s, n, 1, unless_zero(s->g, g, graph_negate(s->g, times(s->g, quotient, n))));
+}
+
+static void gradient_pow(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    Node *a = n->in[0], *b = n->in[1];
+    double c;
+    if (wants(s, n, 0) && node_is_constant(b, &c)) {
+        if (c == 1)
+            give(s, n, 0, g);
+        else if (c == 2)
+            give(s, n, 0, times(to, g, scaled(to, a, 2)));
+        else if (c > 2)
+            give(s, n, 0, times(to, g, scaled(to, graph_binary(to, OP_POW, a, number_like(to, a, c - 1)), c)));
+        else if (c == 0.5)
+            give(s, n, 0, unless_zero(to, g, graph_binary(to, OP_DIV, scaled(to, g, 0.5), n)));
+        else if (c != 0)
+            give(s, n, 0, times_safe(to, g, scaled(to, graph_binary(to, OP_POW, a, number_like(to, a, c - 1)), c)));
+    } else if (wants(s, n, 0)) {
+        Node *power = times(to, b, graph_binary(to, OP_POW, a, graph_binary(to, OP_SUB, b, number_like(to, b, 1))));
+        give(s, n, 0, times_safe(to, g, graph_where(to, equals(to, b, 0), number_like(to, b, 0), power)));
+    }
+    if (wants(s, n, 1)) { /* log(a) is real for a > 0 alone */
+        Node *zero = number_like(to, a, 0), *log = graph_unary(to, OP_LOG, a);
+        Node *slope = graph_where(to, graph_binary(to, OP_LE, a, zero), zero, times(to, n, log));
+        give(s, n, 1, times_safe(to, g, slope));
+    }
+}
+
+static void gradient_mod(Sweep *s, Node *n, Node *g)
+{
+    if (wants(s, n, 0))
+        give(s, n, 0, g);
+    if (wants(s, n, 1)) {
+        Node *floor = graph_unary(s->g, OP_FLOOR, graph_binary(s->g, OP_DIV, n->in[0], n->in[1]));
+        give(s, n, 1, graph_negate(s->g, times_safe(s->g, g, floor)));
+    }
+}
+
+/* to the smaller (or larger) one, halves at a tie */
+static void to_the_chosen(Sweep *s, Node *n, Node *g, bool smaller)
+{
+    Graph *to = s->g;
+    for (int k = 0; k < 2; k++)
+        if (wants(s, n, k)) {
+            Node *mine = n->in[k], *other = n->in[1 - k];
+            Node *chosen = graph_binary(to, OP_LT, smaller ? mine : other, smaller ? other : mine);
+            Node *tie = graph_where(to, graph_binary(to, OP_EQ, mine, other), scaled(to, g, 0.5), number_like(to, g, 0));
+            give(s, n, k, graph_where(to, chosen, g, tie));
+        }
+}
+
+static void gradient_minimum(Sweep *s, Node *n, Node *g) { to_the_chosen(s, n, g, true); }
+static void gradient_maximum(Sweep *s, Node *n, Node *g) { to_the_chosen(s, n, g, false); }
+
+static void gradient_where(Sweep *s, Node *n, Node *g)
+{
+    Node *zero = number_like(s->g, g, 0);
+    if (wants(s, n, 1))
+        give(s, n, 1, graph_where(s->g, n->in[0], g, zero));
+    if (wants(s, n, 2))
+        give(s, n, 2, graph_where(s->g, n->in[0], zero, g));
+}
+
+static void gradient_cast(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_cast(s->g, g, n->in[0]->dtype)); }
+
+static void gradient_abs(Sweep *s, Node *n, Node *g)
+{
+    Node *x = n->in[0], *zero = number_like(s->g, g, 0);
+    Node *rising = graph_where(s->g, equals(s->g, x, 0), zero, g);
+    give(s, n, 0, graph_where(s->g, graph_binary(s->g, OP_LT, x, zero), graph_negate(s->g, g), rising));
+}
+
+static void gradient_sqrt(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, scaled(s->g, g, 0.5), n)));
+}
+
+static void gradient_exp(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, n)); }
+
+static void gradient_log(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, g, n->in[0])));
+}
+
+/* e^x, not y + 1, which is 0 far below 0 */
+static void gradient_expm1(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, graph_unary(s->g, OP_EXP, n->in[0]))); }
+
+static void gradient_log1p(Sweep *s, Node *n, Node *g)
+{
+    Node *x = n->in[0], *y = graph_binary(s->g, OP_ADD, x, number_like(s->g, x, 1));
+    give(s, n, 0, unless_zero(s->g, g, graph_binary(s->g, OP_DIV, g, y)));
+}
+
+static void gradient_logistic(Sweep *s, Node *n, Node *g)
+{
+    Node *rest = graph_binary(s->g, OP_SUB, number_like(s->g, n, 1), n);
+    give(s, n, 0, times(s->g, g, times(s->g, n, rest)));
+}
+
+static void gradient_sin(Sweep *s, Node *n, Node *g) { give(s, n, 0, times(s->g, g, graph_unary(s->g, OP_COS, n->in[0]))); }
+
+static void gradient_cos(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, graph_negate(s->g, times(s->g, g, graph_unary(s->g, OP_SIN, n->in[0]))));
+}
+
+static void gradient_tanh(Sweep *s, Node *n, Node *g)
+{
+    Node *square = times(s->g, n, n);
+    give(s, n, 0, times(s->g, g, graph_binary(s->g, OP_SUB, number_like(s->g, n, 1), square)));
+}
+
+static void gradient_atan2(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    Node *y = n->in[0], *x = n->in[1], *square = graph_binary(to, OP_ADD, times(to, x, x), times(to, y, y));
+    for (int k = 0; k < 2; k++)
+        if (wants(s, n, k)) {
+            Node *slope = graph_binary(to, OP_DIV, k ? graph_negate(to, y) : x, square);
+            give(s, n, k, times_safe(to, g, graph_where(to, equals(to, square, 0), number_like(to, g, 0), slope)));
+        }
+}
+
+static void gradient_erf(Sweep *s, Node *n, Node *g)
+{
+    Node *x = n->in[0], *bell = graph_unary(s->g, OP_EXP, graph_negate(s->g, times(s->g, x, x)));
+    give(s, n, 0, times(s->g, g, scaled(s->g, bell, 1.1283791670955126))); /* 2 / sqrt(pi) */
+}
+
+/* ---- reductions */
+
+static void gradient_sum(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, stretch(s->g, g, &n->in[0]->shape, n->ints, n->int_count));
+}
+
+static void gradient_max(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    Node *x = n->in[0];
+    int axes[MAX_RANK];
+    for (int i = 0; i < n->int_count; i++)
+        axes[i] = (int)n->ints[i];
+    Node *top = graph_binary(to, OP_EQ, x, stretch(to, n, &x->shape, n->ints, n->int_count));
+    Node *count = graph_sum(to, graph_cast(to, top, x->dtype), axes, n->int_count);
+    Node *part = stretch(to, graph_binary(to, OP_DIV, g, count), &x->shape, n->ints, n->int_count);
+    give(s, n, 0, graph_where(to, top, part, number_like(to, x, 0)));
+}
+
+static void gradient_cumsum(Sweep *s, Node *n, Node *g)
+{
+    int64_t ints[2] = {n->ints[0], !n->ints[1]};
+    give(s, n, 0, NODE(s->g, OP_CUMSUM, ints, 2, NULL, g));
+}
+
+/* ---- contractions */
+
+/* The gradient at operand k is the einsum of g and the other operands that gives the letters of k. A letter that only
+ * operand k has was summed: its gradient is repeated along it. A letter that k has twice (a diagonal) gets a name for
+ * each place and an identity matrix between them. Numbers (rank 0) are multiplied into another operand. */
+static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
+{
+    Graph *to = s->g;
+    const Shape *shape = &n->in[k]->shape;
+    bool over = over_samples(n, k), used[128] = {false};
+    int count = 0;
+    Node **in = NEW_ARRAY(Node *, n->inputs + MAX_RANK + 1), *factor = NULL;
+    const char **letters = NEW_ARRAY(const char *, n->inputs + MAX_RANK + 1), *p = n->text, *own = NULL;
+    for (int i = 0; i <= n->inputs; i++) { /* the last is the result */
+        const Node *operand = i < n->inputs ? n->in[i] : n;
+        const char *text = copy_text(p, (size_t)operand->shape.rank);
+        p += operand->shape.rank + (i + 1 < n->inputs ? 1 : 2);
+        for (const char *q = text; *q; q++)
+            used[(unsigned char)*q] = true;
+        if (i == k) {
+            own = text;
+        } else if (operand->shape.rank == 0) {
+            Node *number = i < n->inputs ? n->in[i] : g;
+            factor = factor ? times(to, factor, number) : number;
+        } else {
+            in[count] = i < n->inputs ? n->in[i] : g;
+            letters[count++] = text;
+        }
+    }
+    char target[MAX_RANK + 1] = "";
+    for (int i = 0; i < shape->rank; i++) {
+        target[i] = own[i];
+        if (!memchr(own, own[i], (size_t)i))
+            continue;
+        char fresh = 'a';
+        while (used[(unsigned char)fresh])
+            fresh = fresh == 'z' ? 'A' : (char)(fresh + 1);
+        if (fresh > 'Z' && fresh < 'a')
+            die("einsum \"%s\" has too many letters for a gradient", n->text);
+        used[(unsigned char)fresh] = true;
+        target[i] = fresh;
+        Node *row = graph_arange(to, shape->extent[i]), *column = graph_reshape(to, row, SHAPE(shape->extent[i], 1));
+        in[count] = graph_cast(to, graph_binary(to, OP_EQ, row, column), n->dtype);
+        letters[count++] = format("%c%c", own[i], fresh);
+    }
+    if (count == 0) { /* numbers alone */
+        Node *y = over ? graph_sum_samples(to, factor, NULL, 0) : factor;
+        sweep_contribute(s, n->in[k], graph_broadcast(to, y, *shape));
+        return;
+    }
+    if (factor)
+        in[0] = times(to, factor, in[0]);
+    Text spec = {0};
+    char present[MAX_RANK + 1] = "";
+    Shape kept = *shape;
+    for (int i = 0; i < count; i++)
+        text_add(&spec, "%s%s", i ? "," : "", letters[i]);
+    for (int i = 0, m = 0; i < shape->rank; i++)
+        if (strchr(text_of(&spec), target[i]))
+            present[m++] = target[i];
+        else
+            kept.extent[i] = 1;
+    text_add(&spec, "->%s", present);
+    Node *y = graph_einsum(to, text_of(&spec), in, count, over);
+    sweep_contribute(s, n->in[k], graph_broadcast(to, graph_reshape(to, y, kept), *shape));
+}
+
+static void gradient_einsum(Sweep *s, Node *n, Node *g)
+{
+    for (int k = 0; k < n->inputs; k++)
+        if (wants(s, n, k))
+            einsum_operand(s, n, g, k);
+}
+
+/* [o, c / groups, k...] -> [c, o / groups, k... backwards] */
+static Node *turned_weight(Graph *g, Node *w, int64_t groups)
+{
+    int r = w->shape.rank - 2;
+    int64_t start[MAX_RANK] = {0}, step[MAX_RANK] = {1, 1}, outputs = w->shape.extent[0], channels = w->shape.extent[1];
+    for (int i = 2; i < 2 + r; i++) {
+        start[i] = w->shape.extent[i] - 1;
+        step[i] = -1;
+    }
+    w = graph_slice(g, w, start, w->shape.extent, step);
+    if (groups == 1) {
+        int order[MAX_RANK] = {1, 0, 2, 3, 4, 5, 6, 7};
+        return graph_transpose(g, w, order);
+    }
+    Shape turned = w->shape;
+    turned.extent[0] = channels * groups;
+    turned.extent[1] = outputs / groups;
+    int64_t taps = 1; /* the kernel as one axis: with groups, a fourth axis more could be one too many */
+    for (int i = 2; i < 2 + r; i++)
+        taps *= w->shape.extent[i];
+    w = graph_reshape(g, w, SHAPE(groups, outputs / groups, channels, taps));
+    w = graph_transpose(g, w, (int[]){0, 2, 1, 3});
+    return graph_reshape(g, w, turned);
+}
+
+/* y[p] = sum_k x'[S p + d k - b] w[k], so at x': sum_{p, k: S p + d k - b = q} g[p] w[k] = with g' = g spread by S and the
+ * kernel of size K turned: sum_k g'[q + d k - (d (K - 1) - b)] w[K - 1 - k]: a convolution; x is every spread-th of x' */
+static void gradient_convolve(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    Node *x = n->in[0], *w = n->in[1];
+    int r = (int)n->ints[0];
+    int64_t ints[2 + 6 * MAX_RANK];
+    memcpy(ints, n->ints, (size_t)n->int_count * sizeof *ints);
+    if (wants(s, n, 1)) {
+        memcpy(ints + n->int_count, w->shape.extent + 2, (size_t)r * sizeof *ints);
+        sweep_contribute(s, w, graph_convolve_weight(to, x, g, ints, n->int_count + r, over_samples(n, 1)));
+    }
+    if (!wants(s, n, 0))
+        return;
+    const int64_t *stride = n->ints + 1, *before = stride + r, *dilation = before + 2 * r, *spread = dilation + r;
+    for (int i = 0; i < r; i++) {
+        int64_t reach = dilation[i] * (w->shape.extent[2 + i] - 1);
+        int64_t x_extent = x->shape.extent[i] ? (x->shape.extent[i] - 1) * spread[i] + 1 : 0;
+        int64_t g_extent = (g->shape.extent[i] - 1) * stride[i] + 1;
+        ints[1 + i] = spread[i];
+        ints[1 + r + i] = reach - before[i];
+        ints[1 + 2 * r + i] = x_extent - g_extent + before[i];
+        ints[1 + 4 * r + i] = stride[i];
+    }
+    Node *y = NODE(to, OP_CONVOLVE, ints, n->int_count, NULL, g, turned_weight(to, w, n->ints[1 + 5 * r]));
+    sweep_contribute(s, x, over_samples(n, 0) ? graph_sum_samples(to, y, NULL, 0) : y);
+}
+
+static Node *attention_gradient(Sweep *s, const Node *n, Node *g, int64_t which)
+{
+    int64_t ints[4] = {n->ints[0], n->ints[1], n->ints[2], which};
+    return NODE(s->g, OP_ATTENTION_GRADIENT, ints, 4, NULL, n->in[0], n->in[1], n->in[2], g);
+}
+
+/* the value that x is a slice of, through a reshape */
+static const Node *sliced(const Node *x)
+{
+    if (x->op == OP_RESHAPE)
+        x = x->in[0];
+    return x->op == OP_SLICE ? x->in[0] : NULL;
+}
+
+/* If q, k and v are slices of one value, their gradients are made as one, of which that value's is a view. */
+static void gradient_attention(Sweep *s, Node *n, Node *g)
+{
+    Node *const *in = n->in;
+    bool one = sliced(in[0]) && sliced(in[0]) == sliced(in[1]) && sliced(in[0]) == sliced(in[2]) && in[0]->sharded &&
+               shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
+    Node *all = one ? attention_gradient(s, n, g, 3) : NULL;
+    for (int k = 0; k < 3; k++) {
+        if (!one) {
+            give(s, n, k, attention_gradient(s, n, g, k));
+            continue;
+        }
+        Shape part = all->shape;
+        part.extent[1] = 1;
+        Node *own = graph_slice(s->g, all, (int64_t[]){0, k, 0, 0}, part.extent, (int64_t[]){1, 1, 1, 1});
+        give(s, n, k, graph_reshape(s->g, own, in[k]->shape));
+    }
+}
+
+static void gradient_twice(Sweep *s, Node *n, Node *g)
+{
+    (void)s, (void)g;
+    die("the gradient of %s, which is one", OP_INFO[n->op].name);
+}
+
+/* ---- windows */
+
+static Node *window_node(Sweep *s, Op op, const Node *n, Node **in, int inputs)
+{
+    int r = n->in[0]->shape.rank;
+    int64_t ints[5 * MAX_RANK];
+    memcpy(ints, n->ints, (size_t)(4 * r) * sizeof *ints);
+    memcpy(ints + 4 * r, n->in[0]->shape.extent, (size_t)r * sizeof *ints);
+    return graph_node(s->g, op, in, inputs, ints, 5 * r, NULL);
+}
+
+static void gradient_window_max(Sweep *s, Node *n, Node *g)
+{
+    Node *place = NODE(s->g, OP_WINDOW_ARGMAX, n->ints, n->int_count, NULL, n->in[0]);
+    give(s, n, 0, window_node(s, OP_WINDOW_MAX_GRADIENT, n, (Node *[]){place, g}, 2));
+}
+
+static void gradient_window_sum(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, window_node(s, OP_WINDOW_SUM_GRADIENT, n, &g, 1));
+}
+
+static void gradient_window_sum_gradient(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, NODE(s->g, OP_WINDOW_SUM, n->ints, 4 * n->shape.rank, NULL, g));
+}
+
+/* ---- views */
+
+static void gradient_reshape(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_reshape(s->g, g, n->in[0]->shape)); }
+
+static void gradient_transpose(Sweep *s, Node *n, Node *g)
+{
+    int inverse[MAX_RANK] = {0};
+    for (int i = 0; i < n->int_count; i++)
+        inverse[n->ints[i]] = i;
+    give(s, n, 0, graph_transpose(s->g, g, inverse));
+}
+
+static void gradient_slice(Sweep *s, Node *n, Node *g)
+{
+    int r = n->shape.rank;
+    int64_t ints[3 * MAX_RANK];
+    for (int i = 0; i < r; i++) {
+        ints[i] = n->ints[i];
+        ints[r + i] = n->ints[2 * r + i];
+        ints[2 * r + i] = n->in[0]->shape.extent[i];
+    }
+    give(s, n, 0, NODE(s->g, OP_UNSLICE, ints, 3 * r, NULL, g));
+}
+
+static void gradient_unslice(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, graph_slice(s->g, g, n->ints, n->in[0]->shape.extent, n->ints + n->shape.rank));
+}
+
+/* the box of g that begins at `start` and has the shape of x */
+static Node *box(Graph *to, Node *g, const int64_t *start, const Shape *x)
+{
+    int64_t step[MAX_RANK];
+    for (int i = 0; i < x->rank; i++)
+        step[i] = 1;
+    return graph_slice(to, g, start, x->extent, step);
+}
+
+static void gradient_concat(Sweep *s, Node *n, Node *g)
+{
+    int64_t start[MAX_RANK] = {0};
+    for (int k = 0; k < n->inputs; k++) {
+        if (wants(s, n, k))
+            give(s, n, k, box(s->g, g, start, &n->in[k]->shape));
+        start[n->ints[0]] += n->in[k]->shape.extent[n->ints[0]];
+    }
+}
+
+static void gradient_pad(Sweep *s, Node *n, Node *g) { give(s, n, 0, box(s->g, g, n->ints, &n->in[0]->shape)); }
+
+static void gradient_broadcast(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, gradient_shrink(s->g, g, n->in[0]->shape, false));
+}
+
+/* ---- by index */
+
+static void gradient_gather(Sweep *s, Node *n, Node *g)
+{
+    Node *table = number_like(s->g, n->in[0], 0);
+    sweep_contribute(s, n->in[0], graph_scatter_add(s->g, table, n->in[1], g, (int)n->ints[0], over_samples(n, 0)));
+}
+
+static void gradient_scatter(Sweep *s, Node *n, Node *g)
+{
+    if (wants(s, n, 0))
+        give(s, n, 0, g);
+    if (wants(s, n, 2)) {
+        Node *rows = NODE(s->g, OP_GATHER, n->ints, 1, NULL, g, n->in[1]);
+        sweep_contribute(s, n->in[2], over_samples(n, 2) ? graph_sum_samples(s->g, rows, NULL, 0) : rows);
+    }
+}
+
+/* Each of the k goes back to its place: x as one row of [outer, extent, inner] numbers, and the number of each place. */
+static void gradient_top_k(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    const Shape *x = &n->in[0]->shape;
+    int axis = (int)n->ints[0];
+    int64_t ints[3] = {axis, n->ints[1], 1}, extent = x->extent[axis], k = n->ints[1], outer = 1, inner = 1;
+    for (int i = 0; i < x->rank; i++) {
+        outer *= i < axis ? x->extent[i] : 1;
+        inner *= i > axis ? x->extent[i] : 1;
+    }
+    Node *place = NODE(to, OP_TOP_K, ints, 3, NULL, n->in[0]);
+    Dtype t = outer * extent * inner > INT32_MAX ? I64 : I32;
+    Node *row = graph_binary(to, OP_MUL, graph_cast(to, graph_arange(to, outer), t), graph_number(to, (double)extent, t));
+    Node *lane = graph_reshape(to, graph_cast(to, graph_arange(to, inner), t), SHAPE(1, 1, inner));
+    place = graph_binary(to, OP_ADD, graph_cast(to, graph_reshape(to, place, SHAPE(outer, k, inner)), t),
+                         graph_reshape(to, row, SHAPE(outer, 1, 1)));
+    place = graph_binary(to, OP_ADD, graph_binary(to, OP_MUL, place, graph_number(to, (double)inner, t)), lane);
+    Shape all = SHAPE(outer * extent * inner), chosen = SHAPE(outer * k * inner);
+    Node *y = graph_scatter_add(to, graph_fill(to, 0, all, g->dtype), graph_reshape(to, place, chosen),
+                                graph_reshape(to, g, chosen), 0, false);
+    give(s, n, 0, graph_reshape(to, y, *x));
+}
+
+/* ---- across samples */
+
+static void gradient_group_sum(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_group_sum(s->g, g, n->ints[0])); }
+static void gradient_reduce(Sweep *s, Node *n, Node *g) { give(s, n, 0, g); }
+
+/* ---- regions */
+
+static void gradient_result(Sweep *s, Node *n, Node *g)
+{
+    Node *region = n->in[0];
+    Node ***results = &s->of_results[region->id];
+    if (!*results)
+        *results = NEW_ARRAY(Node *, region->body->result_count);
+    (*results)[n->ints[0]] = g;
+}
+
+static void gradient_scan(Sweep *s, Node *n, Node *g)
+{
+    (void)g;
+    scan_gradient(s, n, s->of_results[n->id]);
+}
+
+static void gradient_composite(Sweep *s, Node *n, Node *g)
+{
+    (void)s, (void)g;
+    die("a composite ('%s') has not been expanded", n->text);
+}
+
+/* ---- the table */
+
+#define gradient_none NULL
+static GradientRule *const RULE[OPS] = {
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, ...) [OP_##op] = gradient,
+#include "compiler/ir/ops.def"
+};
+
+void sweep_node(Sweep *s, Node *n)
+{
+    if (!sweep_needs(s, n) || OP_INFO[n->op].op_class == LEAF)
+        return;
+    stand_at(s->g, n);
+    s->g->backward = true;
+    Node *gradient = sweep_take(s, n);
+    if (gradient || s->of_results[n->id])
+        RULE[n->op](s, n, gradient);
+}
+
+void sweep_replace(Sweep *s, Node *old, Node *now)
+{
+    struct Replaced r = {old, now};
+    APPEND(s->replaced, s->replaced_count, r);
+}
+
+Graph *sweep_merge(const Sweep *s)
+{
+    Graph *g = s->g;
+    if (!s->replaced_count)
+        return g;
+    Graph *target = graph_in_place_of(g);
+    Node **now = NEW_ARRAY(Node *, g->node_count);
+    bool *moved = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < s->replaced_count; i++) {
+        now[s->replaced[i].old->id] = s->replaced[i].now;
+        moved[s->replaced[i].now->id] = true;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (now[i]) {
+            n->twin = graph_copy_node(target, now[i]);
+            n->twin->backward = false;
+        } else if (!moved[i]) {
+            graph_copy_node(target, n);
+        }
+    }
+    graph_copy_results(target, g);
+    return target;
+}

@@ -1,0 +1,70 @@
+/* layout.c: the order in which the axes of a variable lie in memory.
+ *
+ * In: the graphs of all phases. Out: Variable.order; nothing else changes: declared shapes, names and files keep the
+ * order of torch, and whoever touches memory reads `order`.
+ *
+ *   weight of a convolution [o, c, k...]   [k..., c, o]: channels out innermost, so that a vector of outputs is loaded
+ *                                          whole for every tap
+ *   anything else                          as declared: contractions pack panels of any order
+ *   state of an optimizer, accumulator,    like the weight or gradient that it goes with, if it has its shape: an
+ *   rounded copy                           update then runs through all of them in one order */
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
+
+/* what a node's numbers come from through casts and sums of equals */
+static const Node *source_of(const Node *n)
+{
+    while (n->op == OP_CAST || n->op == OP_REDUCE || n->op == OP_STOP_GRADIENT)
+        n = n->in[0];
+    return n;
+}
+
+static void channels_innermost(Variable *v)
+{
+    int rank = v->shape.rank;
+    for (int i = 0; i + 2 < rank; i++)
+        v->order[i] = i + 2;
+    v->order[rank - 2] = 1;
+    v->order[rank - 1] = 0;
+}
+
+/* the gradient of a convolution's weight, or sums of several */
+static bool is_weight_gradient(const Node *n)
+{
+    for (;;) {
+        n = source_of(n);
+        if (n->op == OP_CONVOLVE_WEIGHT)
+            return true;
+        if (n->op != OP_ADD)
+            return false;
+        const Node *b = source_of(n->in[1]);
+        n = b->op == OP_CONVOLVE_WEIGHT ? b : n->in[0];
+    }
+}
+
+void choose_layout(Model *m, Graph **graphs, int graph_count)
+{
+    for (int v = 0; v < m->variable_count; v++)
+        for (int i = 0; i < MAX_RANK; i++)
+            m->variables[v].order[i] = i;
+    for (int k = 0; k < graph_count; k++)
+        for (int i = 0; i < graphs[k]->node_count; i++) {
+            const Node *n = graphs[k]->nodes[i], *w = n->op == OP_CONVOLVE ? source_of(n->in[1]) : NULL;
+            if (!w || w->op != OP_VARIABLE || n->in[1]->shape.rank < 2)
+                continue;
+            Variable *v = &m->variables[w->ints[0]];
+            channels_innermost(v->kind == ROUNDED ? &m->variables[v->owner] : v);
+        }
+    for (int v = 0; v < m->variable_count; v++) {
+        Variable *x = &m->variables[v];
+        if (x->owner >= 0 && shape_equal(&x->shape, &m->variables[x->owner].shape))
+            memcpy(x->order, m->variables[x->owner].order, sizeof x->order);
+    }
+    for (int k = 0; k < graph_count; k++)
+        for (int i = 0; i < graphs[k]->result_count; i++) {
+            const Result *r = &graphs[k]->results[i];
+            if (r->role == ROLE_UPDATE && m->variables[r->index].kind == ACCUMULATOR && r->value->shape.rank >= 2 &&
+                is_weight_gradient(r->value))
+                channels_innermost(&m->variables[r->index]);
+        }
+}

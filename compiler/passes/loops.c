@@ -1,0 +1,637 @@
+/* loops.c: what does not depend on what is carried leaves the loop.
+ *
+ * In: a graph with SCANs. Out: one in which a loop holds the recurrence and little else. Values of a body are
+ *   invariant     the same in every step: computed once, in front of the loop (views of them stay: they cost nothing)
+ *   ahead         made of sequences alone: products, loops and sums over samples of all steps are computed at once in front
+ *                 of the loop (passes/loops_batch.c); of the rest as much as makes the bytes that the loop reads the fewest
+ *   recurrent     a carry leads to them and they to a carry: they stay
+ *   behind        a carry leads to them, only stacks follow: products and sums over samples are computed at once behind the
+ *                 loop, of stacked operands; of the rest as much as makes the bytes of stacks the fewest; but what is
+ *                 recurrent is not computed twice
+ * What is asked for as a sum over the steps (gradients of captured values) is pushed through what is linear: at a product it
+ * becomes one product of all steps; else, where no stack is there anyway, a carry that adds up.
+ *
+ * A loop in which some carries have a value for every sample and others are the same for all is cut in two first: the latter
+ * run in a loop of their own, and the rest goes over their stacks. So all carries and results of a loop are of one kind.
+ *
+ * What must leave (sums over samples, which are one value of all devices) and cannot is the user's mistake: error_at. */
+#include "compiler/passes/loops.h"
+#include "compiler/passes/stages.h"
+
+enum { EXPANSION = 4, FEW_FLOPS = 32 }; /* of is_expansion: elements for each element, operations for each */
+
+typedef struct Hoist {
+    Graph *g;
+    Loop l;
+    Node **in;              /* what the loop's inputs became in g */
+    const bool *used, *summed; /* by result */
+    bool sharded;           /* the node */
+    /* by node of the body */
+    bool *carried, *varies; /* depends on a carry; on a carry or a sequence */
+    bool *recurs;           /* carried, and a carry becomes it or depends on it */
+    bool *has_rule;         /* it can be computed outside of the loop, as can all that leads there but what may be stacked */
+    bool *stacked;          /* carried: its stack is made by the loop */
+    bool *sliced;           /* ahead: computed outside, its slice is read inside */
+    bool *inside, *outside; /* computed there */
+    bool *added;            /* its sum over the steps is made by the loop */
+    Outside *value;
+    Node **within, **total;
+    int *place;             /* stacked: the number of the stack; added: of the carry */
+} Hoist;
+
+static bool is_leaf(const Node *n) { return OP_INFO[n->op].op_class == LEAF; }
+static bool is_loop(const Node *n) { return n->op == OP_SCAN || (n->op == OP_RESULT && n->in[0]->op == OP_SCAN); }
+
+/* a product that makes much of little is cheaper to compute in the loop than to stack */
+static bool is_expansion(const Node *n)
+{
+    double out = (double)shape_count(&n->shape), in = 0;
+    for (int k = 0; k < n->inputs; k++)
+        in += (double)shape_count(&n->in[k]->shape);
+    return out > EXPANSION * in && node_flops(n) < FEW_FLOPS * out;
+}
+
+static bool is_dear(const Node *n)
+{
+    OpClass c = OP_INFO[n->op].op_class;
+    return (c == CONTRACTION && !is_expansion(n)) || c == WINDOW || n->op == OP_CUMSUM || n->op == OP_TOP_K || is_loop(n);
+}
+
+static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST; }
+
+/* what a loop that works sample by sample cannot do */
+static bool must_leave(const Hoist *h, const Node *n)
+{
+    return node_sums_samples(n) || n->op == OP_GROUP_SUM || n->op == OP_REDUCE ||
+           (h->sharded && !n->sharded && !is_leaf(n));
+}
+
+static _Noreturn void cannot_leave(const Node *n, bool carried)
+{
+    if (carried && (node_sums_samples(n) || n->op == OP_GROUP_SUM))
+        error_at(n->at, "this sum over samples depends on what a scan carries from step to step, and the next step on it: the "
+                        "devices would have to meet in every step; sum over samples behind the scan, or what the scan goes over");
+    error_at(n->at, "'%s' of shape %s is one for all samples, so the scan needs it for all steps at once, which cannot be computed here; "
+                    "compute it in front of the scan, and let the scan go over it", OP_INFO[n->op].name, shape_text(&n->shape));
+}
+
+/* ---- classes */
+
+static void classify(Hoist *h)
+{
+    const Graph *body = h->l.body;
+    for (int i = 0; i < body->node_count; i++) {
+        const Node *n = body->nodes[i];
+        bool *along = NEW_ARRAY(bool, n->inputs), rule = true;
+        if (n->op == OP_ARG) {
+            CaptureKind kind = loop_kind(&h->l, (int)n->ints[0]);
+            h->carried[i] = kind == AS_CARRY;
+            h->varies[i] = kind != AS_IT_IS;
+            h->has_rule[i] = n->shape.rank < MAX_RANK || !h->varies[i];
+            continue;
+        }
+        for (int k = 0; k < n->inputs; k++) {
+            int in = n->in[k]->id;
+            h->carried[i] = h->carried[i] || h->carried[in];
+            h->varies[i] = h->varies[i] || h->varies[in];
+            along[k] = h->varies[in];
+            rule = rule && (h->has_rule[in] || h->carried[in]);
+        }
+        h->has_rule[i] = rule && batch_has_rule(n, along);
+    }
+    for (int i = 0; i < h->l.carries; i++)
+        if (h->carried[h->l.next[i]->id])
+            h->recurs[h->l.next[i]->id] = true;
+    for (int i = body->node_count - 1; i >= 0; i--)
+        for (int k = 0; h->recurs[i] && k < body->nodes[i]->inputs; k++)
+            if (h->carried[body->nodes[i]->in[k]->id])
+                h->recurs[body->nodes[i]->in[k]->id] = true;
+    for (int i = 0; i < body->node_count; i++)
+        if (h->recurs[i] && must_leave(h, body->nodes[i]))
+            cannot_leave(body->nodes[i], true);
+}
+
+/* ---- sums over the steps: what they ask for */
+
+typedef enum Total { TOTAL_ONCE, TOTAL_THROUGH, TOTAL_PRODUCT, TOTAL_SPREAD, TOTAL_OWN } Total;
+
+/* sum f(x_t) = f(sum x_t) in each of the inputs that vary; there is at least one */
+static bool is_linear(const Hoist *h, const Node *n)
+{
+    int varying = 0;
+    for (int k = 0; k < n->inputs; k++)
+        varying += h->varies[n->in[k]->id];
+    switch (n->op) {
+    case OP_ADD: case OP_SUB: case OP_CONCAT: return varying == n->inputs;
+    case OP_MUL: case OP_EINSUM: case OP_CONVOLVE: return varying == 1 && dtype_is_float(n->dtype);
+    case OP_DIV: return varying == 1 && h->varies[n->in[0]->id];
+    case OP_CAST: return dtype_is_float(n->dtype) && dtype_is_float(n->in[0]->dtype);
+    case OP_SUM: case OP_CUMSUM: case OP_STOP_GRADIENT: return true;
+    case OP_RESHAPE: case OP_TRANSPOSE: case OP_SLICE: case OP_UNSLICE: return true;
+    case OP_PAD: return n->data[0] == 0;
+    default: return false;
+    }
+}
+
+static Total total_kind(const Hoist *h, const Node *n)
+{
+    bool few[8], *along = n->inputs <= COUNT(few) ? few : NEW_ARRAY(bool, n->inputs), ready = true;
+    if (!h->varies[n->id])
+        return TOTAL_ONCE;
+    if (n->op == OP_ARG)
+        return TOTAL_OWN;
+    for (int k = 0; k < n->inputs; k++) {
+        along[k] = h->varies[n->in[k]->id];
+        ready = ready && (h->has_rule[n->in[k]->id] || h->carried[n->in[k]->id]);
+    }
+    if (is_linear(h, n))
+        return TOTAL_THROUGH;
+    if (batch_is_spread(n)) {
+        bool can = true;
+        for (int k = 0; k < 2; k++)
+            can = can && (h->has_rule[batch_operand(n, k)->id] || h->carried[batch_operand(n, k)->id]);
+        if (can)
+            return TOTAL_SPREAD;
+    }
+    return ready && batch_is_product(n, along) ? TOTAL_PRODUCT : TOTAL_OWN;
+}
+
+static bool far(const Hoist *h, const Node *n)
+{
+    if (n->op == OP_RESULT && h->recurs[n->in[0]->id])
+        return false; /* the inner loop runs in the outer one */
+    return h->carried[n->id] && !h->recurs[n->id] && h->has_rule[n->id] && (is_dear(n) || must_leave(h, n));
+}
+
+/* needed: stacks that sums ask for; h->added: values of which the sum alone is wanted */
+static void find_totals(Hoist *h, bool *needed)
+{
+    const Graph *body = h->l.body;
+    bool *wanted = NEW_ARRAY(bool, body->node_count);
+    for (int j = 0; j < h->l.stacks; j++)
+        if (h->summed && h->summed[h->l.carries + j] && h->used[h->l.carries + j])
+            wanted[h->l.stack[j]->id] = true;
+    for (int i = body->node_count - 1; i >= 0; i--) {
+        const Node *n = body->nodes[i];
+        if (!wanted[i])
+            continue;
+        switch (total_kind(h, n)) {
+        case TOTAL_ONCE:
+            needed[i] = true;
+            break;
+        case TOTAL_THROUGH:
+            for (int k = 0; k < n->inputs; k++)
+                *(h->varies[n->in[k]->id] ? &wanted[n->in[k]->id] : &needed[n->in[k]->id]) = true;
+            break;
+        case TOTAL_PRODUCT:
+            for (int k = 0; k < n->inputs; k++)
+                needed[n->in[k]->id] = true;
+            break;
+        case TOTAL_SPREAD:
+            needed[batch_operand(n, 0)->id] = needed[batch_operand(n, 1)->id] = true;
+            break;
+        case TOTAL_OWN:
+            if (!h->carried[i] || far(h, n))
+                needed[i] = true;
+            else
+                h->added[i] = true;
+            break;
+        }
+    }
+}
+
+/* ---- what crosses */
+
+static double bytes_of(const Node *n)
+{
+    double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
+    if (n->op == OP_SCAN)
+        return 1e30; /* its results cross */
+    return n->sharded ? bytes : bytes / 64; /* samples make the difference */
+}
+
+/* stacks of carried values that are wanted behind the loop */
+static void cut_behind(Hoist *h, const bool *needed)
+{
+    const Graph *body = h->l.body;
+    Side *side = NEW_ARRAY(Side, body->node_count);
+    double *bytes = NEW_ARRAY(double, body->node_count);
+    for (int i = 0; i < body->node_count; i++) {
+        const Node *n = body->nodes[i];
+        bytes[i] = bytes_of(n);
+        bool outside = h->has_rule[i];
+        if (!h->carried[i])
+            side[i] = outside ? SIDE_GIVEN : SIDE_FIXED;
+        else if (far(h, n))
+            side[i] = SIDE_FAR;
+        else
+            side[i] = n->op == OP_ARG || !outside || is_dear(n) || (h->recurs[i] && !is_move(n)) ? SIDE_FIXED : SIDE_FREE;
+        if (side[i] == SIDE_FIXED && n->op != OP_ARG && must_leave(h, n) && needed[i])
+            cannot_leave(n, h->carried[i]);
+    }
+    least_cut(body, side, bytes, needed, h->stacked);
+}
+
+/* slices of values from in front of the loop that the loop reads */
+static void cut_ahead(Hoist *h, const bool *needed)
+{
+    const Graph *body = h->l.body;
+    Side *side = NEW_ARRAY(Side, body->node_count);
+    double *bytes = NEW_ARRAY(double, body->node_count);
+    for (int i = 0; i < body->node_count; i++) {
+        const Node *n = body->nodes[i];
+        bytes[i] = n->op == OP_ARG ? bytes_of(n) / 2 : bytes_of(n); /* a sequence is there already */
+        if (h->carried[i] || !h->varies[i])
+            side[i] = SIDE_GIVEN;
+        else if (n->op == OP_ARG)
+            side[i] = SIDE_FIXED;
+        else if (!h->has_rule[i])
+            side[i] = SIDE_FAR;
+        else
+            side[i] = is_dear(n) || must_leave(h, n) ? SIDE_FIXED : SIDE_FREE;
+    }
+    least_cut(body, side, bytes, needed, h->sliced);
+}
+
+/* an invariant that is computed in the loop all the same, because it is a number or shows what is there at other places */
+static bool stays_inside(const Node *n) { return n->op == OP_CONSTANT || n->op == OP_ARANGE || OP_INFO[n->op].op_class == VIEW; }
+
+static void mark(Hoist *h)
+{
+    const Graph *body = h->l.body;
+    for (int i = body->node_count - 1; i >= 0; i--) {
+        const Node *n = body->nodes[i];
+        bool invariant = !h->varies[i] && !stays_inside(n);
+        if (h->inside[i] && (h->sliced[i] || invariant))
+            h->outside[i] = true;
+        for (int k = 0; h->inside[i] && !h->sliced[i] && !invariant && k < n->inputs; k++)
+            h->inside[n->in[k]->id] = true;
+        for (int k = 0; h->outside[i] && !h->stacked[i] && k < n->inputs; k++)
+            h->outside[n->in[k]->id] = true;
+        if (h->inside[i] && h->varies[i] && !h->sliced[i] && must_leave(h, n) && n->op != OP_ARG)
+            cannot_leave(n, h->carried[i]);
+        if (h->outside[i] && !h->has_rule[i] && !h->stacked[i])
+            cannot_leave(n, h->carried[i]);
+    }
+}
+
+static void decide(Hoist *h)
+{
+    const Graph *body = h->l.body;
+    bool *wanted = NEW_ARRAY(bool, body->node_count), *behind = NEW_ARRAY(bool, body->node_count);
+    bool *ahead = NEW_ARRAY(bool, body->node_count);
+    find_totals(h, wanted);
+    for (int j = 0; j < h->l.stacks; j++)
+        if (h->used[h->l.carries + j] && !(h->summed && h->summed[h->l.carries + j]))
+            wanted[h->l.stack[j]->id] = true;
+    for (int i = 0; i < body->node_count; i++)
+        behind[i] = wanted[i] && (h->carried[i] || !h->has_rule[i]);
+    cut_behind(h, behind);
+    for (int i = 0; i < body->node_count; i++) {
+        h->outside[i] = wanted[i];
+        h->inside[i] = h->stacked[i] || (h->added[i] && !wanted[i]);
+        h->added[i] = h->added[i] && !wanted[i] && !h->stacked[i];
+    }
+    for (int i = 0; i < h->l.carries; i++)
+        h->inside[h->l.next[i]->id] = true;
+    bool *deep = NEW_ARRAY(bool, body->node_count); /* carried values that are computed in the loop */
+    for (int i = body->node_count - 1; i >= 0; i--) {
+        deep[i] = deep[i] || h->inside[i];
+        if (deep[i] && !h->varies[i])
+            continue;
+        if (deep[i] && !h->carried[i])
+            ahead[i] = true;
+        for (int k = 0; deep[i] && h->carried[i] && k < body->nodes[i]->inputs; k++)
+            deep[body->nodes[i]->in[k]->id] = true;
+    }
+    cut_ahead(h, ahead);
+    mark(h);
+}
+
+/* ---- the new nodes */
+
+static Node *carry_result(Hoist *h, Node *scan, int carry) { return graph_scan_result(h->g, scan, carry); }
+
+static Outside *values_of_inputs(const Hoist *h, const Node *n)
+{
+    Outside *in = NEW_ARRAY(Outside, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = h->value[n->in[k]->id];
+    return in;
+}
+
+static void compute_outside(Hoist *h, bool carried)
+{
+    for (int i = 0; i < h->l.body->node_count; i++) {
+        const Node *n = h->l.body->nodes[i];
+        if (!h->outside[i] || h->value[i].node || h->carried[i] != carried || h->stacked[i])
+            continue;
+        stand_at(h->g, n);
+        if (n->op == OP_ARG)
+            h->value[i] = (Outside){h->in[n->ints[0]], h->varies[i]};
+        else
+            h->value[i] = batch_node(h->g, h->l.steps, n, values_of_inputs(h, n));
+        if (!h->value[i].node->name)
+            h->value[i].node->name = n->name;
+    }
+}
+
+static void compute_inside(Hoist *h, Graph *region)
+{
+    const Graph *body = h->l.body;
+    for (int i = 0; i < body->node_count; i++) {
+        Node *n = body->nodes[i];
+        n->twin = h->within[i];
+        if (!h->inside[i] || n->twin)
+            continue;
+        if (h->sliced[i])
+            n->twin = graph_scan_sequence(region, h->value[i].node);
+        else if (!h->varies[i] && !stays_inside(n))
+            n->twin = graph_capture(region, h->value[i].node);
+        else
+            graph_copy_node(region, n);
+        if (!n->twin->name)
+            n->twin->name = n->name;
+        h->within[i] = n->twin;
+    }
+}
+
+/* the loop itself; NULL: nothing is left of it */
+static Node *make_loop(Hoist *h)
+{
+    const Loop *l = &h->l;
+    Graph *region = graph_open_region(h->g, l->body->name);
+    Node **next = NULL, **stacks = NULL, **sums = NULL;
+    int next_count = 0, stack_count = 0, sum_count = 0;
+    for (int i = 0; i < l->carries; i++) {
+        h->within[l->arg[i]->id] = graph_scan_carry(region, h->in[i], l->arg[i]->sharded);
+        h->within[l->arg[i]->id]->name = l->arg[i]->name;
+    }
+    for (int i = 0; i < l->body->node_count; i++)
+        if (h->added[i]) {
+            const Node *n = l->body->nodes[i];
+            h->place[i] = l->carries + sum_count;
+            Node *sum = graph_scan_carry(region, graph_fill(h->g, 0, n->shape, n->dtype), h->sharded);
+            APPEND(sums, sum_count, sum);
+        }
+    compute_inside(h, region);
+    for (int i = 0; i < l->carries; i++) {
+        Node *n = h->within[l->next[i]->id];
+        APPEND(next, next_count, n);
+    }
+    for (int i = 0, k = 0; i < l->body->node_count; i++) {
+        if (h->added[i]) {
+            stand_at(region, l->body->nodes[i]);
+            Node *n = graph_binary(region, OP_ADD, sums[k++], h->within[i]);
+            APPEND(next, next_count, n);
+        }
+        if (h->stacked[i]) {
+            h->place[i] = stack_count;
+            APPEND(stacks, stack_count, h->within[i]);
+        }
+    }
+    if (!next_count && !stack_count)
+        return NULL;
+    Node *scan = graph_close_scan(region, l->steps, l->reverse, next, stacks, stack_count);
+    for (int i = 0; i < l->body->node_count; i++)
+        if (h->stacked[i])
+            h->value[i] = (Outside){graph_scan_result(h->g, scan, next_count + h->place[i]), true};
+    return scan;
+}
+
+static Node *sum_of_stack(Hoist *h, Outside x) { return graph_sum(h->g, batch_stack(h->g, h->l.steps, x), (int[]){0}, 1); }
+
+static Node *total_of(Hoist *h, Node *scan, const Node *n)
+{
+    Node **known = &h->total[n->id];
+    if (*known)
+        return *known;
+    Node **in = NEW_ARRAY(Node *, n->inputs);
+    switch (total_kind(h, n)) {
+    case TOTAL_ONCE: {
+        Node *once = h->value[n->id].node;
+        *known = graph_binary(h->g, OP_MUL, once, graph_fill(h->g, (double)h->l.steps, once->shape, once->dtype));
+        break;
+    }
+    case TOTAL_THROUGH:
+        for (int k = 0; k < n->inputs; k++)
+            in[k] = h->varies[n->in[k]->id] ? total_of(h, scan, n->in[k]) : h->value[n->in[k]->id].node;
+        stand_at(h->g, n);
+        *known = graph_rebuild(h->g, n, in);
+        break;
+    case TOTAL_PRODUCT:
+        stand_at(h->g, n);
+        *known = batch_product_total(h->g, h->l.steps, n, values_of_inputs(h, n));
+        break;
+    case TOTAL_SPREAD: {
+        Outside operands[2] = {h->value[batch_operand(n, 0)->id], h->value[batch_operand(n, 1)->id]};
+        stand_at(h->g, n);
+        *known = batch_spread_total(h->g, h->l.steps, n, operands);
+        break;
+    }
+    case TOTAL_OWN:
+        stand_at(h->g, n);
+        *known = h->added[n->id] ? carry_result(h, scan, h->place[n->id]) : sum_of_stack(h, h->value[n->id]);
+        break;
+    }
+    return *known;
+}
+
+static Node **make_results(Hoist *h, Node *scan)
+{
+    const Loop *l = &h->l;
+    Node **results = NEW_ARRAY(Node *, l->carries + l->stacks);
+    compute_outside(h, true);
+    for (int i = 0; i < l->carries + l->stacks; i++) {
+        Node *n = l->next[i];
+        if (!h->used[i])
+            continue;
+        stand_at(h->g, n);
+        if (i < l->carries)
+            results[i] = carry_result(h, scan, i);
+        else if (h->summed && h->summed[i])
+            results[i] = total_of(h, scan, n);
+        else
+            results[i] = batch_stack(h->g, l->steps, h->value[n->id]);
+    }
+    return results;
+}
+
+static Node **hoist_one_kind(Graph *g, const Loop *l, bool sharded, Node **in, const bool *used, const bool *summed)
+{
+    int count = l->body->node_count;
+    Hoist h = {.g = g, .l = *l, .in = in, .used = used, .summed = summed, .sharded = sharded};
+    bool **flags[] = {&h.carried, &h.varies, &h.recurs, &h.has_rule, &h.stacked, &h.sliced, &h.inside, &h.outside, &h.added};
+    for (int i = 0; i < COUNT(flags); i++)
+        *flags[i] = NEW_ARRAY(bool, count);
+    h.value = NEW_ARRAY(Outside, count);
+    h.within = NEW_ARRAY(Node *, count);
+    h.total = NEW_ARRAY(Node *, count);
+    h.place = NEW_ARRAY(int, count);
+    classify(&h);
+    decide(&h);
+    compute_outside(&h, false);
+    return make_results(&h, make_loop(&h));
+}
+
+/* ---- loops of both kinds: the carries that are the same for all samples first, in a loop of their own */
+
+static void copy_body(Graph *region, const Loop *l)
+{
+    for (int i = 0; i < l->body->node_count; i++)
+        if (l->body->nodes[i]->op != OP_ARG)
+            graph_copy_node(region, l->body->nodes[i]);
+}
+
+static bool is_same(const Loop *l, int carry) { return !l->arg[carry]->sharded; }
+
+/* does a carry that is the same for all depend on one that is not? Then by a sum over samples in the recurrence */
+static void check_apart(const Loop *l)
+{
+    int count = l->body->node_count;
+    bool *mixed = NEW_ARRAY(bool, count), *leads = NEW_ARRAY(bool, count);
+    for (int i = 0; i < count; i++) {
+        const Node *n = l->body->nodes[i];
+        mixed[i] = n->op == OP_ARG && n->ints[0] < l->carries && !is_same(l, (int)n->ints[0]);
+        for (int k = 0; k < n->inputs; k++)
+            mixed[i] = mixed[i] || mixed[n->in[k]->id];
+    }
+    for (int i = 0; i < l->carries; i++)
+        leads[l->next[i]->id] = leads[l->next[i]->id] || is_same(l, i);
+    for (int i = count - 1; i >= 0; i--) {
+        const Node *n = l->body->nodes[i];
+        if (leads[i] && mixed[i] && must_leave(&(Hoist){.sharded = true}, n))
+            cannot_leave(n, true);
+        for (int k = 0; leads[i] && k < n->inputs; k++)
+            leads[n->in[k]->id] = true;
+    }
+}
+
+/* the loop of those carries alone: their last values, then the stacks of what each was before the step */
+static Node **hoist_same(Graph *g, const Loop *l, Node **in, int *count)
+{
+    Graph *region = loop_open(g, l, in);
+    Node **next = NULL, **before = NULL;
+    int stacks = 0;
+    *count = 0;
+    for (int i = 0; i < l->carries; i++)
+        if (!is_same(l, i)) /* takes no part, and goes because nothing needs it */
+            region->kinds[l->arg[i]->twin->ints[0]] = AS_IT_IS;
+    copy_body(region, l);
+    for (int i = 0; i < l->carries; i++)
+        if (is_same(l, i)) {
+            APPEND(next, *count, l->next[i]->twin);
+            APPEND(before, stacks, l->arg[i]->twin);
+        }
+    Node *scan = graph_close_scan(region, l->steps, l->reverse, next, before, stacks);
+    bool *used = NEW_ARRAY(bool, 2 * stacks);
+    for (int i = 0; i < 2 * stacks; i++)
+        used[i] = true;
+    return hoist_loop(g, scan, scan->in, used, NULL);
+}
+
+static Node **hoist_both_kinds(Graph *g, const Loop *l, Node **in, const bool *used, const bool *summed)
+{
+    Node **next = NULL, **stacks = NULL, **results = NEW_ARRAY(Node *, l->carries + l->stacks);
+    bool *rest_used = NEW_ARRAY(bool, l->carries + l->stacks), *rest_summed = NEW_ARRAY(bool, l->carries + l->stacks);
+    int *place = NEW_ARRAY(int, l->carries + l->stacks), count = 0, next_count = 0, stack_count = 0, same_count, same = 0;
+    check_apart(l);
+    Node **alone = hoist_same(g, l, in, &same_count);
+    Graph *rest = graph_open_region(g, l->body->name);
+    for (int i = 0; i < l->inputs; i++) {
+        Node *arg = l->arg[i];
+        if (!arg)
+            continue;
+        if (i < l->carries && is_same(l, i)) {
+            results[i] = alone[same];
+            arg->twin = graph_scan_sequence(rest, alone[same_count + same]);
+            same++;
+        } else if (i < l->carries) {
+            arg->twin = graph_scan_carry(rest, in[i], true);
+        } else {
+            arg->twin = loop_kind(l, i) == AS_SEQUENCE ? graph_scan_sequence(rest, in[i]) : graph_capture(rest, in[i]);
+        }
+        arg->twin->name = arg->name;
+    }
+    copy_body(rest, l);
+    for (int i = 0; i < l->carries + l->stacks; i++) {
+        if (i < l->carries && is_same(l, i))
+            continue;
+        rest_used[count] = used[i];
+        rest_summed[count] = summed && summed[i];
+        place[count++] = i;
+        if (i < l->carries)
+            APPEND(next, next_count, l->next[i]->twin);
+        else
+            APPEND(stacks, stack_count, l->next[i]->twin);
+    }
+    if (!count)
+        return results;
+    Node *scan = graph_close_scan(rest, l->steps, l->reverse, next, stacks, stack_count);
+    Node **others = hoist_loop(g, scan, scan->in, rest_used, rest_summed);
+    for (int i = 0; i < count; i++)
+        results[place[i]] = others[i];
+    return results;
+}
+
+static bool has_loop(const Graph *g)
+{
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_SCAN)
+            return true;
+    return false;
+}
+
+Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, const bool *summed)
+{
+    bool own = false, same = false;
+    Loop l = loop_of(scan);
+    if (has_loop(l.body)) { /* what leaves an inner loop may leave this one too, and may be the same for all samples */
+        Node like = *scan;
+        like.body = hoist_loops(l.body);
+        Loop inner = loop_of(&like);
+        Graph *region = loop_open(target, &inner, in);
+        copy_body(region, &inner);
+        scan = loop_close(region, &inner);
+        l = loop_of(scan);
+        in = scan->in;
+    }
+    for (int i = 0; i < l.carries; i++)
+        *(l.arg[i]->sharded ? &own : &same) = true;
+    if (same && (own || scan->sharded))
+        return hoist_both_kinds(target, &l, in, used, summed);
+    bool sharded = own || (!l.carries && scan->sharded);
+    return hoist_one_kind(target, &l, sharded, in, used, summed);
+}
+
+/* ---- graphs */
+
+Graph *hoist_loops(Graph *g)
+{
+    if (!has_loop(g))
+        return g;
+    Graph *target = graph_in_place_of(g);
+    Node ***results = NEW_ARRAY(Node **, g->node_count);
+    bool **used = NEW_ARRAY(bool *, g->node_count);
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        if (n->op == OP_SCAN)
+            used[i] = NEW_ARRAY(bool, n->ints[0] + n->ints[4]);
+        else if (n->op == OP_RESULT && n->in[0]->op == OP_SCAN)
+            used[n->in[0]->id][n->ints[0]] = true;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        stand_at(target, n);
+        if (n->op == OP_SCAN) {
+            results[i] = hoist_loop(target, n, twins_of_inputs(n), used[i], NULL);
+            n->twin = NULL;
+        } else if (n->op == OP_RESULT && n->in[0]->op == OP_SCAN) {
+            become(n, results[n->in[0]->id][n->ints[0]]);
+        } else {
+            graph_copy_node(target, n);
+        }
+    }
+    graph_copy_results(target, g);
+    return target;
+}

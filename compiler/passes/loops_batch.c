@@ -1,0 +1,535 @@
+/* loops_batch.c: what a step computes, for all steps at once.
+ *
+ * In: a node of a loop's body and, for each of its inputs, a value outside of the loop: of all steps, stacked along a first
+ * axis ("along the steps"), or the same in each. Out: the node's value of all steps, by one operation on one sample of a
+ * larger shape: a letter more in an einsum, an axis more in a view, a window of one, a convolution whose kernel is 1 along
+ * the steps, heads of an attention for each step, a loop in whose body every value has the axis.
+ *
+ * And sums over the steps that are one operation: an einsum whose result lacks the letter of the steps, a convolution's
+ * weight gradient, rows that are added to a table. So the gradient of a weight is one product of all steps and samples. */
+#include "compiler/passes/loops.h"
+
+typedef struct Batch { Graph *g; int64_t steps; } Batch;
+
+static Shape with_steps(const Batch *b, const Shape *s)
+{
+    Shape y = {.rank = s->rank + 1, .extent = {b->steps}};
+    for (int i = 0; i < s->rank; i++)
+        y.extent[i + 1] = s->extent[i];
+    return y;
+}
+
+/* n repeated for every step */
+static Node *spread(const Batch *b, Node *n)
+{
+    double value;
+    Shape s = with_steps(b, &n->shape);
+    n = graph_cast(b->g, n, n->dtype); /* no weak number has axes */
+    return node_is_constant(n, &value) ? graph_fill(b->g, value, s, n->dtype) : graph_broadcast(b->g, n, s);
+}
+
+Node *batch_stack(Graph *g, int64_t steps, Outside x) { return x.along ? x.node : spread(&(Batch){g, steps}, x.node); }
+
+static Node *all_steps(const Batch *b, Outside x) { return x.along ? x.node : spread(b, x.node); }
+
+static Node *with_ints(const Batch *b, const Node *n, Node **in, const int64_t *ints, int count)
+{
+    Node like = *n;
+    like.ints = (int64_t *)(uintptr_t)ints;
+    like.int_count = count;
+    return graph_rebuild(b->g, &like, in);
+}
+
+/* axis `from` of x as axis `to` */
+static Node *move_axis(const Batch *b, Node *x, int from, int to)
+{
+    int order[MAX_RANK], count = 0;
+    for (int i = 0; i < x->shape.rank; i++)
+        if (i != from)
+            order[count++] = i;
+    for (int i = x->shape.rank - 1; i > to; i--)
+        order[i] = order[i - 1];
+    order[to] = from;
+    return graph_transpose(b->g, x, order);
+}
+
+/* ---- einsum */
+
+static char fresh_letter(const char *text)
+{
+    for (char c = 'a'; c <= 'z'; c++)
+        if (!strchr(text, c))
+            return c;
+    for (char c = 'A'; c <= 'Z'; c++)
+        if (!strchr(text, c))
+            return c;
+    return 0;
+}
+
+static Node *einsum(const Batch *b, const Node *n, const Outside *in, bool total)
+{
+    Text text = {0};
+    char letter = fresh_letter(n->text);
+    const char *p = n->text;
+    Node **own = NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++, p++) {
+        int rank = n->in[k]->shape.rank;
+        text_add(&text, "%s%.*s%.*s", k ? "," : "", in[k].along, &letter, rank, p);
+        own[k] = in[k].node;
+        p += rank;
+    }
+    text_add(&text, "->%.*s%s", !total, &letter, p + 1); /* behind the last operand p is at '>' */
+    Node like = *n;
+    like.text = copy_text(text_of(&text), text.length);
+    return graph_rebuild(b->g, &like, own);
+}
+
+/* ---- convolutions: the steps are one more spatial axis, along which the kernel is 1 */
+
+enum { CONVOLVE_LISTS = 5 };
+
+static int convolve_ints(const Batch *b, const Node *n, int64_t *ints, bool kernel)
+{
+    const int64_t *v = n->ints;
+    int r = (int)v[0], count = 0;
+    static const int64_t FIRST[CONVOLVE_LISTS] = {1, 0, 0, 1, 1}; /* stride, before, after, dilation, spread */
+    (void)b;
+    ints[count++] = r + 1;
+    for (int list = 0; list < CONVOLVE_LISTS; list++) {
+        ints[count++] = FIRST[list];
+        for (int i = 0; i < r; i++)
+            ints[count++] = v[1 + list * r + i];
+    }
+    ints[count++] = v[1 + CONVOLVE_LISTS * r];
+    if (kernel)
+        ints[count++] = 1;
+    for (int i = 2 + CONVOLVE_LISTS * r; i < n->int_count; i++)
+        ints[count++] = v[i];
+    return count;
+}
+
+static Node *convolve(const Batch *b, const Node *n, const Outside *in)
+{
+    int64_t ints[8 * MAX_RANK];
+    Node *w = in[1].node;
+    Shape s = {.rank = w->shape.rank + 1, .extent = {w->shape.extent[0], w->shape.extent[1], 1}};
+    for (int i = 2; i < w->shape.rank; i++)
+        s.extent[i + 1] = w->shape.extent[i];
+    return with_ints(b, n, (Node *[]){in[0].node, graph_reshape(b->g, w, s)}, ints, convolve_ints(b, n, ints, false));
+}
+
+static Node *convolve_weight_total(const Batch *b, const Node *n, const Outside *in)
+{
+    int64_t ints[8 * MAX_RANK];
+    Node *y = with_ints(b, n, (Node *[]){all_steps(b, in[0]), all_steps(b, in[1])}, ints, convolve_ints(b, n, ints, true));
+    return graph_reshape(b->g, y, n->shape);
+}
+
+/* ---- windows */
+
+static Node *windows(const Batch *b, const Node *n, const Outside *in)
+{
+    bool shape = n->op == OP_WINDOW_MAX_GRADIENT || n->op == OP_WINDOW_SUM_GRADIENT;
+    int lists = shape ? 5 : 4, r = n->int_count / lists, count = 0;
+    int64_t ints[5 * MAX_RANK], first[5] = {1, 1, 0, 0, b->steps};
+    Node *own[2];
+    for (int list = 0; list < lists; list++) {
+        ints[count++] = first[list];
+        for (int i = 0; i < r; i++)
+            ints[count++] = n->ints[list * r + i];
+    }
+    for (int k = 0; k < n->inputs; k++)
+        own[k] = all_steps(b, in[k]);
+    return with_ints(b, n, own, ints, count);
+}
+
+/* ---- views */
+
+static Node *view(const Batch *b, const Node *n, const Outside *in)
+{
+    Graph *g = b->g;
+    Node *x = in[0].node;
+    int r = n->shape.rank;
+    int64_t ints[3 * MAX_RANK + 3];
+    switch (n->op) {
+    case OP_RESHAPE:
+        return graph_reshape(g, x, with_steps(b, &n->shape));
+    case OP_BROADCAST: { /* aligned at the right: ones between the steps and the axes of x */
+        Shape s = {.rank = r + 1, .extent = {b->steps}};
+        int more = r - n->in[0]->shape.rank;
+        for (int i = 0; i < r; i++)
+            s.extent[i + 1] = i < more ? 1 : n->in[0]->shape.extent[i - more];
+        return graph_broadcast(g, graph_reshape(g, x, s), with_steps(b, &n->shape));
+    }
+    case OP_TRANSPOSE: {
+        int order[MAX_RANK] = {0};
+        for (int i = 0; i < r; i++)
+            order[i + 1] = (int)n->ints[i] + 1;
+        return graph_transpose(g, x, order);
+    }
+    case OP_SLICE:
+    case OP_UNSLICE: {
+        bool slice = n->op == OP_SLICE; /* start, count, step; start, step, extents */
+        int64_t first[3] = {0, slice ? b->steps : 1, slice ? 1 : b->steps};
+        for (int list = 0; list < 3; list++) {
+            ints[list * (r + 1)] = first[list];
+            for (int i = 0; i < r; i++)
+                ints[list * (r + 1) + 1 + i] = n->ints[list * r + i];
+        }
+        return with_ints(b, n, &x, ints, 3 * (r + 1));
+    }
+    case OP_PAD:
+        for (int list = 0; list < 2; list++) {
+            ints[list * (r + 1)] = 0;
+            for (int i = 0; i < r; i++)
+                ints[list * (r + 1) + 1 + i] = n->ints[list * r + i];
+        }
+        return with_ints(b, n, &x, ints, 2 * (r + 1));
+    default: /* CONCAT */
+        break;
+    }
+    Node **own = NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        own[k] = all_steps(b, in[k]);
+    return graph_concat(g, own, n->inputs, (int)n->ints[0] + 1);
+}
+
+/* ---- by index */
+
+/* place i along an axis of `extent` elements in step t: t extent + i; outside of all where it is outside */
+static Node *flat_index(const Batch *b, Node *i, int64_t extent)
+{
+    Graph *g = b->g;
+    Dtype t = (double)b->steps * (double)extent > 2147483647.0 ? I64 : I32;
+    Node *wide = graph_cast(g, i, t), *step = graph_cast(g, graph_arange(g, b->steps), t);
+    Shape s = {.rank = i->shape.rank, .extent = {b->steps}};
+    for (int k = 1; k < s.rank; k++)
+        s.extent[k] = 1;
+    Node *first = graph_reshape(g, graph_binary(g, OP_MUL, step, graph_number(g, (double)extent, t)), s);
+    Node *inside = graph_binary(g, OP_AND, graph_binary(g, OP_LE, graph_number(g, 0, t), wide),
+                                graph_binary(g, OP_LT, wide, graph_number(g, (double)extent, t)));
+    return graph_where(g, inside, graph_binary(g, OP_ADD, wide, first), graph_number(g, -1, t));
+}
+
+/* x [steps, a..., extent, b...] as [steps extent, a..., b...] */
+static Node *flat_table(const Batch *b, Node *x, int axis)
+{
+    x = move_axis(b, x, axis + 1, 1);
+    Shape s = {.rank = x->shape.rank - 1, .extent = {x->shape.extent[0] * x->shape.extent[1]}};
+    for (int i = 1; i < s.rank; i++)
+        s.extent[i] = x->shape.extent[i + 1];
+    return graph_reshape(b->g, x, s);
+}
+
+/* [steps, i..., a..., b...] as [steps, a..., i..., b...], and back; a: `axis` axes, i: `rank` axes */
+static Node *rows_inwards(const Batch *b, Node *x, int axis, int rank, bool back)
+{
+    int order[MAX_RANK] = {0}, first = back ? axis : rank, second = back ? rank : axis;
+    for (int i = 0; i < x->shape.rank; i++) /* the second group comes first */
+        order[i] = i == 0 || i > first + second ? i : i <= second ? i + first : i - second;
+    return graph_transpose(b->g, x, order);
+}
+
+static Node *gather(const Batch *b, const Node *n, const Outside *in)
+{
+    Graph *g = b->g;
+    int axis = (int)n->ints[0], rank = n->in[1]->shape.rank;
+    Node *x = in[0].node, *i = in[1].node;
+    if (!in[1].along)
+        return NODE(g, OP_GATHER, &(int64_t){axis + 1}, 1, NULL, x, i);
+    if (!in[0].along) {
+        Node *y = NODE(g, OP_GATHER, &(int64_t){axis}, 1, NULL, x, i); /* [a..., steps, i..., b...] */
+        return move_axis(b, y, axis, 0);
+    }
+    Node *index = flat_index(b, i, n->in[0]->shape.extent[axis]);
+    Node *y = NODE(g, OP_GATHER, &(int64_t){0}, 1, NULL, flat_table(b, x, axis), index);
+    return rows_inwards(b, y, axis, rank, false);
+}
+
+static Node *top_k(const Batch *b, const Node *n, Node **in)
+{
+    int64_t ints[3] = {n->ints[0] + 1, n->ints[1], n->ints[2]};
+    return with_ints(b, n, in, ints, 3);
+}
+
+/* every step has a table of its own */
+static Node *scatter(const Batch *b, const Node *n, const Outside *in)
+{
+    Graph *g = b->g;
+    int axis = (int)n->ints[0], rank = n->in[1]->shape.rank;
+    Node *x = flat_table(b, all_steps(b, in[0]), axis), *i = flat_index(b, all_steps(b, in[1]), n->shape.extent[axis]);
+    Node *v = rows_inwards(b, all_steps(b, in[2]), axis, rank, true);
+    Node *y = graph_scatter_add(g, x, i, v, 0, node_sums_samples(n)); /* [steps extent, a..., b...] */
+    Shape s = {.rank = n->shape.rank + 1, .extent = {b->steps, n->shape.extent[axis]}};
+    for (int k = 0, to = 2; k < n->shape.rank; k++)
+        if (k != axis)
+            s.extent[to++] = n->shape.extent[k];
+    return move_axis(b, graph_reshape(g, y, s), 1, axis + 1);
+}
+
+static bool is_zero(const Node *n)
+{
+    while (n->op == OP_BROADCAST || n->op == OP_RESHAPE)
+        n = n->in[0];
+    return is_constant(n, 0);
+}
+
+/* all steps into one table, which is 0 before: v [steps, a..., i..., b...] as [a..., steps, i..., b...] */
+static Node *scatter_total(const Batch *b, const Node *n, const Outside *in)
+{
+    int axis = (int)n->ints[0];
+    Node *v = move_axis(b, all_steps(b, in[2]), 0, axis), *i = all_steps(b, in[1]);
+    return graph_scatter_add(b->g, in[0].node, i, v, axis, node_sums_samples(n));
+}
+
+/* ---- attention: the heads of every step */
+
+static Node *to_heads(const Batch *b, Node *x)
+{
+    x = move_axis(b, x, 0, 1); /* [t, steps, h, d] */
+    return graph_reshape(b->g, x, SHAPE(x->shape.extent[0], x->shape.extent[1] * x->shape.extent[2], x->shape.extent[3]));
+}
+
+static Node *attention(const Batch *b, const Node *n, const Outside *in)
+{
+    Graph *g = b->g;
+    Node *own[4];
+    for (int k = 0; k < n->inputs; k++)
+        own[k] = to_heads(b, all_steps(b, in[k]));
+    Node *y = graph_rebuild(g, n, own);
+    const int64_t *e = n->shape.extent;
+    if (n->shape.rank == 3) {
+        y = graph_reshape(g, y, SHAPE(e[0], b->steps, e[1], e[2]));
+        return move_axis(b, y, 1, 0);
+    }
+    y = graph_reshape(g, y, SHAPE(e[0], e[1], b->steps, e[2], e[3])); /* all three gradients: [t, 3, h, d] */
+    return move_axis(b, y, 2, 0);
+}
+
+/* ---- loops */
+
+static bool *carries_along(const Loop *l)
+{
+    bool *along = NEW_ARRAY(bool, l->body->node_count);
+    for (int i = 0; i < l->carries; i++)
+        along[l->arg[i]->id] = true;
+    return along;
+}
+
+static bool loop_has_rule(const Node *n, const bool *along_in)
+{
+    Loop l = loop_of(n);
+    bool *along = carries_along(&l), few[8];
+    for (int i = l.carries; i < l.inputs; i++)
+        if (l.arg[i])
+            along[l.arg[i]->id] = along_in[i];
+    for (int i = 0; i < l.inputs; i++)
+        if (l.in[i]->shape.rank == MAX_RANK)
+            return false;
+    for (int i = 0; i < l.body->node_count; i++) {
+        const Node *m = l.body->nodes[i];
+        bool *in = m->inputs <= COUNT(few) ? few : NEW_ARRAY(bool, m->inputs);
+        for (int k = 0; k < m->inputs; k++) {
+            in[k] = along[m->in[k]->id];
+            along[i] = along[i] || in[k];
+        }
+        if (m->op != OP_ARG && !batch_has_rule(m, in))
+            return false;
+    }
+    for (int k = 0; k < l.stacks; k++)
+        if (l.stack[k]->shape.rank + 2 > MAX_RANK)
+            return false;
+    return true;
+}
+
+/* the axis of the outer steps stands in front of every value of the inner body that depends on them, and of all carries */
+static Node *loop(const Batch *b, const Node *n, const Outside *in)
+{
+    Loop l = loop_of(n);
+    Graph *region = graph_open_region(b->g, l.body->name);
+    Batch inner = {region, b->steps};
+    Outside *value = NEW_ARRAY(Outside, l.body->node_count), *own = NEW_ARRAY(Outside, l.inputs);
+    Node **results = NEW_ARRAY(Node *, l.carries + l.stacks);
+    for (int i = 0; i < l.inputs; i++) {
+        Node *arg = l.arg[i];
+        if (!arg)
+            continue;
+        Outside *y = &value[arg->id];
+        y->along = i < l.carries || in[i].along;
+        switch (loop_kind(&l, i)) {
+        case AS_CARRY: y->node = graph_scan_carry(region, all_steps(b, in[i]), arg->sharded); break;
+        case AS_SEQUENCE: /* [outer, inner, ...] as [inner, outer, ...] */
+            y->node = graph_scan_sequence(region, in[i].along ? move_axis(b, in[i].node, 1, 0) : in[i].node);
+            break;
+        case AS_IT_IS: y->node = graph_capture(region, in[i].node); break;
+        }
+    }
+    for (int i = 0; i < l.body->node_count; i++) {
+        const Node *m = l.body->nodes[i];
+        if (m->op == OP_ARG)
+            continue;
+        if (m->inputs > l.inputs)
+            own = NEW_ARRAY(Outside, m->inputs);
+        for (int k = 0; k < m->inputs; k++)
+            own[k] = value[m->in[k]->id];
+        stand_at(region, m);
+        value[i] = batch_node(region, b->steps, m, own);
+    }
+    for (int i = 0; i < l.carries + l.stacks; i++)
+        results[i] = all_steps(&inner, value[l.next[i]->id]);
+    return graph_close_scan(region, l.steps, l.reverse, results, results + l.carries, l.stacks);
+}
+
+static Node *result(const Batch *b, const Node *n, const Outside *in)
+{
+    Node *y = graph_scan_result(b->g, in[0].node, (int)n->ints[0]);
+    return n->ints[0] < n->in[0]->ints[0] ? y : move_axis(b, y, 1, 0);
+}
+
+/* ---- the table */
+
+bool batch_has_rule(const Node *n, const bool *along)
+{
+    bool any = false;
+    for (int k = 0; k < n->inputs; k++) {
+        any = any || along[k];
+        if (along[k] && n->in[k]->shape.rank == MAX_RANK)
+            return false;
+    }
+    if (!any)
+        return true;
+    if (n->shape.rank == MAX_RANK)
+        return false;
+    switch (OP_INFO[n->op].op_class) {
+    case ELEMENTWISE:
+    case VIEW:
+    case WINDOW:
+        return true;
+    case REDUCTION:
+        return n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_CUMSUM;
+    case CONTRACTION:
+        if (n->op == OP_EINSUM)
+            return fresh_letter(n->text) != 0;
+        if (n->op == OP_CONVOLVE)
+            return !along[1] && n->in[1]->shape.rank < MAX_RANK && n->in[0]->shape.rank < MAX_RANK;
+        return n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT;
+    case INDEXING:
+        return (n->op == OP_GATHER || n->op == OP_SCATTER_ADD || n->op == OP_TOP_K) && n->in[0]->shape.rank < MAX_RANK &&
+               n->in[n->inputs - 1]->shape.rank < MAX_RANK;
+    case MARK:
+        return n->op == OP_GROUP_SUM || n->op == OP_STOP_GRADIENT;
+    case REGION:
+        return n->op == OP_RESULT ? n->in[0]->op == OP_SCAN : n->op == OP_SCAN && loop_has_rule(n, along);
+    case LEAF:
+        return true;
+    }
+    return false;
+}
+
+Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
+{
+    Batch b = {g, steps};
+    Node *few[8], **own = n->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, n->inputs), *y = NULL;
+    bool any = false;
+    for (int k = 0; k < n->inputs; k++) {
+        own[k] = in[k].node;
+        any = any || in[k].along;
+    }
+    if (!any)
+        return (Outside){graph_rebuild(g, n, own), false};
+    switch (OP_INFO[n->op].op_class) {
+    case ELEMENTWISE:
+        for (int k = 0; k < n->inputs; k++)
+            own[k] = all_steps(&b, in[k]);
+        y = graph_rebuild(g, n, own);
+        break;
+    case REDUCTION: {
+        int64_t ints[MAX_RANK];
+        for (int i = 0; i < n->int_count; i++) /* axes; of CUMSUM the first */
+            ints[i] = n->ints[i] + (i == 0 || n->op != OP_CUMSUM);
+        y = with_ints(&b, n, own, ints, n->int_count);
+        break;
+    }
+    case CONTRACTION:
+        y = n->op == OP_EINSUM ? einsum(&b, n, in, false) : n->op == OP_CONVOLVE ? convolve(&b, n, in) : attention(&b, n, in);
+        break;
+    case WINDOW: y = windows(&b, n, in); break;
+    case VIEW: y = view(&b, n, in); break;
+    case INDEXING: y = n->op == OP_GATHER ? gather(&b, n, in) : n->op == OP_TOP_K ? top_k(&b, n, own) : scatter(&b, n, in); break;
+    case MARK: y = graph_rebuild(g, n, own); break;
+    case REGION: y = n->op == OP_SCAN ? loop(&b, n, in) : result(&b, n, in); break;
+    case LEAF: break;
+    }
+    if (!y)
+        die("%s for all steps of a loop", OP_INFO[n->op].name);
+    return (Outside){y, true};
+}
+
+bool batch_is_product(const Node *n, const bool *along)
+{
+    int count = 0;
+    for (int k = 0; k < n->inputs; k++)
+        count += along[k];
+    switch (n->op) {
+    case OP_EINSUM: return count >= 1 && fresh_letter(n->text) != 0;
+    case OP_CONVOLVE_WEIGHT: return count >= 1 && n->in[0]->shape.rank < MAX_RANK && n->shape.rank < MAX_RANK;
+    case OP_SCATTER_ADD: return is_zero(n->in[0]) && n->in[1]->shape.rank < MAX_RANK && n->in[2]->shape.rank < MAX_RANK;
+    default: return false;
+    }
+}
+
+Node *batch_product_total(Graph *g, int64_t steps, const Node *n, const Outside *in)
+{
+    Batch b = {g, steps};
+    return n->op == OP_EINSUM             ? einsum(&b, n, in, true)
+           : n->op == OP_CONVOLVE_WEIGHT ? convolve_weight_total(&b, n, in)
+                                         : scatter_total(&b, n, in);
+}
+
+/* ---- a b, where each is repeated along axes that the other has: the sum over the steps is a product */
+
+Node *batch_operand(const Node *product, int k)
+{
+    Node *x = product->in[k];
+    return x->op == OP_BROADCAST ? x->in[0] : x;
+}
+
+bool batch_is_spread(const Node *n)
+{
+    if (n->op != OP_MUL || !dtype_is_float(n->dtype) || n->shape.rank + 1 > MAX_RANK)
+        return false;
+    double elements = 0;
+    for (int k = 0; k < 2; k++)
+        elements += (double)shape_count(&batch_operand(n, k)->shape);
+    return elements < (double)shape_count(&n->shape);
+}
+
+Node *batch_spread_total(Graph *g, int64_t steps, const Node *n, const Outside *operands)
+{
+    Batch b = {g, steps};
+    Text spec = {0};
+    Node *own[2];
+    const Shape *s = &n->shape;
+    bool present[MAX_RANK] = {false};
+    for (int k = 0; k < 2; k++) {
+        const Shape *x = &batch_operand(n, k)->shape;
+        Shape kept = {.rank = 1, .extent = {steps}};
+        text_add(&spec, "%st", k ? "," : "");
+        for (int i = s->rank - x->rank; i < s->rank; i++)
+            if (x->extent[i - (s->rank - x->rank)] == s->extent[i]) { /* not repeated along it */
+                text_add(&spec, "%c", 'A' + i);
+                kept.extent[kept.rank++] = s->extent[i];
+                present[i] = true;
+            }
+        own[k] = graph_reshape(g, all_steps(&b, operands[k]), kept);
+    }
+    text_add(&spec, "->");
+    Shape ones = *s;
+    for (int i = 0; i < s->rank; i++) {
+        ones.extent[i] = present[i] ? s->extent[i] : 1;
+        if (present[i])
+            text_add(&spec, "%c", 'A' + i);
+    }
+    Node *y = graph_einsum(g, text_of(&spec), own, 2, false);
+    return graph_broadcast(g, graph_reshape(g, y, ones), *s);
+}

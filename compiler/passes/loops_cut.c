@@ -1,0 +1,129 @@
+/* loops_cut.c: the least that has to cross from one side to the other: a minimum cut of nodes.
+ *
+ * In: a body, for each node on which side it can be made and what it costs to let it cross, and what the far side needs.
+ * Out: the nodes that cross. Every node is an edge of its bytes from its entry to its exit; an operation leads from the
+ * exits of its inputs to its own entry; what is made on the near side alone hangs on the source, what is needed on the sink.
+ * Dinic's algorithm: augmenting paths along shortest ways. Of all least cuts the one next to the sink is taken. */
+#include "compiler/passes/loops.h"
+
+typedef struct Edge { int to, back; double room; } Edge; /* back: its reverse among the edges of `to` */
+typedef struct Vertex { Edge *edges; int count, level, next; } Vertex;
+typedef struct Flow { Vertex *vertices; int count, source, sink; int *queue; } Flow;
+
+static const double ENDLESS = 1e300;
+
+static void connect(Flow *f, int from, int to, double room)
+{
+    Edge e = {to, f->vertices[to].count, room}, back = {from, f->vertices[from].count, 0};
+    APPEND(f->vertices[from].edges, f->vertices[from].count, e);
+    APPEND(f->vertices[to].edges, f->vertices[to].count, back);
+}
+
+static bool find_levels(Flow *f)
+{
+    int head = 0, tail = 0;
+    for (int v = 0; v < f->count; v++) {
+        f->vertices[v].level = -1;
+        f->vertices[v].next = 0;
+    }
+    f->vertices[f->source].level = 0;
+    f->queue[tail++] = f->source;
+    while (head < tail) {
+        int v = f->queue[head++];
+        for (int k = 0; k < f->vertices[v].count; k++) {
+            const Edge *e = &f->vertices[v].edges[k];
+            if (e->room > 0 && f->vertices[e->to].level < 0) {
+                f->vertices[e->to].level = f->vertices[v].level + 1;
+                f->queue[tail++] = e->to;
+            }
+        }
+    }
+    return f->vertices[f->sink].level >= 0;
+}
+
+/* one path of rising levels from the source, as full as it can be; false: there is none */
+static bool push(Flow *f, Edge **path)
+{
+    int depth = 0, v = f->source;
+    while (v != f->sink) {
+        Vertex *at = &f->vertices[v];
+        Edge *e = at->next < at->count ? &at->edges[at->next] : NULL;
+        if (e && !(e->room > 0 && f->vertices[e->to].level == at->level + 1)) {
+            at->next++;
+        } else if (e) {
+            path[depth++] = e;
+            v = e->to;
+        } else if (depth == 0) {
+            return false;
+        } else { /* a dead end: back, and past it */
+            depth--;
+            v = f->vertices[path[depth]->to].edges[path[depth]->back].to;
+            f->vertices[v].next++;
+        }
+    }
+    double most = ENDLESS;
+    for (int i = 0; i < depth; i++)
+        most = path[i]->room < most ? path[i]->room : most;
+    for (int i = 0; i < depth; i++) {
+        path[i]->room -= most;
+        f->vertices[path[i]->to].edges[path[i]->back].room += most;
+    }
+    return true;
+}
+
+/* vertices from which the sink can still be reached */
+static bool *find_behind(Flow *f)
+{
+    bool *behind = NEW_ARRAY(bool, f->count);
+    int head = 0, tail = 0;
+    behind[f->sink] = true;
+    f->queue[tail++] = f->sink;
+    while (head < tail) {
+        int v = f->queue[head++];
+        for (int k = 0; k < f->vertices[v].count; k++) {
+            const Edge *e = &f->vertices[v].edges[k];
+            int from = e->to;
+            if (!behind[from] && f->vertices[from].edges[e->back].room > 0) {
+                behind[from] = true;
+                f->queue[tail++] = from;
+            }
+        }
+    }
+    return behind;
+}
+
+void least_cut(const Graph *body, const Side *side, const double *bytes, const bool *needed, bool *crosses)
+{
+    int nodes = body->node_count;
+    Flow f = {.count = 2 * nodes + 2, .source = 2 * nodes, .sink = 2 * nodes + 1};
+    f.vertices = NEW_ARRAY(Vertex, f.count);
+    f.queue = NEW_ARRAY(int, f.count);
+    for (int i = 0; i < nodes; i++) {
+        const Node *n = body->nodes[i];
+        if (side[i] == SIDE_GIVEN)
+            continue;
+        connect(&f, 2 * i, 2 * i + 1, side[i] == SIDE_FAR ? ENDLESS : bytes[i] > 0 ? bytes[i] : 1);
+        if (side[i] == SIDE_FIXED)
+            connect(&f, f.source, 2 * i, ENDLESS);
+        for (int k = 0; side[i] != SIDE_FIXED && k < n->inputs; k++)
+            if (side[n->in[k]->id] != SIDE_GIVEN)
+                connect(&f, 2 * n->in[k]->id + 1, 2 * i, ENDLESS);
+        if (needed[i])
+            connect(&f, 2 * i + 1, f.sink, ENDLESS);
+    }
+    bool *leads = NEW_ARRAY(bool, nodes); /* to what is needed: what is made on the far side alone needs its inputs there */
+    for (int i = nodes - 1; i >= 0; i--) {
+        leads[i] = leads[i] || needed[i];
+        if (leads[i] && side[i] == SIDE_FAR)
+            connect(&f, 2 * i, f.sink, ENDLESS);
+        for (int k = 0; leads[i] && (side[i] == SIDE_FREE || side[i] == SIDE_FAR) && k < body->nodes[i]->inputs; k++)
+            leads[body->nodes[i]->in[k]->id] = true;
+    }
+    Edge **path = NEW_ARRAY(Edge *, f.count);
+    while (find_levels(&f))
+        while (push(&f, path))
+            ;
+    bool *behind = find_behind(&f);
+    for (int i = 0; i < nodes; i++)
+        crosses[i] = side[i] != SIDE_GIVEN && side[i] != SIDE_FAR && behind[2 * i + 1] && !behind[2 * i];
+}

@@ -1,0 +1,61 @@
+/* passes.h: what passes that rebuild graphs share. A pass makes a new graph and sets, for every node of the old one in
+ * order, node->twin: what the node became. */
+#ifndef MGPU_PASSES_H
+#define MGPU_PASSES_H
+
+#include "compiler/ir/graph.h"
+
+#include <string.h>
+
+/* new nodes of target stand where n stands */
+static inline void stand_at(Graph *target, const Node *n)
+{
+    target->at = n->at;
+    target->path = n->path;
+    target->backward = n->backward;
+}
+
+/* the inputs of n in the new graph */
+static inline Node **twins_of_inputs(const Node *n)
+{
+    Node **in = NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = n->in[k]->twin;
+    return in;
+}
+
+/* n became `twin`, which keeps its name if it has none of its own */
+static inline void become(Node *n, Node *twin)
+{
+    if (!twin->name)
+        twin->name = n->name;
+    n->twin = twin;
+}
+
+static inline bool is_constant(const Node *n, double value)
+{
+    double v;
+    return node_is_constant(n, &v) && v == value;
+}
+
+/* where(alive, x, 0): what a sum over samples sees of x */
+static inline Node *select_alive(Graph *g, Node *x)
+{
+    return graph_where(g, graph_alive(g), x, graph_fill(g, 0, x->shape, x->dtype));
+}
+
+/* the sum of all elements of all samples; x is sharded */
+static inline Node *sum_everything(Graph *g, Node *x)
+{
+    int axes[MAX_RANK];
+    for (int i = 0; i < x->shape.rank; i++)
+        axes[i] = i;
+    return graph_sum_samples(g, x, axes, x->shape.rank);
+}
+
+/* same.c: by node: values that are to be computed once, and extrema that are compared with what they are taken of. needed:
+ * comparisons that count; NULL: all */
+void find_same(const Graph *, const bool *needed, bool *same, bool *extrema);
+/* composite.c: every composite by the table's forward, or by its library body */
+Graph *expand_composites(Graph *);
+#endif

@@ -1,0 +1,374 @@
+/* precision.c: F32 means "the model's float"; here it becomes one.
+ *
+ * In: any graph without composites, distributed. Out: the graph itself for precision f32; else a new one.
+ *
+ * f64. F64 stands wherever F32 stood, and variables of F32 are F64 (in the model, for all graphs alike). What lies in
+ * memory as the user's data says (inputs) and draws of random numbers, which have 24 bits, are F32 and cast behind the
+ * leaf. F64 that was F64 before (rates, sums of reports) stays, so casts between the two vanish.
+ *
+ * bf16, f16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states
+ * of the optimizer, sums over samples. Of the values of samples, what lies in memory becomes BF16 (or F16: below, BF16 stands for both):
+ *   products       EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; what they make of every sample is BF16,
+ *                  a sum over samples is F32 (their last attribute says so)
+ *   activations    what is made of such results, element by element: one that is used at several places (which may be
+ *                  kernels) is rounded once, and all see the rounded one: x -> cast bf16 -> cast f32. So nothing is
+ *                  stored in two precisions. Likewise in front of windows and of CONCAT, whose operands are stored as a
+ *                  rule. A cast to BF16 that is not stored rounds nothing (evaluate.c): it says where rounding is allowed.
+ *   views          move the BF16 numbers where their operands are such
+ * Reductions (statistics, maxima, sums), and what is made of them alone, stay F32, so do losses of whole samples; a
+ * product that wants one gets a rounded copy.
+ *
+ * A variable that products read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables): it lies in
+ * memory in the order that products want, is written by the kernel that writes its master, is never saved, and is made
+ * again when weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) take the master.
+ *
+ * Bodies of loops are computed in F32.
+ *
+ * f16 has few exponents: what gradients are multiplied by so that they stay within them is in update.c.
+ *
+ * The passes over a graph below are one loop each, forward or backward. */
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
+
+/* ---- f64 */
+
+static Dtype wide(Dtype t) { return t == F32 ? F64 : t; }
+
+static Node *widen(Graph *, Node *);
+
+/* ARGs have the types of what they stand for */
+static Node *widen_loop(Graph *g, const Node *scan, Node **in)
+{
+    Loop l = loop_of(scan);
+    Graph *region = loop_open(g, &l, in);
+    for (int i = 0; i < l.body->node_count; i++) {
+        Node *n = l.body->nodes[i];
+        stand_at(region, n);
+        if (n->op != OP_ARG)
+            become(n, widen(region, n));
+    }
+    return loop_close(region, &l);
+}
+
+static Node *widen(Graph *g, Node *n)
+{
+    Node **in = twins_of_inputs(n);
+    switch (n->op) {
+    case OP_SCAN:
+        return widen_loop(g, n, in);
+    case OP_VARIABLE:
+        return graph_variable(g, (int)n->ints[0]);
+    case OP_INPUT:
+    case OP_RANDOM:
+        return graph_cast(g, graph_rebuild(g, n, in), wide(n->dtype));
+    case OP_CONSTANT: {
+        Node like = *n;
+        like.dtype = wide(n->dtype);
+        return graph_rebuild(g, &like, in);
+    }
+    case OP_CAST:
+        return graph_cast(g, in[0], wide(n->dtype));
+    default:
+        return graph_rebuild(g, n, in);
+    }
+}
+
+static Graph *widen_all(Graph *g)
+{
+    Model *m = g->model;
+    for (int v = 0; v < m->variable_count; v++)
+        m->variables[v].dtype = wide(m->variables[v].dtype);
+    Graph *target = graph_new(m, g->name, g->parent);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        stand_at(target, n);
+        become(n, widen(target, n));
+        if (n->op != OP_SCAN && n->twin->dtype != wide(n->dtype))
+            die("%s became %s", dtype_name(n->dtype), dtype_name(n->twin->dtype));
+        if (n->twin->distribution == UNTYPED)
+            n->twin->distribution = n->distribution;
+    }
+    graph_copy_results(target, g);
+    return target;
+}
+
+/* ---- halves: which values */
+
+typedef struct Value {      /* of a node of the old graph */
+    bool activation;        /* made of a product's result, or of a choice that one decided, and of its size */
+    bool operand;           /* of a product, through moves */
+    bool rounded;           /* its BF16 version is what all users see */
+    bool want_half, want_full; /* which versions somebody uses */
+    int end;                /* id of the node that all its uses lead to, through what has one use; -1: to several */
+    Node *half;             /* in the new graph: the BF16 version; the other one is the node's twin */
+} Value;
+
+static bool is_product(const Node *n)
+{
+    if (n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT)
+        return n->dtype == F32 && n->sharded;
+    bool pair = n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || (n->op == OP_EINSUM && n->inputs == 2);
+    return pair && n->dtype == F32 && n->in[0]->dtype == F32 && n->in[1]->dtype == F32 &&
+           (n->in[0]->sharded || n->in[1]->sharded);
+}
+
+/* the same numbers at other places */
+static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW; }
+
+/* computed element by element, for every sample */
+static bool can_round(const Node *n)
+{
+    OpClass c = OP_INFO[n->op].op_class;
+    return n->dtype == F32 && n->sharded && (c == ELEMENTWISE || c == WINDOW || c == INDEXING);
+}
+
+static bool takes_stored(const Node *n) { return n->op == OP_CONCAT || OP_INFO[n->op].op_class == WINDOW; }
+
+static void find_activations(const Graph *g, Value *values)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        OpClass c = OP_INFO[n->op].op_class;
+        bool passes = c == ELEMENTWISE || c == WINDOW || c == VIEW || n->op == OP_SCATTER_ADD;
+        for (int k = 0; k < n->inputs && passes && n->sharded; k++)
+            values[i].activation = values[i].activation || values[n->in[k]->id].activation;
+        if (n->op == OP_GATHER && n->sharded && !n->in[0]->sharded) /* rows of a table */
+            values[i].activation = true;
+        if (is_product(n) && n->sharded)
+            values[i].activation = true;
+    }
+}
+
+enum { UNUSED = -2, SEVERAL = -1 };
+
+static int join(int end, int other) { return end == UNUSED || end == other ? other : SEVERAL; }
+
+/* Moves and operations on elements hand on what they are used for; whatever else uses a value is an end. */
+static void find_ends(const Graph *g, Value *values)
+{
+    for (int i = 0; i < g->node_count; i++)
+        values[i].end = UNUSED;
+    for (int i = 0; i < g->result_count; i++)
+        values[g->results[i].value->id].end = join(values[g->results[i].value->id].end, g->node_count + i);
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        OpClass c = OP_INFO[n->op].op_class;
+        int end = (c == ELEMENTWISE || c == VIEW) && values[i].end >= 0 ? values[i].end : i;
+        bool moved = is_move(n) && values[i].operand;
+        for (int k = 0; k < n->inputs && values[i].end != UNUSED; k++) {
+            Value *in = &values[n->in[k]->id];
+            in->end = join(in->end, is_move(n) ? values[i].end : end);
+            in->operand = in->operand || is_product(n) || moved;
+        }
+    }
+}
+
+/* activation values of one number per sample are losses and the like */
+static void find_rounded(const Graph *g, Value *values)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        Value *v = &values[i];
+        for (int k = 0; k < n->inputs && takes_stored(n); k++) {
+            const Node *x = n->in[k];
+            if (can_round(x) && values[x->id].activation && shape_count(&x->shape) > 1)
+                values[x->id].rounded = true;
+        }
+        if (is_product(n))
+            v->rounded = n->sharded;
+        else if (can_round(n))
+            v->rounded = v->operand || (v->activation && v->end == SEVERAL && shape_count(&n->shape) > 1);
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        Value *v = &values[i];
+        if (!is_move(n) || n->dtype != F32)
+            continue;
+        v->rounded = true;
+        for (int k = 0; k < n->inputs; k++)
+            v->rounded = v->rounded && values[n->in[k]->id].rounded;
+    }
+}
+
+static void find_wanted(const Graph *g, Value *values)
+{
+    for (int i = 0; i < g->result_count; i++) {
+        values[g->results[i].value->id].want_full = true;
+        if (g->results[i].weight)
+            values[g->results[i].weight->id].want_full = true;
+    }
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        const Value *v = &values[i];
+        if (!v->want_half && !v->want_full)
+            continue;
+        bool moves = is_move(n), half = is_product(n) || (moves && (v->rounded || v->want_half));
+        for (int k = 0; k < n->inputs; k++) {
+            Value *in = &values[n->in[k]->id];
+            in->want_half = in->want_half || half;
+            in->want_full = in->want_full || !half || (moves && !v->rounded && v->want_full);
+        }
+    }
+}
+
+static Value *look_at(const Graph *g)
+{
+    Value *values = NEW_ARRAY(Value, g->node_count);
+    find_activations(g, values);
+    find_ends(g, values);
+    find_rounded(g, values);
+    find_wanted(g, values);
+    return values;
+}
+
+/* ---- halves: variables */
+
+/* by variable: its rounded copy, or -1 */
+static int *copies_of(const Model *m)
+{
+    int *copy = NEW_ARRAY(int, m->variable_count);
+    for (int v = 0; v < m->variable_count; v++)
+        copy[v] = -1;
+    for (int v = 0; v < m->variable_count; v++)
+        if (m->variables[v].kind == ROUNDED)
+            copy[m->variables[v].owner] = v;
+    return copy;
+}
+
+void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
+{
+    if (!dtype_is_half(m->precision))
+        return;
+    bool *wanted = NEW_ARRAY(bool, m->variable_count);
+    for (int k = 0; k < graph_count; k++) {
+        const Value *values = look_at(graphs[k]);
+        for (int i = 0; i < graphs[k]->node_count; i++) {
+            const Node *n = graphs[k]->nodes[i];
+            if (n->op == OP_VARIABLE && n->dtype == F32 && values[i].want_half)
+                wanted[n->ints[0]] = true;
+        }
+    }
+    int count = m->variable_count;
+    for (int v = 0; v < count; v++) {
+        Variable copy = m->variables[v];
+        if (!wanted[v] || copy.partial)
+            continue;
+        copy.name = format("%s.%s", copy.name, dtype_name(m->precision));
+        copy.kind = ROUNDED;
+        copy.dtype = m->precision;
+        copy.trained = false;
+        copy.owner = v;
+        APPEND(m->variables, m->variable_count, copy);
+    }
+}
+
+/* ---- halves: the new graph */
+
+typedef struct Narrower {
+    const Graph *graph;
+    Graph *target;
+    Value *values;
+    const int *copy;        /* by variable */
+    Dtype half;
+} Narrower;
+
+static void typed(const Node *old, Node *n)
+{
+    if (n->distribution == UNTYPED)
+        n->distribution = old->distribution;
+    if (!n->name)
+        n->name = old->name;
+}
+
+static Node **inputs_of(const Narrower *w, const Node *n, bool half)
+{
+    Node **in = NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = half ? w->values[n->in[k]->id].half : n->in[k]->twin;
+    return in;
+}
+
+/* the product of the BF16 versions; a sum over samples stays F32: an attribute says so */
+static Node *narrow_product(const Narrower *w, const Node *n)
+{
+    Node like = *n;
+    if (!n->sharded) {
+        like.ints = NEW_ARRAY(int64_t, n->int_count + 1);
+        if (n->int_count)
+            memcpy(like.ints, n->ints, sizeof *n->ints * (size_t)n->int_count);
+        like.ints[like.int_count++] = F32;
+    }
+    return graph_rebuild(w->target, &like, inputs_of(w, n, true));
+}
+
+static Node *make_half(const Narrower *w, Node *n, Node *full)
+{
+    if (is_product(n))
+        return narrow_product(w, n);
+    if (is_move(n))
+        return graph_rebuild(w->target, n, inputs_of(w, n, true));
+    if (n->op == OP_VARIABLE && w->copy[n->ints[0]] >= 0)
+        return graph_variable(w->target, w->copy[n->ints[0]]);
+    return graph_cast(w->target, full, w->half);
+}
+
+static void narrow(const Narrower *w, Node *n)
+{
+    Value *v = &w->values[n->id];
+    Graph *g = w->target;
+    n->twin = NULL;
+    if (!v->want_half && !v->want_full)
+        return;
+    stand_at(g, n);
+    bool computed = !(is_product(n) && v->rounded) && !(is_move(n) && (v->rounded || !v->want_full));
+    if (computed) {
+        n->twin = is_product(n) ? narrow_product(w, n) : graph_rebuild(g, n, inputs_of(w, n, false));
+        if (n->twin->dtype != n->dtype)
+            die("%s became %s", dtype_name(n->dtype), dtype_name(n->twin->dtype));
+        typed(n, n->twin);
+    }
+    if (v->rounded || v->want_half) {
+        v->half = make_half(w, n, n->twin);
+        if (v->half->dtype != w->half)
+            die("a %s for %s", dtype_name(v->half->dtype), dtype_name(w->half));
+        typed(n, v->half);
+    }
+    if (v->rounded && v->want_full) {
+        n->twin = graph_cast(g, v->half, F32);
+        typed(n, n->twin);
+    }
+}
+
+static Graph *narrow_all(Graph *g)
+{
+    Narrower w = {.graph = g, .values = look_at(g), .copy = copies_of(g->model), .half = g->model->precision};
+    Graph *target = w.target = graph_new(g->model, g->name, g->parent);
+    for (int i = 0; i < g->node_count; i++)
+        narrow(&w, g->nodes[i]);
+    graph_copy_results(target, g);
+    for (int i = 0, count = target->result_count; i < count; i++) {
+        Result r = target->results[i];
+        if ((r.role != ROLE_UPDATE && r.role != ROLE_INIT) || w.copy[r.index] < 0)
+            continue;
+        stand_at(target, r.value);
+        Node *value = graph_cast(target, r.value, w.half);
+        typed(r.value, value);
+        graph_result(target, r.role, g->model->variables[w.copy[r.index]].name, w.copy[r.index], value, NULL);
+    }
+    return target;
+}
+
+Graph *choose_precision(Graph *g)
+{
+    switch (g->model->precision) {
+    case F32:
+        return g;
+    case F64:
+        return widen_all(g);
+    case BF16:
+    case F16:
+        return narrow_all(g);
+    default:
+        die("precision %s", dtype_name(g->model->precision));
+    }
+}

@@ -1,0 +1,358 @@
+/* report.c: metrics, and the loss in evaluation, are sums over the samples of a report.
+ *
+ * In: the train and eval graphs with ROLE_METRIC (and, in eval, ROLE_LOSS). Out: the same without these; instead
+ * accumulators, variables in double to which every step adds, and two small graphs that turn them into numbers: the
+ * accumulators that hold a device's part are joined into one vector and reduced by one collective, ROLE_REPORT gets the
+ * numbers, and the accumulators become zero. A model without metrics gets a report graph without results.
+ *
+ *   plain      mean over all elements of all samples: num += sum(where(w != 0, w e, 0)), den += sum(w) over the living;
+ *              num / den, 0 where den is 0
+ *   TOTAL(x)   total += sum(x) over the living, element by element; what the metric computes of its totals is moved to
+ *              the report graph, in double
+ *
+ * A sum of what is the same for all samples counts it once for each of them. Where a step has all its samples at once
+ * (accumulate = 1) that is a multiple of RUN_SAMPLES, known to every device: its accumulator is no part of a sum. */
+#include "compiler/passes/passes.h"
+#include "compiler/passes/stages.h"
+
+enum { REPORTED_ELEMENTS = 4096 };
+
+typedef struct Sum { /* over the samples of a report */
+    int variable;       /* its accumulator */
+    Node *total;        /* in the report graph, F64, of the variable's shape */
+} Sum;
+
+typedef struct Reporter {
+    Model *model;
+    const char *prefix;     /* of accumulators */
+    const Graph *source;
+    Graph *step, *report;   /* the new graphs */
+    Sum *sums;
+    int sum_count;
+    /* by id in source */
+    bool *after_total;      /* is or depends on a TOTAL */
+    bool *of_step;          /* depends, not through a TOTAL, on what a step brings */
+    int *sum_of_total;      /* TOTAL: its sum */
+    Node **late;            /* in the report graph: F64 or bool */
+} Reporter;
+
+/* ---- accumulators */
+
+static const char *unique_name(const Model *m, const char *name)
+{
+    for (int v = 0; v < m->variable_count; v++)
+        if (strcmp(m->variables[v].name, name) == 0)
+            return unique_name(m, format("%s_", name));
+    return name;
+}
+
+/* Samples that scatter into zeros of their own, to be added up, scatter into one table: a histogram costs a sample what it
+ * puts into it, not its bins. NULL: x is another value. */
+static Node *one_table(Graph *g, const Node *x)
+{
+    const Node *n = x->op == OP_CAST ? x->in[0] : x;
+    if (n->op == OP_WHERE && is_constant(n->in[2], 0)) { /* where(alive, n, 0) */
+        const Node *c = n->in[0]->op == OP_BROADCAST ? n->in[0]->in[0] : n->in[0];
+        n = c->op == OP_ALIVE ? n->in[1] : n;
+    }
+    if (n->op != OP_SCATTER_ADD || !n->sharded || !is_constant(n->in[0], 0))
+        return NULL;
+    Node *v = select_alive(g, graph_cast(g, n->in[2], F64));
+    return graph_scatter_add(g, graph_fill(g, 0, n->shape, F64), n->in[1], v, (int)n->ints[0], true);
+}
+
+/* the sum over the living samples of all steps of x, F64 */
+static int add_sum(Reporter *r, const char *name, int number, Node *x)
+{
+    Graph *g = r->step;
+    Model *m = r->model;
+    bool known = !x->sharded && m->accumulate <= 1; /* to every device */
+    Variable v = {.kind = ACCUMULATOR, .dtype = F64, .shape = x->shape, .partial = !known, .owner = -1, .at = g->at};
+    v.name = unique_name(m, format("%s%s.%d", r->prefix, name, number));
+    for (int i = 0; i < MAX_RANK; i++)
+        v.order[i] = i;
+    Sum sum = {.variable = m->variable_count};
+    APPEND(m->variables, m->variable_count, v);
+    Node *more = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
+    more = more ? more : graph_sum_samples(g, select_alive(g, x), NULL, 0);
+    Node *value = graph_binary(g, OP_ADD, graph_variable(g, sum.variable), more);
+    graph_result(g, ROLE_UPDATE, v.name, sum.variable, value, NULL);
+    APPEND(r->sums, r->sum_count, sum);
+    return r->sum_count - 1;
+}
+
+static Node *sum_elements(Graph *g, Node *x)
+{
+    int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    return graph_cast(g, graph_sum(g, x, axes, x->shape.rank), F64);
+}
+
+/* the sums of a mean: two, numerator and denominator; returns the first */
+static int add_mean(Reporter *r, const Result *x, const char *name)
+{
+    Graph *g = r->step;
+    Node *e = graph_strong(g, x->value->twin, F64);
+    if (!x->weight) {
+        int first = add_sum(r, name, 0, sum_elements(g, e));
+        add_sum(r, name, 1, graph_number(g, (double)shape_count(&e->shape), F64));
+        return first;
+    }
+    Dtype t = dtype_promote(e->dtype, F32);
+    e = graph_cast(g, e, t);
+    Node *w = graph_cast(g, graph_strong(g, x->weight->twin, t), t), *zero = graph_number(g, 0, t);
+    Node *product = graph_binary(g, OP_MUL, w, e);
+    w = graph_broadcast(g, w, product->shape);
+    product = graph_where(g, graph_binary(g, OP_EQ, w, zero), zero, product);
+    int first = add_sum(r, name, 0, sum_elements(g, product));
+    add_sum(r, name, 1, sum_elements(g, w));
+    return first;
+}
+
+/* ---- what stands on which side of a TOTAL */
+
+static void find_sides(Reporter *r)
+{
+    const Graph *g = r->source;
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        bool after = false, of_step = n->sharded || n->op == OP_INPUT || n->op == OP_ALIVE || n->op == OP_RANDOM ||
+                                      (n->op == OP_RUN && (n->ints[0] == RUN_SAMPLES || n->ints[0] == RUN_MICRO));
+        for (int k = 0; k < n->inputs; k++) {
+            after = after || r->after_total[n->in[k]->id];
+            of_step = of_step || r->of_step[n->in[k]->id];
+        }
+        if (n->op == OP_TOTAL && after)
+            die("a total of what is computed of totals");
+        if (n->op != OP_TOTAL && after && of_step)
+            error_at(n->at, "this metric mixes totals over the samples of a report with values of a sample or a step; "
+                            "put those into total(...) too");
+        r->after_total[i] = after || n->op == OP_TOTAL;
+        r->of_step[i] = of_step && n->op != OP_TOTAL;
+    }
+}
+
+static void copy_step(Reporter *r, const char *name)
+{
+    const Graph *g = r->source;
+    r->step = graph_new(r->model, name, NULL);
+    for (int i = 0; i < g->node_count; i++)
+        if (!r->after_total[i])
+            graph_copy_node(r->step, g->nodes[i]);
+    for (int i = 0; i < g->result_count; i++) {
+        Result x = g->results[i];
+        if (x.role == ROLE_METRIC || x.role == ROLE_LOSS)
+            continue;
+        if (r->after_total[x.value->id])
+            error_at(x.at, "total is for metrics: here every step has its own value");
+        x.value = x.value->twin;
+        x.weight = x.weight ? x.weight->twin : NULL;
+        graph_add_result(r->step, x);
+    }
+}
+
+/* nodes that metrics of totals need in the report graph */
+static bool *find_late(const Reporter *r)
+{
+    const Graph *g = r->source;
+    bool *needed = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *x = &g->results[i];
+        if ((x->role == ROLE_METRIC || x->role == ROLE_LOSS) && r->after_total[x->value->id])
+            needed[x->value->id] = true;
+    }
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; needed[i] && g->nodes[i]->op != OP_TOTAL && k < g->nodes[i]->inputs; k++)
+            needed[g->nodes[i]->in[k]->id] = true;
+    return needed;
+}
+
+static void add_totals(Reporter *r, const bool *needed)
+{
+    int count = 0;
+    for (int i = 0; i < r->source->node_count; i++) {
+        const Node *n = r->source->nodes[i];
+        if (!needed[i] || n->op != OP_TOTAL)
+            continue;
+        stand_at(r->step, n);
+        Node *x = graph_cast(r->step, graph_strong(r->step, n->in[0]->twin, F64), F64);
+        r->sum_of_total[i] = add_sum(r, "total", count++, x);
+    }
+}
+
+/* ---- the report graph */
+
+/* reads the accumulators: all parts of devices in one vector, reduced at once */
+static void read_sums(Reporter *r)
+{
+    Graph *g = r->report;
+    Node **parts = NULL;
+    int count = 0;
+    for (int i = 0; i < r->sum_count; i++) {
+        const Variable *v = &r->model->variables[r->sums[i].variable];
+        Node *x = r->sums[i].total = graph_variable(g, r->sums[i].variable);
+        if (v->partial) {
+            x = graph_reshape(g, x, SHAPE(shape_count(&v->shape)));
+            APPEND(parts, count, x);
+        }
+        graph_result(g, ROLE_UPDATE, v->name, r->sums[i].variable, graph_fill(g, 0, v->shape, F64), NULL);
+    }
+    if (!count)
+        return;
+    Node *all = graph_reduce(g, graph_concat(g, parts, count, 0));
+    int64_t start = 0;
+    for (int i = 0; i < r->sum_count; i++) {
+        const Variable *v = &r->model->variables[r->sums[i].variable];
+        if (!v->partial)
+            continue;
+        int64_t elements = shape_count(&v->shape);
+        Node *x = graph_slice(g, all, &start, &elements, (int64_t[]){1});
+        r->sums[i].total = graph_reshape(g, x, v->shape);
+        start += elements;
+    }
+}
+
+/* n in double; whole numbers too, which a double holds up to 2^53 */
+static Node *late_node(Reporter *r, const Node *n)
+{
+    Graph *g = r->report;
+    Node **in = NEW_ARRAY(Node *, n->inputs), *y;
+    for (int k = 0; k < n->inputs; k++) {
+        in[k] = r->late[n->in[k]->id];
+        if (k == 1 && (n->op == OP_GATHER || n->op == OP_SCATTER_ADD))
+            in[k] = graph_cast(g, in[k], I32);
+        if (n->op == OP_SCAN) /* its body is as it was */
+            in[k] = graph_cast(g, in[k], n->in[k]->dtype);
+    }
+    if (n->op == OP_CONSTANT && n->dtype != BOOL) {
+        Node like = *n;
+        like.dtype = F64;
+        y = graph_rebuild(g, &like, in);
+    } else if (n->op == OP_CAST) {
+        y = in[0];
+        if (n->dtype == BOOL)
+            y = graph_cast(g, y, BOOL);
+        else if (!dtype_is_float(n->dtype) && dtype_is_float(n->in[0]->dtype))
+            y = graph_cast(g, y, I64);
+    } else {
+        y = graph_rebuild(g, n, in);
+    }
+    if (n->op == OP_SCAN)
+        return y;
+    return y->dtype == BOOL && n->dtype == BOOL ? y : y->weak ? y : graph_cast(g, y, F64);
+}
+
+static void compute_late(Reporter *r, const bool *needed)
+{
+    for (int i = 0; i < r->source->node_count; i++) {
+        const Node *n = r->source->nodes[i];
+        if (!needed[i])
+            continue;
+        stand_at(r->report, n);
+        r->late[i] = n->op == OP_TOTAL ? r->sums[r->sum_of_total[i]].total : late_node(r, n);
+    }
+}
+
+static Node *mean_of(Reporter *r, int first)
+{
+    Graph *g = r->report;
+    Node *num = r->sums[first].total, *den = r->sums[first + 1].total;
+    Node *zero = graph_number(g, 0, F64), *one = graph_number(g, 1, F64), *none = graph_binary(g, OP_EQ, den, zero);
+    return graph_where(g, none, zero, graph_binary(g, OP_DIV, num, graph_where(g, none, one, den)));
+}
+
+static void report_value(Reporter *r, const Result *x, const char *name, Node *value)
+{
+    Graph *g = r->report;
+    value = graph_cast(g, value, F64);
+    int64_t count = shape_count(&value->shape), one[MAX_RANK], at[MAX_RANK] = {0};
+    if (count == 1) {
+        graph_result(g, ROLE_REPORT, name, 0, graph_reshape(g, value, SCALAR), NULL);
+        return;
+    }
+    if (count > REPORTED_ELEMENTS)
+        error_at(x->at, "the metric %s has shape %s: more than %d numbers; a metric is a number or a small table", name,
+                 shape_text(&value->shape), REPORTED_ELEMENTS);
+    for (int k = 0; k < value->shape.rank; k++)
+        one[k] = 1;
+    for (int64_t i = 0; i < count; i++) {
+        Text element = {0};
+        int64_t rest = i;
+        for (int k = value->shape.rank - 1; k >= 0; k--) {
+            at[k] = rest % value->shape.extent[k];
+            rest /= value->shape.extent[k];
+        }
+        for (int k = 0; k < value->shape.rank; k++)
+            text_add(&element, "%s%lld", k ? "," : "", (long long)at[k]);
+        graph_result(g, ROLE_REPORT, format("%s[%s]", name, text_of(&element)), 0,
+                     graph_reshape(g, graph_slice(g, value, at, one, one), SCALAR), NULL);
+    }
+}
+
+static void report_losses(Reporter *r, const int *first)
+{
+    Graph *g = r->report;
+    Node *sum = NULL;
+    int count = 0;
+    for (int i = 0; i < r->source->result_count; i++)
+        if (r->source->results[i].role == ROLE_LOSS) {
+            Node *mean = mean_of(r, first[i]);
+            sum = sum ? graph_binary(g, OP_ADD, sum, mean) : mean;
+            count++;
+        }
+    if (!sum)
+        return;
+    graph_result(g, ROLE_REPORT, "loss", 0, sum, NULL);
+    for (int i = 0; i < r->source->result_count && count > 1; i++) {
+        const Result *x = &r->source->results[i];
+        if (x->role == ROLE_LOSS)
+            graph_result(g, ROLE_REPORT, format("loss.%s", x->name ? x->name : "?"), 0, mean_of(r, first[i]), NULL);
+    }
+}
+
+static Graph *make_report(Model *m, Graph **step, const char *prefix, const char *name)
+{
+    const Graph *source = *step;
+    Reporter r = {.model = m, .prefix = prefix, .source = source, .report = graph_new(m, name, NULL)};
+    r.after_total = NEW_ARRAY(bool, source->node_count);
+    r.of_step = NEW_ARRAY(bool, source->node_count);
+    r.sum_of_total = NEW_ARRAY(int, source->node_count);
+    r.late = NEW_ARRAY(Node *, source->node_count);
+    find_sides(&r);
+    copy_step(&r, source->name);
+    bool *needed = find_late(&r);
+    add_totals(&r, needed);
+    int *first = NEW_ARRAY(int, source->result_count); /* the sums of each mean */
+    for (int i = 0; i < source->result_count; i++) {
+        const Result *x = &source->results[i];
+        if (x->role != ROLE_METRIC && x->role != ROLE_LOSS)
+            continue;
+        const char *metric = x->name ? x->name : "?";
+        r.step->at = x->at;
+        r.step->path = "";
+        r.step->backward = false;
+        if (!r.after_total[x->value->id])
+            first[i] = add_mean(&r, x, x->role == ROLE_LOSS ? format("loss.%s", metric) : metric);
+        else if (x->weight)
+            die("the metric %s is computed of totals and has weights", metric);
+    }
+    read_sums(&r);
+    compute_late(&r, needed);
+    r.report->at = NULL;
+    report_losses(&r, first);
+    for (int i = 0; i < source->result_count; i++) {
+        const Result *x = &source->results[i];
+        if (x->role != ROLE_METRIC)
+            continue;
+        r.report->at = x->at;
+        report_value(&r, x, x->name ? x->name : "?",
+                     r.after_total[x->value->id] ? r.late[x->value->id] : mean_of(&r, first[i]));
+    }
+    *step = r.step;
+    return r.report;
+}
+
+void make_reports(Model *m, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval)
+{
+    *report_train = make_report(m, train, "metric.", "report_train");
+    *report_eval = make_report(m, eval, "eval.", "report_eval");
+}

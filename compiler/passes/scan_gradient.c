@@ -1,0 +1,340 @@
+/* scan_gradient.c: the gradient of a loop is a loop over the same steps in the opposite direction.
+ *
+ * In: a SCAN of the forward graph and the gradients at its results. Out: contributions to the gradients of its inputs.
+ *
+ * What the reverse loop carries is the gradient of what the loop carries. Its step is made of the step of the loop, copied
+ * with the carries before the step as given values, by the rules of gradients.c; the same code, so loops may be nested.
+ * It goes over
+ *   - the gradients of the stacks,
+ *   - values of the forward step, which are stacked by the loop (its node is replaced by one with more results) or computed
+ *     again. Stored is what is dear, that is STORE_FLOPS or more operations for each byte, products as a rule; of the rest,
+ *     carries before the step included, a least cut decides: the fewest bytes from which the rest can be computed again.
+ * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one product of
+ * all steps and samples of them where it can. Through carries that no gradient reaches nothing is computed. */
+#include "compiler/passes/loops.h"
+
+static const double STORE_FLOPS = 8;
+
+/* what an ARG of the step's gradient stands for */
+typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT } Meaning;
+typedef struct Argument { Meaning meaning; int number; } Argument; /* of the carry, input or stack */
+
+typedef Argument Output; /* a gradient; BEFORE: of the carry before the step; INPUT: of the slice or the captured value */
+
+typedef struct Reverse {
+    Sweep *s;
+    Graph *g;
+    Node *scan;
+    Loop l;
+    Node **given;           /* by result of the scan: its gradient, or NULL */
+    bool *active;           /* by carry: a gradient may flow through it */
+    Graph *body;            /* a step of the loop and its gradient; results: outputs */
+    Argument *arguments;
+    int argument_count;
+    Output *outputs;
+    int output_count;
+    /* by node of the body */
+    bool *reverse, *varies; /* depends on gradients; on the step */
+    bool *crosses;          /* forward value that the reverse loop goes over */
+    Node **stored;          /* its stack */
+} Reverse;
+
+static Node *new_argument(Reverse *r, Node *node, const Node *like, Meaning meaning, int number)
+{
+    Argument a = {meaning, number};
+    APPEND(r->arguments, r->argument_count, a);
+    return graph_argument(r->body, node, like, AS_IT_IS);
+}
+
+/* ---- the step and its gradient */
+
+/* which of the loop's inputs and carries need a gradient */
+static Sweep begin_sweep(Reverse *r)
+{
+    const Loop *l = &r->l;
+    bool *needs = NEW_ARRAY(bool, r->argument_count);
+    for (int a = 0; a < r->argument_count; a++) {
+        const Node *in = l->in[r->arguments[a].number];
+        needs[a] = dtype_is_float(in->dtype) && sweep_needs(r->s, in);
+    }
+    for (;;) {
+        Sweep own = sweep_begin_region(r->body, needs);
+        bool changed = false;
+        for (int a = 0; a < r->argument_count; a++) {
+            int i = r->arguments[a].number;
+            if (r->arguments[a].meaning == BEFORE && !needs[a] && sweep_needs(&own, l->next[i]->twin))
+                changed = needs[a] = true;
+        }
+        if (!changed)
+            return own;
+    }
+}
+
+static void contribute(Sweep *s, Node *n, Node *gradient)
+{
+    if (gradient->sharded && !n->sharded)
+        gradient = graph_sum_samples(s->g, gradient, NULL, 0);
+    sweep_contribute(s, n, gradient);
+}
+
+static bool is_nothing(const Node *n)
+{
+    while (n && (n->op == OP_BROADCAST || n->op == OP_RESHAPE))
+        n = n->in[0];
+    return !n || is_constant(n, 0);
+}
+
+/* r->body and its results; false: a carry turned out to be active, again */
+static bool build_step(Reverse *r)
+{
+    const Loop *l = &r->l;
+    Node **arg = NEW_ARRAY(Node *, l->inputs);
+    bool right = true;
+    r->argument_count = r->output_count = 0;
+    r->body = graph_open_region(r->g, l->body->name);
+    for (int i = 0; i < l->inputs; i++)
+        if (l->arg[i])
+            arg[i] = l->arg[i]->twin = new_argument(r, l->in[i], l->arg[i], i < l->carries ? BEFORE : INPUT, i);
+    for (int i = 0; i < l->body->node_count; i++)
+        if (l->body->nodes[i]->op != OP_ARG)
+            graph_copy_node(r->body, l->body->nodes[i]);
+    Sweep own = begin_sweep(r);
+    stand_at(r->body, r->scan);
+    r->body->backward = true;
+    for (int i = 0; i < l->carries; i++)
+        if (r->active[i])
+            contribute(&own, l->next[i]->twin, new_argument(r, l->in[i], l->arg[i], CARRY_GRADIENT, i));
+    for (int j = 0; j < l->stacks; j++) {
+        Node *given = r->given[l->carries + j];
+        if (!given)
+            continue;
+        Node like = *given;
+        like.shape = l->stack[j]->shape;
+        contribute(&own, l->stack[j]->twin, new_argument(r, given, &like, STACK_GRADIENT, j));
+    }
+    for (int i = own.forward_count - 1; i >= 0; i--)
+        sweep_node(&own, r->body->nodes[i]);
+    stand_at(r->body, r->scan);
+    r->body->backward = true;
+    for (int i = 0; i < l->inputs; i++) {
+        Node *gradient = arg[i] ? sweep_take(&own, arg[i]) : NULL;
+        if (is_nothing(gradient))
+            continue;
+        if (i < l->carries && !r->active[i]) {
+            r->active[i] = true;
+            right = false;
+        }
+        Output o = {i < l->carries ? BEFORE : INPUT, i};
+        graph_result(r->body, ROLE_RESULT, NULL, r->output_count, gradient, NULL);
+        APPEND(r->outputs, r->output_count, o);
+    }
+    if (right)
+        r->body = simplify_region(sweep_merge(&own));
+    return right;
+}
+
+/* ---- what is stored */
+
+static double bytes_of(const Node *n)
+{
+    double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
+    return n->op == OP_SCAN ? 1e30 : n->sharded ? bytes : bytes / 64;
+}
+
+static bool is_dear(const Node *n)
+{
+    if (n->op == OP_SCAN || n->op == OP_RESULT)
+        return true;
+    return node_flops(n) >= STORE_FLOPS * (double)shape_count(&n->shape) * dtype_bytes(n->dtype) && node_flops(n) > 0;
+}
+
+static void decide(Reverse *r)
+{
+    const Graph *b = r->body;
+    int count = b->node_count;
+    Side *side = NEW_ARRAY(Side, count);
+    double *bytes = NEW_ARRAY(double, count);
+    bool *needed = NEW_ARRAY(bool, count);
+    bool *same = NEW_ARRAY(bool, count), *compared = NEW_ARRAY(bool, count); /* extrema: from what they are compared with */
+    find_same(b, NULL, same, compared);
+    r->reverse = NEW_ARRAY(bool, count);
+    r->varies = NEW_ARRAY(bool, count);
+    r->crosses = NEW_ARRAY(bool, count);
+    r->stored = NEW_ARRAY(Node *, count);
+    for (int i = 0; i < count; i++) {
+        const Node *n = b->nodes[i];
+        bool there = false;
+        if (n->op == OP_ARG) {
+            Argument a = r->arguments[n->ints[0]];
+            there = a.meaning == INPUT;
+            r->reverse[i] = a.meaning == CARRY_GRADIENT || a.meaning == STACK_GRADIENT;
+            r->varies[i] = a.meaning != INPUT || loop_kind(&r->l, a.number) == AS_SEQUENCE;
+        }
+        for (int k = 0; k < n->inputs; k++) {
+            r->reverse[i] = r->reverse[i] || r->reverse[n->in[k]->id];
+            r->varies[i] = r->varies[i] || r->varies[n->in[k]->id];
+        }
+        for (int k = 0; k < n->inputs && r->reverse[i]; k++)
+            needed[n->in[k]->id] = true;
+        bytes[i] = (there ? 1 : 2) * bytes_of(n); /* to read it; to write it too */
+        side[i] = r->reverse[i] || !r->varies[i] ? SIDE_GIVEN : n->op == OP_ARG || (is_dear(n) && !compared[i]) ? SIDE_FIXED : SIDE_FREE;
+        bytes[i] = compared[i] ? 1e30 : bytes[i];
+    }
+    for (int o = 0; o < r->output_count; o++)
+        needed[b->results[o].value->id] = true;
+    least_cut(b, side, bytes, needed, r->crosses);
+}
+
+/* ---- the forward loop with more stacks */
+
+static bool is_sequence(const Reverse *r, const Node *n)
+{
+    return n->op == OP_ARG && r->arguments[n->ints[0]].meaning == INPUT;
+}
+
+static void store(Reverse *r)
+{
+    const Loop *l = &r->l;
+    const Graph *b = r->body;
+    bool *needed = NEW_ARRAY(bool, b->node_count), any = false;
+    for (int i = b->node_count - 1; i >= 0; i--) {
+        needed[i] = needed[i] || (r->crosses[i] && !is_sequence(r, b->nodes[i]));
+        any = any || needed[i];
+        for (int k = 0; needed[i] && k < b->nodes[i]->inputs; k++)
+            needed[b->nodes[i]->in[k]->id] = true;
+    }
+    for (int i = 0; i < b->node_count; i++)
+        if (r->crosses[i] && is_sequence(r, b->nodes[i]))
+            r->stored[i] = l->in[r->arguments[b->nodes[i]->ints[0]].number];
+    if (!any)
+        return;
+    Graph *region = loop_open(r->g, l, l->in);
+    for (int i = 0; i < l->body->node_count; i++)
+        if (l->body->nodes[i]->op != OP_ARG)
+            graph_copy_node(region, l->body->nodes[i]);
+    Node **next = NEW_ARRAY(Node *, l->carries), **stacks = NULL;
+    int count = 0;
+    for (int i = 0; i < l->carries; i++)
+        next[i] = l->next[i]->twin;
+    for (int j = 0; j < l->stacks; j++)
+        APPEND(stacks, count, l->stack[j]->twin);
+    int *place = NEW_ARRAY(int, b->node_count);
+    for (int i = 0; i < b->node_count; i++) {
+        Node *n = b->nodes[i];
+        if (!needed[i])
+            continue;
+        if (n->op == OP_ARG)
+            n->twin = l->arg[r->arguments[n->ints[0]].number]->twin;
+        else
+            graph_copy_node(region, n)->backward = false;
+        if (!r->crosses[i] || is_sequence(r, n))
+            continue;
+        place[i] = l->carries + count;
+        APPEND(stacks, count, n->twin);
+    }
+    Node *more = graph_close_scan(region, l->steps, l->reverse, next, stacks, count);
+    for (int i = 0; i < b->node_count; i++)
+        if (r->crosses[i] && !r->stored[i])
+            r->stored[i] = graph_scan_result(r->g, more, place[i]);
+    sweep_replace(r->s, r->scan, more);
+}
+
+/* ---- the reverse loop */
+
+static Node *argument_inside(const Reverse *r, Graph *region, const Node *n, Node **carries)
+{
+    Argument a = r->arguments[n->ints[0]];
+    switch (a.meaning) {
+    case INPUT: return graph_capture(region, r->l.in[a.number]);
+    case CARRY_GRADIENT: return carries[a.number];
+    case STACK_GRADIENT: return graph_scan_sequence(region, r->given[r->l.carries + a.number]);
+    case BEFORE: break;
+    }
+    die("a carry that was not stored");
+}
+
+static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
+{
+    const Loop *l = &r->l;
+    const Graph *b = r->body;
+    Graph *region = graph_open_region(r->g, l->body->name);
+    Node **carries = NEW_ARRAY(Node *, l->carries), **next = NULL, **stacks = NULL;
+    int next_count = 0, stack_count = 0;
+    bool *needed = NEW_ARRAY(bool, b->node_count);
+    region->backward = true;
+    for (int i = 0; i < l->carries; i++) {
+        if (!r->active[i])
+            continue;
+        const Node *arg = l->arg[i];
+        Node *initial = r->given[i] ? r->given[i] : graph_fill(r->g, 0, arg->shape, arg->dtype);
+        carries[i] = graph_scan_carry(region, initial, arg->sharded);
+    }
+    for (int o = 0; o < r->output_count; o++)
+        needed[b->results[o].value->id] = true;
+    for (int i = b->node_count - 1; i >= 0; i--)
+        for (int k = 0; needed[i] && !r->crosses[i] && k < b->nodes[i]->inputs; k++)
+            needed[b->nodes[i]->in[k]->id] = true;
+    for (int i = 0; i < b->node_count; i++) {
+        Node *n = b->nodes[i];
+        if (!needed[i])
+            continue;
+        if (r->crosses[i])
+            n->twin = graph_scan_sequence(region, r->stored[i]);
+        else if (n->op == OP_ARG)
+            n->twin = argument_inside(r, region, n, carries);
+        else
+            graph_copy_node(region, n)->backward = true;
+    }
+    for (int i = 0; i < l->carries; i++) {
+        if (!r->active[i])
+            continue;
+        Node *n = graph_fill(region, 0, l->arg[i]->shape, l->arg[i]->dtype);
+        for (int o = 0; o < r->output_count; o++)
+            if (r->outputs[o].meaning == BEFORE && r->outputs[o].number == i)
+                n = b->results[o].value->twin;
+        used[next_count] = sweep_needs(r->s, l->in[i]);
+        APPEND(next, next_count, n);
+    }
+    for (int o = 0; o < r->output_count; o++)
+        if (r->outputs[o].meaning == INPUT) {
+            used[next_count + stack_count] = true;
+            summed[next_count + stack_count] = loop_kind(l, r->outputs[o].number) == AS_IT_IS;
+            APPEND(stacks, stack_count, b->results[o].value->twin);
+        }
+    return graph_close_scan(region, l->steps, !l->reverse, next, stacks, stack_count);
+}
+
+void scan_gradient(Sweep *s, Node *scan, Node **given)
+{
+    Reverse r = {.s = s, .g = s->g, .scan = scan, .l = loop_of(scan), .given = given};
+    const Loop *l = &r.l;
+    r.active = NEW_ARRAY(bool, l->carries);
+    for (int i = 0; i < l->carries + l->stacks; i++)
+        if (given[i] && is_nothing(given[i]))
+            given[i] = NULL;
+    for (int i = 0; i < l->carries; i++)
+        r.active[i] = given[i] != NULL;
+    while (!build_step(&r))
+        ;
+    if (r.output_count == 0)
+        return;
+    decide(&r);
+    store(&r);
+    stand_at(r.g, scan);
+    r.g->backward = true;
+    bool *used = NEW_ARRAY(bool, l->carries + r.output_count), *summed = NEW_ARRAY(bool, l->carries + r.output_count);
+    Node *loop = reverse_loop(&r, used, summed);
+    Node **results = hoist_loop(r.g, loop, loop->in, used, summed);
+    stand_at(r.g, scan);
+    r.g->backward = true;
+    int at = 0;
+    for (int i = 0; i < l->carries; i++)
+        if (r.active[i]) {
+            if (results[at])
+                contribute(s, l->in[i], results[at]);
+            at++;
+        }
+    for (int o = 0; o < r.output_count; o++)
+        if (r.outputs[o].meaning == INPUT)
+            contribute(s, l->in[r.outputs[o].number], results[at++]);
+}

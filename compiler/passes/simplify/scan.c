@@ -1,0 +1,102 @@
+/* scan.c: loops. Results that nothing uses go, with the carries that only they needed; a carry that stays what it
+ * was is no carry; what is one number everywhere is known in the body; and the body is simplified like any graph. */
+#include "compiler/passes/simplify/simplify.h"
+#include "compiler/passes/stages.h"
+
+/* carries and stacks that matter: needed[i] for result i */
+static bool *needed_results(const Loop *l, const bool *used)
+{
+    int count = l->carries + l->stacks;
+    bool *needed = NEW_ARRAY(bool, count), *living = NEW_ARRAY(bool, l->body->node_count);
+    for (int i = 0; i < count; i++)
+        needed[i] = used[i];
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < count; i++)
+            if (needed[i])
+                living[l->next[i]->id] = true;
+        for (int i = l->body->node_count - 1; i >= 0; i--)
+            for (int k = 0; living[i] && k < l->body->nodes[i]->inputs; k++)
+                living[l->body->nodes[i]->in[k]->id] = true;
+        for (int i = 0; i < l->carries; i++)
+            if (l->arg[i] && living[l->arg[i]->id] && !needed[i])
+                changed = needed[i] = true;
+    }
+    return needed;
+}
+
+static bool stays(const Loop *l, int carry) { return l->next[carry] == l->arg[carry]; }
+
+/* the loop without what does not matter; place[i]: the number of its result i, -1: none */
+static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, int *place)
+{
+    Graph *region = graph_open_region(s->target, l->body->name);
+    int carries = 0, count = 0;
+    for (int i = 0; i < l->inputs; i++) {
+        Node *arg = l->arg[i];
+        CaptureKind kind = loop_kind(l, i);
+        if (!arg)
+            continue;
+        arg->twin = NULL;
+        if (kind == AS_CARRY && !stays(l, i)) {
+            if (needed[i])
+                arg->twin = graph_scan_carry(region, in[i], arg->sharded);
+        } else if (kind == AS_SEQUENCE) {
+            arg->twin = graph_scan_sequence(region, in[i]);
+        } else {
+            double value;
+            bool known = node_is_constant(in[i], &value) || in[i]->op == OP_ARANGE;
+            arg->twin = known ? graph_rebuild(region, in[i], NULL) : graph_capture(region, in[i]);
+        }
+        if (arg->twin && !arg->twin->name)
+            arg->twin->name = arg->name;
+    }
+    for (int i = 0; i < l->body->node_count; i++) {
+        Node *n = l->body->nodes[i];
+        bool known = n->op != OP_ARG;
+        for (int k = 0; k < n->inputs; k++)
+            known = known && n->in[k]->twin;
+        if (known)
+            graph_copy_node(region, n);
+        else if (n->op != OP_ARG)
+            n->twin = NULL;
+    }
+    Node **values = NEW_ARRAY(Node *, l->carries + l->stacks);
+    for (int i = 0; i < l->carries + l->stacks; i++) {
+        place[i] = -1;
+        if (!needed[i] || (i < l->carries && stays(l, i)))
+            continue;
+        values[count] = l->next[i]->twin;
+        place[i] = count++;
+        carries += i < l->carries;
+    }
+    return count ? graph_close_scan(region, l->steps, l->reverse, values, values + carries, count - carries) : NULL;
+}
+
+static Node *with_simple_body(Simplifier *s, Node *scan)
+{
+    Node like = *scan;
+    like.body = simplify_body(s, scan->body);
+    Loop l = loop_of(&like);
+    Graph *region = loop_open(s->target, &l, scan->in);
+    for (int i = 0; i < l.body->node_count; i++)
+        if (l.body->nodes[i]->op != OP_ARG)
+            graph_copy_node(region, l.body->nodes[i]);
+    return loop_close(region, &l);
+}
+
+Node **simplify_scan(Simplifier *s, const Node *scan, Node **in, const bool *used)
+{
+    Loop l = loop_of(scan);
+    bool *needed = needed_results(&l, used);
+    int *place = NEW_ARRAY(int, l.carries + l.stacks);
+    Node *pruned = prune(s, &l, in, needed, place), *better = pruned ? with_simple_body(s, pruned) : NULL;
+    Node **results = NEW_ARRAY(Node *, l.carries + l.stacks);
+    for (int i = 0; i < l.carries + l.stacks; i++)
+        if (place[i] >= 0)
+            results[i] = graph_scan_result(s->target, better, place[i]);
+        else
+            results[i] = i < l.carries && stays(&l, i) ? in[i] : NULL;
+    s->changes += !better || better->body->node_count != scan->body->node_count || better->inputs != scan->inputs;
+    return results;
+}

@@ -1,0 +1,320 @@
+/* simplify.c: fold, share, drop.
+ *
+ * In: any graph. Out: a graph of the same results without dead nodes, in which constants are folded, chains of views and
+ * casts are one, and every EINSUM is a contraction of two operands (simplify/einsum.c).
+ *
+ * Rounds: each goes over the living nodes once, in order; a node is made anew of what its inputs became, and the rules
+ * (simplify/elementwise.c, simplify/views.c, simplify/einsum.c) are tried on it until none applies. Equal nodes are one
+ * because graph_node shares them. Rounds end when one changes nothing; there are at most ROUNDS, so the stage is linear
+ * in the number of nodes.
+ *
+ * Invariant: a node that had a value for every sample may become one that is the same for all. A sum over samples of it
+ * stays a sum (graph_rebuild selects the living), so do its uses in results of single samples. */
+#include "compiler/passes/loops.h"
+#include "compiler/passes/simplify/simplify.h"
+#include "compiler/passes/stages.h"
+
+#include <stdlib.h>
+
+enum { ROUNDS = 6, RULES_PER_NODE = 64 };
+
+int node_uses(const Simplifier *s, const Node *n) { return n->id < s->room ? s->uses[n->id] : 0; }
+
+static void add_uses(Simplifier *s, const Node *n, int uses)
+{
+    if (n->id >= s->room) {
+        int room = 2 * n->id + 64;
+        Memory *outer = memory_use(s->tables);
+        s->uses = grow(s->uses, sizeof *s->uses * (size_t)s->room, sizeof *s->uses * (size_t)room);
+        memory_use(outer);
+        s->room = room;
+    }
+    s->uses[n->id] += uses;
+}
+
+Node *fill_like(Simplifier *s, const Node *n, double value)
+{
+    return n->weak ? graph_weak(s->target, value) : graph_fill(s->target, value, n->shape, n->dtype);
+}
+
+Node *simple_node(Simplifier *s, Op op, Node **in, int inputs, const int64_t *ints, int int_count)
+{
+    return simplify_node(s, graph_node(s->target, op, in, inputs, ints, int_count, NULL));
+}
+
+static bool no_leaf(void *context, const Node *n, double *out, int64_t count)
+{
+    (void)context, (void)n, (void)out, (void)count;
+    return false;
+}
+
+Node *fold_by_interpreter(Simplifier *s, Node *n)
+{
+    int64_t elements = shape_count(&n->shape);
+    for (int k = 0; k < n->inputs; k++) {
+        if (n->in[k]->op != OP_CONSTANT)
+            return NULL;
+        elements += shape_count(&n->in[k]->shape);
+    }
+    if (n->inputs == 0 || elements > FOLD_ELEMENTS || node_flops(n) > 64.0 * FOLD_ELEMENTS)
+        return NULL;
+    Graph *g = graph_new(s->target->model, "constant", NULL);
+    Node **in = NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = graph_rebuild(g, n->in[k], NULL);
+    Node *copy = graph_rebuild(g, n, in);
+    Interpretation run = {.samples = 1, .leaf = no_leaf, .values = NEW_ARRAY(double *, g->node_count)};
+    interpret(g, &run);
+    Node *folded = graph_constant(s->target, run.values[copy->id], n->shape, n->dtype);
+    for (int i = 0; i < g->node_count; i++)
+        free(run.values[i]);
+    graph_free(g);
+    return folded;
+}
+
+static Node *apply_rules(Simplifier *s, Node *n)
+{
+    switch (OP_INFO[n->op].op_class) {
+    case ELEMENTWISE:
+        return rule_elementwise(s, n);
+    case VIEW:
+        return rule_view(s, n);
+    case REDUCTION:
+        return n->op == OP_SUM ? rule_sum(s, n) : fold_by_interpreter(s, n);
+    case CONTRACTION:
+        return n->op == OP_EINSUM ? rule_einsum(s, n) : fold_by_interpreter(s, n);
+    case WINDOW:
+        return n->op == OP_WINDOW_SUM ? rule_window_sum(s, n) : n->op == OP_WINDOW_MAX ? rule_window_max(s, n)
+             : fold_by_interpreter(s, n);
+    case INDEXING:
+        return fold_by_interpreter(s, n);
+    case MARK:
+        if (n->op == OP_REDUCE && (n->in[0]->op == OP_REDUCE || is_constant(n->in[0], 0)))
+            return n->in[0];
+        return n->op == OP_STOP_GRADIENT && s->differentiated ? n->in[0] : NULL;
+    case LEAF:
+        return n->op == OP_RUN && n->ints[0] == RUN_SAMPLES && s->samples ? graph_weak(s->target, (double)s->samples) : NULL;
+    case REGION:
+        return NULL;
+    }
+    return NULL;
+}
+
+Node *simplify_node(Simplifier *s, Node *n)
+{
+    for (int i = 0; i < RULES_PER_NODE; i++) {
+        Node *better = apply_rules(s, n);
+        if (!better || better == n)
+            return n;
+        if (better->weak && !n->weak)
+            better = graph_strong(s->target, better, n->dtype);
+        if (better->dtype != n->dtype || !shape_equal(&better->shape, &n->shape) || (better->sharded && !n->sharded))
+            die("simplify made %s %s%s of %s %s%s", OP_INFO[better->op].name, dtype_name(better->dtype),
+                shape_text(&better->shape), OP_INFO[n->op].name, dtype_name(n->dtype), shape_text(&n->shape));
+        s->changes++;
+        n = better;
+    }
+    return n;
+}
+
+/* how often living nodes and results use each node; 0: dead */
+static int *count_uses(const Graph *g)
+{
+    int *uses = NEW_ARRAY(int, g->node_count);
+    for (int i = 0; i < g->result_count; i++) {
+        uses[g->results[i].value->id]++;
+        if (g->results[i].weight)
+            uses[g->results[i].weight->id]++;
+    }
+    for (int i = 0; i < g->node_count; i++) /* a carry stays, even if no step reads it */
+        if (g->nodes[i]->op == OP_ARG && g->nodes[i]->ints[0] < g->kind_count && g->kinds[g->nodes[i]->ints[0]] == AS_CARRY)
+            uses[i]++;
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; uses[i] && k < g->nodes[i]->inputs; k++)
+            uses[g->nodes[i]->in[k]->id]++;
+    return uses;
+}
+
+/* ---- the sign of what went into a relu */
+
+/* what nodes made by differentiate use, directly or through element-wise nodes and views. A relu and its question x <= 0
+ * do not count: they are what ask_result_instead decides about. */
+static bool *find_backward_needs(const Graph *g, const int *uses)
+{
+    bool *needs = NEW_ARRAY(bool, g->node_count);
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        OpClass c = OP_INFO[n->op].op_class;
+        bool asks = (n->op == OP_LE && is_constant(n->in[1], 0)) || is_relu(n);
+        if (!uses[i] || asks || !(n->backward || ((c == ELEMENTWISE || c == VIEW) && needs[i])))
+            continue;
+        for (int k = 0; k < n->inputs; k++)
+            needs[n->in[k]->id] = true;
+    }
+    return needs;
+}
+
+enum { CHEAP_CHAIN = 8 };
+
+/* z is few element-wise operations away from a single large value, and backward reads that value, or what lies between,
+ * anyway: there z <= 0 is asked of z, computed once more (a batchnorm in front of a relu) */
+static bool made_of_needed(const Simplifier *s, const Node *z)
+{
+    double elements = (double)shape_count(&z->shape);
+    for (int i = 0; i < CHEAP_CHAIN; i++) {
+        const Node *large = NULL;
+        if (OP_INFO[z->op].op_class != ELEMENTWISE || OP_INFO[z->op].flops > 1)
+            return false;
+        for (int k = 0; k < z->inputs; k++) {
+            const Node *x = z->in[k];
+            bool small = x->op == OP_CONSTANT || !x->sharded ||
+                         (x->op == OP_BROADCAST && 2 * (double)shape_count(&x->in[0]->shape) <= elements);
+            if (small || x == large)
+                continue;
+            if (large)
+                return false;
+            large = x;
+        }
+        if (!large)
+            return false;
+        if (s->backward_needs[large->id])
+            return true;
+        z = large;
+    }
+    return false;
+}
+
+/* y = where(x <= 0, 0, x): where else x <= 0 is asked for, y <= 0 says the same, and x need not be kept */
+static void ask_result_instead(Simplifier *s, const Node *n)
+{
+    const Node *y = n->twin;
+    if (!is_relu(n) || !is_relu(y) || n->in[0]->twin != y->in[0] || made_of_needed(s, n->in[2]))
+        return;
+    stand_at(s->target, n->in[0]);
+    n->in[0]->twin = NODE(s->target, OP_LE, NULL, 0, NULL, n->twin, n->twin->in[1]);
+}
+
+static void simplify_one(Simplifier *s, Node *n, int uses)
+{
+    Graph *g = s->target;
+    stand_at(g, n);
+    Node *in_place[8], **in = n->inputs <= COUNT(in_place) ? in_place : NEW_ARRAY(Node *, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = n->in[k]->twin;
+    if (n->op == OP_ALIVE && s->all_alive) {
+        n->twin = graph_fill(g, 1, n->shape, BOOL);
+        s->changes++;
+        return;
+    }
+    if (n->op == OP_GROUP_SUM && n->in[0]->sharded && !in[0]->sharded)
+        in[0] = select_alive(g, in[0]);
+    become(n, simplify_node(s, graph_rebuild(g, n, in)));
+    add_uses(s, n->twin, uses);
+    ask_result_instead(s, n);
+}
+
+/* a value of single samples stays one */
+static Node *result_value(Graph *g, const Result *r, const Node *old)
+{
+    stand_at(g, old);
+    bool of_samples = r->role == ROLE_OUTPUT || r->role == ROLE_LOSS || r->role == ROLE_METRIC;
+    return of_samples && old->sharded && !old->twin->sharded ? select_alive(g, old->twin) : old->twin;
+}
+
+static Graph *drop_dead(Graph *g) /* in its place */
+{
+    Graph *target = graph_in_place_of(g);
+    Memory *own = memory_new(), *outer = memory_use(own);
+    const int *uses = count_uses(g);
+    memory_use(outer);
+    for (int i = 0; i < g->node_count; i++)
+        if (uses[i])
+            graph_copy_node(target, g->nodes[i]);
+    memory_free(own);
+    graph_copy_results(target, g);
+    graph_free(g);
+    return target;
+}
+
+static bool *used_results(const Graph *g, const Node *scan, const int *uses)
+{
+    bool *used = NEW_ARRAY(bool, scan->ints[0] + scan->ints[4]);
+    for (int i = scan->id + 1; i < g->node_count; i++)
+        if (g->nodes[i]->op == OP_RESULT && g->nodes[i]->in[0] == scan && uses[i])
+            used[g->nodes[i]->ints[0]] = true;
+    return used;
+}
+
+static Graph *simplify_round(Simplifier *s, Graph *g)
+{
+    s->target = graph_in_place_of(g);
+    s->changes = 0;
+    s->uses = NULL;
+    s->room = 0;
+    Memory *outer = memory_use(s->tables = memory_new());
+    int *uses = count_uses(g);
+    s->backward_needs = find_backward_needs(g, uses);
+    Node ***results = NEW_ARRAY(Node **, g->node_count); /* of each SCAN, by its id */
+    memory_use(outer);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i];
+        if (!uses[i])
+            continue;
+        if (n->op == OP_SCAN) {
+            stand_at(s->target, n);
+            results[i] = simplify_scan(s, n, twins_of_inputs(n), used_results(g, n, uses));
+            n->twin = NULL;
+        } else if (n->op == OP_RESULT && results[n->in[0]->id]) {
+            become(n, results[n->in[0]->id][n->ints[0]]);
+            add_uses(s, n->twin, uses[i]);
+        } else {
+            simplify_one(s, n, uses[i]);
+        }
+    }
+    for (int i = 0; i < g->result_count; i++) {
+        Result r = g->results[i];
+        r.value = result_value(s->target, &r, r.value);
+        r.weight = r.weight ? result_value(s->target, &r, r.weight) : NULL;
+        graph_add_result(s->target, r);
+    }
+    memory_free(s->tables);
+    return drop_dead(s->target);
+}
+
+static Graph *simplify_rounds(Simplifier *s, Graph *g)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        int before = g->node_count;
+        Graph *old = g;
+        g = simplify_round(s, g);
+        if (i > 0)
+            graph_free(old);
+        s->all_alive = false; /* what still asks counts samples */
+        if (!s->changes && g->node_count == before)
+            break;
+    }
+    return g;
+}
+
+Graph *simplify_body(const Simplifier *s, Graph *body)
+{
+    Simplifier own = {.one_step = s->one_step, .differentiated = s->differentiated, .all_alive = s->all_alive, .samples = s->samples};
+    return simplify_rounds(&own, body);
+}
+
+Graph *simplify_region(Graph *g)
+{
+    Simplifier s = {.one_step = g->model->accumulate <= 1, .differentiated = true};
+    return simplify_rounds(&s, g);
+}
+
+Graph *simplify_assuming(Graph *g, bool all_alive, int64_t samples)
+{
+    Simplifier s = {.all_alive = all_alive, .samples = samples, .differentiated = true};
+    s.one_step = g->model->accumulate <= 1;
+    for (int i = 0; i < g->result_count; i++)
+        s.differentiated = s.differentiated && g->results[i].role != ROLE_LOSS && g->results[i].role != ROLE_RESULT;
+    return simplify_rounds(&s, g);
+}
+
+Graph *simplify(Graph *g) { return simplify_assuming(g, false, 0); }

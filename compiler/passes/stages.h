@@ -1,0 +1,33 @@
+/* stages.h: the stages that work on graphs, in the order in which the driver calls them. */
+#ifndef MGPU_PASSES_STAGES_H
+#define MGPU_PASSES_STAGES_H
+
+#include "compiler/ir/graph.h"
+
+/* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old as it was. */
+/* simplify.c       fold, share, drop; composites become better graphs only in differentiate */
+Graph *simplify(Graph *);
+/* scan.c           loops: what does not depend on what is carried is computed outside, for all steps at once */
+Graph *hoist_loops(Graph *);
+/* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
+bool composite_known(const char *layer, bool training);      /* the elaborator asks which library layers to keep whole */
+Graph *inline_bodies(Graph *);                               /* every composite by its library body */
+/* differentiate.c  ROLE_LOSS -> ROLE_GRADIENT per trained variable, and ROLE_REPORT loss; composites are expanded */
+Graph *differentiate(Graph *train);
+/* report.c         metrics and losses -> accumulators, and the graphs that turn them into numbers */
+void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
+/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages */
+Graph *update(Graph *train);
+Graph *count_applied(Graph *);                               /* `step` of other graphs, where steps may be skipped */
+/* distribute.c     every node's distribution; REDUCE where Partial must become Replicated */
+Graph *distribute(Graph *);
+/* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */
+void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue);
+/* precision.c      F32 -> the model's precision; for bf16, variables that products read get rounded copies first */
+void find_rounded_variables(Model *, Graph **graphs, int graph_count);
+Graph *choose_precision(Graph *);
+/* layout.c         order of variables in memory */
+void choose_layout(Model *, Graph **graphs, int graph_count);
+/* ragged.c         full: ALIVE is true and the number of samples known; ragged: as it is */
+Graph *specialise(Graph *, bool ragged);
+#endif

@@ -1,0 +1,316 @@
+/* bucket.c: Phase -> Order: the kernels in the order of the comp lane, the collectives in the order of the comm lane.
+ *
+ * A REDUCE is final if no other REDUCE depends on it: gradients on their way to the updates, sums on their way to a
+ * report. What depends on a final one is the phase's tail; it runs behind everything else, so that all of backward is
+ * there to hide the collectives, and in the order in which they end. All other kernels keep the order of the phase.
+ *
+ *   comp   forward ... backward ............ | tail: updates of r3, updates of r4, ...
+ *   comm      r0 r1         r2     r3     r4
+ *
+ * Final REDUCEs are gathered into buckets as their sums become complete, one open bucket per dtype; a bucket is closed
+ * when it holds bucket_bytes. None of them leads to another REDUCE, so gathering cannot make a cycle. The others
+ * (batch statistics, sums of loss weights) are waited for at once; they share a collective only if the kernels that
+ * complete them stand next to each other and do not need one another's sums.
+ *
+ * One device owes nobody a sum: the order is that of the phase, without collectives. */
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include <stdlib.h>
+
+/* ---- what a task must come after */
+typedef struct Need { /* of one task */
+    int *before; int count; /* tasks, by number; a task may be named twice */
+} Need;
+typedef struct Use { /* of one tensor, so far */
+    int writer;             /* -1: none */
+    int *readers; int count;/* since then */
+} Use;
+
+static Need *find_needs(const Phase *p)
+{
+    Need *needs = NEW_ARRAY(Need, p->task_count);
+    Use *uses = NEW_ARRAY(Use, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        uses[i].writer = -1;
+    for (int t = 0; t < p->task_count; t++) {
+        const Task *task = p->tasks[t];
+        Need *need = &needs[t];
+        for (int i = 0; i < task->read_count; i++) {
+            Use *use = &uses[task->reads[i]->id];
+            if (use->writer >= 0)
+                APPEND(need->before, need->count, use->writer);
+        }
+        for (int i = 0; i < task->write_count; i++) {
+            Use *use = &uses[task->writes[i]->id];
+            if (use->writer >= 0 && use->writer != t)
+                APPEND(need->before, need->count, use->writer);
+            for (int r = 0; r < use->count; r++)
+                APPEND(need->before, need->count, use->readers[r]);
+            *use = (Use){.writer = t};
+        }
+        for (int i = 0; i < task->read_count; i++) {
+            Use *use = &uses[task->reads[i]->id];
+            if (use->writer != t)
+                APPEND(use->readers, use->count, t);
+        }
+    }
+    return needs;
+}
+
+/* ---- the state of the stage */
+typedef struct Ordering {
+    const Phase *phase;
+    Need *needs;
+    bool *reduces;      /* by task: a REDUCE of more than no bytes */
+    bool *final, *tail; /* by task */
+    int *place;         /* by task: kernels outside the tail: number of the call; REDUCE: that of its last producer */
+    int *group;         /* by task: number of its group, -1: none */
+    int64_t bucket_bytes;
+    Order *order;
+} Ordering;
+
+static void find_tail(Ordering *o)
+{
+    const Phase *p = o->phase;
+    bool *leads = NEW_ARRAY(bool, p->task_count); /* to a REDUCE */
+    for (int t = p->task_count - 1; t >= 0; t--) {
+        o->final[t] = o->reduces[t] && !leads[t];
+        for (int i = 0; i < o->needs[t].count; i++)
+            leads[o->needs[t].before[i]] |= leads[t] || o->reduces[t];
+    }
+    for (int t = 0; t < p->task_count; t++)
+        for (int i = 0; i < o->needs[t].count && !o->tail[t]; i++)
+            o->tail[t] = o->final[o->needs[t].before[i]] || o->tail[o->needs[t].before[i]];
+}
+
+static void place_head(Ordering *o)
+{
+    const Phase *p = o->phase;
+    for (int t = 0; t < p->task_count; t++) {
+        if (o->tail[t])
+            continue;
+        o->place[t] = -1;
+        if (p->tasks[t]->kind == TASK_KERNEL) {
+            o->place[t] = o->order->call_count;
+            o->order->calls[o->order->call_count++] = p->tasks[t];
+        } else {
+            for (int i = 0; i < o->needs[t].count; i++)
+                if (o->place[o->needs[t].before[i]] > o->place[t])
+                    o->place[t] = o->place[o->needs[t].before[i]];
+        }
+    }
+}
+
+/* ---- groups */
+static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
+
+static int new_group(Ordering *o, int t)
+{
+    const Tensor *x = o->phase->tasks[t]->writes[0];
+    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .at = o->phase->tasks[t]->at};
+    APPEND(o->order->groups, o->order->group_count, g);
+    return o->order->group_count - 1;
+}
+
+static void join_group(Ordering *o, int number, int t)
+{
+    Group *g = &o->order->groups[number];
+    Tensor *x = o->phase->tasks[t]->writes[0];
+    APPEND(g->members, g->member_count, x);
+    g->bytes = add_bytes(g->bytes, tensor_bytes(x, 1));
+    g->after = o->place[t];
+    o->group[t] = number;
+}
+
+static void gather_final(Ordering *o, const int *ready, int count)
+{
+    int open[DTYPES];
+    for (int i = 0; i < DTYPES; i++)
+        open[i] = -1;
+    for (int i = 0; i < count; i++) {
+        const Tensor *x = o->phase->tasks[ready[i]]->writes[0];
+        if (!o->final[ready[i]])
+            continue;
+        if (!may_move(x)) {
+            join_group(o, new_group(o, ready[i]), ready[i]);
+            continue;
+        }
+        int *g = &open[x->dtype];
+        if (*g < 0)
+            *g = new_group(o, ready[i]);
+        join_group(o, *g, ready[i]);
+        if (o->order->groups[*g].bytes >= o->bucket_bytes)
+            *g = -1;
+    }
+}
+
+/* A group stays open while the next kernel completes (a part of) another sum and needs none of the group's. */
+static void gather_others(Ordering *o, const int *ready, int count)
+{
+    const Phase *p = o->phase;
+    int *task_of = NEW_ARRAY(int, o->order->call_count);
+    bool *completes = NEW_ARRAY(bool, p->task_count);
+    for (int t = 0; t < p->task_count; t++) {
+        if (p->tasks[t]->kind == TASK_KERNEL && !o->tail[t])
+            task_of[o->place[t]] = t;
+        if (o->reduces[t] && !o->final[t])
+            for (int i = 0; i < o->needs[t].count; i++)
+                completes[o->needs[t].before[i]] = true;
+    }
+    int open[DTYPES];
+    for (int i = 0; i < DTYPES; i++)
+        open[i] = -1;
+    for (int i = 0, call = -1; call < o->order->call_count; call++) {
+        if (call >= 0) {
+            const Need *need = &o->needs[task_of[call]];
+            bool keep = completes[task_of[call]];
+            for (int k = 0; k < need->count && keep; k++) {
+                int g = o->group[need->before[k]];
+                keep = g < 0 || open[o->order->groups[g].dtype] != g;
+            }
+            for (int k = 0; k < DTYPES && !keep; k++)
+                open[k] = -1;
+        }
+        for (; i < count && o->place[ready[i]] == call; i++) {
+            const Tensor *x = p->tasks[ready[i]]->writes[0];
+            int *g = &open[x->dtype];
+            if (o->final[ready[i]])
+                continue;
+            if (!may_move(x)) {
+                join_group(o, new_group(o, ready[i]), ready[i]);
+                continue;
+            }
+            if (*g < 0)
+                *g = new_group(o, ready[i]);
+            join_group(o, *g, ready[i]);
+        }
+    }
+}
+
+/* by readiness; what forward and backward wait for goes ahead of what can be hidden; then as made */
+typedef struct Rank { int after, final, number; } Rank;
+static int compare_rank(const void *a, const void *b)
+{
+    const Rank *x = a, *y = b;
+    if (x->after != y->after)
+        return x->after < y->after ? -1 : 1;
+    if (x->final != y->final)
+        return x->final < y->final ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Members lie without gaps, for a collective reads all of its bytes: first those of whole lines, which stay aligned. */
+static void lay_out(Order *order, int number)
+{
+    Group *g = &order->groups[number];
+    int64_t at = 0;
+    g->begin = NEW_ARRAY(int64_t, g->member_count);
+    for (int part = 0; part < 2; part++)
+        for (int k = 0; k < g->member_count; k++) {
+            const Tensor *x = g->members[k];
+            int64_t bytes = tensor_bytes(x, 1);
+            if ((bytes % ALIGNMENT != 0) != part)
+                continue;
+            if (order->group_of[x->id] >= 0)
+                die("tensor %s is summed over the devices twice", x->name);
+            g->begin[k] = at;
+            at += bytes;
+            order->group_of[x->id] = number;
+            order->member_of[x->id] = k;
+        }
+}
+
+static void sort_groups(Ordering *o)
+{
+    Order *order = o->order;
+    int count = order->group_count;
+    Rank *ranks = NEW_ARRAY(Rank, count);
+    for (int g = 0; g < count; g++)
+        ranks[g] = (Rank){order->groups[g].after, order->groups[g].final, g};
+    qsort(ranks, (size_t)count, sizeof *ranks, compare_rank);
+    Group *sorted = NEW_ARRAY(Group, count);
+    int *new_number = NEW_ARRAY(int, count);
+    for (int i = 0; i < count; i++) {
+        sorted[i] = order->groups[ranks[i].number];
+        new_number[ranks[i].number] = i;
+    }
+    order->groups = sorted;
+    for (int i = 0; i < count; i++)
+        if (sorted[i].bucket)
+            lay_out(order, i);
+    for (int t = 0; t < o->phase->task_count; t++)
+        if (o->group[t] >= 0)
+            o->group[t] = new_number[o->group[t]];
+}
+
+/* ---- the tail: by the last final collective that a kernel depends on, then as in the phase */
+static void place_tail(Ordering *o)
+{
+    const Phase *p = o->phase;
+    Rank *ranks = NEW_ARRAY(Rank, p->task_count);
+    int *last = NEW_ARRAY(int, p->task_count), count = 0;
+    for (int t = 0; t < p->task_count; t++) {
+        last[t] = o->final[t] ? o->group[t] : -1;
+        for (int i = 0; i < o->needs[t].count; i++)
+            if (last[o->needs[t].before[i]] > last[t])
+                last[t] = last[o->needs[t].before[i]];
+        if (o->tail[t] && p->tasks[t]->kind == TASK_KERNEL)
+            ranks[count++] = (Rank){last[t], 0, t};
+    }
+    qsort(ranks, (size_t)count, sizeof *ranks, compare_rank);
+    for (int i = 0; i < count; i++)
+        o->order->calls[o->order->call_count++] = p->tasks[ranks[i].number];
+}
+
+static void order_devices(Ordering *o)
+{
+    const Phase *p = o->phase;
+    o->needs = find_needs(p);
+    o->reduces = NEW_ARRAY(bool, p->task_count);
+    o->final = NEW_ARRAY(bool, p->task_count);
+    o->tail = NEW_ARRAY(bool, p->task_count);
+    o->place = NEW_ARRAY(int, p->task_count);
+    o->group = NEW_ARRAY(int, p->task_count);
+    for (int t = 0; t < p->task_count; t++) {
+        const Task *task = p->tasks[t];
+        o->group[t] = -1;
+        if (task->kind != TASK_REDUCE)
+            continue;
+        if (task->write_count != 1 || task->writes[0]->sharded)
+            die("a reduction over devices of what is not one sum");
+        o->reduces[t] = tensor_bytes(task->writes[0], 1) > 0;
+    }
+    find_tail(o);
+    place_head(o);
+    Rank *ranks = NEW_ARRAY(Rank, p->task_count);
+    int *ready = NEW_ARRAY(int, p->task_count), count = 0;
+    for (int t = 0; t < p->task_count; t++)
+        if (o->reduces[t])
+            ranks[count++] = (Rank){o->place[t], 0, t};
+    qsort(ranks, (size_t)count, sizeof *ranks, compare_rank);
+    for (int i = 0; i < count; i++)
+        ready[i] = ranks[i].number;
+    gather_others(o, ready, count);
+    gather_final(o, ready, count);
+    sort_groups(o);
+    place_tail(o);
+}
+
+Order *order_phase(const Phase *p, int devices, int64_t bucket_bytes)
+{
+    Order *order = NEW(Order);
+    order->calls = NEW_ARRAY(Task *, p->task_count);
+    order->group_of = NEW_ARRAY(int, p->tensor_count);
+    order->member_of = NEW_ARRAY(int, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        order->group_of[i] = order->member_of[i] = -1;
+    if (devices > 1) {
+        order_devices(&(Ordering){.phase = p, .bucket_bytes = bucket_bytes, .order = order});
+        return order;
+    }
+    for (int t = 0; t < p->task_count; t++)
+        if (p->tasks[t]->kind == TASK_KERNEL)
+            order->calls[order->call_count++] = p->tasks[t];
+    return order;
+}

@@ -1,0 +1,568 @@
+/* place.c: Program, capacity -> the persistent buffers of a device; Phase, Order -> all buffers of a phase.
+ *
+ * The arena begins with what outlives a step: step blocks, inputs, variables, report, outputs, at the same offsets in
+ * all phases of a plan. Staging buffers lie in host memory, an arena of their own. Behind the persistent part every
+ * phase places what lives within a step: temporaries, buckets, workspaces. One of these needs its bytes from the first
+ * to the last call that touches it, in the order of the comp lane; a bucket too, because the first reader of a sum
+ * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a strip have no order:
+ * what one of them touches, lives as long as the strip. Workspaces lie at the end: every thread has its own. So do values
+ * of samples that never leave a strip (local): room for one chunk, needed from call to call, as a thread takes them in order.
+ *
+ * place_blocks: two ways, and the better of them. A sweep over time gives every block the first hole (by address) that
+ * is large enough; holes lie in a treap that knows the largest hole of every subtree: n log n. Where the sweep is above
+ * the lower bound (the most bytes alive at once) and blocks are few, the largest first: each goes into the smallest
+ * gap between those already placed that live at the same time; n^2, hence a limit on n. */
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include "compiler/target/cuda/tiles.h"
+#include "compiler/kernel/kernel.h"
+#include "runtime/abi/mgpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t MOST_BYTES = (int64_t)1 << 62;
+
+_Noreturn static void too_large(void)
+{
+    fail(1, "a device would need more than 2^62 bytes; a smaller batch or more devices may help");
+}
+
+int64_t add_bytes(int64_t a, int64_t b)
+{
+    if (a > MOST_BYTES - b)
+        too_large();
+    return a + b;
+}
+
+static int64_t align_to(int64_t bytes, int alignment) { return add_bytes(bytes, alignment - 1) / alignment * alignment; }
+
+int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
+
+int workspace_alignment(const Program *p) { return p->target == TARGET_CUDA ? LIBRARY_ALIGNMENT : ALIGNMENT; }
+
+/* ---- holes: a treap by address */
+typedef struct Hole Hole;
+struct Hole {
+    int64_t begin, size, largest; /* largest: of the subtree */
+    uint64_t priority;
+    Hole *left, *right;
+};
+
+static Hole *with_largest(Hole *h)
+{
+    h->largest = h->size;
+    if (h->left && h->left->largest > h->largest)
+        h->largest = h->left->largest;
+    if (h->right && h->right->largest > h->largest)
+        h->largest = h->right->largest;
+    return h;
+}
+
+static Hole *merge(Hole *a, Hole *b) /* all of a lies before all of b */
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (a->priority > b->priority) {
+        a->right = merge(a->right, b);
+        return with_largest(a);
+    }
+    b->left = merge(a, b->left);
+    return with_largest(b);
+}
+
+static void cut(Hole *h, int64_t at, Hole **before, Hole **behind) /* holes that begin before `at`, and the others */
+{
+    if (!h) {
+        *before = *behind = NULL;
+    } else if (h->begin < at) {
+        cut(h->right, at, &h->right, behind);
+        *before = with_largest(h);
+    } else {
+        cut(h->left, at, before, &h->left);
+        *behind = with_largest(h);
+    }
+}
+
+static int64_t take(Hole **root, int64_t bytes) /* of the first hole that is large enough */
+{
+    Hole *h = *root;
+    int64_t begin;
+    if (h->left && h->left->largest >= bytes) {
+        begin = take(&h->left, bytes);
+    } else if (h->size >= bytes) {
+        begin = h->begin;
+        h->begin += bytes;
+        h->size -= bytes;
+        if (h->size == 0) {
+            *root = merge(h->left, h->right);
+            return begin;
+        }
+    } else {
+        begin = take(&h->right, bytes);
+    }
+    with_largest(h);
+    return begin;
+}
+
+static Hole *give_back(Hole *root, int64_t begin, int64_t size)
+{
+    Hole *before, *behind;
+    cut(root, begin, &before, &behind);
+    Hole *last = before, *next = behind;
+    while (last && last->right)
+        last = last->right;
+    while (next && next->left)
+        next = next->left;
+    if (last && last->begin + last->size == begin) {
+        Hole *rest, *alone;
+        cut(before, last->begin, &rest, &alone);
+        before = rest;
+        begin = last->begin;
+        size += last->size;
+    }
+    if (next && begin + size == next->begin) {
+        Hole *alone, *rest;
+        cut(behind, next->begin + 1, &alone, &rest);
+        behind = rest;
+        size += next->size;
+    }
+    Hole *hole = NEW(Hole);
+    *hole = (Hole){.begin = begin, .size = size, .largest = size, .priority = hash_bytes(0, &begin, sizeof begin)};
+    return merge(merge(before, hole), behind);
+}
+
+/* ---- orders of blocks */
+typedef struct Key { int64_t a, b; int number; } Key; /* ascending */
+static int compare_key(const void *x, const void *y)
+{
+    const Key *k = x, *l = y;
+    if (k->a != l->a)
+        return k->a < l->a ? -1 : 1;
+    if (k->b != l->b)
+        return k->b < l->b ? -1 : 1;
+    return (k->number > l->number) - (k->number < l->number);
+}
+
+static Key *sorted_keys(const Block *blocks, int count, Key (*key)(const Block *, int))
+{
+    Key *keys = NEW_ARRAY(Key, count);
+    for (int i = 0; i < count; i++)
+        keys[i] = key(&blocks[i], i);
+    qsort(keys, (size_t)count, sizeof *keys, compare_key);
+    return keys;
+}
+
+static Key by_birth(const Block *b, int i) { return (Key){b->first, -b->bytes, i}; }
+static Key by_death(const Block *b, int i) { return (Key){b->last, b->first, i}; }
+static Key by_size(const Block *b, int i) { return (Key){-b->bytes, b->first, i}; }
+
+/* ---- the sweep; *bound: the most bytes alive at once */
+static int64_t sweep(Block *blocks, int count, int64_t *bound)
+{
+    Key *births = sorted_keys(blocks, count, by_birth), *deaths = sorted_keys(blocks, count, by_death);
+    Hole *holes = give_back(NULL, 0, MOST_BYTES);
+    int64_t used = 0, alive = 0;
+    *bound = 0;
+    for (int i = 0, dead = 0; i < count; i++) {
+        Block *b = &blocks[births[i].number];
+        for (; blocks[deaths[dead].number].last < b->first; dead++) {
+            const Block *gone = &blocks[deaths[dead].number];
+            alive -= gone->bytes;
+            if (gone->bytes)
+                holes = give_back(holes, gone->offset, gone->bytes);
+        }
+        if (b->bytes == 0)
+            continue;
+        if (!holes || holes->largest < b->bytes)
+            too_large();
+        b->offset = take(&holes, b->bytes);
+        alive += b->bytes;
+        *bound = alive > *bound ? alive : *bound;
+        used = b->offset + b->bytes > used ? b->offset + b->bytes : used;
+    }
+    return used;
+}
+
+/* ---- the largest first, each into the smallest gap; offsets[] by block */
+static int64_t largest_first(const Block *blocks, int count, int64_t *offsets)
+{
+    Key *keys = sorted_keys(blocks, count, by_size);
+    int *placed = NEW_ARRAY(int, count), placed_count = 0; /* ascending in their offsets */
+    int64_t used = 0;
+    for (int i = 0; i < count; i++) {
+        const Block *b = &blocks[keys[i].number];
+        int64_t best = -1, best_gap = INT64_MAX, at = 0;
+        if (b->bytes == 0)
+            continue;
+        for (int k = 0; k < placed_count; k++) {
+            const Block *other = &blocks[placed[k]];
+            if (other->first > b->last || other->last < b->first)
+                continue;
+            int64_t begin = offsets[placed[k]], gap = begin - at;
+            if (gap >= b->bytes && gap < best_gap) {
+                best = at;
+                best_gap = gap;
+            }
+            at = begin + other->bytes > at ? begin + other->bytes : at;
+        }
+        int64_t offset = best >= 0 ? best : at;
+        int low = 0, high = placed_count;
+        while (low < high) {
+            int middle = (low + high) / 2;
+            if (offsets[placed[middle]] <= offset)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        memmove(placed + low + 1, placed + low, sizeof *placed * (size_t)(placed_count++ - low));
+        placed[low] = keys[i].number;
+        offsets[keys[i].number] = offset;
+        used = offset + b->bytes > used ? offset + b->bytes : used;
+    }
+    return used;
+}
+
+static int64_t place_blocks(Block *blocks, int count, bool reuse, int alignment)
+{
+    enum { FEW = 2048 };
+    int64_t used = 0, bound;
+    for (int i = 0; i < count; i++)
+        blocks[i].bytes = align_to(blocks[i].bytes, alignment);
+    if (!reuse) {
+        for (int i = 0; i < count; i++) {
+            blocks[i].offset = used;
+            used = add_bytes(used, blocks[i].bytes);
+        }
+        return used;
+    }
+    used = sweep(blocks, count, &bound);
+    if (used == bound || count > FEW)
+        return used;
+    int64_t *offsets = NEW_ARRAY(int64_t, count);
+    int64_t other = largest_first(blocks, count, offsets);
+    if (other >= used)
+        return used;
+    for (int i = 0; i < count; i++)
+        blocks[i].offset = offsets[i];
+    return other;
+}
+
+/* ---- the persistent part */
+static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, int64_t bytes, int slots, int index,
+                      int64_t *arena)
+{
+    Buffer b = {.name = name, .kind = kind, .offset = *arena, .bytes = bytes, .slots = slots, .index = index};
+    for (int i = 0; i < slots; i++)
+        *arena = add_bytes(*arena, align_bytes(bytes));
+    APPEND(*buffers, *count, b);
+    return *count - 1;
+}
+
+typedef struct Found { const char *name; int64_t bytes, each; int type; bool used; } Found; /* name NULL: no phase has it */
+
+static void find_tensor(Found *found, const Tensor *x, TensorKind kind, int64_t capacity, bool used)
+{
+    if (x->kind != kind)
+        return;
+    int64_t bytes = tensor_bytes(x, capacity);
+    Found *f = &found[x->index];
+    f->name = f->name ? f->name : x->name;
+    f->bytes = bytes > f->bytes ? bytes : f->bytes;
+    f->used |= used;
+    f->each = x->sharded ? tensor_bytes(x, 1) : 0;
+    f->type = (int)x->dtype + 1;
+}
+
+/* what the phases know of the tensors of a kind, by index; used: by a task */
+static Found *find_tensors(const Program *p, TensorKind kind, int64_t capacity, int *count)
+{
+    for (int i = 0; i < p->phase_count; i++)
+        for (int k = 0; k < p->phases[i]->tensor_count; k++) {
+            const Tensor *x = p->phases[i]->tensors[k];
+            if (x->kind == kind && x->index >= *count)
+                *count = x->index + 1;
+        }
+    Found *found = NEW_ARRAY(Found, *count);
+    for (int i = 0; i < p->phase_count; i++) {
+        const Phase *phase = p->phases[i];
+        for (int k = 0; k < phase->tensor_count; k++)
+            find_tensor(found, phase->tensors[k], kind, capacity, false);
+        for (int t = 0; t < phase->task_count; t++) {
+            for (int k = 0; k < phase->tasks[t]->read_count; k++)
+                find_tensor(found, phase->tasks[t]->reads[k], kind, capacity, true);
+            for (int k = 0; k < phase->tasks[t]->write_count; k++)
+                find_tensor(found, phase->tasks[t]->writes[k], kind, capacity, true);
+        }
+    }
+    return found;
+}
+
+static int *no_buffers(int count)
+{
+    int *numbers = NEW_ARRAY(int, count);
+    for (int i = 0; i < count; i++)
+        numbers[i] = -1;
+    return numbers;
+}
+
+Persistent *place_persistent(const Program *p, int64_t capacity)
+{
+    const Model *m = p->model;
+    Persistent *a = NEW(Persistent);
+    int inputs = 0, variables = m->variable_count, outputs = 0, reports = 0;
+    Found *input = find_tensors(p, TENSOR_INPUT, capacity, &inputs);
+    Found *variable = find_tensors(p, TENSOR_VARIABLE, capacity, &variables);
+    Found *output = find_tensors(p, TENSOR_OUTPUT, capacity, &outputs);
+    for (int i = 0; i < p->phase_count; i++)
+        reports = p->phases[i]->report_count > reports ? p->phases[i]->report_count : reports;
+    a->staging = no_buffers(inputs);
+    a->input = no_buffers(inputs);
+    a->variable = no_buffers(variables);
+    a->output = no_buffers(outputs);
+    a->report = -1;
+    for (int i = 0; i < inputs; i++)
+        if (input[i].used)
+            a->staging[i] = add_buffer(&a->buffers, &a->buffer_count, format("stage.%s", m->inputs[i].name), BUFFER_STAGING,
+                                       input[i].bytes, SLOTS, i, &a->staging_bytes);
+    int64_t *arena = &a->arena_bytes;
+    a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, (int64_t)sizeof(mgpu_step), SLOTS, -1, arena);
+    for (int i = 0; i < inputs; i++)
+        if (input[i].used) {
+            a->input[i] =
+                add_buffer(&a->buffers, &a->buffer_count, input[i].name, BUFFER_INPUT, input[i].bytes, SLOTS, i, arena);
+            a->buffers[a->input[i]].each = input[i].each;
+            a->buffers[a->input[i]].type = input[i].type;
+        }
+    for (int i = 0; i < variables; i++) {
+        const Variable *v = &m->variables[i];
+        int64_t bytes = shape_count(&v->shape) * dtype_bytes(v->dtype);
+        a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, variable[i].name ? variable[i].name : format("w.%s", v->name),
+                                    BUFFER_VARIABLE, variable[i].bytes > bytes ? variable[i].bytes : bytes, 1, i, arena);
+        a->buffers[a->variable[i]].type = variable[i].type;
+    }
+    if (reports)
+        a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, (int64_t)sizeof(double) * reports, SLOTS,
+                               -1, arena);
+    if (reports)
+        a->buffers[a->report].type = F64 + 1;
+    for (int i = 0; i < outputs; i++)
+        if (output[i].used) {
+            a->output[i] =
+                add_buffer(&a->buffers, &a->buffer_count, output[i].name, BUFFER_OUTPUT, output[i].bytes, SLOTS, i, arena);
+            a->buffers[a->output[i]].each = output[i].each;
+        }
+    return a;
+}
+
+/* ---- the part of a phase */
+enum { NOBODY = -1 };
+typedef struct Placing {
+    const Phase *phase;
+    const Order *order;
+    const Persistent *persistent;
+    int64_t capacity, micro;
+    const char *archs;
+    Layout *layout;
+    Block *blocks;      /* the transient buffers: lifetimes, */
+    Buffer *buffers;    /* and what is to be said of them */
+    int count;
+    int *strip_first, *strip_last; /* by call: the first and the last of its strip */
+    int64_t *chunk;     /* by tensor: of that strip */
+    bool *local;        /* by tensor: nothing but calls of one strip touches it, and by sample */
+} Placing;
+
+static int add_block(Placing *s, const char *name, BufferKind kind, int64_t bytes) /* -> number of the buffer */
+{
+    Block block = {.bytes = bytes, .first = NOBODY, .last = NOBODY};
+    Buffer buffer = {.name = name, .kind = kind, .bytes = bytes, .slots = 1, .index = -1};
+    int count = s->count;
+    APPEND(s->blocks, count, block);
+    APPEND(s->buffers, s->count, buffer);
+    return s->persistent->buffer_count + s->count - 1;
+}
+
+/* needed by the call: as long as its strip runs, in which the calls have no order */
+static void live(Placing *s, int buffer, int call)
+{
+    if (buffer < s->persistent->buffer_count)
+        return;
+    Block *b = &s->blocks[buffer - s->persistent->buffer_count];
+    bool inside = call < s->order->call_count && s->buffers[buffer - s->persistent->buffer_count].kind != BUFFER_LOCAL;
+    int first = inside ? s->strip_first[call] : call, last = inside ? s->strip_last[call] : call;
+    if (b->first == NOBODY || first < b->first)
+        b->first = first;
+    if (last > b->last)
+        b->last = last;
+}
+
+static void find_strips(Placing *s)
+{
+    const Order *o = s->order;
+    s->strip_first = NEW_ARRAY(int, o->call_count);
+    s->strip_last = NEW_ARRAY(int, o->call_count);
+    for (int i = 0; i < o->call_count; i++)
+        s->strip_first[i] = i > 0 && o->strip[i - 1] == o->strip[i] ? s->strip_first[i - 1] : i;
+    for (int i = o->call_count - 1; i >= 0; i--)
+        s->strip_last[i] = i + 1 < o->call_count && o->strip[i + 1] == o->strip[i] ? s->strip_last[i + 1] : i;
+}
+
+static Access access_of(Placing *s, const Tensor *x)
+{
+    const Persistent *a = s->persistent;
+    int64_t bytes = tensor_bytes(x, s->capacity);
+    switch (x->kind) {
+    case TENSOR_INPUT: return (Access){a->input[x->index], 0, bytes, 0};
+    case TENSOR_VARIABLE: return (Access){a->variable[x->index], 0, bytes, 0};
+    case TENSOR_OUTPUT: return (Access){a->output[x->index], 0, bytes, 0};
+    case TENSOR_REPORT: return (Access){a->report, 0, (int64_t)sizeof(double) * s->phase->report_count, 0};
+    case TENSOR_TEMPORARY: {
+        if (s->local[x->id]) {
+            int64_t chunk = s->chunk[x->id] < s->capacity ? s->chunk[x->id] : s->capacity;
+            int buffer = add_block(s, x->name, BUFFER_LOCAL, tensor_bytes(x, chunk));
+            s->buffers[s->count - 1].each = tensor_bytes(x, 1);
+            s->buffers[s->count - 1].type = (int)x->dtype + 1;
+            return (Access){buffer, 0, tensor_bytes(x, chunk), 0};
+        }
+        int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
+        s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
+        s->buffers[s->count - 1].type = (int)x->dtype + 1;
+        return (Access){buffer, 0, bytes, 0};
+    }
+    }
+    die("tensor %s is of no kind", x->name);
+}
+
+static void touch(Placing *s, const Tensor *x, int call)
+{
+    Access *access = &s->layout->tensor[x->id];
+    if (access->buffer < 0)
+        *access = access_of(s, x);
+    if (access->buffer < 0)
+        die("tensor %s has no buffer", x->name);
+    live(s, access->buffer, call);
+}
+
+static void touch_groups(Placing *s)
+{
+    for (int i = 0; i < s->order->group_count; i++) {
+        const Group *g = &s->order->groups[i];
+        int bucket = g->bucket ? add_block(s, format("bucket%d", i), BUFFER_BUCKET, g->bytes) : -1;
+        if (g->bucket)
+            s->buffers[s->count - 1].type = (int)g->members[0]->dtype + 1; /* that of the whole sum */
+        for (int k = 0; k < g->member_count && g->bucket; k++)
+            s->layout->tensor[g->members[k]->id] =
+                (Access){bucket, g->begin[k], add_bytes(g->begin[k], tensor_bytes(g->members[k], s->capacity)), 0};
+        touch(s, g->members[0], g->after > 0 ? g->after : 0);
+        s->layout->group[i] = g->bucket ? (Access){bucket, 0, g->bytes, 0} : s->layout->tensor[g->members[0]->id];
+    }
+}
+
+/* other kernels than products differ little */
+static int64_t fixed_workspace(const Placing *s, const Task *t)
+{
+    const Kernel *k = t->kernel;
+    if (!s->micro || !k->contraction)
+        return t->workspace_bytes;
+    return cuda_contraction_or_library_workspace(k->contraction, s->micro, s->archs);
+}
+
+static void touch_calls(Placing *s)
+{
+    for (int c = 0; c < s->order->call_count; c++) {
+        const Task *task = s->order->calls[c];
+        for (int i = 0; i < task->read_count; i++)
+            touch(s, task->reads[i], c);
+        for (int i = 0; i < task->write_count; i++)
+            touch(s, task->writes[i], c);
+        int64_t bytes;
+        if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->capacity, &bytes))
+            too_large();
+        bytes = add_bytes(bytes, fixed_workspace(s, task));
+        s->layout->work[c].buffer = -1;
+        if (bytes > 0) {
+            s->layout->work[c] = (Access){add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), 0, bytes, 0};
+            live(s, s->layout->work[c].buffer, c);
+        }
+    }
+}
+
+/* Which values never leave the strip that makes them: each thread has them for the chunk that it works on. */
+static void find_locals(Placing *s)
+{
+    const Order *o = s->order;
+    int *strip = NEW_ARRAY(int, s->phase->tensor_count);
+    s->local = NEW_ARRAY(bool, s->phase->tensor_count);
+    s->chunk = NEW_ARRAY(int64_t, s->phase->tensor_count);
+    for (int i = 0; i < s->phase->tensor_count; i++) {
+        const Tensor *x = s->phase->tensors[i];
+        strip[i] = -1;
+        s->local[i] = x->kind == TENSOR_TEMPORARY && x->sharded && !x->partial && o->group_of[i] < 0;
+    }
+    for (int c = 0; c < o->call_count; c++) {
+        const Task *t = o->calls[c];
+        for (int i = 0; i < t->read_count + t->write_count; i++) {
+            int x = i < t->read_count ? t->reads[i]->id : t->writes[i - t->read_count]->id;
+            if (t->kernel->split != MGPU_SPLIT_SAMPLES || o->chunk[c] == 0 || (strip[x] >= 0 && strip[x] != o->strip[c]))
+                s->local[x] = false;
+            strip[x] = o->strip[c];
+            s->chunk[x] = o->chunk[c];
+        }
+    }
+}
+
+/* a sum that nobody reads behind its collective: nothing else says when the collective is done */
+static void keep_unread_sums(Placing *s)
+{
+    for (int i = 0; i < s->order->group_count; i++) {
+        int buffer = s->layout->group[i].buffer, block = buffer - s->persistent->buffer_count;
+        if (block >= 0 && s->blocks[block].last <= s->order->groups[i].after)
+            live(s, buffer, s->order->call_count);
+    }
+}
+
+/* the workspaces (of which every thread has its own), or all else */
+static void place_kind(Placing *s, bool workspaces, bool reuse, int alignment, int64_t *bytes)
+{
+    Block *blocks = NEW_ARRAY(Block, s->count);
+    int *number = NEW_ARRAY(int, s->count), count = 0;
+    for (int i = 0; i < s->count; i++)
+        if ((s->buffers[i].kind == BUFFER_WORKSPACE || s->buffers[i].kind == BUFFER_LOCAL) == workspaces) {
+            number[count] = i;
+            blocks[count++] = s->blocks[i];
+        }
+    *bytes = place_blocks(blocks, count, reuse, alignment);
+    for (int i = 0; i < count; i++)
+        s->blocks[number[i]] = blocks[i];
+}
+
+Layout *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t capacity, int64_t micro)
+{
+    Layout *l = NEW(Layout);
+    l->tensor = NEW_ARRAY(Access, p->tensor_count);
+    l->work = NEW_ARRAY(Access, order->call_count);
+    l->group = NEW_ARRAY(Access, order->group_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        l->tensor[i].buffer = -1;
+    Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .micro = micro,
+                 .archs = program->options->arch, .layout = l};
+    find_strips(&s);
+    find_locals(&s);
+    touch_groups(&s);
+    touch_calls(&s);
+    keep_unread_sums(&s);
+    place_kind(&s, false, !program->options->no_reuse, ALIGNMENT, &l->arena_bytes);
+    place_kind(&s, true, !program->options->no_reuse, workspace_alignment(program), &l->work_bytes);
+    l->arena_bytes = align_to(add_bytes(a->arena_bytes, l->arena_bytes), workspace_alignment(program)); /* workspaces follow */
+    l->buffer_count = a->buffer_count + s.count;
+    l->buffers = NEW_ARRAY(Buffer, l->buffer_count);
+    memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)a->buffer_count);
+    for (int i = 0; i < s.count; i++) {
+        Buffer *b = &l->buffers[a->buffer_count + i];
+        *b = s.buffers[i];
+        b->offset = add_bytes(b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL ? l->arena_bytes : a->arena_bytes, s.blocks[i].offset);
+    }
+    return l;
+}

@@ -1,0 +1,551 @@
+/* schedule.c: Phases x Plan -> Schedule: operations on lanes, what each waits for, and when it should run.
+ *
+ * One step of a phase on a device, in the order in which it could run on one lane (the serial order):
+ *
+ *   host   READ              inputs -> staging
+ *   host   REPORT, FETCH     what the step before left in its slots (@-1)
+ *   copy   UPLOAD            staging -> inputs; the step block
+ *   comp   CALL ...          as ordered by bucket.c; every call also reads the step block
+ *   comm   REDUCE ...        each behind the call that completes its sum
+ *
+ * A wait always leads backwards in this order or to an earlier step, on every device alike, so nothing can deadlock.
+ *
+ * Waits. Unroll slots + 1 steps. For every range of bytes that a lane other than comp ever touches (comp is in order
+ * with itself), remember the last read and the last write of each lane; an access must come after those that conflict
+ * with it, so per lane after the latest of them. Of these candidates an operation waits only for those that are not
+ * implied by its lane's order and its other waits; a vector clock per operation (for each lane the last operation known
+ * to be over) tells. A step that is not this one may have been of any phase, so what an operation of an earlier step
+ * waited for implies nothing, but for comp and comm: at a change of phase they wait for each other.
+ *
+ * Devices of equal capacity have equal schedules, and devices have at most three capacities; the work is done once for
+ * each. Times: by SPEED, every operation as early as its lane, waits and collective allow.
+ *
+ * A program whose arena does not fit into a GPU says which batch would. So the arena is also planned for 1, 2, 4, 8 ... groups
+ * of samples and what the devices have, and nothing but its size is kept. Between two of these it grows as its parts do, if
+ * nothing is lost by aligning buffers: each is given room for that. */
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include "compiler/kernel/kernel.h"
+#include "runtime/abi/mgpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* what a device does in a microsecond: FLOPs, bytes of its memory, bytes from and to host memory, bytes from another
+ * device; and the time in which devices meet. Estimates, of an ordinary server: begin_us and time_us rest on them. */
+static const struct Speed { double flops, bytes, host, link, meeting_us; } SPEED[] = {
+    [TARGET_HOST] = {20e3, 8e3, 8e3, 8e3, 5},
+    [TARGET_CUDA] = {40e6, 2e6, 25e3, 200e3, 10},
+};
+
+/* ---- one phase for the devices of one capacity */
+typedef struct Class {
+    int64_t capacity, micro;         /* micro: as place_phase takes it */
+    Persistent *persistent;
+    int64_t arena_bytes, work_bytes; /* the most over all phases; arena_bytes without the workspaces */
+    int64_t align_bytes;             /* what aligning may take of a phase's buffers for some number of samples */
+} Class;
+
+typedef struct Builder {
+    const Program *program;
+    const Plan *plan;
+    const Phase *phase;
+    const Order *order;
+    const Class *class;
+    const Layout *layout;
+    ScheduledOp *ops;
+    int op_count;
+    Memory *kept;               /* of names, which become the schedule's */
+    int counts[LANES];          /* operations of each lane so far: for their names */
+} Builder;
+
+typedef struct KernelNumber { const Kernel *kernel; int number; } KernelNumber; /* sorted: number of a kernel */
+
+static int compare_kernels(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const KernelNumber *)a)->kernel, y = (uintptr_t)((const KernelNumber *)b)->kernel;
+    return (x > y) - (x < y);
+}
+
+static KernelNumber *number_kernels(const Program *p)
+{
+    KernelNumber *numbers = NEW_ARRAY(KernelNumber, p->kernel_count);
+    for (int i = 0; i < p->kernel_count; i++)
+        numbers[i] = (KernelNumber){p->kernels[i], i};
+    qsort(numbers, (size_t)p->kernel_count, sizeof *numbers, compare_kernels);
+    return numbers;
+}
+
+static int kernel_number(const Program *p, const KernelNumber *numbers, const Kernel *kernel)
+{
+    KernelNumber key = {kernel, 0};
+    const KernelNumber *found = bsearch(&key, numbers, (size_t)p->kernel_count, sizeof key, compare_kernels);
+    if (!found)
+        die("a task calls a kernel that is not in the program");
+    return found->number;
+}
+
+/* ---- operations */
+static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const char *label)
+{
+    static const char LETTER[LANES] = {[LANE_COMP] = 'c', [LANE_COPY] = 'u', [LANE_COMM] = 'm', [LANE_HOST] = 'h'};
+    ScheduledOp *op = &b->ops[b->op_count++];
+    Memory *outer = memory_use(b->kept);
+    *op = (ScheduledOp){.id = format("%c%d", LETTER[lane], b->counts[lane]++), .lane = lane, .verb = verb, .target = target,
+                        .label = copy_text(label, strlen(label)), .strip = -1};
+    memory_use(outer);
+    return op;
+}
+
+static void add_read(ScheduledOp *op, Access a) { APPEND(op->reads, op->read_count, a); }
+static void add_write(ScheduledOp *op, Access a) { APPEND(op->writes, op->write_count, a); }
+
+static const struct Speed *speed(const Builder *b) { return &SPEED[b->program->target]; }
+
+static double bytes_of(const Access *accesses, int count)
+{
+    double bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += (double)(accesses[i].end - accesses[i].begin);
+    return bytes;
+}
+
+static Access step_access(const Builder *b)
+{
+    int step = b->class->persistent->step;
+    return (Access){step, 0, b->layout->buffers[step].bytes, 0};
+}
+
+static void add_input_ops(Builder *b) /* READ of this step, what is owed of the step before, UPLOAD */
+{
+    const Phase *p = b->phase;
+    const Persistent *a = b->class->persistent;
+    ScheduledOp *read = NULL, *upload;
+    for (int i = 0; i < p->tensor_count; i++) {
+        const Tensor *x = p->tensors[i];
+        if (x->kind != TENSOR_INPUT || b->layout->tensor[i].buffer < 0)
+            continue;
+        if (!read)
+            read = add_op(b, LANE_HOST, VERB_READ, -1, "-");
+        add_write(read, (Access){a->staging[x->index], 0, b->layout->buffers[a->staging[x->index]].bytes, 0});
+    }
+    for (int i = 0; i < p->tensor_count; i++) {
+        const Tensor *x = p->tensors[i];
+        Access slot = b->layout->tensor[i];
+        if ((x->kind != TENSOR_REPORT && x->kind != TENSOR_OUTPUT) || slot.buffer < 0)
+            continue;
+        slot.slot = -1;
+        bool report = x->kind == TENSOR_REPORT;
+        const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
+        ScheduledOp *op = add_op(b, LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
+        add_read(op, slot);
+        op->time_us = bytes_of(op->reads, 1) / speed(b)->host;
+    }
+    upload = add_op(b, LANE_COPY, VERB_UPLOAD, -1, "-");
+    for (int i = 0; read && i < read->write_count; i++) {
+        Access from = read->writes[i];
+        add_read(upload, from);
+        from.buffer = a->input[b->layout->buffers[from.buffer].index];
+        add_write(upload, from);
+    }
+    if (read)
+        read->time_us = bytes_of(read->writes, read->write_count) / SPEED[TARGET_HOST].bytes;
+    add_write(upload, step_access(b));
+    upload->time_us = bytes_of(upload->writes, upload->write_count) / speed(b)->host;
+}
+
+static void add_call(Builder *b, const KernelNumber *kernels, int call)
+{
+    const Task *task = b->order->calls[call];
+    int kernel = kernel_number(b->program, kernels, task->kernel);
+    ScheduledOp *op = add_op(b, LANE_COMP, VERB_CALL, kernel, format("k%d", kernel));
+    for (int i = 0; i < task->read_count; i++)
+        add_read(op, b->layout->tensor[task->reads[i]->id]);
+    add_read(op, step_access(b));
+    for (int i = 0; i < task->write_count; i++)
+        add_write(op, b->layout->tensor[task->writes[i]->id]);
+    if (b->layout->work[call].buffer >= 0)
+        add_write(op, b->layout->work[call]);
+    double samples = (double)b->class->capacity;
+    double flops = (task->flops + task->flops_per_sample * samples) / speed(b)->flops;
+    double bytes = (task->bytes + task->bytes_per_sample * samples) / speed(b)->bytes;
+    op->time_us = flops > bytes ? flops : bytes;
+    op->strip = b->order->strip[call];
+    op->chunk = b->order->chunk[call];
+    op->by_sample = b->program->target == TARGET_HOST && task->kernel->split == MGPU_SPLIT_SAMPLES;
+    op->line = model_line(task->at);
+    op->suspects = task->suspects;
+    op->suspect_count = task->suspect_count;
+}
+
+static void add_reduce(Builder *b, int group) /* shared memory: each device sums its part of all, then takes the others */
+{
+    ScheduledOp *op = add_op(b, LANE_COMM, VERB_REDUCE, group, format("r%d", group));
+    Access a = b->layout->group[group];
+    add_read(op, a);
+    add_write(op, a);
+    int devices = b->plan->devices;
+    op->time_us = speed(b)->meeting_us + 2 * bytes_of(&a, 1) * (devices - 1) / devices / speed(b)->link;
+    op->line = model_line(b->order->groups[group].at);
+}
+
+static void add_ops(Builder *b, const KernelNumber *kernels)
+{
+    int calls = b->order->call_count, groups = b->order->group_count;
+    b->ops = NEW_ARRAY(ScheduledOp, calls + groups + b->phase->tensor_count + 2);
+    if (calls)
+        add_input_ops(b);
+    for (int call = -1, group = 0; call < calls; call++) {
+        if (call >= 0)
+            add_call(b, kernels, call);
+        while (group < groups && b->order->groups[group].after == call)
+            add_reduce(b, group++);
+    }
+}
+
+/* ---- waits */
+typedef struct History { int64_t read[LANES], write[LANES]; } History; /* the last instances; -1: none */
+typedef struct Clock { int64_t over[LANES]; } Clock; /* instance = step of the unrolled ones x op_count + op */
+static const Clock NOTHING_OVER = {{-1, -1, -1, -1}};
+
+typedef struct Waiting {
+    Builder *b;
+    int steps;                  /* unrolled */
+    int64_t staging_base;       /* staging memory lies behind the arena, as far as addresses go */
+    int64_t *bounds;            /* sorted: ends of all accesses by lanes other than comp */
+    int bound_count;
+    History *history;           /* of bytes [bounds[i], bounds[i + 1]) */
+    Clock *clocks;              /* of the operations of the last step */
+} Waiting;
+
+static int64_t address_of(const Waiting *w, const Access *a, int step)
+{
+    const Buffer *b = &w->b->layout->buffers[a->buffer];
+    int64_t slot = ((step + a->slot) % b->slots + b->slots) % b->slots;
+    return (b->kind == BUFFER_STAGING ? w->staging_base : 0) + b->offset + slot * align_bytes(b->bytes) + a->begin;
+}
+
+static int compare_bounds(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void find_bounds(Waiting *w)
+{
+    int count = 0;
+    for (int i = 0; i < w->b->op_count; i++) {
+        const ScheduledOp *op = &w->b->ops[i];
+        for (int k = 0; k < op->read_count + op->write_count && op->lane != LANE_COMP; k++)
+            for (int step = 0; step < w->steps; step++) {
+                const Access *a = k < op->read_count ? &op->reads[k] : &op->writes[k - op->read_count];
+                int64_t begin = address_of(w, a, step), end = begin + a->end - a->begin;
+                APPEND(w->bounds, count, begin);
+                APPEND(w->bounds, count, end);
+            }
+    }
+    if (count)
+        qsort(w->bounds, (size_t)count, sizeof *w->bounds, compare_bounds);
+    for (int i = 0; i < count; i++)
+        if (i == 0 || w->bounds[i] != w->bounds[w->bound_count - 1])
+            w->bounds[w->bound_count++] = w->bounds[i];
+    w->history = NEW_ARRAY(History, w->bound_count);
+    for (int i = 0; i < w->bound_count; i++)
+        for (int lane = 0; lane < LANES; lane++)
+            w->history[i].read[lane] = w->history[i].write[lane] = -1;
+}
+
+static int first_bound(const Waiting *w, int64_t address) /* the range that holds it, or the first one */
+{
+    int low = 0, high = w->bound_count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (w->bounds[middle] <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? low - 1 : 0;
+}
+
+/* candidates: per lane the latest instance that conflicts; then (record) the access becomes history itself */
+static void visit(Waiting *w, const Access *a, int step, bool write, int64_t instance, Lane lane, Clock *candidates, bool record)
+{
+    int64_t begin = address_of(w, a, step), end = begin + a->end - a->begin;
+    for (int i = first_bound(w, begin); i < w->bound_count && w->bounds[i] < end; i++) {
+        if (i + 1 == w->bound_count || w->bounds[i + 1] <= begin)
+            continue;
+        History *h = &w->history[i];
+        for (int l = 0; l < LANES && !record; l++) {
+            if (h->write[l] > candidates->over[l])
+                candidates->over[l] = h->write[l];
+            if (write && h->read[l] > candidates->over[l])
+                candidates->over[l] = h->read[l];
+        }
+        if (record)
+            *(write ? &h->write[lane] : &h->read[lane]) = instance;
+    }
+}
+
+static Clock find_candidates(Waiting *w, int step, int number)
+{
+    const ScheduledOp *op = &w->b->ops[number];
+    Clock candidates = NOTHING_OVER;
+    int64_t instance = (int64_t)step * w->b->op_count + number;
+    for (int record = 0; record < 2; record++) {
+        for (int i = 0; i < op->read_count; i++)
+            visit(w, &op->reads[i], step, false, instance, op->lane, &candidates, record);
+        for (int i = 0; i < op->write_count; i++)
+            visit(w, &op->writes[i], step, true, instance, op->lane, &candidates, record);
+    }
+    return candidates;
+}
+
+/* known: what is over before the operation but for its waits; becomes what is over behind it */
+static void choose_waits(Waiting *w, int number, const Clock *candidates, Clock *known)
+{
+    ScheduledOp *op = &w->b->ops[number];
+    int count = w->b->op_count;
+    int64_t now = (int64_t)(w->steps - 1) * count;
+    bool needed[LANES];
+    for (int l = 0; l < LANES; l++)
+        needed[l] = l != (int)op->lane && candidates->over[l] > known->over[l];
+    for (int l = 0; l < LANES; l++)
+        for (int other = 0; other < LANES && needed[l]; other++)
+            if (other != l && needed[other] && candidates->over[other] >= now)
+                needed[l] = w->clocks[candidates->over[other] - now].over[l] < candidates->over[l];
+    op->waits = NULL;
+    op->wait_count = 0;
+    for (int l = 0; l < LANES; l++) {
+        if (!needed[l])
+            continue;
+        int64_t instance = candidates->over[l];
+        Wait wait = {(int)(instance % count), w->steps - 1 - (int)(instance / count)};
+        APPEND(op->waits, op->wait_count, wait);
+        if (instance > known->over[l])
+            known->over[l] = instance;
+        for (int k = 0; k < LANES && instance >= now; k++)
+            if (w->clocks[instance - now].over[k] > known->over[k])
+                known->over[k] = w->clocks[instance - now].over[k];
+    }
+    known->over[op->lane] = now + number;
+    w->clocks[number] = *known;
+}
+
+static void find_waits(Builder *b)
+{
+    Waiting w = {.b = b, .steps = SLOTS + 1, .staging_base = b->layout->arena_bytes + b->layout->work_bytes};
+    int count = b->op_count;
+    Clock *candidates = NEW_ARRAY(Clock, count);
+    w.clocks = NEW_ARRAY(Clock, count);
+    find_bounds(&w);
+    for (int step = 0; step < w.steps; step++)
+        for (int i = 0; i < count; i++)
+            candidates[i] = find_candidates(&w, step, i);
+    /* Twice: what comp and comm know of each other at the end of a step they know at the begin of the next. */
+    int64_t comp_knows = -1, comm_knows = -1;
+    for (int round = 0; round < 2; round++) {
+        Clock known[LANES];
+        for (int lane = 0; lane < LANES; lane++) {
+            known[lane] = NOTHING_OVER;
+            known[lane].over[lane] = (int64_t)(w.steps - 1) * count - 1;
+        }
+        known[LANE_COMP].over[LANE_COMM] = comp_knows;
+        known[LANE_COMM].over[LANE_COMP] = comm_knows;
+        for (int i = 0; i < count; i++)
+            choose_waits(&w, i, &candidates[i], &known[b->ops[i].lane]);
+        comp_knows = known[LANE_COMP].over[LANE_COMM] - count;
+        comm_knows = known[LANE_COMM].over[LANE_COMP] - count;
+    }
+}
+
+/* ---- times: the same operations in the same order in every class; members of a collective begin together */
+static void find_times(ScheduledOp *const *ops, int classes, int count)
+{
+    double (*free_us)[LANES] = allocate(sizeof *free_us * (size_t)classes);
+    for (int i = 0; i < count; i++) {
+        double latest = 0;
+        for (int c = 0; c < classes; c++) {
+            ScheduledOp *op = &ops[c][i];
+            op->begin_us = free_us[c][op->lane];
+            for (int k = 0; k < op->wait_count; k++) {
+                const ScheduledOp *before = &ops[c][op->waits[k].op];
+                if (op->waits[k].back == 0 && before->begin_us + before->time_us > op->begin_us)
+                    op->begin_us = before->begin_us + before->time_us;
+            }
+            latest = op->begin_us > latest ? op->begin_us : latest;
+        }
+        for (int c = 0; c < classes; c++) {
+            ScheduledOp *op = &ops[c][i];
+            if (op->verb == VERB_REDUCE)
+                op->begin_us = latest;
+            free_us[c][op->lane] = op->begin_us + op->time_us;
+        }
+    }
+}
+
+/* ---- a device's own copy of what its class has */
+static void *copy_array(const void *from, size_t bytes)
+{
+    void *copy = allocate(bytes);
+    if (bytes)
+        memcpy(copy, from, bytes);
+    return copy;
+}
+
+static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard)
+{
+    *d = (DeviceSchedule){
+        .name = b->plan->kind,
+        .arena_bytes = b->layout->arena_bytes,
+        .staging_bytes = b->class->persistent->staging_bytes,
+        .first = shard->first,
+        .share = shard->share,
+        .capacity = shard->capacity,
+        .buffers = copy_array(b->layout->buffers, sizeof(Buffer) * (size_t)b->layout->buffer_count),
+        .buffer_count = b->layout->buffer_count,
+        .ops = copy_array(b->ops, sizeof(ScheduledOp) * (size_t)b->op_count),
+        .op_count = b->op_count,
+    };
+    for (int i = 0; i < d->op_count; i++) {
+        ScheduledOp *op = &d->ops[i];
+        op->reads = copy_array(op->reads, sizeof(Access) * (size_t)op->read_count);
+        op->writes = copy_array(op->writes, sizeof(Access) * (size_t)op->write_count);
+        op->waits = copy_array(op->waits, sizeof(Wait) * (size_t)op->wait_count);
+    }
+}
+
+static void list_collectives(PhaseSchedule *s, const Builder *b)
+{
+    s->collective_count = b->order->group_count;
+    s->collectives = NEW_ARRAY(Collective, s->collective_count);
+    for (int i = 0; i < b->op_count; i++) {
+        const ScheduledOp *op = &b->ops[i];
+        if (op->verb != VERB_REDUCE)
+            continue;
+        const Group *g = &b->order->groups[op->target];
+        Collective *c = &s->collectives[op->target];
+        *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .via = b->program->target == TARGET_HOST ? "host" : "auto"};
+        c->ops = NEW_ARRAY(int, b->plan->devices);
+        for (int d = 0; d < b->plan->devices; d++)
+            c->ops[d] = i;
+    }
+}
+
+/* ---- the stage */
+static Class class_of_capacity(const Program *p, int64_t capacity, int64_t micro)
+{
+    Persistent *persistent = place_persistent(p, capacity);
+    return (Class){capacity, micro, persistent, persistent->arena_bytes, 0, 0};
+}
+
+static int find_classes(const Program *p, const Plan *plan, Class *classes, int *class_of)
+{
+    int count = 0;
+    for (int d = 0; d < plan->devices; d++) {
+        int c = 0;
+        while (c < count && classes[c].capacity != plan->shards[d].capacity)
+            c++;
+        if (c == count)
+            classes[count++] = class_of_capacity(p, plan->shards[d].capacity, 0);
+        class_of[d] = c;
+    }
+    return count;
+}
+
+static int find_trials(const Program *p, const Plan *plan, const Class *classes, Class **trials)
+{
+    int64_t most = classes[0].capacity, samples = p->model->group > 0 ? p->model->group : 1;
+    int count = 0;
+    if (p->target != TARGET_CUDA)
+        return 0;
+    for (; samples <= most / 2; samples *= 2)
+        APPEND(*trials, count, class_of_capacity(p, samples, samples * plan->devices));
+    APPEND(*trials, count, class_of_capacity(p, most, plan->micro));
+    return count;
+}
+
+static Layout *place_class(const Program *p, const Phase *phase, const Order *order, Class *class)
+{
+    Layout *l = place_phase(p, phase, order, class->persistent, class->capacity, class->micro);
+    class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
+    class->work_bytes = l->work_bytes > class->work_bytes ? l->work_bytes : class->work_bytes;
+    int64_t lost = workspace_alignment(p) - ALIGNMENT;
+    for (int i = 0; i < l->buffer_count; i++)
+        lost += l->buffers[i].each % ALIGNMENT != 0 && l->buffers[i].kind != BUFFER_STAGING ? l->buffers[i].slots * ALIGNMENT : 0;
+    class->align_bytes = lost > class->align_bytes ? lost : class->align_bytes;
+    return l;
+}
+
+static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes, int class_count,
+                           const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels)
+{
+    Memory *own = memory_new(), *kept = memory_use(own);
+    Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
+    if (p->target == TARGET_HOST)
+        cut_strips(phase, order);
+    else
+        cut_calls(order);
+    Builder *builders = NEW_ARRAY(Builder, class_count);
+    ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
+    for (int c = 0; c < class_count; c++) {
+        Builder *b = &builders[c];
+        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept};
+        b->layout = place_class(p, phase, order, &classes[c]);
+        add_ops(b, kernels);
+        find_waits(b);
+        ops[c] = b->ops;
+    }
+    find_times(ops, class_count, builders[0].op_count);
+    for (int c = 0; c < trial_count; c++)
+        place_class(p, phase, order, &trials[c]);
+    memory_use(kept);
+    for (int c = 0; c < class_count; c++) /* the persistent ones have names that stay */
+        for (int i = classes[c].persistent->buffer_count; i < builders[c].layout->buffer_count; i++) {
+            Buffer *b = &builders[c].layout->buffers[i];
+            b->name = copy_text(b->name, strlen(b->name));
+        }
+    s->name = phase_name(phase->kind, phase->ragged);
+    s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);
+    for (int d = 0; d < plan->devices; d++)
+        copy_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d]);
+    list_collectives(s, &builders[0]);
+    memory_free(own);
+}
+
+/* the arena is that of the phase which needs most; the workspaces of all phases lie at its end */
+static void end_arena(DeviceSchedule *d, const Class *c)
+{
+    for (int i = 0; i < d->buffer_count; i++)
+        if (d->buffers[i].kind == BUFFER_WORKSPACE || d->buffers[i].kind == BUFFER_LOCAL)
+            d->buffers[i].offset = add_bytes(d->buffers[i].offset, c->arena_bytes - d->arena_bytes);
+    d->arena_bytes = add_bytes(c->arena_bytes, c->work_bytes);
+    d->work_bytes = c->work_bytes;
+}
+
+Schedule *schedule(const Program *p, const Plan *plan)
+{
+    const Model *m = p->model;
+    Schedule *s = NEW(Schedule);
+    *s = (Schedule){.model = m->name, .precision = dtype_name(m->precision), .batch = m->batch,
+                    .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1), .devices = plan->devices,
+                    .phase_count = p->phase_count};
+    s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
+    Class *classes = NEW_ARRAY(Class, plan->devices), *trials = NULL;
+    int *class_of = NEW_ARRAY(int, plan->devices);
+    int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, classes, &trials);
+    KernelNumber *kernels = number_kernels(p);
+    for (int i = 0; i < p->phase_count; i++)
+        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels);
+    for (int i = 0; i < p->phase_count; i++)
+        for (int d = 0; d < plan->devices; d++)
+            end_arena(&s->phases[i].devices[d], &classes[class_of[d]]);
+    for (int c = 0; c < trial_count; c++) {
+        Room room = {trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
+        APPEND(s->rooms, s->room_count, room);
+    }
+    return s;
+}

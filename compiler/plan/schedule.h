@@ -1,0 +1,93 @@
+/* schedule.h: a schedule: operations on lanes, buffers, waits, collectives; and its text. */
+#ifndef MGPU_PLAN_SCHEDULE_H
+#define MGPU_PLAN_SCHEDULE_H
+
+#include "compiler/ir/graph.h"
+#include "compiler/kernel/phase.h"
+
+typedef struct Program Program;
+typedef struct Plan Plan;
+typedef struct Schedule Schedule;
+
+/* ---- the schedule: what is printed, parsed, verified and emitted (schedule_text.c documents the format) */
+typedef enum Lane { LANE_COMP, LANE_COPY, LANE_COMM, LANE_HOST, LANES } Lane;
+typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_REDUCE, VERB_REPORT, VERB_FETCH, VERBS } Verb;
+extern const char *const LANE_NAME[LANES], *const VERB_NAME[VERBS];
+/* READ: host lane, fills staging with the samples of this step; UPLOAD: copy lane, staging -> device slots (and the
+ * step block); CALL: comp lane; REDUCE: comm lane, this device's part of a collective; REPORT, FETCH: host lane, reads
+ * the report / predict's outputs. */
+
+typedef enum BufferKind {
+    BUFFER_STAGING,     /* host memory that READ fills; slots; its own arena */
+    BUFFER_STEP,        /* the step block; slots */
+    BUFFER_INPUT,       /* slots */
+    BUFFER_VARIABLE, BUFFER_REPORT /* slots */, BUFFER_OUTPUT /* slots */, BUFFER_TEMPORARY, BUFFER_BUCKET,
+    BUFFER_WORKSPACE,   /* every thread of the device's team has its own */
+    BUFFER_LOCAL,       /* likewise: values of a strip's samples that nothing reads behind it, room for one chunk */
+    BUFFER_KINDS
+} BufferKind;
+extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
+
+typedef struct Buffer {
+    const char *name;       /* without the device: "in.image", "w.fc.weight", "t12", "bucket0", "work" */
+    BufferKind kind;
+    int64_t offset, bytes;  /* bytes of one slot; the slots follow each other, each aligned to 64 */
+    int slots;              /* 1: not slotted */
+    int index;              /* of the input, variable or output; -1 */
+    int64_t each;           /* bytes of one sample; 0: the same for all samples */
+    int type;               /* + 1: Dtype of its elements; 0: they are of several, or no numbers. Not in the text */
+} Buffer;
+typedef struct Access { int buffer; int64_t begin, end; int slot; } Access; /* bytes [begin, end) of slot (step + slot) mod slots */
+typedef struct Wait { int op, back; } Wait; /* op of the same device in the same phase, `back` steps ago */
+typedef struct ScheduledOp {
+    const char *id;         /* without the device: "c17" */
+    Lane lane;
+    Verb verb;
+    int target;             /* CALL: number of the kernel in program->kernels; REDUCE: of the collective; FETCH: of the output */
+    const char *label;      /* "k12", "r2", "probability"; "-" where there is none */
+    Access *reads, *writes; int read_count, write_count; /* CALL: in the order of the kernel's arguments; the
+                               workspace is the last write; the last read is the step block, which is no argument */
+    Wait *waits; int wait_count;
+    double begin_us, time_us;
+    int line;               /* in the model; 0 if none */
+    int strip;              /* CALL: calls of one strip follow each other, and no barrier of the device's team of threads
+                               stands between them; strips are numbered from 0. Else -1 */
+    int64_t chunk;          /* CALL: samples that a thread takes through the strip at a time; the same in the whole strip */
+    const Suspect *suspects; int suspect_count; /* CALL; not in the text */
+    bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
+} ScheduledOp;
+typedef struct Collective {
+    const char *name;       /* "r2" */
+    int *ops;               /* per device: its member */
+    int64_t count; Dtype dtype;
+    const char *via;        /* "host" */
+} Collective;
+typedef struct DeviceSchedule {
+    const char *name;
+    int64_t arena_bytes, staging_bytes, first, share, capacity;
+    int64_t work_bytes;     /* the last of the arena, where workspaces lie: every thread of the team has so much of its own */
+    Buffer *buffers; int buffer_count;
+    ScheduledOp *ops; int op_count;       /* lane by lane order is the order in this list */
+} DeviceSchedule;
+typedef struct PhaseSchedule {
+    const char *name;
+    DeviceSchedule *devices;
+    Collective *collectives; int collective_count;
+} PhaseSchedule;
+typedef struct Room { int64_t samples, bytes, work; } Room; /* the arena of a device with so many samples; work: the workspaces, besides */
+struct Schedule {
+    const char *model, *precision;
+    int64_t batch;
+    int accumulate, devices;
+    PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
+    Room *rooms; int room_count;             /* ascending; not in the text */
+};
+
+/* split.c */
+void split(const Program *, Plan *);
+/* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */
+Schedule *schedule(const Program *, const Plan *);
+/* schedule_text.c */
+void schedule_write(const Schedule *, Text *);
+Schedule *schedule_read(const char *file, const char *text); /* error_at for what it cannot read; used by verify and tests */
+#endif

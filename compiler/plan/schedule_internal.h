@@ -1,0 +1,60 @@
+/* schedule_internal.h: what bucket.c, strip.c, place.c and schedule.c tell each other on the way from a Phase to its schedule. */
+#ifndef MGPU_SCHEDULE_INTERNAL_H
+#define MGPU_SCHEDULE_INTERNAL_H
+
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/schedule.h"
+
+/* ---- bucket.c: in which order a phase runs, and what its collectives sum */
+typedef struct Group {      /* the tensors that one collective sums */
+    Tensor **members; int member_count;
+    int64_t *begin;         /* of each member, in bytes from the begin of the bucket */
+    int64_t bytes;
+    Dtype dtype;
+    bool bucket;            /* members lie in a bucket; false: one tensor that is summed where it lies */
+    bool final;             /* no other collective depends on it: gradients, reports */
+    int after;              /* it stands behind this call, its last producer; -1: ahead of all */
+    const Place *at;
+} Group;
+typedef struct Order {
+    Task **calls; int call_count;     /* the kernels, as the comp lane runs them */
+    int *strip; int64_t *chunk;       /* by call; cut_strips fills them in */
+    Group *groups; int group_count;   /* the collectives, as the comm lane runs them; ascending in `after` */
+    int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
+} Order;
+Order *order_phase(const Phase *, int devices, int64_t bucket_bytes);
+
+/* ---- strip.c: calls that the threads of a device run without a barrier between them */
+void cut_strips(const Phase *, Order *);
+void cut_calls(Order *);                            /* every call a strip of its own: of a device without threads */
+
+/* ---- place.c: where a byte lies */
+enum { ALIGNMENT = 64, LIBRARY_ALIGNMENT = 256 /* cublasLtMatmul: its workspace "must be 256B aligned" */, SLOTS = 2 };
+int64_t align_bytes(int64_t);
+int workspace_alignment(const Program *);
+int64_t add_bytes(int64_t, int64_t); /* the sum of two sizes; fails if it is beyond 2^62 */
+
+typedef struct Block { /* bytes that are needed from position `first` to position `last` */
+    int64_t bytes, offset;
+    int first, last;
+} Block;
+
+typedef struct Persistent {  /* the buffers that all phases of a plan have in common */
+    Buffer *buffers; int buffer_count;
+    int step, report;                        /* numbers of buffers; -1: none */
+    int *staging, *input, *variable, *output;/* by index; -1: none */
+    int64_t arena_bytes, staging_bytes;
+} Persistent;
+Persistent *place_persistent(const Program *, int64_t capacity);
+
+typedef struct Layout {      /* the buffers of one phase on a device of some capacity */
+    Buffer *buffers; int buffer_count; /* the persistent ones first */
+    Access *tensor;          /* by tensor id; buffer -1: not used */
+    Access *work;            /* by call; buffer -1: no workspace */
+    Access *group;           /* by group */
+    int64_t arena_bytes;     /* without the workspaces */
+    int64_t work_bytes;      /* of the workspaces, which lie behind it */
+} Layout;
+/* micro: workspaces are those of kernels made for micro-batches of so many samples; 0: of the kernels as they are */
+Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);
+#endif

@@ -1,0 +1,176 @@
+/* strip.c: Order -> strips: runs of calls between which a device's team of threads needs no barrier.
+ *
+ * In a strip every thread takes its own samples, a chunk at a time, through all calls that work sample by sample
+ * (strip-mining), so that what one kernel stores is still in the core's cache when the next one reads it. Calls that are
+ * divided otherwise (weights, sums over samples) may stand in a strip too, as long as nothing there depends on them.
+ *
+ * A call joins the strip of the calls before it unless
+ *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;
+ *   - the strip completes a sum over the devices: that may now set out, and who needs it would wait for its own strip;
+ *   - it needs a later sum over the devices than they do: they would wait for it too, so the updates of a bucket of
+ *     gradients are a strip;
+ *   - a chunk could not be both small enough for the cache and large enough for the weights that the call reads for each
+ *     chunk anew.
+ * The chunk is as large as the cache allows. */
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include "compiler/kernel/kernel.h"
+#include "runtime/abi/mgpu.h"
+
+static const double CACHE_BYTES = 1 << 20; /* of one core, for the values of a chunk; half of what servers of today have */
+static const double FLOPS_PER_WEIGHT_BYTE = 16; /* and chunk: below, reading the weights is what takes the time */
+
+typedef struct Strip {
+    int first;                /* call */
+    double footprint;         /* the most bytes that one of its calls touches, for one sample */
+    double least;             /* samples of a chunk: for the weights' sake */
+    bool by_sample;           /* some call is */
+    int group;                /* the last collective that one of its calls needs + 1; 0: none */
+} Strip;
+
+typedef struct Cutting {
+    const Phase *phase;
+    Order *order;
+    int *touched, *written;   /* by tensor: number of the last strip that touches, writes it + 1 */
+    bool *whole;              /* by tensor: the strip touches it otherwise than by sample */
+    int *after;               /* by call: a collective follows it */
+    int number;               /* of the strip + 1 */
+    Strip strip;
+} Cutting;
+
+static bool by_sample(const Task *t) { return t->kernel->split == MGPU_SPLIT_SAMPLES; }
+
+static double sample_bytes(const Task *t)
+{
+    double bytes = 0;
+    for (int i = 0; i < t->read_count; i++)
+        bytes += t->reads[i]->sharded ? (double)tensor_bytes(t->reads[i], 1) : 0;
+    for (int i = 0; i < t->write_count; i++)
+        bytes += t->writes[i]->sharded ? (double)tensor_bytes(t->writes[i], 1) : 0;
+    return bytes;
+}
+
+static double weight_bytes(const Task *t)
+{
+    double bytes = 0;
+    for (int i = 0; i < t->read_count; i++)
+        bytes += t->reads[i]->sharded ? 0 : (double)tensor_bytes(t->reads[i], 1);
+    return bytes;
+}
+
+/* how often a call reads its weights */
+static double kernel_steps(const Kernel *k) { return k->scan ? (double)k->scan->steps : 1; }
+
+static bool tensor_conflicts(const Cutting *c, const Task *t, const Tensor *x, bool write)
+{
+    if ((write ? c->touched : c->written)[x->id] != c->number)
+        return false;
+    return !x->sharded || !by_sample(t) || c->whole[x->id];
+}
+
+static bool conflicts(const Cutting *c, const Task *t)
+{
+    for (int i = 0; i < t->read_count; i++)
+        if (tensor_conflicts(c, t, t->reads[i], false))
+            return true;
+    for (int i = 0; i < t->write_count; i++)
+        if (tensor_conflicts(c, t, t->writes[i], true))
+            return true;
+    return false;
+}
+
+static void with(Strip *s, const Task *t)
+{
+    if (!by_sample(t))
+        return;
+    double footprint = sample_bytes(t), weights = weight_bytes(t);
+    double least = t->flops_per_sample > 0 ? weights * kernel_steps(t->kernel) * FLOPS_PER_WEIGHT_BYTE / t->flops_per_sample : 1;
+    s->footprint = footprint > s->footprint ? footprint : s->footprint;
+    s->least = least > s->least ? least : s->least;
+    s->by_sample = true;
+}
+
+static bool fits(const Cutting *c, const Task *t)
+{
+    Strip s = c->strip;
+    with(&s, t);
+    return !s.by_sample || s.least <= 1 || s.least * s.footprint <= CACHE_BYTES;
+}
+
+/* the last collective whose sum the call reads + 1 */
+static int needed_group(const Cutting *c, const Task *t, int call)
+{
+    int last = 0;
+    for (int i = 0; i < t->read_count; i++) {
+        int g = c->order->group_of[t->reads[i]->id];
+        if (g >= last && c->order->groups[g].after < call)
+            last = g + 1;
+    }
+    return last;
+}
+
+static void note(Cutting *c, const Tensor *x, const Task *t, bool write)
+{
+    if (c->touched[x->id] != c->number)
+        c->whole[x->id] = false;
+    c->touched[x->id] = c->number;
+    if (write)
+        c->written[x->id] = c->number;
+    c->whole[x->id] |= !by_sample(t);
+}
+
+static void close_strip(Cutting *c, int end)
+{
+    const Strip *s = &c->strip;
+    int64_t chunk = s->by_sample && s->footprint > 0 ? (int64_t)(CACHE_BYTES / s->footprint) : 0;
+    if (s->by_sample && chunk < 1)
+        chunk = 1;
+    int calls = 0; /* that work by sample: a single one gains nothing from chunks */
+    for (int i = s->first; i < end; i++)
+        calls += by_sample(c->order->calls[i]);
+    for (int i = s->first; i < end; i++) {
+        c->order->strip[i] = c->number - 1;
+        c->order->chunk[i] = calls > 1 ? chunk : 0;
+    }
+}
+
+void cut_strips(const Phase *p, Order *o)
+{
+    Cutting c = {.phase = p, .order = o};
+    c.touched = NEW_ARRAY(int, p->tensor_count);
+    c.written = NEW_ARRAY(int, p->tensor_count);
+    c.whole = NEW_ARRAY(bool, p->tensor_count);
+    c.after = NEW_ARRAY(int, o->call_count + 1);
+    for (int g = 0; g < o->group_count; g++)
+        c.after[o->groups[g].after + 1] = 1;
+    o->strip = NEW_ARRAY(int, o->call_count);
+    o->chunk = NEW_ARRAY(int64_t, o->call_count);
+    for (int i = 0; i < o->call_count; i++) {
+        const Task *t = o->calls[i];
+        int group = needed_group(&c, t, i);
+        if (i == 0 || c.after[i] || group > c.strip.group || conflicts(&c, t) || !fits(&c, t)) {
+            if (i > 0)
+                close_strip(&c, i);
+            c.number++;
+            c.strip = (Strip){.first = i, .group = group};
+        }
+        with(&c.strip, t);
+        for (int k = 0; k < t->read_count; k++)
+            note(&c, t->reads[k], t, false);
+        for (int k = 0; k < t->write_count; k++)
+            note(&c, t->writes[k], t, true);
+    }
+    if (o->call_count)
+        close_strip(&c, o->call_count);
+}
+
+/* of a device that has no team: every call for itself */
+void cut_calls(Order *o)
+{
+    o->strip = NEW_ARRAY(int, o->call_count);
+    o->chunk = NEW_ARRAY(int64_t, o->call_count);
+    for (int i = 0; i < o->call_count; i++)
+        o->strip[i] = i;
+}

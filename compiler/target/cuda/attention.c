@@ -1,0 +1,236 @@
+/* attention.c: ATTENTION and its gradients as CUDA C.
+ *
+ * In: an Attention (attention.c). Out: its table, and functions that hand it to mgpu_device_attention.h: k12, and for the
+ * gradients of keys and values k12_finish, which needs what k12 has left of each query. */
+#include "compiler/kernel/phase.h"
+#include "compiler/target/cuda/tiles.h"
+
+enum {
+    SHARED_BYTES = 96 * 1024, /* all GPUs since 8.0 have more */
+    RESULT_ELEMENTS = 128     /* of a row, in the registers of a block */
+};
+
+static uint8_t type_of(const mgpu_attention *t, const mgpu_attention_operand *o)
+{
+    return o->half == MGPU_HALF_BF16 ? MGPU_BF16 : o->half == MGPU_HALF_F16 ? MGPU_F16 : t->type;
+}
+
+/* as large as there is room for, and as there are elements */
+static int part_of(const mgpu_attention *t, bool matrices)
+{
+    static const int parts[] = {64, 32, 16};
+    int best = 64;
+    int64_t least = INT64_MAX;
+    if (!matrices)
+        return t->type == MGPU_F64 ? 16 : 32;
+    for (int i = 0; i < COUNT(parts); i++) {
+        int64_t p = parts[i], all = (t->d + p - 1) / p * p + (t->e + p - 1) / p * p;
+        if (all < least) {
+            least = all;
+            best = parts[i];
+        }
+    }
+    return best;
+}
+
+static mgpu_attention_tiles tiles_of(const Attention *plan, bool alone)
+{
+    static const int matrices[][2] = {{64, 64}, {64, 32}}, numbers[][2] = {{64, 32}, {32, 32}}, wide[][2] = {{32, 16}, {32, 16}};
+    const mgpu_attention *t = attention_table(plan);
+    bool half = t->q.half != MGPU_HALF_NOT && t->k.half == t->q.half && t->v.half == t->q.half && (!t->backward || t->g.half == t->q.half);
+    const int (*shapes)[2] = half ? matrices : t->type == MGPU_F64 ? wide : numbers;
+    mgpu_attention_tiles s = {.arithmetic = half ? MGPU_MMA : MGPU_FMA, .q = type_of(t, &t->q), .k = type_of(t, &t->k), .v = type_of(t, &t->v),
+                              .g = type_of(t, &t->g), .y = type_of(t, &t->y), .dq = type_of(t, &t->dq), .dk = type_of(t, &t->dk),
+                              .dv = type_of(t, &t->dv), .aligned = attention_is_aligned(plan) && !alone, .part = part_of(t, half), .resident = true,
+                              .alone = alone};
+    s.results = RESULT_ELEMENTS / s.part;
+    for (s.stages = 2; s.stages > 0; s.stages--)
+        for (int i = t->backward && (t->d > 64 || t->e > 64); i < 2; i++) { /* two results, and two tiles of scores */
+            s.rows = shapes[i][0];
+            s.columns = shapes[i][1];
+            if (mgpu_attention_shared_bytes(t, &s) <= SHARED_BYTES)
+                return s;
+        }
+    s.stages = 1;
+    s.resident = false;
+    return s;
+}
+
+/* ---- launches */
+
+static bool has_samples(const mgpu_attention *t)
+{
+    return t->q.sample > 0 || t->k.sample > 0 || t->v.sample > 0 || (t->backward && t->g.sample > 0);
+}
+
+static mgpu_launch launch_of(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, int64_t blocks)
+{
+    return (mgpu_launch){.function = name, .points = has_samples(t) ? 0 : blocks, .points_per_sample = has_samples(t) ? blocks : 0,
+                         .per_block = 1, .most = INT32_MAX, .threads = mgpu_attention_threads(s),
+                         .shared_bytes = (int)mgpu_attention_shared_bytes(t, s)};
+}
+
+void cuda_launches_attention(const Attention *plan, const char *name, mgpu_launch launch[2])
+{
+    const mgpu_attention *t = attention_table(plan);
+    const mgpu_attention_tiles s = tiles_of(plan, false);
+    int64_t d = mgpu_attention_parts(&s, t->d), e = mgpu_attention_parts(&s, t->e);
+    int64_t parts = !t->backward ? e : t->dq.argument >= 0 ? d : 1;
+    launch[0] = launch_of(t, &s, name, mgpu_attention_blocks(&s, t->queries, parts) * t->heads);
+    launch[1] = (mgpu_launch){.function = NULL};
+    int64_t of_k = t->dk.argument >= 0 ? d : 0, of_v = t->dv.argument >= 0 ? e : 0;
+    if (t->backward && of_k + of_v > 0)
+        launch[1] = launch_of(t, &s, format("%s_finish", name), mgpu_attention_blocks(&s, t->keys, of_k > of_v ? of_k : of_v) * t->groups);
+}
+
+int64_t cuda_attention_workspace(const Attention *plan, int64_t *per_sample)
+{
+    const mgpu_attention *t = attention_table(plan);
+    int64_t bytes = t->backward ? 2 * t->heads * t->queries * (t->type == MGPU_F64 ? 8 : 4) : 0;
+    *per_sample = has_samples(t) ? bytes : 0;
+    return has_samples(t) ? 0 : bytes;
+}
+
+/* ---- text */
+
+static const char *type_name(uint8_t type)
+{
+    return type == MGPU_F64 ? "MGPU_F64" : type == MGPU_BF16 ? "MGPU_BF16" : type == MGPU_F16 ? "MGPU_F16" : "MGPU_F32";
+}
+
+static const char *c_type(uint8_t type)
+{
+    return type == MGPU_F64 ? "double" : type == MGPU_BF16 ? "mgpu_bf16" : type == MGPU_F16 ? "mgpu_f16" : "float";
+}
+
+static void print_operand(const mgpu_attention_operand *o, Text *text)
+{
+    if (o->argument < 0)
+        text_add(text, "    {-1, 0, 0, 0, 0, 0}");
+    else
+        text_add(text, "    {%d, %lld, %lld, %lld, %lld, %s}", o->argument, (long long)o->first, (long long)o->sample, (long long)o->row,
+                 (long long)o->head, half_text(o->half));
+}
+
+static void print_tables(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, Text *text)
+{
+    const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->dq, &t->dk, &t->dv};
+    const uint8_t types[] = {s->q, s->k, s->v, s->g, s->y, s->dq, s->dk, s->dv};
+    text_add(text, "static __device__ constexpr mgpu_attention %s_attention = {\n"
+             "    /* type, backward, causal; queries, keys, heads, groups; elements of keys, of values; window, scale */\n"
+             "    %s, %s, %s, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %.17g, 0,\n"
+             "    /* q, k, v, g, y, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n", name, type_name(t->type),
+             t->backward ? "true" : "false", t->causal ? "true" : "false", (long long)t->queries, (long long)t->keys, (long long)t->heads,
+             (long long)t->groups, (long long)t->d, (long long)t->e, (long long)t->window, t->scale);
+    for (int i = 0; i < COUNT(operand); i++) {
+        print_operand(operand[i], text);
+        text_add(text, i + 1 < COUNT(operand) ? ",\n" : "};\n");
+    }
+    text_add(text, "static __device__ constexpr mgpu_attention_tiles %s_tiles = { /* types; aligned, rows, columns, part, stages, resident, results, alone */\n"
+             "    %s", name, s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
+    for (int i = 0; i < COUNT(types); i++)
+        text_add(text, ", %s", type_name(types[i]));
+    text_add(text, ", %s, %d, %d, %d, %d, %s, %d, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns, s->part, s->stages,
+             s->resident ? "true" : "false", s->results, s->alone ? "true" : "false");
+}
+
+/* the parameter that is argument `number` */
+static const char *parameter(const mgpu_attention *t, int number)
+{
+    static const char *const operand[] = {"q", "k", "v", "g"};
+    if (number < (t->backward ? 4 : 3))
+        return operand[number];
+    if (!t->backward)
+        return "y";
+    bool is[] = {t->dq.argument == number, t->dk.argument == number, t->dv.argument == number};
+    return is[0] && is[1] ? "dqkv" : is[0] ? "dq" : is[1] ? "dk" : "dv";
+}
+
+static void print_parameters(const mgpu_attention *t, const char *qualifier, Text *text)
+{
+    const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->dq, &t->dk, &t->dv};
+    for (int i = 0; i < t->workspace; i++) {
+        uint8_t type = MGPU_F32;
+        for (int k = 0; k < COUNT(operand); k++)
+            type = operand[k]->argument == i && (k < 4 ? k < (t->backward ? 4 : 3) : true) ? type_of(t, operand[k]) : type;
+        text_add(text, "%s%s *%s%s, ", i < (t->backward ? 4 : 3) ? "const " : "", c_type(type), qualifier, parameter(t, i));
+    }
+    if (t->backward)
+        text_add(text, "char *%swork, ", qualifier);
+}
+
+static const char *result_text(const mgpu_attention *t, const mgpu_attention_operand *o, bool alone)
+{
+    const char *name = o->argument < 0 ? "nullptr" : parameter(t, o->argument);
+    return alone && o->argument >= 0 && o->sample > 0 ? format("%s + begin * %lld", name, (long long)o->sample) : name;
+}
+
+static const char *operand_text(const char *name, const mgpu_attention_operand *o, bool alone)
+{
+    return alone && o->sample > 0 ? format("%s + begin * %lld", name, (long long)o->sample) : name;
+}
+
+static void print_call(const mgpu_attention *t, const char *name, bool finish, bool alone, Text *text)
+{
+    text_add(text, "mgpu_attend_%s<%s_attention, %s_tiles>(%s, %s, %s, ", !t->backward ? "forward" : finish ? "keys" : "queries", name, name,
+             operand_text("q", &t->q, alone), operand_text("k", &t->k, alone), operand_text("v", &t->v, alone));
+    if (!t->backward)
+        text_add(text, "%s, ", operand_text("y", &t->y, alone));
+    else if (finish)
+        text_add(text, "%s, %s, %s, work, ", operand_text("g", &t->g, alone), result_text(t, &t->dk, alone), result_text(t, &t->dv, alone));
+    else
+        text_add(text, "%s, %s, work, ", operand_text("g", &t->g, alone), result_text(t, &t->dq, alone));
+    text_add(text, alone ? "end - begin);\n" : "n);\n");
+}
+
+static void print_function(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, bool finish, Text *text)
+{
+    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, 2) %s%s(\n    ", mgpu_attention_threads(s), name, finish ? "_finish" : "");
+    print_parameters(t, "__restrict__ ", text);
+    text_add(text, "const mgpu_step *step, int64_t n)\n{\n    ");
+    print_call(t, name, finish, false, text);
+    text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
+}
+
+static bool has_finish(const mgpu_attention *t) { return t->backward && (t->dk.argument >= 0 || t->dv.argument >= 0); }
+
+static void print_head(const Attention *plan, const mgpu_attention_tiles *s, const char *name, Text *text)
+{
+    attention_print_comment(plan, format("; blocks of %d by %s", s->rows, s->arithmetic == MGPU_MMA ? "matrix instructions" : "multiplications"), text);
+    print_tables(attention_table(plan), s, name, text);
+}
+
+void cuda_print_attention(const Attention *plan, const char *name, Text *text)
+{
+    const mgpu_attention *t = attention_table(plan);
+    const mgpu_attention_tiles s = tiles_of(plan, false);
+    print_head(plan, &s, name, text);
+    print_function(t, &s, name, false, text);
+    if (has_finish(t))
+        print_function(t, &s, name, true, text);
+}
+
+/* ---- by one block */
+
+void cuda_print_block_attention(const Attention *plan, const char *name, Text *text)
+{
+    const mgpu_attention *t = attention_table(plan);
+    const mgpu_attention_tiles s = tiles_of(plan, true);
+    const char *some = format("    if (threadIdx.x < %d)\n        ", mgpu_attention_threads(&s));
+    print_head(plan, &s, name, text);
+    text_add(text, "static __device__ void %s(", name);
+    print_parameters(t, "", text);
+    text_add(text, "int64_t begin, int64_t end)\n{\n%s", some);
+    print_call(t, name, false, true, text);
+    if (has_finish(t)) {
+        text_add(text, "    __syncthreads();\n%s", some);
+        print_call(t, name, true, true, text);
+    }
+    text_add(text, "}\n");
+}
+
+int cuda_block_attention_shared_bytes(const Attention *plan)
+{
+    const mgpu_attention_tiles s = tiles_of(plan, true);
+    return (int)mgpu_attention_shared_bytes(attention_table(plan), &s);
+}

@@ -1,0 +1,51 @@
+/* cuda.h: kernels as CUDA C; docs/cuda.md says what it looks like.
+ *
+ *   cuda/share.c    how threads share a nest; launches
+ *   cuda/nest.c     a nest: which thread takes which points
+ *   cuda/points.c   what it does at them (cuda/points.h)
+ *   cuda/scan.c     a scan
+ *   cuda/given.c    kernels that differ in numbers
+ *   cuda/kernels.c     functions, and the file of all kernels
+ */
+#ifndef MGPU_CUDA_H
+#define MGPU_CUDA_H
+
+#include "compiler/target/c/emit.h"
+#include "runtime/abi/mgpu.h"
+
+enum { CUDA_THREADS = 256 /* of a block of all kernels that are made of nests: MGPU_THREADS */ };
+
+/* ---- cuda/share.c */
+bool cuda_index_is_wide(const Nest *, const Expr *);  /* the index does not fit into an int */
+/* where the vector begins that the load, or the draw, is a lane of, or that is stored; NULL: it is none */
+const Expr *cuda_vector(const Nest *, const Expr *);
+const Expr *cuda_stored_vector(const Nest *, const Store *);
+bool cuda_finishes(const Kernel *);                   /* it has a second function */
+bool cuda_is_little(const Kernel *);                  /* few blocks, whatever the samples */
+void cuda_share_blocks(Kernel *);                     /* each nest begins with other blocks; once all are there */
+/* how the functions are launched: one or two */
+void cuda_launches(const Kernel *, mgpu_launch launch[2]);
+
+/* ---- cuda/nest.c */
+void cuda_nest(Printer *, const Nest *);
+
+/* ---- cuda/scan.c */
+void cuda_scan_name(Kernel *);                        /* gives its kernels names, k12_0 ..., and their text */
+void cuda_scan_print(const Kernel *, Text *);
+mgpu_launch cuda_scan_launch(const Kernel *);
+
+/* ---- cuda/given.c: kernels that differ in numbers alone become one */
+void cuda_give_numbers(Program *);
+void cuda_divisor(uint32_t by, uint32_t words[3]);
+
+/* ---- cuda/kernels.c */
+void emit_cuda_includes(const char *kernels, Text *); /* the device headers that this text needs */
+/* parameters and bodies of the functions of nests: kernel->text and the like */
+void cuda_print_text(const Kernel *, Text *);
+void cuda_print_finish(const Kernel *, Text *);
+void cuda_print_block(const Kernel *, Text *);        /* a function of a block, with begin and end in place of n */
+void cuda_print_canonical(const Kernel *, Text *);
+/* the kernel's functions, whose names begin with its own, as they stand in the file of all kernels */
+void cuda_print(const Kernel *, Text *);
+void cuda_print_given(const Kernel *, Text *);        /* what its launches hand over: an initializer */
+#endif

@@ -1,0 +1,163 @@
+/* kernels.c: kernels as CUDA C.
+ *
+ * In: a Kernel. Out: one or two __global__ functions whose parameters are the kernel's arguments in their order, its workspace
+ * if it has one, the step block and n, the samples of the device; and the file of all kernels. */
+#include "compiler/kernel/phase.h"
+#include "compiler/target/cuda/cuda.h"
+#include "compiler/target/cuda/tiles.h"
+#include "compiler/target/target.h"
+
+#include <string.h>
+
+/* ---- parameters */
+
+static void print_parameters(Printer *p)
+{
+    const Kernel *k = p->kernel;
+    p->argument_count = k->read_count + k->write_count;
+    p->argument = NEW_ARRAY(const char *, p->argument_count);
+    p->tensor = NEW_ARRAY(const Tensor *, p->argument_count);
+    text_add(p->t, "(\n");
+    for (int i = 0; i < p->argument_count; i++) {
+        bool output = i >= k->read_count;
+        const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
+        const char *type = format("%s%s *", output ? "" : "const ", emit_element_type(tensor->dtype));
+        if (!output && emit_written(k, tensor)) { /* updated in place: by the pointer that is among the writes */
+            emit_line(p, "%s,", type);
+            continue;
+        }
+        p->tensor[i] = tensor;
+        p->argument[i] = emit_name(p, kernel_argument_name(tensor));
+        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], emit_shape_comment(p, tensor));
+    }
+    if (p->block) {
+        emit_line(p, "const mgpu_step *step, int64_t begin, int64_t end)");
+        text_add(p->t, "{\n");
+        return;
+    }
+    if (k->partial_bytes)
+        emit_line(p, "char *__restrict__ work,");
+    emit_line(p, "const mgpu_step *__restrict__ step, int64_t n%s)", p->by_path ? format(", const __grid_constant__ mgpu_path<%d> path", k->path_count) : "");
+    text_add(p->t, "{\n");
+}
+
+/* ---- functions of nests */
+
+/* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
+static void print_function(const Kernel *k, Text *t, bool canonical, bool finish, bool block)
+{
+    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .block = block};
+    emit_reserve(&p);
+    bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */
+    p.finish = finish && !parts;
+    p.needed = NEW_ARRAY(const bool *, k->nest_count);
+    for (int i = 0; i < k->nest_count; i++)
+        p.needed[i] = parts && i != finish ? NEW_ARRAY(bool, k->nests[i].exprs->count) : emit_needed(&k->nests[i], finish);
+    print_parameters(&p);
+    emit_tables(&p);
+    for (int i = 0; i < k->nest_count; i++) {
+        if (!parts || i == finish)
+            cuda_nest(&p, &k->nests[i]);
+        if (two && block && i == 0)
+            emit_line(&p, "__syncthreads();");
+    }
+    text_add(t, "}\n");
+}
+
+void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, false, false); }
+void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, true, false); }
+void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, false, true); }
+
+void cuda_print_canonical(const Kernel *k, Text *t)
+{
+    mgpu_launch launch[2];
+    print_function(k, t, true, false, false);
+    if (cuda_finishes(k))
+        print_function(k, t, true, true, false);
+    cuda_launches(k, launch);
+    for (int i = 0; i < 2; i++)
+        text_add(t, "%lld %lld %lld %lld %lld\n", (long long)launch[i].points, (long long)launch[i].points_per_sample,
+                 (long long)launch[i].group, (long long)launch[i].per_block, (long long)launch[i].most);
+}
+
+void cuda_print_given(const Kernel *k, Text *t)
+{
+    if (k->contraction) {
+        cuda_contraction_numbers(k->contraction, t);
+        return;
+    }
+    if (k->given_count) {
+        text_add(t, "(const uint32_t[]){");
+        for (int i = 0; i < k->given_count; i++)
+            text_add(t, "%s%uu", i ? ", " : "", k->given[i]);
+        text_add(t, "}");
+        return;
+    }
+    text_add(t, k->path_count ? "(const uint64_t[]){" : "NULL");
+    for (int i = 0; i < k->path_count; i++)
+        text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
+    text_add(t, k->path_count ? "}" : "");
+}
+
+void cuda_print(const Kernel *k, Text *t)
+{
+    if (!k->nest_count) {
+        if (k->contraction)
+            cuda_print_contraction(k->contraction, k->name, k->twin ? k->twin->name : NULL, t);
+        else if (k->attention)
+            cuda_print_attention(k->attention, k->name, t);
+        else if (k->rows)
+            cuda_print_rows(k->rows, k->name, t);
+        else
+            cuda_scan_print(k, t);
+        return;
+    }
+    if (k->twin) {
+        text_add(t, "%s\n",
+                 c_comment("%s is %s with other %s%s", k->name, k->twin->name, k->given ? "numbers: " : "paths",
+                           k->given ? k->given_words : ""));
+        return;
+    }
+    if (k->given)
+        text_add(t, "%s\n", c_comment("its launch gives %s", k->given_words));
+    text_add(t, "extern \"C\" __global__ void %s%sMGPU_ENTRY(%s)\n", k->name, k->text, k->name);
+    if (k->finish_text)
+        text_add(t, "\nextern \"C\" __global__ void %s_finish%sMGPU_ENTRY(%s_finish)\n", k->name, k->finish_text, k->name);
+}
+
+/* ---- the file */
+
+void emit_cuda_includes(const char *kernels, Text *t)
+{
+    text_add(t, "#include \"mgpu_device.h\"\n");
+    if (strstr(kernels, "mgpu_contract"))
+        text_add(t, "#include \"mgpu_device_contract.h\"\n");
+    if (strstr(kernels, "mgpu_attend"))
+        text_add(t, "#include \"mgpu_device_attention.h\"\n");
+    if (strstr(kernels, "mgpu_cumsum") || strstr(kernels, "mgpu_top_k"))
+        text_add(t, "#include \"mgpu_device_rows.h\"\n");
+}
+
+static void print_all(const Program *program, Text *t)
+{
+    for (int i = 0; i < program->kernel_count; i++) {
+        const Kernel *k = program->kernels[i];
+        text_add(t, "\n");
+        emit_kernel_title(k, t);
+        cuda_print(k, t);
+    }
+}
+
+void emit_cuda(const Program *program, Text *t)
+{
+    Text kernels = {0};
+    print_all(program, &kernels);
+    const char *const head[] = {
+        format("Kernels of %s, written by mgpuc %s.", program->model->name, MGPU_VERSION),
+        "Parameters: the tensors that a kernel reads, then those that it writes, then its workspace if it has one; n: the "
+        "samples",
+        "of this device. [n, 28, 28] in the comments is the shape of all samples, [28, 28] the same for all of them."};
+    text_add(t, "%s\n", c_comment_lines(head, COUNT(head)));
+    emit_cuda_includes(text_of(&kernels), t);
+    text_bytes(t, text_of(&kernels), kernels.length);
+}

@@ -1,0 +1,104 @@
+/* library.c: which products a library for GPUs may do in place of the kernel, and how.
+ *
+ * In: a CudaProduct. Out: mgpu_library_product (mgpu.h), if each of batch, M, N and K is one axis, and every matrix lies in
+ * memory as the library wants it: by columns, elements of a column side by side, or so when rows and columns change places.
+ * The rows of its result are those of C's lists, M or N, whose elements lie side by side. */
+#include "compiler/target/cuda/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGE_WORKSPACE = 32 << 20, WORKSPACE = 4 << 20 };
+enum { ROWS, COLUMNS, TERMS, MEMBERS }; /* as in mgpu_library_product */
+
+int64_t cuda_library_workspace(const char *archs)
+{
+    for (const char *at = archs; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, "sm_", 3) == 0 && atoi(at + 3) >= 90)
+            return LARGE_WORKSPACE;
+    return WORKSPACE;
+}
+
+/* all axes of a list as one; false: they are not. Samples are the outermost. */
+static bool fold(const mgpu_contraction *t, int list, mgpu_axis *to, bool *sampled)
+{
+    const mgpu_axis *axis = t->axis + mgpu_list_first(t, list);
+    int count = mgpu_list_count(t, list);
+    *to = (mgpu_axis){.extent = 1};
+    *sampled = count > 0 && axis[0].extent == MGPU_SAMPLES;
+    if (count > 1 + *sampled || (count == 2 && (axis[0].a != axis[1].a * axis[1].extent || axis[0].b != axis[1].b * axis[1].extent ||
+                                                axis[0].c != axis[1].c * axis[1].extent)))
+        return false;
+    if (count > 0)
+        *to = axis[count - 1];
+    if (to->extent == MGPU_SAMPLES)
+        to->extent = 1;
+    return to->window == 0 && to->extent > 0;
+}
+
+/* strides of rows and columns -> how the library finds the matrix; an axis without elements besides the first has any stride */
+static bool place(mgpu_library_matrix *m, const mgpu_axis *row, bool rows_sampled, int64_t row_stride, const mgpu_axis *column,
+                  bool columns_sampled, int64_t column_stride)
+{
+    bool one_row = row->extent == 1 && !rows_sampled, one_column = column->extent == 1 && !columns_sampled;
+    m->turned = !(one_row || row_stride == 1) || (one_row && !one_column && column_stride == 1);
+    int64_t side = m->turned ? column->extent : row->extent, beside = m->turned ? column_stride : row_stride;
+    bool one_side = m->turned ? one_column : one_row, one_other = m->turned ? one_row : one_column;
+    m->pitch = one_other ? 0 : m->turned ? row_stride : column_stride;
+    if (!one_side && beside != 1)
+        return false;
+    return m->pitch == 0 || (m->pitch >= side && !(m->turned ? columns_sampled : rows_sampled));
+}
+
+static bool takes_types(const mgpu_contraction *t, const mgpu_tiles *s)
+{
+    bool half = s->type_a == MGPU_BF16 || s->type_a == MGPU_F16;
+    return s->type_a == s->type_b && (s->type_c == s->type_a || (half && s->type_c == MGPU_F32)) &&
+           t->type == (s->type_a == MGPU_F64 ? MGPU_F64 : MGPU_F32);
+}
+
+bool cuda_library_product(const CudaProduct *p, bool swapped, mgpu_library_product *to)
+{
+    const mgpu_contraction *t = &p->table;
+    const mgpu_tiles *s = &p->tiles;
+    mgpu_axis list[4];
+    bool sampled[4];
+    if (p->next || t->windows > 0 || s->arithmetic == MGPU_DIRECT || !takes_types(t, s))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (!fold(t, i, &list[i], &sampled[i]))
+            return false;
+    int r = list[MGPU_LIST_N].c == 1 || (list[MGPU_LIST_N].extent == 1 && !sampled[MGPU_LIST_N] && list[MGPU_LIST_M].c != 1) ? MGPU_LIST_N : MGPU_LIST_M;
+    int c = r == MGPU_LIST_N ? MGPU_LIST_M : MGPU_LIST_N;
+    const mgpu_axis *rows = &list[r], *columns = &list[c], *terms = &list[MGPU_LIST_K], *members = &list[MGPU_LIST_BATCH];
+    bool by_b = r == MGPU_LIST_N; /* its first operand is B */
+    *to = (mgpu_library_product){.extent = {rows->extent, columns->extent, terms->extent, members->extent}, .sampled = -1,
+                                 .sums = t->type, .takes_workspace = s->split_tiles > 0};
+    for (int i = 0; i < 4; i++)
+        if (sampled[i])
+            to->sampled = i == r ? ROWS : i == c ? COLUMNS : i == MGPU_LIST_K ? TERMS : MEMBERS;
+    to->a = (mgpu_library_matrix){.argument = by_b != swapped, .type = s->type_a, .first = by_b ? t->b : t->a,
+                                  .member = by_b ? members->b : members->a};
+    to->b = (mgpu_library_matrix){.argument = by_b == swapped, .type = s->type_a, .first = by_b ? t->a : t->b,
+                                  .member = by_b ? members->a : members->b};
+    to->d = (mgpu_library_matrix){.argument = 2, .type = s->type_c, .first = s->c, .member = members->c};
+    return place(&to->a, rows, sampled[r], by_b ? rows->b : rows->a, terms, sampled[MGPU_LIST_K], by_b ? terms->b : terms->a) &&
+           place(&to->b, terms, sampled[MGPU_LIST_K], by_b ? terms->a : terms->b, columns, sampled[c], by_b ? columns->a : columns->b) &&
+           place(&to->d, rows, sampled[r], rows->c, columns, sampled[c], columns->c) && !to->d.turned;
+}
+
+static void print_matrix(const mgpu_library_matrix *m, Text *t)
+{
+    text_add(t, "{%d, %d, %s, %lld, %lld, %lld}, ", m->argument, m->type, m->turned ? "true" : "false", (long long)m->first,
+             (long long)m->pitch, (long long)m->member);
+}
+
+void cuda_print_library_product(const mgpu_library_product *p, Text *t)
+{
+    text_add(t, "&(const mgpu_library_product){");
+    print_matrix(&p->a, t);
+    print_matrix(&p->b, t);
+    print_matrix(&p->d, t);
+    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS], (long long)p->extent[TERMS],
+             (long long)p->extent[MEMBERS], p->sampled, p->sums, p->tf32 ? "true" : "false", p->takes_workspace ? "true" : "false");
+}

@@ -1,0 +1,159 @@
+/* numbers.c: what of a product is handed over at its launch (runtime/abi/mgpu_numbers.h), so that products of one form are one
+ * function. A form is the kinds of its axes, which of them move in windows, how its operands lie in shared memory and how many
+ * elements are moved at once; the numbers are the rest: extents, strides, first elements. */
+#include "compiler/base/c_text.h"
+#include "compiler/target/cuda/tiles.h"
+
+/* ---- how elements are moved */
+
+/* lines of terms, else of rows */
+static bool lies_by_terms(const mgpu_contraction *t, int list, int tensor)
+{
+    return mgpu_follow(t, MGPU_LIST_K, tensor) || !mgpu_follow(t, list, tensor);
+}
+
+mgpu_tiles cuda_moved_tiles(const CudaProduct *p)
+{
+    const mgpu_contraction *t = &p->table;
+    mgpu_tiles s = p->tiles;
+    int chunk_a = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_a), chunk_b = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_b);
+    bool nothing = s.arithmetic != MGPU_DIRECT && s.stages == 0; /* is read */
+    s.terms_a = nothing || lies_by_terms(t, MGPU_LIST_M, 0);
+    s.terms_b = nothing || lies_by_terms(t, MGPU_LIST_N, 1);
+    s.piece_a = nothing ? 1 : mgpu_together(t, s.terms_a ? MGPU_LIST_K : MGPU_LIST_M, 0, s.aligned_a, chunk_a, 0);
+    s.piece_b = nothing ? 1 : mgpu_together(t, s.terms_b ? MGPU_LIST_K : MGPU_LIST_N, 1, s.aligned_b, chunk_b, 0);
+    s.piece_c = mgpu_together(t, s.turned ? MGPU_LIST_M : MGPU_LIST_N, 2, s.aligned_c, MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
+    return s;
+}
+
+/* ---- numbers */
+
+static bool is_small(int64_t number) { return number >= INT32_MIN && number <= INT32_MAX; }
+
+static bool has_room(const CudaProduct *p)
+{
+    const mgpu_contraction *t = &p->table;
+    int axes = t->batch + t->m + t->n + t->k;
+    if (p->tiles.arithmetic == MGPU_DIRECT || axes > MGPU_NUMBERED_AXES || t->windows > MGPU_NUMBERED_WINDOWS)
+        return false;
+    for (int i = 0; i < axes; i++) {
+        for (int tensor = 0; tensor < 3; tensor++)
+            if (!is_small(mgpu_axis_stride(t, i, tensor)))
+                return false;
+        if (!is_small(t->axis[i].extent) || !is_small(t->axis[i].step))
+            return false;
+    }
+    for (int w = 0; w < t->windows; w++)
+        if (!is_small(t->window[w].extent) || !is_small(t->window[w].stride) || !is_small(t->window[w].first))
+            return false;
+    return true;
+}
+
+int cuda_number_count(const CudaProduct *p)
+{
+    int count = 0;
+    for (; p; p = p->next, count++)
+        if (!has_room(p) || count == CUDA_NUMBERS)
+            return 0;
+    return count;
+}
+
+/* 2^(bits + shift) / extent, rounded up; 2^shift / 2 < extent <= 2^shift */
+static uint64_t inverse_of(uint64_t extent, int shift, int bits)
+{
+    uint64_t rest = (UINT64_C(1) << shift) - extent, quotient = 1;
+    for (int i = 0; i < bits; i++) {
+        bool more = 2 * rest >= extent;
+        quotient = 2 * quotient + more;
+        rest = 2 * rest - (more ? extent : 0);
+    }
+    return quotient + (rest > 0);
+}
+
+static mgpu_numbers numbers_of(const CudaProduct *p)
+{
+    const mgpu_contraction *t = &p->table;
+    mgpu_numbers to = {.first = {mgpu_first_element(t, 0), mgpu_first_element(t, 1), p->tiles.c}};
+    for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
+        const mgpu_axis *from = &t->axis[i];
+        mgpu_numbered_axis *x = &to.axis[i];
+        *x = (mgpu_numbered_axis){.extent = from->extent, .step = (int32_t)from->step};
+        for (int tensor = 0; tensor < 3; tensor++)
+            x->stride[tensor] = (int32_t)mgpu_axis_stride(t, i, tensor);
+        if (from->extent <= 0)
+            continue; /* the first of its list: nothing is divided by it */
+        while (INT64_C(1) << x->shift < from->extent)
+            x->shift++;
+        x->inverse = (uint32_t)inverse_of((uint64_t)from->extent, (int)x->shift, 31);
+        x->wide = inverse_of((uint64_t)from->extent, (int)x->shift, 63);
+    }
+    for (int w = 0; w < t->windows; w++)
+        to.window[w] = (mgpu_numbered_window){(int32_t)t->window[w].extent, (int32_t)t->window[w].stride, (int32_t)t->window[w].first};
+    return to;
+}
+
+int cuda_number_list(const CudaProduct *p, mgpu_numbers to[CUDA_NUMBERS])
+{
+    int count = cuda_number_count(p);
+    for (int i = 0; i < count; i++, p = p->next)
+        to[i] = numbers_of(p);
+    return count;
+}
+
+/* ---- text */
+
+static void print_numbers(const CudaProduct *p, Text *text)
+{
+    const mgpu_contraction *t = &p->table;
+    const mgpu_numbers own = numbers_of(p);
+    text_add(text, "{{");
+    for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
+        const mgpu_numbered_axis *x = &own.axis[i];
+        text_add(text, "{%lld, {%d, %d, %d}, %d, %uu, %u, 0x%llxu}, ", (long long)x->extent, x->stride[0], x->stride[1], x->stride[2], x->step,
+                 x->inverse, x->shift, (unsigned long long)x->wide);
+    }
+    text_add(text, "}, {");
+    for (int w = 0; w < t->windows; w++)
+        text_add(text, "{%d, %d, %d}, ", own.window[w].extent, own.window[w].stride, own.window[w].first);
+    text_add(text, "}, {%lld, %lld, %lld}}, ", (long long)own.first[0], (long long)own.first[1], (long long)own.first[2]);
+}
+
+void cuda_print_numbers(const CudaProduct *p, Text *text)
+{
+    int count = cuda_number_count(p);
+    text_add(text, count ? "(const mgpu_numbers[]){" : "NULL");
+    for (const CudaProduct *own = p; own && count; own = own->next)
+        print_numbers(own, text);
+    text_add(text, count ? "}" : "");
+}
+
+static const char *part_text(const CudaProduct *p)
+{
+    Text words = {0}, *text = &words;
+    static const char *const lists[] = {"batch", "M", "N", "K"};
+    const mgpu_contraction *t = &p->table;
+    const mgpu_axis *axis = t->axis;
+    for (int list = 0; list < 4; list++)
+        for (int i = 0; i < mgpu_list_count(t, list); i++, axis++) {
+            const char *extent = axis->extent == MGPU_SAMPLES ? "n" : format("%lld", (long long)axis->extent);
+            text_add(text, " %s%s (%lld %lld %lld", i ? "" : format("%s: ", lists[list]), extent, (long long)axis->a, (long long)axis->b,
+                     (long long)axis->c);
+            text_add(text, axis->window > 0 ? "; %lld in window %d)" : ")", (long long)axis->step, axis->window);
+        }
+    for (int w = 0; w < t->windows; w++)
+        text_add(text, "; window %d: extent %lld, stride %lld, first %lld", w + 1, (long long)t->window[w].extent,
+                 (long long)t->window[w].stride, (long long)t->window[w].first);
+    text_add(text, "; first elements %lld %lld %lld", (long long)t->a, (long long)t->b, (long long)p->tiles.c);
+    return text_take(&words);
+}
+
+void cuda_comment_numbers(const CudaProduct *p, Text *text)
+{
+    const char *line[1 + CUDA_NUMBERS] = {"its launch gives, with strides in A, B, C:"};
+    int lines = 1;
+    if (!p->next)
+        line[0] = format("%s%s", line[0], part_text(p));
+    for (const CudaProduct *own = p; p->next && own; own = own->next)
+        line[lines++] = format("  %s", part_text(own));
+    text_add(text, "%s\n", c_comment_lines(line, lines));
+}

@@ -1,0 +1,294 @@
+/* points.c: what a thread does at the points of a nest, as CUDA C; which points are its own, cuda/nest.c says.
+ *
+ * In: a nest's loops. Out: how many points there are, the axes of the point with a number, the vectors that are loaded before
+ * the lanes' loop and stored behind it, and the statements in it. */
+#include "compiler/target/cuda/points.h"
+
+#include <string.h>
+
+/* ---- counts of points */
+
+Points cuda_axis_points(const Loops *l, int axis)
+{
+    const Axis *a = &l->nest->exprs->axis[axis];
+    if (a->kind == AXIS_GROUPS)
+        return (Points){1, format("((n + %lld) / %lld)", (long long)a->group - 1, (long long)a->group)};
+    if (a->kind == AXIS_IN_GROUP)
+        return (Points){1, l->in_group};
+    return (Points){a->extent, !a->samples ? NULL : l->p->block ? "(end - begin)" : "n"};
+}
+
+Points cuda_all_points(const Loops *l, const int *axes, int count)
+{
+    Points all = {1, NULL};
+    for (int i = 0; i < count; i++) {
+        Points own = cuda_axis_points(l, axes[i]);
+        all.count *= own.count;
+        all.times = !all.times ? own.times : own.times ? format("%s * %s", all.times, own.times) : all.times;
+    }
+    return all;
+}
+
+const char *cuda_points_text(Points p)
+{
+    if (!p.times)
+        return format("%lld", (long long)p.count);
+    return p.count == 1 ? p.times : format("%lld * %s", (long long)p.count, p.times);
+}
+
+/* the same as an operand of a product */
+const char *cuda_points_factor(Points p) { return p.times && p.count != 1 ? format("(%s)", cuda_points_text(p)) : cuda_points_text(p); }
+
+/* the number of points, by name if it has to be computed */
+const char *cuda_name_points(const Loops *l, Points all)
+{
+    if (!all.times || strcmp(cuda_points_text(all), "n") == 0)
+        return cuda_points_text(all);
+    const char *name = emit_own_name(l->p, "points");
+    emit_line(l->p, "const %s %s = %s;", l->count_type, name, cuda_points_text(all));
+    return name;
+}
+
+/* "mgpu_grid_thread()", or of a block; where a kernel has several nests, each begins with other blocks */
+const char *cuda_own_number(const Loops *l, const char *what, int lanes)
+{
+    const char *text = lanes ? format("%d", lanes) : "";
+    if (l->nest->share.blocks_before && !l->p->block && what[strlen(what) - 1] != 's')
+        text = format("%s%s%d", text, lanes ? ", " : "", l->nest->share.blocks_before);
+    return format("mgpu_%s_%s(%s)", l->p->block ? "block" : "grid", what, text);
+}
+
+/* ---- axes */
+
+static const char *axis_value(const Loops *l, const int *axes, int count, int i, const char *number, bool outermost)
+{
+    const Axis *a = &l->nest->exprs->axis[axes[i]];
+    Points behind = cuda_all_points(l, axes + i + 1, count - i - 1), own = cuda_axis_points(l, axes[i]);
+    const char *value = number;
+    behind.count += behind.count == 0; /* no point at all */
+    own.count += own.count == 0;
+    if (behind.times || behind.count != 1)
+        value = format("%s / %s", value, cuda_points_factor(behind));
+    if (i > 0 || !outermost)
+        value = format("%s %% %s", value, cuda_points_factor(own));
+    if (a->kind == AXIS_IN_GROUP)
+        value = format("%lld * %s + %s", (long long)a->group, l->p->axis_name[axes[i] - 1], value);
+    if (a->samples && l->p->block)
+        value = a->extent == 1 ? format("begin + %s", value) : format("%lld * begin + %s", (long long)a->extent, value);
+    return value;
+}
+
+static bool is_wanted(const Loops *l, int axis)
+{
+    const Exprs *x = l->nest->exprs;
+    if (x->axis[axis].kind == AXIS_GROUPS || (l->nest->partial && !x->axis[axis].reduced)) /* for other reasons */
+        return true;
+    for (int i = 0; i < x->count; i++)
+        if (x->all[i]->kind == X_AXIS && x->all[i]->constant == axis && l->p->shown[i].wanted)
+            return true;
+    return false;
+}
+
+/* the axes of the point with this number, those that are wanted; outermost: there is nothing beyond the first of them */
+void cuda_define_axes(const Loops *l, const int *axes, int count, const char *number, bool outermost)
+{
+    Text t = {0};
+    for (int i = 0; i < count; i++)
+        if (is_wanted(l, axes[i]))
+            text_add(&t, "%s%s = %s", t.length ? ", " : "", l->p->axis_name[axes[i]], axis_value(l, axes, count, i, number, outermost));
+    if (t.length)
+        emit_line(l->p, "const %s %s;", l->type, text_of(&t));
+    for (int i = 0; i < count; i++) {
+        const Axis *a = &l->nest->exprs->axis[axes[i]];
+        if (a->kind == AXIS_GROUPS && l->nest->exprs->axis[axes[i] + 1].reduced)
+            emit_line(l->p, "const int %s = n - %lld * %s < %lld ? (int)(n - %lld * %s) : %lld;", l->in_group, (long long)a->group,
+                      l->p->axis_name[axes[i]], (long long)a->group, (long long)a->group, l->p->axis_name[axes[i]], (long long)a->group);
+    }
+}
+
+/* "for (int i = FROM; i < TO; i += STEP) {", and the axes; one axis counts itself */
+void cuda_open_points(const Loops *l, const int *axes, int count, const char *wish, const char *from, const char *to, const char *step)
+{
+    Printer *p = l->p;
+    const Axis *a = &l->nest->exprs->axis[axes[0]];
+    bool alone = count == 1 && a->kind == AXIS_PLAIN && !(a->samples && p->block);
+    const char *number = alone ? p->axis_name[axes[0]] : emit_own_name(p, wish);
+    emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", alone ? l->type : l->count_type, number, from, number, to, number, step);
+    p->indent++;
+    if (!alone)
+        cuda_define_axes(l, axes, count, number, true);
+}
+
+/* ---- what is wanted */
+
+/* where the vector begins; NULL: it is none */
+static const Expr *vector_of(const Loops *l, const Expr *e) { return l->lane < 0 ? NULL : cuda_vector(l->nest, e); }
+static const Expr *stored_vector(const Loops *l, const Store *s) { return l->lane < 0 ? NULL : cuda_stored_vector(l->nest, s); }
+
+static const char *lane_text(const Loops *l, const char *vector) { return format("%s.at[%s]", vector, l->p->axis_name[l->lane]); }
+
+void cuda_name_vectors(Loops *l)
+{
+    const Exprs *x = l->nest->exprs;
+    l->vector = NEW_ARRAY(const char *, x->count);
+    for (int i = 0; i < x->count && l->lane >= 0; i++) {
+        const Expr *e = x->all[i];
+        if (!vector_of(l, e) || !l->p->needed[l->nest - l->p->kernel->nests][i])
+            continue;
+        Shown *s = &l->p->shown[i];
+        l->vector[i] = emit_name_of(l->p, e);
+        s->text = lane_text(l, l->vector[i]);
+        s->level = LEVEL_ATOM;
+        if (e->kind == X_LOAD && e->tensor->dtype == BOOL) {
+            s->text = format("%s != 0", s->text);
+            s->level = LEVEL_EQUAL;
+        }
+    }
+}
+
+/* what the roots use of the lanes of vectors, whose beginnings are roots, too */
+static int add_bases(const Loops *l, Expr **roots, int count, bool *used)
+{
+    const Exprs *x = l->nest->exprs;
+    for (int i = 0; i < count; i++)
+        used[roots[i]->id] = true;
+    for (int i = x->count - 1; i >= 0; i--)
+        for (int k = 0; used[i] && k < x->all[i]->count && !l->vector[i]; k++)
+            used[x->all[i]->in[k]->id] = true;
+    for (int i = 0; i < x->count; i++) {
+        used[i] = used[i] && l->vector[i];
+        if (used[i])
+            roots[count++] = (Expr *)(uintptr_t)vector_of(l, x->all[i]);
+        if (used[i] && x->all[i]->kind == X_RANDOM && x->all[i]->other & 1)
+            roots[count++] = x->all[i]->in[1];
+    }
+    return count;
+}
+
+Expr **cuda_root_room(const Nest *nest)
+{
+    return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count + 2 * nest->exprs->count);
+}
+
+/* their offsets are those of their beginnings */
+static int replace_offsets(const Loops *l, Expr **roots, int count)
+{
+    for (int k = 0; k < l->nest->store_count; k++) {
+        const Store *s = &l->nest->stores[k];
+        const Expr *base = stored_vector(l, s);
+        bool scalar = false; /* another store needs the offset itself */
+        for (int j = 0; j < l->nest->store_count; j++)
+            scalar = scalar || (l->nest->stores[j].offset == s->offset && !stored_vector(l, &l->nest->stores[j]));
+        for (int i = 0; i < count; i++)
+            if (base && roots[i] == s->offset)
+                roots[scalar ? count++ : i] = (Expr *)(uintptr_t)base;
+    }
+    return count;
+}
+
+/* finds what the roots need; `used`: the vectors */
+void cuda_find_wanted(const Loops *l, Expr **roots, int count, bool *used)
+{
+    count = add_bases(l, roots, replace_offsets(l, roots, count), used);
+    emit_find_wanted(l->p, roots, count, l->p->loops);
+}
+
+/* ---- vectors */
+
+static const char *vector_type(Dtype t) { return dtype_is_half(t) ? "f32" : t == BOOL ? "u8" : dtype_name(t); }
+static const char *stored_type(Dtype t) { return t == BOOL ? "u8" : dtype_name(t); }
+
+static void load_vectors(const Loops *l, const bool *used)
+{
+    Printer *p = l->p;
+    const Exprs *x = l->nest->exprs;
+    int count = l->nest->share.vector;
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (!used[i])
+            continue;
+        const Expr *base = vector_of(l, e);
+        if (e->kind == X_RANDOM)
+            emit_line(p, "const mgpu_%sx%d %s = mgpu_draw_%sx%d(%s, %s, %s);", dtype_name(e->dtype), count, l->vector[i],
+                      dtype_name(e->dtype), count, emit_key(p, e), emit_operand(p, base, LEVEL_CHOICE), emit_draw_place(p, e));
+        else
+            emit_line(p, "const mgpu_%sx%d %s = mgpu_load_%sx%d(&%s[%s]);", vector_type(e->tensor->dtype), count, l->vector[i],
+                      stored_type(e->tensor->dtype), count, emit_argument(p, e->tensor), p->shown[base->id].text);
+    }
+}
+
+static bool in_pass(const Store *s, int pass) { return pass < 0 ? s->outer : !s->outer && s->value->pass == pass; }
+
+/* stores of a pass, or OUTER ones if it is -1; `open`: before the loop over lanes, `close`: behind it */
+static void open_stores(const Loops *l, int pass, const char **name)
+{
+    for (int i = 0; i < l->nest->store_count; i++) {
+        const Store *s = &l->nest->stores[i];
+        if (!in_pass(s, pass) || !stored_vector(l, s))
+            continue;
+        name[i] = emit_name(l->p, format("new_%s", kernel_argument_name(s->tensor)));
+        emit_line(l->p, "mgpu_%sx%d %s;", vector_type(s->tensor->dtype), l->nest->share.vector, name[i]);
+    }
+}
+
+static void close_stores(const Loops *l, int pass, const char *const *name)
+{
+    for (int i = 0; i < l->nest->store_count; i++) {
+        const Store *s = &l->nest->stores[i];
+        if (!in_pass(s, pass) || !name[i])
+            continue;
+        if (s->guard)
+            emit_line(l->p, "if (%s)", l->p->shown[s->guard->id].text);
+        emit_line(l->p, "%smgpu_%s_%sx%d(&%s[%s], %s);", s->guard ? "    " : "", s->add ? "add" : "store", stored_type(s->tensor->dtype),
+                  l->nest->share.vector, emit_argument(l->p, s->tensor), l->p->shown[stored_vector(l, s)->id].text, name[i]);
+    }
+}
+
+static void print_stores(const Loops *l, int pass, const char *const *name)
+{
+    for (int i = 0; i < l->nest->store_count; i++) {
+        const Store *s = &l->nest->stores[i];
+        if (!in_pass(s, pass))
+            continue;
+        if (!name[i]) {
+            emit_store(l->p, s);
+            continue;
+        }
+        const Expr *v = s->value;
+        const char *value = l->p->shown[v->id].text;
+        if (strncmp(value, "mgpu_round_", 11) == 0) /* it is rounded when it is stored */
+            value = l->p->shown[v->in[0]->id].text;
+        emit_line(l->p, "%s = %s;", lane_text(l, name[i]), value);
+    }
+}
+
+/* ---- statements of a point */
+
+void cuda_open_lanes(const Loops *l)
+{
+    const char *v = l->p->axis_name[l->lane];
+    emit_line(l->p, "for (int %s = 0; %s < %d; %s++) {", v, v, l->nest->share.vector, v);
+    l->p->indent++;
+}
+
+/* what is to be done at every point of a pass, or of OUTER stores (-1), with the loop over lanes around it */
+void cuda_print_point(const Loops *l, int pass, const bool *used)
+{
+    Printer *p = l->p;
+    const Nest *nest = l->nest;
+    const char **name = NEW_ARRAY(const char *, nest->store_count);
+    if (l->lane >= 0) {
+        load_vectors(l, used);
+        open_stores(l, pass, name);
+        cuda_open_lanes(l);
+        emit_define(p, p->loops, pass < 0 ? nest->passes : pass);
+    }
+    for (int i = 0; i < nest->reduction_count && pass >= 0; i++)
+        if (nest->reductions[i].value->pass == pass)
+            emit_accumulate(p, &nest->reductions[i], p->result[i], l->lane_kept ? format("[%s]", p->axis_name[l->lane]) : "");
+    print_stores(l, pass, name);
+    if (l->lane >= 0) {
+        emit_close(p);
+        close_stores(l, pass, name);
+    }
+}

@@ -1,0 +1,165 @@
+/* rows.c: CUMSUM and TOP_K as CUDA C.
+ *
+ * In: Rows (rows.c). Out: their table, and a function that hands it to mgpu_device_rows.h. A team is a warp for short rows, else
+ * a block; where rows lie next to each other, and many there are, a block sums some of them side by side. */
+#include "compiler/base/c_text.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/target/cuda/tiles.h"
+
+enum {
+    SHORT_SUMS = 512, SHORT_ROW = 1024, FEW = 64, /* of a warp: elements, of which so many are wanted */
+    LEAST_BESIDE = 8, BESIDE = 32, MANY_ROWS = 64 * 1024,
+    SHARED_BYTES = 64 * 1024
+};
+
+static const char *const TYPE_NAME[] = {"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
+static const char *const C_TYPE[] = {"uint8_t", "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t",
+                                     "int32_t", "int64_t", "mgpu_f16", "mgpu_bf16", "float", "double"};
+
+static int64_t power_of_2(int64_t least)
+{
+    int64_t power = 32;
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static bool lie_beside(const mgpu_rows *t)
+{
+    if (t->axes == 0)
+        return t->operand_sample == 1 && t->result_sample == 1;
+    const mgpu_row_axis *last = &t->axis[t->axes - 1];
+    return last->operand == 1 && last->result == 1 && last->extent >= LEAST_BESIDE;
+}
+
+static mgpu_rows_tiles tiles_of(const Rows *plan, bool alone)
+{
+    const mgpu_rows *t = rows_table(plan);
+    int64_t length = t->along.extent, k = t->k;
+    mgpu_rows_tiles s = {.team = MGPU_ROWS_THREADS, .beside = 1, .alone = alone};
+    if (rows_are_sums(plan)) {
+        if (lie_beside(t))
+            s.beside = !alone && t->rows * rows_samples(plan) >= MANY_ROWS ? MGPU_ROWS_THREADS : BESIDE;
+        else if (length <= SHORT_SUMS)
+            s.team = 32;
+        return s;
+    }
+    if (length <= SHORT_ROW && k <= FEW)
+        s.team = 32;
+    s.room = power_of_2(larger(2 * k, k + s.team) + (s.team == 32 ? 32 : 512)); /* many before they are sorted */
+    if (s.room > length)
+        s.room = power_of_2(length);
+    if (mgpu_rows_shared_bytes(t, &s) > SHARED_BYTES) {
+        s.in_workspace = true;
+        s.room = power_of_2(length);
+    }
+    return s;
+}
+
+void cuda_launches_rows(const Rows *plan, const char *name, mgpu_launch launch[2])
+{
+    const mgpu_rows *t = rows_table(plan);
+    const mgpu_rows_tiles s = tiles_of(plan, false);
+    bool sampled = t->result_sample > 0;
+    launch[0] = (mgpu_launch){.function = name, .points = sampled ? 0 : t->rows, .points_per_sample = sampled ? t->rows : 0,
+                              .per_block = s.beside > 1 ? s.beside : MGPU_ROWS_THREADS / s.team, .most = s.in_workspace ? MGPU_ROWS_BLOCKS : INT32_MAX,
+                              .threads = MGPU_ROWS_THREADS, .shared_bytes = (int)mgpu_rows_shared_bytes(t, &s)};
+    launch[1] = (mgpu_launch){.function = NULL};
+}
+
+static int64_t workspace(const Rows *plan, bool alone)
+{
+    const mgpu_rows_tiles s = tiles_of(plan, alone);
+    return s.in_workspace ? (alone ? 1 : MGPU_ROWS_BLOCKS) * s.room * mgpu_key_bytes(rows_table(plan)->type) : 0;
+}
+
+int64_t cuda_rows_workspace(const Rows *plan) { return workspace(plan, false); }
+int64_t cuda_block_rows_workspace(const Rows *plan) { return workspace(plan, true); }
+
+/* ---- text */
+
+static void print_axis(const mgpu_row_axis *a, Text *text)
+{
+    text_add(text, "{%lld, %lld, %lld}", (long long)a->extent, (long long)a->operand, (long long)a->result);
+}
+
+static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const char *name, Text *text)
+{
+    text_add(text, "static __device__ constexpr mgpu_rows %s_rows = { %s\n    MGPU_%s, %s, %s, ", name,
+             c_comment("type, half, backwards, the axis (extent, strides of operand and results), k; others"), TYPE_NAME[t->type],
+             half_text(t->half), t->backwards ? "true" : "false");
+    print_axis(&t->along, text);
+    text_add(text, ", %lld, %d, {", (long long)t->k, t->axes);
+    for (int i = 0; i < t->axes; i++) {
+        text_add(text, "%s", i > 0 ? ", " : "");
+        print_axis(&t->axis[i], text);
+    }
+    text_add(text, "%s},\n    /* rows, strides of samples; arguments */\n    %lld, %lld, %lld, false, %d, %d, %d, %d};\n", t->axes > 0 ? "" : "{}",
+             (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->operand, t->values, t->places, t->workspace);
+    text_add(text, "static __device__ constexpr mgpu_rows_tiles %s_tiles = {%d, %d, %lld, %s, %s}; /* team, beside, room, in the workspace, alone */\n", name,
+             s->team, s->beside, (long long)s->room, s->in_workspace ? "true" : "false", s->alone ? "true" : "false");
+}
+
+/* parameters, and the call */
+static void print_parameters(const Rows *plan, const mgpu_rows_tiles *s, const char *qualifier, Text *text)
+{
+    const mgpu_rows *t = rows_table(plan);
+    bool both = t->values >= 0 && t->places >= 0, first = t->values >= 0 && (!both || t->values < t->places);
+    const char *values = format("%s *%s%s, ", C_TYPE[t->type], qualifier, rows_are_sums(plan) ? "sums" : "values");
+    const char *places = format("int32_t *%splaces, ", qualifier);
+    uint8_t stored = t->half == MGPU_HALF_BF16 ? MGPU_BF16 : t->half == MGPU_HALF_F16 ? MGPU_F16 : t->type;
+    text_add(text, "const %s *%sx, %s%s", C_TYPE[stored], qualifier, first ? values : places, both ? first ? places : values : "");
+    if (s->in_workspace)
+        text_add(text, "char *%swork, ", qualifier);
+}
+
+static const char *pointer(const char *name, int64_t sample, bool alone)
+{
+    return alone && sample > 0 ? format("%s + begin * %lld", name, (long long)sample) : name;
+}
+
+static void print_call(const Rows *plan, const mgpu_rows_tiles *s, const char *name, Text *text)
+{
+    const mgpu_rows *t = rows_table(plan);
+    const char *x = pointer("x", t->operand_sample, s->alone), *n = s->alone ? "end - begin" : "n";
+    if (rows_are_sums(plan))
+        text_add(text, "    mgpu_cumsum<%s_rows, %s_tiles>(%s, %s, %s);\n", name, name, x, pointer("sums", t->result_sample, s->alone), n);
+    else
+        text_add(text, "    mgpu_top_k<%s_rows, %s_tiles>(%s, %s, %s, %s, %s);\n", name, name, x,
+                 t->values >= 0 ? pointer("values", t->result_sample, s->alone) : "nullptr",
+                 t->places >= 0 ? pointer("places", t->result_sample, s->alone) : "nullptr", s->in_workspace ? "work" : "nullptr", n);
+}
+
+void cuda_print_rows(const Rows *plan, const char *name, Text *text)
+{
+    const mgpu_rows_tiles s = tiles_of(plan, false);
+    rows_print_comment(plan, text);
+    print_tables(rows_table(plan), &s, name, text);
+    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", MGPU_ROWS_THREADS, name);
+    print_parameters(plan, &s, "__restrict__ ", text);
+    text_add(text, "const mgpu_step *step, int64_t n)\n{\n");
+    print_call(plan, &s, name, text);
+    text_add(text, "}\nMGPU_ENTRY(%s)\n", name);
+}
+
+/* ---- by one block */
+
+void cuda_print_block_rows(const Rows *plan, const char *name, Text *text)
+{
+    const mgpu_rows_tiles s = tiles_of(plan, true);
+    rows_print_comment(plan, text);
+    print_tables(rows_table(plan), &s, name, text);
+    text_add(text, "static __device__ void %s(", name);
+    print_parameters(plan, &s, "", text);
+    text_add(text, "int64_t begin, int64_t end)\n{\n");
+    print_call(plan, &s, name, text);
+    text_add(text, "}\n");
+}
+
+int cuda_block_rows_shared_bytes(const Rows *plan)
+{
+    const mgpu_rows_tiles s = tiles_of(plan, true);
+    return (int)mgpu_rows_shared_bytes(rows_table(plan), &s);
+}

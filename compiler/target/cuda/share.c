@@ -1,0 +1,509 @@
+/* share.c: how the threads of a GPU share a kernel's nests.
+ *
+ * In: a kernel with its nests. Out: nest->share, nest->partial and kernel->partial_bytes. What is chosen depends on shapes
+ * alone, and on the samples of a micro-batch where the model says them: all GPUs compute the same numbers.
+ *
+ *   vectors   where the innermost axis is contiguous in memory, a thread takes 16 bytes of it at once; what is left of that
+ *             axis counts vectors
+ *   points    all else is kept, or there are few reduced points, or more than enough kept ones
+ *   teams     the innermost axis is reduced: neighbours read neighbouring elements of a row
+ *   columns   it is kept: so they do, of neighbouring columns
+ *   partial   few results of many points: blocks take parts of the reduced points, and a second function adds them up */
+#include "compiler/kernel/phase.h"
+#include "compiler/target/cuda/cuda.h"
+#include "compiler/target/cuda/tiles.h"
+
+#include <stdlib.h>
+
+enum {
+    VECTOR_BYTES = 16,
+    VECTOR_POINTS = 4096,     /* of a nest that is worth vectors */
+    ALONE = 8,                /* reduced points that one thread takes: of a row, */
+    ALONE_COLUMN = 16,        /* of a column */
+    MANY_THREADS = 16384,     /* keep a GPU busy without help */
+    MANY_TEAMS = 1024,        /* likewise, of teams of a warp */
+    MANY_WARPS = 2048,        /* that own rows of a table */
+    STEPS = 4,                /* of a thread of a team, at least */
+    LONG_ROW = 1024,          /* for a warp */
+    KEPT_STEPS = 8,           /* of a thread through a row that it keeps from pass to pass, */
+    KEPT_VALUES = 32,         /* and values of it */
+    STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
+    PARTS = 512,              /* partial results of all points, at most, as long as each has one */
+    COLUMNS = 32,             /* side by side */
+    LINE = 64,                /* bytes */
+    SOME_SAMPLES = 64         /* a guess */
+};
+
+/* the samples of a device, at most; 0: the model does not say */
+static int64_t most_samples(const Model *m)
+{
+    int64_t pieces = m->accumulate > 1 ? m->accumulate : 1, group = m->group > 1 ? m->group : 1;
+    int64_t micro = (m->batch + pieces - 1) / pieces;
+    return (micro + group - 1) / group * group;
+}
+
+static double points(const Nest *nest, bool reduced, int64_t samples)
+{
+    double count = 1;
+    for (int i = 0; i < nest->exprs->axis_count; i++) {
+        const Axis *a = &nest->exprs->axis[i];
+        if (a->reduced != reduced)
+            continue;
+        count *= a->kind == AXIS_GROUPS ? (double)((samples + a->group - 1) / a->group) : (double)a->extent;
+        count *= a->kind == AXIS_PLAIN && a->samples ? (double)samples : 1;
+    }
+    return count;
+}
+
+/* ---- narrow indices */
+
+typedef struct Reach { double low, high; bool wide; } Reach; /* wide: it depends on numbers that are read */
+
+static Reach reach(const Exprs *x, const Expr *e, int64_t samples)
+{
+    Reach r = {0};
+    switch (e->kind) {
+    case X_AXIS: {
+        const Axis *a = &x->axis[e->constant];
+        r.high = a->kind == AXIS_PLAIN ? (double)a->extent * (a->samples ? (double)samples : 1) : (double)samples;
+        return r;
+    }
+    case X_SUM:
+        r.low = r.high = (double)e->constant;
+        for (int i = 0; i < e->count; i++) {
+            Reach in = reach(x, e->in[i], samples);
+            double f = (double)e->factor[i];
+            r.low += f * (f > 0 ? in.low : in.high);
+            r.high += f * (f > 0 ? in.high : in.low);
+            r.wide = r.wide || in.wide;
+        }
+        return r;
+    case X_DIV:
+    case X_MOD:
+        return reach(x, e->in[0], samples);
+    case X_SAFE:
+        r = reach(x, e->in[0], samples);
+        r.high = r.high > (double)e->constant ? r.high : (double)e->constant;
+        return r;
+    default:
+        return (Reach){.wide = true};
+    }
+}
+
+bool cuda_index_is_wide(const Nest *nest, const Expr *e) { return !nest->share.narrow || reach(nest->exprs, e, 1).wide; }
+
+/* counts of points, too, with room for a step beyond them */
+static bool is_narrow(const Nest *nest, int64_t samples)
+{
+    const Exprs *x = nest->exprs;
+    const double most = 1 << 30;
+    for (int i = 0; i < x->axis_count && !samples; i++)
+        if (x->axis[i].samples || x->axis[i].kind != AXIS_PLAIN)
+            return false;
+    for (int i = 0; i < x->count; i++) {
+        if (!expr_is_index(x->all[i]))
+            continue;
+        Reach r = reach(x, x->all[i], samples);
+        if (!r.wide && (r.low < -most || r.high > most))
+            return false;
+    }
+    return points(nest, false, samples) * points(nest, true, samples) <= most;
+}
+
+/* ---- vectors */
+
+static bool is_multiple(const Expr *e, int64_t of)
+{
+    if (of == 1)
+        return true;
+    if (e->kind == X_SAFE)
+        return e->constant % of == 0 && is_multiple(e->in[0], of);
+    if (e->kind != X_SUM || e->constant % of)
+        return false;
+    for (int i = 0; i < e->count; i++) {
+        int64_t common = of;
+        while (e->factor[i] % common)
+            common /= 2;
+        if (!is_multiple(e->in[i], of / common))
+            return false;
+    }
+    return true;
+}
+
+/* where the vector of an index begins that has the lane alone, once; NULL: it has it in another way, or not at all */
+static Expr *vector_base(Exprs *x, Expr *index, int64_t count)
+{
+    int lane = x->axis_count - 1;
+    if (!(index->axes >> lane & 1) || expr_factor(index, lane) != 1)
+        return NULL;
+    Expr *base = expr_add(x, index, expr_scale(x, expr_axis(x, lane), -1));
+    return !(base->axes >> lane & 1) && is_multiple(base, count) ? base : NULL;
+}
+
+/* in a bucket of gradients what is no multiple of a line may begin at any element */
+static bool lies_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % LINE == 0; }
+
+static Expr *base_of(const Nest *nest, const Expr *index)
+{
+    return nest->share.vector > 1 && index->id < nest->share.bases ? nest->share.base[index->id] : NULL;
+}
+
+const Expr *cuda_vector(const Nest *nest, const Expr *e)
+{
+    int lane = nest->exprs->axis_count - 1;
+    if (e->kind == X_LOAD)
+        return e->count == 1 && lies_aligned(e->tensor) ? base_of(nest, e->in[0]) : NULL;
+    bool draws = e->kind == X_RANDOM && nest->share.vector % 4 == 0; /* four are computed together */
+    return draws && !(e->other & 1 && e->in[1]->axes >> lane & 1) ? base_of(nest, e->in[0]) : NULL;
+}
+
+const Expr *cuda_stored_vector(const Nest *nest, const Store *s)
+{
+    int lane = nest->exprs->axis_count - 1;
+    bool guarded = s->guard && s->guard->axes >> lane & 1;
+    return lies_aligned(s->tensor) && !guarded ? base_of(nest, s->offset) : NULL;
+}
+
+typedef struct Accesses { int contiguous, aligned, widest; double most; } Accesses; /* widest: of those at most points */
+
+static void count_access(Accesses *a, Exprs *x, const Tensor *t, Expr *offset, int64_t count)
+{
+    int lane = x->axis_count - 1;
+    double points = 1;
+    if (!(offset->axes >> lane & 1) || expr_factor(offset, lane) != 1)
+        return;
+    a->contiguous++;
+    if (!lies_aligned(t) || !vector_base(x, offset, count))
+        return;
+    for (int i = 0; i < lane; i++)
+        if (offset->axes >> i & 1)
+            points *= (double)x->axis[i].extent * (x->axis[i].samples ? SOME_SAMPLES : 1);
+    int bytes = dtype_bytes(t->dtype);
+    a->aligned++;
+    a->widest = points > a->most || (points == a->most && bytes > a->widest) ? bytes : a->widest;
+    a->most = points > a->most ? points : a->most;
+}
+
+static bool vector_fits(const Nest *nest, int64_t count)
+{
+    Exprs *x = nest->exprs;
+    Accesses a = {0};
+    for (int i = 0, all = x->count; i < all; i++)
+        if (x->all[i]->kind == X_LOAD && x->all[i]->count == 1)
+            count_access(&a, x, x->all[i]->tensor, x->all[i]->in[0], count);
+    for (int i = 0; i < nest->store_count; i++)
+        count_access(&a, x, nest->stores[i].tensor, nest->stores[i].offset, count);
+    return a.aligned && 2 * a.aligned >= a.contiguous && a.widest * count <= VECTOR_BYTES;
+}
+
+/* the innermost axis becomes two: vectors, and their lanes */
+static void make_vectors(Nest *nest)
+{
+    Exprs *x = nest->exprs;
+    int inner = x->axis_count - 1, vector = 8;
+    if (inner < 0 || x->axis_count == MAX_AXES || x->axis[inner].kind != AXIS_PLAIN)
+        return;
+    while (vector > 1 && (x->axis[inner].extent % vector || !vector_fits(nest, vector)))
+        vector /= 2;
+    if (vector == 1)
+        return;
+    nest_split_axis(nest, inner, vector);
+    Share *s = &nest->share;
+    x = nest->exprs;
+    s->vector = vector;
+    s->bases = x->count;
+    s->base = NEW_ARRAY(Expr *, s->bases);
+    for (int i = 0; i < s->bases; i++)
+        if (expr_is_index(x->all[i]))
+            s->base[i] = vector_base(x, x->all[i], vector);
+}
+
+/* ---- sharing */
+
+/* one pass of sums and maxima whose results have no samples */
+static bool may_be_partial(const Nest *nest)
+{
+    for (int i = 0; i < nest->exprs->axis_count; i++) {
+        const Axis *a = &nest->exprs->axis[i];
+        if (a->kind != AXIS_PLAIN || (a->samples && !a->reduced))
+            return false;
+    }
+    for (int i = 0; i < nest->reduction_count; i++)
+        if (nest->reductions[i].kind == REDUCE_ARGMAX || nest->reductions[i].value->pass)
+            return false;
+    return nest->passes == 1 && nest->reduction_count;
+}
+
+/* partial results: `each` points, or vectors, that a block takes in one step; whole: there must be none */
+static void share_parts(Nest *nest, double blocks, double reduced, int64_t each, bool whole)
+{
+    Share *s = &nest->share;
+    if (whole || !may_be_partial(nest) || blocks > PARTS / 2)
+        return;
+    s->slice = STEPS_OF_PART * each;
+    double parts = reduced / (double)s->slice;
+    for (int i = 0; i < nest->exprs->axis_count; i++) /* where their number is not known, they are counted at run time */
+        parts = nest->exprs->axis[i].samples ? PARTS : parts;
+    parts = parts > PARTS / blocks ? PARTS / blocks : parts;
+    s->slices = parts >= 2 ? (int)parts : 0;
+}
+
+/* all lanes go through a row in the same few steps */
+static bool may_unroll(const Nest *nest, double steps)
+{
+    bool known = nest->passes > 1 && steps <= KEPT_STEPS && steps * nest->share.vector <= KEPT_VALUES;
+    for (int i = 0; i < nest->exprs->axis_count; i++)
+        known = known && !(nest->exprs->axis[i].reduced && (nest->exprs->axis[i].samples || nest->exprs->axis[i].kind != AXIS_PLAIN));
+    return known;
+}
+
+static void share_rows(Nest *nest, double kept, double reduced, bool whole)
+{
+    Share *s = &nest->share;
+    double steps = reduced / s->vector;
+    bool again = nest->passes > 1 && steps > KEPT_STEPS * 32; /* a warp would have to read it again */
+    if (reduced <= ALONE)
+        return;
+    s->sharing = SHARE_TEAMS;
+    if (steps > LONG_ROW || again || (steps > LONG_ROW / 4 && kept < MANY_TEAMS))
+        s->lanes = CUDA_THREADS;
+    while (s->lanes < 32 && s->lanes * STEPS < steps)
+        s->lanes *= 2;
+    if (s->lanes == CUDA_THREADS)
+        share_parts(nest, kept, steps, CUDA_THREADS, whole);
+    steps = (double)(((int64_t)steps + s->lanes - 1) / s->lanes);
+    s->unrolled = may_unroll(nest, steps) ? (int)steps : 0;
+}
+
+/* columns of one block: a power of two that leaves few threads without one */
+static int columns_of(int64_t extent)
+{
+    int best = 1;
+    for (int side = 1; side <= COLUMNS; side *= 2) {
+        int64_t used = (extent + side - 1) / side * side;
+        if (side <= 8 || (double)extent >= 0.85 * (double)used)
+            best = side;
+        if (side >= extent)
+            break;
+    }
+    return best;
+}
+
+static void share_columns(Nest *nest, double kept, double reduced, int64_t samples, bool whole)
+{
+    Share *s = &nest->share;
+    const Exprs *x = nest->exprs;
+    int column = x->axis_count - 1 - (s->vector > 1);
+    if (reduced <= ALONE_COLUMN || kept / s->vector >= MANY_THREADS)
+        return;
+    s->sharing = SHARE_COLUMNS;
+    int64_t extent = x->axis[column].extent * (x->axis[column].samples ? samples : 1);
+    s->lanes = columns_of(extent);
+    double blocks = kept / s->vector / (double)extent * (double)((extent + s->lanes - 1) / s->lanes);
+    share_parts(nest, blocks, reduced, CUDA_THREADS / s->lanes, whole);
+}
+
+/* alone: by one block; together: with other nests */
+static void share_nest(Nest *nest, int64_t most, bool alone, bool together)
+{
+    int64_t samples = most ? most : SOME_SAMPLES;
+    double kept = points(nest, false, samples), reduced = points(nest, true, samples);
+    nest->share = (Share){.sharing = SHARE_POINTS, .lanes = 1, .vector = 1};
+    if (kept * reduced >= VECTOR_POINTS && !alone && !nest->serial)
+        make_vectors(nest);
+    if (nest->columns)
+        share_columns(nest, kept, reduced, samples, alone || together);
+    else if (reduced > 1)
+        share_rows(nest, kept, reduced, alone || together);
+    nest->share.narrow = is_narrow(nest, most);
+}
+
+static void place_partial(Kernel *k, Nest *nest)
+{
+    int64_t count = nest_kept_points(nest) * nest->share.slices;
+    nest->partial = nest->share.slices > 0;
+    for (int i = 0; i < nest->reduction_count && nest->partial; i++) {
+        Reduction *r = &nest->reductions[i];
+        r->partial = k->partial_bytes;
+        k->partial_bytes += (count * dtype_bytes(reduction_type(r)) + LINE - 1) / LINE * LINE;
+    }
+}
+
+/* ---- a table that is added to */
+
+static bool is_scatter(const Kernel *k) { return k->nest_count == 2 && k->nests[1].stores[0].add; }
+
+bool cuda_finishes(const Kernel *k) { return k->partial_bytes || is_scatter(k); }
+
+/* elements that differ along the axis are different elements of the table */
+static bool is_kept(const Nest *add, int axis)
+{
+    const Expr *offset = add->stores[0].offset;
+    int64_t f = expr_factor(offset, axis), extent = add->exprs->axis[axis].extent;
+    if (add->exprs->axis[axis].samples) /* nothing is beyond them */
+        extent = INT64_MAX / (f > 0 ? f : 1);
+    return f > 0 && team_is_digit(offset, axis, NULL, f, extent);
+}
+
+/* the second function adds: axes along which elements differ are kept, the others are gone through in their order. Where the
+ * kept ones are few, warps own rows. */
+static void share_scatter(Nest *add, int64_t most)
+{
+    int64_t samples = most ? most : SOME_SAMPLES, factor;
+    uint32_t kept = 0;
+    int inner = add->exprs->axis_count - 1;
+    if (inner >= 0 && is_kept(add, inner) && points(add, false, samples) >= VECTOR_POINTS)
+        make_vectors(add);
+    const Expr *offset = add->stores[0].offset;
+    Exprs *x = add->exprs;
+    for (int i = 0; i < x->axis_count; i++) {
+        bool own = is_kept(add, i);
+        x->axis[i].reduced = !own;
+        kept |= own ? 1u << i : 0;
+    }
+    const Expr *row = team_row_term(offset, &factor);
+    double each = points(add, false, samples), all = points(add, true, samples);
+    Share *s = &add->share;
+    bool owned = row && factor > 0 && !(row->axes & kept) && each / s->vector < MANY_THREADS && all > ALONE &&
+                 team_is_digit(offset, -1, row, factor, row->constant);
+    if (!owned)
+        return;
+    s->sharing = SHARE_ROWS;
+    add->row = row;
+    s->parts = (int)((each / s->vector + 31) / 32);
+    for (s->owners = 1; s->owners < row->constant && s->owners * s->parts < MANY_WARPS; s->owners *= 2)
+        ;
+    add->stores[0].guard = NULL; /* rows that a warp owns are there */
+}
+
+void cuda_share(Kernel *k, const Model *m, bool alone)
+{
+    for (int i = 0; i < k->nest_count; i++) {
+        share_nest(&k->nests[i], most_samples(m), alone, k->nest_count > 1);
+        place_partial(k, &k->nests[i]);
+    }
+    if (is_scatter(k))
+        share_scatter(&k->nests[1], most_samples(m));
+}
+
+/* ---- launches */
+
+enum { MOST_BLOCKS = 4096, FEW_BLOCKS = 64 /* of a kernel that is packed with others */ };
+
+/* the points of the axes as a launch counts them */
+static void count_points(const Nest *nest, bool reduced, mgpu_launch *l)
+{
+    const Exprs *x = nest->exprs;
+    bool samples = false;
+    int64_t count = 1;
+    for (int i = 0; i < x->axis_count; i++) {
+        const Axis *a = &x->axis[i];
+        bool lane = nest->share.vector > 1 && i == x->axis_count - 1;
+        if (a->reduced != reduced || lane)
+            continue;
+        if (a->kind == AXIS_GROUPS)
+            l->group = a->group;
+        count *= a->extent;
+        samples = samples || (a->samples && a->kind == AXIS_PLAIN) || a->kind == AXIS_GROUPS;
+    }
+    *(samples ? &l->points_per_sample : &l->points) = count;
+}
+
+static void nest_launch(const Nest *nest, mgpu_launch *l)
+{
+    const Share *s = &nest->share;
+    mgpu_launch reduced = {0};
+    count_points(nest, true, &reduced);
+    count_points(nest, false, l);
+    if (s->sharing == SHARE_ROWS) {
+        *l = (mgpu_launch){.points = 32 * s->owners * s->parts, .per_block = CUDA_THREADS, .most = MOST_BLOCKS};
+        return;
+    }
+    l->per_block = s->sharing == SHARE_POINTS ? CUDA_THREADS : s->sharing == SHARE_TEAMS ? CUDA_THREADS / s->lanes : s->lanes;
+    l->most = MOST_BLOCKS;
+    if (!s->slices)
+        return;
+    int64_t kept = (l->points + l->per_block - 1) / l->per_block;
+    l->points = kept * reduced.points;
+    l->points_per_sample = kept * reduced.points_per_sample;
+    l->per_block = s->slice;
+    l->most = kept * s->slices;
+}
+
+/* blocks of a nest without samples; 0: it has some */
+static int64_t fixed_blocks(const Nest *nest)
+{
+    mgpu_launch l = {0};
+    nest_launch(nest, &l);
+    return l.points_per_sample ? 0 : (l.points + l.per_block - 1) / l.per_block;
+}
+
+void cuda_share_blocks(Kernel *k)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < k->nest_count; i++) {
+        k->nests[i].share.blocks_before = is_scatter(k) ? 0 : (int)blocks;
+        blocks = (blocks + fixed_blocks(&k->nests[i])) % MOST_BLOCKS;
+    }
+}
+
+bool cuda_is_little(const Kernel *k)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < k->nest_count; i++) {
+        int64_t own = fixed_blocks(&k->nests[i]);
+        if (!own || k->nests[i].serial)
+            return false;
+        blocks += own;
+    }
+    return k->nest_count && blocks <= FEW_BLOCKS && !cuda_finishes(k);
+}
+
+/* a grid that suits the largest nest; those without samples have blocks of their own */
+static mgpu_launch common_launch(const Kernel *k)
+{
+    mgpu_launch most = {0};
+    int64_t blocks = 0;
+    for (int i = 0; i < k->nest_count; i++) {
+        mgpu_launch own = {0};
+        nest_launch(&k->nests[i], &own);
+        blocks += fixed_blocks(&k->nests[i]);
+        if (i == 0 || own.points_per_sample > most.points_per_sample)
+            most = own;
+    }
+    if (!most.points_per_sample)
+        most.points = blocks * most.per_block;
+    return most;
+}
+
+void cuda_launches(const Kernel *k, mgpu_launch launch[2])
+{
+    launch[0] = launch[1] = (mgpu_launch){0};
+    if (k->contraction) {
+        cuda_launches_contraction(k->contraction, k->name, launch);
+        return;
+    }
+    if (k->attention) {
+        cuda_launches_attention(k->attention, k->name, launch);
+        return;
+    }
+    if (k->rows) {
+        cuda_launches_rows(k->rows, k->name, launch);
+        return;
+    }
+    if (k->scan) {
+        launch[0] = cuda_scan_launch(k);
+        return;
+    }
+    if (is_scatter(k)) {
+        nest_launch(&k->nests[0], &launch[0]);
+        nest_launch(&k->nests[1], &launch[1]);
+    } else {
+        launch[0] = common_launch(k);
+    }
+    if (k->partial_bytes)
+        launch[1] = (mgpu_launch){.points = nest_kept_points(k->nests), .per_block = COLUMNS, .most = MOST_BLOCKS};
+    launch[0].function = k->name;
+    launch[1].function = cuda_finishes(k) ? format("%s_finish", k->name) : NULL;
+    launch[0].threads = launch[1].threads = CUDA_THREADS;
+}

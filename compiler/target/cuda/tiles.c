@@ -1,0 +1,596 @@
+/* tiles.c: which tiles a product is cut into on a GPU, and its tables as CUDA C.
+ *
+ * In: a table of runtime/abi/mgpu_gemm.h. Out: the same product with as few axes as there can be (what windows never leave
+ * becomes strides, axes that follow each other become one), or several of them for a window whose positions are spread: one
+ * for each class of places that meet the same taps (the gradient of a convolution with a stride: three of four terms are
+ * zeros). And mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the
+ * device where the program will run. */
+#include "compiler/base/c_text.h"
+#include "compiler/target/cuda/tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "MGPU_BF16", [MGPU_F32] = "MGPU_F32", [MGPU_F64] = "MGPU_F64"};
+
+/* ---- windows whose positions are spread */
+
+enum { MOST_CLASSES = 16 };
+
+typedef struct Part { /* of a product: some of its places */
+    mgpu_contraction table;
+    mgpu_axis axis[4 * MGPU_AXES];
+    mgpu_window window[MGPU_WINDOWS];
+    int64_t c;
+} Part;
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+/* the axis of a list that moves in a window: -1: none, -2: several */
+static int axis_in_window(const mgpu_contraction *t, int list, int window)
+{
+    int found = -1;
+    for (int i = mgpu_list_first(t, list); i < mgpu_list_first(t, list) + mgpu_list_count(t, list); i++)
+        if (t->axis[i].window == window + 1)
+            found = found == -1 ? i : -2;
+    return found;
+}
+
+/* places that follow each other before the same taps are met again */
+static int64_t classes_of(const mgpu_contraction *t, int window)
+{
+    int place = axis_in_window(t, MGPU_LIST_M, window), term = axis_in_window(t, MGPU_LIST_K, window);
+    int64_t spread = t->window[window].spread;
+    return place == -2 || term == -2 ? MOST_CLASSES + 1 : place < 0 ? 1 : spread / common_divisor(spread, t->axis[place].step);
+}
+
+/* the class of places r, r + classes, ...: false: there is none */
+static bool take_class(Part *part, int window, int64_t classes, int64_t r)
+{
+    mgpu_window *w = &part->window[window];
+    int place = axis_in_window(&part->table, MGPU_LIST_M, window), term = axis_in_window(&part->table, MGPU_LIST_K, window);
+    int64_t spread = w->spread, position = w->first, every = 1, first = 0;
+    if (place >= 0) {
+        mgpu_axis *p = &part->axis[place];
+        if (r >= p->extent)
+            return false;
+        position += r * p->step;
+        part->c += r * p->c;
+        p->extent = (p->extent - r + classes - 1) / classes;
+        p->c *= classes;
+        p->step = p->step * classes / spread;
+    }
+    if (term >= 0) {
+        mgpu_axis *k = &part->axis[term];
+        every = spread / common_divisor(spread, k->step);
+        while (first < every && (position + first * k->step) % spread != 0)
+            first++;
+        position += first * k->step;
+        part->table.b += first * k->b;
+        k->extent = k->extent > first ? (k->extent - first + every - 1) / every : 0;
+        k->b *= every;
+        k->step = k->step * every / spread;
+    }
+    if (position % spread != 0) { /* nothing but zeros */
+        part->axis[mgpu_list_first(&part->table, MGPU_LIST_K)].extent = 0;
+        position = 0;
+    }
+    w->first = position / spread;
+    w->spread = 1;
+    return true;
+}
+
+/* appends the parts of one whose windows before `window` are done */
+static void split_classes(const Part *part, int window, Part **parts, int *count)
+{
+    while (window < part->table.windows && part->window[window].spread == 1)
+        window++;
+    if (window == part->table.windows) {
+        APPEND(*parts, *count, *part);
+        return;
+    }
+    int64_t classes = classes_of(&part->table, window);
+    for (int64_t r = 0; r < classes; r++) {
+        Part own = *part;
+        own.table.axis = own.axis;
+        own.table.window = own.window;
+        if (take_class(&own, window, classes, r))
+            split_classes(&own, window + 1, parts, count);
+    }
+}
+
+static Part *split_product(const mgpu_contraction *from, int *count)
+{
+    Part whole = {.table = *from}, *parts = NULL;
+    int64_t classes = 1;
+    for (int i = 0; i < from->batch + from->m + from->n + from->k; i++)
+        whole.axis[i] = from->axis[i];
+    for (int w = 0; w < from->windows; w++) {
+        whole.window[w] = from->window[w];
+        if (from->window[w].spread > 1 && classes <= MOST_CLASSES)
+            classes *= classes_of(from, w);
+    }
+    whole.table.axis = whole.axis;
+    whole.table.window = whole.window;
+    *count = 0;
+    if (classes <= MOST_CLASSES && from->k > 0)
+        split_classes(&whole, 0, &parts, count);
+    if (*count == 0)
+        APPEND(parts, *count, whole);
+    for (int i = 0; i < *count; i++) {
+        parts[i].table.axis = parts[i].axis;
+        parts[i].table.window = parts[i].window;
+    }
+    return parts;
+}
+
+/* ---- as few axes as there can be */
+
+/* positions that the window's axes reach, in [first, last] */
+static int64_t last_position(const mgpu_contraction *t, int window)
+{
+    int64_t last = t->window[window].first;
+    for (int i = 0; i < t->batch + t->m + t->n + t->k; i++)
+        if (t->axis[i].window == window + 1)
+            last += (t->axis[i].extent - 1) * t->axis[i].step;
+    return last;
+}
+
+static bool stays_inside(const mgpu_contraction *t, int window)
+{
+    const mgpu_window *w = &t->window[window];
+    return w->spread == 1 && w->first >= 0 && last_position(t, window) < w->extent;
+}
+
+static void copy_windows(const mgpu_contraction *from, CudaProduct *p, bool alike, int number[MGPU_WINDOWS])
+{
+    p->table.windows = 0;
+    for (int w = 0; w < from->windows; w++) {
+        number[w] = 0;
+        if (!alike && stays_inside(from, w)) {
+            p->table.a += from->window[w].first * from->window[w].stride;
+        } else {
+            p->window[p->table.windows++] = from->window[w];
+            number[w] = p->table.windows;
+        }
+    }
+}
+
+/* two axes, of which the second is the inner one, are one */
+static bool is_one_axis(const mgpu_axis *outer, const mgpu_axis *inner)
+{
+    return outer->extent != MGPU_SAMPLES && inner->extent != MGPU_SAMPLES && outer->window == 0 && inner->window == 0 &&
+           outer->a == inner->a * inner->extent && outer->b == inner->b * inner->extent && outer->c == inner->c * inner->extent;
+}
+
+static void copy_axes(const mgpu_contraction *from, CudaProduct *p, bool alike, const int number[MGPU_WINDOWS])
+{
+    int *const counts[] = {&p->table.batch, &p->table.m, &p->table.n, &p->table.k};
+    mgpu_axis *to = p->axis;
+    for (int list = 0; list < 4; list++) {
+        const mgpu_axis *first = from->axis + mgpu_list_first(from, list);
+        mgpu_axis *begin = to;
+        bool empty = false;
+        for (int i = 0; i < mgpu_list_count(from, list); i++)
+            empty = empty || first[i].extent == 0;
+        if (empty)
+            *to++ = (mgpu_axis){.extent = 0};
+        for (int i = 0; i < mgpu_list_count(from, list) && !empty; i++) {
+            mgpu_axis own = first[i];
+            if (own.extent == 1 && !alike)
+                continue;
+            if (own.extent == MGPU_SAMPLES && to > begin)
+                die("samples are not the outermost axis of their list");
+            if (own.window > 0 && list != MGPU_LIST_M && list != MGPU_LIST_K)
+                die("a window moves along an axis that is none of M or K");
+            if (own.window > 0 && number[own.window - 1] == 0) { /* it never leaves the operand */
+                own.a = own.step * from->window[own.window - 1].stride;
+                own.window = 0;
+                own.step = 0;
+            } else if (own.window > 0) {
+                own.window = number[own.window - 1];
+            }
+            if (to > begin && !alike && is_one_axis(to - 1, &own)) {
+                own.extent *= to[-1].extent;
+                to[-1] = own;
+            } else {
+                *to++ = own;
+            }
+        }
+        *counts[list] = (int)(to - begin);
+    }
+}
+
+/* ---- tiles */
+
+typedef struct TileShape { int rows, columns, down, across; double good; } TileShape; /* good: the share of the best speed that its own reaches */
+
+static const TileShape FMA_F32[] = {
+    {128, 128, 16, 16, 1}, {128, 64, 16, 8, 0.9}, {64, 128, 8, 16, 0.9}, {64, 64, 8, 16, 0.75}, {64, 32, 8, 8, 0.6}, {32, 64, 8, 8, 0.6},
+    {32, 32, 8, 8, 0.45}, {128, 16, 32, 4, 0.4}, {16, 128, 4, 32, 0.4}, {64, 16, 16, 4, 0.35}, {16, 64, 4, 16, 0.35}};
+static const TileShape FMA_F64[] = {
+    {64, 64, 16, 16, 1}, {64, 32, 16, 8, 0.8}, {32, 64, 8, 16, 0.8}, {32, 32, 8, 8, 0.6}, {64, 16, 16, 4, 0.5}, {16, 64, 4, 16, 0.5}};
+static const TileShape MMA[] = {
+    {128, 128, 2, 4, 1}, {128, 64, 4, 2, 0.8}, {64, 128, 2, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
+    {64, 32, 2, 1, 0.4}, {32, 64, 1, 2, 0.4}, {32, 32, 2, 2, 0.3}, {128, 16, 4, 1, 0.3}, {16, 128, 1, 4, 0.3}, {64, 16, 2, 1, 0.2}, {16, 64, 1, 2, 0.2}};
+/* all of CUDA_BLOCK_THREADS threads */
+static const TileShape BLOCK_F32[] = {
+    {128, 128, 16, 16, 1}, {64, 64, 16, 16, 0.8}, {128, 32, 32, 8, 0.7}, {32, 128, 8, 32, 0.7}, {256, 16, 64, 4, 0.5}, {16, 256, 4, 64, 0.5}};
+static const TileShape BLOCK_F64[] = {
+    {64, 64, 16, 16, 1}, {128, 32, 32, 8, 0.9}, {32, 128, 8, 32, 0.9}, {256, 16, 64, 4, 0.6}, {16, 256, 4, 64, 0.6}};
+static const TileShape BLOCK_MMA[] = {
+    {128, 128, 2, 4, 1}, {128, 64, 4, 2, 0.8}, {64, 128, 2, 4, 0.8}, {64, 64, 4, 2, 0.6}, {128, 32, 4, 2, 0.5}, {32, 128, 2, 4, 0.5},
+    {128, 16, 8, 1, 0.3}, {16, 128, 1, 8, 0.3}};
+
+enum {
+    PROCESSORS = 132,
+    SPLIT_TILES = 2 * PROCESSORS,     /* parts that keep all of them busy */
+    SPLIT_THREADS = PROCESSORS * 1024,
+    LEAST_TERMS = 256, LEAST_DIRECT_TERMS = 64 /* of a part */
+};
+
+static int last_axis(const mgpu_contraction *t, int list)
+{
+    int count = mgpu_list_count(t, list);
+    return count > 0 ? mgpu_list_first(t, list) + count - 1 : -1;
+}
+
+static int64_t parts_of(const CudaProduct *p, int64_t samples)
+{
+    int64_t terms = mgpu_list_extent(&p->table, MGPU_LIST_K, samples);
+    int64_t each = mgpu_part_terms(&p->tiles, mgpu_tiles_of(&p->table, &p->tiles, samples), terms);
+    return terms > each ? (terms + each - 1) / each : 1;
+}
+
+/* cycles, of those that multiply; then of the second function */
+static double estimate(const CudaProduct *p, const TileShape *shape, int64_t samples)
+{
+    const mgpu_tiles *s = &p->tiles;
+    double rate = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? 512 : 1024) : p->table.type == MGPU_F64 ? 64 : 128;
+    double tiles = (double)mgpu_tiles_of(&p->table, s, samples), parts = (double)parts_of(p, samples);
+    double terms = ceil((double)mgpu_list_extent(&p->table, MGPU_LIST_K, samples) / parts / s->terms) * s->terms;
+    double own = shape->rows * shape->columns * (terms + 2 * s->terms) / (rate * shape->good) + 1500;
+    return ceil(tiles * parts / PROCESSORS) * own + (parts > 1 ? 4000 + tiles * parts * shape->rows * shape->columns * 8 / 1500 : 0);
+}
+
+static void set_shape(CudaProduct *p, const TileShape *shape)
+{
+    mgpu_tiles *s = &p->tiles;
+    bool wide = p->table.type == MGPU_F64;
+    s->rows = shape->rows;
+    s->columns = shape->columns;
+    s->down = shape->down;
+    s->across = shape->across;
+    s->terms = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? 16 : 32) : wide ? 8 : 16;
+    s->stages = s->arithmetic == MGPU_MMA ? 4 : 3;
+}
+
+static const TileShape *shapes_of(const CudaProduct *p, bool block, int *count)
+{
+    static const TileShape *const lists[2][3] = {{FMA_F32, FMA_F64, MMA}, {BLOCK_F32, BLOCK_F64, BLOCK_MMA}};
+    static const int counts[2][3] = {{COUNT(FMA_F32), COUNT(FMA_F64), COUNT(MMA)}, {COUNT(BLOCK_F32), COUNT(BLOCK_F64), COUNT(BLOCK_MMA)}};
+    int kind = p->tiles.arithmetic == MGPU_MMA ? 2 : p->table.type == MGPU_F64;
+    *count = counts[block][kind];
+    return lists[block][kind];
+}
+
+static void choose_shape(CudaProduct *p, const CudaOptions *options)
+{
+    int count;
+    const TileShape *shapes = shapes_of(p, options->block, &count), *best = NULL;
+    double least = INFINITY;
+    for (int i = 0; i < count; i++) {
+        set_shape(p, &shapes[i]);
+        double tiles = (double)mgpu_tiles_of(&p->table, &p->tiles, options->samples);
+        double cycles = options->block ? tiles * shapes[i].rows * shapes[i].columns / shapes[i].good : estimate(p, &shapes[i], options->samples);
+        if (cycles < least) {
+            least = cycles;
+            best = &shapes[i];
+        }
+    }
+    set_shape(p, best);
+}
+
+/* an element has so few others with which it shares what it reads that tiles gain nothing; or all is very little */
+static bool is_direct(const CudaProduct *p, int64_t samples)
+{
+    const mgpu_contraction *t = &p->table;
+    double m = (double)mgpu_list_extent(t, MGPU_LIST_M, samples), n = (double)mgpu_list_extent(t, MGPU_LIST_N, samples);
+    double k = (double)mgpu_list_extent(t, MGPU_LIST_K, samples), batch = (double)mgpu_list_extent(t, MGPU_LIST_BATCH, samples);
+    if (batch * m * n * k == 0)
+        return true;
+    int last = t->batch > 0 ? t->batch - 1 : -1;
+    bool beside = last >= 0 && t->axis[last].c == 1; /* of the batch, members lie side by side */
+    return (beside && m * n / (m + n) <= 4) || (k <= 64 && m * n * k <= 4096 && batch <= 4096);
+}
+
+/* alike: it is a part of a result, and others have the same axes and windows */
+static CudaProduct *simple_product(const mgpu_contraction *from, const CudaOptions *options, int64_t c, bool alike)
+{
+    CudaProduct *p = NEW(CudaProduct);
+    mgpu_tiles *s = &p->tiles;
+    int number[MGPU_WINDOWS];
+    p->table = (mgpu_contraction){.axis = p->axis, .window = p->window, .a = from->a, .b = from->b, .type = from->type};
+    copy_windows(from, p, alike, number);
+    copy_axes(from, p, alike, number);
+    *s = (mgpu_tiles){.type_a = options->type[0], .type_b = options->type[1], .type_c = options->type[2],
+                      .aligned_a = options->aligned[0], .aligned_b = options->aligned[1], .aligned_c = options->aligned[2],
+                      .rows = 1, .columns = 1, .terms = 1, .stages = 1, .down = 1, .across = 1, .c = c};
+    int m = last_axis(&p->table, MGPU_LIST_M), n = last_axis(&p->table, MGPU_LIST_N);
+    s->turned = m >= 0 && p->axis[m].c == 1 && !(n >= 0 && p->axis[n].c == 1);
+    return p;
+}
+
+static void choose_tiles(CudaProduct *p, const CudaOptions *options, bool splits)
+{
+    mgpu_tiles *s = &p->tiles;
+    bool matrices = p->table.type == MGPU_F32 && s->type_a == s->type_b && (s->type_a != MGPU_F32 || options->tf32);
+    int64_t terms = mgpu_list_extent(&p->table, MGPU_LIST_K, options->samples);
+    if (is_direct(p, options->samples)) {
+        s->arithmetic = MGPU_DIRECT;
+        s->split_terms = LEAST_DIRECT_TERMS;
+        s->split_tiles = splits && terms >= 4 * LEAST_DIRECT_TERMS ? SPLIT_THREADS : 0;
+        return;
+    }
+    s->arithmetic = matrices ? MGPU_MMA : MGPU_FMA;
+    s->split_terms = LEAST_TERMS;
+    s->split_tiles = splits && terms >= 2 * LEAST_TERMS ? SPLIT_TILES : 0;
+    choose_shape(p, options);
+}
+
+bool cuda_put_in_parts(CudaProduct *p, int64_t samples)
+{
+    mgpu_tiles *s = &p->tiles;
+    if (p->next || s->arithmetic == MGPU_DIRECT || s->stages == 0 || s->split_tiles > 0 ||
+        mgpu_list_extent(&p->table, MGPU_LIST_K, samples) >= 2 * s->split_terms)
+        return false;
+    s->split_tiles = SPLIT_TILES;
+    return true;
+}
+
+static bool is_empty(const mgpu_contraction *t)
+{
+    return mgpu_list_extent(t, MGPU_LIST_K, 1) == 0;
+}
+
+CudaProduct *cuda_product(const mgpu_contraction *from, const CudaOptions *options)
+{
+    int count;
+    Part *parts = split_product(from, &count);
+    int some = 0; /* parts that have terms: their code may be the same */
+    for (int i = 0; i < count; i++)
+        some += !is_empty(&parts[i].table);
+    CudaProduct *first = NULL, **end = &first, *most = NULL;
+    int64_t most_terms = -1;
+    for (int i = 0; i < count; i++, end = &(*end)->next) {
+        *end = simple_product(&parts[i].table, options, parts[i].c, some > 1 && !is_empty(&parts[i].table));
+        int64_t terms = mgpu_list_extent(&(*end)->table, MGPU_LIST_K, options->samples);
+        if (terms > most_terms) {
+            most = *end;
+            most_terms = terms;
+        }
+    }
+    choose_tiles(most, options, count == 1 && !options->block);
+    for (CudaProduct *p = first; p; p = p->next) {
+        int64_t c = p->tiles.c;
+        bool turned = p->tiles.turned;
+        p->tiles = most->tiles;
+        p->tiles.turned = turned;
+        p->tiles.c = c;
+        if (p->tiles.arithmetic != MGPU_DIRECT && mgpu_list_extent(&p->table, MGPU_LIST_K, options->samples) == 0)
+            p->tiles.stages = 0;
+    }
+    return first;
+}
+
+/* ---- launches */
+
+enum { MOST_BLOCKS = INT32_MAX };
+
+static int64_t sum_bytes(const CudaProduct *p) { return p->table.type == MGPU_F64 ? 8 : 4; }
+
+static bool has_samples(const CudaProduct *p, int list)
+{
+    int first = mgpu_list_first(&p->table, list);
+    return mgpu_list_count(&p->table, list) > 0 && p->axis[first].extent == MGPU_SAMPLES;
+}
+
+/* tiles (MGPU_DIRECT: elements) are at most (fixed + per_sample x samples) / per, rounded up */
+typedef struct TileCount { int64_t fixed, per_sample, per; } TileCount;
+
+static TileCount count_tiles(const CudaProduct *p)
+{
+    const mgpu_tiles *s = &p->tiles;
+    const int lists[] = {s->turned ? MGPU_LIST_N : MGPU_LIST_M, s->turned ? MGPU_LIST_M : MGPU_LIST_N};
+    const int64_t side[] = {s->rows, s->columns};
+    int64_t tiles = mgpu_tiles_of(&p->table, s, 1);
+    bool sampled[] = {has_samples(p, lists[0]), has_samples(p, lists[1])};
+    if (has_samples(p, MGPU_LIST_BATCH) || (s->arithmetic == MGPU_DIRECT && (sampled[0] || sampled[1])))
+        return (TileCount){0, tiles, 1};
+    for (int i = 0; i < 2; i++)
+        if (sampled[i]) {
+            int64_t own = mgpu_list_extent(&p->table, lists[i], 1), others = tiles / ((own + side[i] - 1) / side[i]);
+            return (TileCount){(side[i] - 1) * others, own * others, side[i]};
+        }
+    return (TileCount){tiles, 0, 1};
+}
+
+static int64_t ratio_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static mgpu_launch launch_of(const char *name, TileCount tiles, int64_t each, int64_t per_block, int threads)
+{
+    return (mgpu_launch){.function = name, .points = tiles.fixed * each, .points_per_sample = tiles.per_sample * each,
+                         .per_block = tiles.per * per_block, .most = MOST_BLOCKS, .threads = threads};
+}
+
+int cuda_product_shared_bytes(const CudaProduct *p)
+{
+    int most = 0;
+    for (; p; p = p->next)
+        most = mgpu_tiles_shared_bytes(&p->tiles) > most ? mgpu_tiles_shared_bytes(&p->tiles) : most;
+    return most;
+}
+
+void cuda_product_launches(const CudaProduct *p, const char *name, mgpu_launch launch[2])
+{
+    const mgpu_tiles *s = &p->tiles;
+    bool direct = s->arithmetic == MGPU_DIRECT;
+    int threads = mgpu_tiles_threads(s);
+    int64_t of_block = direct ? threads : 1; /* parts of tiles */
+    TileCount tiles = count_tiles(p);
+    for (const CudaProduct *next = p->next; next; next = next->next) {
+        TileCount own = count_tiles(next);
+        tiles.fixed += own.fixed;
+        tiles.per_sample += own.per_sample;
+    }
+    launch[0] = launch_of(name, tiles, 1, of_block, threads);
+    launch[0].shared_bytes = cuda_product_shared_bytes(p);
+    launch[1] = (mgpu_launch){.function = NULL};
+    if (s->split_tiles == 0)
+        return;
+    if (tiles.per_sample > 0) { /* no more than the tiles, or split_tiles */
+        launch[0].points += s->split_tiles * tiles.per;
+    } else if (has_samples(p, MGPU_LIST_K)) { /* a part has split_terms terms at least */
+        int64_t most = s->split_tiles / (tiles.fixed > 0 ? tiles.fixed : 1);
+        launch[0].points = tiles.fixed * s->split_terms;
+        launch[0].points_per_sample = tiles.fixed * mgpu_list_extent(&p->table, MGPU_LIST_K, 1);
+        launch[0].per_block = s->split_terms * of_block;
+        launch[0].most = ratio_up(tiles.fixed * (most > 1 ? most : 1), of_block);
+    } else {
+        launch[0].points = tiles.fixed * parts_of(p, 1);
+    }
+    int64_t elements = direct ? 1 : s->rows * s->columns;
+    launch[1] = launch_of(format("%s_finish", name), tiles, elements, threads, threads);
+    launch[1].most = ratio_up(s->split_tiles / 2 * elements, threads);
+}
+
+int64_t cuda_product_workspace(const CudaProduct *p)
+{
+    const mgpu_tiles *s = &p->tiles;
+    int64_t elements = s->arithmetic == MGPU_DIRECT ? 1 : s->rows * s->columns;
+    return s->split_tiles * elements * sum_bytes(p);
+}
+
+/* ---- text */
+
+static const char *part_name(const CudaProduct *first, const CudaProduct *p, const char *name)
+{
+    int number = 0;
+    for (const CudaProduct *other = first; other != p; other = other->next)
+        number++;
+    return first->next ? format("%s_%d", name, number) : name;
+}
+
+/* given: of its numbers those alone on which the code depends */
+static void print_axes(const mgpu_contraction *t, bool given, const char *name, Text *text)
+{
+    static const char *const lists[] = {"batch", "M", "N", "K"};
+    const mgpu_axis *axis = t->axis;
+    text_add(text, "static __device__ constexpr mgpu_axis %s_axis[] = {\n    %s\n", name,
+             c_comment("%s", given ? "the window that it moves in, 0: none; all else is given" : "extent, strides in A, B, C, window, step"));
+    for (int list = 0; list < 4; list++)
+        for (int i = 0; i < mgpu_list_count(t, list); i++, axis++) {
+            if (given) {
+                text_add(text, "    mgpu_given_axis(%d), %s\n", axis->window, c_comment("%s", lists[list]));
+                continue;
+            }
+            text_add(text, axis->extent == MGPU_SAMPLES ? "    {MGPU_SAMPLES" : "    {%lld", (long long)axis->extent);
+            text_add(text, ", %lld, %lld, %lld, %d, %lld}, %s\n", (long long)axis->a, (long long)axis->b, (long long)axis->c,
+                     axis->window, (long long)axis->step, c_comment("%s", lists[list]));
+        }
+    text_add(text, "%s};\n", axis == t->axis ? "    {}\n" : "");
+}
+
+static void print_windows(const mgpu_contraction *t, bool given, const char *name, Text *text)
+{
+    for (int w = 0; w < t->windows; w++) {
+        const mgpu_window *own = &t->window[w];
+        if (w == 0)
+            text_add(text, "static __device__ constexpr mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name);
+        text_add(text, "    {%lld, %lld, %lld, %lld}%s", given ? 0LL : (long long)own->extent, given ? 0LL : (long long)own->stride,
+                 given ? 0LL : (long long)own->first, (long long)own->spread, w + 1 < t->windows ? ",\n" : "};\n");
+    }
+}
+
+static const char *truth(bool value) { return value ? "true" : "false"; }
+
+static void print_tables(const CudaProduct *p, bool given, const char *name, Text *text)
+{
+    static const char *const arithmetic[] = {"MGPU_FMA", "MGPU_MMA", "MGPU_DIRECT"};
+    const mgpu_contraction *t = &p->table;
+    const mgpu_tiles s = cuda_moved_tiles(p);
+    print_axes(t, given, name, text);
+    print_windows(t, given, name, text);
+    text_add(text, "static __device__ constexpr mgpu_contraction %s_product = { /* axes of batch, M, N, K; windows; first elements; sums */\n"
+             "    %d, %d, %d, %d, %s_axis, %d, %s, nullptr, %lld, %lld, false, %s};\n", name, t->batch, t->m, t->n, t->k, name,
+             t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr", given ? 0LL : (long long)t->a, given ? 0LL : (long long)t->b,
+             TYPE_NAME[t->type]);
+    text_add(text, "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %lld, "
+             "%lld, %lld, %s, %s, %d, %d, %d};\n", name,
+             c_comment("A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; A, B in lines of "
+                       "terms; moved at once"), arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c],
+             truth(s.aligned_a), truth(s.aligned_b), truth(s.aligned_c), truth(s.turned), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
+             (long long)s.split_tiles, (long long)s.split_terms, given ? 0LL : (long long)s.c, truth(s.terms_a), truth(s.terms_b), s.piece_a,
+             s.piece_b, s.piece_c);
+}
+
+/* parts from this one on whose tables are the same text */
+static int alike_count(const CudaProduct *p, bool given)
+{
+    Text first = {0};
+    int count = 1;
+    print_tables(p, given, "k", &first);
+    for (const CudaProduct *next = p->next; next && given; next = next->next, count++) {
+        Text own = {0};
+        print_tables(next, given, "k", &own);
+        if (strcmp(text_of(&first), text_of(&own)) != 0)
+            break;
+    }
+    return count;
+}
+
+static const CudaProduct *skip(const CudaProduct *p, int count)
+{
+    while (count-- > 0)
+        p = p->next;
+    return p;
+}
+
+void cuda_print_product(const CudaProduct *p, bool given, const char *name, Text *text)
+{
+    for (const CudaProduct *own = p; own; own = skip(own, alike_count(own, given)))
+        print_tables(own, given, part_name(p, own, name), text);
+}
+
+void cuda_print_calls(const CudaProduct *p, bool given, const char *name, const char *a, const char *b, Text *text)
+{
+    const char *work = p->tiles.split_tiles > 0 ? "work" : "nullptr";
+    int number = 0;
+    if (p->next)
+        text_add(text, "    int64_t before = 0; /* tiles of other parts */\n");
+    for (const CudaProduct *own = p; own;) {
+        int alike = alike_count(own, given);
+        const char *part = part_name(p, own, name), *before = p->next ? "before = " : "";
+        const char *numbers = !given ? "" : !p->next ? "numbers, " : alike > 1 ? "numbers.of[part], " : format("numbers.of[%d], ", number);
+        if (alike > 1)
+            text_add(text, "#pragma unroll 1\n    for (int part = %d; part < %d; part++)\n    ", number, number + alike);
+        text_add(text, "    %smgpu_contract<%s_product, %s_tiles>(%s%s, %s, c, %s, n, %s);\n", before, part, part, numbers, a, b, work,
+                 p->next ? "before" : "0");
+        own = skip(own, alike);
+        number += alike;
+    }
+}
+
+void cuda_print_block_calls(const CudaProduct *p, const char *name, const char *a, const char *b, Text *text)
+{
+    for (const CudaProduct *own = p; own; own = own->next) {
+        const char *part = part_name(p, own, name);
+        text_add(text, "    mgpu_contract_block<%s_product, %s_tiles>(%s, %s, c, shared, begin, end);\n", part, part, a, b);
+    }
+}
+
+int cuda_product_blocks(const CudaProduct *p)
+{
+    int threads = mgpu_tiles_threads(&p->tiles);
+    return threads >= 256 ? 2 : 384 / threads;
+}

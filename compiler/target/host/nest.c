@@ -1,0 +1,621 @@
+/* nest.c: a nest as C loops.
+ *
+ * Rows:     for kept axes { accumulators; for reduced axes accumulate; results; ... }
+ * Columns:  for kept axes but the innermost, for tiles of the innermost { arrays of accumulators;
+ *           for reduced axes, for the tile accumulate; ... for the tile store }
+ *
+ * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores stand in the kernel's
+ * end, behind the sums over all threads. */
+#include "compiler/target/c/emit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TILE_BYTES = 16384, WIDEST_TILE = 2048, NARROWEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8, UPDATE_TILE = 256, LEAST_UPDATE = 32768 };
+
+/* ---- stores and accumulations */
+
+void emit_store(Printer *p, const Store *s)
+{
+    const char *value = p->shown[s->value->id].text;
+    const char *element = s->run ? format("%s[%s]", p->run[s - p->nest->stores], p->axis_name[p->nest->exprs->axis_count - 1])
+                                 : format("%s[%s]", emit_argument(p, s->tensor), p->shown[s->offset->id].text);
+    const char *statement = format("%s %s %s;", element, s->add ? "+=" : "=", value);
+    const Expr *v = s->value;
+    bool rounded = v->kind == X_OP && v->op == OP_CAST && dtype_is_half(v->dtype) && v->in[0]->dtype == F32;
+    const char *type = dtype_name(s->tensor->dtype);
+    if (dtype_is_half(s->tensor->dtype) && rounded && !s->add)
+        statement = strncmp(value, "mgpu_round_", 11) ? format("%s = mgpu_exact_%s(%s);", element, type, value)
+                                                      : format("%s = mgpu_to_%s(%s);", element, type, p->shown[v->in[0]->id].text);
+    else if (dtype_is_half(s->tensor->dtype))
+        statement = s->add ? format("%s = mgpu_to_%s(mgpu_from_%s(%s) + %s);", element, type, type, element,
+                                    emit_operand(p, v, LEVEL_PRODUCT))
+                           : format("%s = mgpu_to_%s(%s);", element, type, value);
+    if (s->guard) {
+        emit_line(p, "if (%s)", p->shown[s->guard->id].text);
+        emit_line(p, "    %s", statement);
+    } else {
+        emit_line(p, "%s", statement);
+    }
+}
+
+const char *emit_start(const Reduction *r)
+{
+    return r->kind == REDUCE_SUM ? "0" : emit_literal(-INFINITY, r->value->dtype);
+}
+
+/* `where`: "" or "[c]": the lane */
+void emit_accumulate(Printer *p, const Reduction *r, const char *name, const char *where)
+{
+    const char *value = p->shown[r->value->id].text, *own = format("%s%s", name, where);
+    if (r->kind == REDUCE_SUM) {
+        emit_line(p, "%s += %s;", own, value);
+    } else if (r->kind == REDUCE_MAX) {
+        emit_line(p, "%s = mgpu_larger(%s, %s);", own, own, value);
+    } else { /* name_best is the maximum so far */
+        const char *best = format("%s_best%s", name, where);
+        emit_line(p, "%s = mgpu_beats(%s, %s) ? %s : %s;", own, value, best, p->shown[r->place->id].text, own);
+        emit_line(p, "%s = mgpu_larger(%s, %s);", best, best, value);
+    }
+}
+
+/* the expressions that the FULL stores and the reductions of a pass consist of */
+int emit_pass_roots(const Nest *nest, int pass, Expr **roots)
+{
+    int count = 0;
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        if (r->value->pass != pass)
+            continue;
+        roots[count++] = r->value;
+        if (r->place)
+            roots[count++] = r->place;
+    }
+    for (int i = 0; i < nest->store_count; i++) {
+        const Store *s = &nest->stores[i];
+        if (s->outer || s->value->pass != pass)
+            continue;
+        roots[count++] = s->value;
+        roots[count++] = s->offset;
+        if (s->guard)
+            roots[count++] = s->guard;
+    }
+    return count;
+}
+
+int emit_outer_roots(const Printer *p, Expr **roots)
+{
+    const Nest *nest = p->nest;
+    int count = 0;
+    if (nest->partial && !p->finish)
+        return 0;
+    for (int i = 0; i < nest->store_count; i++)
+        if (nest->stores[i].outer) {
+            roots[count++] = nest->stores[i].value;
+            roots[count++] = nest->stores[i].offset;
+        }
+    return count;
+}
+
+static void outer_stores(Printer *p)
+{
+    for (int i = 0; i < p->nest->store_count; i++)
+        if (p->nest->stores[i].outer)
+            emit_store(p, &p->nest->stores[i]);
+}
+
+/* the number of the kept point */
+static const char *kept_place(const Printer *p, const int *kept, int kept_count)
+{
+    Text t = {0};
+    if (p->nest->fold)
+        return p->axis_name[kept[0]];
+    int64_t stride = nest_kept_points(p->nest);
+    for (int i = 0; i < kept_count; i++) {
+        stride /= p->nest->exprs->axis[kept[i]].extent;
+        text_add(&t, i ? " + " : "");
+        if (stride != 1)
+            text_add(&t, "%lld * ", (long long)stride);
+        text_add(&t, "%s", p->axis_name[kept[i]]);
+    }
+    return kept_count ? text_of(&t) : "0";
+}
+
+/* the sums of the lanes that stand for the same result */
+static void fold_lanes(Printer *p, int lane, const char *lanes)
+{
+    const Nest *nest = p->nest;
+    const char *v = p->axis_name[lane];
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const char *sum = p->result[i];
+        p->result[i] = emit_own_name(p, "folded");
+        emit_line(p, "%s %s[%lld] = {0};", C_TYPE[reduction_type(&nest->reductions[i])], p->result[i], (long long)nest->fold);
+        emit_line(p, "for (int64_t %s = 0; %s < %s; %s++)", v, v, lanes, v);
+        emit_line(p, "    %s[%s %% %lld] += %s[%s];", p->result[i], v, (long long)nest->fold, sum, v);
+    }
+}
+
+/* this call's accumulators, `count` of them each, to those of the thread */
+static void keep_partial(Printer *p, const char *place, const char *count, bool arrays)
+{
+    for (int i = 0; i < p->nest->reduction_count; i++) {
+        const Reduction *r = &p->nest->reductions[i];
+        emit_line(p, "mgpu_%s_%s_part(%s%s, %s%s, %s, part->first);", r->kind == REDUCE_SUM ? "add" : "larger",
+                  dtype_name(reduction_type(r)), p->partial[i], strcmp(place, "0") ? format(" + %s", place) : "", arrays ? "" : "&",
+                  p->result[i], count);
+    }
+}
+
+static void pass_statements(Printer *p, int pass, const char *where)
+{
+    const Nest *nest = p->nest;
+    for (int i = 0; i < nest->reduction_count; i++)
+        if (nest->reductions[i].value->pass == pass)
+            emit_accumulate(p, &nest->reductions[i], p->result[i], where);
+    for (int i = 0; i < nest->store_count; i++)
+        if (!nest->stores[i].outer && nest->stores[i].value->pass == pass)
+            emit_store(p, &nest->stores[i]);
+}
+
+/* rooms for the lanes of stores in runs */
+static void declare_runs(Printer *p, const char *width)
+{
+    const Nest *nest = p->nest;
+    p->run = NEW_ARRAY(const char *, nest->store_count);
+    for (int i = 0; i < nest->store_count; i++)
+        if (nest->stores[i].run) {
+            p->run[i] = emit_own_name(p, "row");
+            emit_line(p, "%s %s[%s];", emit_element_type(nest->stores[i].tensor->dtype), p->run[i], width);
+        }
+}
+
+/* behind the loop over lanes */
+static void store_runs(Printer *p, int lane)
+{
+    const Nest *nest = p->nest;
+    const char *v = p->axis_name[lane];
+    for (int i = 0; i < nest->store_count; i++) {
+        const Store *s = &nest->stores[i];
+        if (!s->run)
+            continue;
+        emit_line(p, "for (int64_t %s = 0; %s < %lld; %s++)", v, v, (long long)(nest->exprs->axis[lane].extent / s->run), v);
+        emit_line(p, "    memcpy(%s + %s + %lld * %s, %s + %lld * %s, %lld);", emit_argument(p, s->tensor),
+                  emit_operand(p, s->offset, LEVEL_SUM), (long long)s->apart, v, p->run[i], (long long)s->run, v,
+                  (long long)(s->run * dtype_bytes(s->tensor->dtype)));
+    }
+}
+
+/* ---- nests */
+
+const char *emit_result_name(Printer *p, const Reduction *r)
+{
+    static const char *const NAME[] = {"sum", "most", "at_most"};
+    return r->node && r->node->name ? emit_name(p, r->node->name) : emit_own_name(p, NAME[r->kind]);
+}
+
+static void row_accumulators(Printer *p, int pass)
+{
+    const Nest *nest = p->nest;
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        if (r->value->pass != pass)
+            continue;
+        p->result[i] = emit_result_name(p, r);
+        if (r->kind == REDUCE_ARGMAX) {
+            emit_line(p, "%s %s = 0;", C_TYPE[r->dtype], p->result[i]);
+            emit_line(p, "%s %s_best = %s;", C_TYPE[r->value->dtype], p->result[i], emit_start(r));
+        } else {
+            emit_line(p, "%s %s = %s;", C_TYPE[reduction_type(r)], p->result[i], emit_start(r));
+        }
+    }
+}
+
+static void narrow_results(Printer *p, int pass)
+{
+    for (int i = 0; i < p->nest->reduction_count; i++) {
+        const Reduction *r = &p->nest->reductions[i];
+        if (r->value->pass == pass && r->wide)
+            p->result[i] = format("(float)%s", p->result[i]);
+    }
+}
+
+/* everything wanted by any pass that the kept loops can know: for hoisting */
+int emit_all_roots(const Printer *p, Expr **roots)
+{
+    int count = 0;
+    for (int pass = 0; pass < p->nest->passes; pass++)
+        count += emit_pass_roots(p->nest, pass, roots + count);
+    return count + emit_outer_roots(p, roots + count);
+}
+
+Expr **emit_root_room(const Nest *nest)
+{
+    return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count);
+}
+
+/* ---- rows that are kept: what is dear to compute and used in several passes */
+
+static bool is_heavy(const Expr *e)
+{
+    return (e->kind == X_RANDOM && !(e->other & 2)) || (e->kind == X_OP && OP_INFO[e->op].meaning && OP_INFO[e->op].flops >= HEAVY_FLOPS);
+}
+
+/* finds them, and declares their arrays */
+static void keep_rows(Printer *p, const int *reduced, int reduced_count)
+{
+    const Nest *nest = p->nest;
+    const Exprs *x = nest->exprs;
+    int64_t extent = 1;
+    const char *place = "0";
+    uint32_t mask = 0;
+    for (int i = 0; i < reduced_count; i++) {
+        const Axis *a = &x->axis[reduced[i]];
+        if (a->samples || a->kind != AXIS_PLAIN || extent * a->extent > LONGEST_ROW)
+            return;
+        place = i == 0 ? p->axis_name[reduced[i]] : format("%lld * (%s) + %s", (long long)a->extent, place, p->axis_name[reduced[i]]);
+        extent *= a->extent;
+        mask |= 1u << reduced[i];
+    }
+    Expr **roots = emit_root_room(nest);
+    int *first = NEW_ARRAY(int, x->count); /* the first pass that needs it, + 1 */
+    for (int pass = 0; pass < nest->passes && mask; pass++) {
+        bool *needed = NEW_ARRAY(bool, x->count);
+        int count = emit_pass_roots(nest, pass, roots);
+        for (int i = 0; i < count; i++)
+            needed[roots[i]->id] = true;
+        for (int i = x->count - 1; i >= 0; i--) {
+            const Expr *e = x->all[i];
+            Shown *s = &p->shown[i];
+            if (!needed[i])
+                continue;
+            if (is_heavy(e) && (e->axes & mask) == mask && first[i] && !s->row) {
+                const char *name = emit_name(p, format("%s_row", e->kind == X_OP ? OP_INFO[e->op].name : "draw"));
+                emit_line(p, "%s %s[%lld];", C_TYPE[e->dtype], name, (long long)extent);
+                s->row = format("%s[%s]", name, place);
+                s->row_pass = first[i] - 1;
+            }
+            if (!first[i])
+                first[i] = pass + 1;
+            for (int k = 0; k < e->count && !s->row; k++)
+                needed[e->in[k]->id] = true;
+        }
+    }
+}
+
+/* a later pass takes them from their arrays; the earlier ones do not know of them */
+static void use_rows(Printer *p, int pass)
+{
+    for (int i = 0; i < p->nest->exprs->count; i++) {
+        Shown *s = &p->shown[i];
+        if (s->row && s->row_pass < pass) {
+            s->text = s->row;
+            s->level = LEVEL_ATOM;
+        }
+    }
+}
+
+/* ---- updates in place */
+
+/* what it stores at every point of the first axis has been read there */
+static bool changes_in_place(const Nest *nest, const Store *s)
+{
+    bool along = !s->outer && s->offset->kind == X_AXIS && s->offset->constant == 0;
+    for (int i = 0; i < nest->exprs->count && along; i++) {
+        const Expr *e = nest->exprs->all[i];
+        if (e->kind == X_LOAD && e->tensor->id == s->tensor->id && e->in[0] == s->offset)
+            return true;
+    }
+    return false;
+}
+
+/* an axis that the team divides, and tensors that are changed along it */
+static bool is_update(const Printer *p)
+{
+    const Nest *nest = p->nest;
+    bool plain = nest->exprs->axis_count == 1 && nest->divided == 1 && !p->finish && !nest->serial && nest->reduction_count == 0 &&
+                 nest->exprs->axis[0].kind == AXIS_PLAIN && !nest->exprs->axis[0].samples && nest->exprs->axis[0].extent >= LEAST_UPDATE;
+    bool any = false;
+    for (int i = 0; i < nest->store_count && plain; i++)
+        any = any || changes_in_place(nest, &nest->stores[i]);
+    return plain && any;
+}
+
+/* the loop over tiles: while one is calculated, the lines of the next are fetched to be written */
+static void open_update(Printer *p)
+{
+    const Nest *nest = p->nest;
+    p->tile_start = emit_own_name(p, "tile");
+    p->tile_width = emit_own_name(p, "tile_end");
+    const char *end = emit_to(p, 0);
+    emit_line(p, "for (int64_t %s = %s; %s < %s; %s += %d) {", p->tile_start, emit_from(p, 0), p->tile_start, end, p->tile_start, UPDATE_TILE);
+    p->indent++;
+    emit_line(p, "const int64_t %s = %s + %d < %s ? %s + %d : %s;", p->tile_width, p->tile_start, UPDATE_TILE, end, p->tile_start,
+              UPDATE_TILE, end);
+    for (int i = 0; i < nest->store_count; i++)
+        if (changes_in_place(nest, &nest->stores[i]))
+            emit_line(p, "mgpu_prepare_stores(%s + %s, %d);", emit_argument(p, nest->stores[i].tensor), p->tile_width,
+                      UPDATE_TILE * dtype_bytes(nest->stores[i].tensor->dtype));
+}
+
+/* also element-wise nests: no reduced axes, one pass, all loops are "kept" */
+static void print_rows(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
+{
+    const Nest *nest = p->nest;
+    Expr **roots = emit_root_room(nest);
+    p->loops = 0;
+    for (int i = 0; i < kept_count; i++)
+        p->loop[p->loops++] = kept[i];
+    for (int i = 0; i < reduced_count; i++)
+        p->loop[p->loops++] = reduced[i];
+    emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
+    emit_define(p, 0, 0);
+    int all = p->loops;
+    p->loops = kept_count;
+    bool update = is_update(p);
+    if (update)
+        open_update(p);
+    emit_open_loops(p, 0, 0, update, reduced_count || nest->reduction_count ? -1 : 0);
+    p->loops = all;
+    keep_rows(p, reduced, reduced_count);
+    for (int pass = 0; pass < nest->passes; pass++) {
+        int count = emit_pass_roots(nest, pass, roots);
+        if (!count)
+            continue;
+        row_accumulators(p, pass);
+        const char **saved = emit_saved_texts(p);
+        use_rows(p, pass);
+        emit_find_wanted(p, roots, count, p->loops);
+        emit_open_loops(p, kept_count, pass, false, pass);
+        pass_statements(p, pass, "");
+        emit_close_loops(p, kept_count);
+        emit_restore_texts(p, saved);
+        if (nest->partial) {
+            keep_partial(p, kept_place(p, kept, kept_count), "1", false);
+            break;
+        }
+        narrow_results(p, pass);
+        emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
+        emit_define(p, kept_count, pass + 1);
+    }
+    int count = emit_outer_roots(p, roots);
+    if (count) {
+        p->loops = kept_count;
+        emit_find_wanted(p, roots, count, p->loops);
+        emit_define(p, kept_count, nest->passes);
+        outer_stores(p);
+    }
+    p->loops = kept_count;
+    emit_close_loops(p, 0);
+    if (update)
+        emit_close(p);
+}
+
+/* arrays of accumulators and their initial values */
+static void column_accumulators(Printer *p, int pass, int lane, const char *width)
+{
+    const Nest *nest = p->nest;
+    bool any = false;
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        if (r->value->pass != pass)
+            continue;
+        any = true;
+        p->result[i] = emit_result_name(p, r);
+        if (r->kind == REDUCE_ARGMAX) {
+            emit_line(p, "%s %s[%s];", C_TYPE[r->dtype], p->result[i], width);
+            emit_line(p, "%s %s_best[%s];", C_TYPE[r->value->dtype], p->result[i], width);
+        } else {
+            emit_line(p, "%s %s[%s];", C_TYPE[reduction_type(r)], p->result[i], width);
+        }
+    }
+    if (!any)
+        return;
+    emit_line(p, "for (int64_t %s = 0; %s < %s; %s++) {", p->axis_name[lane], p->axis_name[lane], width, p->axis_name[lane]);
+    p->indent++;
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        if (r->value->pass != pass)
+            continue;
+        if (r->kind == REDUCE_ARGMAX) {
+            emit_line(p, "%s[%s] = 0;", p->result[i], p->axis_name[lane]);
+            emit_line(p, "%s_best[%s] = %s;", p->result[i], p->axis_name[lane], emit_start(r));
+        } else {
+            emit_line(p, "%s[%s] = %s;", p->result[i], p->axis_name[lane], emit_start(r));
+        }
+    }
+    emit_close(p);
+}
+
+static void column_results(Printer *p, int pass, int lane)
+{
+    for (int i = 0; i < p->nest->reduction_count; i++) {
+        const Reduction *r = &p->nest->reductions[i];
+        if (r->value->pass == pass)
+            p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->result[i], emit_lane(p, lane));
+    }
+}
+
+/* lanes whose accumulators fit into the first cache beside what is read: long stretches of memory are read faster than
+ * short ones; as many as nest_widen joins at least, whose sums are folded at once */
+static int64_t widest_tile(const Nest *nest)
+{
+    int64_t bytes = 0, lanes = WIDEST_TILE;
+    for (int i = 0; i < nest->reduction_count; i++)
+        bytes += dtype_bytes(reduction_type(&nest->reductions[i]));
+    while (lanes > NARROWEST_TILE && lanes * bytes > TILE_BYTES)
+        lanes /= 2;
+    return lanes;
+}
+
+static void print_columns(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
+{
+    const Nest *nest = p->nest;
+    Expr **roots = emit_root_room(nest);
+    int lane = kept[kept_count - 1], outer = kept_count - 1;
+    int64_t extent = nest->exprs->axis[lane].extent, widest = widest_tile(nest);
+    bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > widest || nest->divided == lane + 1;
+    p->loops = 0;
+    for (int i = 0; i < outer; i++)
+        p->loop[p->loops++] = kept[i];
+    for (int i = 0; i < reduced_count; i++)
+        p->loop[p->loops++] = reduced[i];
+    p->loop[p->loops++] = lane;
+    emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
+    emit_define(p, 0, 0);
+    int all = p->loops;
+    p->loops = outer;
+    emit_open_loops(p, 0, 0, false, -1);
+    const char *width = format("%lld", (long long)(samples || extent > widest ? widest : extent));
+    p->tile_start = p->tile_width = NULL;
+    if (tiled) {
+        p->tile_start = emit_own_name(p, "tile");
+        p->tile_width = emit_own_name(p, "tile_end");
+        const char *all_lanes = emit_to(p, lane);
+        emit_line(p, "for (int64_t %s = %s; %s < %s; %s += %s) {", p->tile_start, emit_from(p, lane), p->tile_start, all_lanes,
+                  p->tile_start, width);
+        p->indent++;
+        emit_line(p, "const int64_t %s = %s + %s < %s ? %s + %s : %s;", p->tile_width, p->tile_start, width, all_lanes, p->tile_start,
+             width, all_lanes);
+    }
+    const char *where = format("[%s]", emit_lane(p, lane));
+    for (int pass = 0; pass < nest->passes; pass++) {
+        p->loops = all;
+        int count = emit_pass_roots(nest, pass, roots);
+        if (!count)
+            continue;
+        column_accumulators(p, pass, lane, width);
+        const char **saved = emit_saved_texts(p);
+        emit_find_wanted(p, roots, count, p->loops);
+        declare_runs(p, width);
+        emit_open_loops(p, outer, pass, true, -1);
+        pass_statements(p, pass, where);
+        emit_close(p);
+        store_runs(p, lane);
+        p->loops--;
+        emit_close_loops(p, outer);
+        emit_restore_texts(p, saved);
+        if (nest->partial)
+            break;
+        column_results(p, pass, lane);
+    }
+    int count = emit_outer_roots(p, roots);
+    if (nest->partial) {
+        int64_t stride = extent;
+        const char *place = p->tile_start ? p->tile_start : "0";
+        for (int i = outer - 1; i >= 0; i--) {
+            place = format("%lld * %s%s", (long long)stride, p->axis_name[kept[i]], strcmp(place, "0") ? format(" + %s", place) : "");
+            stride *= nest->exprs->axis[kept[i]].extent;
+        }
+        if (nest->fold) {
+            fold_lanes(p, lane, width);
+            width = format("%lld", (long long)nest->fold);
+        }
+        keep_partial(p, place, tiled ? format("%s - %s", p->tile_width, p->tile_start) : width, true);
+    }
+    if (count) {
+        p->loops = outer;
+        p->loop[p->loops++] = lane;
+        emit_find_wanted(p, roots, count, p->loops);
+        emit_open_loops(p, outer, nest->passes, true, -1);
+        outer_stores(p);
+        emit_close_loops(p, outer);
+    }
+    if (tiled)
+        emit_close(p);
+    p->loops = outer;
+    emit_close_loops(p, 0);
+}
+
+/* the sums over all threads, then the OUTER stores */
+static void print_finish(Printer *p, const int *kept, int kept_count)
+{
+    const Nest *nest = p->nest;
+    int64_t count = nest_kept_points(nest);
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        emit_line(p, "mgpu_%s_%s_parts(%s, %lld, part);", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)),
+                  p->partial[i], (long long)count);
+        p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->partial[i], kept_place(p, kept, kept_count));
+    }
+    Expr **roots = emit_root_room(nest);
+    p->loops = 0;
+    for (int i = 0; i < kept_count; i++)
+        p->loop[p->loops++] = kept[i];
+    emit_find_wanted(p, roots, emit_outer_roots(p, roots), p->loops);
+    emit_define(p, 0, 1);
+    emit_open_loops(p, 0, 1, false, nest->passes);
+    outer_stores(p);
+    emit_close_loops(p, 0);
+}
+
+/* where the partial sums lie */
+static void print_partial(Printer *p)
+{
+    const Nest *nest = p->nest;
+    p->partial = NEW_ARRAY(const char *, nest->reduction_count);
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        const char *type = C_TYPE[reduction_type(r)];
+        p->partial[i] = emit_own_name(p, "partial");
+        emit_line(p, "%s *restrict %s = (%s *)((char *)argument[%d] + %lld); %s", type, p->partial[i], type,
+                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, c_comment("[%lld]", (long long)nest_kept_points(nest)));
+    }
+}
+
+static void name_axes(Printer *p)
+{
+    static const char *const NAMES[] = {"j", "k", "l", "m", "o", "q", "r", "s", "u", "v", "w", "z"};
+    const Exprs *x = p->nest->exprs;
+    for (int i = 0, used = 0; i < x->axis_count; i++) {
+        const Axis *a = &x->axis[i];
+        const char *wish = a->samples || a->kind == AXIS_IN_GROUP || x->axis_count == 1 ? "i" : NAMES[used++ % COUNT(NAMES)];
+        if (a->kind == AXIS_GROUPS)
+            wish = "group";
+        if (p->nest->share.vector > 1 && i == x->axis_count - 1)
+            wish = "v";
+        bool canonical = p->canonical;
+        p->canonical = false;
+        p->axis_name[i] = emit_own_name(p, wish);
+        p->canonical = canonical;
+    }
+}
+
+void emit_begin_nest(Printer *p, const Nest *nest)
+{
+    p->nest = nest;
+    p->shown = NEW_ARRAY(Shown, nest->exprs->count);
+    p->result = NEW_ARRAY(const char *, nest->reduction_count);
+    p->tile_start = p->tile_width = NULL;
+    const Exprs *x = nest->exprs;
+    bool *chosen = NEW_ARRAY(bool, x->count); /* it stands in a choice: what is loaded there is loaded before, so that the */
+    for (int i = x->count - 1; i >= 0; i--) { /* loop needs no masks */
+        const Expr *e = x->all[i];
+        for (int k = 0; k < e->count; k++)
+            if (chosen[i] || (e->kind == X_OP && e->op == OP_WHERE && k > 0))
+                chosen[e->in[k]->id] = true;
+        p->shown[i].fixed = e == nest->row || (e->kind == X_LOAD && ((chosen[i] && e->count == 1) || emit_written(p->kernel, e->tensor)));
+    }
+    name_axes(p);
+}
+
+void emit_nest(Printer *p, const Nest *nest)
+{
+    emit_begin_nest(p, nest);
+    const Exprs *x = nest->exprs;
+    int kept[MAX_AXES], kept_count = 0, reduced[MAX_AXES], reduced_count = 0;
+    for (int i = 0; i < x->axis_count; i++) {
+        if (x->axis[i].reduced)
+            reduced[reduced_count++] = i;
+        else
+            kept[kept_count++] = i;
+    }
+    if (nest->partial)
+        print_partial(p);
+    emit_part(p);
+    if (p->finish)
+        print_finish(p, kept, kept_count);
+    else if (nest->columns)
+        print_columns(p, kept, kept_count, reduced, reduced_count);
+    else
+        print_rows(p, kept, kept_count, reduced, reduced_count);
+}

@@ -1,0 +1,268 @@
+/* order.c: what the lanes and the waits of one step order.
+ *
+ * In: one phase on one device. Out: a StepGraph: the operations as Events in an order in which they may run, each with
+ * the last event of every lane that is over before it begins. A lane runs its operations one after the other, so this one
+ * number per lane says everything (a vector clock). Waits for earlier steps stay as they are: what they order depends on
+ * the phase of those steps and is worked out by the walk (verify/memory.c).
+ *
+ * A strip begins when all that its calls wait for is over, and its calls are over when it is. That nothing in it needs an
+ * order that it does not have is proved elsewhere (verify/strip.c), so here its calls run one after the other.
+ *
+ * Operations that do not matter may be left out of the graph; what they order among the others is kept. */
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
+#include "compiler/verify/verify.h"
+
+#include <string.h>
+
+int64_t slot_stride(const Buffer *b)
+{
+    return (b->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+int slot_of(const Buffer *b, int64_t step, int slot)
+{
+    int64_t s = (step + slot) % b->slots;
+    return (int)(s < 0 ? s + b->slots : s);
+}
+
+int slot_back(const Buffer *b, int slot)
+{
+    int s = slot_of(b, 0, slot);
+    return s == 0 ? 0 : s - b->slots;
+}
+
+bool buffer_is_persistent(const Buffer *b)
+{
+    return b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE &&
+           b->kind != BUFFER_LOCAL;
+}
+
+bool buffer_is_slotted_kind(const Buffer *b)
+{
+    return buffer_is_persistent(b) && b->kind != BUFFER_VARIABLE;
+}
+
+/* ---- an order */
+
+typedef struct Lanes {          /* the operations of each lane, in order */
+    int *ops[LANES], count[LANES];
+    int *place;                 /* of an operation in its lane */
+    int *end;                   /* of an operation: place behind its strip; behind itself if it is in none */
+} Lanes;
+
+typedef struct Head {           /* of a lane */
+    int place;                  /* its next operation, or the first of its next strip */
+    int waiting, wait;          /* of that strip: the operation (its place) and the wait of it that does not hold yet */
+} Head;
+
+static Lanes lanes_of(const DeviceSchedule *d)
+{
+    Lanes l = {.place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count)};
+    for (int o = 0; o < d->op_count; o++)
+        l.count[d->ops[o].lane]++;
+    for (int lane = 0; lane < LANES; lane++) {
+        l.ops[lane] = NEW_ARRAY(int, l.count[lane]);
+        l.count[lane] = 0;
+    }
+    for (int o = 0; o < d->op_count; o++) {
+        Lane lane = d->ops[o].lane;
+        l.place[o] = l.count[lane];
+        l.ops[lane][l.count[lane]++] = o;
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = l.count[lane] - 1; i >= 0; i--) {
+            int o = l.ops[lane][i], next = i + 1 < l.count[lane] ? l.ops[lane][i + 1] : -1;
+            l.end[o] = next >= 0 && same_strip(&d->ops[o], &d->ops[next]) ? l.end[next] : i + 1;
+        }
+    return l;
+}
+
+/* All lanes are stuck: from a waiting operation to the one that holds up what it waits for, until one repeats. */
+static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const Head *heads)
+{
+    const DeviceSchedule *d = &p->devices[device];
+    bool seen[LANES] = {false};
+    int lane = 0;
+    while (heads[lane].place == lanes->count[lane])
+        lane++;
+    while (!seen[lane]) {
+        seen[lane] = true;
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][heads[lane].waiting]];
+        lane = (int)d->ops[op->waits[heads[lane].wait].op].lane;
+    }
+    Text t = {0};
+    int first = lane;
+    text_add(&t, "phase %s: a cycle:", p->name);
+    do {
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][heads[lane].waiting]];
+        const ScheduledOp *other = &d->ops[op->waits[heads[lane].wait].op];
+        int next = (int)other->lane;
+        const ScheduledOp *stuck = &d->ops[lanes->ops[next][heads[next].waiting]];
+        text_add(&t, " d%d.%s waits for d%d.%s", device, op->id, device, other->id);
+        if (other != stuck && same_strip(other, stuck))
+            text_add(&t, ", which is in one strip with d%d.%s", device, stuck->id);
+        else if (other != stuck)
+            text_add(&t, ", which comes after d%d.%s in lane %s", device, stuck->id, LANE_NAME[next]);
+        lane = next;
+        text_add(&t, lane == first ? "" : ";");
+    } while (lane != first);
+    return text_take(&t);
+}
+
+/* whether all waits of the strip, or of the one operation, at the head of a lane hold */
+static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, int lane)
+{
+    Head *h = &heads[lane];
+    for (int end = lanes->end[lanes->ops[lane][h->place]]; h->waiting < end; h->waiting++, h->wait = 0) {
+        const ScheduledOp *op = &d->ops[lanes->ops[lane][h->waiting]];
+        for (; h->wait < op->wait_count; h->wait++) {
+            Wait w = op->waits[h->wait];
+            if (w.back == 0 && lanes->place[w.op] >= heads[d->ops[w.op].lane].place)
+                return false;
+        }
+    }
+    return true;
+}
+
+int *order_operations(const PhaseSchedule *p, int device, const char **why)
+{
+    const DeviceSchedule *d = &p->devices[device];
+    Lanes lanes = lanes_of(d);
+    Head heads[LANES] = {{0, 0, 0}};
+    int *order = NEW_ARRAY(int, d->op_count);
+    for (int n = 0; n < d->op_count;) {
+        int next = -1;
+        for (int lane = 0; lane < LANES; lane++) {
+            if (heads[lane].place == lanes.count[lane])
+                continue;
+            int o = lanes.ops[lane][heads[lane].place];
+            if ((next < 0 || o < next) && may_begin(d, &lanes, heads, lane))
+                next = o;
+        }
+        if (next < 0) {
+            *why = cycle_message(p, device, &lanes, heads);
+            return NULL;
+        }
+        Lane lane = d->ops[next].lane;
+        for (int i = lanes.place[next]; i < lanes.end[next]; i++)
+            order[n++] = lanes.ops[lane][i];
+        heads[lane] = (Head){.place = lanes.end[next], .waiting = lanes.end[next]};
+    }
+    return order;
+}
+
+/* ---- the graph */
+
+typedef struct Clock { int last[LANES]; } Clock;
+
+static void join(Clock *a, const Clock *b)
+{
+    for (int lane = 0; lane < LANES; lane++)
+        if (b->last[lane] > a->last[lane])
+            a->last[lane] = b->last[lane];
+}
+
+static Event *add_event(StepGraph *g, int op, Lane lane, const Clock *before)
+{
+    Event *e = &g->events[g->event_count];
+    *e = (Event){.op = op, .lane = lane, .position = g->length[lane]};
+    memcpy(e->before, before->last, sizeof e->before);
+    g->at[lane][g->length[lane]++] = g->event_count++;
+    return e;
+}
+
+static void add_touches(StepGraph *g, const Access *accesses, int count, bool write, const bool *wanted)
+{
+    for (int i = 0; i < count; i++) {
+        const Access *a = &accesses[i];
+        if (a->begin == a->end || (wanted && !wanted[a->buffer]))
+            continue;
+        g->touches[g->touch_count++] = (Touch){.buffer = &g->device->buffers[a->buffer], .write = write, .slot = a->slot,
+                                               .begin = a->begin, .end = a->end};
+    }
+}
+
+static bool is_owed(const ScheduledOp *op)
+{
+    return (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count > 0 && op->reads[0].slot < 0;
+}
+
+StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order, const bool *kept, const bool *wanted)
+{
+    const DeviceSchedule *d = &s->phases[phase].devices[device];
+    StepGraph *g = NEW(StepGraph);
+    g->phase = phase;
+    g->device = d;
+    int ops = 0, waits = 0, touches = 0;
+    for (int o = 0; o < d->op_count; o++)
+        if (!kept || kept[o]) {
+            ops++;
+            waits += d->ops[o].wait_count;
+            touches += d->ops[o].read_count + d->ops[o].write_count;
+        }
+    g->events = NEW_ARRAY(Event, ops + 2 * LANES);
+    g->waits = NEW_ARRAY(BackWait, waits);
+    g->touches = NEW_ARRAY(Touch, touches);
+    for (int lane = 0; lane < LANES; lane++)
+        g->at[lane] = NEW_ARRAY(int, ops + 2);
+
+    Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what is over when an operation is */
+    int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count); /* events: of an operation's strip */
+    for (int lane = 0; lane < LANES; lane++) {
+        Clock none = {{-1, -1, -1, -1}};
+        add_event(g, -1, (Lane)lane, &none);
+        lane_now[lane] = none;
+        lane_now[lane].last[lane] = 0;
+    }
+    for (int n = 0, end; n < d->op_count; n = end) { /* strip by strip: it begins and ends as one */
+        Lane lane = d->ops[order[n]].lane;
+        Clock before = lane_now[lane];
+        int first = -1, last = -1; /* event */
+        for (end = n; end == n || (end < d->op_count && same_strip(&d->ops[order[n]], &d->ops[order[end]])); end++) {
+            const ScheduledOp *op = &d->ops[order[end]];
+            for (int i = 0; i < op->wait_count; i++)
+                if (op->waits[i].back == 0)
+                    join(&before, &done[op->waits[i].op]);
+        }
+        for (int i = n; i < end; i++) {
+            const ScheduledOp *op = &d->ops[order[i]];
+            if (kept && !kept[order[i]])
+                continue;
+            Event *e = add_event(g, order[i], lane, &before);
+            last = g->event_count - 1;
+            first = first < 0 ? last : first;
+            e->owed = is_owed(op);
+            e->first_touch = g->touch_count;
+            add_touches(g, op->reads, op->read_count, false, wanted);
+            add_touches(g, op->writes, op->write_count, true, wanted);
+            e->touch_count = g->touch_count - e->first_touch;
+            before.last[lane] = e->position;
+        }
+        for (int i = n; i < end; i++) {
+            done[order[i]] = before;
+            begins[order[i]] = first;
+            ends[order[i]] = last;
+        }
+        lane_now[lane] = before;
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        add_event(g, -1, (Lane)lane, &lane_now[lane]);
+
+    for (int n = 0, end; n < d->op_count; n = end) { /* the first event of a strip waits for all of it */
+        int first = begins[order[n]];
+        for (end = n + 1; first >= 0 && end < d->op_count && begins[order[end]] == first;)
+            end++;
+        if (first < 0)
+            continue;
+        g->events[first].first_wait = g->wait_count;
+        for (int i = n; i < end; i++) {
+            const ScheduledOp *op = &d->ops[order[i]];
+            for (int w = 0; w < op->wait_count; w++)
+                if (op->waits[w].back > 0 && op->waits[w].back <= BACK_LIMIT)
+                    g->waits[g->wait_count++] = (BackWait){ends[op->waits[w].op], op->waits[w].back};
+        }
+        g->events[first].wait_count = g->wait_count - g->events[first].first_wait;
+    }
+    return g;
+}

@@ -1,0 +1,77 @@
+/* program.c: all devices run one program. It shares no code with the scheduler.
+ *
+ * In: a schedule whose accesses are known to lie in their buffers. Out: NULL, or the first operation of a device that differs from
+ * device 0's: every device has the same operations, with the same verb, label and arguments in the same order, and the same range of
+ * each but where it has samples or is a workspace. So no argument is exchanged, no kernel changed and no call dropped on one device.
+ *
+ * It cannot see the same mistake on all devices, and nothing on a single one: a kernel's parameters are in no schedule, and for GPUs
+ * one kernel is called with operands of several sizes. */
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
+#include "compiler/verify/verify.h"
+
+#include <string.h>
+
+static const Access *access_of(const ScheduledOp *op, int i)
+{
+    return i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+}
+
+static const char *place(const Schedule *s, int p, int d, const ScheduledOp *op)
+{
+    return format("phase %s: d%d.%s", s->phases[p].name, d, op->id);
+}
+
+/* ---- devices */
+static const char *same_access(const Schedule *s, int p, int d, const ScheduledOp *op, const ScheduledOp *other, int i)
+{
+    const PhaseSchedule *phase = &s->phases[p];
+    const Access *a = access_of(op, i), *b = access_of(other, i);
+    const Buffer *x = &phase->devices[d].buffers[a->buffer], *y = &phase->devices[0].buffers[b->buffer];
+    const char *does = i < op->read_count ? "reads" : "writes";
+    if (strcmp(x->name, y->name) != 0 || a->slot != b->slot)
+        return format("%s %s %s@%+d where d0.%s %s %s@%+d: all devices run one program", place(s, p, d, op), does, x->name, a->slot,
+                      other->id, does, y->name, b->slot);
+    if (x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL && x->kind != BUFFER_WORKSPACE &&
+        (a->begin != b->begin || a->end != b->end))
+        return format("%s %s %s [%lld, %lld), but d0.%s [%lld, %lld): all devices run one program", place(s, p, d, op), does, x->name,
+                      (long long)a->begin, (long long)a->end, other->id, (long long)b->begin, (long long)b->end);
+    return NULL;
+}
+
+static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *op, const ScheduledOp *other)
+{
+    if (op->verb != other->verb || strcmp(op->label, other->label) != 0)
+        return format("%s is %s %s, but d0.%s %s %s: all devices run one program", place(s, p, d, op), VERB_NAME[op->verb], op->label,
+                      other->id, VERB_NAME[other->verb], other->label);
+    if (op->read_count != other->read_count || op->write_count != other->write_count)
+        return format("%s reads %d ranges and writes %d, but d0.%s %d and %d: all devices run one program", place(s, p, d, op),
+                      op->read_count, op->write_count, other->id, other->read_count, other->write_count);
+    const char *why = NULL;
+    for (int i = 0; i < op->read_count + op->write_count && !why; i++)
+        why = same_access(s, p, d, op, other, i);
+    return why;
+}
+
+static const char *same_ops(const Schedule *s, int p, int d)
+{
+    const DeviceSchedule *own = &s->phases[p].devices[d], *zero = &s->phases[p].devices[0];
+    Map ops = {0}, here = {0};
+    for (int o = 0; o < zero->op_count; o++)
+        map_set(&ops, zero->ops[o].id, zero->ops + o);
+    for (int o = 0; o < own->op_count; o++) {
+        const ScheduledOp *op = &own->ops[o], *other = map_get(&ops, op->id);
+        map_set(&here, op->id, own->ops + o);
+        if (!other)
+            return format("%s has no counterpart on device 0: all devices run one program", place(s, p, d, op));
+        const char *why = same_op(s, p, d, op, other);
+        if (why)
+            return why;
+    }
+    for (int o = 0; o < zero->op_count; o++)
+        if (!map_get(&here, zero->ops[o].id))
+            return format("%s has no counterpart on device %d: all devices run one program", place(s, p, 0, &zero->ops[o]), d);
+    return NULL;
+}
+
+const char *verify_program(const Schedule *s, int p, int d) { return d > 0 ? same_ops(s, p, d) : NULL; }

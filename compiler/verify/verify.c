@@ -1,0 +1,534 @@
+/* verify.c: proves a schedule from the schedule alone.
+ *
+ * In: a Schedule, as read or as made. Out: NULL, or the first thing that is wrong, with the operations, the buffer and
+ * the edge that is missing. Trusted: that a kernel touches what its operation declares, and no more.
+ *
+ * Here stand the rules that one look decides, phase by phase and device by device:
+ *   - every buffer lies in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
+ *     and nothing else is ever placed there; workspaces, and nothing else, lie in the last bytes of the arena, of which
+ *     every thread has its own
+ *   - what consists of samples has room for those of the device
+ *   - accesses lie in their buffers; an operation does not write what it reads, except in place
+ *   - each verb runs in its lane and touches what it is for
+ *   - the shards are contiguous, apart and together the micro-batch; each input is read and uploaded once a step, whole
+ *   - every collective has one member per device, of its size, and all devices have the collectives in one order
+ * verify/strip.c proves that strips need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order
+ * of all accesses.
+ *
+ * Deadlocks: waits for earlier steps cannot close a cycle, so one step of one device is free of cycles or nothing is;
+ * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. */
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
+#include "compiler/verify/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES_LIMIT ((int64_t)1 << 60)
+enum { SLOTS_LIMIT = 64 };
+
+typedef struct At { const Schedule *schedule; const PhaseSchedule *phase; const DeviceSchedule *device; int d; } At;
+
+static const char *bad(const At *at, const char *pattern, ...) PRINTF(2, 3);
+static const char *bad(const At *at, const char *pattern, ...)
+{
+    char message[1000];
+    va_list arguments;
+    va_start(arguments, pattern);
+    vsnprintf(message, sizeof message, pattern, arguments);
+    va_end(arguments);
+    return format("phase %s: %s", at->phase->name, message);
+}
+
+/* ---- verbs */
+
+#define KIND(k) (1u << BUFFER_##k)
+static const struct VerbRule { Lane lane; unsigned reads, writes; } VERB_RULES[VERBS] = {
+    [VERB_CALL] = {LANE_COMP, ~(KIND(STAGING) | KIND(WORKSPACE)), ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT))},
+    [VERB_READ] = {LANE_HOST, 0, KIND(STAGING)},
+    [VERB_UPLOAD] = {LANE_COPY, KIND(STAGING), KIND(STEP) | KIND(INPUT)},
+    [VERB_REDUCE] = {LANE_COMM, ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE)),
+                     ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE))},
+    [VERB_REPORT] = {LANE_HOST, KIND(REPORT), 0},
+    [VERB_FETCH] = {LANE_HOST, KIND(OUTPUT), 0},
+};
+
+/* ---- buffers */
+
+/* the runtime has one arena for all phases */
+static const char *check_arenas(const At *at)
+{
+    const DeviceSchedule *d = at->device, *first = &at->schedule->phases[0].devices[at->d];
+    if (d->arena_bytes != first->arena_bytes || d->work_bytes != first->work_bytes || d->staging_bytes != first->staging_bytes)
+        return bad(at, "device %d has an arena of %lld bytes, %lld of them for workspaces, and %lld of staging, in phase %s %lld, "
+                   "%lld and %lld", at->d, (long long)d->arena_bytes, (long long)d->work_bytes, (long long)d->staging_bytes,
+                   at->schedule->phases[0].name, (long long)first->arena_bytes, (long long)first->work_bytes,
+                   (long long)first->staging_bytes);
+    return NULL;
+}
+
+static const char *check_buffers(const At *at)
+{
+    const DeviceSchedule *d = at->device;
+    if (d->arena_bytes < 0 || d->arena_bytes > BYTES_LIMIT || d->staging_bytes < 0 || d->staging_bytes > BYTES_LIMIT)
+        return bad(at, "device %d: an arena of %lld and %lld bytes", at->d, (long long)d->arena_bytes,
+                   (long long)d->staging_bytes);
+    if (d->work_bytes < 0 || d->work_bytes > d->arena_bytes || d->work_bytes % ALIGNMENT)
+        return bad(at, "device %d: workspaces of %lld bytes in an arena of %lld", at->d, (long long)d->work_bytes,
+                   (long long)d->arena_bytes);
+    Map names = {0};
+    for (int i = 0; i < d->buffer_count; i++) {
+        const Buffer *b = &d->buffers[i];
+        int64_t arena = b->kind == BUFFER_STAGING ? d->staging_bytes : d->arena_bytes;
+        if (map_get(&names, b->name))
+            return bad(at, "device %d has two buffers d%d.%s", at->d, at->d, b->name);
+        map_set(&names, b->name, d->buffers + i);
+        if (b->slots < 1 || b->slots > SLOTS_LIMIT || (b->slots > 1 && !buffer_is_slotted_kind(b)))
+            return bad(at, "d%d.%s is a %s with %d slots", at->d, b->name, BUFFER_KIND_NAME[b->kind], b->slots);
+        int64_t room = b->offset < 0 || b->bytes < 0 || b->offset > arena || b->bytes > arena ? -1 : arena - b->offset - b->bytes;
+        if (room < 0 || (b->slots > 1 && slot_stride(b) > room / (b->slots - 1)))
+            return bad(at, "d%d.%s, %d x %lld bytes at %lld, lies outside its arena of %lld bytes", at->d, b->name, b->slots,
+                       (long long)b->bytes, (long long)b->offset, (long long)arena);
+        if (b->offset % ALIGNMENT)
+            return bad(at, "d%d.%s lies at %lld, which is not a multiple of %d", at->d, b->name, (long long)b->offset, ALIGNMENT);
+        int64_t work = d->arena_bytes - d->work_bytes, end = b->offset + (b->slots - 1) * slot_stride(b) + b->bytes;
+        if (b->bytes > 0 && (b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL) && b->offset < work)
+            return bad(at, "d%d.%s lies at [%lld, %lld), but workspaces in the last %lld bytes of the arena, from %lld on", at->d,
+                       b->name, (long long)b->offset, (long long)end, (long long)d->work_bytes, (long long)work);
+        if (b->bytes > 0 && b->kind != BUFFER_WORKSPACE && b->kind != BUFFER_LOCAL && b->kind != BUFFER_STAGING && end > work)
+            return bad(at, "d%d.%s lies at [%lld, %lld), but from %lld on every thread has its own bytes, for workspaces", at->d,
+                       b->name, (long long)b->offset, (long long)end, (long long)work);
+    }
+    return NULL;
+}
+
+typedef struct Region { const char *phase; const Buffer *buffer; int64_t begin, end; } Region;
+
+static int compare_regions(const void *a, const void *b)
+{
+    const Region *x = a, *y = b;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static Region region_of(const At *at, const Buffer *b)
+{
+    return (Region){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes};
+}
+
+static const char *overlap(const Region *a, const Region *b, int d)
+{
+    return format("phase %s: d%d.%s lies at [%lld, %lld), over d%d.%s at [%lld, %lld), which keeps its place in all phases",
+                  b->phase, d, b->buffer->name, (long long)b->begin, (long long)b->end, d, a->buffer->name, (long long)a->begin,
+                  (long long)a->end);
+}
+
+/* what stays from phase to phase: one place, and no other buffer of any phase there */
+static const char *check_persistent(const Schedule *s, int d)
+{
+    Map known = {0};
+    Region *kept[2] = {NULL, NULL}; /* arena, staging */
+    int count[2] = {0, 0};
+    for (int p = 0; p < s->phase_count; p++) {
+        At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+        for (int i = 0; i < at.device->buffer_count; i++) {
+            const Buffer *b = &at.device->buffers[i];
+            if (!buffer_is_persistent(b))
+                continue;
+            const Region *first = map_get(&known, b->name);
+            if (first) {
+                const Buffer *f = first->buffer;
+                if (f->kind != b->kind || f->offset != b->offset || f->bytes != b->bytes || f->slots != b->slots)
+                    return bad(&at, "d%d.%s is a %s of %d x %lld bytes at %lld, but in phase %s a %s of %d x %lld bytes at %lld",
+                               d, b->name, BUFFER_KIND_NAME[b->kind], b->slots, (long long)b->bytes, (long long)b->offset,
+                               first->phase, BUFFER_KIND_NAME[f->kind], f->slots, (long long)f->bytes, (long long)f->offset);
+                if (f->each != b->each)
+                    return bad(&at, "d%d.%s has %lld bytes a sample, but in phase %s %lld", d, b->name, (long long)b->each,
+                               first->phase, (long long)f->each);
+                continue;
+            }
+            Region *r = NEW(Region);
+            *r = region_of(&at, b);
+            map_set(&known, b->name, r);
+            int arena = b->kind == BUFFER_STAGING;
+            if (b->bytes > 0)
+                APPEND(kept[arena], count[arena], *r);
+        }
+    }
+    for (int arena = 0; arena < 2; arena++) {
+        if (count[arena])
+            qsort(kept[arena], (size_t)count[arena], sizeof(Region), compare_regions);
+        for (int i = 1; i < count[arena]; i++)
+            if (kept[arena][i].begin < kept[arena][i - 1].end)
+                return overlap(&kept[arena][i - 1], &kept[arena][i], d);
+    }
+    for (int p = 0; p < s->phase_count; p++) {
+        At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+        for (int i = 0; i < at.device->buffer_count; i++) {
+            const Buffer *b = &at.device->buffers[i];
+            if (buffer_is_persistent(b) || b->bytes == 0)
+                continue;
+            Region r = region_of(&at, b);
+            int low = 0, high = count[0]; /* the first that ends behind r.begin */
+            while (low < high) {
+                int middle = (low + high) / 2;
+                if (kept[0][middle].end > r.begin)
+                    high = middle;
+                else
+                    low = middle + 1;
+            }
+            if (low < count[0] && kept[0][low].begin < r.end)
+                return overlap(&kept[0][low], &r, d);
+        }
+    }
+    return NULL;
+}
+
+/* ---- operations */
+
+static const char *check_access(const At *at, const ScheduledOp *op, const Access *a, bool write)
+{
+    const char *does = write ? "writes" : "reads";
+    if (a->buffer < 0 || a->buffer >= at->device->buffer_count)
+        return bad(at, "d%d.%s %s buffer number %d, which does not exist", at->d, op->id, does, a->buffer);
+    const Buffer *b = &at->device->buffers[a->buffer];
+    if (a->begin < 0 || a->begin > a->end || a->end > b->bytes)
+        return bad(at, "d%d.%s %s %s [%lld, %lld), which has %lld bytes", at->d, op->id, does, b->name, (long long)a->begin,
+                   (long long)a->end, (long long)b->bytes);
+    unsigned may = write ? VERB_RULES[op->verb].writes : VERB_RULES[op->verb].reads;
+    if (!(may >> b->kind & 1))
+        return bad(at, "d%d.%s %s %s: %s is not for a %s buffer", at->d, op->id, does, b->name, VERB_NAME[op->verb],
+                   BUFFER_KIND_NAME[b->kind]);
+    return NULL;
+}
+
+/* whether two accesses of one operation can touch the same bytes; *same: as the same bytes of one buffer */
+static bool accesses_meet(const At *at, const Access *a, const Access *b, bool *same)
+{
+    const Buffer *x = &at->device->buffers[a->buffer], *y = &at->device->buffers[b->buffer];
+    *same = a->buffer == b->buffer && a->begin == b->begin && a->end == b->end;
+    if (a->begin == a->end || b->begin == b->end || (x->kind == BUFFER_STAGING) != (y->kind == BUFFER_STAGING))
+        return false;
+    if (a->buffer == b->buffer)
+        return slot_of(x, 0, a->slot) == slot_of(x, 0, b->slot) && a->begin < b->end && b->begin < a->end;
+    if (x->slots > 1 || y->slots > 1)
+        return false; /* check_persistent has them apart */
+    return x->offset + a->begin < y->offset + b->end && y->offset + b->begin < x->offset + a->end;
+}
+
+static const char *check_self(const At *at, const ScheduledOp *op)
+{
+    for (int i = 0; i < op->write_count; i++)
+        for (int j = 0; j < op->read_count + i; j++) {
+            const Access *w = &op->writes[i], *other = j < op->read_count ? &op->reads[j] : &op->writes[j - op->read_count];
+            bool same;
+            if (accesses_meet(at, w, other, &same) && !(same && j < op->read_count))
+                return bad(at, "d%d.%s writes %s over %s, which it %s too", at->d, op->id, at->device->buffers[w->buffer].name,
+                           at->device->buffers[other->buffer].name, j < op->read_count ? "reads" : "writes");
+        }
+    return NULL;
+}
+
+/* every input comes from the staging buffer of its index, whole; the step block may come from the host's record */
+static const char *check_upload(const At *at, const ScheduledOp *op)
+{
+    int matched = 0;
+    for (int i = 0; i < op->write_count; i++) {
+        const Access *a = &op->writes[i], *from = NULL;
+        for (int j = 0; j < op->read_count && !from; j++)
+            if (at->device->buffers[op->reads[j].buffer].index == at->device->buffers[a->buffer].index)
+                from = &op->reads[j];
+        if (from ? from->end - from->begin != a->end - a->begin : at->device->buffers[a->buffer].kind != BUFFER_STEP)
+            return bad(at, "d%d.%s uploads %s, but reads no staging buffer of its input and size", at->d, op->id,
+                       at->device->buffers[a->buffer].name);
+        matched += from != NULL;
+    }
+    if (matched != op->read_count)
+        return bad(at, "d%d.%s reads %d staging buffers and uploads %d", at->d, op->id, op->read_count, matched);
+    return NULL;
+}
+
+/* of this step, or with slot -1 of the step before: then it may run after a change of phase, when no operation of this
+ * step could be waited for */
+static const char *check_report(const At *at, const ScheduledOp *op)
+{
+    for (int i = 0; i < op->read_count; i++) {
+        const char *name = at->device->buffers[op->reads[i].buffer].name;
+        int slot = op->reads[i].slot;
+        if ((slot != 0 && slot != -1) || slot != op->reads[0].slot)
+            return bad(at, "d%d.%s reads slot %+d of %s: it reports this step (0) or the one before (-1)", at->d, op->id, slot,
+                       name);
+        for (int w = 0; slot == -1 && w < op->wait_count; w++)
+            if (op->waits[w].back == 0)
+                return bad(at, "d%d.%s reads %s of the step before, but waits for d%d.%s of this one", at->d, op->id, name, at->d,
+                           at->device->ops[op->waits[w].op].id);
+    }
+    return NULL;
+}
+
+static const char *check_verb(const At *at, const ScheduledOp *op)
+{
+    if (op->verb == VERB_REDUCE) {
+        if (op->read_count != 1 || op->write_count != 1 || op->reads[0].buffer != op->writes[0].buffer ||
+            op->reads[0].slot != op->writes[0].slot || op->reads[0].begin != op->writes[0].begin ||
+            op->reads[0].end != op->writes[0].end)
+            return bad(at, "d%d.%s does not sum one range of bytes in place", at->d, op->id);
+    }
+    if (op->verb == VERB_UPLOAD)
+        return check_upload(at, op);
+    if (op->verb == VERB_REPORT || op->verb == VERB_FETCH)
+        return check_report(at, op);
+    return NULL;
+}
+
+static const char *check_ops(const At *at)
+{
+    const DeviceSchedule *d = at->device;
+    Map names = {0};
+    for (int o = 0; o < d->op_count; o++) {
+        const ScheduledOp *op = &d->ops[o];
+        const char *why = NULL;
+        if (map_get(&names, op->id))
+            return bad(at, "two operations d%d.%s", at->d, op->id);
+        map_set(&names, op->id, d->ops + o);
+        if ((unsigned)op->verb >= VERBS || (unsigned)op->lane >= LANES)
+            return bad(at, "d%d.%s has no verb or no lane", at->d, op->id);
+        if (op->lane != VERB_RULES[op->verb].lane)
+            return bad(at, "d%d.%s: %s runs in lane %s, not %s", at->d, op->id, VERB_NAME[op->verb],
+                       LANE_NAME[VERB_RULES[op->verb].lane], LANE_NAME[op->lane]);
+        for (int i = 0; i < op->read_count && !why; i++)
+            why = check_access(at, op, &op->reads[i], false);
+        for (int i = 0; i < op->write_count && !why; i++)
+            why = check_access(at, op, &op->writes[i], true);
+        for (int i = 0; i < op->wait_count && !why; i++)
+            if (op->waits[i].op < 0 || op->waits[i].op >= d->op_count || op->waits[i].back < 0)
+                why = bad(at, "d%d.%s waits for operation number %d of %d steps before, which does not exist", at->d, op->id,
+                          op->waits[i].op, op->waits[i].back);
+        int workspaces = 0;
+        for (int i = 0; i < op->write_count && !why; i++)
+            workspaces += d->buffers[op->writes[i].buffer].kind == BUFFER_WORKSPACE;
+        if (workspaces > 1)
+            why = bad(at, "d%d.%s has %d workspaces, but a thread finds one only", at->d, op->id, workspaces);
+        if (!why)
+            why = check_verb(at, op);
+        if (!why)
+            why = check_self(at, op);
+        if (why)
+            return why;
+    }
+    return NULL;
+}
+
+/* ---- inputs: READ fills every staging buffer once, UPLOAD every input and the step block */
+
+static const char *check_inputs(const At *at)
+{
+    const DeviceSchedule *d = at->device;
+    int *filled = NEW_ARRAY(int, d->buffer_count), *used = NEW_ARRAY(int, d->buffer_count);
+    for (int o = 0; o < d->op_count; o++) {
+        const ScheduledOp *op = &d->ops[o];
+        for (int i = 0; i < op->read_count; i++)
+            used[op->reads[i].buffer] = o + 1;
+        for (int i = 0; i < op->write_count; i++) {
+            const Access *a = &op->writes[i];
+            const Buffer *b = &d->buffers[a->buffer];
+            if (b->kind != BUFFER_STAGING && b->kind != BUFFER_STEP && b->kind != BUFFER_INPUT)
+                continue;
+            if (a->begin != 0 || a->end != b->bytes)
+                return bad(at, "d%d.%s fills [%lld, %lld) of %s, which has %lld bytes: samples are missing", at->d, op->id,
+                           (long long)a->begin, (long long)a->end, b->name, (long long)b->bytes);
+            if (filled[a->buffer])
+                return bad(at, "d%d.%s fills %s, which d%d.%s has filled in this step", at->d, op->id, b->name, at->d,
+                           d->ops[filled[a->buffer] - 1].id);
+            filled[a->buffer] = o + 1;
+        }
+    }
+    for (int i = 0; i < d->buffer_count; i++) {
+        const Buffer *b = &d->buffers[i];
+        bool input = b->kind == BUFFER_STAGING || b->kind == BUFFER_STEP || b->kind == BUFFER_INPUT;
+        if (input && b->bytes > 0 && used[i] && !filled[i])
+            return bad(at, "d%d.%s reads %s, which nothing fills", at->d, d->ops[used[i] - 1].id, b->name);
+        if (b->kind == BUFFER_STAGING && filled[i] && !used[i])
+            return bad(at, "d%d.%s fills %s, which nothing uploads", at->d, d->ops[filled[i] - 1].id, b->name);
+    }
+    return NULL;
+}
+
+/* ---- samples */
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b == 0 ? a : gcd(b, a % b);
+}
+
+static const char *check_shards(const Schedule *s, int p)
+{
+    int64_t next = 0, group = 0;
+    for (int d = 0; d < s->devices; d++) {
+        At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+        const DeviceSchedule *now = at.device, *first = &s->phases[0].devices[d], *zero = &at.phase->devices[0];
+        if (now->first != first->first || now->share != first->share || now->capacity != first->capacity)
+            return bad(&at, "device %d has samples %lld..%lld, in phase %s %lld..%lld", d, (long long)now->first,
+                       (long long)(now->first + now->share), s->phases[0].name, (long long)first->first,
+                       (long long)(first->first + first->share));
+        if (now->share < 0 || now->share > BYTES_LIMIT - next || now->capacity != (now->share > 1 ? now->share : 1))
+            return bad(&at, "device %d has %lld samples and room for %lld", d, (long long)now->share, (long long)now->capacity);
+        if (now->first != next)
+            return bad(&at, "device %d begins with sample %lld of the micro-batch, the devices before it end at %lld: %s", d,
+                       (long long)now->first, (long long)next,
+                       now->first < next ? "samples are used twice" : "samples are dropped");
+        next += now->share;
+        group = gcd(group, now->share);
+        for (int i = 0; i < now->buffer_count; i++) {
+            const Buffer *b = &now->buffers[i];
+            if (b->kind != BUFFER_INPUT || b->index < 0)
+                continue;
+            for (int j = 0; j < zero->buffer_count; j++) {
+                const Buffer *z = &zero->buffers[j];
+                if (z->kind == BUFFER_INPUT && z->index == b->index &&
+                    (b->bytes % now->capacity || b->bytes / now->capacity != z->bytes / zero->capacity))
+                    return bad(&at, "d%d.%s has %lld bytes for %lld samples, d0.%s %lld bytes for %lld", d, b->name,
+                               (long long)b->bytes, (long long)now->capacity, z->name, (long long)z->bytes,
+                               (long long)zero->capacity);
+            }
+        }
+    }
+    /* micro = ceil(batch / accumulate), rounded up to a multiple of the group, which divides every share */
+    At at = {s, &s->phases[p], NULL, 0};
+    int64_t least = (s->batch + s->accumulate - 1) / s->accumulate;
+    if (next < least || next - (group ? group : 1) >= least)
+        return bad(&at, "the devices have %lld samples, a micro-batch has %lld: samples are %s", (long long)next,
+                   (long long)least, next < least ? "dropped" : "used twice");
+    return NULL;
+}
+
+/* what consists of samples: bytes = each x capacity; what keeps its place has samples of one size on all devices */
+static const char *check_samples(const Schedule *s, int p)
+{
+    Map zero = {0};
+    for (int d = 0; d < s->devices; d++) {
+        At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+        for (int i = 0; i < at.device->buffer_count; i++) {
+            const Buffer *b = &at.device->buffers[i];
+            bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT || b->kind == BUFFER_TEMPORARY;
+            if (b->kind == BUFFER_LOCAL) /* verify/strip.c */
+                continue;
+            if (b->each < 0 || (b->each > 0 && !may))
+                return bad(&at, "d%d.%s, a %s, has %lld bytes a sample", d, b->name, BUFFER_KIND_NAME[b->kind], (long long)b->each);
+            if (b->each > 0 && (b->bytes % b->each || b->bytes / b->each != at.device->capacity))
+                return bad(&at, "d%d.%s has %lld bytes, %lld a sample, for %lld samples", d, b->name, (long long)b->bytes,
+                           (long long)b->each, (long long)at.device->capacity);
+            if (!may || !buffer_is_persistent(b))
+                continue;
+            const Buffer *other = map_get(&zero, b->name);
+            if (!other)
+                map_set(&zero, b->name, (void *)(uintptr_t)b);
+            else if (other->each != b->each)
+                return bad(&at, "d%d.%s has %lld bytes a sample, on another device %lld", d, b->name, (long long)b->each,
+                           (long long)other->each);
+        }
+    }
+    return NULL;
+}
+
+/* ---- collectives */
+
+static const char *check_collectives(const Schedule *s, int p)
+{
+    const PhaseSchedule *phase = &s->phases[p];
+    int *member = NEW_ARRAY(int, phase->collective_count), *first = NEW_ARRAY(int, phase->collective_count);
+    int first_count = 0;
+    for (int d = 0; d < s->devices; d++) {
+        At at = {s, phase, &phase->devices[d], d};
+        int count = 0;
+        for (int c = 0; c < phase->collective_count; c++)
+            member[c] = -1;
+        for (int o = 0; o < at.device->op_count; o++) {
+            const ScheduledOp *op = &at.device->ops[o];
+            if (op->verb != VERB_REDUCE)
+                continue;
+            if (op->target < 0 || op->target >= phase->collective_count)
+                return bad(&at, "d%d.%s belongs to no collective", d, op->id);
+            const Collective *c = &phase->collectives[op->target];
+            if (member[op->target] >= 0 || c->ops[d] != o)
+                return bad(&at, "d%d.%s reduces in %s, whose member on device %d is d%d.%s", d, op->id, c->name, d, d,
+                           at.device->ops[member[op->target] >= 0 ? member[op->target]
+                                          : c->ops[d] >= 0 && c->ops[d] < at.device->op_count ? c->ops[d] : o].id);
+            member[op->target] = o;
+            int64_t bytes = op->reads[0].end - op->reads[0].begin;
+            if (c->count < 0 || c->count > BYTES_LIMIT / 8 || bytes != c->count * dtype_bytes(c->dtype))
+                return bad(&at, "d%d.%s reduces %lld bytes of %s, but %s sums %lld %s", d, op->id, (long long)bytes,
+                           at.device->buffers[op->reads[0].buffer].name, c->name, (long long)c->count, dtype_name(c->dtype));
+            const DeviceSchedule *zero = &phase->devices[0];
+            if (d == 0)
+                first[first_count++] = op->target;
+            else if (count >= first_count || first[count] != op->target)
+                return bad(&at,
+                           "collective number %d is %s on device %d (d%d.%s), but %s on device 0: the devices would wait for "
+                           "each other",
+                           count + 1, c->name, d, d, op->id,
+                           count < first_count ? phase->collectives[first[count]].name : "none");
+            else if (strcmp(zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name,
+                            at.device->buffers[op->reads[0].buffer].name) != 0)
+                return bad(&at, "d%d.%s reduces %s, its partner d0.%s %s", d, op->id,
+                           at.device->buffers[op->reads[0].buffer].name, zero->ops[c->ops[0]].id,
+                           zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name);
+            count++;
+        }
+        for (int c = 0; c < phase->collective_count; c++)
+            if (member[c] < 0)
+                return bad(&at, "device %d has no member of collective %s: the others would wait for ever", d,
+                           phase->collectives[c].name);
+    }
+    return NULL;
+}
+
+/* ---- all of them: each has its own memory */
+
+static const char *check_device(const Schedule *s, int p, int d)
+{
+    At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
+    const char *why = check_buffers(&at);
+    why = why ? why : check_arenas(&at);
+    why = why ? why : check_ops(&at);
+    return why ? why : check_inputs(&at);
+}
+
+static const char *check_phase(const Schedule *s, int p, int d)
+{
+    const char *why = d > 0 ? NULL : check_shards(s, p);
+    why = why || d > 0 ? why : check_samples(s, p);
+    return why || d > 0 ? why : check_collectives(s, p);
+}
+
+static const char *check_kept(const Schedule *s, int p, int d) { return p > 0 ? NULL : check_persistent(s, d); }
+static const char *check_arena(const Schedule *s, int p, int d) { return p > 0 ? NULL : verify_memory(s, d); }
+
+static bool has_operations(const Schedule *s)
+{
+    for (int p = 0; p < s->phase_count; p++)
+        for (int d = 0; d < s->devices; d++)
+            if (s->phases[p].devices[d].op_count)
+                return true;
+    return false;
+}
+
+const char *verify(const Schedule *s)
+{
+    static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device, check_kept, check_phase,
+                                                                                     verify_strips, check_arena, verify_program};
+    if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
+        return "the schedule has no device, no phase or no batch";
+    if (!has_operations(s))
+        return "the schedule has no operation, so nothing is proved";
+    for (int k = 0; k < COUNT(CHECKS); k++)
+        for (int p = 0; p < s->phase_count; p++)
+            for (int d = 0; d < s->devices; d++) {
+                Memory *own = memory_new(), *outer = memory_use(own);
+                const char *why = CHECKS[k](s, p, d);
+                memory_use(outer);
+                if (why) /* its text lies there */
+                    return why;
+                memory_free(own);
+            }
+    return NULL;
+}

@@ -1,0 +1,237 @@
+/* mgpu_tiles.h: how a product of mgpu_gemm.h is done on a GPU: what the compiler chooses (compiler/target/cuda/tiles.c) and
+ * mgpu_device_contract.h obeys. C for the compiler, C++ for the device.
+ *
+ * C's rows and columns are cut into tiles, one for each block at a time; the terms of its sums pass through shared memory in
+ * stages. Where there are few tiles and many terms, the terms are split: each part's sums lie in the workspace until the
+ * kernel's end adds them up in their order. How many parts there are depends on the table and the samples alone. */
+#ifndef MGPU_TILES_H
+#define MGPU_TILES_H
+
+#include "mgpu_numbers.h"
+#include "mgpu_tables.h"
+
+enum {
+    MGPU_FMA,          /* a thread has some rows and columns of the tile; sums are f32, or f64 */
+    MGPU_MMA,          /* warps have parts of it, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
+    MGPU_DIRECT        /* no tiles: a thread has an element of C and reads its terms where they lie */
+};
+enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* that shared memory is cut into */ };
+
+typedef struct mgpu_tiles {
+    uint8_t arithmetic;
+    uint8_t type_a, type_b, type_c; /* MGPU_F32, MGPU_F64, MGPU_BF16, MGPU_F16: as they are stored */
+    bool aligned_a, aligned_b, aligned_c; /* the tensors begin at multiples of 16 bytes */
+    bool turned;               /* the tile's rows are N and its columns M; else the other way round */
+    int rows, columns, terms;  /* of a tile, powers of 2; terms: of a stage */
+    int stages;                /* 0: there are no terms, C is zeros */
+    int down, across;          /* threads (MGPU_FMA) or warps (MGPU_MMA) that share rows and columns */
+    int64_t split_tiles;       /* so many parts of tiles there should be; 0: terms are not split. MGPU_DIRECT: threads */
+    int64_t split_terms;       /* but each has at least so many terms, a multiple of `terms` */
+    int64_t c;                 /* first element of C */
+    bool terms_a, terms_b;     /* in shared memory lie lines of terms, else of rows (columns) */
+    int piece_a, piece_b, piece_c; /* elements that are moved at once */
+} mgpu_tiles;
+
+#ifdef __cplusplus
+#define MGPU_TILES_FUNCTION __host__ __device__ static inline constexpr
+#else
+#define MGPU_TILES_FUNCTION static inline
+#endif
+
+enum { MGPU_LIST_BATCH, MGPU_LIST_M, MGPU_LIST_N, MGPU_LIST_K };
+
+MGPU_TILES_FUNCTION int mgpu_list_count(const mgpu_contraction *t, int list)
+{
+    return list == MGPU_LIST_BATCH ? t->batch : list == MGPU_LIST_M ? t->m : list == MGPU_LIST_N ? t->n : t->k;
+}
+
+MGPU_TILES_FUNCTION int mgpu_list_first(const mgpu_contraction *t, int list)
+{
+    return list == MGPU_LIST_BATCH ? 0 : list == MGPU_LIST_M ? t->batch : list == MGPU_LIST_N ? t->batch + t->m
+                                                                                            : t->batch + t->m + t->n;
+}
+
+MGPU_TILES_FUNCTION int64_t mgpu_list_extent(const mgpu_contraction *t, int list, int64_t samples)
+{
+    int64_t extent = 1;
+    for (int i = mgpu_list_first(t, list), end = i + mgpu_list_count(t, list); i < end; i++)
+        extent *= t->axis[i].extent == MGPU_SAMPLES ? samples : t->axis[i].extent;
+    return extent;
+}
+
+MGPU_TILES_FUNCTION int mgpu_tiles_threads(const mgpu_tiles *s)
+{
+    return s->arithmetic == MGPU_DIRECT ? MGPU_DIRECT_THREADS : s->down * s->across * (s->arithmetic == MGPU_MMA ? 32 : 1);
+}
+
+MGPU_TILES_FUNCTION int mgpu_type_bytes(uint8_t type)
+{
+    return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2;
+}
+
+/* of an element in shared memory: those that are no operands of matrix instructions are widened */
+MGPU_TILES_FUNCTION int mgpu_staged_bytes(const mgpu_tiles *s, uint8_t type)
+{
+    return s->arithmetic == MGPU_MMA || type == MGPU_F64 ? mgpu_type_bytes(type) : 4;
+}
+
+MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
+{
+    int rows = mgpu_staged_bytes(s, s->turned ? s->type_b : s->type_a);
+    int columns = mgpu_staged_bytes(s, s->turned ? s->type_a : s->type_b);
+    return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->terms * (s->rows * rows + s->columns * columns);
+}
+
+/* ---- where elements lie */
+
+MGPU_TILES_FUNCTION int64_t mgpu_axis_stride(const mgpu_contraction *t, int axis, int tensor)
+{
+    const mgpu_axis *x = &t->axis[axis];
+    if (tensor == 0 && x->window > 0) /* of spread windows positions alone say where it lies */
+        return t->window[x->window - 1].spread == 1 ? x->step * t->window[x->window - 1].stride : 0;
+    return tensor == 0 ? x->a : tensor == 1 ? x->b : x->c;
+}
+
+/* the place of the element at all indices 0, without what spread windows add */
+MGPU_TILES_FUNCTION int64_t mgpu_first_element(const mgpu_contraction *t, int tensor)
+{
+    int64_t first = tensor == 0 ? t->a : tensor == 1 ? t->b : 0;
+    for (int w = 0; w < t->windows && tensor == 0; w++)
+        if (t->window[w].spread == 1)
+            first += t->window[w].first * t->window[w].stride;
+    return first;
+}
+
+/* the last axis that is more than one element */
+MGPU_TILES_FUNCTION int mgpu_last_axis(const mgpu_contraction *t, int list)
+{
+    int last = mgpu_list_first(t, list) + mgpu_list_count(t, list) - 1;
+    while (last >= mgpu_list_first(t, list) && t->axis[last].extent == 1)
+        last--;
+    return last >= mgpu_list_first(t, list) ? last : -1;
+}
+
+/* an operand's elements follow each other along this list */
+MGPU_TILES_FUNCTION bool mgpu_follow(const mgpu_contraction *t, int list, int tensor)
+{
+    int last = mgpu_last_axis(t, list);
+    return last >= 0 && mgpu_axis_stride(t, last, tensor) == 1;
+}
+
+/* elements that can be moved at once along this list: as many as `most`, or a half of that, ...; c: the first element of C */
+MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction *t, int list, int tensor, bool aligned, int most, int64_t c)
+{
+    int last = mgpu_last_axis(t, list), count = most;
+    if (!aligned || !mgpu_follow(t, list, tensor) || t->axis[last].extent == MGPU_SAMPLES || (tensor == 0 && t->axis[last].window > 0))
+        return 1;
+    for (; count > 1; count /= 2) {
+        bool fits = t->axis[last].extent % count == 0 && (tensor == 2 ? c : mgpu_first_element(t, tensor)) % count == 0;
+        for (int i = 0; i < t->batch + t->m + t->n + t->k; i++)
+            fits = fits && (i == last || t->axis[i].extent == 1 || mgpu_axis_stride(t, i, tensor) % count == 0);
+        for (int w = 0; w < t->windows && tensor == 0; w++)
+            fits = fits && t->window[w].stride % count == 0;
+        if (fits)
+            break;
+    }
+    return count;
+}
+
+/* ---- tiles and parts */
+
+/* tiles of C; for MGPU_DIRECT its elements */
+MGPU_TILES_FUNCTION int64_t mgpu_count_tiles(const mgpu_tiles *s, int64_t batch, int64_t rows, int64_t columns)
+{
+    if (s->arithmetic == MGPU_DIRECT)
+        return batch * rows * columns;
+    return batch * ((rows + s->rows - 1) / s->rows) * ((columns + s->columns - 1) / s->columns);
+}
+
+MGPU_TILES_FUNCTION int64_t mgpu_tiles_of(const mgpu_contraction *t, const mgpu_tiles *s, int64_t samples)
+{
+    return mgpu_count_tiles(s, mgpu_list_extent(t, MGPU_LIST_BATCH, samples),
+                            mgpu_list_extent(t, s->turned ? MGPU_LIST_N : MGPU_LIST_M, samples),
+                            mgpu_list_extent(t, s->turned ? MGPU_LIST_M : MGPU_LIST_N, samples));
+}
+
+/* terms of a part; the number of parts is that of all terms over it, rounded up */
+MGPU_TILES_FUNCTION int64_t mgpu_part_terms(const mgpu_tiles *s, int64_t tiles, int64_t terms)
+{
+    int64_t most = s->split_tiles / (tiles > 0 ? tiles : 1), parts = s->split_terms > 0 ? terms / s->split_terms : 1;
+    parts = parts < most ? parts : most;
+    if (parts <= 1)
+        return terms > 0 ? terms : 1;
+    int64_t each = (terms + parts - 1) / parts;
+    return (each + s->terms - 1) / s->terms * s->terms;
+}
+
+/* ---- attention: a block has some queries and goes through the keys, a few at a time; or some keys, and goes through the
+ * queries. Elements of keys and values are cut into parts. */
+
+typedef struct mgpu_attention_tiles {
+    uint8_t arithmetic;              /* MGPU_FMA or MGPU_MMA */
+    uint8_t q, k, v, g, y, dq, dk, dv; /* types, as stored */
+    bool aligned;                    /* all tensors begin at multiples of 16 bytes */
+    int rows, columns;               /* that a block has; that it sees at a time */
+    int part;                        /* elements */
+    int stages;                      /* 2: the next columns are on their way while some are worked on */
+    bool resident;                   /* all parts of rows and columns are in shared memory; else one at a time */
+    int results;                     /* parts of results that a block has */
+    bool alone;                      /* the first threads of one block compute it all (loops) */
+} mgpu_attention_tiles;
+
+enum { MGPU_ATTENTION_THREADS = 128 /* MGPU_FMA: 16 x 8 */ };
+
+MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
+{
+    return s->arithmetic == MGPU_MMA ? s->rows / 16 * 32 : MGPU_ATTENTION_THREADS;
+}
+
+MGPU_TILES_FUNCTION int64_t mgpu_attention_parts(const mgpu_attention_tiles *s, int64_t elements)
+{
+    return (elements + s->part - 1) / s->part;
+}
+
+/* of an element in shared memory */
+MGPU_TILES_FUNCTION int mgpu_attention_staged(const mgpu_attention *t, const mgpu_attention_tiles *s)
+{
+    return s->arithmetic == MGPU_MMA ? 2 : t->type == MGPU_F64 ? 8 : 4;
+}
+
+/* the block's rows, stages of columns, and where threads show each other their shares */
+MGPU_TILES_FUNCTION int64_t mgpu_attention_shared_bytes(const mgpu_attention *t, const mgpu_attention_tiles *s)
+{
+    int64_t d = mgpu_attention_parts(s, t->d), e = mgpu_attention_parts(s, t->e), bytes = mgpu_attention_staged(t, s);
+    int64_t own = s->resident ? d + (t->backward ? e : 0) : 1, other = s->resident ? s->stages * (d + e) : 1;
+    int64_t shares = s->arithmetic == MGPU_MMA ? 0 : s->rows * s->columns;
+    return (own * s->rows * s->part + other * s->columns * s->part + shares) * bytes;
+}
+
+/* blocks that share a head of a sample (or a group of heads): of `rows` rows, with results of so many parts */
+MGPU_TILES_FUNCTION int64_t mgpu_attention_blocks(const mgpu_attention_tiles *s, int64_t rows, int64_t parts)
+{
+    return (rows + s->rows - 1) / s->rows * ((parts + s->results - 1) / s->results);
+}
+
+/* ---- rows: running sums and the k largest */
+
+enum {
+    MGPU_ROWS_THREADS = 256,
+    MGPU_ROWS_BLOCKS = 264,   /* at most, where a block has a workspace */
+    MGPU_SUMS_AT_ONCE = 4     /* elements of a thread, along a row */
+};
+
+typedef struct mgpu_rows_tiles {
+    int team;                 /* threads that share a row (of sums: a few rows): 32 or MGPU_ROWS_THREADS */
+    int beside;               /* sums: rows that lie next to each other, and a team takes so many; 1: it takes elements along a row */
+    int64_t room;             /* the k largest: keys that a team has room for, a power of 2 */
+    bool in_workspace;        /* and they lie there, not in shared memory */
+    bool alone;               /* one block computes it all (loops) */
+} mgpu_rows_tiles;
+
+MGPU_TILES_FUNCTION int mgpu_key_bytes(uint8_t type) { return type == MGPU_F64 || type == MGPU_I64 ? 16 : 8; }
+
+MGPU_TILES_FUNCTION int64_t mgpu_rows_shared_bytes(const mgpu_rows *t, const mgpu_rows_tiles *s)
+{
+    return s->in_workspace ? 0 : s->room * mgpu_key_bytes(t->type) * (MGPU_ROWS_THREADS / s->team);
+}
+#endif

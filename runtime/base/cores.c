@@ -1,0 +1,210 @@
+/* cores.c: how many threads compute. In: what the process may use of the machine (its affinity, the limits of its control
+ * groups, OMP_NUM_THREADS) and --threads; out: a number, and words that say where it comes from.
+ *
+ * Control groups, version 1 and 2, in any mixture: /proc/self/cgroup names the group of the process in every hierarchy,
+ * as ID:CONTROLLERS:PATH. Limits hold for all groups below, so all folders from PATH up to the root of the hierarchy
+ * are looked at. In a container PATH may be the host's and lead nowhere; the root is then the container's own group. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/threads.h"
+#include "runtime/engine/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_CORES = 1 << 16, PATH_ROOM = 4096 };
+
+/* ---- control groups: processors that a limit allows, infinite if there is none */
+static double read_pair(const char *folder, const char *file, const char *second_file)
+{
+    char path[PATH_ROOM + 300], text[64] = "";
+    double period = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return INFINITY;
+    if (!fgets(text, sizeof text, f))
+        text[0] = 0;
+    fclose(f);
+    char *end;
+    double quota = strtod(text, &end); /* "max" and -1: no limit */
+    if (end == text || !(quota > 0))
+        return INFINITY;
+    if (second_file) {
+        snprintf(path, sizeof path, "%s/%s", folder, second_file);
+        if (!(f = fopen(path, "re")))
+            return INFINITY;
+        if (!fgets(text, sizeof text, f))
+            text[0] = 0;
+        fclose(f);
+        end = text;
+    }
+    period = strtod(end, NULL);
+    return period > 0 ? quota / period : INFINITY;
+}
+
+/* of the group `path` below `root` and of all above it */
+static double limit_of(const char *root, const char *path, bool second_version)
+{
+    char folder[PATH_ROOM];
+    double least = INFINITY;
+    int length = snprintf(folder, sizeof folder, "%s%s", root, path);
+    if (length < 0 || length >= (int)sizeof folder)
+        length = snprintf(folder, sizeof folder, "%s", root);
+    for (;;) {
+        double limit = second_version ? read_pair(folder, "cpu.max", NULL)
+                                      : read_pair(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us");
+        least = limit < least ? limit : least;
+        char *slash = strrchr(folder, '/');
+        if (length <= (int)strlen(root) || !slash || slash < folder + strlen(root))
+            return least;
+        *slash = 0;
+        length = (int)(slash - folder);
+    }
+}
+
+static bool lists(const char *controllers, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = controllers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (!at[length] || at[length] == ','))
+            return true;
+    return false;
+}
+
+double mgpu_cgroup_limit(const char *root, const char *membership)
+{
+    FILE *f = fopen(membership, "re");
+    if (!f)
+        return INFINITY;
+    char line[PATH_ROOM], mount[PATH_ROOM];
+    double least = INFINITY;
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *controllers++ = *path++ = 0;
+        bool second_version = !*controllers;
+        if (!second_version && !lists(controllers, "cpu"))
+            continue;
+        const char *names[] = {second_version ? "" : controllers, second_version ? "unified" : "cpu"};
+        for (int i = 0; i < MGPU_COUNT(names); i++) {
+            int length = snprintf(mount, sizeof mount, "%s%s%s", root, *names[i] ? "/" : "", names[i]);
+            if (length >= (int)sizeof mount)
+                continue;
+            double limit = limit_of(mount, strcmp(path, "/") == 0 ? "" : path, second_version);
+            least = limit < least ? limit : least;
+        }
+    }
+    fclose(f);
+    return least;
+}
+
+/* ---- affinity */
+int *mgpu_cores_allowed(int *count)
+{
+    int *cores = NULL;
+    *count = 0;
+    for (int room = 1024; room <= MOST_CORES; room *= 2) {
+        cpu_set_t *set = CPU_ALLOC((size_t)room);
+        size_t bytes = CPU_ALLOC_SIZE((size_t)room);
+        if (!set)
+            break;
+        bool known = sched_getaffinity(0, bytes, set) == 0;
+        if (known) {
+            cores = mgpu_allocate((size_t)CPU_COUNT_S(bytes, set), sizeof *cores);
+            for (int i = 0; i < room; i++)
+                if (CPU_ISSET_S((size_t)i, bytes, set))
+                    cores[(*count)++] = i;
+        }
+        bool larger = !known && errno == EINVAL; /* the kernel's own set has more room */
+        CPU_FREE(set);
+        if (!larger)
+            break;
+    }
+    return cores;
+}
+
+int mgpu_cores_available(char *why, size_t room)
+{
+    int allowed;
+    free(mgpu_cores_allowed(&allowed));
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (allowed < 1)
+        allowed = online < 1 ? 1 : (int)online;
+    double limit = mgpu_cgroup_limit("/sys/fs/cgroup", "/proc/self/cgroup");
+    int cores = limit < allowed ? (int)ceil(limit - 1e-9) : allowed;
+    cores = cores < 1 ? 1 : cores;
+    int length = snprintf(why, room, "%d", cores);
+    if (length > 0 && length < (int)room && cores < allowed)
+        snprintf(why + length, room - (size_t)length, " of %d cores (the control group allows %.4g)", allowed, limit);
+    else if (length > 0 && length < (int)room && allowed < online)
+        snprintf(why + length, room - (size_t)length, " of %ld cores (the affinity of the process)", online);
+    else if (length > 0 && length < (int)room)
+        snprintf(why + length, room - (size_t)length, " core%s", cores == 1 ? "" : "s");
+    return cores;
+}
+
+/* ---- how many threads */
+int mgpu_omp_threads(const char *value)
+{
+    char *end;
+    errno = 0;
+    long n = strtol(value, &end, 10);
+    if (end == value)
+        return -1;
+    end += strspn(end, " \t");
+    if ((*end && *end != ',') || n < 1) /* of a list, the first is for the outermost level */
+        return -1;
+    return n > MGPU_MOST_THREADS ? MGPU_MOST_THREADS : (int)n;
+}
+
+int mgpu_default_threads(const char *program)
+{
+    char why[120];
+    int cores = mgpu_cores_available(why, sizeof why), wanted = cores;
+    const char *value = getenv("OMP_NUM_THREADS");
+    if (value && value[strspn(value, " \t")]) {
+        wanted = mgpu_omp_threads(value);
+        if (wanted < 0)
+            mgpu_say("%s: warning: OMP_NUM_THREADS is '%s', no number of threads: ignored", program, value);
+    }
+    int threads = wanted > 0 && wanted < cores ? wanted : cores;
+    return threads < MGPU_MOST_THREADS ? threads : MGPU_MOST_THREADS;
+}
+
+int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_t room)
+{
+    if (!mgpu_computes_here(plan)) {
+        text[0] = 0;
+        return 0;
+    }
+    int devices = plan->devices;
+    char why[120];
+    int cores = mgpu_cores_available(why, sizeof why), threads = o->threads;
+    const char *from = "";
+    if (threads < devices)
+        threads = devices, from = ", one for each device";
+    else if (threads > cores)
+        from = ": more threads than cores";
+    else if (threads < cores && !o->threads_given)
+        from = threads == MGPU_MOST_THREADS ? " (the most)" : " (OMP_NUM_THREADS)";
+    snprintf(text, room, "%d thread%s on %s%s", threads, threads == 1 ? "" : "s", why, from);
+    return threads;
+}
+
+int64_t mgpu_device_threads(int64_t threads, int devices, int device)
+{
+    threads = threads > devices ? threads : devices;
+    return threads * (device + 1) / devices - threads * device / devices;
+}
+
+int64_t mgpu_device_bytes(const mgpu_plan *plan, int64_t threads, int device)
+{
+    return plan->device[device].arena_bytes + (mgpu_device_threads(threads, plan->devices, device) - 1) * plan->device[device].work_bytes;
+}

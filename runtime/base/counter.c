@@ -1,0 +1,82 @@
+/* counter.c: a number that only grows, on which threads wait.
+ *
+ * `wanted` is the smallest value that somebody sleeps for, 0: nobody sleeps; there are a few of them, and every thread uses
+ * one. Who raises the number stores it and then looks at them; who waits lowers its own and then looks at the number once
+ * more. Both in sequentially consistent order, so that one of them sees the other: no wake-up is lost, a raise that
+ * nobody sleeps for touches one line of the cache, and a lane that waits for another's last operation is not woken by each
+ * one before it. Who wakes sleepers forgets them first, then changes `word`: those that want more announce themselves again.
+ * The spin is short: two cores may carry seven devices. */
+#include "runtime/base/base.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SPINS = 100 };
+
+/* kind: the bit of the threads that are meant */
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value, int kind)
+{
+    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, kind);
+}
+
+/* which of the numbers this thread uses: others may use it, too, and are then woken together */
+static int own_kind(void)
+{
+    static _Atomic unsigned threads;
+    static _Thread_local int kind = -1;
+    if (kind < 0)
+        kind = (int)(atomic_fetch_add(&threads, 1) % MGPU_WAITING_KINDS);
+    return kind;
+}
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+void mgpu_counter_set(Counter *c, int64_t value)
+{
+    int meant = 0;
+    atomic_store(&c->value, value);
+    for (int k = 0; k < MGPU_WAITING_KINDS; k++) {
+        int64_t wanted = atomic_load(&c->wanted[k]);
+        if (wanted && wanted <= value) {
+            atomic_store(&c->wanted[k], 0);
+            meant |= 1 << k;
+        }
+    }
+    if (meant) {
+        atomic_fetch_add(&c->word, 1);
+        futex(&c->word, FUTEX_WAKE_BITSET, INT_MAX, meant);
+    }
+}
+
+void mgpu_counter_wait(Counter *c, int64_t at_least)
+{
+    mgpu_counter_wait_spinning(c, at_least, SPINS);
+}
+
+void mgpu_counter_wait_spinning(Counter *c, int64_t at_least, int spins)
+{
+    for (int i = 0; i < spins; i++) {
+        if (atomic_load(&c->value) >= at_least)
+            return;
+        pause_briefly();
+    }
+    int kind = own_kind();
+    for (;;) {
+        uint32_t seen = atomic_load(&c->word);
+        int64_t wanted = atomic_load(&c->wanted[kind]);
+        while ((!wanted || wanted > at_least) && !atomic_compare_exchange_weak(&c->wanted[kind], &wanted, at_least))
+            ;
+        if (atomic_load(&c->value) >= at_least)
+            break;
+        futex(&c->word, FUTEX_WAIT_BITSET, seen, 1 << kind);
+    }
+}

@@ -1,0 +1,34 @@
+/* options.h: the command line of a program, as the parts of the runtime read it. */
+#ifndef MGPU_RUNTIME_BASE_OPTIONS_H
+#define MGPU_RUNTIME_BASE_OPTIONS_H
+
+#include "runtime/base/base.h"
+
+/* ---- options.c */
+typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE } CommandKind;
+typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, where `best` is set */
+typedef struct Options {
+    CommandKind command;
+    const char *program;                     /* as it was called, without folders */
+    const char *data, *init, *save, *resume, *log, *output, *devices;
+    int64_t epochs, steps, warmup, stop_after; /* -1: not given */
+    uint64_t seed;
+    int threads;                             /* that compute, of all devices: what may be used, unless given */
+    bool seed_given, threads_given, shuffle, evaluate, write, overwrite, json, profile, tune;
+    WeightsChoice weights;
+    int64_t samples;                         /* of predict; -1: not given */
+    int64_t length;                          /* of generate: how many characters or tokens */
+    double temperature;                      /* likewise */
+    int64_t failed_saves;                    /* in a row, that end the run; -1: not given */
+    double setting[MGPU_MAX_SETTINGS];       /* NaN: not given */
+    mgpu_quantity validate, save_every, patience; /* unit NONE: not given */
+    int64_t keep;                            /* -1: not given */
+    const char **parts; int part_count;      /* of --init PATTERN=FILE, as given */
+    const char **operands; int operand_count;/* after the command */
+    int argc; char **argv;                   /* all of it */
+    double began;                            /* when main began */
+} Options;
+void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); /* ends the program for --help, --version */
+const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const Options *);
+void mgpu_print_help(const mgpu_program *, const char *name, FILE *);           /* help.c */
+#endif

@@ -1,0 +1,228 @@
+/* support.c: errors, memory, near misses and time. */
+#include "runtime/base/base.h"
+#include "runtime/base/terminal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static _Noreturn void end(int status, const char *kind, const char *pattern, va_list arguments, const char *behind)
+{
+    flockfile(stderr); /* never given back: a second thread that fails waits here for the end */
+    fflush(stdout);
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr); /* over the live line */
+    fprintf(stderr, "%s: %s: ", program_invocation_short_name, kind);
+    mgpu_print_message(stderr, pattern, arguments);
+    fprintf(stderr, "%s\n", behind);
+    fflush(stderr);
+    _exit(status); /* other threads may still run: no handlers, no destructors */
+}
+
+_Noreturn void mgpu_fail(int status, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    end(status, "error", pattern, arguments, "");
+}
+
+void mgpu_say(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    flockfile(stderr);
+    mgpu_print_message(stderr, pattern, arguments);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+    va_end(arguments);
+}
+
+void mgpu_print_plain(const char *text)
+{
+    char *plain = mgpu_plain_text(text, false);
+    if (!plain)
+        mgpu_no_memory(strlen(text));
+    fputs(plain, stdout);
+    free(plain);
+}
+
+/* 0, or why something of it could not be written. A stream keeps that it was so, but not why: one more write says it. */
+static int error_of(FILE *f, bool sync)
+{
+    errno = 0;
+    if (fflush(f) == 0 && !ferror(f) && (!sync || fsync(fileno(f)) == 0))
+        return 0;
+    if (!errno && write(fileno(f), "\n", 1) == 1)
+        errno = ENOSPC;
+    return errno;
+}
+
+int mgpu_finish_file(FILE *f, bool sync)
+{
+    int error = error_of(f, sync);
+    return fclose(f) != 0 && !error ? errno : error;
+}
+
+void mgpu_end_output(void)
+{
+    int error = error_of(stdout, false);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
+}
+
+_Noreturn void mgpu_die(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    end(MGPU_MACHINE_FAILED, "internal error", pattern, arguments, MGPU_OUR_MISTAKE);
+}
+
+_Noreturn void mgpu_no_memory(size_t bytes)
+{
+    mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu bytes more; a smaller batch, fewer --devices or fewer --threads need less", bytes);
+}
+
+void *mgpu_allocate(size_t count, size_t bytes)
+{
+    void *p = calloc(count ? count : 1, bytes ? bytes : 1);
+    if (!p)
+        mgpu_no_memory(bytes && count > SIZE_MAX / bytes ? SIZE_MAX : count * bytes);
+    return p;
+}
+
+void *mgpu_allocate_aligned(size_t alignment, size_t bytes)
+{
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    void *p = aligned_alloc(alignment, bytes);
+    if (!p)
+        mgpu_no_memory(bytes);
+    return memset(p, 0, bytes);
+}
+
+void *mgpu_resize(void *old, size_t bytes)
+{
+    void *p = realloc(old, bytes ? bytes : 1);
+    if (!p)
+        mgpu_no_memory(bytes);
+    return p;
+}
+
+FILE *mgpu_begin_text(char **text, size_t *length)
+{
+    FILE *f = open_memstream(text, length);
+    if (!f)
+        mgpu_no_memory(BUFSIZ);
+    return f;
+}
+
+void mgpu_end_text(FILE *f)
+{
+    if (fclose(f) != 0)
+        mgpu_no_memory(BUFSIZ);
+}
+
+void mgpu_start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    int error = pthread_create(thread, NULL, run, argument);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "no further thread can be started: %s; fewer --threads or --devices need fewer", strerror(error));
+}
+
+char *mgpu_vformat(const char *pattern, va_list arguments)
+{
+    char *text;
+    if (vasprintf(&text, pattern, arguments) < 0)
+        mgpu_no_memory(strlen(pattern));
+    return text;
+}
+
+char *mgpu_format(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    char *text = mgpu_vformat(pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+const char *mgpu_kernel_name(const mgpu_program *p, int kernel)
+{
+    return p->gpu_kernels ? p->gpu_kernels[kernel].name : p->kernels[kernel].name;
+}
+
+static int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */
+{
+    enum { LONGEST = 64 };
+    int m = (int)strnlen(a, LONGEST + 1), n = (int)strnlen(b, LONGEST + 1);
+    if (m > LONGEST || n > LONGEST)
+        return LONGEST;
+    int rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (int j = 0; j <= n; j++)
+        last[j] = before[j] = j;
+    for (int i = 1; i <= m; i++) {
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
+        }
+        int *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
+    }
+    return last[n];
+}
+
+const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])
+{
+    int best = strlen(word) < 6 ? 2 : (int)strlen(word) / 3 + 1; /* a nearer one than this */
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        int distance = edit_distance(word, names[i]);
+        if (distance < best) {
+            best = distance;
+            snprintf(text, 128, "; did you mean '%s'?", names[i]);
+        }
+    }
+    return text;
+}
+
+static double read_clock(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double mgpu_seconds(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+/* Field 22 of /proc/self/stat is the start in clock ticks since boot: coarse, but it counts loading the program too.
+ * Where it makes no sense (containers with a clock of their own) the time since main began stands in. */
+double mgpu_seconds_since_start(double main_began)
+{
+    double since_main = mgpu_seconds() - main_began;
+    char text[1024];
+    FILE *f = fopen("/proc/self/stat", "r");
+    if (!f)
+        return since_main;
+    size_t length = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[length] = 0;
+    const char *at = strrchr(text, ')'); /* the program's name may hold blanks */
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return since_main;
+    double since_start = read_clock(CLOCK_BOOTTIME) - strtod(at, NULL) / (double)sysconf(_SC_CLK_TCK);
+    return since_start >= since_main && since_start < since_main + 10 ? since_start : since_main;
+}

@@ -1,0 +1,436 @@
+/* collective.c: sums over GPUs, in one of these ways, which MGPU_COLLECTIVE names (else the first that can be):
+ *
+ *   nccl   the library, if it is there and no two devices share a GPU
+ *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
+ *   copy   each GPU copies a slice of all others' memory to itself, adds, and copies the sum to all others
+ *   host   through page-locked memory; reduce.c adds
+ *
+ * Of n members each has one slice, and between two points where all meet nobody else touches it, so all works in place. They
+ * meet on the GPUs: member d's stream records an event when its operand is complete (its part of the sum is), and follows
+ * those of all others. An event must be recorded before another stream can follow it, so the threads meet, too; they are
+ * ahead of their GPUs, which do not notice. (Kernels that wait for each other by flags in memory would need no thread; but
+ * nothing promises that two kernels run at the same time, least of all two on the same GPU.)
+ *
+ * Every link has been tried before. Where one changes what it carries, all sums are by copies, and what would go over that link
+ * goes through page-locked memory instead: the sender copies it there, the receiver from there, so neither touches the
+ * other's memory. NCCL chooses its links itself. What kernels cannot add goes through the host. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run beside the backward pass */ };
+static const char *const SUM_NAME[SUM_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64"};
+
+static int sum_function(uint8_t dtype) /* -1: none */
+{
+    switch (dtype) {
+    case MGPU_F32: return 0;
+    case MGPU_F64: return 1;
+    case MGPU_U8:
+    case MGPU_I8: return 2;
+    case MGPU_U16:
+    case MGPU_I16: return 3;
+    case MGPU_U32:
+    case MGPU_I32: return 4;
+    case MGPU_I64: return 5;
+    default: return -1;
+    }
+}
+
+static bool kernels_add(uint8_t dtype) { return sum_function(dtype) >= 0; }
+
+static CUdeviceptr address_of(const Operand *o, int64_t element)
+{
+    return (CUdeviceptr)(uintptr_t)o->data + (CUdeviceptr)(element * mgpu_dtype_bytes(o->dtype));
+}
+
+int mgpu_cuda_ranges(const Operand *o, int64_t begin, int64_t end, CudaRange *range)
+{
+    range[0] = range[1] = (CudaRange){address_of(o, begin), address_of(o, end), false, o->buffer};
+    range[1].writes = true;
+    return 2;
+}
+
+/* ---- through the host */
+static bool sum_through_host(Collective *base, int member, const Operand *o)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    CudaDevice *d = c->devices[member];
+    CUstream stream = d->stream[MGPU_COMM];
+    size_t bytes = (size_t)(o->count * mgpu_dtype_bytes(o->dtype));
+    mgpu_cuda_enter(d, MGPU_COMM);
+    CudaRange range[2];
+    mgpu_cuda_declare(d, MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_dtoh_async(c->memory[member], address_of(o, 0), bytes, stream), "cuMemcpyDtoHAsync");
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_synchronize(stream), "cuMemcpyDtoHAsync");
+    if (!mgpu_reduce(c->reduction, member, c->memory[member], o->count, o->dtype, o->tag))
+        return false;
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_htod_async(address_of(o, 0), c->memory[member], bytes, stream), "cuMemcpyHtoDAsync");
+    return true;
+}
+
+/* ---- by kernels */
+void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, const mgpu_members *m, int64_t begin, int64_t end)
+{
+    CudaDevice *d = c->devices[member];
+    int64_t packs = (end - begin) * mgpu_dtype_bytes(dtype) / 16, blocks = (packs + SUM_THREADS - 1) / SUM_THREADS;
+    mgpu_members copy = *m;
+    void *parameters[] = {&copy, &begin, &end};
+    blocks = blocks < 1 ? 1 : blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->launch_kernel(c->sum[member][sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
+                                                         d->stream[MGPU_COMM], parameters, NULL),
+                    "cuLaunchKernel of a sum over devices");
+}
+
+static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
+{
+    int64_t size = mgpu_dtype_bytes(o->dtype), line = 64 / size;
+    int64_t each = ((o->count + c->members - 1) / c->members + line - 1) / line * line;
+    SumSlice s = {.begin = each * member < o->count ? each * member : o->count};
+    s.end = s.begin + each < o->count ? s.begin + each : o->count;
+    s.bytes = (size_t)((s.end - s.begin) * size);
+    return s;
+}
+
+static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
+{
+    const Operand *o = &c->operand[member];
+    mgpu_members m = {.from_count = c->members, .to_count = c->members};
+    CudaRange range[2 * MGPU_MOST_MEMBERS];
+    int ranges = 0;
+    for (int d = 0; d < c->members; d++) {
+        m.from[d] = m.to[d] = c->operand[d].data;
+        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
+    }
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
+}
+
+/* ---- round bad links. Of an operand, what others cannot fetch is at its place in the member's `memory` when all are ready; a
+ * sum that cannot be sent is in the member's `slice` when the sum is over, and is fetched from there until all are ready for the
+ * next sum. */
+static bool is_bad(const CudaCollective *c, int from, int to)
+{
+    return c->bad && c->bad[from * c->members + to];
+}
+
+static void *staged(const CudaCollective *c, int member, const Operand *o, const SumSlice *s)
+{
+    return (char *)c->memory[member] + s->begin * mgpu_dtype_bytes(o->dtype);
+}
+
+static void declare_own(const CudaCollective *c, int member, const Operand *o)
+{
+    CudaRange range[2];
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
+}
+
+static void to_host(const CudaCollective *c, int member, void *to, CUdeviceptr from, size_t bytes)
+{
+    const CudaDevice *d = c->devices[member];
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_dtoh_async(to, from, bytes, d->stream[MGPU_COMM]), "cuMemcpyDtoHAsync");
+}
+
+static void from_host(const CudaCollective *c, int member, CUdeviceptr to, const void *from, size_t bytes)
+{
+    const CudaDevice *d = c->devices[member];
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_htod_async(to, from, bytes, d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
+}
+
+static void stage_operand(const CudaCollective *c, int member, const Operand *o)
+{
+    declare_own(c, member, o);
+    for (int d = 0; d < c->members; d++) {
+        SumSlice s = slice_of(c, d, o);
+        if (is_bad(c, member, d) && s.bytes > 0)
+            to_host(c, member, staged(c, member, o, &s), address_of(o, s.begin), s.bytes);
+    }
+}
+
+static void fetch_sums(const CudaCollective *c, int member, const Operand *o)
+{
+    declare_own(c, member, o);
+    for (int d = 0; d < c->members; d++) {
+        SumSlice s = slice_of(c, d, o);
+        if (is_bad(c, d, member) && s.bytes > 0)
+            from_host(c, member, address_of(o, s.begin), c->slice[d], s.bytes);
+    }
+}
+
+/* ---- by copies */
+static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_member, CUdeviceptr from, int from_member, size_t bytes)
+{
+    CudaDevice *d = c->devices[member];
+    CUstream stream = d->stream[MGPU_COMM];
+    CUcontext there = c->devices[to_member]->context, here = c->devices[from_member]->context;
+    if (there == here)
+        mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_dtod_async(to, from, bytes, stream), "cuMemcpyDtoDAsync");
+    else
+        mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_peer_async(to, there, from, here, bytes, stream), "cuMemcpyPeerAsync");
+}
+
+static void add_copies(CudaCollective *c, int member, const SumSlice *s)
+{
+    const Operand *o = &c->operand[member];
+    mgpu_members m = {.from_count = c->members, .to_count = 1};
+    CudaRange range[2 * MGPU_MOST_MEMBERS + 2];
+    CUdeviceptr at = c->scratch[member], scratch_end = at + (s->bytes + 63) / 64 * 64 * (CUdeviceptr)(c->members - 1);
+    int ranges = 0;
+    bool unsent = false;
+    m.to[0] = o->data;
+    for (int d = 0; d < c->members; d++) {
+        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
+        m.from[d] = c->operand[d].data;
+    }
+    range[ranges++] = (CudaRange){at, scratch_end, false, "scratch"};
+    range[ranges++] = (CudaRange){at, scratch_end, true, "scratch"};
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    for (int d = 0; d < c->members; d++) {
+        if (d == member)
+            continue;
+        if (is_bad(c, d, member))
+            from_host(c, member, at, staged(c, d, o, s), s->bytes);
+        else
+            copy_between(c, member, at, member, address_of(&c->operand[d], s->begin), d, s->bytes);
+        m.from[d] = (const void *)(uintptr_t)(at - (CUdeviceptr)(s->begin * mgpu_dtype_bytes(o->dtype)));
+        at += (s->bytes + 63) / 64 * 64;
+    }
+    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
+    for (int d = 0; d < c->members; d++) {
+        if (is_bad(c, member, d))
+            unsent = true;
+        else if (d != member)
+            copy_between(c, member, address_of(&c->operand[d], s->begin), d, address_of(o, s->begin), member, s->bytes);
+    }
+    if (unsent)
+        to_host(c, member, c->slice[member], address_of(o, s->begin), s->bytes);
+}
+
+/* the comm streams of all members come behind what each has issued so far */
+static void meet_on_gpus(CudaCollective *c, int member, CUevent *events)
+{
+    CudaDevice *d = c->devices[member];
+    CUstream stream = d->stream[MGPU_COMM];
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->event_record(events[member], stream), "cuEventRecord");
+    mgpu_meet(c->reduction);
+    for (int other = 0; other < c->members; other++)
+        if (other != member)
+            mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+}
+
+static bool sum_on_gpus(Collective *base, int member, const Operand *o)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    if (!kernels_add(o->dtype))
+        return sum_through_host(base, member, o);
+    c->operand[member] = *o;
+    mgpu_cuda_enter(c->devices[member], MGPU_COMM);
+    if (c->bad)
+        stage_operand(c, member, o);
+    meet_on_gpus(c, member, c->ready);
+    for (int d = 0; d < c->members; d++)
+        if (c->operand[d].count != o->count || c->operand[d].tag != o->tag || c->operand[d].dtype != o->dtype)
+            return false;
+    SumSlice s = slice_of(c, member, o);
+    if (s.bytes > 0)
+        c->add(c, member, &s);
+    meet_on_gpus(c, member, c->over);
+    if (c->bad)
+        fetch_sums(c, member, o);
+    return true;
+}
+
+/* ---- by the library */
+static bool sum_by_nccl(Collective *base, int member, const Operand *o)
+{
+    if (!mgpu_nccl_adds(o->dtype))
+        return sum_through_host(base, member, o);
+    return mgpu_nccl_sum((CudaCollective *)base, member, o);
+}
+
+/* ---- one device has all of the sum */
+static bool sum_alone(Collective *base, int member, const Operand *o)
+{
+    (void)base, (void)member, (void)o;
+    return true;
+}
+
+/* ---- opening */
+static CUevent new_event(const CudaDevice *d)
+{
+    CUevent event = NULL;
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_check(d, -1, d->cuda->event_create(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    return event;
+}
+
+/* in bytes; of those that `adds` does not take: NULL, of all */
+static int64_t largest_operand(const mgpu_plan *plan, bool (*adds)(uint8_t dtype))
+{
+    int64_t largest = 0;
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++) {
+            const mgpu_collective *c = &plan->phases[k].collectives[i];
+            int64_t bytes = c->count * mgpu_dtype_bytes(c->dtype);
+            if (!adds || !adds(c->dtype))
+                largest = bytes > largest ? bytes : largest;
+        }
+    return largest;
+}
+
+static void open_kernels(CudaCollective *c)
+{
+    c->sum = mgpu_allocate((size_t)c->members, sizeof *c->sum);
+    c->ready = mgpu_allocate((size_t)c->members, sizeof *c->ready);
+    c->over = mgpu_allocate((size_t)c->members, sizeof *c->over);
+    c->operand = mgpu_allocate((size_t)c->members, sizeof *c->operand);
+    for (int d = 0; d < c->members; d++) {
+        c->ready[d] = new_event(c->devices[d]);
+        c->over[d] = new_event(c->devices[d]);
+        for (int i = 0; i < SUM_FUNCTIONS; i++)
+            c->sum[d][i] = mgpu_cuda_function(c->devices[d], SUM_NAME[i]);
+    }
+}
+
+static int64_t slice_bytes(const mgpu_plan *plan) { return largest_operand(plan, NULL) / plan->devices + 192; }
+static int64_t scratch_bytes(const mgpu_plan *plan) { return (plan->devices - 1) * slice_bytes(plan); }
+
+static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
+{
+    int64_t bytes = scratch_bytes(plan);
+    c->scratch = mgpu_allocate((size_t)c->members, sizeof *c->scratch);
+    for (int d = 0; d < c->members; d++) {
+        mgpu_cuda_enter(c->devices[d], -1);
+        c->scratch[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes,
+                                           "besides its arena, the sums over devices by copies (MGPU_COLLECTIVE=host needs none) take");
+        c->devices[d]->besides += bytes;
+    }
+    if (!c->bad)
+        return;
+    c->slice = mgpu_allocate((size_t)c->members, sizeof *c->slice);
+    for (int d = 0; d < c->members; d++)
+        c->slice[d] = mgpu_device_cuda.ahead->locked(c->machine, slice_bytes(plan));
+}
+
+/* for sums that go through the host, or round a bad link */
+static void open_memory(CudaCollective *c, int64_t largest)
+{
+    for (int d = 0; d < c->members && largest > 0; d++)
+        c->memory[d] = mgpu_device_cuda.ahead->locked(c->machine, largest);
+}
+
+static void close_collective(Collective *base)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    mgpu_nccl_close(c);
+    for (int i = 0; i < c->members; i++) {
+        const CudaDevice *d = c->devices[i];
+        mgpu_cuda_enter(d, -1);
+        if (c->memory[i])
+            mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
+        if (c->slice)
+            mgpu_device_cuda.ahead->unlock(c->machine, c->slice[i]);
+        if (c->ready)
+            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->ready[i]), "cuEventDestroy");
+        if (c->over)
+            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->over[i]), "cuEventDestroy");
+        if (c->scratch)
+            mgpu_cuda_check(d, -1, d->cuda->mem_free(c->scratch[i]), "cuMemFree");
+    }
+    mgpu_reduction_close(c->reduction);
+    free(c->memory);
+    free(c->sum);
+    free(c->ready);
+    free(c->over);
+    free(c->operand);
+    free(c->scratch);
+    free(c->slice);
+    free(c->bad);
+    free(c->note);
+    free(c);
+}
+
+static bool share_a_gpu(const CudaCollective *c)
+{
+    for (int d = 0; d < c->members; d++)
+        for (int e = 0; e < d; e++)
+            if (c->devices[d]->gpu == c->devices[e]->gpu)
+                return true;
+    return false;
+}
+
+typedef enum Way { WAY_AUTO, WAY_HOST, WAY_COPY, WAY_PEER, WAY_NCCL } Way;
+static const char *const WAY_NAME[] = {"auto", "host", "copy", "peer", "nccl"};
+
+static Way read_way(void)
+{
+    const char *value = getenv("MGPU_COLLECTIVE");
+    for (int i = 0; value && *value && i < MGPU_COUNT(WAY_NAME); i++)
+        if (strcmp(value, WAY_NAME[i]) == 0)
+            return (Way)i;
+    if (value && *value)
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy or host, not '%s'", value);
+    return WAY_AUTO;
+}
+
+static Way choose_way(CudaCollective *c, Way wanted)
+{
+    bool shared = share_a_gpu(c);
+    CudaLinks links = mgpu_cuda_links(c, wanted != WAY_HOST);
+    if (wanted == WAY_HOST)
+        return WAY_HOST;
+    if (c->bad) {
+        c->note = mgpu_format("%d of %d links through the host", links.bad, links.count);
+        return WAY_COPY;
+    }
+    if (wanted == WAY_NCCL || (wanted == WAY_AUTO && !shared)) {
+        char *why = mgpu_nccl_open(c, shared);
+        if (!why)
+            return WAY_NCCL;
+        if (wanted == WAY_NCCL)
+            mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=nccl: %s", why);
+        c->note = mgpu_format("no NCCL (%s)", why);
+        free(why);
+    }
+    if (wanted == WAY_PEER && !links.reach)
+        mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=peer: the GPUs cannot reach each other's memory; copy works without that");
+    return wanted == WAY_COPY || !links.reach ? WAY_COPY : WAY_PEER;
+}
+
+int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
+{
+    return read_way() == WAY_COPY ? scratch_bytes(plan) : 0;
+}
+
+Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
+{
+    static bool (*const SUM[])(Collective *, int, const Operand *) = {NULL, sum_through_host, sum_on_gpus, sum_on_gpus, sum_by_nccl};
+    static bool (*const ADDS[])(uint8_t dtype) = {NULL, NULL, kernels_add, kernels_add, mgpu_nccl_adds};
+    CudaCollective *c = mgpu_allocate(1, sizeof *c);
+    Way wanted = read_way();
+    *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices,
+                          .reduction = mgpu_reduction_open(plan->devices),
+                          .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
+    c->collective.close = close_collective;
+    if (c->members == 1) {
+        c->collective.sum = sum_alone;
+        c->collective.name = "none";
+        return &c->collective;
+    }
+    if (c->members > MGPU_MOST_MEMBERS)
+        mgpu_fail(MGPU_MACHINE_FAILED, "sums over more than %d GPUs are not supported", MGPU_MOST_MEMBERS);
+    if (wanted != WAY_HOST)
+        open_kernels(c);
+    Way way = choose_way(c, wanted);
+    if (way == WAY_COPY)
+        open_scratch(c, plan);
+    open_memory(c, largest_operand(plan, c->bad ? NULL : ADDS[way]));
+    c->add = way == WAY_COPY ? add_copies : add_by_peers;
+    c->collective.sum = SUM[way];
+    if (way != WAY_NCCL)
+        c->collective.name = WAY_NAME[way];
+    c->collective.note = c->note;
+    return &c->collective;
+}

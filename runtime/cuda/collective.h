@@ -1,0 +1,44 @@
+/* collective.h: what the ways to sum over GPUs share. */
+#ifndef MGPU_CUDA_COLLECTIVE_H
+#define MGPU_CUDA_COLLECTIVE_H
+
+#include "runtime/abi/mgpu_members.h"
+#include "runtime/cuda/device_cuda.h"
+#include "runtime/host/reduce.h"
+
+enum { SUM_FUNCTIONS = 6 };
+typedef struct CudaCollective CudaCollective;
+typedef struct SumSlice { int64_t begin, end; size_t bytes; } SumSlice; /* elements of an operand that one member adds up */
+struct CudaCollective {
+    Collective collective;
+    Machine *machine;
+    CudaDevice **devices;
+    int members;
+    Reduction *reduction;
+    void **memory;               /* [member]: page-locked, for the largest operand that goes through the host; NULL: none */
+    /* by kernels of the GPUs */
+    CUfunction (*sum)[SUM_FUNCTIONS];  /* [member] */
+    CUevent *ready, *over;       /* [member]: its operand is complete; its part of the sum is */
+    Operand *operand;            /* [member] */
+    CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
+    void (*add)(CudaCollective *, int member, const SumSlice *);
+    bool *bad;                   /* [from * members + to]: the link changes what it carries; NULL: none does */
+    void **slice;                /* [member]: page-locked: a sum that bad links cannot carry */
+    char *note;
+    void *nccl;                  /* cuda/nccl.c */
+};
+
+/* cuda/links.c: tries each GPU's link to the host, whose failure ends the program, and, if `peers`, every link between two
+ * GPUs: bad ones are said, and are c->bad. */
+typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
+CudaLinks mgpu_cuda_links(CudaCollective *, bool peers);
+int mgpu_cuda_ranges(const Operand *, int64_t begin, int64_t end, CudaRange *); /* two: these elements are read and written */
+void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);
+
+/* cuda/nccl.c: NULL, or why not, for the caller to free */
+char *mgpu_nccl_open(CudaCollective *, bool shared);
+void mgpu_nccl_close(CudaCollective *);
+bool mgpu_nccl_sum(CudaCollective *, int member, const Operand *);
+bool mgpu_nccl_trouble(Collective *, int member, char text[400]);
+bool mgpu_nccl_adds(uint8_t dtype);
+#endif

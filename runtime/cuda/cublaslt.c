@@ -1,0 +1,571 @@
+/* cublaslt.c: products by cuBLASLt in place of a program's own kernels.
+ *
+ * In: the plan's calls of kernels with a library's form (mgpu_library_product), and how their operands are aligned. Out, when
+ * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest, or, with
+ * --tune, that is; none, or one that is refused when it is tried: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. A gelu that is trained and
+ * its gradient are both the library's, or neither is: they leave something else in the buffer between them than kernels do. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/device_cuda.h"
+#include "runtime/cuda/library.h"
+#include "runtime/engine/run.h"
+#include "runtime/host/tuned.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; less the library does not take of a bias, sums, what gelu is made of */
+enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: the least of ROUNDS times of RUNS products */
+enum { ALGORITHM_WORDS = MGPU_COUNT(((cublasLtMatmulAlgo_t *)0)->data) };
+enum { ROWS, COLUMNS, TERMS, MEMBERS };
+enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what gelu is made of */, OPERANDS };
+
+#define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;
+#define CUBLASLT_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
+typedef struct Functions { CUBLASLT_FUNCTIONS(CUBLASLT_FIELD) } Functions;
+static const CudaSymbol SYMBOLS[] = {CUBLASLT_FUNCTIONS(CUBLASLT_SYMBOL)};
+static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0, or pip's nvidia-cublas";
+
+typedef struct Choice Choice;
+struct Choice { /* how to do a kernel's product, of operands that are aligned so (0: there is none), with this epilogue */
+    int alignment[OPERANDS];
+    uint32_t epilogue;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t layout[MATRICES];
+    cublasLtMatmulAlgo_t algo;
+    bool found;
+    Choice *next;
+};
+typedef struct Operands {
+    uint8_t *at[OPERANDS]; /* NULL: there is none */
+    void *workspace; int64_t bytes;
+} Operands;
+typedef struct Done { /* an operation that the library does */
+    const mgpu_op *op;
+    const mgpu_library_product *product;
+    const Choice *choice;   /* NULL: the next operation does it, too */
+    uint32_t epilogue;      /* CUBLASLT_EPILOGUE_... */
+    int argument[OPERANDS]; /* of the call; -1: none */
+} Done;
+struct Cublaslt {
+    Functions f;
+    cublasLtHandle_t handle;
+    Choice **choices; /* [kernel] */
+    int kernels;
+    Tuned *tuned;     /* NULL: no --tune */
+    CUevent clock[2];
+    int timed, known; /* products: just now; before */
+    int refused; cublasStatus_t why; /* products that it offered to do and does not; of the last one */
+    Done *done; int done_count; /* by op */
+};
+
+/* ---- opening */
+static char *open_named(const CudaDevice *d, const char *name, Cublaslt *l)
+{
+    CudaLibrary library = {name, PACKAGE, SYMBOLS, MGPU_COUNT(SYMBOLS), true, d->program->library_folders};
+    char *why = mgpu_cuda_open(&library, &l->f);
+    if (why)
+        return why;
+    mgpu_cuda_enter(d, -1);
+    cublasStatus_t status = l->f.create(&l->handle);
+    return status ? mgpu_format("cuBLASLt does not start: %s", l->f.get_status_name(status)) : NULL;
+}
+
+Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_t room)
+{
+    const char *wish = getenv("MGPU_CUBLASLT");
+    if (wish && strcmp(wish, "off") == 0) {
+        snprintf(said, room, "cuBLASLt is off");
+        return NULL;
+    }
+    Cublaslt *l = mgpu_allocate(1, sizeof *l);
+    char *why = wish && *wish ? open_named(d, wish, l) : open_named(d, NAMES[0], l);
+    for (int i = 1; why && !(wish && *wish) && i < MGPU_COUNT(NAMES); i++) {
+        char *other = open_named(d, NAMES[i], l);
+        if (!other) {
+            free(why);
+            why = NULL;
+        }
+        free(other);
+    }
+    if (why) {
+        snprintf(said, room, "no cuBLASLt (%s)", why);
+        free(why);
+        free(l);
+        return NULL;
+    }
+    l->kernels = kernels;
+    l->choices = mgpu_allocate((size_t)kernels, sizeof *l->choices);
+    size_t version = l->f.get_version();
+    snprintf(said, room, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    return l;
+}
+
+static void check(const Cublaslt *l, const CudaDevice *d, int lane, cublasStatus_t status, const char *call)
+{
+    char text[200];
+    size_t free_bytes, all_bytes;
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return;
+    mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&free_bytes, &all_bytes), call); /* a device that has failed fails all calls */
+    snprintf(text, sizeof text, "%s: %s; MGPU_CUBLASLT=off goes without it", call, l->f.get_status_name(status));
+    d->fail(d->owner, lane, text);
+}
+
+static void drop_choice(const Cublaslt *l, const CudaDevice *d, Choice *c)
+{
+    for (int i = 0; i < MATRICES; i++)
+        check(l, d, -1, l->f.layout_destroy(c->layout[i]), "cublasLtMatrixLayoutDestroy");
+    check(l, d, -1, l->f.desc_destroy(c->desc), "cublasLtMatmulDescDestroy");
+    free(c);
+}
+
+void mgpu_cublaslt_close(const CudaDevice *d, Cublaslt *l)
+{
+    if (!l)
+        return;
+    mgpu_cuda_enter(d, -1);
+    for (int k = 0; k < l->kernels; k++)
+        for (Choice *c = l->choices[k], *next; c; c = next) {
+            next = c->next;
+            drop_choice(l, d, c);
+        }
+    check(l, d, -1, l->f.destroy(l->handle), "cublasLtDestroy");
+    free(l->choices);
+    free(l->done);
+    free(l);
+}
+
+/* ---- descriptions */
+static int type_of(uint8_t type)
+{
+    return type == MGPU_F64 ? CUDA_R_64F : type == MGPU_F32 ? CUDA_R_32F : type == MGPU_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+static int64_t extent_of(const mgpu_library_product *p, int which, int64_t samples)
+{
+    return p->sampled == which ? p->extent[which] * samples : p->extent[which];
+}
+
+static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p,
+                                          const mgpu_library_matrix *m, int64_t rows, int64_t columns)
+{
+    cublasLtMatrixLayout_t layout = NULL;
+    int64_t beside = m->turned ? columns : rows, others = m->turned ? rows : columns;
+    int64_t pitch = m->pitch ? m->pitch : beside, members = extent_of(p, MEMBERS, d->samples);
+    int32_t count = (int32_t)members;
+    check(l, d, -1, l->f.layout_create(&layout, type_of(m->type), (uint64_t)beside, (uint64_t)others, pitch), "cublasLtMatrixLayoutCreate");
+    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "cublasLtMatrixLayoutSetAttribute");
+    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->member, sizeof m->member),
+          "cublasLtMatrixLayoutSetAttribute");
+    return layout;
+}
+
+static void set(const Cublaslt *l, const CudaDevice *d, int lane, cublasLtMatmulDesc_t desc, int attribute, const void *value, size_t bytes)
+{
+    check(l, d, lane, l->f.desc_set(desc, attribute, value, bytes), "cublasLtMatmulDescSetAttribute");
+}
+
+static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, const Choice *c)
+{
+    int32_t type = type_of(p->sums);
+    int64_t pitch = p->d.pitch ? p->d.pitch : extent_of(p, ROWS, d->samples);
+    set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &c->epilogue, sizeof c->epilogue);
+    if (c->alignment[VECTOR])
+        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
+    if (c->alignment[AUX])
+        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &pitch, sizeof pitch);
+}
+
+/* of what is no matrix; the library looks at how these are aligned when it chooses, too */
+static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const Choice *c, const Operands *o)
+{
+    if (o->at[VECTOR])
+        set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->at[VECTOR], sizeof o->at[VECTOR]);
+    if (o->at[AUX])
+        set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->at[AUX], sizeof o->at[AUX]);
+}
+
+static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, Choice *c)
+{
+    int64_t rows = extent_of(p, ROWS, d->samples), columns = extent_of(p, COLUMNS, d->samples), terms = extent_of(p, TERMS, d->samples);
+    int compute = p->sums == MGPU_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    int32_t turned[] = {p->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N, p->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N};
+    check(l, d, -1, l->f.desc_create(&c->desc, compute, type_of(p->sums)), "cublasLtMatmulDescCreate");
+    for (int i = 0; i < 2; i++)
+        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &turned[i], sizeof turned[i]);
+    if (c->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+        describe_epilogue(l, d, p, c);
+    c->layout[A] = make_layout(l, d, p, &p->a, rows, terms);
+    c->layout[B] = make_layout(l, d, p, &p->b, terms, columns);
+    c->layout[D] = make_layout(l, d, p, &p->d, rows, columns);
+}
+
+/* ---- the choice
+ * algorithms that need no more than the workspace; the library's favourite first; returns how many */
+static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const Choice *c, cublasLtMatmulHeuristicResult_t *results, int wanted)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    uint64_t bytes = (uint64_t)workspace;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    static const int OPERAND[] = {A, B, D, D}; /* of the attributes for A, B, C, D */
+    int count = 0, usable = 0;
+    check(l, d, -1, l->f.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+    cublasStatus_t status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    if (!status)
+        status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    for (int i = 0; i < MGPU_COUNT(OPERAND) && !status; i++) {
+        uint32_t alignment = (uint32_t)c->alignment[OPERAND[i]];
+        status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, &alignment, sizeof alignment);
+    }
+    check(l, d, -1, status, "cublasLtMatmulPreferenceSetAttribute");
+    status = l->f.get_heuristic(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], preference, wanted, results, &count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+        check(l, d, -1, status, "cublasLtMatmulAlgoGetHeuristic");
+    for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
+        if (results[i].state == CUBLAS_STATUS_SUCCESS && results[i].workspaceSize <= (size_t)workspace)
+            results[usable++] = results[i];
+    check(l, d, -1, l->f.preference_destroy(preference), "cublasLtMatmulPreferenceDestroy");
+    return usable;
+}
+
+static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c,
+                               const cublasLtMatmulAlgo_t *algo, const Operands *o)
+{
+    static const double ONE = 1, ZERO = 0;
+    static const float ONE_F32 = 1, ZERO_F32 = 0;
+    bool wide = p->sums == MGPU_F64;
+    return l->f.matmul(l->handle, c->desc, wide ? (const void *)&ONE : &ONE_F32, o->at[A], c->layout[A], o->at[B], c->layout[B],
+                       wide ? (const void *)&ZERO : &ZERO_F32, o->at[D], c->layout[D], o->at[D], c->layout[D], algo, o->workspace,
+                       (size_t)o->bytes, d->stream[MGPU_COMP]);
+}
+
+/* The library's rules may offer what the call refuses (a library that is older than the GPU). It is heard here, once, where kernels
+ * can still do it; where it will be, in the still empty arena, as --tune does. It also loads what capturing must not. */
+static bool is_refused(Cublaslt *l, cublasStatus_t status)
+{
+    bool refused = status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_NOT_SUPPORTED;
+    l->refused += refused;
+    l->why = refused ? status : l->why;
+    return refused;
+}
+
+static bool try_product(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, const Choice *c, const Operands *o)
+{
+    mgpu_cuda_declare(d, MGPU_COMP, "a product that is tried", NULL, -1);
+    cublasStatus_t status = multiply(d, l, p, c, &c->algo, o);
+    if (is_refused(l, status))
+        return false;
+    check(l, d, -1, status, "cublasLtMatmul of a product that is tried");
+    return true;
+}
+
+/* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet. What it leaves there is
+ * written again before anything reads it; what counts on the zeros of a new arena is written by kernels alone. */
+
+/* microseconds for a product; negative: it does not run */
+static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, const cublasLtMatmulAlgo_t *algo,
+                      const Operands *o)
+{
+    CUstream stream = d->stream[MGPU_COMP];
+    double least = -1;
+    mgpu_cuda_declare(d, MGPU_COMP, "a product that is timed", NULL, -1);
+    if (multiply(d, l, p, c, algo, o)) /* the first time loads its kernel */
+        return -1;
+    for (int k = 0; k < ROUNDS; k++) {
+        float ms = 0;
+        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[0], stream), "cuEventRecord");
+        for (int i = 0; i < RUNS; i++)
+            if (multiply(d, l, p, c, algo, o))
+                return -1;
+        mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[1], stream), "cuEventRecord");
+        mgpu_cuda_check(d, -1, d->cuda->event_synchronize(l->clock[1]), "cuEventSynchronize of a product that is timed");
+        mgpu_cuda_check(d, -1, d->cuda->event_elapsed_time(&ms, l->clock[0], l->clock[1]), "cuEventElapsedTime");
+        least = least < 0 || ms < least ? ms : least;
+    }
+    return 1e3 * least / RUNS;
+}
+
+static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
+{
+    return mgpu_format("%s%s/%lld/%lld@%d", mgpu_dtype_name(m->type), m->turned ? "t" : "", (long long)m->pitch, (long long)m->member, alignment);
+}
+
+/* all that a time depends on */
+static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, int64_t workspace)
+{
+    int version = 0;
+    char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
+    mgpu_cuda_check(d, -1, d->cuda->driver_get_version(&version), "cuDriverGetVersion");
+    char *key = mgpu_format("%s, driver %d, cublasLt %zu: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %u@%d@%d, work %lld",
+                            d->gpu->name, version, l->f.get_version(), (long long)extent_of(p, ROWS, d->samples), (long long)extent_of(p, COLUMNS, d->samples),
+                            (long long)extent_of(p, TERMS, d->samples), (long long)extent_of(p, MEMBERS, d->samples), matrix[A], matrix[B], matrix[D],
+                            mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->alignment[VECTOR], c->alignment[AUX], (long long)workspace);
+    for (int i = 0; i < MATRICES; i++)
+        free(matrix[i]);
+    return key;
+}
+
+/* of the candidates the fastest, as it was found before or is now; false: none of them runs */
+static bool tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, Choice *c, const cublasLtMatmulHeuristicResult_t *results,
+                 int count, const Operands *o)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    char *key = key_of(d, l, p, c, o->bytes);
+    double least = -1;
+    if (mgpu_tuned_find(l->tuned, key, c->algo.data, ALGORITHM_WORDS) &&
+        !l->f.algo_check(l->handle, c->desc, c->layout[A], c->layout[B], c->layout[D], c->layout[D], &c->algo, &result) &&
+        result.workspaceSize <= (size_t)o->bytes) {
+        l->known++;
+        free(key);
+        return try_product(d, l, p, c, o);
+    }
+    for (int i = 0; i < count; i++) {
+        double us = time_of(d, l, p, c, &results[i].algo, o);
+        if (us < 0 || (least >= 0 && us >= least))
+            continue;
+        least = us;
+        c->algo = results[i].algo;
+    }
+    l->timed++;
+    if (least >= 0)
+        mgpu_tuned_add(l->tuned, key, c->algo.data, ALGORITHM_WORDS, least);
+    else
+        is_refused(l, CUBLAS_STATUS_NOT_SUPPORTED);
+    free(key);
+    return least >= 0;
+}
+
+static int64_t bytes_before(const mgpu_library_product *p, int which)
+{
+    const mgpu_library_matrix *m = which == A ? &p->a : which == B ? &p->b : &p->d;
+    return which >= MATRICES ? 0 : m->first * (m->type == MGPU_F64 ? 8 : m->type == MGPU_F32 ? 4 : 2);
+}
+
+static int alignment_of(uint64_t address)
+{
+    return (int)((address & -address & (MOST_ALIGNMENT - 1)) ? address & -address : MOST_ALIGNMENT);
+}
+
+static Choice *find_choice(const Cublaslt *l, int kernel, const Choice *like)
+{
+    Choice *c = l->choices[kernel];
+    while (c && (memcmp(c->alignment, like->alignment, sizeof c->alignment) != 0 || c->epilogue != like->epilogue))
+        c = c->next;
+    return c;
+}
+
+/* where the i-th argument of a call begins in the arena; the step block is none */
+static uint64_t place_of(const mgpu_device_phase *p, const mgpu_op *op, int argument)
+{
+    const mgpu_access *a = op->access;
+    for (; p->buffers[a->buffer].kind == MGPU_STEP || argument > 0; a++)
+        argument -= p->buffers[a->buffer].kind != MGPU_STEP;
+    return (uint64_t)(p->buffers[a->buffer].offset + a->begin);
+}
+
+static int64_t workspace_of(const mgpu_op *op)
+{
+    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
+    return work->end - work->begin;
+}
+
+static Operands operands_at(const CudaDevice *d, const mgpu_device_phase *p, const Done *done)
+{
+    const mgpu_op *op = done->op;
+    const mgpu_access *work = &op->access[op->read_count + op->write_count - 1];
+    Operands o = {.workspace = (void *)(uintptr_t)(d->arena + (CUdeviceptr)(p->buffers[work->buffer].offset + work->begin)), .bytes = workspace_of(op)};
+    for (int i = 0; i < OPERANDS; i++)
+        if (done->argument[i] >= 0)
+            o.at[i] = (uint8_t *)(uintptr_t)(d->arena + place_of(p, op, done->argument[i])) + bytes_before(done->product, i);
+    return o;
+}
+
+static void add_done(Cublaslt *l, Done done)
+{
+    l->done = mgpu_resize(l->done, (size_t)(l->done_count + 1) * sizeof *l->done);
+    l->done[l->done_count++] = done;
+}
+
+static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done)
+{
+    Choice like = {.epilogue = done->epilogue}, *c;
+    Operands o = operands_at(d, p, done);
+    for (int i = 0; i < OPERANDS; i++)
+        like.alignment[i] = o.at[i] ? alignment_of((uint64_t)(uintptr_t)o.at[i] - d->arena) : 0;
+    for (int i = VECTOR; i <= AUX; i++)
+        if (o.at[i] && like.alignment[i] < MOST_ALIGNMENT)
+            return NULL;
+    c = find_choice(l, kernel, &like);
+    if (!c) {
+        c = mgpu_allocate(1, sizeof *c);
+        *c = like;
+        describe(l, d, done->product, c);
+        set_pointers(l, d, -1, c, &o);
+        cublasLtMatmulHeuristicResult_t results[CANDIDATES] = {0};
+        int count = ask(l, d, o.bytes, c, results, l->tuned ? CANDIDATES : 1);
+        c->algo = results[0].algo;
+        c->found = count > 0 && (l->tuned ? tune(d, l, done->product, c, results, count, &o) : try_product(d, l, done->product, c, &o));
+        c->next = l->choices[kernel];
+        l->choices[kernel] = c;
+    }
+    return c->found ? c : NULL;
+}
+
+/* ---- calls that do a product and what follows it */
+
+/* stored: the library stores something where the product's result is; of_a: sums are those of A */
+static uint32_t epilogue_of(const mgpu_epilogue *e, bool stored, bool of_a)
+{
+    uint32_t bias = e->bias >= 0 ? CUBLASLT_EPILOGUE_BIAS : 0;
+    switch (e->kind) {
+    case MGPU_EPILOGUE_BIAS: return CUBLASLT_EPILOGUE_BIAS;
+    case MGPU_EPILOGUE_RELU: return CUBLASLT_EPILOGUE_RELU | bias;
+    case MGPU_EPILOGUE_GELU: return (stored ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU) | bias;
+    case MGPU_EPILOGUE_DGELU: return e->sums >= 0 ? CUBLASLT_EPILOGUE_DGELU_BGRAD : CUBLASLT_EPILOGUE_DGELU;
+    case MGPU_EPILOGUE_BGRAD: return of_a ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_BGRADB;
+    default: return CUBLASLT_EPILOGUE_DEFAULT;
+    }
+}
+
+static bool is_stored(const mgpu_epilogue *e, const mgpu_op *op) { return op->write_count == e->writes + 2; }
+
+/* how the library would do the call; its choice is NULL where it has no algorithm */
+static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    const mgpu_op *before = mgpu_comp_before(p, op);
+    const mgpu_library_product *product = d->kernels[before->target].product;
+    const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
+    int first = op->read_count - 1; /* of what is written: the step block is no argument */
+    int y = first + e->y, sums = e->sums >= 0 ? first + e->sums : -1, result = first + e->writes;
+    bool of_a = op->access[e->x].buffer == op->access[e->reads + product->a.argument].buffer, stored = is_stored(e, op);
+    Done done = {.op = op, .product = product, .epilogue = epilogue_of(e, stored, of_a)};
+    done.argument[A] = e->reads + product->a.argument;
+    done.argument[B] = e->reads + product->b.argument;
+    done.argument[D] = e->kind == MGPU_EPILOGUE_BGRAD ? result : y;
+    done.argument[VECTOR] = e->kind == MGPU_EPILOGUE_DGELU || e->kind == MGPU_EPILOGUE_BGRAD ? sums : e->bias;
+    done.argument[AUX] = e->kind == MGPU_EPILOGUE_DGELU ? e->before : e->kind == MGPU_EPILOGUE_GELU && stored ? result : -1;
+    done.choice = choose(d, l, p, before->target, &done);
+    return done;
+}
+
+/* the library does the call, and not the product in front of it */
+static void replace(Cublaslt *l, const mgpu_device_phase *p, Done done)
+{
+    const mgpu_op *before = mgpu_comp_before(p, done.op);
+    int i = 0;
+    while (i < l->done_count && l->done[i].op != before)
+        i++;
+    if (i == l->done_count)
+        add_done(l, (Done){0});
+    l->done[i] = (Done){.op = before};
+    add_done(l, done);
+}
+
+/* the call of the gradient for which this one of gelu leaves d + bias; NULL: none, it is not trained */
+static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
+    int left = op->access[op->read_count + e->writes].buffer;
+    for (const mgpu_op *later = op + 1; is_stored(e, op) && later < p->ops + p->op_count; later++) {
+        const mgpu_gpu_kernel *k = later->verb == MGPU_CALL ? &d->kernels[later->target] : NULL;
+        if (k && k->epilogue.kind == MGPU_EPILOGUE_DGELU && mgpu_is_joined(k, later) && later->access[k->epilogue.before].buffer == left)
+            return later;
+    }
+    return NULL;
+}
+
+static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    uint8_t kind = d->kernels[op->target].epilogue.kind;
+    if (kind == MGPU_EPILOGUE_DGELU) /* with the call of its gelu */
+        return;
+    const mgpu_op *gradient = kind == MGPU_EPILOGUE_GELU ? find_gradient(d, p, op) : NULL;
+    if (kind == MGPU_EPILOGUE_GELU && is_stored(&d->kernels[op->target].epilogue, op) && !gradient)
+        return;
+    Done done = joined(d, l, p, op), other = gradient ? joined(d, l, p, gradient) : done;
+    if (done.choice && other.choice) {
+        replace(l, p, done);
+        if (gradient)
+            replace(l, p, other);
+    }
+}
+
+static void prepare_product(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    const mgpu_library_product *product = d->kernels[op->target].product;
+    Done done = {.op = op, .product = product, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                 .argument = {product->a.argument, product->b.argument, 2, -1, -1}};
+    done.choice = choose(d, l, p, op->target, &done);
+    if (done.choice)
+        add_done(l, done);
+}
+
+/* the products' calls, then those behind them */
+static void prepare_phase(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p)
+{
+    for (int behind = 0; behind < 2; behind++)
+        for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
+            const mgpu_gpu_kernel *kernel = op->verb == MGPU_CALL ? &d->kernels[op->target] : NULL;
+            if (kernel && !behind && kernel->product)
+                prepare_product(d, l, p, op);
+            else if (kernel && behind && mgpu_is_joined(kernel, op))
+                prepare_epilogue(d, l, p, op);
+        }
+}
+
+static int by_operation(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const Done *)a)->op, y = (uintptr_t)((const Done *)b)->op;
+    return (x > y) - (x < y);
+}
+
+static void begin_tuning(const CudaDevice *d, Cublaslt *l)
+{
+    l->tuned = mgpu_tuned_open();
+    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_create(&l->clock[i], CU_EVENT_DEFAULT), "cuEventCreate");
+}
+
+static void end_tuning(const CudaDevice *d, Cublaslt *l, char *said, size_t room)
+{
+    size_t used = strlen(said);
+    snprintf(said + used, room - used, ", %d product%s timed, %d known", l->timed, l->timed == 1 ? "" : "s", l->known);
+    for (int i = 0; i < MGPU_COUNT(l->clock); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_destroy(l->clock[i]), "cuEventDestroy");
+    mgpu_tuned_close(l->tuned);
+    l->tuned = NULL;
+}
+
+void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *plan, bool tuned, char *said, size_t room)
+{
+    mgpu_cuda_enter(d, -1);
+    if (tuned)
+        begin_tuning(d, l);
+    for (int k = 0; k < plan->phase_count; k++)
+        prepare_phase(d, l, &plan->phases[k].devices[d->number]);
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of products that are tried");
+    if (tuned)
+        end_tuning(d, l, said, room);
+    size_t used = strlen(said);
+    if (l->refused)
+        snprintf(said + used, room - used, ", %d product%s by kernels (%s)", l->refused, l->refused == 1 ? "" : "s", l->f.get_status_name(l->why));
+    if (l->done_count)
+        qsort(l->done, (size_t)l->done_count, sizeof *l->done, by_operation);
+}
+
+int mgpu_cublaslt_run(const CudaDevice *d, const Cublaslt *l, const DeviceCall *call)
+{
+    Done key = {.op = call->op};
+    const Done *done = l->done_count ? bsearch(&key, l->done, (size_t)l->done_count, sizeof key, by_operation) : NULL;
+    if (!done || !done->choice)
+        return done ? 0 : -1;
+    Operands o = {.workspace = call->argument[call->arguments - 1], .bytes = workspace_of(call->op)};
+    for (int i = 0; i < OPERANDS; i++)
+        if (done->argument[i] >= 0)
+            o.at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(done->product, i);
+    set_pointers(l, d, MGPU_COMP, done->choice, &o);
+    check(l, d, MGPU_COMP, multiply(d, l, done->product, done->choice, &done->choice->algo, &o), "cublasLtMatmul");
+    return 1;
+}

@@ -1,0 +1,618 @@
+/* device_cuda.c: a device that is a GPU, or one of several logical ones on a GPU, through NVIDIA's driver API.
+ *
+ * Kernels and collectives find the arena at an address of the GPU; staging is page-locked host memory. Every lane has a stream;
+ * the host's carries copies to the host, which other lanes' work must not hold up. All calls come from threads of the engine,
+ * so each makes the device's context current first, which costs nothing where it is already. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/device_cuda.h"
+#include "runtime/engine/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BOUNCE_BYTES = 4 << 20 };
+
+/* ---- failures */
+/* what an operation did that was issued some time before */
+static bool is_late(CUresult r)
+{
+    return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT || r == CUDA_ERROR_ASSERT ||
+           (r >= CUDA_ERROR_HARDWARE_STACK_ERROR && r <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static bool waits_for_each(void)
+{
+    const char *graphs = getenv("MGPU_GRAPHS");
+    return graphs && strcmp(graphs, "wait") == 0;
+}
+
+/* Where each operation is waited for, a device has one at a time, and the thread whose it is says that it failed. Others hear
+ * of that, too; they wait until it is over, which it will not be. (Devices that share a GPU fail together.) */
+static _Thread_local const CudaDevice *alone_on;
+
+static const char *error_text(const CudaDevice *d, CUresult r, const char *call, char text[400])
+{
+    char error[200];
+    bool late = is_late(r), each = waits_for_each(), own = alone_on == d;
+    mgpu_cuda_error(d->cuda, r, error);
+    if (late && !each)
+        d->fail_late(d->owner, error, call);
+    if (late && each && !own)
+        pthread_mutex_lock(d->alone);
+    if (late && each && own)
+        snprintf(text, 400, "it failed: %s", error);
+    else
+        snprintf(text, 400, "%s: %s", call, error);
+    return text;
+}
+
+void mgpu_cuda_check(const CudaDevice *d, int lane, CUresult r, const char *call)
+{
+    char text[400];
+    atomic_fetch_add_explicit(d->returned, 1, memory_order_relaxed);
+    if (r != CUDA_SUCCESS)
+        d->fail(d->owner, lane, error_text(d, r, call, text));
+}
+
+void mgpu_cuda_enter(const CudaDevice *d, int lane)
+{
+    mgpu_cuda_check(d, lane, d->cuda->ctx_set_current(d->context), "cuCtxSetCurrent");
+}
+
+void mgpu_cuda_declare(const CudaDevice *d, int lane, const char *operation, const CudaRange *ranges, int count)
+{
+    if (d->cuda->declare)
+        d->cuda->declare(d->stream[lane], operation, ranges, count);
+}
+
+/* ---- the machine */
+/* before there are devices, and behind them; device -1: none */
+static void check_machine(const Machine *m, int device, CUresult r, const char *call)
+{
+    char text[200];
+    if (r == CUDA_SUCCESS)
+        return;
+    mgpu_cuda_error(m->cuda, r, text);
+    if (device < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", call, text);
+    mgpu_fail(MGPU_MACHINE_FAILED, "device %d (%s, %s): %s: %s%s%s", device, m->gpu[device]->name, m->gpu[device]->bus, call, text,
+              m->achieved ? "; " : "", m->achieved ? m->achieved : "");
+}
+
+static Machine *cuda_find(const char *wanted, const char *usual, const mgpu_plan *plan)
+{
+    Machine *m = mgpu_allocate(1, sizeof *m);
+    DeviceList list = {0};
+    char *why = mgpu_find_gpus(&m->list, &m->cuda);
+    if (why)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for NVIDIA GPUs: %s", why);
+    if (m->list.note)
+        mgpu_say("%s: warning: %s", program_invocation_short_name, m->list.note);
+    if (wanted || usual)
+        free(mgpu_read_devices(wanted ? wanted : usual, &list)); /* it has been read before, when the plan was chosen or made */
+    list.compiled = !wanted;
+    m->count = plan->devices;
+    m->gpu = mgpu_allocate((size_t)m->count, sizeof *m->gpu);
+    m->context = mgpu_allocate((size_t)m->count, sizeof *m->context);
+    mgpu_select_gpus(&m->list, &list, m->count, m->gpu);
+    mgpu_free_devices(&list);
+    check_machine(m, -1, m->cuda->driver_get_version(&m->version), "cuDriverGetVersion");
+    for (int d = 0; d < m->count; d++)
+        check_machine(m, d, m->cuda->device_primary_ctx_retain(&m->context[d], m->gpu[d]->device), "cuDevicePrimaryCtxRetain");
+    return m;
+}
+
+static void cuda_leave(Machine *m)
+{
+    for (int d = 0; d < m->count; d++)
+        check_machine(m, d, m->cuda->device_primary_ctx_release(m->gpu[d]->device), "cuDevicePrimaryCtxRelease");
+    mgpu_free_gpus(&m->list);
+    free(m->gpu);
+    free(m->context);
+    free(m);
+}
+
+/* ---- opening */
+static void open_memory(CudaDevice *d, const DevicePlan *p)
+{
+    size_t bytes = (size_t)(p->device->arena_bytes > 0 ? p->device->arena_bytes : 1);
+    size_t staging = (size_t)(p->device->staging_bytes > 0 ? p->device->staging_bytes : 1);
+    void *memory;
+    d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, mgpu_cuda_scratch(p->plan), "its arena takes");
+    d->arena_bytes = p->device->arena_bytes;
+    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[MGPU_COMP]), "cuMemsetD8Async");
+    mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, staging, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc of staging memory");
+    d->staging = memory;
+    memset(d->staging, 0, staging);
+    mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, BOUNCE_BYTES, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    d->bounce = memory;
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuMemsetD8Async");
+}
+
+static void open_streams(CudaDevice *d)
+{
+    /* sums of gradients begin as soon as they can: the sooner they end, the more of them backward hides */
+    static const int PRIORITY[MGPU_LANES] = {[MGPU_COMM] = -1, [MGPU_HOST] = -1};
+    for (int lane = 0; lane < MGPU_LANES; lane++)
+        mgpu_cuda_check(d, -1, d->cuda->stream_create_with_priority(&d->stream[lane], CU_STREAM_NON_BLOCKING, PRIORITY[lane]),
+                        "cuStreamCreateWithPriority");
+}
+
+/* pointers for cuLaunchKernel: to the arguments, a workspace, the step block's address, the samples and what is given */
+static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
+{
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].devices[d->number].op_count; i++) {
+            const mgpu_op *op = &plan->phases[k].devices[d->number].ops[i];
+            int count = op->read_count + op->write_count + 4;
+            d->most_parameters = count > d->most_parameters ? count : d->most_parameters;
+        }
+    d->parameters = mgpu_allocate((size_t)d->most_parameters, sizeof *d->parameters);
+}
+
+static void open_library(CudaDevice *d, const DevicePlan *p)
+{
+    bool any = false;
+    for (int k = 0; k < d->kernel_count; k++)
+        any = any || d->kernels[k].product;
+    if (!any)
+        return;
+    size_t used = strlen(d->said);
+    snprintf(d->said + used, sizeof d->said - used, ", ");
+    used = strlen(d->said);
+    d->library = mgpu_cublaslt_open(d, d->kernel_count, d->said + used, sizeof d->said - used);
+    if (d->library)
+        mgpu_cublaslt_prepare(d, d->library, p->plan, p->tune, d->said, sizeof d->said);
+}
+
+static Device *cuda_open(const DevicePlan *p)
+{
+    CudaDevice *d = mgpu_allocate(1, sizeof *d);
+    Machine *m = p->machine;
+    d->cuda = m->cuda;
+    d->number = p->number;
+    d->gpu = m->gpu[p->number];
+    d->context = m->context[p->number];
+    d->fail = p->fail;
+    d->fail_late = p->fail_late;
+    d->owner = p->context;
+    d->returned = p->returned;
+    d->program = p->program;
+    d->plan = p->plan;
+    d->machine = m;
+    d->samples = p->device->shard.capacity;
+    d->kernels = p->program->gpu_kernels;
+    d->kernel_count = p->program->kernel_count;
+    d->alone = mgpu_allocate(1, sizeof *d->alone);
+    pthread_mutex_init(d->alone, NULL);
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_load(d, p->program);
+    open_streams(d);
+    open_memory(d, p);
+    make_parameters(d, p->plan);
+    snprintf(d->said, sizeof d->said, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
+    open_library(d, p);
+    return (Device *)d;
+}
+
+static void cuda_close(Device *device)
+{
+    CudaDevice *d = cuda_device(device);
+    const CudaDriver *cuda = d->cuda;
+    mgpu_cuda_enter(d, -1);
+    for (int i = 0; i < d->mark_count; i++)
+        mgpu_cuda_check(d, -1, cuda->event_destroy(d->marks[i]), "cuEventDestroy");
+    for (int lane = 0; lane < MGPU_LANES; lane++) {
+        for (int i = 0; i < d->clocks[lane].count; i++)
+            mgpu_cuda_check(d, -1, cuda->event_destroy(d->clocks[lane].events[i]), "cuEventDestroy");
+        free(d->clocks[lane].events);
+        mgpu_cuda_check(d, -1, cuda->stream_destroy(d->stream[lane]), "cuStreamDestroy");
+    }
+    mgpu_cublaslt_close(d, d->library);
+    mgpu_cuda_check(d, -1, cuda->mem_free(d->arena), "cuMemFree");
+    mgpu_cuda_check(d, -1, cuda->mem_free_host(d->staging), "cuMemFreeHost");
+    mgpu_cuda_check(d, -1, cuda->mem_free_host(d->bounce), "cuMemFreeHost");
+    if (d->noted)
+        mgpu_cuda_check(d, -1, cuda->mem_free_host((void *)d->noted), "cuMemFreeHost");
+    for (int i = 0; i < d->module_count; i++)
+        mgpu_cuda_check(d, -1, cuda->module_unload(d->modules[i]), "cuModuleUnload");
+    free(d->modules);
+    free(d->function);
+    free(d->marks);
+    free(d->parameters);
+    pthread_mutex_destroy(d->alone);
+    free(d->alone);
+    free(d);
+}
+
+static int64_t cuda_arena_bytes(const Device *d)
+{
+    return ((const CudaDevice *)d)->arena_bytes;
+}
+
+static uint8_t *cuda_arena(Device *d)
+{
+    return (uint8_t *)(uintptr_t)cuda_device(d)->arena;
+}
+
+static uint8_t *cuda_staging(Device *d)
+{
+    return cuda_device(d)->staging;
+}
+
+static void cuda_copy_in(Device *device, int64_t offset, const void *from, int64_t bytes)
+{
+    CudaDevice *d = cuda_device(device);
+    CUstream stream = d->stream[MGPU_HOST];
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_declare(d, MGPU_HOST, "a copy from the host", NULL, -1);
+    for (int64_t at = 0, part; at < bytes; at += part) {
+        part = bytes - at < BOUNCE_BYTES ? bytes - at : BOUNCE_BYTES;
+        memcpy(d->bounce, (const uint8_t *)from + at, (size_t)part);
+        mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(d->arena + (CUdeviceptr)(offset + at), d->bounce, (size_t)part, stream),
+                        "cuMemcpyHtoDAsync");
+        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(stream), "cuMemcpyHtoDAsync");
+    }
+}
+
+static void cuda_copy_out(Device *device, int lane, void *to, int64_t offset, int64_t bytes)
+{
+    CudaDevice *d = cuda_device(device);
+    CUstream stream = d->stream[MGPU_HOST];
+    mgpu_cuda_enter(d, lane);
+    if (lane < 0)
+        mgpu_cuda_declare(d, MGPU_HOST, "a copy to the host", NULL, -1);
+    for (int64_t at = 0, part; at < bytes; at += part) {
+        part = bytes - at < BOUNCE_BYTES ? bytes - at : BOUNCE_BYTES;
+        mgpu_cuda_check(d, lane, d->cuda->memcpy_dtoh_async(d->bounce, d->arena + (CUdeviceptr)(offset + at), (size_t)part, stream),
+                        "cuMemcpyDtoHAsync");
+        mgpu_cuda_check(d, lane, d->cuda->stream_synchronize(stream), "cuMemcpyDtoHAsync");
+        memcpy((uint8_t *)to + at, d->bounce, (size_t)part);
+    }
+}
+
+static void cuda_settled(Device *d)
+{
+    (void)d;
+}
+
+static const char *cuda_library_name(const Device *d)
+{
+    return ((const CudaDevice *)d)->said;
+}
+
+static int64_t cuda_library_bytes(const Device *d)
+{
+    return ((const CudaDevice *)d)->besides;
+}
+
+/* ---- running ahead */
+static void open_notes(CudaDevice *d, int count)
+{
+    void *memory = NULL;
+    size_t bytes = (size_t)count * sizeof *d->noted;
+    if (!d->cuda->stream_write_value)
+        return;
+    mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    memset(memory, 0, bytes);
+    CUresult r = d->cuda->stream_write_value(d->stream[MGPU_COMP], (CUdeviceptr)(uintptr_t)memory, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (r == CUDA_SUCCESS)
+        r = d->cuda->stream_synchronize(d->stream[MGPU_COMP]);
+    if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_NOT_PERMITTED || r == CUDA_ERROR_INVALID_VALUE) { /* notes help, no run needs them */
+        mgpu_cuda_check(d, -1, d->cuda->mem_free_host(memory), "cuMemFreeHost");
+        return;
+    }
+    mgpu_cuda_check(d, -1, r, "cuStreamWriteValue32");
+    d->noted = memory;
+}
+
+static void cuda_make_marks(Device *device, int count)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, -1);
+    d->marks = mgpu_allocate((size_t)count, sizeof *d->marks);
+    for (; d->mark_count < count; d->mark_count++)
+        mgpu_cuda_check(d, -1, d->cuda->event_create(&d->marks[d->mark_count], CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING),
+                        "cuEventCreate");
+    open_notes(d, count);
+}
+
+static void cuda_note(Device *device, int lane, int mark, uint32_t value)
+{
+    CudaDevice *d = cuda_device(device);
+    if (!d->noted)
+        return;
+    mgpu_cuda_enter(d, lane);
+    mgpu_cuda_check(d, lane, d->cuda->stream_write_value(d->stream[lane], (CUdeviceptr)(uintptr_t)&d->noted[mark], value,
+                                                         CU_STREAM_WRITE_VALUE_DEFAULT), "cuStreamWriteValue32");
+}
+
+static uint32_t cuda_noted(const Device *device, int mark)
+{
+    const CudaDevice *d = (const CudaDevice *)device;
+    return d->noted ? atomic_load_explicit(&d->noted[mark], memory_order_acquire) : 0;
+}
+
+static bool cuda_notes(const Device *device)
+{
+    return ((const CudaDevice *)device)->noted != NULL;
+}
+
+static bool cuda_failed(Device *device)
+{
+    const CudaDevice *d = cuda_device(device);
+    size_t available, total;
+    return d->cuda->ctx_set_current(d->context) != CUDA_SUCCESS || d->cuda->mem_get_info(&available, &total) != CUDA_SUCCESS;
+}
+
+static void cuda_mark(Device *device, int lane, int mark)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, lane);
+    unsigned flags = lane == MGPU_COMP && d->captures ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
+    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->marks[mark], d->stream[lane], flags), "cuEventRecord");
+}
+
+static void cuda_follow(Device *device, int lane, int mark)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, lane);
+    mgpu_cuda_check(d, lane, d->cuda->stream_wait_event(d->stream[lane], d->marks[mark], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+}
+
+static const char *cuda_reach(Device *device, int mark, char text[400])
+{
+    CudaDevice *d = cuda_device(device);
+    CUresult r = d->cuda->ctx_set_current(d->context);
+    if (r == CUDA_SUCCESS)
+        r = d->cuda->event_synchronize(d->marks[mark]);
+    return r == CUDA_SUCCESS ? NULL : error_text(d, r, "cuEventSynchronize", text);
+}
+
+static bool cuda_reached(Device *device, int mark)
+{
+    CudaDevice *d = cuda_device(device);
+    return d->cuda->ctx_set_current(d->context) == CUDA_SUCCESS && d->cuda->event_query(d->marks[mark]) == CUDA_SUCCESS;
+}
+
+static void cuda_begin(Device *device)
+{
+    CudaDevice *d = cuda_device(device);
+    pthread_mutex_lock(d->alone);
+    alone_on = d;
+}
+
+static void cuda_finish(Device *device, int lane)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, lane);
+    mgpu_cuda_check(d, lane, d->cuda->stream_synchronize(d->stream[lane]), "cuStreamSynchronize");
+    alone_on = NULL;
+    pthread_mutex_unlock(d->alone);
+}
+
+static void cuda_upload(Device *device, int64_t offset, const void *from, int64_t bytes)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, MGPU_COPY);
+    mgpu_cuda_check(d, MGPU_COPY,
+                    d->cuda->memcpy_htod_async(d->arena + (CUdeviceptr)offset, from, (size_t)bytes, d->stream[MGPU_COPY]),
+                    "cuMemcpyHtoDAsync");
+}
+
+static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
+{
+    int64_t each = l->group > 0 ? (samples + l->group - 1) / l->group : samples;
+    int64_t points = l->points + l->points_per_sample * each, blocks = (points + l->per_block - 1) / l->per_block;
+    blocks = blocks < l->most ? blocks : l->most;
+    return (unsigned)(blocks > 0 ? blocks : 1);
+}
+
+/* a call that is captured is launched with its graph */
+static void count_launch(CudaDevice *d, int count, double began)
+{
+    if (d->captures)
+        return;
+    d->launches += count;
+    d->launch_ns += (int64_t)(1e9 * (mgpu_seconds() - began));
+}
+
+static int64_t cuda_launches(const Device *device, double *seconds)
+{
+    const CudaDevice *d = (const CudaDevice *)device;
+    *seconds = 1e-9 * (double)d->launch_ns;
+    return d->launches;
+}
+
+static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *step)
+{
+    CudaDevice *d = cuda_device(device);
+    const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
+    double began = mgpu_seconds();
+    bool joined = mgpu_is_joined(kernel, call->op);
+    int arguments = call->arguments - (kernel->product && !kernel->product->takes_workspace);
+    void *nothing = NULL;
+    mgpu_cuda_enter(d, MGPU_COMP);
+    int issued = d->library && (kernel->product || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
+    if (issued >= 0) {
+        count_launch(d, issued, began);
+        return;
+    }
+    const mgpu_epilogue *e = &kernel->epilogue;
+    int more = joined ? call->op->read_count - 1 - e->reads : 0; /* a product's operands, in the midst of the kernel's arguments */
+    if (joined)
+        arguments = e->reads + e->writes + e->workspace;
+    for (int i = 0; i < arguments; i++)
+        d->parameters[i] = &call->argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : call->arguments - 1];
+    if (kernel->spare)
+        d->parameters[arguments++] = &nothing;
+    d->parameters[arguments] = &step;
+    d->parameters[arguments + 1] = &d->samples;
+    d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->given;
+    for (int i = 0; i < 2; i++) {
+        const mgpu_launch *l = &kernel->launch[i];
+        if (l->function)
+            mgpu_cuda_check(d, MGPU_COMP,
+                            d->cuda->launch_kernel(d->function[call->op->target][i], blocks_of(l, d->samples), 1, 1, (unsigned)l->threads,
+                                                   1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], d->parameters, NULL),
+                            "cuLaunchKernel");
+    }
+    count_launch(d, kernel->launch[1].function ? 2 : 1, began);
+}
+
+static bool cuda_checks(const Device *d)
+{
+    return ((const CudaDevice *)d)->cuda->declare != NULL;
+}
+
+static void cuda_declare(Device *device, int lane, const char *operation, const DeviceRange *ranges, int count)
+{
+    const CudaDevice *d = cuda_device(device);
+    CudaRange *there = mgpu_allocate((size_t)count, sizeof *there);
+    for (int i = 0; i < count; i++)
+        there[i] = (CudaRange){d->arena + (CUdeviceptr)ranges[i].begin, d->arena + (CUdeviceptr)ranges[i].end, ranges[i].writes, ranges[i].name};
+    mgpu_cuda_declare(d, lane, operation, there, count);
+    free(there);
+}
+
+static void cuda_tell(Machine *m, const void *counter, int64_t value)
+{
+    if (m->cuda->tell)
+        m->cuda->tell(counter, value);
+}
+
+static void cuda_hear(Machine *m, const void *counter, int64_t at_least)
+{
+    if (m->cuda->hear)
+        m->cuda->hear(counter, at_least);
+}
+
+static void cuda_begin_segment(Device *device)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, MGPU_COMP);
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->stream_begin_capture(d->stream[MGPU_COMP], CU_STREAM_CAPTURE_MODE_RELAXED),
+                    "cuStreamBeginCapture");
+    d->captures = true;
+}
+
+static void *cuda_end_segment(Device *device)
+{
+    CudaDevice *d = cuda_device(device);
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    d->captures = false;
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->stream_end_capture(d->stream[MGPU_COMP], &graph), "cuStreamEndCapture");
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_instantiate(&exec, graph, 0), "cuGraphInstantiateWithFlags");
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_destroy(graph), "cuGraphDestroy");
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_upload(exec, d->stream[MGPU_COMP]), "cuGraphUpload");
+    return exec;
+}
+
+static void cuda_launch(Device *device, void *segment)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, MGPU_COMP);
+    double began = mgpu_seconds();
+    mgpu_cuda_check(d, MGPU_COMP, d->cuda->graph_launch(segment, d->stream[MGPU_COMP]), "cuGraphLaunch");
+    count_launch(d, 1, began);
+}
+
+static void cuda_free_segment(Device *device, void *segment)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_check(d, -1, d->cuda->graph_exec_destroy(segment), "cuGraphExecDestroy");
+}
+
+static void cuda_clock(Device *device, int lane, int number)
+{
+    CudaDevice *d = cuda_device(device);
+    mgpu_cuda_enter(d, lane);
+    if (number >= d->clocks[lane].count)
+        d->clocks[lane].events = mgpu_resize(d->clocks[lane].events, (size_t)(number + 1) * sizeof(CUevent));
+    for (; d->clocks[lane].count <= number; d->clocks[lane].count++)
+        mgpu_cuda_check(d, lane, d->cuda->event_create(&d->clocks[lane].events[d->clocks[lane].count], CU_EVENT_DEFAULT), "cuEventCreate");
+    mgpu_cuda_check(d, lane, d->cuda->event_record(d->clocks[lane].events[number], d->stream[lane]), "cuEventRecord");
+}
+
+static double cuda_seconds(Device *device, int lane, int from, int to)
+{
+    CudaDevice *d = cuda_device(device);
+    CUevent begin = d->clocks[lane].events[from], end = d->clocks[lane].events[to];
+    float ms = 0;
+    mgpu_cuda_enter(d, lane);
+    mgpu_cuda_check(d, lane, d->cuda->event_synchronize(end), "cuEventSynchronize");
+    mgpu_cuda_check(d, lane, d->cuda->event_elapsed_time(&ms, begin, end), "cuEventElapsedTime");
+    return 1e-3 * (double)ms;
+}
+
+static void *cuda_locked(Machine *m, int64_t bytes)
+{
+    void *memory = NULL;
+    char call[60];
+    snprintf(call, sizeof call, "cuMemHostAlloc of %lld bytes", (long long)bytes);
+    check_machine(m, 0, m->cuda->ctx_set_current(m->context[0]), "cuCtxSetCurrent");
+    check_machine(m, 0, m->cuda->mem_host_alloc(&memory, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE), call);
+    return memset(memory, 0, (size_t)bytes);
+}
+
+static void cuda_unlock(Machine *m, void *memory)
+{
+    check_machine(m, 0, m->cuda->ctx_set_current(m->context[0]), "cuCtxSetCurrent");
+    check_machine(m, 0, m->cuda->mem_free_host(memory), "cuMemFreeHost");
+}
+
+static void cuda_achieved(Machine *m, const char *what)
+{
+    m->achieved = what;
+}
+
+static const AheadKind AHEAD = {
+    .make_marks = cuda_make_marks,
+    .mark = cuda_mark,
+    .follow = cuda_follow,
+    .note = cuda_note,
+    .noted = cuda_noted,
+    .notes = cuda_notes,
+    .failed = cuda_failed,
+    .reach = cuda_reach,
+    .reached = cuda_reached,
+    .begin = cuda_begin,
+    .finish = cuda_finish,
+    .upload = cuda_upload,
+    .call = cuda_call,
+    .checks = cuda_checks,
+    .declare = cuda_declare,
+    .tell = cuda_tell,
+    .hear = cuda_hear,
+    .begin_segment = cuda_begin_segment,
+    .end_segment = cuda_end_segment,
+    .launch = cuda_launch,
+    .free_segment = cuda_free_segment,
+    .clock = cuda_clock,
+    .seconds = cuda_seconds,
+    .launches = cuda_launches,
+    .locked = cuda_locked,
+    .unlock = cuda_unlock,
+    .achieved = cuda_achieved,
+};
+
+const DeviceKind mgpu_device_cuda = {
+    .name = "cuda",
+    .ahead = &AHEAD,
+    .find = cuda_find,
+    .leave = cuda_leave,
+    .open = cuda_open,
+    .close = cuda_close,
+    .arena_bytes = cuda_arena_bytes,
+    .arena = cuda_arena,
+    .staging = cuda_staging,
+    .copy_in = cuda_copy_in,
+    .copy_out = cuda_copy_out,
+    .connect = mgpu_cuda_connect,
+    .settled = cuda_settled,
+    .library_name = cuda_library_name,
+    .library_bytes = cuda_library_bytes,
+};

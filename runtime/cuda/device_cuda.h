@@ -1,0 +1,88 @@
+/* device_cuda.h: what device_cuda.c, cuda/image.c and the collectives of GPUs share. */
+#ifndef MGPU_DEVICE_CUDA_H
+#define MGPU_DEVICE_CUDA_H
+
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/gpus.h"
+#include "runtime/engine/collective.h"
+#include "runtime/engine/device.h"
+
+#include <pthread.h>
+
+struct Machine {
+    const CudaDriver *cuda;
+    GpuList list;
+    int count;               /* of devices */
+    const Gpu **gpu;         /* [device]; the same one for logical devices of one GPU */
+    CUcontext *context;      /* [device]: the primary one of its GPU */
+    int version;             /* of the driver: 12040 is 12.4 */
+    const char *achieved;    /* NULL: not yet */
+};
+
+typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
+typedef struct CudaDevice {
+    const CudaDriver *cuda;
+    const Gpu *gpu;
+    CUcontext context;
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Machine *machine;
+    CUstream stream[MGPU_LANES];       /* of the lane host: copies to the host */
+    CUmodule *modules; int module_count, last_module; /* last: that a function was found in */
+    CUfunction (*function)[2];         /* [kernel]; NULL: none */
+    int most_shared;                   /* bytes of shared memory that a block can have, static and dynamic */
+    const mgpu_gpu_kernel *kernels;
+    int kernel_count;
+    CUdeviceptr arena;
+    int64_t arena_bytes, samples;
+    int64_t besides;                   /* bytes for sums over devices */
+    uint8_t *staging;
+    uint8_t *bounce;                   /* page-locked, for copies from and to any memory */
+    CUevent *marks; int mark_count;
+    _Atomic uint32_t *noted;           /* [mark], page-locked; NULL: the driver cannot write there from a stream */
+    struct { CUevent *events; int count; } clocks[MGPU_LANES];
+    void **parameters; int most_parameters;
+    Cublaslt *library;                 /* NULL: kernels do all */
+    _Atomic int64_t launches, launch_ns; /* graphs and calls that were issued, and the host's time in that */
+    bool captures;                     /* the lane comp is being captured; its thread's own */
+    pthread_mutex_t *alone;            /* MGPU_GRAPHS=wait: held by the thread whose operation is under way */
+    int number;
+    char said[400];
+    __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
+    void (*fail_late)(void *context, const char *error, const char *call);
+    void *owner;
+    _Atomic int64_t *returned;         /* calls of the driver that have */
+} CudaDevice;
+
+static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }
+
+/* ends the program if the call failed; lane: whose operation it belongs to, -1: none's */
+void mgpu_cuda_check(const CudaDevice *, int lane, CUresult, const char *call);
+void mgpu_cuda_enter(const CudaDevice *, int lane);  /* its context becomes that of the calling thread */
+
+/* To a stand-in that checks: what is issued to the lane from now on belongs to `operation` and touches these bytes; count -1:
+ * nothing is known. */
+void mgpu_cuda_declare(const CudaDevice *, int lane, const char *operation, const CudaRange *, int count);
+
+/* cuda/memory.c: memory of the GPU, zeroed by nobody. Ends the program if there is not enough, and says what would do. besides: how
+ * much more than its arena a device takes, this memory among it; what: the begin of a sentence, "its arena takes" */
+CUdeviceptr mgpu_cuda_allocate(const CudaDevice *, int64_t bytes, int64_t besides, const char *what);
+
+/* cuda/image.c: the image for the device's GPU, and the functions of all kernels in it */
+char *mgpu_image_archs(const mgpu_image *); /* "sm_90, compute_90", each once, for the caller to free */
+void mgpu_cuda_load(CudaDevice *, const mgpu_program *);
+CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
+
+/* cublaslt.c: products by cuBLASLt. NULL: there is none, or it is not wanted; said: its name, or why not */
+Cublaslt *mgpu_cublaslt_open(const CudaDevice *, int kernels, char *said, size_t room);
+void mgpu_cublaslt_close(const CudaDevice *, Cublaslt *);
+/* before the first step: what it does of the calls; tuned: by the algorithms that are the fastest here, and says so behind `said` */
+void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bool tuned, char *said, size_t room);
+/* what it issues to the lane comp in place of a call: 1: the product, 0: nothing, as the next call does both; -1: it does not do
+ * this one */
+int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
+
+/* cuda/collective.c */
+Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *);
+int64_t mgpu_cuda_scratch(const mgpu_plan *); /* bytes that each device takes besides its arena, if that is known beforehand */
+#endif

@@ -1,0 +1,61 @@
+/* driver.c: the driver's functions, looked up once. See cuda/driver.h. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/gpus.h"
+#include "runtime/cuda/library.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define CUDA_SYMBOL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), false},
+#define CUDA_OPTIONAL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), true},
+static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL) CUDA_LATER(CUDA_OPTIONAL){"vgpuDeclare", offsetof(CudaDriver, declare), true},
+                                      {"vgpuTell", offsetof(CudaDriver, tell), true}, {"vgpuHear", offsetof(CudaDriver, hear), true}};
+#undef CUDA_SYMBOL
+#undef CUDA_OPTIONAL
+static const CudaLibrary LIBRARY = {.name = "libcuda.so.1", .package = "NVIDIA's driver (on Debian the package libcuda1)",
+                                    .symbols = SYMBOLS, .count = MGPU_COUNT(SYMBOLS)};
+
+static struct { pthread_once_t once; CudaDriver table; char *why; } driver = {.once = PTHREAD_ONCE_INIT};
+
+static void open_driver(void)
+{
+    driver.why = mgpu_cuda_open(&LIBRARY, &driver.table);
+    CUresult result = driver.why ? CUDA_SUCCESS : driver.table.init(0);
+    char text[200];
+    if (result == CUDA_ERROR_NO_DEVICE) /* or none that CUDA_VISIBLE_DEVICES shows */
+        driver.why = mgpu_no_gpu();
+    else if (result != CUDA_SUCCESS)
+        driver.why = mgpu_format("NVIDIA's driver does not start: %s", mgpu_cuda_error(&driver.table, result, text));
+}
+
+const CudaDriver *mgpu_cuda_driver(const char **why)
+{
+    pthread_once(&driver.once, open_driver);
+    *why = driver.why;
+    return driver.why ? NULL : &driver.table;
+}
+
+int mgpu_cuda_driver_version(void)
+{
+    struct { CUresult (*get)(int *); } table;
+    static const CudaSymbol GET = {"cuDriverGetVersion", 0, false};
+    CudaLibrary library = {.name = LIBRARY.name, .package = LIBRARY.package, .symbols = &GET, .count = 1};
+    char *why = mgpu_cuda_open(&library, &table);
+    int version = 0;
+    if (!why)
+        table.get(&version);
+    free(why);
+    return version;
+}
+
+const char *mgpu_cuda_error(const CudaDriver *cuda, CUresult error, char text[200])
+{
+    const char *name = NULL, *words = NULL;
+    cuda->get_error_name(error, &name);
+    cuda->get_error_string(error, &words);
+    snprintf(text, 200, "%s: %s", name ? name : "an error", words ? words : "of an unknown kind");
+    if (!name)
+        snprintf(text, 200, "error %d, which the driver has no name for", error);
+    return text;
+}

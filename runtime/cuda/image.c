@@ -1,0 +1,163 @@
+/* image.c: the program's images for a GPU, loaded, and the functions of all kernels in them.
+ *
+ * Images of machine code "sm_XY" run on GPUs of the same X and the same or a later Y; those of the latest Y are the fastest.
+ * "sm_XYa" is for XY alone, "sm_XYf" is as "sm_XY". One of PTX, "compute_XY", is compiled by the driver for any later GPU. One
+ * of another name ("vgpu") is for a stand-in of the driver, which takes no other; a GPU refuses it. Images of one name hold
+ * different kernels. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/device_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* how well images of that name suit a GPU; 0: not at all */
+static int suits(const char *arch, const Gpu *g, bool virtual)
+{
+    enum { OTHER = 1, PTX = 1000, CODE = 100000, OWN = 100 * CODE };
+    int here = 10 * g->major + g->minor, number = atoi(arch + strcspn(arch, "0123456789"));
+    char last = arch[strlen(arch) - 1];
+    if (strncmp(arch, "compute_", 8) == 0)
+        return number <= here && last != 'a' ? PTX + number : 0;
+    if (strncmp(arch, "sm_", 3) == 0)
+        return number == here ? CODE + 10 * number + (last == 'a') : last != 'a' && number / 10 == g->major && number < here ? CODE + 10 * number : 0;
+    return virtual ? OWN : OTHER;
+}
+
+static const char *best_arch(const mgpu_image *images, const Gpu *g, bool virtual)
+{
+    const char *best = NULL;
+    for (const mgpu_image *i = images; i->arch; i++)
+        if (suits(i->arch, g, virtual) > (best ? suits(best, g, virtual) : 0))
+            best = i->arch;
+    return best;
+}
+
+char *mgpu_image_archs(const mgpu_image *images)
+{
+    char *list = mgpu_format("%s", images->arch ? images->arch : "none");
+    for (const mgpu_image *i = images; i->arch; i++) {
+        const mgpu_image *first = images;
+        while (strcmp(first->arch, i->arch) != 0)
+            first++;
+        if (first < i || i == images)
+            continue;
+        char *longer = mgpu_format("%s, %s", list, i->arch);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+static _Noreturn void fail_images(const CudaDevice *d, const mgpu_program *p)
+{
+    const Gpu *g = d->gpu;
+    if (g->major < MGPU_OLDEST_GPU)
+        d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, kernels need %d.0 or newer (A100, 2020); --devices takes other GPUs, "
+                                          "mgpuc --devices host compiles for the CPU", g->name, g->bus, g->major, g->minor, MGPU_OLDEST_GPU));
+    d->fail(d->owner, -1, mgpu_format("%s, %s, has compute capability %d.%d, the program holds kernels for %s; compile with: mgpuc --arch sm_%d%d %s",
+                                      g->name, g->bus, g->major, g->minor, mgpu_image_archs(p->images), g->major, g->minor, p->model_file));
+}
+
+/* Machine code of a newer minor version runs, PTX does not: the driver has to compile it. */
+static void fail_if_older(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
+{
+    const Gpu *g = d->gpu;
+    bool text = strncmp(image->arch, "compute_", 8) == 0;
+    int driver = d->machine->version, unit = text ? 10 : 1000, major = driver / 1000;
+    if (image->cuda / unit <= driver / unit)
+        return;
+    char *other = text ? mgpu_format("for the GPU itself: mgpuc --arch sm_%d%d", g->major, g->minor)
+                       : mgpu_format("with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc", major, major);
+    d->fail(d->owner, -1, mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver of CUDA %d.%d "
+                                      "or newer, or compile %s %s", g->name, g->bus, major, driver / 10 % 100, image->arch, image->cuda / 1000,
+                                      image->cuda / 10 % 100, image->cuda / 1000, text ? image->cuda / 10 % 100 : 0, other, p->model_file));
+}
+
+static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgpu_image *image)
+{
+    char log[2000] = "", text[2600], error[200];
+    CUmodule module = NULL;
+    int option[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *value[] = {log, (void *)(uintptr_t)sizeof log};
+    CUresult r = d->cuda->module_load_data(&module, image->bytes, 2, option, value);
+    if (r != CUDA_SUCCESS)
+        fail_if_older(d, p, image);
+    if (r == CUDA_ERROR_NO_BINARY_FOR_GPU || r == CUDA_ERROR_INVALID_IMAGE)
+        fail_images(d, p);
+    snprintf(text, sizeof text, "%s, %s: kernels for %s cannot be loaded: %s%s%s", d->gpu->name, d->gpu->bus, image->arch,
+             mgpu_cuda_error(d->cuda, r, error), *log ? ": " : "", log);
+    if (r != CUDA_SUCCESS)
+        d->fail(d->owner, -1, text);
+    return module;
+}
+
+/* Kernels stand in the images in about the order of their table: the image of the one before comes first. */
+CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
+{
+    CUfunction function = NULL;
+    CUresult r = CUDA_ERROR_NOT_FOUND;
+    for (int i = 0; i < d->module_count && r != CUDA_SUCCESS; i++) {
+        int number = (d->last_module + i) % d->module_count;
+        r = d->cuda->module_get_function(&function, d->modules[number], name);
+        if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_FOUND)
+            break;
+        if (r == CUDA_SUCCESS)
+            d->last_module = number;
+    }
+    char text[400], error[200];
+    snprintf(text, sizeof text, "the program's images have no function %s: %s", name, mgpu_cuda_error(d->cuda, r, error));
+    if (r != CUDA_SUCCESS)
+        d->fail(d->owner, -1, text);
+    return function;
+}
+
+/* Without being asked a GPU gives a block 48 KiB of shared memory, static and dynamic together; how much is static, what compiled the
+ * image has decided. So it is asked whatever the kernel takes, for all that there is, as kernels may share a function. */
+static void ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l, CUfunction function)
+{
+    int fixed = 0;
+    char text[400];
+    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "cuFuncGetAttribute");
+    if (fixed + l->shared_bytes > d->most_shared) {
+        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants %d bytes of shared memory for a block, %d of them static; the GPU has %d; "
+                 "--devices takes other GPUs", d->gpu->name, d->gpu->bus, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
+        d->fail(d->owner, -1, text);
+    }
+    mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->most_shared - fixed),
+                    "cuFuncSetAttribute of dynamic shared memory");
+}
+
+/* asking for an attribute also loads the function, where drivers put that off until it is first needed */
+static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const mgpu_launch *l)
+{
+    int most = 0;
+    char text[400];
+    CUfunction function = mgpu_cuda_function(d, l->function);
+    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), "cuFuncGetAttribute");
+    if (l->threads > most) {
+        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d", d->gpu->name,
+                 d->gpu->bus, k->name, k->line, l->threads, most);
+        d->fail(d->owner, -1, text);
+    }
+    ask_for_shared_memory(d, k, l, function);
+    return function;
+}
+
+void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p)
+{
+    const char *arch = best_arch(p->images, d->gpu, d->cuda->declare != NULL);
+    if (!arch)
+        fail_images(d, p);
+    for (const mgpu_image *i = p->images; i->arch; i++)
+        if (strcmp(i->arch, arch) == 0) {
+            d->modules = mgpu_resize(d->modules, (size_t)(d->module_count + 1) * sizeof *d->modules);
+            d->modules[d->module_count++] = load_image(d, p, i);
+        }
+    mgpu_cuda_check(d, -1, d->cuda->device_get_attribute(&d->most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->gpu->device),
+                    "cuDeviceGetAttribute");
+    d->function = mgpu_allocate((size_t)p->kernel_count, sizeof *d->function);
+    for (int k = 0; k < p->kernel_count; k++)
+        for (int i = 0; i < 2; i++)
+            if (p->gpu_kernels[k].launch[i].function)
+                d->function[k][i] = find_function(d, &p->gpu_kernels[k], &p->gpu_kernels[k].launch[i]);
+}

@@ -1,0 +1,51 @@
+/* library.c: NVIDIA's libraries by dlopen. See cuda/library.h. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/library.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* in the first of the folders that has it; *why: the loader's own words where none has */
+static void *open_in_folders(const CudaLibrary *l, char **why)
+{
+    CudaFolders folders = mgpu_cuda_folders(l->folders);
+    void *handle = NULL;
+    for (int i = 0; i < folders.count && !handle; i++) {
+        bool loaders = !*folders.list[i];
+        char *path = loaders ? mgpu_format("%s", l->name) : mgpu_format("%s/%s", folders.list[i], l->name);
+        if (loaders || access(path, R_OK) == 0)
+            handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!handle && loaders)
+            *why = mgpu_format("%s", dlerror());
+        free(path);
+    }
+    mgpu_free_folders(&folders);
+    return handle;
+}
+
+char *mgpu_cuda_open(const CudaLibrary *l, void *table)
+{
+    bool named = strchr(l->name, '/');
+    const char *folder = named ? NULL : getenv("MGPU_CUDA_LIBRARIES");
+    bool told = folder && *folder;
+    char *path = told ? mgpu_format("%s/%s", folder, l->name) : mgpu_format("%s", l->name), *why = NULL;
+    void *handle = l->toolkit && !told && !named ? open_in_folders(l, &why) : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    free(path);
+    if (!handle) {
+        char *text = mgpu_format("%s; %s%s", why ? why : dlerror(),
+                                 told ? "MGPU_CUDA_LIBRARIES names that folder; the library comes with " : "it comes with ", l->package);
+        free(why);
+        return text;
+    }
+    free(why);
+    for (int i = 0; i < l->count; i++) {
+        void *function = dlsym(handle, l->symbols[i].name);
+        if (!function && !l->symbols[i].optional)
+            return mgpu_format("%s has no function %s: it is too old, a newer one comes with %s", l->name,
+                               l->symbols[i].name, l->package);
+        memcpy((char *)table + l->symbols[i].offset, &function, sizeof function); /* ISO C has no cast to a function's pointer */
+    }
+    return NULL;
+}

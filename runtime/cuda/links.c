@@ -1,0 +1,217 @@
+/* links.c: does what one GPU sends to another arrive as it was? Tried once, before anything depends on it: links that
+ * change a bit now and then exist, and so do machines whose address translation makes peers read zeros. Each GPU's link to the
+ * host comes first: all that is known of the others comes over it. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/collective.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 1 << 16, MOST_SAID = 4 /* bad links, one by one */ };
+
+typedef struct Trial {
+    const CudaCollective *c;
+    CUdeviceptr *source, *target;    /* [member], WORDS each */
+    uint32_t *sent, *arrived;        /* page-locked */
+} Trial;
+
+static void synchronize(const CudaDevice *d)
+{
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMM]), "cuStreamSynchronize");
+}
+
+static bool arrived(const Trial *t, int to)
+{
+    const CudaDevice *d = t->c->devices[to];
+    memset(t->arrived, 0, WORDS * sizeof *t->arrived);
+    mgpu_cuda_check(d, -1, d->cuda->memcpy_dtoh_async(t->arrived, t->target[to], WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]),
+                    "cuMemcpyDtoHAsync");
+    synchronize(d);
+    return memcmp(t->sent, t->arrived, WORDS * sizeof *t->sent) == 0;
+}
+
+static void clear(const Trial *t, int to)
+{
+    const CudaDevice *d = t->c->devices[to];
+    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(t->target[to], 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
+}
+
+static void draw(const Trial *t, int from, int to)
+{
+    uint32_t word = (uint32_t)(from * MGPU_MOST_MEMBERS + to + 1);
+    for (int i = 0; i < WORDS; i++)
+        t->sent[i] = word = word * 1664525u + 1013904223u;
+}
+
+static void send(const Trial *t, CUdeviceptr to, int member)
+{
+    const CudaDevice *d = t->c->devices[member];
+    mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(to, t->sent, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
+}
+
+static void try_host(const Trial *t, int member)
+{
+    const CudaDevice *d = t->c->devices[member];
+    char text[400];
+    draw(t, member, member);
+    mgpu_cuda_enter(d, -1);
+    send(t, t->target[member], member);
+    if (arrived(t, member))
+        return;
+    snprintf(text, sizeof text,
+             "%s, %s: what the host copies to it and back arrives changed, so nothing that it computes can be trusted; check the card and its "
+             "slot (nvidia-smi -q -i %s, dmesg), or leave it out with --devices",
+             d->gpu->name, d->gpu->bus, d->gpu->bus);
+    d->fail(d->owner, -1, text);
+}
+
+/* by the copy engine and, where there is access, by a kernel that reads the other's memory */
+static bool try_link(const Trial *t, int from, int to, bool access)
+{
+    const CudaDevice *a = t->c->devices[from], *b = t->c->devices[to];
+    draw(t, from, to);
+    mgpu_cuda_enter(a, -1);
+    send(t, t->source[from], from);
+    synchronize(a);
+    mgpu_cuda_enter(b, -1);
+    clear(t, to);
+    mgpu_cuda_check(b, -1, b->cuda->memcpy_peer_async(t->target[to], b->context, t->source[from], a->context, WORDS * sizeof(uint32_t),
+                                                      b->stream[MGPU_COMM]),
+                    "cuMemcpyPeerAsync");
+    if (!arrived(t, to))
+        return false;
+    if (!access)
+        return true;
+    mgpu_members m = {.from = {(const void *)(uintptr_t)t->source[from]}, .to = {(void *)(uintptr_t)t->target[to]}, .from_count = 1,
+                      .to_count = 1};
+    clear(t, to);
+    mgpu_cuda_launch_sum(t->c, to, MGPU_U32, &m, 0, WORDS);
+    return arrived(t, to);
+}
+
+static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
+{
+    int can = 0;
+    mgpu_cuda_enter(d, -1);
+    mgpu_cuda_check(d, -1, d->cuda->device_can_access_peer(&can, d->gpu->device, peer->gpu->device), "cuDeviceCanAccessPeer");
+    if (!can)
+        return false;
+    CUresult r = d->cuda->ctx_enable_peer_access(peer->context, 0);
+    if (r == CUDA_ERROR_TOO_MANY_PEERS || r == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
+        return false;
+    if (r != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+        mgpu_cuda_check(d, -1, r, "cuCtxEnablePeerAccess");
+    return true;
+}
+
+static int first_of_gpu(const CudaCollective *c, int member)
+{
+    int d = 0;
+    while (c->devices[d]->gpu != c->devices[member]->gpu)
+        d++;
+    return d;
+}
+
+/* The arenas are empty as yet, and there may be little else. */
+static bool borrows(const CudaDevice *d)
+{
+    return d->arena_bytes >= 2 * WORDS * (int64_t)sizeof(uint32_t);
+}
+
+static CUdeviceptr take_memory(const CudaDevice *d, int part)
+{
+    int64_t bytes = WORDS * (int64_t)sizeof(uint32_t);
+    return borrows(d) ? d->arena + (CUdeviceptr)(part * bytes) : mgpu_cuda_allocate(d, bytes, 2 * bytes, "trying the links between GPUs takes");
+}
+
+static void give_back(const CudaDevice *d, CUdeviceptr memory)
+{
+    if (borrows(d))
+        mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(memory, 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
+    else
+        mgpu_cuda_check(d, -1, d->cuda->mem_free(memory), "cuMemFree");
+}
+
+static void allocate(Trial *t, const CudaCollective *c)
+{
+    *t = (Trial){.c = c, .source = mgpu_allocate((size_t)c->members, sizeof *t->source),
+                 .target = mgpu_allocate((size_t)c->members, sizeof *t->target),
+                 .sent = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t)),
+                 .arrived = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
+    for (int d = 0; d < c->members; d++) {
+        const CudaDevice *device = c->devices[d];
+        if (first_of_gpu(c, d) != d)
+            continue;
+        mgpu_cuda_enter(device, -1);
+        t->source[d] = take_memory(device, 0);
+        t->target[d] = take_memory(device, 1);
+    }
+}
+
+static void release(Trial *t)
+{
+    for (int d = 0; d < t->c->members; d++) {
+        const CudaDevice *device = t->c->devices[d];
+        if (first_of_gpu(t->c, d) != d)
+            continue;
+        mgpu_cuda_enter(device, -1);
+        give_back(device, t->source[d]);
+        give_back(device, t->target[d]);
+        synchronize(device);
+    }
+    mgpu_device_cuda.ahead->unlock(t->c->machine, t->sent);
+    mgpu_device_cuda.ahead->unlock(t->c->machine, t->arrived);
+    free(t->source);
+    free(t->target);
+}
+
+static void say_bad(const CudaCollective *c, int from, int to)
+{
+    mgpu_say("%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
+                    "IOMMU is on between GPUs; sums over devices send this through the host",
+            program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
+}
+
+/* Members that share a GPU share its links; the first of them tries. */
+static void try_peers(const Trial *t, CudaCollective *c, CudaLinks *links)
+{
+    bool *bad = mgpu_allocate((size_t)(c->members * c->members), sizeof *bad);
+    for (int to = 0; to < c->members; to++)
+        for (int from = 0; from < c->members; from++) {
+            int a = first_of_gpu(c, from), b = first_of_gpu(c, to);
+            bool *here = &bad[from * c->members + to];
+            if (a != from || b != to)
+                *here = bad[a * c->members + b];
+            if (a != from || b != to || a == b)
+                continue;
+            bool access = enable_access(c->devices[to], c->devices[from]);
+            links->reach = links->reach && access;
+            links->count++;
+            *here = !try_link(t, from, to, access);
+            links->bad += *here;
+            if (*here && links->bad <= MOST_SAID)
+                say_bad(c, from, to);
+        }
+    if (links->bad > MOST_SAID)
+        mgpu_say("%s: warning: and so does what %d more of the %d links between GPUs carry", program_invocation_short_name,
+                links->bad - MOST_SAID, links->count);
+    if (links->bad > 0)
+        c->bad = bad;
+    else
+        free(bad);
+}
+
+CudaLinks mgpu_cuda_links(CudaCollective *c, bool peers)
+{
+    Trial t;
+    CudaLinks links = {.reach = true};
+    allocate(&t, c);
+    for (int d = 0; d < c->members; d++)
+        if (first_of_gpu(c, d) == d)
+            try_host(&t, d);
+    if (peers)
+        try_peers(&t, c, &links);
+    release(&t);
+    return links;
+}

@@ -1,0 +1,88 @@
+/* memory.c: memory of GPUs; and, where it does not suffice, what would: the largest batch whose arenas fit.
+ *
+ * The plan has the arena's bytes for some numbers of samples (mgpu_room); between two of them it is taken to grow evenly. It is
+ * the most that lives at once, of buffers that grow evenly, so this is never less than what it takes. Workspaces are those of
+ * kernels made for this number of samples or that: the larger ones are taken. What the driver hands out is rounded up: hence a
+ * margin. Logical devices share what their GPU has. */
+#include "runtime/cuda/device_cuda.h"
+#include "runtime/run/commands.h"
+
+#include <string.h>
+
+/* what the arena of each device of the same GPU as device `number` may take, if all take the same, and `besides` besides. The
+ * devices open their arenas one after the other, and then what they take besides. */
+static int64_t share_of(const CudaDevice *d, int number, int64_t besides)
+{
+    const Machine *m = d->machine;
+    size_t available = 0, total = 0;
+    int64_t devices = 0, taken = 0;
+    mgpu_cuda_check(d, -1, d->cuda->ctx_set_current(m->context[number]), "cuCtxSetCurrent");
+    mgpu_cuda_check(d, -1, d->cuda->mem_get_info(&available, &total), "cuMemGetInfo");
+    for (int i = 0; i < m->count; i++)
+        if (m->gpu[i] == m->gpu[number]) {
+            devices++;
+            taken += d->arena || i < d->number ? d->plan->device[i].arena_bytes : 0;
+            taken += d->arena && i < d->number ? besides : 0;
+        }
+    int64_t bytes = (int64_t)available + taken;
+    return (bytes - bytes / 4096) / devices - besides;
+}
+
+/* the most samples of a device whose arena has no more than so many bytes; 0: not even one group of them fits */
+static int64_t samples_in(const mgpu_device *device, int64_t bytes)
+{
+    for (int i = device->room_count - 1; i >= 0; i--) {
+        const mgpu_room *room = &device->rooms[i], *less = i ? room - 1 : room;
+        if (room->bytes + room->work <= bytes)
+            return room->samples;
+        int64_t left = i ? bytes - (room->work > less->work ? room->work : less->work) - less->bytes : -1;
+        if (left >= 0)
+            return less->samples + (int64_t)((double)left / (double)(room->bytes - less->bytes) * (double)(room->samples - less->samples));
+    }
+    return 0;
+}
+
+static int64_t batch_that_fits(const CudaDevice *d, int64_t besides)
+{
+    const mgpu_program *p = d->program;
+    int64_t samples = INT64_MAX, group = p->group > 0 ? p->group : 1, parts = p->accumulate > 0 ? p->accumulate : 1;
+    for (int i = 0; i < d->plan->devices; i++) {
+        int64_t fit = samples_in(&d->plan->device[i], share_of(d, i, besides));
+        samples = fit < samples ? fit : samples;
+    }
+    return samples / group * group * d->plan->devices * parts;
+}
+
+static void find_cure(const CudaDevice *d, int64_t besides, char *cure, size_t room)
+{
+    const mgpu_program *p = d->program;
+    int64_t batch = batch_that_fits(d, besides), least = d->plan->devices * (p->group > 0 ? p->group : 1);
+    bool shared = false, half = strcmp(p->precision, "bf16") == 0 || strcmp(p->precision, "f16") == 0;
+    for (int i = 0; i < d->plan->devices; i++)
+        shared = shared || (i != d->number && d->machine->gpu[i] == d->gpu);
+    if (batch >= p->batch)
+        snprintf(cure, room, "; it would fit: others who use the GPU (nvidia-smi lists them) may have taken it meanwhile");
+    else if (batch > 0)
+        snprintf(cure, room, "; a batch of %lld would fit (mgpuc --set batch=%lld), or more %s, or accumulate", (long long)batch,
+                 (long long)batch, shared ? "GPUs" : "devices");
+    else
+        snprintf(cure, room, "; not even a batch of %lld would fit: a smaller model%s%s may", (long long)least,
+                 half ? "" : ", a lower precision", shared ? ", fewer devices on one GPU" : "");
+}
+
+CUdeviceptr mgpu_cuda_allocate(const CudaDevice *d, int64_t bytes, int64_t besides, const char *what)
+{
+    char text[600], cure[200] = "", wanted[32], left[32], all[32], error[200];
+    size_t available = 0, total = 0;
+    CUdeviceptr memory = 0;
+    mgpu_cuda_check(d, -1, d->cuda->mem_get_info(&available, &total), "cuMemGetInfo");
+    CUresult r = d->cuda->mem_alloc(&memory, (size_t)bytes);
+    if (r == CUDA_SUCCESS)
+        return memory;
+    if (r == CUDA_ERROR_OUT_OF_MEMORY)
+        find_cure(d, besides, cure, sizeof cure);
+    snprintf(text, sizeof text, "%s, %s: %s %s bytes, %s of %s are free (%s)%s", d->gpu->name, d->gpu->bus, what,
+             mgpu_grouped(bytes, wanted), mgpu_grouped((int64_t)available, left), mgpu_grouped((int64_t)total, all),
+             mgpu_cuda_error(d->cuda, r, error), cure);
+    d->fail(d->owner, -1, text);
+}

@@ -1,0 +1,159 @@
+/* nccl.c: sums by NCCL, a communicator and a thread for each device, on its stream comm.
+ *
+ * Arenas are registered where the library can do that: what is summed lies at the same place in each, so it may be read and
+ * written where it is, without copies in the library's own buffers. Two members on one GPU, which few versions take, only
+ * where MGPU_COLLECTIVE=nccl asks for it. */
+#include "runtime/base/base.h"
+#include "runtime/cuda/collective.h"
+#include "runtime/cuda/library.h"
+#include "runtime/cuda/nccl.h"
+
+#include <stdlib.h>
+
+#define NCCL_FIELD(result, symbol, field, parameters) result (*field) parameters;
+typedef struct Nccl {
+    NCCL_FUNCTIONS(NCCL_FIELD)
+    NCCL_LATER(NCCL_FIELD)
+    ncclComm_t *comms;       /* [member] */
+    void **registered;       /* [member]: of its arena; NULL: none are */
+    char said[40];
+} Nccl;
+#define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
+#define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
+static const CudaSymbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_LATER(NCCL_OPTIONAL)};
+
+static int type_of(uint8_t dtype) /* -1: it adds no such numbers */
+{
+    switch (dtype) {
+    case MGPU_I8: return ncclInt8;
+    case MGPU_U8: return ncclUint8;
+    case MGPU_I32: return ncclInt32;
+    case MGPU_U32: return ncclUint32;
+    case MGPU_I64: return ncclInt64;
+    case MGPU_F16: return ncclFloat16;
+    case MGPU_BF16: return ncclBfloat16;
+    case MGPU_F32: return ncclFloat32;
+    case MGPU_F64: return ncclFloat64;
+    default: return -1;
+    }
+}
+
+bool mgpu_nccl_adds(uint8_t dtype)
+{
+    return type_of(dtype) >= 0;
+}
+
+static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, const char *call)
+{
+    char text[200];
+    size_t available, total;
+    if (r == ncclUnhandledCudaError) /* what failed before the library was asked, the driver says in its own words */
+        mgpu_cuda_check(d, lane, d->cuda->mem_get_info(&available, &total), call);
+    snprintf(text, sizeof text, "%s: %s", call, n->get_error_string(r));
+    if (r != ncclSuccess)
+        d->fail(d->owner, lane, text);
+}
+
+/* Of all members or of none: to mix them is undefined. A library that takes none does without; one that is told to take none
+ * (NCCL_LOCAL_REGISTER=0) says that all is well, gives no handle, and some versions want none back. */
+static void register_arenas(const CudaCollective *c, Nccl *n)
+{
+    if (!n->comm_register || !n->comm_deregister)
+        return;
+    int count = 0;
+    n->registered = mgpu_allocate((size_t)c->members, sizeof *n->registered);
+    for (; count < c->members; count++) {
+        const CudaDevice *d = c->devices[count];
+        mgpu_cuda_enter(d, -1);
+        if (n->comm_register(n->comms[count], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[count]) ||
+            !n->registered[count])
+            break;
+    }
+    if (count == c->members)
+        return;
+    while (count-- > 0)
+        check(n, c->devices[count], -1, n->comm_deregister(n->comms[count], n->registered[count]), "ncclCommDeregister");
+    free(n->registered);
+    n->registered = NULL;
+}
+
+char *mgpu_nccl_open(CudaCollective *c, bool shared)
+{
+    Nccl *n = mgpu_allocate(1, sizeof *n);
+    CudaLibrary library = {"libnccl.so.2", "the package libnccl2, or pip's nvidia-nccl-cu13", SYMBOLS, MGPU_COUNT(SYMBOLS), true,
+                           c->devices[0]->program->library_folders};
+    char *why = mgpu_cuda_open(&library, n);
+    if (why) {
+        free(n);
+        return why;
+    }
+    int *gpus = mgpu_allocate((size_t)c->members, sizeof *gpus);
+    for (int d = 0; d < c->members; d++)
+        gpus[d] = c->devices[d]->gpu->device;
+    n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
+    int version = 0;
+    check(n, c->devices[0], -1, n->get_version(&version), "ncclGetVersion");
+    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    if (shared)
+        setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
+    ncclResult_t r = n->comm_init_all(n->comms, c->members, gpus);
+    free(gpus);
+    if (r != ncclSuccess) {
+        why = mgpu_format("%s does not start%s: %s; NCCL_DEBUG=WARN says more", n->said,
+                          shared ? " with devices that share a GPU, which newer ones can do" : "", n->get_error_string(r));
+        free(n->comms);
+        free(n);
+        return why;
+    }
+    register_arenas(c, n);
+    c->collective.name = n->said;
+    c->collective.trouble = mgpu_nccl_trouble;
+    c->nccl = n;
+    return NULL;
+}
+
+void mgpu_nccl_close(CudaCollective *c)
+{
+    Nccl *n = c->nccl;
+    if (!n)
+        return;
+    for (int d = 0; d < c->members; d++) {
+        if (n->registered)
+            check(n, c->devices[d], -1, n->comm_deregister(n->comms[d], n->registered[d]), "ncclCommDeregister");
+        check(n, c->devices[d], -1, n->comm_destroy(n->comms[d]), "ncclCommDestroy");
+    }
+    free(n->registered);
+    free(n->comms);
+    free(n);
+}
+
+bool mgpu_nccl_sum(CudaCollective *c, int member, const Operand *o)
+{
+    Nccl *n = c->nccl;
+    CudaDevice *d = c->devices[member];
+    mgpu_cuda_enter(d, MGPU_COMM);
+    CudaRange range[2];
+    mgpu_cuda_declare(d, MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
+    ncclResult_t r = n->all_reduce(o->data, o->data, (size_t)o->count, type_of(o->dtype), ncclSum, n->comms[member], d->stream[MGPU_COMM]);
+    check(n, d, MGPU_COMM, r, "ncclAllReduce");
+    return true;
+}
+
+/* If a GPU has failed, the driver tells those who wait for it, and in its own words. */
+bool mgpu_nccl_trouble(Collective *base, int member, char text[400])
+{
+    const CudaCollective *c = (const CudaCollective *)base;
+    const Nccl *n = c->nccl;
+    const CudaDevice *d = c->devices[member];
+    ncclResult_t error = ncclSuccess;
+    size_t available, total;
+    bool current = d->cuda->ctx_set_current(d->context) == CUDA_SUCCESS;
+    ncclResult_t r = n->comm_get_async_error(n->comms[member], &error);
+    r = r == ncclSuccess ? error : r;
+    if (r == ncclSuccess || r == ncclInProgress)
+        return false;
+    if (r == ncclUnhandledCudaError && (!current || d->cuda->mem_get_info(&available, &total) != CUDA_SUCCESS))
+        return false;
+    snprintf(text, 400, "ncclCommGetAsyncError: %s", n->get_error_string(r));
+    return true;
+}

@@ -1,0 +1,27 @@
+/* nccl.h: what we use of NCCL (libnccl.so.2), declared here: names and numbers are those of nccl.h, which keeps them
+ * (https://docs.nvidia.com/deeplearning/nccl/). NCCL_FUNCTIONS is the whole list. */
+#ifndef MGPU_NCCL_H
+#define MGPU_NCCL_H
+
+#include "runtime/cuda/driver.h"
+
+typedef int ncclResult_t;
+typedef struct ncclComm *ncclComm_t;
+enum { ncclSuccess = 0, ncclUnhandledCudaError = 1, ncclInProgress = 7 };
+enum { ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4, ncclUint64 = 5, ncclFloat16 = 6, ncclFloat32 = 7,
+       ncclFloat64 = 8, ncclBfloat16 = 9 };
+enum { ncclSum = 0 };
+
+/* X(result, symbol in the library, field of the table, parameters); since 2.19 also NCCL_LATER */
+#define NCCL_FUNCTIONS(X)                                                                                              \
+    X(ncclResult_t, ncclGetVersion, get_version, (int *version))                                                       \
+    X(const char *, ncclGetErrorString, get_error_string, (ncclResult_t result))                                       \
+    X(ncclResult_t, ncclCommInitAll, comm_init_all, (ncclComm_t *comms, int count, const int *devices))                \
+    X(ncclResult_t, ncclCommDestroy, comm_destroy, (ncclComm_t comm))                                                  \
+    X(ncclResult_t, ncclCommGetAsyncError, comm_get_async_error, (ncclComm_t comm, ncclResult_t *error))               \
+    X(ncclResult_t, ncclAllReduce, all_reduce,                                                                         \
+      (const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream))
+#define NCCL_LATER(X)                                                                                                  \
+    X(ncclResult_t, ncclCommRegister, comm_register, (const ncclComm_t comm, void *memory, size_t bytes, void **handle)) \
+    X(ncclResult_t, ncclCommDeregister, comm_deregister, (const ncclComm_t comm, void *handle))
+#endif

@@ -1,0 +1,440 @@
+/* bpe.c: text <-> tokens of a byte-level BPE vocabulary (Sennrich et al. 2016; Radford et al. 2019, GPT-2's files).
+ *
+ * The vocabulary is a folder: encoder.json (or vocab.json), token -> number, and vocab.bpe (or merges.txt), a merge a line,
+ * the earlier the sooner. Both write each byte as a printable character. Text is cut into words by GPT-2's pattern,
+ *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ * and a word's bytes are merged, the earliest merge first, the leftmost of equals first: a heap of neighbours makes that
+ * n log n. Words that were seen before come from a table. Special tokens such as <|endoftext|> are text like any other. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+#include "runtime/data/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LONGEST_KEPT = 32, MOST_KEPT = 1 << 20 }; /* words in the table: bytes, how many */
+
+typedef struct Merge {
+    uint64_t pair;
+    uint32_t rank, token;
+} Merge; /* pair: left << 32 | right; rank 0: an empty slot */
+
+struct Vocabulary {
+    char *folder;
+    WordTable spelling; /* of tokens, bytes as printable characters */
+    int64_t *number;    /* by spelling; -1: no token */
+    Merge *merges;      /* by open addressing */
+    uint64_t merge_slots;
+    uint32_t byte_token[256];
+    int64_t largest; /* number of a token */
+};
+
+/* ---- characters */
+typedef enum CharacterKind { LETTER, NUMBER, SPACE, OTHER } CharacterKind;
+
+static bool in_ranges(const uint32_t (*ranges)[2], int count, uint32_t c)
+{
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (ranges[middle][1] < c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && ranges[low][0] <= c;
+}
+
+static bool is_space(uint32_t c) /* White_Space */
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+/* the kind of the character at i and how long it is; bytes that are no UTF-8 are of kind OTHER */
+static CharacterKind kind_at(const uint8_t *text, int64_t bytes, int64_t i, int *length)
+{
+    uint32_t c = text[i];
+    *length = 1;
+    if (c >= 0x80) {
+        *length = mgpu_decode_utf8(text, bytes, i, &c);
+        if (!*length) {
+            *length = 1;
+            return OTHER;
+        }
+        return is_space(c)                                  ? SPACE
+               : in_ranges(LETTERS, MGPU_COUNT(LETTERS), c) ? LETTER
+               : in_ranges(NUMBERS, MGPU_COUNT(NUMBERS), c) ? NUMBER
+                                                            : OTHER;
+    }
+    uint32_t lower = c | 0x20;
+    return lower >= 'a' && lower <= 'z' ? LETTER : c >= '0' && c <= '9' ? NUMBER : is_space(c) ? SPACE : OTHER;
+}
+
+/* how many bytes of a contraction stand at i; 0: none */
+static int contraction(const uint8_t *text, int64_t bytes, int64_t i)
+{
+    static const char *const ENDS[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    for (int k = 0; text[i] == '\'' && k < MGPU_COUNT(ENDS); k++) {
+        int64_t length = (int64_t)strlen(ENDS[k]);
+        if (i + 1 + length <= bytes && memcmp(text + i + 1, ENDS[k], (size_t)length) == 0)
+            return (int)length + 1;
+    }
+    return 0;
+}
+
+/* where the word that begins at i ends */
+static int64_t word_end(const uint8_t *text, int64_t bytes, int64_t i)
+{
+    int length, next, short_one = contraction(text, bytes, i);
+    if (short_one)
+        return i + short_one;
+    CharacterKind kind = kind_at(text, bytes, i, &length);
+    int64_t at = i + length, last = i;
+    if (text[i] == ' ' && at < bytes && kind_at(text, bytes, at, &next) != SPACE) {
+        kind = kind_at(text, bytes, at, &next);
+        at += next;
+    }
+    for (; at < bytes && kind_at(text, bytes, at, &next) == kind; at += next)
+        last = at;
+    return kind == SPACE && at < bytes && last > i ? last : at; /* the last blank before a word is the word's */
+}
+
+/* ---- the vocabulary */
+static char *file_in(const char *folder, const char *name, const char *other, const char *where)
+{
+    char *path = mgpu_format("%s/%s", folder, name), *second = mgpu_format("%s/%s", folder, other);
+    if (access(path, R_OK) == 0) {
+        free(second);
+        return path;
+    }
+    if (access(second, R_OK) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%sthe vocabulary %s holds neither %s nor %s; say where the data lies with --data DIR", where,
+                  folder, name, other);
+    free(path);
+    return second;
+}
+
+static int64_t token_of(const Vocabulary *v, const char *spelling, size_t length)
+{
+    int64_t word = mgpu_find_word(&v->spelling, spelling, length);
+    return word < 0 ? -1 : v->number[word];
+}
+
+static void read_tokens(Vocabulary *v, const char *where)
+{
+    char *path = file_in(v->folder, "encoder.json", "vocab.json", where);
+    FileBytes file;
+    mgpu_load_file(&file, path, where, false);
+    const char *error = "it is no JSON object of tokens";
+    Json *json = mgpu_json_read((const char *)file.data, (size_t)file.bytes, &error);
+    if (!json || json->kind != JSON_OBJECT)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, error);
+    for (const Json *m = json->first; m; m = m->next) {
+        int64_t number, before = v->spelling.words.count, word = mgpu_intern(&v->spelling, m->key, strlen(m->key));
+        if (!mgpu_json_whole(m, &number) || number < 0 || number >= INT32_MAX)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: the token '%s' has no number", where, path, m->key);
+        if (word == before && (word & (word - 1)) == 0)
+            v->number = mgpu_resize(v->number, (size_t)(word ? 2 * word : 1) * sizeof *v->number);
+        v->number[word] = number;
+        v->largest = number > v->largest ? number : v->largest;
+    }
+    free(json);
+    mgpu_close_file(&file);
+    free(path);
+}
+
+static bool is_printable(int b) /* in Latin-1 */
+{
+    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+}
+
+/* bytes that are printable are themselves, the others are the characters from U+0100 on, in their order */
+static void find_bytes(Vocabulary *v, const char *where)
+{
+    for (int b = 0, next = 0x100; b < 256; b++) {
+        int code = is_printable(b) ? b : next++;
+        char spelling[3] = {(char)code};
+        if (code >= 0x80) {
+            spelling[0] = (char)(0xC0 | code >> 6);
+            spelling[1] = (char)(0x80 | (code & 0x3F));
+        }
+        int64_t token = token_of(v, spelling, strlen(spelling));
+        if (token < 0)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: there is no token '%s' for the byte 0x%02x: it is no byte-level vocabulary", where,
+                      v->folder, spelling, b);
+        v->byte_token[b] = (uint32_t)token;
+    }
+}
+
+static Merge *find_merge(const Vocabulary *v, uint64_t pair)
+{
+    uint64_t at = (pair * 0x9E3779B97F4A7C15u >> 20) & (v->merge_slots - 1);
+    while (v->merges[at].rank && v->merges[at].pair != pair)
+        at = (at + 1) & (v->merge_slots - 1);
+    return &v->merges[at];
+}
+
+static void add_merge(Vocabulary *v, const char *line, size_t length, uint32_t rank, const char *place)
+{
+    const char *blank = memchr(line, ' ', length);
+    size_t left = blank ? (size_t)(blank - line) : 0, right = blank ? length - left - 1 : 0;
+    char *joined = mgpu_allocate(left + right + 1, 1);
+    memcpy(joined, line, left);
+    if (blank)
+        memcpy(joined + left, blank + 1, right);
+    int64_t a = token_of(v, line, left), b = blank ? token_of(v, blank + 1, right) : -1,
+            token = token_of(v, joined, left + right);
+    if (!left || !right || a < 0 || b < 0 || token < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%.*s' is no merge of two tokens of the vocabulary", place,
+                  (int)(length < 80 ? length : 80), line);
+    Merge *m = find_merge(v, (uint64_t)a << 32 | (uint64_t)b);
+    if (!m->rank)
+        *m = (Merge){(uint64_t)a << 32 | (uint64_t)b, rank, (uint32_t)token};
+    free(joined);
+}
+
+static void read_merges(Vocabulary *v, const char *where)
+{
+    char *path = file_in(v->folder, "vocab.bpe", "merges.txt", where);
+    FileBytes file;
+    mgpu_load_file(&file, path, where, false);
+    const char *at = (const char *)file.data, *end = at + file.bytes;
+    int64_t lines = 1;
+    for (const char *c = at; c < end; c++)
+        lines += *c == '\n';
+    for (v->merge_slots = 64; v->merge_slots < 2 * (uint64_t)lines;)
+        v->merge_slots *= 2;
+    v->merges = mgpu_allocate(v->merge_slots, sizeof *v->merges);
+    for (uint32_t line = 1; at < end; line++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        size_t length = (size_t)((stop ? stop : end) - at);
+        bool comment = line == 1 && length >= 8 && memcmp(at, "#version", 8) == 0;
+        length -= length && at[length - 1] == '\r';
+        char *place = mgpu_format("%s%s:%u", where, path, line);
+        if (length && !comment)
+            add_merge(v, at, length, line, place);
+        free(place);
+        at = stop ? stop + 1 : end;
+    }
+    mgpu_close_file(&file);
+    free(path);
+}
+
+/* ---- merging a word */
+typedef struct Node {
+    uint32_t token;
+    int64_t before, after;
+} Node; /* -1: none */
+typedef struct Neighbours {
+    uint32_t rank, token;
+    int64_t left;
+    uint64_t pair;
+} Neighbours;
+typedef struct Word {
+    Node *nodes;
+    int64_t room;
+    Neighbours *heap;
+    int64_t count, heap_room;
+} Word;
+
+static bool sooner(const Neighbours *a, const Neighbours *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
+}
+
+static void push(Word *w, Neighbours n)
+{
+    if (w->count == w->heap_room) {
+        w->heap_room = w->heap_room ? 2 * w->heap_room : 64;
+        w->heap = mgpu_resize(w->heap, (size_t)w->heap_room * sizeof *w->heap);
+    }
+    int64_t at = w->count++;
+    for (; at > 0 && sooner(&n, &w->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        w->heap[at] = w->heap[(at - 1) / 2];
+    w->heap[at] = n;
+}
+
+static Neighbours pop(Word *w)
+{
+    Neighbours top = w->heap[0], last = w->heap[--w->count];
+    int64_t at = 0, child;
+    for (; (child = 2 * at + 1) < w->count; at = child) {
+        child += child + 1 < w->count && sooner(&w->heap[child + 1], &w->heap[child]);
+        if (!sooner(&w->heap[child], &last))
+            break;
+        w->heap[at] = w->heap[child];
+    }
+    w->heap[at] = last;
+    return top;
+}
+
+static void push_pair(const Vocabulary *v, Word *w, int64_t left)
+{
+    int64_t right = left < 0 ? -1 : w->nodes[left].after;
+    if (right < 0)
+        return;
+    uint64_t pair = (uint64_t)w->nodes[left].token << 32 | w->nodes[right].token;
+    const Merge *m = find_merge(v, pair);
+    if (m->rank)
+        push(w, (Neighbours){m->rank, m->token, left, pair});
+}
+
+/* -> how many tokens, in nodes[0] and those after it */
+static int64_t merge_word(const Vocabulary *v, Word *w, const uint8_t *text, int64_t bytes)
+{
+    if (bytes > w->room) {
+        w->room = 2 * bytes;
+        w->nodes = mgpu_resize(w->nodes, (size_t)w->room * sizeof *w->nodes);
+    }
+    int64_t left = bytes;
+    for (int64_t i = 0; i < bytes; i++)
+        w->nodes[i] = (Node){v->byte_token[text[i]], i - 1, i + 1 < bytes ? i + 1 : -1};
+    w->count = 0;
+    for (int64_t i = 0; i + 1 < bytes; i++)
+        push_pair(v, w, i);
+    while (w->count) {
+        Neighbours n = pop(w);
+        Node *a = &w->nodes[n.left];
+        if (a->after < 0 || a->token == UINT32_MAX || ((uint64_t)a->token << 32 | w->nodes[a->after].token) != n.pair)
+            continue; /* one of the two was merged since */
+        Node *b = &w->nodes[a->after];
+        a->token = n.token;
+        a->after = b->after;
+        b->token = UINT32_MAX;
+        if (a->after >= 0)
+            w->nodes[a->after].before = n.left;
+        left--;
+        push_pair(v, w, a->before);
+        push_pair(v, w, n.left);
+    }
+    return left;
+}
+
+/* ---- all of a text */
+typedef struct Known {
+    uint64_t hash;
+    const uint8_t *text;
+    int64_t at;
+    uint32_t length, tokens;
+} Known; /* length 0: empty */
+typedef struct Encoder {
+    const Vocabulary *vocabulary;
+    Word word;
+    Known *known;
+    int64_t known_count;
+    uint8_t dtype;
+    void *tokens;
+    int64_t count, room;
+} Encoder;
+
+static void make_room(Encoder *e, int64_t more)
+{
+    if (e->count + more <= e->room)
+        return;
+    e->room = 2 * (e->count + more) + 1024;
+    e->tokens = mgpu_resize(e->tokens, (size_t)(e->room * mgpu_dtype_bytes(e->dtype)));
+}
+
+static Known *find_known(const Encoder *e, const uint8_t *text, int64_t length)
+{
+    uint64_t h = 14695981039346656037ull;
+    for (int64_t i = 0; i < length; i++)
+        h = (h ^ text[i]) * 1099511628211ull;
+    h ^= h >> 32;
+    uint64_t at = h & (2 * MOST_KEPT - 1);
+    while (e->known[at].length && (e->known[at].hash != h || e->known[at].length != (uint32_t)length ||
+                                   memcmp(e->known[at].text, text, (size_t)length) != 0))
+        at = (at + 1) & (2 * MOST_KEPT - 1);
+    e->known[at].hash = h;
+    return &e->known[at];
+}
+
+static void encode_word(Encoder *e, const uint8_t *text, int64_t length)
+{
+    int64_t element = mgpu_dtype_bytes(e->dtype);
+    Known *known = length <= LONGEST_KEPT ? find_known(e, text, length) : NULL;
+    if (known && known->length) {
+        make_room(e, known->tokens);
+        memcpy((uint8_t *)e->tokens + e->count * element, (uint8_t *)e->tokens + known->at * element,
+               (size_t)(known->tokens * element));
+        e->count += known->tokens;
+        return;
+    }
+    int64_t tokens = merge_word(e->vocabulary, &e->word, text, length), at = 0;
+    make_room(e, tokens);
+    if (known && e->known_count < MOST_KEPT) {
+        *known = (Known){known->hash, text, e->count, (uint32_t)length, (uint32_t)tokens};
+        e->known_count++;
+    }
+    for (int64_t k = 0; k < tokens; k++, at = e->word.nodes[at].after)
+        mgpu_from_double(e->tokens, e->dtype, e->count++, e->word.nodes[at].token);
+}
+
+Vocabulary *mgpu_open_vocabulary(const mgpu_call *call, const char *folder, const char *where)
+{
+    Vocabulary *v = mgpu_allocate(1, sizeof *v);
+    v->folder = mgpu_path_in(folder, mgpu_option_text(call, "vocabulary", ""));
+    read_tokens(v, where);
+    find_bytes(v, where);
+    read_merges(v, where);
+    return v;
+}
+
+void mgpu_close_vocabulary(Vocabulary *v)
+{
+    mgpu_free_words(&v->spelling);
+    free(v->number);
+    free(v->merges);
+    free(v->folder);
+    free(v);
+}
+
+void *mgpu_encode_text(const Vocabulary *v, const uint8_t *text, int64_t bytes, uint8_t *dtype, int64_t *count)
+{
+    Encoder e = {
+        .vocabulary = v, .dtype = v->largest < 65536 ? MGPU_U16 : MGPU_U32, .known = mgpu_allocate(2 * MOST_KEPT, sizeof(Known))};
+    for (int64_t i = 0, end; i < bytes; i = end) {
+        end = word_end(text, bytes, i);
+        encode_word(&e, text + i, end - i);
+    }
+    *dtype = e.dtype;
+    *count = e.count;
+    free(e.known);
+    free(e.word.nodes);
+    free(e.word.heap);
+    return mgpu_resize(e.tokens, (size_t)(e.count * mgpu_dtype_bytes(e.dtype)));
+}
+
+/* the byte that a character of a spelling stands for: the inverse of find_bytes; what is none of those, as in special tokens,
+ * stands for itself */
+static int byte_of(uint32_t code)
+{
+    for (int b = 0, next = 0x100; b < 256; b++)
+        if ((is_printable(b) ? (uint32_t)b : (uint32_t)next++) == code)
+            return b;
+    return -1;
+}
+
+bool mgpu_spell_token(const Vocabulary *v, int64_t token, FILE *f)
+{
+    int64_t word = 0;
+    while (word < v->spelling.words.count && v->number[word] != token)
+        word++;
+    if (word == v->spelling.words.count)
+        return false;
+    const char *spelling = v->spelling.words.text[word];
+    int64_t bytes = (int64_t)strlen(spelling);
+    uint32_t code;
+    for (int64_t i = 0, length; i < bytes; i += length) {
+        length = mgpu_decode_utf8((const uint8_t *)spelling, bytes, i, &code);
+        int byte = length ? byte_of(code) : -1;
+        if (byte >= 0)
+            fputc(byte, f);
+        else
+            fwrite(spelling + i, 1, (size_t)(length ? length : 1), f);
+        length = length ? length : 1;
+    }
+    return true;
+}

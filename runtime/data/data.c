@@ -1,0 +1,110 @@
+/* data.c: a program's tables of data sets -> opened sets: the reader's stream, then each stage's, bound to the inputs. */
+#include "runtime/base/base.h"
+#include "runtime/data/image/image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
+static const CallRow READERS[] = {{"idx", mgpu_open_idx},       {"npy", mgpu_open_npy},       {"csv", mgpu_open_csv},
+                                  {"cifar", mgpu_open_cifar},   {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters},
+                                  {"text", mgpu_open_text},
+                                  {"images", mgpu_open_images}};
+static const CallRow STAGES[] = {{"part", mgpu_open_part},
+                                 {"pairs", mgpu_open_pairs},
+                                 {"decode", mgpu_open_decode},
+                                 {"resize", mgpu_open_image_stage},
+                                 {"center_crop", mgpu_open_image_stage},
+                                 {"random_crop", mgpu_open_image_stage},
+                                 {"random_resized_crop", mgpu_open_image_stage}};
+
+static OpenStream *find_call(const CallRow *rows, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return rows[i].open;
+    return NULL;
+}
+
+const mgpu_set *mgpu_find_set(const mgpu_program *p, const char *name)
+{
+    for (int i = 0; i < p->set_count; i++)
+        if (strcmp(p->sets[i].name, name) == 0)
+            return &p->sets[i];
+    return NULL;
+}
+
+void mgpu_check_later(const mgpu_program *p, const char *name)
+{
+    for (int i = 0; i < p->later_count; i++)
+        if (strcmp(p->later[i].name, name) == 0)
+            mgpu_fail(MGPU_BAD_INPUT,
+                      "%s:%d: the data set '%s' needs %s, which this version does not have yet; leave it out and compile again",
+                      p->model_file, p->later[i].line, name, p->later[i].what);
+}
+
+_Noreturn void mgpu_fail_no_set(const mgpu_program *p, const char *name, const char *where)
+{
+    mgpu_check_later(p, name);
+    const char **names = mgpu_allocate((size_t)p->set_count, sizeof *names);
+    char near[128], *all = mgpu_format("%s", p->set_count ? "; it has: " : "");
+    for (int i = 0; i < p->set_count; i++) {
+        names[i] = p->sets[i].name;
+        all = mgpu_format("%s%s%s", all, i ? ", " : "", names[i]);
+    }
+    mgpu_near_miss(name, names, p->set_count, near);
+    mgpu_fail(MGPU_BAD_USAGE, "%s%s has no data set '%s'%s", where, p->model_file, name, *near ? near : all);
+}
+
+/* those of the inputs that are wanted; all, if a stage makes columns of others. The caller frees */
+static mgpu_column *wanted_columns(const mgpu_set *set, const bool *wanted, int *count)
+{
+    mgpu_column *columns = mgpu_allocate((size_t)set->column_count, sizeof *columns);
+    bool all = false;
+    *count = 0;
+    for (int i = 0; i < set->column_count; i++)
+        all = all || set->columns[i].input < 0;
+    for (int i = 0; i < set->column_count; i++)
+        if (all || wanted[set->columns[i].input])
+            columns[(*count)++] = set->columns[i];
+    return columns;
+}
+
+static void open_calls(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder, bool fresh,
+                       Categories *categories)
+{
+    *d = (Dataset){.name = set->name, .program = p};
+    Opening o = {.program = p, .set = set, .fresh = fresh};
+    mgpu_column *columns = wanted_columns(set, wanted, &o.column_count);
+    o.columns = columns;
+    for (int i = 0; i < set->call_count; i++) {
+        o.call = &set->calls[i];
+        OpenStream *open =
+            i ? find_call(STAGES, MGPU_COUNT(STAGES), o.call->name) : find_call(READERS, MGPU_COUNT(READERS), o.call->name);
+        bool given = fresh && i == 0; /* on the command line: its path is no path of the data */
+        char *where = given ? mgpu_format("%s", "") : mgpu_format("%s:%d: ", p->model_file, o.call->line);
+        o.where = where;
+        o.folder = given ? NULL : folder;
+        if (!open)
+            mgpu_die("%sno reader or stage is called '%s'", where, o.call->name);
+        o.from = open(&o);
+        free(where);
+    }
+    free(columns);
+    if (!o.from)
+        mgpu_die("the data set '%s' has no reader", set->name);
+    d->stream = o.from;
+    mgpu_bind_set(d, wanted, categories);
+}
+
+void mgpu_open_set(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
+                   Categories *categories)
+{
+    open_calls(d, p, set, wanted, folder, false, categories);
+}
+
+void mgpu_open_new_table(Dataset *d, const mgpu_program *p, const mgpu_set *set, const bool *wanted, const char *folder,
+                         Categories *categories)
+{
+    open_calls(d, p, set, wanted, folder, true, categories);
+}

@@ -1,0 +1,146 @@
+/* files.c: files of data: where they are, mapped or read, plain or gzipped (zlib reads plain ones as they are).
+ *
+ * A pipe or a device is no data: one may never answer, the other never end. What is packed is unpacked as a stream, with memory
+ * for what has come, and only so far: deflate makes up to 1032 bytes of one, so that a file of a few megabytes could fill all
+ * memory. Data that are packed 250 times are rarely data; whoever has such unpacks them first. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+char *mgpu_path_in(const char *folder, const char *path)
+{
+    return path[0] != '/' && folder ? mgpu_format("%s/%s", folder, path) : mgpu_format("%s", path);
+}
+
+char *mgpu_find_file(const char *path, const char *folder, const char *where)
+{
+    bool inside = path[0] != '/' && folder;
+    char *full = mgpu_path_in(folder, path);
+    if (access(full, F_OK) == 0)
+        return full;
+    size_t length = strlen(full);
+    char *other = ends_with(full, ".gz") ? mgpu_format("%.*s", (int)length - 3, full) : mgpu_format("%s.gz", full);
+    if (access(other, F_OK) == 0) {
+        free(full);
+        return other;
+    }
+    char here[4096];
+    if (path[0] == '/')
+        mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, full, other);
+    mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s, in %s %s; say where the data lies with --data DIR", where, path,
+              strrchr(other, '/') && !strchr(path, '/') ? strrchr(other, '/') + 1 : other,
+              inside ? "the folder" : "the current folder",
+              inside                      ? folder
+              : getcwd(here, sizeof here) ? here
+                                          : ".");
+}
+
+int mgpu_open_plain(const char *path, const char *where, int64_t *bytes)
+{
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe is not waited for */
+    struct stat status;
+    if (f < 0 || fstat(f, &status) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, path, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder, a file is expected", where, path);
+    if (!S_ISREG(status.st_mode))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s is a pipe, a device or a socket, a file is expected; cat %s >FILE makes one", where, path, path);
+    *bytes = status.st_size;
+    return f;
+}
+
+gzFile mgpu_open_packed(const char *path, const char *where, int64_t *packed)
+{
+    int f = mgpu_open_plain(path, where, packed);
+    gzFile g = gzdopen(f, "rb");
+    if (!g)
+        mgpu_no_memory(1 << 18);
+    gzbuffer(g, 1 << 18);
+    return g;
+}
+
+void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const char *where)
+{
+    enum { RATIO = 250, FREE = 1 << 28 };
+    if (bytes > FREE && bytes / RATIO > packed)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld bytes would unpack to more than %d times as many, as damaged or hostile files do; if it is right, "
+                  "unpack it first (gzip -d, unzip)", where, path, (long long)packed, RATIO);
+}
+
+void mgpu_map_file(FileBytes *b, const char *path, const char *where)
+{
+    int64_t bytes;
+    int f = mgpu_open_plain(path, where, &bytes);
+    *b = (FileBytes){.data = (const uint8_t *)"", .bytes = bytes};
+    if (bytes) {
+        b->map = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, f, 0);
+        if (b->map == MAP_FAILED)
+            mgpu_fail(MGPU_MACHINE_FAILED, "%s%s cannot be read: %s", where, path, strerror(errno));
+        b->data = b->map;
+    }
+    close(f);
+}
+
+/* memory grows with what is there */
+static void unpack(FileBytes *b, const char *path, const char *where)
+{
+    uint8_t *data = NULL;
+    int64_t room = 0, done = 0, packed;
+    gzFile f = mgpu_open_packed(path, where, &packed);
+    int n, code;
+    do {
+        if (room - done < 1 << 20) {
+            room = room ? 2 * room : 1 << 22;
+            data = mgpu_resize(data, (size_t)room);
+        }
+        n = gzread(f, data + done, (unsigned)(room - done < 1 << 24 ? room - done : 1 << 24));
+        done += n > 0 ? n : 0;
+        if (!gzdirect(f))
+            mgpu_check_unpacked(packed, done, path, where);
+    } while (n > 0);
+    const char *message = gzerror(f, &code);
+    if (n < 0 || code != Z_OK)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s after %lld bytes", where, path,
+                  code == Z_ERRNO       ? strerror(errno)
+                  : code == Z_BUF_ERROR ? "the file is truncated"
+                                        : message,
+                  (long long)done);
+    gzclose(f);
+    data = mgpu_resize(data, (size_t)done);
+    *b = (FileBytes){.data = data, .bytes = done, .owned = data};
+}
+
+void mgpu_load_file(FileBytes *b, const char *path, const char *where, bool load)
+{
+    int64_t bytes;
+    int f = mgpu_open_plain(path, where, &bytes);
+    uint8_t magic[2] = {0};
+    bool packed = bytes > 2 && pread(f, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    close(f);
+    if (packed || load)
+        unpack(b, path, where);
+    else
+        mgpu_map_file(b, path, where);
+}
+
+void mgpu_close_file(FileBytes *b)
+{
+    if (b->map)
+        munmap(b->map, (size_t)b->bytes);
+    free(b->owned);
+    *b = (FileBytes){0};
+}

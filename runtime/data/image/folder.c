@@ -1,0 +1,251 @@
+/* folder.c: the reader images(dir): dir/CLASS/.../NAME.jpg -> columns image and label.
+ *
+ * As torchvision's ImageFolder: the folders in `dir`, sorted byte by byte, are the classes; a class's pictures are the
+ * files below its folder, however deep, whose names end in .jpg, .jpeg or .png (in any case), sorted by folder, then by
+ * name. Names that begin with a point are passed over; links are followed. */
+#include "runtime/base/base.h"
+#include "runtime/data/image/image.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+typedef struct Names {
+    char **name;
+    int64_t count, room;
+} Names;
+typedef struct Files {
+    char **path;
+    uint32_t *class;
+    int64_t count, room;
+} Files; /* in the reader's order */
+
+typedef struct Above {
+    dev_t device;
+    ino_t number;
+    const struct Above *up;
+} Above; /* the folders that a folder lies in: a link may lead back to one */
+
+typedef struct Folder {
+    Words classes, paths;
+    uint32_t *class;  /* by sample */
+    uint32_t *number; /* by sample: itself, as a word of `paths` */
+    size_t prefix;    /* of a path: not the sample's own */
+    int image, label; /* columns; -1: not wanted */
+} Folder;
+
+static void add_name(Names *n, const char *name)
+{
+    if (n->count == n->room) {
+        n->room = 2 * n->room + 16;
+        n->name = mgpu_resize(n->name, (size_t)n->room * sizeof *n->name);
+    }
+    n->name[n->count++] = mgpu_format("%s", name);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void free_names(Names *n)
+{
+    for (int64_t i = 0; i < n->count; i++)
+        free(n->name[i]);
+    free(n->name);
+}
+
+bool mgpu_is_picture(const char *name)
+{
+    static const char *const ENDS[] = {".jpg", ".jpeg", ".png"};
+    const char *end = strrchr(name, '.');
+    for (int i = 0; end && i < MGPU_COUNT(ENDS); i++)
+        if (strcasecmp(end, ENDS[i]) == 0)
+            return true;
+    return false;
+}
+
+/* what lies in a folder, sorted; false: it cannot be read */
+static bool list(const char *folder, Names *folders, Names *pictures)
+{
+    DIR *d = opendir(folder);
+    if (!d)
+        return false;
+    for (struct dirent *entry; (entry = readdir(d));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        char *path = mgpu_format("%s/%s", folder, entry->d_name);
+        struct stat status;
+        bool there = entry->d_type == DT_DIR || entry->d_type == DT_REG || stat(path, &status) == 0;
+        bool inside = entry->d_type == DT_DIR || (entry->d_type != DT_REG && there && S_ISDIR(status.st_mode));
+        if (there && inside)
+            add_name(folders, entry->d_name);
+        else if (there && mgpu_is_picture(entry->d_name))
+            add_name(pictures, entry->d_name);
+        free(path);
+    }
+    closedir(d);
+    if (folders->count)
+        qsort(folders->name, (size_t)folders->count, sizeof *folders->name, by_bytes);
+    if (pictures->count)
+        qsort(pictures->name, (size_t)pictures->count, sizeof *pictures->name, by_bytes);
+    return true;
+}
+
+static void add_file(Files *f, char *path, int64_t class)
+{
+    if (f->count == f->room) {
+        f->room = 2 * f->room + 256;
+        f->path = mgpu_resize(f->path, (size_t)f->room * sizeof *f->path);
+        f->class = mgpu_resize(f->class, (size_t)f->room * sizeof *f->class);
+    }
+    f->path[f->count] = path;
+    f->class[f->count++] = (uint32_t) class;
+}
+
+/* all below `folder`: first its own pictures, then those of its folders */
+static void collect(Files *files, const char *folder, int64_t class, const Above *up, const char *where)
+{
+    Names folders = {0}, pictures = {0};
+    struct stat status;
+    if (stat(folder, &status) != 0 || !list(folder, &folders, &pictures))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, folder, strerror(errno));
+    const Above own = {status.st_dev, status.st_ino, up};
+    for (; up; up = up->up)
+        if (up->device == own.device && up->number == own.number)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder that it lies in: a link leads back up", where, folder);
+    for (int64_t i = 0; i < pictures.count; i++)
+        add_file(files, mgpu_format("%s/%s", folder, pictures.name[i]), class);
+    for (int64_t i = 0; i < folders.count; i++) {
+        char *inner = mgpu_format("%s/%s", folder, folders.name[i]);
+        collect(files, inner, class, &own, where);
+        free(inner);
+    }
+    free_names(&folders);
+    free_names(&pictures);
+}
+
+char **mgpu_list_pictures(const char *folder, int64_t *count)
+{
+    Files files = {0};
+    char *path = mgpu_format("%s", folder);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
+        path[--n] = 0;
+    collect(&files, path, 0, NULL, "");
+    if (!files.count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s holds no pictures: no file below it ends in .jpg, .jpeg or .png", folder);
+    free(path);
+    free(files.class);
+    *count = files.count;
+    return files.path;
+}
+
+static void open_classes(Folder *f, Files *files, const char *path, const Opening *o)
+{
+    Names folders = {0}, pictures = {0};
+    if (!list(path, &folders, &pictures))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s%s", o->where, path, errno == ENOENT ? "there is no such folder" : strerror(errno),
+                  errno == ENOENT && !o->folder ? "; say where the data lies with --data DIR" : "");
+    if (!folders.count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s holds no folders; images(\"%s\") takes a folder for each class, %s/CLASS/*.jpg or *.png",
+                  o->where, path, path, path);
+    for (int64_t c = 0; c < folders.count; c++) {
+        int64_t before = files->count;
+        char *inner = mgpu_format("%s/%s", path, folders.name[c]);
+        collect(files, inner, c, NULL, o->where);
+        if (files->count == before)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: a class without pictures: no file below it ends in .jpg, .jpeg or .png", o->where,
+                      inner);
+        free(inner);
+    }
+    free_names(&pictures);
+    f->classes = (Words){folders.name, folders.count};
+    f->prefix = strlen(path) + 1;
+}
+
+static void read_folder(const Stream *s, int64_t sample, Reading *r, Item *items)
+{
+    (void)r;
+    const Folder *f = s->state;
+    if (f->image >= 0 && items[f->image].wanted)
+        items[f->image] = (Item){.wanted = true, .dtype = MGPU_U32, .data = &f->number[sample]};
+    if (f->label >= 0 && items[f->label].wanted)
+        items[f->label] = (Item){.wanted = true, .dtype = MGPU_U32, .data = &f->class[sample]};
+}
+
+static void describe_folder(const Stream *s, int64_t sample, int column, char *text, size_t room)
+{
+    const Folder *f = s->state;
+    snprintf(text, room, "%s: column '%s'", f->paths.text[sample], s->columns[column].name);
+}
+
+static const char *name_file(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    const Folder *f = s->state;
+    snprintf(text, room, "%s", f->paths.text[sample]);
+    return "file";
+}
+
+static uint64_t folder_identity(const Stream *s, int64_t sample)
+{
+    const Folder *f = s->state;
+    return mgpu_hash_text(f->paths.text[sample] + f->prefix);
+}
+
+static void free_words(Words *w)
+{
+    for (int64_t i = 0; i < w->count; i++)
+        free(w->text[i]);
+    free(w->text);
+}
+
+static void close_folder(Stream *s)
+{
+    Folder *f = s->state;
+    free_words(&f->classes);
+    free_words(&f->paths);
+    free(f->class);
+    free(f->number);
+    free(f);
+}
+
+Stream *mgpu_open_images(const Opening *o)
+{
+    Stream *s = mgpu_new_stream(o, o->column_count);
+    Folder *f = s->state = mgpu_allocate(1, sizeof *f);
+    Files files = {0};
+    char *path = mgpu_path_in(o->folder, mgpu_option_text(o->call, "folder", ""));
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
+        path[--n] = 0;
+    open_classes(f, &files, path, o);
+    free(path);
+    f->paths = (Words){files.path, files.count};
+    f->class = files.class;
+    f->number = mgpu_allocate((size_t)files.count, sizeof *f->number);
+    for (int64_t i = 0; i < files.count; i++)
+        f->number[i] = (uint32_t)i;
+    f->image = f->label = -1;
+    for (int c = 0; c < o->column_count; c++) {
+        bool image = strcmp(o->columns[c].name, "image") == 0;
+        *(image ? &f->image : &f->label) = c;
+        s->columns[c] = (StreamColumn){.name = o->columns[c].name,
+                                       .uniform = true,
+                                       .dtype = MGPU_U32,
+                                       .words = image ? &f->paths : &f->classes,
+                                       .input = mgpu_column_input(o, &o->columns[c])};
+    }
+    s->samples = files.count;
+    s->read = read_folder;
+    s->describe = describe_folder;
+    s->name = name_file;
+    s->identity = folder_identity;
+    s->close = close_folder;
+    if (f->image < 0)
+        return s;
+    Opening decoding = *o;
+    decoding.from = s;
+    return mgpu_decode_paths(&decoding, NULL, &s->columns[f->image].name, 1);
+}

@@ -1,0 +1,108 @@
+/* resize.c: pixels -> pixels of another size, as Pillow's Image.resize(..., BILINEAR) and torchvision's Resize on
+ * its images: antialiased, the same bits.
+ *
+ * Along one axis, from `in` to `out` pixels, with s = in / out and r = max(s, 1): output x has its centre at
+ * c = (x + 1/2) s; input i in [c - r, c + r] has the weight max(0, 1 - |i + 1/2 - c| / r), and weights are divided by
+ * their sum. They are rounded to 22 bits of fraction. First along x, rounded to bytes, then along y. An axis that keeps
+ * its size is left alone. Numbers of classes are taken from the input whose pixel holds the output's centre. */
+#include "runtime/data/image/image.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRACTION = 22 };
+
+/* of outputs [begin, begin + count): weight[output room + k] belongs to input first[output] + k, k < taps[output] */
+typedef struct Weights {
+    int room;
+    int *first, *taps;
+    int32_t *weight;
+} Weights;
+
+static Weights weights_of(Reading *reading, int in, int out, int begin, int count)
+{
+    double scale = (double)in / out, radius = scale < 1 ? 1 : scale;
+    Weights w = {.room = (int)ceil(radius) * 2 + 1};
+    w.first = mgpu_reading_room(reading, count * (int64_t)sizeof *w.first);
+    w.taps = mgpu_reading_room(reading, count * (int64_t)sizeof *w.taps);
+    w.weight = mgpu_reading_room(reading, (int64_t)count * w.room * (int64_t)sizeof *w.weight);
+    double *exact = mgpu_reading_room(reading, w.room * (int64_t)sizeof *exact);
+    for (int i = 0; i < count; i++) {
+        double centre = (begin + i + 0.5) * scale, sum = 0;
+        int low = (int)(centre - radius + 0.5), high = (int)(centre + radius + 0.5);
+        low = low < 0 ? 0 : low;
+        high = high > in ? in : high;
+        for (int k = 0; k < high - low; k++) {
+            double distance = fabs((k + low - centre + 0.5) * (1 / radius));
+            exact[k] = distance < 1 ? 1 - distance : 0;
+            sum += exact[k];
+        }
+        for (int k = 0; k < high - low; k++)
+            w.weight[(int64_t)i * w.room + k] = (int32_t)(0.5 + (sum != 0 ? exact[k] / sum : exact[k]) * (1 << FRACTION));
+        w.first[i] = low;
+        w.taps[i] = high - low;
+    }
+    return w;
+}
+
+static int64_t room_for(const Image *to)
+{
+    return to->stride * to->height;
+}
+
+static void pick_nearest(const Image *from, int width, int height, ImageWindow window, uint8_t *to)
+{
+    for (int y = 0; y < window.height; y++) {
+        const uint8_t *row =
+            from->pixels + (2 * (int64_t)(window.y + y) + 1) * from->height / (2 * (int64_t)height) * from->stride;
+        for (int x = 0; x < window.width; x++, to += from->channels)
+            memcpy(to, row + (2 * (int64_t)(window.x + x) + 1) * from->width / (2 * (int64_t)width) * from->channels,
+                   (size_t)from->channels);
+    }
+}
+
+/* columns [x, x + width) of rows [y, y + height) of `from` brought to `full` columns */
+static Image along_x(Reading *reading, const Image *from, int full, int x, int width, int y, int height)
+{
+    const ImageSums *sums = mgpu_image_sums_choice(0);
+    Image to = {width, height, from->channels, (int64_t)width * from->channels, NULL};
+    Weights w = weights_of(reading, from->width, full, x, width);
+    uint8_t *pixels = mgpu_reading_room(reading, room_for(&to));
+    for (int row = 0; row < height; row++)
+        sums->pixels(from->pixels + (y + row) * from->stride, from->channels, w.weight, w.room, w.first, w.taps, width,
+                     pixels + row * to.stride);
+    to.pixels = pixels;
+    return to;
+}
+
+void mgpu_image_resize(Reading *reading, const Image *from, int width, int height, ImageWindow window, bool nearest, Image *to)
+{
+    const ImageSums *sums = mgpu_image_sums_choice(0);
+    *to = (Image){window.width, window.height, from->channels, (int64_t)window.width * from->channels, NULL};
+    uint8_t *pixels = mgpu_reading_room(reading, room_for(to));
+    to->pixels = pixels;
+    if (nearest) {
+        pick_nearest(from, width, height, window, pixels);
+        return;
+    }
+    int first = window.y, rows = window.height; /* of `from`, that the result is made of */
+    Weights w = {0};
+    if (height != from->height) {
+        w = weights_of(reading, from->height, height, window.y, window.height);
+        first = w.first[0];
+        rows = w.first[window.height - 1] + w.taps[window.height - 1] - first;
+    }
+    Image wide = {window.width, rows, from->channels, from->stride,
+                  from->pixels + first * from->stride + (int64_t)window.x * from->channels};
+    if (width != from->width)
+        wide = along_x(reading, from, width, window.x, window.width, first, rows);
+    for (int y = 0; y < window.height; y++) {
+        uint8_t *row = pixels + y * to->stride;
+        if (height != from->height)
+            sums->rows(wide.pixels + (w.first[y] - first) * wide.stride, wide.stride, w.weight + (int64_t)y * w.room, w.taps[y],
+                       to->stride, row);
+        else
+            memcpy(row, wide.pixels + y * wide.stride, (size_t)to->stride);
+    }
+}

@@ -1,0 +1,218 @@
+/* npy.c: NumPy's .npy files (format 1.0 to 3.0), read and written; the reader npy, which takes members of .npz files, too.
+ *
+ * Plain arrays in this machine's byte order are mapped. A header is the text of a Python dictionary:
+ * {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREFIX = 10 };
+static const char MAGIC[] = "\x93NUMPY";
+
+typedef struct TypeCode { const char *code; uint8_t dtype; } TypeCode;
+static const TypeCode CODES[] = {{"b1", MGPU_BOOL}, {"u1", MGPU_U8}, {"i1", MGPU_I8}, {"u2", MGPU_U16}, {"i2", MGPU_I16}, {"u4", MGPU_U32},
+                                 {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32}, {"f8", MGPU_F64},
+                                 {"u8", MGPU_I64},   /* below 2^63 the bits are those of i64: check_unsigned */
+                                 {"V2", MGPU_BF16}}; /* as NumPy names the type of ml_dtypes (JAX, TensorFlow) */
+
+typedef struct Source { const uint8_t *data; int64_t bytes; const char *path, *where; } Source;
+
+static _Noreturn void broken(const Source *s, const char *what)
+{
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, what);
+}
+
+/* -> the text of the header, NUL-terminated; *begin: where the elements begin */
+static char *read_header(const Source *s, int64_t *begin)
+{
+    const uint8_t *p = s->data;
+    if (s->bytes < PREFIX || memcmp(p, MAGIC, 6) != 0)
+        broken(s, "not a .npy file; numpy.save writes them");
+    int64_t length = p[8] | p[9] << 8, prefix = p[6] >= 2 ? PREFIX + 2 : PREFIX;
+    if (prefix > s->bytes)
+        broken(s, "the file is truncated: it ends within its header");
+    if (p[6] >= 2)
+        length |= (int64_t)p[10] << 16 | (int64_t)p[11] << 24;
+    if (length > 1 << 20)
+        broken(s, "its header would be longer than 1 MiB; the file is damaged");
+    if (prefix + length > s->bytes)
+        broken(s, "the file is truncated: it ends within its header");
+    char *text = mgpu_allocate((size_t)length + 1, 1);
+    memcpy(text, p + prefix, (size_t)length);
+    *begin = prefix + length;
+    return text;
+}
+
+static const char *value_of(const Source *s, const char *header, const char *key)
+{
+    const char *at = strstr(header, key);
+    at = at ? strchr(at, ':') : NULL;
+    if (!at)
+        broken(s, "its header lacks descr, fortran_order or shape; the file is damaged");
+    return at + 1 + strspn(at + 1, " ");
+}
+
+typedef struct Coding { bool swapped, is_unsigned; } Coding; /* bytes of a big-endian machine; u8 read as i64 */
+
+static Coding read_type(const Source *s, const char *header, Array *a)
+{
+    const char *descr = value_of(s, header, "'descr'");
+    if (descr[0] == '\'' && descr[1] && strchr("<>|=", descr[1]))
+        for (int i = 0; i < MGPU_COUNT(CODES); i++)
+            if (strncmp(descr + 2, CODES[i].code, 2) == 0 && descr[4] == '\'') {
+                a->dtype = CODES[i].dtype;
+                return (Coding){descr[1] == '>', strcmp(CODES[i].code, "u8") == 0};
+            }
+    mgpu_fail(MGPU_BAD_INPUT, "%s%s: elements of the type %.*s cannot be read; b1, u1 .. u8, i1 .. i8, f2 .. f8 and bfloat16 (V2) can: array.astype('f4')", s->where, s->path,
+              (int)strcspn(descr, ",}"), descr);
+}
+
+static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_MAX_RANK + 1])
+{
+    const char *at = value_of(s, header, "'shape'");
+    int rank = 0;
+    if (*at++ != '(')
+        broken(s, "the shape in its header is none; the file is damaged");
+    while (at += strspn(at, " ,"), *at && *at != ')') {
+        char *end;
+        if (rank > MGPU_MAX_RANK)
+            broken(s, "the array has more than 8 axes for a sample");
+        extent[rank++] = strtoll(at, &end, 10);
+        if (end == at || extent[rank - 1] < 0)
+            broken(s, "the shape in its header is none; the file is damaged");
+        at = end;
+    }
+    return rank;
+}
+
+/* elements in Fortran order, the first axis the fastest -> in C order */
+static uint8_t *turned(const uint8_t *from, int rank, const int64_t *extent, int64_t element, int64_t bytes)
+{
+    uint8_t *to = mgpu_allocate((size_t)bytes, 1);
+    int64_t stride[MGPU_MAX_RANK + 1], at[MGPU_MAX_RANK + 1] = {0}, step = element, offset = 0;
+    for (int k = 0; k < rank; k++) {
+        stride[k] = step;
+        step *= extent[k];
+    }
+    for (int64_t i = 0; i < bytes; i += element) {
+        memcpy(to + i, from + offset, (size_t)element);
+        for (int k = rank - 1; k >= 0; k--) { /* the next element in C order */
+            offset += stride[k];
+            if (++at[k] < extent[k])
+                break;
+            offset -= stride[k] * extent[k];
+            at[k] = 0;
+        }
+    }
+    return to;
+}
+
+static void check_unsigned(const Source *s, const Array *a)
+{
+    for (int64_t i = 0; i < a->samples * (a->sample_bytes / 8); i++) {
+        uint64_t v;
+        memcpy(&v, a->data + 8 * i, sizeof v);
+        if (v > INT64_MAX)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: it holds %llu; whole numbers up to 2^63 - 1 can be read", s->where, s->path, (unsigned long long)v);
+    }
+}
+
+void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load, const char *member)
+{
+    FileBytes file;
+    mgpu_load_file(&file, path, where, load);
+    if (member && file.bytes >= 2 && memcmp(file.data, "PK", 2) == 0)
+        mgpu_read_member(&file, member, path, where);
+    Source s = {file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where};
+    *a = (Array){0};
+    int64_t begin;
+    char *header = read_header(&s, &begin);
+    Coding coding = read_type(&s, header, a);
+    bool fortran = strncmp(value_of(&s, header, "'fortran_order'"), "True", 4) == 0;
+    int64_t extent[MGPU_MAX_RANK + 1];
+    int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* without an axis of samples it is one sample */
+    free(header);
+    if (rank - first > MGPU_MAX_RANK)
+        broken(&s, "the array has more than 8 axes for a sample");
+    a->samples = first ? extent[0] : 1;
+    a->rank = rank - first;
+    int64_t element = mgpu_dtype_bytes(a->dtype), bytes = a->sample_bytes = element;
+    for (int i = 0; i < a->rank; i++) {
+        a->extent[i] = extent[i + first];
+        if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes))
+            broken(&s, "by its header the array has more than 2^63 bytes; the file is damaged");
+    }
+    if (a->samples == 0)
+        broken(&s, "the file holds no samples");
+    if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
+        broken(&s, "by its header the array has more than 2^63 bytes; the file is damaged");
+    if (s.bytes - begin != bytes)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header it has %lld bytes of elements, %lld are there; the file is damaged", where, path, (long long)bytes,
+                  (long long)(s.bytes - begin));
+    fortran = fortran && rank > 1;
+    if (!coding.swapped && !fortran) {
+        *a = (Array){a->dtype, a->rank, {0}, a->samples, a->sample_bytes, s.data + begin, file.owned, file.map, (size_t)file.bytes};
+        memcpy(a->extent, extent + first, (size_t)a->rank * sizeof *extent);
+        if (coding.is_unsigned)
+            check_unsigned(&s, a);
+        return;
+    }
+    if (fortran) {
+        a->owned = turned(s.data + begin, rank, extent, element, bytes);
+    } else {
+        a->owned = mgpu_allocate((size_t)bytes, 1);
+        memcpy(a->owned, s.data + begin, (size_t)bytes);
+    }
+    a->data = a->owned;
+    if (coding.swapped)
+        mgpu_swap_bytes(a->owned, bytes / element, element);
+    if (coding.is_unsigned)
+        check_unsigned(&s, a);
+    mgpu_close_file(&file);
+}
+
+/* bf16, which NumPy does not know, must have been converted */
+void mgpu_write_npy(FILE *f, uint8_t dtype, int rank, const int64_t *extent, const void *data)
+{
+    char header[512];
+    const char *code = "f4";
+    for (int i = 0; i < MGPU_COUNT(CODES); i++)
+        if (CODES[i].dtype == dtype)
+            code = CODES[i].code;
+    int64_t elements = 1;
+    int length = snprintf(header, sizeof header, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                          mgpu_dtype_bytes(dtype) > 1 ? '<' : '|', code);
+    for (int i = 0; i < rank; i++) {
+        length += snprintf(header + length, sizeof header - (size_t)length, "%lld%s", (long long)extent[i],
+                           i + 1 < rank ? ", " : rank == 1 ? "," : "");
+        elements *= extent[i];
+    }
+    length += snprintf(header + length, sizeof header - (size_t)length, "), }");
+    while ((PREFIX + length + 1) % 64)
+        header[length++] = ' ';
+    header[length++] = '\n';
+    fwrite(MAGIC, 1, 6, f);
+    fwrite((char[]){1, 0, (char)(length & 255), (char)(length >> 8)}, 1, 4, f);
+    fwrite(header, 1, (size_t)length, f);
+    fwrite(data, (size_t)mgpu_dtype_bytes(dtype), (size_t)elements, f);
+}
+
+Stream *mgpu_open_npy(const Opening *o)
+{
+    bool load = mgpu_find_option(o->call, "cache") != NULL;
+    Stream *s = mgpu_array_stream(o, o->column_count);
+    for (int c = 0; c < o->column_count; c++) {
+        const mgpu_column *column = &o->columns[c];
+        const mgpu_input *in = mgpu_column_input(o, column);
+        char *where = mgpu_format("%s:%d: ", o->program->model_file, column->line);
+        char *path = mgpu_find_file(column->texts[0], o->folder, where);
+        Array a;
+        mgpu_read_npy(&a, path, where, 0, load, column->name);
+        mgpu_set_array(s, c, column->name, in, &a, path, where);
+        free(path);
+        free(where);
+    }
+    return s;
+}

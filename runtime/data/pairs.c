@@ -1,0 +1,153 @@
+/* pairs.c: the stage pairs(same = 0.5): sample i of a labelled stream and a partner -> left, right, and whether their
+ * labels are the same.
+ *
+ * With the probability `same` the partner is another sample of i's label, else one of another label, each equally likely.
+ * Draws are functions of (seed, epoch, i): training sees new pairs in every epoch, evaluation always the same. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEFT, RIGHT, SAME };
+
+typedef struct Labelled {
+    double label;
+    int64_t sample;
+} Labelled;
+typedef struct Pairs {
+    double same;
+    int value;            /* column of the stream before that left and right are of */
+    Labelled *sorted;     /* by label */
+    int64_t *place;       /* by sample: in `sorted` */
+    int64_t *begin, *end; /* by place: of its label */
+} Pairs;
+
+static int64_t partner(const Pairs *p, int64_t samples, int64_t sample, const Reading *r, bool *same)
+{
+    uint64_t key = mgpu_draw_key(r, "pairs");
+    int64_t place = p->place[sample], begin = p->begin[place], end = p->end[place], alike = end - begin;
+    *same = mgpu_draw(r, key, sample, 0) < p->same;
+    double u = mgpu_draw(r, key, sample, 1);
+    if (*same && alike == 1)
+        return sample;
+    if (*same) {
+        int64_t k = begin + (int64_t)(u * (double)(alike - 1));
+        return p->sorted[k >= place ? k + 1 : k].sample;
+    }
+    int64_t k = (int64_t)(u * (double)(samples - alike));
+    return p->sorted[k >= begin ? k + alike : k].sample;
+}
+
+static void take(Item *to, const Item *from)
+{
+    bool wanted = to->wanted;
+    *to = *from;
+    to->wanted = wanted;
+}
+
+static void read_pair(const Stream *s, int64_t sample, Reading *r, Item *items)
+{
+    const Pairs *p = s->state;
+    Item before[s->from->column_count];
+    bool same, *answer = mgpu_reading_room(r, sizeof *answer);
+    int64_t other = partner(p, s->samples, sample, r, &same);
+    for (int side = LEFT; side <= RIGHT; side++) {
+        if (!items[side].wanted)
+            continue;
+        memset(before, 0, sizeof before);
+        before[p->value].wanted = true;
+        s->from->read(s->from, side == LEFT ? sample : other, r, before);
+        take(&items[side], &before[p->value]);
+    }
+    *answer = same;
+    items[SAME].dtype = MGPU_BOOL;
+    items[SAME].rank = 0;
+    items[SAME].data = answer;
+}
+
+static void describe_pair(const Stream *s, int64_t sample, int column, char *text, size_t room)
+{
+    const Pairs *p = s->state;
+    if (column == LEFT)
+        mgpu_describe(s->from, sample, p->value, text, room);
+    else
+        snprintf(text, room, "pair %lld", (long long)sample);
+}
+
+static const char *name_pair(const Stream *s, int64_t sample, char *text, size_t room)
+{
+    (void)s;
+    snprintf(text, room, "%lld", (long long)sample);
+    return "pair";
+}
+
+static void close_pairs(Stream *s)
+{
+    Pairs *p = s->state;
+    free(p->sorted);
+    free(p->place);
+    free(p->begin);
+    free(p->end);
+    free(p);
+}
+
+static int by_label(const void *a, const void *b)
+{
+    const Labelled *x = a, *y = b;
+    return x->label != y->label ? (x->label > y->label) - (x->label < y->label)
+                                : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static void sort_labels(Stream *s, Pairs *p, int label)
+{
+    Item items[s->from->column_count];
+    Reading r = {0};
+    int64_t n = s->samples;
+    p->sorted = mgpu_allocate((size_t)n, sizeof *p->sorted);
+    p->place = mgpu_allocate((size_t)n, sizeof *p->place);
+    p->begin = mgpu_allocate((size_t)n, sizeof *p->begin);
+    p->end = mgpu_allocate((size_t)n, sizeof *p->end);
+    for (int64_t i = 0; i < n; i++) {
+        memset(items, 0, sizeof items);
+        items[label].wanted = true;
+        s->from->read(s->from, i, &r, items);
+        p->sorted[i] = (Labelled){mgpu_to_double(items[label].data, items[label].dtype, 0), i};
+        mgpu_reading_reset(&r);
+    }
+    mgpu_reading_close(&r);
+    qsort(p->sorted, (size_t)n, sizeof *p->sorted, by_label);
+    for (int64_t begin = 0, end; begin < n; begin = end) {
+        for (end = begin; end < n && p->sorted[end].label == p->sorted[begin].label; end++)
+            p->place[p->sorted[end].sample] = end;
+        for (int64_t k = begin; k < end; k++) {
+            p->begin[k] = begin;
+            p->end[k] = end;
+        }
+    }
+}
+
+Stream *mgpu_open_pairs(const Opening *o)
+{
+    static const char *const NAMES[] = {"left", "right", "same"};
+    Stream *s = mgpu_new_stream(o, MGPU_COUNT(NAMES));
+    Pairs *p = s->state = mgpu_allocate(1, sizeof *p);
+    int label = mgpu_find_column(o->from, "label");
+    p->same = mgpu_option_number(o->call, "same", 0.5);
+    p->value = label == 0;
+    if (label < 0 || o->from->column_count != 2 || o->from->columns[label].rank != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%spairs needs a column 'label' of numbers and one other", o->where);
+    sort_labels(s, p, label);
+    if (s->samples && p->same < 1 && p->end[0] == s->samples)
+        mgpu_fail(MGPU_BAD_INPUT, "%sall %lld samples have one label: there are no pairs that differ", o->where,
+                  (long long)s->samples);
+    for (int c = 0; c < MGPU_COUNT(NAMES); c++) {
+        s->columns[c] = c == SAME ? (StreamColumn){.uniform = true, .dtype = MGPU_BOOL} : o->from->columns[p->value];
+        s->columns[c].name = NAMES[c];
+    }
+    s->read = read_pair;
+    s->describe = describe_pair;
+    s->name = name_pair;
+    s->close = close_pairs;
+    return s;
+}

@@ -1,0 +1,231 @@
+/* windows.c: the readers tokens, characters and text: a sequence -> windows as long as the model's inputs.
+ *
+ * Sample i is the window that begins at place i * stride of the sequence (stride: the length, unless it is given): column
+ * `token` has its elements, `next` those one place further on. What is left at the end and fills no window is not read.
+ * part(a, b) cuts the sequence by place, so that no window of one part reaches into the other.
+ *
+ * tokens: a file of whole numbers, little-endian, without a header. characters: text in UTF-8; its characters are words,
+ * in order of their code points. Plain files are mapped; text beyond ASCII is decoded in memory. text: the tokens of a
+ * vocabulary (bpe.c), in memory. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Windows {
+    char *path;
+    const char *unit; /* "token" */
+    FileBytes file;
+    const uint8_t *data; /* elements */
+    void *decoded;       /* NULL: data lies in the file */
+    uint8_t dtype;
+    int64_t element, count; /* bytes; elements */
+    int64_t begin, end;     /* the part that is read */
+    int64_t length, stride;
+    int next[2]; /* by column: 0 token, 1 next */
+    Words words;
+} Windows;
+
+static void read_windows(const Stream *s, int64_t sample, Reading *r, Item *items)
+{
+    (void)r;
+    const Windows *w = s->state;
+    for (int c = 0; c < s->column_count; c++) {
+        items[c].dtype = w->dtype;
+        items[c].rank = 1;
+        items[c].extent[0] = w->length;
+        items[c].data = w->data + (w->begin + sample * w->stride + w->next[c]) * w->element;
+    }
+}
+
+static void describe_windows(const Stream *s, int64_t sample, int column, char *text, size_t room)
+{
+    const Windows *w = s->state;
+    snprintf(text, room, "%s: the window at %s %lld", w->path, w->unit,
+             (long long)(w->begin + sample * w->stride + w->next[column]));
+}
+
+static void count_windows(Stream *s)
+{
+    const Windows *w = s->state;
+    int64_t places = w->end - w->begin - w->length; /* of windows, the next one included */
+    if (places < 1)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld %ss%s are too few for one window of %lld and the %s behind it", s->where, w->path,
+                  (long long)(w->end - w->begin), w->unit, w->end - w->begin < w->count ? " of this part" : "",
+                  (long long)w->length, w->unit);
+    s->samples = (places - 1) / w->stride + 1;
+}
+
+static void narrow_windows(Stream *s, double from, double to)
+{
+    Windows *w = s->state;
+    int64_t begin = (int64_t)(from * (double)w->count), end = (int64_t)(to * (double)w->count);
+    w->begin = begin > w->begin ? begin : w->begin;
+    w->end = end < w->end ? end : w->end;
+    count_windows(s);
+}
+
+static void close_windows(Stream *s)
+{
+    Windows *w = s->state;
+    for (int64_t k = 0; k < w->words.count; k++)
+        free(w->words.text[k]);
+    free(w->words.text);
+    free(w->decoded);
+    free(w->path);
+    mgpu_close_file(&w->file);
+    free(w);
+}
+
+static Stream *new_windows(const Opening *o, const char *unit)
+{
+    Stream *s = mgpu_new_stream(o, o->column_count);
+    Windows *w = s->state = mgpu_allocate(1, sizeof *w);
+    w->unit = unit;
+    w->path = mgpu_find_file(mgpu_option_text(o->call, "file", ""), o->folder, o->where);
+    mgpu_load_file(&w->file, w->path, o->where, mgpu_find_option(o->call, "cache") != NULL);
+    w->data = w->file.data;
+    s->read = read_windows;
+    s->describe = describe_windows;
+    s->narrow = narrow_windows;
+    s->close = close_windows;
+    return s;
+}
+
+/* once the elements are known */
+static Stream *finish(Stream *s, const Opening *o, uint8_t dtype, int64_t count)
+{
+    Windows *w = s->state;
+    w->dtype = dtype;
+    w->element = mgpu_dtype_bytes(dtype);
+    w->count = w->end = count;
+    for (int c = 0; c < o->column_count; c++) {
+        const mgpu_input *in = mgpu_column_input(o, &o->columns[c]);
+        w->length = in ? in->tensor.extent[0] : 1;
+        w->next[c] = strcmp(o->columns[c].name, "next") == 0;
+        s->columns[c] = (StreamColumn){.name = o->columns[c].name,
+                                       .uniform = true,
+                                       .dtype = dtype,
+                                       .rank = 1,
+                                       .extent = {w->length},
+                                       .words = w->words.count ? &w->words : NULL,
+                                       .input = in};
+    }
+    w->stride = (int64_t)mgpu_option_number(o->call, "stride", (double)w->length);
+    count_windows(s);
+    return s;
+}
+
+/* ---- tokens */
+Stream *mgpu_open_tokens(const Opening *o)
+{
+    static const uint8_t TYPES[] = {MGPU_U8, MGPU_U16, MGPU_U32, MGPU_I32, MGPU_I64};
+    const char *type = mgpu_option_text(o->call, "type", "u16");
+    uint8_t dtype = MGPU_U16;
+    for (int i = 0; i < MGPU_COUNT(TYPES); i++)
+        if (strcmp(mgpu_dtype_name(TYPES[i]), type) == 0)
+            dtype = TYPES[i];
+    Stream *s = new_windows(o, "token");
+    const Windows *w = s->state;
+    int64_t bytes = mgpu_dtype_bytes(dtype);
+    if (w->file.bytes % bytes)
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s%s: %lld bytes are no whole number of tokens of type %s; type = u8, u16, u32, i32 or i64 says what a "
+                  "token is",
+                  o->where, w->path, (long long)w->file.bytes, type);
+    return finish(s, o, dtype, w->file.bytes / bytes);
+}
+
+/* ---- characters */
+int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i, uint32_t *code)
+{
+    static const uint32_t LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint8_t c = text[i];
+    int length = c < 0x80 ? 1 : c < 0xC0 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF8 ? 4 : 0;
+    if (length == 0 || i + length > bytes)
+        return 0;
+    *code = length == 1 ? c : c & (0x7Fu >> length);
+    for (int k = 1; k < length; k++) {
+        if ((text[i + k] & 0xC0) != 0x80)
+            return 0;
+        *code = *code << 6 | (text[i + k] & 0x3F);
+    }
+    return *code >= LEAST[length] && *code < 0x110000 && (*code < 0xD800 || *code >= 0xE000) ? length : 0;
+}
+
+static void add_word(Words *words, const uint8_t *text, int length)
+{
+    if ((words->count & (words->count - 1)) == 0)
+        words->text = mgpu_resize(words->text, (size_t)(words->count ? 2 * words->count : 1) * sizeof *words->text);
+    words->text[words->count++] = mgpu_format("%.*s", length, (const char *)text);
+}
+
+/* ASCII: the bytes are the characters' numbers */
+static bool read_ascii(Windows *w)
+{
+    bool seen[256] = {false};
+    for (int64_t i = 0; i < w->file.bytes; i++)
+        seen[w->data[i]] = true;
+    for (int c = 0x80; c < 0x100; c++)
+        if (seen[c])
+            return false;
+    w->words.text = mgpu_allocate(0x80, sizeof *w->words.text);
+    w->words.count = 0x80;
+    for (int c = 0; c < 0x80; c++)
+        w->words.text[c] = seen[c] ? mgpu_format("%c", c) : NULL;
+    return true;
+}
+
+/* characters -> their numbers in the order in which they come */
+static int64_t read_unicode(Windows *w, const char *where, uint8_t *dtype)
+{
+    enum { CODES = 0x110000 };
+    const uint8_t *text = w->data;
+    uint32_t *number = mgpu_allocate(CODES, sizeof *number), code; /* + 1; 0: not seen */
+    int64_t count = 0;
+    for (int64_t i = 0, length; i < w->file.bytes; i += length, count++) {
+        length = mgpu_decode_utf8(text, w->file.bytes, i, &code);
+        if (!length)
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: byte %lld (0x%02x) is not UTF-8; tokens(file, type = u8) reads bytes", where,
+                      w->path, (long long)i, text[i]);
+        if (!number[code]) {
+            add_word(&w->words, text + i, (int)length);
+            number[code] = (uint32_t)w->words.count;
+        }
+    }
+    *dtype = w->words.count <= 256 ? MGPU_U8 : w->words.count <= 65536 ? MGPU_U16 : MGPU_U32;
+    int64_t element = mgpu_dtype_bytes(*dtype), at = 0;
+    uint8_t *to = w->decoded = mgpu_allocate((size_t)count, (size_t)element);
+    for (int64_t i = 0; i < w->file.bytes; at++) {
+        i += mgpu_decode_utf8(text, w->file.bytes, i, &code);
+        mgpu_from_double(to, *dtype, at, number[code] - 1.0);
+    }
+    free(number);
+    mgpu_close_file(&w->file);
+    w->data = to;
+    return count;
+}
+
+Stream *mgpu_open_characters(const Opening *o)
+{
+    Stream *s = new_windows(o, "character");
+    Windows *w = s->state;
+    uint8_t dtype = MGPU_U8;
+    int64_t count = read_ascii(w) ? w->file.bytes : read_unicode(w, o->where, &dtype);
+    return finish(s, o, dtype, count);
+}
+
+/* ---- text */
+Stream *mgpu_open_text(const Opening *o)
+{
+    Stream *s = new_windows(o, "token");
+    Windows *w = s->state;
+    uint8_t dtype;
+    int64_t count;
+    Vocabulary *v = mgpu_open_vocabulary(o->call, o->folder, o->where);
+    w->data = w->decoded = mgpu_encode_text(v, w->file.data, w->file.bytes, &dtype, &count);
+    mgpu_close_vocabulary(v);
+    mgpu_close_file(&w->file);
+    return finish(s, o, dtype, count);
+}

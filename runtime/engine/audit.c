@@ -1,0 +1,205 @@
+/* audit.c: which operation of a step made the first NaN or infinity. In: a step that is run once more, from the state before it,
+ * operation by operation; out: the origin of what is not finite in the report or, if that is, in a variable.
+ *
+ * Each buffer has a state: whether the numbers in it are finite, and if not, of which origin. After an operation the state of
+ * what it has written is found by looking at it; if it is not finite, its origin is that of the worst that was read (NaN is worse
+ * than infinity, which masks are made of), or, if all that was finite, the operation itself. Weights, states and inputs that
+ * nobody in the step has written are origins of their own. Values that live in a chunk of a strip are looked at part by part. */
+#include "runtime/base/base.h"
+#include "runtime/data/data.h"
+#include "runtime/engine/engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct State { unsigned bits; int origin; bool known; int64_t sample; } State; /* origin: -1: none */
+typedef struct AuditedDevice {
+    const mgpu_phase *phase;
+    State *buffers;              /* of the phase */
+    State *variables;
+} AuditedDevice;
+struct Audit {
+    Engine *engine;
+    pthread_mutex_t lock;
+    AuditedDevice *devices;
+    Origin *origins; int count;
+    int report, variable;        /* origins of what is not finite there; -1: all is */
+};
+
+/* ---- looking */
+static unsigned bits_of(const uint8_t *data, uint8_t type, int64_t count, int64_t *first)
+{
+    unsigned bits = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double v = mgpu_to_double(data, type, i);
+        if (isfinite(v))
+            continue;
+        if (!bits)
+            *first = i;
+        bits |= isnan(v) ? AUDIT_NAN : AUDIT_INFINITE;
+    }
+    return bits;
+}
+
+static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_access *a, int64_t offset)
+{
+    const mgpu_buffer *b = &p->buffers[a->buffer];
+    Engine *e = l->engine;
+    State s = {.origin = -1, .known = true, .sample = -1};
+    if (!mgpu_dtype_is_float(b->type))
+        return s;
+    int64_t bytes = a->end - a->begin, first = 0, element = mgpu_dtype_bytes(b->type);
+    uint8_t *copy = mgpu_allocate(1, (size_t)bytes);
+    e->kind->copy_out(e->devices[l->device], l->lane, copy, offset, bytes);
+    s.bits = bits_of(copy, b->type, bytes / element, &first);
+    s.sample = s.bits && b->each > 0 ? (a->begin + first * element) / b->each : -1;
+    free(copy);
+    return s;
+}
+
+/* ---- states */
+static State *state_of(Audit *audit, const Lane *l, const mgpu_device_phase *p, int buffer)
+{
+    AuditedDevice *d = &audit->devices[l->device];
+    const mgpu_buffer *b = &p->buffers[buffer];
+    if (d->phase != l->phase) {
+        free(d->buffers);
+        d->buffers = mgpu_allocate((size_t)p->buffer_count, sizeof *d->buffers);
+        d->phase = l->phase;
+    }
+    return b->kind == MGPU_VARIABLE ? &d->variables[b->index] : &d->buffers[buffer];
+}
+
+static int add_origin(Audit *audit, const Lane *l, const mgpu_op *op, const mgpu_buffer *b, const State *s)
+{
+    audit->origins = mgpu_resize(audit->origins, (size_t)(audit->count + 1) * sizeof *audit->origins);
+    audit->origins[audit->count] = (Origin){.device = l->device, .op = op, .bits = s->bits, .sample = s->sample};
+    if (!op && b->kind == MGPU_VARIABLE)
+        audit->origins[audit->count].variable = audit->engine->program->variables[b->index].tensor.name;
+    if (!op && b->kind == MGPU_INPUT)
+        audit->origins[audit->count].input = audit->engine->program->inputs[b->index].tensor.name;
+    return audit->count++;
+}
+
+static bool is_worse(const State *a, const State *b)
+{
+    bool nan_a = a->bits & AUDIT_NAN, nan_b = b->bits & AUDIT_NAN;
+    return a->bits && (!b->bits || (nan_a && !nan_b) || (nan_a == nan_b && a->origin < b->origin));
+}
+
+/* ahead of a strip: what nobody in the step has written */
+void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    Audit *audit = l->engine->audit;
+    pthread_mutex_lock(&audit->lock);
+    for (int i = 0; i < op->read_count; i++) {
+        const mgpu_access *a = &op->access[i];
+        const mgpu_buffer *b = &p->buffers[a->buffer];
+        State *s = state_of(audit, l, p, a->buffer);
+        if (s->known || (b->kind != MGPU_VARIABLE && b->kind != MGPU_INPUT))
+            continue;
+        *s = look_at(l, p, a, mgpu_access_offset(p, a, l->number));
+        if (s->bits)
+            s->origin = add_origin(audit, l, NULL, b, s);
+    }
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* a thread has called a kernel of a strip for these samples: what it wrote into rooms for a chunk */
+void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument, int64_t begin, int64_t end)
+{
+    const Lane *l = lane;
+    Audit *audit = l->engine->audit;
+    const mgpu_device_phase *p = &((const mgpu_phase *)l->phase)->devices[l->device];
+    pthread_mutex_lock(&audit->lock);
+    for (int i = 0, number = 0; i < op->read_count + op->write_count; i++) {
+        const mgpu_buffer *b = &p->buffers[op->access[i].buffer];
+        if (b->kind == MGPU_STEP)
+            continue;
+        const uint8_t *at = argument[number++];
+        int64_t first = 0, element = mgpu_dtype_bytes(b->type);
+        if (i < op->read_count || b->kind != MGPU_LOCAL || !mgpu_dtype_is_float(b->type) || end <= begin)
+            continue;
+        unsigned bits = bits_of(at + begin * b->each, b->type, (end - begin) * b->each / element, &first);
+        State *s = state_of(audit, l, p, op->access[i].buffer);
+        int64_t sample = begin + first * element / b->each;
+        if (bits && (!s->bits || sample < s->sample)) /* threads come in any order */
+            s->sample = sample;
+        s->bits |= bits;
+    }
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* of another device, to a sum that it has come to as well */
+static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, State *worst)
+{
+    Engine *e = audit->engine;
+    for (int d = 0; d < e->plan->devices; d++) {
+        const mgpu_device_phase *p = &((const mgpu_phase *)l->phase)->devices[d];
+        for (int i = 0; i < p->op_count && audit->devices[d].phase == l->phase; i++)
+            if (p->ops[i].verb == MGPU_REDUCE && p->ops[i].target == op->target) {
+                const State *s = state_of(audit, lane_of(e, d, MGPU_COMM), p, p->ops[i].access[0].buffer);
+                if (is_worse(s, worst))
+                    *worst = *s;
+            }
+    }
+}
+
+void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    Audit *audit = l->engine->audit;
+    pthread_mutex_lock(&audit->lock);
+    State worst = {.origin = -1};
+    for (int i = 0; i < op->read_count; i++) {
+        const State *s = state_of(audit, l, p, op->access[i].buffer);
+        if (is_worse(s, &worst))
+            worst = *s;
+    }
+    if (op->verb == MGPU_REDUCE)
+        add_sums_of_others(audit, l, op, &worst);
+    for (int i = 0; i < op->write_count; i++) {
+        const mgpu_access *a = &op->access[op->read_count + i];
+        const mgpu_buffer *b = &p->buffers[a->buffer];
+        State *s = state_of(audit, l, p, a->buffer), before = *s;
+        State now = b->kind == MGPU_LOCAL ? *s : look_at(l, p, a, mgpu_access_offset(p, a, l->number));
+        now.origin = !now.bits ? -1 : worst.bits ? worst.origin : add_origin(audit, l, op, b, &now);
+        now.known = true;
+        *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_REDUCE ? before : now; /* of another part */
+        if (now.bits && b->kind == MGPU_REPORT_BUFFER && audit->report < 0)
+            audit->report = now.origin;
+        if (now.bits && b->kind == MGPU_VARIABLE && audit->variable < 0)
+            audit->variable = now.origin;
+    }
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* ---- the answer */
+void mgpu_audit_begin(Engine *e)
+{
+    Audit *audit = mgpu_allocate(1, sizeof *audit);
+    *audit = (Audit){.engine = e, .report = -1, .variable = -1};
+    audit->devices = mgpu_allocate((size_t)e->plan->devices, sizeof *audit->devices);
+    for (int d = 0; d < e->plan->devices; d++)
+        audit->devices[d].variables = mgpu_allocate((size_t)e->program->variable_count, sizeof(State));
+    pthread_mutex_init(&audit->lock, NULL);
+    e->audit = audit;
+}
+
+bool mgpu_audit_end(Engine *e, Origin *origin)
+{
+    Audit *audit = e->audit;
+    int found = audit->report >= 0 ? audit->report : audit->variable;
+    if (found >= 0)
+        *origin = audit->origins[found];
+    for (int d = 0; d < e->plan->devices; d++) {
+        free(audit->devices[d].buffers);
+        free(audit->devices[d].variables);
+    }
+    free(audit->devices);
+    free(audit->origins);
+    pthread_mutex_destroy(&audit->lock);
+    free(audit);
+    e->audit = NULL;
+    return found >= 0;
+}

@@ -1,0 +1,198 @@
+/* check.c: is a plan well formed? Every number in a program's tables that the engine uses as an index, a place or a size
+ * is looked at once, before the first step; a wrong table ends the program with a message instead of a wrong result. */
+#include "runtime/base/base.h"
+#include "runtime/engine/run.h"
+
+#include <string.h>
+
+enum { MOST_OPERATIONS = 1 << 23 }; /* of a lane in a phase, as engine.c counts them */
+
+typedef struct Check {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const mgpu_phase *phase;
+    int device;
+    const mgpu_op *op;
+} Check;
+
+static _Noreturn void wrong(const Check *c, const char *what)
+{
+    mgpu_die("the program's tables are wrong: %s, device %d%s%s: %s (line %d of %s)", c->phase ? c->phase->name : "plan", c->device,
+             c->op ? ", operation " : "", c->op ? c->op->id : "", what, c->op ? c->op->line : 0, c->program->model_file);
+}
+
+static void require(const Check *c, bool condition, const char *what)
+{
+    if (!condition)
+        wrong(c, what);
+}
+
+static void check_buffer(const Check *c, const mgpu_buffer *b)
+{
+    const mgpu_device *device = &c->plan->device[c->device];
+    const mgpu_program *p = c->program;
+    int64_t arena = b->kind == MGPU_STAGING ? device->staging_bytes : device->arena_bytes;
+    require(c, b->kind <= MGPU_LOCAL && b->slots >= 1 && b->bytes >= 0 && b->offset >= 0, "a buffer makes no sense");
+    require(c, b->slots == 1 || b->slot_bytes >= b->bytes, "the slots of a buffer overlap");
+    require(c, b->offset + (b->slots - 1) * b->slot_bytes + b->bytes <= arena, "a buffer lies outside the arena");
+    int count = b->kind == MGPU_VARIABLE ? p->variable_count : b->kind == MGPU_OUTPUT ? p->output_count : p->input_count;
+    if (b->kind == MGPU_VARIABLE || b->kind == MGPU_OUTPUT || b->kind == MGPU_INPUT)
+        require(c, b->index >= 0 && b->index < count, "a buffer belongs to nothing");
+    if (b->kind == MGPU_STAGING)
+        require(c, b->index >= -1 && b->index < count, "a staging buffer belongs to nothing");
+    if (b->kind == MGPU_VARIABLE)
+        require(c, b->bytes == mgpu_tensor_bytes(&p->variables[b->index].tensor) &&
+                       b->offset == device->variable_offset[b->index], "a variable has another size or place");
+    if (b->kind == MGPU_INPUT || (b->kind == MGPU_STAGING && b->index >= 0))
+        require(c, b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * device->shard.capacity,
+                "an input's buffer has another size");
+    if (b->kind == MGPU_STEP || (b->kind == MGPU_STAGING && b->index < 0))
+        require(c, b->bytes >= (int64_t)sizeof(mgpu_step), "the step block does not fit its buffer");
+    if (b->kind == MGPU_OUTPUT)
+        require(c, b->bytes == mgpu_tensor_bytes(&p->outputs[b->index]) * device->shard.capacity,
+                "an output's buffer has another size");
+}
+
+/* the kind of the i-th access's buffer; of a READ or UPLOAD it decides which memory is meant */
+static uint8_t kind_of(const mgpu_device_phase *p, const mgpu_op *op, int i)
+{
+    return p->buffers[op->access[i].buffer].kind;
+}
+
+bool mgpu_is_joined(const mgpu_gpu_kernel *k, const mgpu_op *op)
+{
+    return k->epilogue.kind != MGPU_EPILOGUE_NONE && op->read_count > k->epilogue.reads + 1; /* and the step block */
+}
+
+const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
+{
+    while (op-- > p->ops)
+        if (op->lane == MGPU_COMP)
+            return op;
+    return NULL;
+}
+
+/* a product that a library may do: two operands and the step block are read, the result and a workspace written */
+static void check_product(const Check *c, const mgpu_device_phase *p, const mgpu_library_product *m)
+{
+    const mgpu_op *op = c->op;
+    require(c, op->read_count == 3 && op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE, "a product has other arguments");
+    require(c, m->a.argument < 2 && m->b.argument < 2 && m->d.argument == 2 && m->sampled >= -1 && m->sampled < 4,
+            "a product makes no sense");
+}
+
+/* of a call that follows a product's, and has its operands, too */
+static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgpu_epilogue *e)
+{
+    const mgpu_op *op = c->op, *product = mgpu_comp_before(p, op);
+    const mgpu_access *write = op->access + op->read_count;
+    require(c, product && product->verb == MGPU_CALL && c->program->gpu_kernels[product->target].product, "an epilogue follows no product");
+    int result = product->access[product->read_count].buffer, x = e->x < 0 || e->x >= e->reads ? -1 : op->access[e->x].buffer;
+    bool stored = op->write_count == e->writes + 2;
+    require(c, op->read_count >= e->reads + 3 && (stored || op->write_count == e->writes + 1) && (!stored || write[e->writes].buffer == result) &&
+                   p->buffers[write[op->write_count - 1].buffer].kind == MGPU_WORKSPACE &&
+                   op->access[e->reads].buffer == product->access[0].buffer && op->access[e->reads + 1].buffer == product->access[1].buffer,
+            "an epilogue has other arguments");
+    require(c, e->kind <= MGPU_EPILOGUE_BGRAD && e->bias < e->reads && e->before < e->reads && e->y < e->writes && e->sums < e->writes &&
+                   (e->kind == MGPU_EPILOGUE_BGRAD ? stored && e->sums >= 0 && (x == product->access[0].buffer || x == product->access[1].buffer)
+                                                   : e->y >= 0 && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
+            "an epilogue makes no sense");
+}
+
+static void check_verb(const Check *c, const mgpu_device_phase *p)
+{
+    const mgpu_op *op = c->op;
+    switch (op->verb) {
+    case MGPU_CALL:
+        require(c, op->target >= 0 && op->target < c->program->kernel_count, "there is no such kernel");
+        for (int i = 0; i < op->read_count + op->write_count; i++)
+            require(c, kind_of(p, op, i) != MGPU_STAGING, "a kernel cannot use staging memory");
+        if (c->program->gpu_kernels && c->program->gpu_kernels[op->target].product)
+            check_product(c, p, c->program->gpu_kernels[op->target].product);
+        if (c->program->gpu_kernels && mgpu_is_joined(&c->program->gpu_kernels[op->target], op))
+            check_epilogue(c, p, &c->program->gpu_kernels[op->target].epilogue);
+        break;
+    case MGPU_READ:
+        for (int i = op->read_count; i < op->read_count + op->write_count; i++)
+            require(c, kind_of(p, op, i) == MGPU_STAGING && op->access[i].begin == 0, "reading fills staging memory only");
+        break;
+    case MGPU_UPLOAD:
+        for (int i = 0; i < op->read_count; i++)
+            require(c, kind_of(p, op, i) == MGPU_STAGING, "uploads come from staging memory only");
+        for (int i = op->read_count; i < op->read_count + op->write_count; i++) {
+            int index = p->buffers[op->access[i].buffer].index;
+            bool found = kind_of(p, op, i) == MGPU_STEP;
+            for (int k = 0; k < op->read_count; k++)
+                found = found || p->buffers[op->access[k].buffer].index == index;
+            require(c, found && kind_of(p, op, i) != MGPU_STAGING, "an upload has no source");
+        }
+        break;
+    case MGPU_REDUCE: {
+        require(c, op->lane == MGPU_COMM && op->write_count == 1, "a member of a collective has one buffer, on the lane comm");
+        require(c, op->target >= 0 && op->target < c->phase->collective_count, "there is no such collective");
+        const mgpu_collective *collective = &c->phase->collectives[op->target];
+        const mgpu_access *a = &op->access[op->read_count];
+        require(c, a->end - a->begin == collective->count * mgpu_dtype_bytes(collective->dtype),
+                "the collective's count and the buffer's bytes differ");
+        break;
+    }
+    case MGPU_REPORT:
+        require(c, op->read_count == 1 && op->access[0].slot >= -1 && op->access[0].slot <= 0, "a report reads one buffer");
+        require(c, op->access[0].end - op->access[0].begin >= c->phase->report_count * (int64_t)sizeof(double),
+                "the report is smaller than its names");
+        break;
+    case MGPU_FETCH:
+        require(c, op->target >= 0 && op->target < c->program->output_count, "there is no such output");
+        require(c, op->read_count == 1 && op->access[0].slot >= -1 && op->access[0].slot <= 0, "a fetch reads one buffer");
+        break;
+    default: require(c, false, "there is no such verb");
+    }
+    require(c, (op->verb != MGPU_READ && op->verb != MGPU_REPORT && op->verb != MGPU_FETCH) || op->lane == MGPU_HOST,
+            "reading, reporting and fetching belong to the lane host");
+}
+
+static void check_operation(const Check *c, const mgpu_device_phase *p, int place)
+{
+    const mgpu_op *op = c->op;
+    require(c, op->lane < MGPU_LANES, "there is no such lane");
+    for (int i = 0; i < op->read_count + op->write_count; i++) {
+        const mgpu_access *a = &op->access[i];
+        require(c, a->buffer >= 0 && a->buffer < p->buffer_count, "there is no such buffer");
+        const mgpu_buffer *b = &p->buffers[a->buffer];
+        require(c, a->begin >= 0 && a->begin <= a->end && a->end <= b->bytes, "an access lies outside its buffer");
+        require(c, a->slot > -b->slots - 1 && a->slot <= b->slots, "a slot makes no sense");
+    }
+    for (int i = 0; i < op->wait_count; i++) {
+        const mgpu_wait *w = &op->waits[i];
+        require(c, w->op >= 0 && w->op < p->op_count && w->back >= 0, "a wait for nothing");
+        require(c, w->back > 0 || p->ops[w->op].lane != op->lane || w->op < place, "a wait for a later operation of the same lane");
+    }
+    check_verb(c, p);
+}
+
+void mgpu_check_plan(const mgpu_program *program, const mgpu_plan *plan)
+{
+    Check c = {.program = program, .plan = plan};
+    require(&c, plan->devices >= 1 && plan->micro >= 1 && plan->phase_count >= 1, "the plan is empty");
+    require(&c, mgpu_computes_here(plan) ? program->kernels != NULL : program->gpu_kernels && program->images,
+            "the plan has no kernels for its devices");
+    for (c.device = 0; c.device < plan->devices; c.device++) {
+        const mgpu_shard *s = &plan->device[c.device].shard;
+        require(&c, s->capacity >= 1 && s->share >= 0 && s->share <= s->capacity && s->first >= 0 &&
+                        s->first + s->share <= plan->micro, "a device's share of the samples makes no sense");
+    }
+    for (int k = 0; k < plan->phase_count; k++) {
+        c.phase = &plan->phases[k];
+        for (c.device = 0; c.device < plan->devices; c.device++) {
+            const mgpu_device_phase *p = &c.phase->devices[c.device];
+            c.op = NULL;
+            require(&c, p->op_count <= MOST_OPERATIONS, "too many operations");
+            for (int b = 0; b < p->buffer_count; b++)
+                check_buffer(&c, &p->buffers[b]);
+            for (int i = 0; i < p->op_count; i++) {
+                c.op = &p->ops[i];
+                check_operation(&c, p, i);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+/* device.h: a device is an arena, staging memory on the host, kernels and copies, behind one small table of functions
+ * per kind of device. Lanes, events and the order of things are the engine's. */
+#ifndef MGPU_DEVICE_H
+#define MGPU_DEVICE_H
+
+#include "runtime/abi/mgpu.h"
+#include "runtime/engine/team.h"
+
+typedef struct Device Device;
+typedef struct Machine Machine;    /* what the devices of a plan have in common; a kind's own */
+typedef struct Collective Collective; /* collective.h */
+typedef struct DevicePlan {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const mgpu_device *device;
+    const TeamPlan *team;
+    Machine *machine;
+    int number;
+    bool tune;                 /* what a library offers several ways for is timed */
+    /* says which operation of the lane it was (-1: none) and ends the program */
+    __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
+    /* if it was an operation that was issued some time before; error: what the driver calls it, call: that heard of it */
+    void (*fail_late)(void *context, const char *error, const char *call);
+    void *context;
+    _Atomic int64_t *returned; /* counts calls of the driver that have returned */
+} DevicePlan;
+typedef struct DeviceCall {    /* of a kernel */
+    const mgpu_kernel *kernel; /* on the host */
+    const mgpu_op *op;
+    void **argument;           /* as thread 0 has them */
+    int64_t *each;             /* of each argument: 0: the same for all threads; -1: the thread's own; else the thread's own
+                                * for a chunk of samples, of so many bytes each */
+    int arguments;
+    bool own;                  /* some argument is the thread's own */
+    void *library;             /* what `prepare` said of the operation */
+    double seconds;            /* where times are asked for: what it took thread 0, or the one that did it all */
+} DeviceCall;
+typedef struct DeviceStrip {   /* calls without a barrier between them */
+    DeviceCall *calls; int count;
+    const mgpu_step *step;
+    bool timed;                /* fill in calls[].seconds */
+    int64_t chunk;             /* samples that a thread takes through all calls at a time; 0: all that it has */
+    /* NULL, or called behind each call with its arguments as the thread has them, for samples [begin, end) */
+    void (*audit)(const void *context, const mgpu_op *, void *const *argument, int64_t begin, int64_t end);
+    const void *context;
+} DeviceStrip;
+
+typedef struct DeviceRange { int64_t begin, end; bool writes; const char *name; } DeviceRange; /* bytes of the arena, of a buffer */
+
+/* A device that runs ahead: what lanes comp, copy and comm do is issued to a stream of each, and done some time later in
+ * the order of the stream. A mark is a place in a stream. Calls return at once but for those that wait. */
+typedef struct AheadKind {
+    void (*make_marks)(Device *, int count);
+    void (*mark)(Device *, int lane, int mark);          /* behind all that was issued to the lane */
+    void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes behind the mark */
+    /* As a mark, but the stream writes `value`, which the host can read when the device has failed, too. Not in a segment. */
+    void (*note)(Device *, int lane, int mark, uint32_t value);
+    uint32_t (*noted)(const Device *, int mark);         /* the last value, at first 0 */
+    bool (*notes)(const Device *);                       /* whether the driver can do that; else a note is nothing */
+    bool (*failed)(Device *);                            /* none of its calls succeeds any more */
+    const char *(*reach)(Device *, int mark, char text[400]); /* waits; NULL, or what failed before it */
+    bool (*reached)(Device *, int mark);                 /* does not wait */
+    /* around an operation that is waited for: waits until the device has no other; waits until the lane has done it, and fails with it */
+    void (*begin)(Device *);
+    void (*finish)(Device *, int lane);
+    void (*upload)(Device *, int64_t offset, const void *from, int64_t bytes); /* lane copy; from: of `locked` or staging */
+    void (*call)(Device *, const DeviceCall *, const mgpu_step *);             /* lane comp */
+    void (*begin_segment)(Device *);                     /* calls and marks of the lane comp are kept from now on, not issued */
+    void *(*end_segment)(Device *);
+    void (*launch)(Device *, void *segment);             /* issues what was kept */
+    void (*free_segment)(Device *, void *segment);
+    bool (*checks)(const Device *);                      /* that operations touch what they say, and nothing else: */
+    void (*declare)(Device *, int lane, const char *operation, const DeviceRange *, int count); /* of what follows in the lane */
+    /* threads learn from a counter what others have waited for: just before it is raised; just after it has been waited for */
+    void (*tell)(Machine *, const void *counter, int64_t value);
+    void (*hear)(Machine *, const void *counter, int64_t at_least);
+    void (*clock)(Device *, int lane, int number);       /* a mark that notes the time; numbers from 0 on, of each lane */
+    double (*seconds)(Device *, int lane, int from, int to); /* between two clocks; waits for them */
+    int64_t (*launches)(const Device *, double *seconds); /* of the lane comp so far, and the host's time in them */
+    void *(*locked)(Machine *, int64_t bytes);           /* zeroed host memory that uploads may read; ends the program */
+    void (*unlock)(Machine *, void *);
+    void (*achieved)(Machine *, const char *);           /* what the program has done: calls that fail from now on say it, too */
+} AheadKind;
+
+typedef struct DeviceKind {
+    const char *name; /* "host": a plan names it */
+    const AheadKind *ahead;                            /* NULL: it does what it is told before it returns */
+    Machine *(*find)(const char *wanted, const char *usual, const mgpu_plan *); /* of --devices and of mgpuc, or NULL; ends the program if there are none */
+    void (*leave)(Machine *);
+    /* memory is zeroed, aligned to 64 bytes and allocated once; NULL: there is not enough */
+    Device *(*open)(const DevicePlan *);
+    void (*close)(Device *);
+    int64_t (*arena_bytes)(const Device *);            /* allocated: the arena, and the workspaces of threads 1, 2, ... */
+    uint8_t *(*arena)(Device *);                       /* as kernels see it */
+    uint8_t *(*staging)(Device *);                     /* host memory */
+    void (*copy_in)(Device *, int64_t offset, const void *from, int64_t bytes);  /* host -> arena */
+    void (*copy_out)(Device *, int lane, void *to, int64_t offset, int64_t bytes); /* arena -> host; lane: whose, -1: none's */
+    Collective *(*connect)(Machine *, Device **, const mgpu_plan *);
+    /* Before a strip runs for the first time: fills in library[i] for op i. Many strips, then `ready`. */
+    void (*prepare)(Device *, const mgpu_kernel *kernels, const mgpu_op *const *ops, int count, void **library);
+    void (*ready)(Device *);
+    void (*settled)(Device *);                         /* many steps have run: what pays in the long run only */
+    const char *(*library_name)(const Device *);       /* "oneDNN 2.6.3"; or why there is none */
+    int64_t (*library_bytes)(const Device *);          /* allocated besides, for libraries */
+    void (*run)(Device *, DeviceStrip *, const mgpu_op **now); /* now[thread]: the operation that it is at */
+} DeviceKind;
+
+extern const DeviceKind mgpu_device_host, mgpu_device_cuda;
+const DeviceKind *mgpu_device_kind(const char *name); /* NULL: this program knows no such kind */
+#endif

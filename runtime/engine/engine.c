@@ -1,0 +1,457 @@
+/* engine.c: execution of a plan. In: posted steps (Work); out: collected reports, outputs, new values in the arenas.
+ *
+ * A thread drives one lane of one device. It executes its operations of step q, then those of q + 1. As a lane keeps
+ * its order, one number per lane stands for the events of all its operations: `progress` is (q << PLACE_BITS) + the
+ * operations of step q that are done; the end of the step makes it (q + 1) << PLACE_BITS. So "x of step q has
+ * happened" is progress > (q << PLACE_BITS) + place of x, and "the lane has finished step q whole" is
+ * progress >= (q + 1) << PLACE_BITS. The rules (docs/design.md, Execution of a schedule):
+ *
+ *   - a wait for x@-k in step q holds when q - k < 1; or step q - k was of the same phase and x has happened in it; or it
+ *     was of another phase and the lane of x has finished it whole
+ *   - at a change of phase the lanes comp and comm of a device wait for each other to finish the step before
+ *   - a REPORT or FETCH of slot -1 belongs to the step before. It runs if that was of the same phase; what a step of
+ *     another phase is owed is done by the host lane before its own first REPORT or FETCH, behind its reads
+ *
+ * Posting: at most `ahead` steps are under way beyond the last one that all lanes have finished, so a record of the ring
+ * is free when its turn comes, and a wait further back than that always holds. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/threads.h"
+#include "runtime/engine/engine.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening */
+static void make_tables(Engine *e)
+{
+    e->phases = mgpu_allocate((size_t)e->plan->phase_count, sizeof *e->phases);
+    for (int k = 0; k < e->plan->phase_count; k++) {
+        PhaseTable *t = &e->phases[k];
+        t->device = mgpu_allocate((size_t)e->plan->devices, sizeof *t->device);
+        t->library = mgpu_allocate((size_t)e->plan->devices, sizeof *t->library);
+        t->reporter = -1;
+        for (int d = e->plan->devices - 1; d >= 0; d--) {
+            const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
+            LaneTable *lanes = &t->device[d];
+            lanes->order = mgpu_allocate((size_t)p->op_count, sizeof(int));
+            lanes->place = mgpu_allocate((size_t)p->op_count, sizeof(int));
+            int count = 0;
+            for (int lane = 0; lane < MGPU_LANES; lane++) {
+                lanes->begin[lane] = count;
+                for (int i = 0; i < p->op_count; i++)
+                    if (p->ops[i].lane == lane) {
+                        lanes->place[i] = count - lanes->begin[lane];
+                        lanes->order[count++] = i;
+                        if (p->ops[i].verb == MGPU_REPORT)
+                            t->reporter = d;
+                    }
+            }
+            lanes->begin[MGPU_LANES] = count;
+        }
+    }
+}
+
+/* Device d's share of the threads. They stay on cores of their own if there is one for each and none is left over. */
+static TeamPlan team_of(const Engine *e, int d, int *cores)
+{
+    int devices = e->plan->devices, count = 0;
+    int64_t threads = e->threads > devices ? e->threads : devices;
+    int64_t first = threads * d / devices, end = threads * (d + 1) / devices;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+    for (int core = 0; known && core < CPU_SETSIZE; core++)
+        if (CPU_ISSET((size_t)core, &set)) {
+            if (count >= first && count < end)
+                cores[count - first] = core;
+            count++;
+        }
+    return (TeamPlan){.threads = (int)(end - first), .cores = threads == count ? cores : NULL, .spin = threads <= count,
+                      .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
+}
+
+/* context: the first of a device's lanes */
+static __attribute__((noreturn)) void fail(void *context, int lane, const char *what)
+{
+    const Lane *l = context;
+    if (lane >= 0)
+        mgpu_fail_at(l + lane, what);
+    const char *achieved = l->engine->achieved;
+    mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %s%s%s", l->device, what, achieved ? "; " : "", achieved ? achieved : "");
+}
+
+static void fail_late(void *context, const char *error, const char *call)
+{
+    const Lane *l = context;
+    mgpu_fail_late(l->engine, l->device, error, call);
+}
+
+static void open_devices(Engine *e, const char *wanted, bool tune)
+{
+    e->kind = mgpu_device_kind(e->plan->kind);
+    if (!e->kind)
+        mgpu_die("a plan for devices of the kind '%s'", e->plan->kind);
+    if (tune && !e->kind->ahead)
+        mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
+    mgpu_hang_open(e);
+    mgpu_hang_stage(e, "the GPUs are looked for", -1);
+    e->machine = e->kind->find(wanted, e->program->gpus, e->plan);
+    if (e->kind->ahead)
+        e->threads = e->plan->devices; /* nothing is computed here */
+    e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
+    int *cores = mgpu_allocate((size_t)(e->threads > e->plan->devices ? e->threads : e->plan->devices), sizeof *cores);
+    for (int d = 0; d < e->plan->devices; d++) {
+        const mgpu_device *device = &e->plan->device[d];
+        TeamPlan team = team_of(e, d, cores);
+        Lane *comp = lane_of(e, d, MGPU_COMP);
+        comp->workers = mgpu_allocate((size_t)team.threads, sizeof *comp->workers);
+        comp->now = mgpu_allocate((size_t)team.threads, sizeof *comp->now);
+        int64_t bytes = mgpu_device_bytes(e->plan, e->threads, d);
+        mgpu_hang_stage(e, "it is being opened", d);
+        e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program, .plan = e->plan, .device = device, .team = &team, .machine = e->machine,
+                                                    .number = d, .tune = tune, .fail = fail, .fail_late = fail_late, .context = comp,
+                                                    .returned = &comp->returned});
+        if (!e->devices[d])
+            mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "
+                      "or more devices with the same batch, need less", d, (long long)bytes, (long long)device->staging_bytes);
+        if (e->kind->arena_bytes(e->devices[d]) != bytes)
+            mgpu_die("device %d: %lld bytes were predicted, %lld allocated", d, (long long)bytes,
+                     (long long)e->kind->arena_bytes(e->devices[d]));
+    }
+    free(cores);
+}
+
+static void make_records(Engine *e)
+{
+    int reports = 0;
+    for (int k = 0; k < e->plan->phase_count; k++)
+        reports = e->plan->phases[k].report_count > reports ? e->plan->phases[k].report_count : reports;
+    for (int i = 0; i < MGPU_RING; i++) {
+        e->ring[i].index = mgpu_allocate((size_t)e->plan->micro + 1, sizeof(int64_t));
+        int64_t blocks = e->plan->devices * (int64_t)sizeof(mgpu_step);
+        e->ring[i].block = e->kind->ahead ? e->kind->ahead->locked(e->machine, blocks) : mgpu_allocate(1, (size_t)blocks);
+        e->ring[i].fetch = mgpu_allocate((size_t)e->program->output_count, sizeof(uint8_t *));
+        e->ring[i].report = mgpu_allocate((size_t)reports, sizeof(double));
+    }
+}
+
+/* the most calls in a strip, and the most arguments of one */
+static void measure_strips(const Engine *e, int *calls, int *arguments)
+{
+    *calls = *arguments = 1;
+    for (int k = 0; k < e->plan->phase_count; k++)
+        for (int d = 0; d < e->plan->devices; d++) {
+            const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
+            const LaneTable *t = &e->phases[k].device[d];
+            for (int i = t->begin[MGPU_COMP], count; i < t->begin[MGPU_COMP + 1]; i += count) {
+                int sum = 0;
+                count = mgpu_strip_length(p, t->order + i, t->begin[MGPU_COMP + 1] - i);
+                for (int c = i; c < i + count; c++)
+                    sum += p->ops[t->order[c]].read_count + p->ops[t->order[c]].write_count;
+                *calls = count > *calls ? count : *calls;
+                *arguments = sum > *arguments ? sum : *arguments;
+            }
+        }
+}
+
+static void make_lanes(Engine *e)
+{
+    int calls, arguments;
+    measure_strips(e, &calls, &arguments);
+    size_t count = (size_t)e->plan->devices * MGPU_LANES;
+    e->lanes = mgpu_allocate_aligned(_Alignof(Lane), count * sizeof(Lane));
+    for (size_t i = 0; i < count; i++) {
+        Lane *l = &e->lanes[i];
+        l->engine = e;
+        l->device = (int)i / MGPU_LANES;
+        l->lane = (int)i % MGPU_LANES;
+        if (l->lane == MGPU_COMP) {
+            l->argument = mgpu_allocate((size_t)arguments, sizeof(void *));
+            l->each = mgpu_allocate((size_t)arguments, sizeof *l->each);
+            l->calls = mgpu_allocate((size_t)calls, sizeof *l->calls);
+        }
+        atomic_init(&l->progress.value, finished(0));
+    }
+}
+
+static bool is_idle(const Engine *e, const Lane *l)
+{
+    for (int k = 0; k < e->plan->phase_count; k++) {
+        const int *begin = e->phases[k].device[l->device].begin;
+        if (begin[l->lane] < begin[l->lane + 1])
+            return false;
+    }
+    return l->lane != MGPU_COMP;
+}
+
+static void find_idle_lanes(Engine *e)
+{
+    size_t count = (size_t)e->plan->devices * MGPU_LANES;
+    for (size_t i = 0; i < count; i++) {
+        Lane *l = &e->lanes[i];
+        l->idle = is_idle(e, l);
+        if (l->idle)
+            atomic_store(&l->progress.value, INT64_MAX);
+        else if (l->lane == MGPU_COMP || l->lane == MGPU_COMM)
+            e->busy_lanes++;
+    }
+}
+
+static void start_lanes(Engine *e)
+{
+    size_t count = (size_t)e->plan->devices * MGPU_LANES;
+    for (size_t i = 0; i < count; i++)
+        if (!e->lanes[i].idle)
+            mgpu_start_thread(&e->lanes[i].thread, mgpu_drive_lane, &e->lanes[i]);
+}
+
+/* "NVIDIA H200, driver 12.4; sums over 4 devices: peer"; unlike GPUs are all named */
+static char *describe_devices(const Engine *e)
+{
+    char *text = mgpu_format("%s", e->kind->library_name(e->devices[0]));
+    for (int d = 1; d < e->plan->devices && e->kind->ahead; d++) {
+        const char *name = e->kind->library_name(e->devices[d]);
+        if (strcmp(name, e->kind->library_name(e->devices[d - 1])) == 0)
+            continue;
+        char *longer = mgpu_format("%s + %s", text, name);
+        free(text);
+        text = longer;
+    }
+    if (!e->kind->ahead || e->plan->devices == 1)
+        return text;
+    const Collective *c = e->collective;
+    char *longer = mgpu_format("%s; sums over %d devices: %s%s%s", text, e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "");
+    free(text);
+    return longer;
+}
+
+Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, const Options *o, Collect *collect, void *context)
+{
+    mgpu_check_plan(program, plan);
+    Engine *e = mgpu_allocate_aligned(_Alignof(Engine), sizeof *e);
+    e->program = program;
+    e->plan = plan;
+    e->collect = collect;
+    e->context = context;
+    e->threads = o->threads;
+    e->ahead = MGPU_AHEAD;
+    make_tables(e);
+    make_lanes(e);
+    open_devices(e, o->devices, o->tune);
+    make_records(e);
+    mgpu_hang_stage(e, "sums over the devices are being prepared", -1);
+    e->collective = e->kind->connect(e->machine, e->devices, plan);
+    e->said = describe_devices(e);
+    find_idle_lanes(e);
+    if (e->kind->ahead)
+        mgpu_ahead_open(e);
+    start_lanes(e);
+    mgpu_hang_lanes(e, true);
+    mgpu_listen_open(e);
+    mgpu_hang_stage(e, NULL, -1);
+    return e;
+}
+
+void mgpu_engine_close(Engine *e, const char *achieved)
+{
+    e->achieved = achieved;
+    if (e->kind->ahead)
+        e->kind->ahead->achieved(e->machine, achieved);
+    mgpu_hang_stage(e, "the devices are being closed", -1);
+    atomic_store(&e->closing, true);
+    tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
+    for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
+        if (!e->lanes[i].idle)
+            pthread_join(e->lanes[i].thread, NULL);
+        free(e->lanes[i].argument);
+        free(e->lanes[i].each);
+        free(e->lanes[i].calls);
+    }
+    mgpu_listen_close(e);
+    mgpu_hang_lanes(e, false);
+    if (e->kind->ahead)
+        mgpu_ahead_close(e);
+    e->collective->close(e->collective);
+    for (int d = 0; d < e->plan->devices; d++) {
+        e->kind->close(e->devices[d]);
+        free(lane_of(e, d, MGPU_COMP)->workers);
+        free(lane_of(e, d, MGPU_COMP)->now);
+    }
+    for (int k = 0; k < e->plan->phase_count; k++) {
+        for (int d = 0; d < e->plan->devices; d++) {
+            free(e->phases[k].device[d].order);
+            free(e->phases[k].device[d].place);
+            free(e->phases[k].library[d]);
+        }
+        free(e->phases[k].device);
+        free(e->phases[k].library);
+    }
+    for (int i = 0; i < MGPU_RING; i++) {
+        free(e->ring[i].index);
+        if (e->kind->ahead)
+            e->kind->ahead->unlock(e->machine, e->ring[i].block);
+        else
+            free(e->ring[i].block);
+        free(e->ring[i].fetch);
+        free(e->ring[i].report);
+    }
+    e->kind->leave(e->machine);
+    mgpu_hang_close(e);
+    free(e->said);
+    free(e->phases);
+    free(e->devices);
+    free(e->lanes);
+    free(e);
+}
+
+const mgpu_phase *mgpu_engine_phase(const Engine *e, int kind, bool ragged)
+{
+    const mgpu_phase *other = NULL;
+    for (int k = 0; k < e->plan->phase_count; k++) {
+        const mgpu_phase *p = &e->plan->phases[k];
+        if (p->kind == kind && p->ragged == ragged)
+            return p;
+        if (p->kind == kind && p->ragged)
+            other = p; /* a ragged phase does for full steps too */
+    }
+    return other;
+}
+
+/* ---- posting and collecting */
+static void collect_ready(Engine *e)
+{
+    while (e->collected < atomic_load(&e->posted.value)) {
+        Work *work = work_of(e, e->collected + 1);
+        if (atomic_load(&work->unfinished))
+            return;
+        if (work->phase && e->phases[work->phase - e->plan->phases].reporter >= 0 && !atomic_load(&work->reported))
+            return;
+        e->collected++;
+        if (work->phase)
+            e->collect(e->context, work);
+    }
+}
+
+static void wait_for_all(Engine *e, int64_t number)
+{
+    for (int i = 0; number > 0 && i < e->plan->devices * MGPU_LANES; i++)
+        hear(e, &e->lanes[i].progress, finished(number));
+    if (number > 0 && e->kind->ahead)
+        mgpu_ahead_done(e, number);
+    collect_ready(e);
+}
+
+/* Who posts as many steps as may be under way sleeps until half of them are done: it wakes less often, on cores that compute. */
+Work *mgpu_engine_next(Engine *e)
+{
+    int64_t number = atomic_load(&e->posted.value) + 1;
+    if (number - e->ahead > e->done) {
+        e->done = number - e->ahead / 2 - 1;
+        wait_for_all(e, e->done);
+    }
+    Work *work = work_of(e, number);
+    work->number = number;
+    work->phase = NULL;
+    work->set = NULL;
+    work->sample_count = 0;
+    work->applied = work->epoch = work->samples = 0;
+    memset(work->fetch, 0, (size_t)e->program->output_count * sizeof *work->fetch);
+    atomic_store(&work->reported, false);
+    atomic_store(&work->input_wait_ns, 0);
+    atomic_store(&work->unfinished, e->busy_lanes);
+    return work;
+}
+
+void mgpu_engine_post(Engine *e)
+{
+    tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
+}
+
+void mgpu_engine_drain(Engine *e)
+{
+    if (!atomic_load(&e->posted.value))
+        return;
+    mgpu_engine_next(e); /* a step without a phase: what is owed of the step before is done in it */
+    mgpu_engine_post(e);
+    wait_for_all(e, atomic_load(&e->posted.value));
+}
+
+void mgpu_engine_set_ahead(Engine *e, int steps)
+{
+    e->ahead = steps < 2 ? 2 : steps > MGPU_AHEAD ? MGPU_AHEAD : steps;
+}
+
+void mgpu_engine_set_profile(Engine *e, Profile *profile)
+{
+    e->profile = profile;
+}
+
+bool mgpu_computes_here(const mgpu_plan *plan)
+{
+    const DeviceKind *kind = mgpu_device_kind(plan->kind);
+    return !kind || !kind->ahead;
+}
+
+const char *mgpu_engine_library(const Engine *e)
+{
+    return e->said;
+}
+
+int64_t mgpu_engine_library_bytes(const Engine *e)
+{
+    int64_t bytes = 0;
+    for (int d = 0; d < e->plan->devices; d++)
+        bytes += e->kind->library_bytes(e->devices[d]);
+    return bytes;
+}
+
+int64_t mgpu_engine_launches(const Engine *e, double *seconds)
+{
+    int64_t launches = 0;
+    *seconds = 0;
+    for (int d = 0; d < e->plan->devices && e->kind->ahead; d++) {
+        double own;
+        launches += e->kind->ahead->launches(e->devices[d], &own);
+        *seconds += own;
+    }
+    return launches;
+}
+
+int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
+{
+    return e->kind->arena_bytes(e->devices[device]);
+}
+
+void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *to)
+{
+    mgpu_hang_stage(e, "a variable is being copied from it", device);
+    e->kind->copy_out(e->devices[device], -1, to, e->plan->device[device].variable_offset[variable],
+                      mgpu_tensor_bytes(&e->program->variables[variable].tensor));
+    mgpu_hang_stage(e, NULL, -1);
+}
+
+void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from)
+{
+    mgpu_hang_stage(e, "a variable is being copied to it", device);
+    e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], from,
+                     mgpu_tensor_bytes(&e->program->variables[variable].tensor));
+    mgpu_hang_stage(e, NULL, -1);
+}
+
+/* all phases have the same staging buffers at the same offsets */
+void mgpu_engine_fill_staging(Engine *e, uint64_t seed)
+{
+    const mgpu_phase *phase = mgpu_engine_phase(e, MGPU_PHASE_TRAIN, false);
+    for (int d = 0; phase && d < e->plan->devices; d++)
+        for (int b = 0; b < phase->devices[d].buffer_count; b++) {
+            const mgpu_buffer *buffer = &phase->devices[d].buffers[b];
+            if (buffer->kind != MGPU_STAGING || buffer->index < 0)
+                continue;
+            for (int slot = 0; slot < buffer->slots; slot++)
+                mgpu_fill_random(e->kind->staging(e->devices[d]) + buffer->offset + slot * buffer->slot_bytes,
+                                 &e->program->inputs[buffer->index], e->plan->device[d].shard.capacity,
+                                 seed + (uint64_t)(d * 16 + slot));
+        }
+}

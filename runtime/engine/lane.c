@@ -1,0 +1,476 @@
+/* lane.c: the thread of a lane executes its operations of step after step. engine.c says the rules. */
+#include "runtime/base/base.h"
+#include "runtime/engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SETTLED = 64 };    /* steps, of any phase */
+
+int mgpu_strip_length(const mgpu_device_phase *p, const int *order, int left)
+{
+    const mgpu_op *op = &p->ops[order[0]];
+    int count = 1;
+    while (op->verb == MGPU_CALL && count < left && p->ops[order[count]].verb == MGPU_CALL &&
+           p->ops[order[count]].strip == op->strip)
+        count++;
+    return count;
+}
+
+/* ---- failures */
+void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const mgpu_op *op, char *text, size_t room)
+{
+    Engine *e = l->engine;
+    SafeText t = {text, room, 0};
+    mgpu_add_text(&t, "device ");
+    mgpu_add_number(&t, l->device);
+    if (!phase) { /* the end of what was posted: its record has no step */
+        mgpu_add_text(&t, ", between steps");
+        return;
+    }
+    mgpu_add_text(&t, ", step ");
+    mgpu_add_number(&t, atomic_load(&work_of(e, number)->step));
+    mgpu_add_text(&t, ", phase ");
+    mgpu_add_text(&t, phase->name);
+    if (!op)
+        return;
+    const char *kernel = op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "";
+    mgpu_add_text(&t, ", operation ");
+    mgpu_add_text(&t, op->id);
+    mgpu_add_text(&t, *kernel ? " " : "");
+    mgpu_add_text(&t, kernel);
+    if (op->line <= 0)
+        return;
+    mgpu_add_text(&t, " (");
+    mgpu_add_text(&t, e->program->model_file);
+    mgpu_add_text(&t, ", line ");
+    mgpu_add_number(&t, op->line);
+    mgpu_add_text(&t, ")");
+}
+
+void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, FILE *to)
+{
+    if (op->verb == MGPU_REDUCE) {
+        fprintf(to, "the sum %s", phase->collectives[op->target].name);
+        return;
+    }
+    fprintf(to, "%s", op->id);
+    if (op->verb == MGPU_CALL)
+        fprintf(to, " %s", mgpu_kernel_name(e->program, op->target));
+    if (op->line > 0)
+        fprintf(to, " (line %d)", op->line);
+}
+
+static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
+{
+    mgpu_place_of(l, l->number, op ? l->phase : phase_of(l->engine, l->number), op, text, room);
+}
+
+_Noreturn void mgpu_fail_at(const Lane *l, const char *what)
+{
+    char place[400];
+    describe(l, l->op, place, sizeof place);
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", place, what);
+}
+
+_Noreturn void mgpu_die_at(const Lane *l, const char *what)
+{
+    char place[400];
+    describe(l, l->op, place, sizeof place);
+    mgpu_die("%s: %s", place, what);
+}
+
+/* of several threads the first one speaks */
+static _Noreturn void say_crash_at(const Lane *l, const mgpu_op *op, int signal)
+{
+    char place[400];
+    while (atomic_exchange(&l->engine->crashed, true))
+        pause();
+    if (op)
+        describe(l, op, place, sizeof place);
+    else
+        mgpu_add_number(&(SafeText){place, sizeof place, 0}, l->device);
+    if (op)
+        mgpu_end_crashed(": error: ", place, " failed: ", signal, "");
+    mgpu_end_crashed(": internal error: device ", place, ", between operations: ", signal, MGPU_OUR_MISTAKE);
+}
+
+static void say_crash(void *context, int signal)
+{
+    const Lane *l = context;
+    say_crash_at(l, l->op && l->op->verb == MGPU_CALL ? l->now[0] : l->op, signal);
+}
+
+static void say_crash_of_worker(void *context, int signal)
+{
+    const Worker *w = context;
+    say_crash_at(w->lane, w->lane->now[w->thread], signal);
+}
+
+/* ---- one operation */
+int64_t mgpu_access_offset(const mgpu_device_phase *p, const mgpu_access *a, int64_t number)
+{
+    const mgpu_buffer *b = &p->buffers[a->buffer];
+    int64_t slot = b->slots > 1 ? (number + a->slot + b->slots) % b->slots : 0;
+    return b->offset + slot * b->slot_bytes + a->begin;
+}
+
+void mgpu_declare(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    Engine *e = l->engine;
+    const AheadKind *ahead = e->kind->ahead;
+    Device *device = e->devices[l->device];
+    if (!ahead || !ahead->checks(device))
+        return;
+    char name[200];
+    int count = 0;
+    DeviceRange *ranges = mgpu_allocate((size_t)(op->read_count + op->write_count), sizeof *ranges);
+    for (int i = 0; i < op->read_count + op->write_count; i++) {
+        const mgpu_access *a = &op->access[i];
+        int64_t begin = mgpu_access_offset(p, a, l->number);
+        if (p->buffers[a->buffer].kind != MGPU_STAGING)
+            ranges[count++] = (DeviceRange){begin, begin + a->end - a->begin, i >= op->read_count, p->buffers[a->buffer].name};
+    }
+    snprintf(name, sizeof name, "d%d.%s%s%s, line %d", l->device, op->id, op->verb == MGPU_CALL ? " " : "",
+             op->verb == MGPU_CALL ? mgpu_kernel_name(e->program, op->target) : "", op->line);
+    ahead->declare(device, l->lane, name, ranges, count);
+    free(ranges);
+}
+
+/* true: the operation looks at the step before */
+static bool is_delayed(const mgpu_op *op)
+{
+    return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && op->access[0].slot < 0;
+}
+
+/* a call's arguments, the next ones in `argument` */
+DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, void **argument, int64_t *each,
+                        const mgpu_step **step)
+{
+    Engine *e = l->engine;
+    uint8_t *arena = e->kind->arena(e->devices[l->device]);
+    DeviceCall call = {.kernel = e->kind->ahead ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
+    for (int i = 0; i < op->read_count + op->write_count; i++) {
+        uint8_t *at = arena + mgpu_access_offset(p, &op->access[i], l->number);
+        uint8_t kind = p->buffers[op->access[i].buffer].kind;
+        if (kind == MGPU_STEP) {
+            *step = (const void *)at;
+            continue;
+        }
+        each[call.arguments] = kind == MGPU_WORKSPACE ? -1 : kind == MGPU_LOCAL ? p->buffers[op->access[i].buffer].each : 0;
+        call.own = call.own || each[call.arguments] != 0;
+        argument[call.arguments++] = at;
+    }
+    return call;
+}
+
+/* the calls of a strip: operations order[0 .. count) */
+static void run_strip(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
+{
+    Engine *e = l->engine;
+    DeviceStrip strip = {l->calls, count, &work->block[l->device], e->profile != NULL, p->ops[order[0]].chunk,
+                         e->audit ? mgpu_audit_part : NULL, l};
+    int64_t *each = l->each;
+    void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
+    for (int i = 0; i < count; i++) {
+        l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], argument, each, &strip.step);
+        l->calls[i].library = library[order[i]];
+        argument += l->calls[i].arguments;
+        each += l->calls[i].arguments;
+    }
+    e->kind->run(e->devices[l->device], &strip, l->now);
+    for (int i = 0; i < count && e->profile; i++)
+        mgpu_profile_add(e->profile, l->phase, l->device, order[i], l->calls[i].seconds);
+}
+
+/* evaluation and prediction see the same samples whenever they are run */
+static bool is_training(const mgpu_phase *phase)
+{
+    return phase->kind == MGPU_PHASE_PROLOGUE || phase->kind == MGPU_PHASE_ACCUMULATE || phase->kind == MGPU_PHASE_TRAIN;
+}
+
+/* samples of this device -> staging; the missing ones of a short step are copies of a real one */
+static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
+{
+    Engine *e = l->engine;
+    uint8_t *staging = e->kind->staging(e->devices[l->device]);
+    const mgpu_shard *shard = &e->plan->device[l->device].shard;
+    const mgpu_step *block = &work->block[l->device];
+    uint8_t *to[e->program->input_count + 1];
+    memset(to, 0, sizeof to);
+    bool any = false;
+    for (int i = 0; i < op->write_count; i++) {
+        const mgpu_access *a = &op->access[op->read_count + i];
+        int index = p->buffers[a->buffer].index;
+        uint8_t *place = staging + mgpu_access_offset(p, a, l->number);
+        if (index < 0)
+            memcpy(place, block, sizeof *block);
+        else
+            to[index] = place;
+        any = any || index >= 0;
+    }
+    if (!work->set || !any)
+        return;
+    bool training = is_training(l->phase);
+    set_doing(l, DOING_READ, 0);
+    mgpu_read_samples(work->set, to, block->alive ? work->index + shard->first : work->index, block->alive ? block->alive : 1,
+                      training ? block->seed : 0, training ? work->epoch : 0);
+    set_doing(l, DOING_WORK, 0);
+    for (int i = 0; i < e->program->input_count; i++) {
+        int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);
+        for (int64_t s = block->alive ? block->alive : 1; to[i] && s < shard->capacity; s++)
+            memcpy(to[i] + s * bytes, to[i], (size_t)bytes);
+    }
+}
+
+/* every write takes the staged buffer of its input; the step block, where it is not staged, comes from the record */
+static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
+{
+    Engine *e = l->engine;
+    Device *device = e->devices[l->device];
+    for (int i = 0; i < op->write_count; i++) {
+        const mgpu_access *a = &op->access[op->read_count + i];
+        const void *from = NULL;
+        int64_t bytes = a->end - a->begin;
+        for (int k = 0; k < op->read_count && !from; k++)
+            if (p->buffers[op->access[k].buffer].index == p->buffers[a->buffer].index)
+                from = e->kind->staging(device) + mgpu_access_offset(p, &op->access[k], l->number);
+        if (!from) {
+            from = &work->block[l->device];
+            bytes = sizeof work->block[0];
+        }
+        if (e->kind->ahead)
+            e->kind->ahead->upload(device, mgpu_access_offset(p, a, l->number), from, bytes);
+        else
+            e->kind->copy_in(device, mgpu_access_offset(p, a, l->number), from, bytes);
+    }
+}
+
+static void reduce(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    Engine *e = l->engine;
+    const mgpu_collective *c = &l->phase->collectives[op->target];
+    const mgpu_access *a = &op->access[op->read_count];
+    Operand operand = {c->name, p->buffers[a->buffer].name, e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number),
+                       c->count, c->dtype, l->number << PLACE_BITS | op->target};
+    set_doing(l, DOING_SUM, 0);
+    bool agreed = e->collective->sum(e->collective, l->device, &operand);
+    set_doing(l, DOING_WORK, 0);
+    if (!agreed)
+        mgpu_die_at(l, "the devices disagree about what they reduce");
+}
+
+static void report(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    Engine *e = l->engine;
+    if (e->phases[l->phase - e->plan->phases].reporter != l->device)
+        return;
+    Work *work = work_of(e, is_delayed(op) ? l->number - 1 : l->number);
+    e->kind->copy_out(e->devices[l->device], l->lane, work->report, mgpu_access_offset(p, &op->access[0], l->number),
+                      l->phase->report_count * (int64_t)sizeof(double));
+    atomic_store(&work->reported, true);
+}
+
+static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+{
+    Engine *e = l->engine;
+    Work *work = work_of(e, is_delayed(op) ? l->number - 1 : l->number);
+    if (!work->fetch || !work->fetch[op->target])
+        return;
+    int64_t bytes = mgpu_tensor_bytes(&e->program->outputs[op->target]);
+    e->kind->copy_out(e->devices[l->device], l->lane, work->fetch[op->target] + e->plan->device[l->device].shard.first * bytes,
+                      mgpu_access_offset(p, &op->access[0], l->number), work->block[l->device].alive * bytes);
+}
+
+/* ---- one step of one lane */
+static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p, const LaneTable *table)
+{
+    Engine *e = l->engine;
+    if (e->kind->ahead) {
+        mgpu_ahead_wait(l, wait);
+        return;
+    }
+    int64_t number = l->number - wait->back;
+    if (number < 1 || wait->back > MGPU_AHEAD)
+        return;
+    const mgpu_op *op = &p->ops[wait->op];
+    Counter *progress = &lane_of(e, l->device, op->lane)->progress;
+    int64_t target = phase_of(e, number) == l->phase ? (number << PLACE_BITS) + table->place[wait->op] + 1 : finished(number);
+    if (l->lane == MGPU_COMP && op->lane == MGPU_COPY && atomic_load(&progress->value) < target) {
+        double began = mgpu_seconds();
+        mgpu_counter_wait(progress, target);
+        l->input_wait_ns += (int64_t)(1e9 * (mgpu_seconds() - began));
+    } else {
+        mgpu_counter_wait(progress, target);
+    }
+}
+
+/* operations order[0 .. count): one, or the calls of a strip */
+static void execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
+{
+    Engine *e = l->engine;
+    const mgpu_device_phase *p = &phase->devices[l->device];
+    const mgpu_op *op = &p->ops[order[0]];
+    Work *work = work_of(e, l->number);
+    set_phase(l, phase);
+    set_op(l, op);
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < p->ops[order[k]].wait_count; i++)
+            wait_for(l, &p->ops[order[k]].waits[i], p, lanes_of(e, phase, l->device));
+    mgpu_declare(l, p, op);
+    bool issues = e->kind->ahead && l->lane != MGPU_HOST, audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_REDUCE);
+    for (int k = 0; k < count && audited; k++)
+        mgpu_audit_before(l, p, &p->ops[order[k]]);
+    if (issues)
+        mgpu_ahead_begin(l, order[0]);
+    switch (op->verb) {
+    case MGPU_CALL: run_strip(l, p, order, count, work); break;
+    case MGPU_READ: read_batch(l, p, op, work); break;
+    case MGPU_UPLOAD: upload(l, p, op, work); break;
+    case MGPU_REDUCE: reduce(l, p, op); break;
+    case MGPU_REPORT: report(l, p, op); break;
+    case MGPU_FETCH: fetch(l, p, op); break;
+    default: mgpu_die_at(l, "there is no such operation");
+    }
+    for (int k = 0; k < count && audited; k++)
+        mgpu_audit_after(l, p, &p->ops[order[k]]);
+    if (issues)
+        mgpu_ahead_issued(l, order[0]);
+    set_op(l, NULL);
+}
+
+/* what the step before, of another phase, is owed */
+static void settle(Lane *l, const mgpu_phase *before)
+{
+    const LaneTable *t = lanes_of(l->engine, before, l->device);
+    for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++)
+        if (is_delayed(&before->devices[l->device].ops[t->order[i]]))
+            execute(l, before, &t->order[i], 1);
+}
+
+/* ahead of a device's first step of a phase: what a library will compute there */
+static void prepare(Lane *l, const mgpu_phase *phase)
+{
+    Engine *e = l->engine;
+    const mgpu_device_phase *p = &phase->devices[l->device];
+    PhaseTable *t = &e->phases[phase - e->plan->phases];
+    const LaneTable *lanes = &t->device[l->device];
+    void **library = mgpu_allocate((size_t)p->op_count + 1, sizeof *library);
+    int begin = lanes->begin[MGPU_COMP], end = lanes->begin[MGPU_COMP + 1];
+    const mgpu_op **ops = mgpu_allocate((size_t)(end - begin) + 1, sizeof *ops);
+    void **found = mgpu_allocate((size_t)(end - begin) + 1, sizeof *found);
+    for (int i = begin, count; i < end; i += count) {
+        count = mgpu_strip_length(p, lanes->order + i, end - i);
+        for (int k = 0; k < count; k++)
+            ops[k] = &p->ops[lanes->order[i + k]];
+        memset(found, 0, (size_t)count * sizeof *found);
+        if (ops[0]->verb == MGPU_CALL)
+            e->kind->prepare(e->devices[l->device], e->program->kernels, ops, count, found);
+        for (int k = 0; k < count; k++)
+            library[lanes->order[i + k]] = found[k];
+    }
+    e->kind->ready(e->devices[l->device]);
+    free(ops);
+    free(found);
+    t->library[l->device] = library;
+}
+
+static void meet_lane(Lane *l, int other)
+{
+    if (l->engine->kind->ahead)
+        mgpu_ahead_meet(l, other);
+    else
+        mgpu_counter_wait(&lane_of(l->engine, l->device, other)->progress, finished(l->number - 1));
+}
+
+static void run_step(Lane *l)
+{
+    Engine *e = l->engine;
+    int64_t number = l->number;
+    Work *work = work_of(e, number);
+    const mgpu_phase *phase = work->phase, *before = phase_of(e, number - 1);
+    bool changed = phase != before, owed = changed && before && l->lane == MGPU_HOST;
+    if (changed && (l->lane == MGPU_COMP || l->lane == MGPU_COMM))
+        meet_lane(l, l->lane == MGPU_COMP ? MGPU_COMM : MGPU_COMP);
+    if (phase && l->lane == MGPU_COMP && e->kind->ahead) {
+        mgpu_ahead_calls(l, phase);
+        return;
+    }
+    if (phase && l->lane == MGPU_COMP && !e->phases[phase - e->plan->phases].library[l->device])
+        prepare(l, phase);
+    if (phase) {
+        const LaneTable *t = lanes_of(e, phase, l->device);
+        for (int i = t->begin[l->lane], count; i < t->begin[l->lane + 1]; i += count) {
+            count = mgpu_strip_length(&phase->devices[l->device], t->order + i, t->begin[l->lane + 1] - i);
+            if (!is_delayed(&phase->devices[l->device].ops[t->order[i]]) || !changed) {
+                execute(l, phase, &t->order[i], count);
+            } else if (owed) {
+                settle(l, before);
+                owed = false;
+            }
+            tell(e, &l->progress, (number << PLACE_BITS) + (i + count - t->begin[l->lane]));
+        }
+    }
+    if (owed)
+        settle(l, before);
+}
+
+static void finish_step(Lane *l)
+{
+    Work *work = work_of(l->engine, l->number);
+    if (l->lane == MGPU_COMP) {
+        int64_t longest = atomic_load(&work->input_wait_ns);
+        while (l->input_wait_ns > longest && !atomic_compare_exchange_weak(&work->input_wait_ns, &longest, l->input_wait_ns))
+            ;
+        l->input_wait_ns = 0;
+    }
+    if (l->engine->kind->ahead) {
+        mgpu_ahead_finish_step(l);
+    } else if (l->lane == MGPU_COMP || l->lane == MGPU_COMM) {
+        atomic_store(&work->finished_at, mgpu_seconds());
+        atomic_fetch_sub(&work->unfinished, 1);
+    }
+    if (l->lane == MGPU_COMP && l->number == SETTLED)
+        l->engine->kind->settled(l->engine->devices[l->device]);
+    tell(l->engine, &l->progress, finished(l->number));
+}
+
+void *mgpu_drive_lane(void *argument)
+{
+    Lane *l = argument;
+    static const char *const NAME[MGPU_LANES] = {"comp", "copy", "comm", "host"};
+    char name[16];
+    snprintf(name, sizeof name, "d%d.%s", l->device % 100000, NAME[l->lane]);
+    pthread_setname_np(pthread_self(), name);
+    CrashGuard *guard = mgpu_guard_begin(say_crash, l);
+    for (l->number = 1;; l->number++) {
+        set_doing(l, DOING_REST, 0);
+        hear(l->engine, &l->engine->posted, l->number);
+        set_doing(l, DOING_WORK, 0);
+        if (atomic_load(&l->engine->closing))
+            break;
+        run_step(l);
+        finish_step(l);
+    }
+    mgpu_guard_end(guard);
+    return NULL;
+}
+
+void mgpu_enter_worker(void *context, int thread)
+{
+    Lane *l = context;
+    Worker *w = &l->workers[thread];
+    char name[16];
+    snprintf(name, sizeof name, "d%d.comp%d", l->device % 10000, thread % 1000);
+    pthread_setname_np(pthread_self(), name);
+    *w = (Worker){.lane = l, .thread = thread};
+    w->guard = mgpu_guard_begin(say_crash_of_worker, w);
+}
+
+void mgpu_leave_worker(void *context, int thread)
+{
+    const Lane *l = context;
+    mgpu_guard_end(l->workers[thread].guard);
+}
+

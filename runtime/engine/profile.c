@@ -1,0 +1,262 @@
+/* profile.c: how long each operation of a step takes, added up over steps, sorted, with what it does per second.
+ *
+ * In: seconds, as the engine measures them around operations; the program's tables, which say what an operation computes
+ * (the multiply-adds of a product) and touches (the bytes of its accesses). Out: a table. The lane comp's operations
+ * follow each other, so what is left of the step's time is waiting: for other lanes and devices, and between steps. */
+#include "runtime/abi/mgpu_gemm.h"
+#include "runtime/base/base.h"
+#include "runtime/engine/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct Profile {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    double ***seconds;           /* [phase][device][operation] */
+};
+
+typedef struct Row {
+    const mgpu_phase *phase;
+    const mgpu_op *op;
+    int device;
+    double seconds, flops, bytes; /* of one step; of a call */
+} Row;
+
+Profile *mgpu_profile_begin(const mgpu_program *program, const mgpu_plan *plan)
+{
+    Profile *p = mgpu_allocate(1, sizeof *p);
+    p->program = program;
+    p->plan = plan;
+    p->seconds = mgpu_allocate((size_t)plan->phase_count, sizeof *p->seconds);
+    for (int k = 0; k < plan->phase_count; k++) {
+        p->seconds[k] = mgpu_allocate((size_t)plan->devices, sizeof **p->seconds);
+        for (int d = 0; d < plan->devices; d++)
+            p->seconds[k][d] = mgpu_allocate((size_t)plan->phases[k].devices[d].op_count, sizeof(double));
+    }
+    return p;
+}
+
+void mgpu_profile_end(Profile *p)
+{
+    for (int k = 0; k < p->plan->phase_count; k++) {
+        for (int d = 0; d < p->plan->devices; d++)
+            free(p->seconds[k][d]);
+        free(p->seconds[k]);
+    }
+    free(p->seconds);
+    free(p);
+}
+
+void mgpu_profile_add(Profile *p, const mgpu_phase *phase, int device, int op, double seconds)
+{
+    p->seconds[phase - p->plan->phases][device][op] += seconds;
+}
+
+/* ---- what an operation does */
+static double flops_of(const mgpu_contraction *c, int64_t samples)
+{
+    double count = 2;
+    for (int i = 0; i < c->batch + c->m + c->n + c->k; i++)
+        count *= (double)(c->axis[i].extent == MGPU_SAMPLES ? samples : c->axis[i].extent);
+    return count;
+}
+
+static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
+{
+    double bytes = 0;
+    for (int i = 0; i < op->read_count + op->write_count; i++) {
+        uint8_t kind = p->buffers[op->access[i].buffer].kind;
+        if (kind != MGPU_STEP && kind != MGPU_WORKSPACE && kind != MGPU_LOCAL)
+            bytes += (double)(op->access[i].end - op->access[i].begin);
+    }
+    return bytes;
+}
+
+static const char *does(const Profile *p, const Row *r)
+{
+    static const char *const VERB[] = {"", "read", "upload", "reduce", "report", "fetch"};
+    return r->op->verb == MGPU_CALL ? mgpu_kernel_name(p->program, r->op->target) : VERB[r->op->verb];
+}
+
+/* of a product, "M x N x K"; with batch axes "B of M x N x K" */
+static void product_text(const mgpu_contraction *c, int64_t samples, char *text, size_t room)
+{
+    const int axes[] = {c->batch, c->m, c->n, c->k};
+    double extent[4] = {1, 1, 1, 1};
+    for (int list = 0, i = 0; list < 4; list++)
+        for (int end = i + axes[list]; i < end; i++)
+            extent[list] *= (double)(c->axis[i].extent == MGPU_SAMPLES ? samples : c->axis[i].extent);
+    int length = extent[0] > 1 ? snprintf(text, room, "%.0f of ", extent[0]) : 0;
+    snprintf(text + length, room - (size_t)length, "%s%.0f x %.0f x %.0f", c->windows ? "conv " : "", extent[1], extent[2],
+             extent[3]);
+}
+
+static const mgpu_contraction *product_of(const Profile *p, const mgpu_op *op)
+{
+    if (op->verb != MGPU_CALL)
+        return NULL;
+    return p->program->gpu_kernels ? NULL : p->program->kernels[op->target].product;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const Row *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? 1 : -1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+/* operations that took time, the longest first; the caller frees them */
+static Row *rows_of(const Profile *p, int64_t steps, int *count)
+{
+    int most = 0;
+    *count = 0;
+    for (int k = 0; k < p->plan->phase_count; k++)
+        for (int d = 0; d < p->plan->devices; d++)
+            most += p->plan->phases[k].devices[d].op_count;
+    Row *rows = mgpu_allocate((size_t)most, sizeof *rows);
+    for (int k = 0; k < p->plan->phase_count; k++)
+        for (int d = 0; d < p->plan->devices; d++) {
+            const mgpu_device_phase *phase = &p->plan->phases[k].devices[d];
+            for (int i = 0; i < phase->op_count; i++) {
+                const mgpu_op *op = &phase->ops[i];
+                if (p->seconds[k][d][i] <= 0)
+                    continue;
+                Row *r = &rows[(*count)++];
+                *r = (Row){&p->plan->phases[k], op, d, p->seconds[k][d][i] / (double)steps, 0, bytes_of(phase, op)};
+                const mgpu_contraction *c = product_of(p, op);
+                r->flops = c ? flops_of(c, p->plan->device[d].shard.capacity) : 0;
+            }
+        }
+    qsort(rows, (size_t)*count, sizeof *rows, compare);
+    return rows;
+}
+
+/* micro-batches run the operations of their phases more than once in a step */
+static double times_per_step(const Profile *p, const Row *r)
+{
+    return r->phase->kind == MGPU_PHASE_PROLOGUE ? (double)p->program->accumulate
+           : r->phase->kind == MGPU_PHASE_ACCUMULATE ? (double)(p->program->accumulate - 1) : 1;
+}
+
+static double rate(const Profile *p, const Row *r, double amount)
+{
+    return amount * times_per_step(p, r) / r->seconds * 1e-9;
+}
+
+/* ---- lines of the model */
+typedef struct Source { char *text; char **lines; int count; } Source;
+
+static Source read_source(const char *path)
+{
+    Source s = {0};
+    FILE *f = fopen(path, "re");
+    long bytes = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    if (bytes >= 0 && fseek(f, 0, SEEK_SET) == 0) {
+        s.text = mgpu_allocate((size_t)bytes + 1, 1);
+        s.text[fread(s.text, 1, (size_t)bytes, f)] = 0;
+        int lines = 1;
+        for (const char *at = s.text; *at; at++)
+            lines += *at == '\n';
+        s.lines = mgpu_allocate((size_t)lines, sizeof *s.lines);
+        for (char *at = s.text; at; s.count++) {
+            s.lines[s.count] = at + strspn(at, " \t");
+            at = strchr(at, '\n');
+            if (at)
+                *at++ = 0;
+        }
+    }
+    if (f)
+        fclose(f);
+    return s;
+}
+
+static const char *line_text(const Source *s, int line)
+{
+    return line >= 1 && line <= s->count ? s->lines[line - 1] : "";
+}
+
+static double lane_seconds(const Row *rows, int count, int device, int lane)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        if (rows[i].device == device && rows[i].op->lane == lane)
+            sum += rows[i].seconds;
+    return sum;
+}
+
+typedef struct Layout { const Source *source; double step_s; int kernel_width; FILE *f; } Layout;
+
+static void print_row(const Profile *p, const Row *r, const Layout *l)
+{
+    char flops[16] = "", bytes[16] = "", product[100] = "";
+    if (product_of(p, r->op))
+        product_text(product_of(p, r->op), p->plan->device[r->device].shard.capacity, product, sizeof product);
+    if (r->flops > 0)
+        snprintf(flops, sizeof flops, "%.1f", rate(p, r, r->flops));
+    if (r->bytes > 0)
+        snprintf(bytes, sizeof bytes, "%.1f", rate(p, r, r->bytes));
+    char id[48];
+    snprintf(id, sizeof id, "d%d.%s", r->device, r->op->id);
+    fprintf(l->f, "%9.3f %6.1f %9s %7s  %-10s  %-*s  %-24s %5d  %.60s\n", 1e3 * r->seconds, 100 * r->seconds / l->step_s, flops,
+            bytes, id, l->kernel_width, does(p, r), product, r->op->line, line_text(l->source, r->op->line));
+}
+
+static void print_products(const Profile *p, const Row *rows, int count, FILE *f)
+{
+    double seconds = 0, flops = 0;
+    for (int i = 0; i < count; i++)
+        if (rows[i].flops > 0) {
+            seconds += rows[i].seconds;
+            flops += rows[i].flops * times_per_step(p, &rows[i]);
+        }
+    if (seconds > 0)
+        fprintf(f, "matrix products and convolutions: %.3f ms, %.2f GFLOP, %.1f GFLOP/s%s\n", 1e3 * seconds, 1e-9 * flops,
+                1e-9 * flops / seconds, p->plan->devices > 1 ? ", all devices together" : "");
+}
+
+void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds)
+{
+    static const char *const NAME[MGPU_LANES] = {"comp", "copy", "comm", "host"};
+    int count;
+    Row *rows = rows_of(p, steps, &count);
+    Source source = read_source(p->program->model_file);
+    Layout l = {&source, seconds / (double)steps, 6, f};
+    for (int i = 0; i < count; i++)
+        l.kernel_width = (int)strlen(does(p, &rows[i])) > l.kernel_width ? (int)strlen(does(p, &rows[i])) : l.kernel_width;
+    fprintf(f, "%lld more steps with a clock around every operation: %.3f ms each\n", (long long)steps, 1e3 * l.step_s);
+    for (int d = 0; d < p->plan->devices; d++) {
+        fprintf(f, "device %d:", d);
+        for (int lane = 0; lane < MGPU_LANES; lane++)
+            fprintf(f, " %s %.3f ms,", NAME[lane], 1e3 * lane_seconds(rows, count, d, lane));
+        fprintf(f, " comp outside of operations (waiting) %.3f ms\n",
+                1e3 * (l.step_s - lane_seconds(rows, count, d, MGPU_COMP)));
+    }
+    print_products(p, rows, count, f);
+    fprintf(f, "\n%9s %6s %9s %7s  %-10s  %-*s  %-24s %5s\n", "ms/step", "%", "GFLOP/s", "GB/s", "operation", l.kernel_width,
+            "kernel", "product: M x N x K", "line");
+    for (int i = 0; i < count; i++)
+        print_row(p, &rows[i], &l);
+    free(source.lines);
+    free(source.text);
+    free(rows);
+}
+
+void mgpu_profile_print_json(const Profile *p, FILE *f, int64_t steps, double seconds)
+{
+    int count;
+    Row *rows = rows_of(p, steps, &count);
+    fprintf(f, "\"profiled_step_ms\": %.4f, \"comp_ms\": [", 1e3 * seconds / (double)steps);
+    for (int d = 0; d < p->plan->devices; d++)
+        fprintf(f, "%s%.4f", d ? ", " : "", 1e3 * lane_seconds(rows, count, d, MGPU_COMP));
+    fputs("], \"operations\": [", f);
+    for (int i = 0; i < count; i++) {
+        const Row *r = &rows[i];
+        fprintf(f, "%s{\"phase\": \"%s\", \"operation\": \"d%d.%s\", \"does\": \"%s\", \"line\": %d, \"ms\": %.5f", i ? ", " : "",
+                r->phase->name, r->device, r->op->id, does(p, r), r->op->line, 1e3 * r->seconds);
+        fprintf(f, ", \"gflops\": %.2f, \"gbytes_per_s\": %.2f}", rate(p, r, r->flops), rate(p, r, r->bytes));
+    }
+    fputs("]", f);
+    free(rows);
+}

@@ -1,0 +1,16 @@
+/* profile.h: how long each operation of a step takes (`bench --profile`). */
+#ifndef MGPU_PROFILE_H
+#define MGPU_PROFILE_H
+
+#include "runtime/engine/run.h"
+
+Profile *mgpu_profile_begin(const mgpu_program *, const mgpu_plan *);
+void mgpu_profile_end(Profile *);
+/* `seconds` more in operation `op` of `phase` on `device`. An operation's times come from one thread at a time, the first
+ * of the device's team; different operations may come from different threads at once. */
+void mgpu_profile_add(Profile *, const mgpu_phase *phase, int device, int op, double seconds);
+/* of `steps` steps that took `seconds` together: a table for people, or the members "profiled_step_ms", "comp_ms" (by device)
+ * and "operations" of a JSON object */
+void mgpu_profile_print(const Profile *, FILE *, int64_t steps, double seconds);
+void mgpu_profile_print_json(const Profile *, FILE *, int64_t steps, double seconds);
+#endif

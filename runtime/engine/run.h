@@ -1,0 +1,93 @@
+/* run.h: the engine as its users see it: devices, posted steps, audits. */
+#ifndef MGPU_RUNTIME_ENGINE_RUN_H
+#define MGPU_RUNTIME_ENGINE_RUN_H
+
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/sets.h"
+
+/* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
+enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
+typedef struct Work {                   /* one step of the run: one phase on all devices */
+    int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
+    const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is owed of the step before */
+    const Dataset *set;                 /* NULL: staging is left as it is (bench) */
+    int64_t *index;                     /* places in the set of the micro-batch's samples; at least one, for the dead to copy */
+    int64_t sample_count;               /* the living */
+    mgpu_step *block;                   /* by device */
+    uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
+    _Atomic int64_t step;               /* as its blocks say it: for messages, also of other threads */
+    int64_t applied, epoch, samples;    /* for who collects it */
+    double *report;                     /* phase->report_count numbers, once reported */
+    _Atomic bool reported;
+    _Atomic int unfinished;             /* lanes comp and comm that still work on it */
+    _Atomic int64_t input_wait_ns;      /* the longest that a device's comp lane waited for its input */
+    _Atomic double finished_at;         /* mgpu_seconds, once unfinished is 0 */
+} Work;
+typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */
+
+typedef struct Engine Engine;
+/* o->threads: that compute, shared by the devices; each has one at least. o->devices: which GPUs */
+Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
+void mgpu_engine_close(Engine *, const char *achieved);
+const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
+Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
+void mgpu_engine_post(Engine *);
+void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
+void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
+/* check.c: a call of an epilogue's kernel that has a product's operands, too; the lane comp's operation before; NULL: none */
+bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
+const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
+bool mgpu_computes_here(const mgpu_plan *);      /* with threads of this program; else on GPUs */
+const char *mgpu_engine_library(const Engine *); /* what computes: the library of products, or why there is none; the GPUs */
+int64_t mgpu_engine_library_bytes(const Engine *); /* of all devices, beside the arenas */
+int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
+int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
+typedef struct Profile Profile;        /* profile.h */
+void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
+/* of a drained engine: a variable as it lies in memory; random inputs in all slots (bench) */
+void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
+void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
+void mgpu_engine_fill_staging(Engine *, uint64_t seed);
+void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
+const char *mgpu_kernel_name(const mgpu_program *, int kernel);
+
+/* agree.c: of a drained engine: NULL, or which variable differs on which devices. The caller frees it */
+char *mgpu_disagreement(const mgpu_program *, const mgpu_plan *, const Engine *);
+
+/* audit.c: where the first NaN or infinity of a step comes from */
+typedef struct Audit Audit;
+enum { AUDIT_INFINITE = 1, AUDIT_NAN = 2 };
+typedef struct Origin {
+    int device;
+    const mgpu_op *op;                 /* that made it; NULL: it was there before: */
+    const char *variable, *input;      /* in one of these */
+    unsigned bits;
+    int64_t sample;                    /* of the device's; -1: of none, or not known */
+} Origin;
+void mgpu_audit_begin(Engine *);       /* of a drained engine: what is posted from now on runs operation by operation */
+bool mgpu_audit_end(Engine *, Origin *); /* likewise; false: all was finite */
+
+/* ---- steps.c: posting steps, for all commands */
+typedef struct Feed {                  /* what steps are made of */
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const double *setting;             /* of Options */
+    Engine *engine;
+    uint64_t seed;
+    double total_steps, steps_per_epoch;
+} Feed;
+typedef struct Batch {                 /* samples [place, place + samples) of the order: a whole step */
+    const Dataset *set;                /* NULL: staging stays as it is */
+    const int64_t *order;              /* NULL: as they lie */
+    int64_t place, samples;
+    int64_t applied, epoch;
+    uint8_t **fetch;                   /* by output: where the step's first sample goes; NULL: nowhere */
+} Batch;
+bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* one micro-batch; false: the plan has no such phase */
+void mgpu_post_step(const Feed *, const Batch *);                     /* prologues, accumulating, train */
+bool mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /* init and reports: no samples */
+/* all of a set through phase `kind`, a micro-batch a step, until *stop is not 0 (NULL: never) */
+void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop);
+void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: bits 1 << kind */
+#endif

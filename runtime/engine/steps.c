@@ -1,0 +1,129 @@
+/* steps.c: from "these samples" to posted steps: shards, step blocks and the choice between full and ragged phases.
+ *
+ * Micro-batch m of a step has its samples [m micro, (m + 1) micro), as far as there are any; device d has those from
+ * shard.first on, up to its share. */
+#include "runtime/base/base.h"
+#include "runtime/engine/run.h"
+
+#include <string.h>
+
+static int64_t at_least_0(int64_t n)
+{
+    return n > 0 ? n : 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void fill_block(const Feed *f, mgpu_step *block, const mgpu_shard *shard, const Batch *batch, int64_t micro, int64_t count)
+{
+    *block = (mgpu_step){
+        .step = batch->applied + 1,
+        .sample = batch->place + micro * f->plan->micro + shard->first,
+        .alive = smaller(at_least_0(count - shard->first), shard->share),
+        .samples = batch->samples,
+        .micro = micro,
+        .total_steps = (int64_t)f->total_steps,
+        .epoch = (double)batch->applied / f->steps_per_epoch,
+        .progress = (double)batch->applied / f->total_steps,
+        .total_epochs = f->total_steps / f->steps_per_epoch,
+        .seed = f->seed,
+    };
+    memcpy(block->setting, f->setting, sizeof block->setting);
+}
+
+/* without samples (init, reports) there is nothing that could be missing */
+static bool is_ragged(const Feed *f, const Work *work)
+{
+    if (f->plan->always_ragged)
+        return true;
+    for (int d = 0; d < f->plan->devices; d++)
+        if (work->block[d].alive < f->plan->device[d].shard.capacity)
+            return true;
+    return false;
+}
+
+bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
+{
+    if (!mgpu_engine_phase(f->engine, kind, false))
+        return false;
+    Work *work = mgpu_engine_next(f->engine);
+    int64_t begin = micro * f->plan->micro, count = smaller(at_least_0(batch->samples - begin), f->plan->micro);
+    work->set = batch->set;
+    work->sample_count = count;
+    work->step = batch->applied + 1;
+    work->applied = batch->applied;
+    work->epoch = batch->epoch;
+    work->samples = batch->samples;
+    for (int64_t i = 0; i < count; i++)
+        work->index[i] = batch->order ? batch->order[batch->place + begin + i] : batch->place + begin + i;
+    if (!count) /* for the dead to copy */
+        work->index[0] = batch->order ? batch->order[batch->place] : batch->place;
+    for (int d = 0; d < f->plan->devices; d++)
+        fill_block(f, &work->block[d], &f->plan->device[d].shard, batch, micro, count);
+    for (int i = 0; batch->fetch && i < f->program->output_count; i++)
+        work->fetch[i] = batch->fetch[i] + begin * mgpu_tensor_bytes(&f->program->outputs[i]);
+    work->phase = mgpu_engine_phase(f->engine, kind, is_ragged(f, work));
+    mgpu_engine_post(f->engine);
+    return true;
+}
+
+void mgpu_post_step(const Feed *f, const Batch *batch)
+{
+    int64_t last = f->program->accumulate > 1 ? f->program->accumulate - 1 : 0;
+    for (int64_t micro = 0; last && micro <= last; micro++)
+        mgpu_post(f, MGPU_PHASE_PROLOGUE, batch, micro);
+    for (int64_t micro = 0; micro < last; micro++)
+        mgpu_post(f, MGPU_PHASE_ACCUMULATE, batch, micro);
+    mgpu_post(f, MGPU_PHASE_TRAIN, batch, last);
+}
+
+bool mgpu_post_alone(const Feed *f, int kind, int64_t applied, int64_t epoch)
+{
+    const mgpu_phase *phase = mgpu_engine_phase(f->engine, kind, false);
+    if (!phase)
+        return false;
+    Work *work = mgpu_engine_next(f->engine);
+    Batch batch = {.applied = applied, .epoch = epoch};
+    work->phase = phase;
+    work->step = kind == MGPU_PHASE_INIT ? 0 : applied + 1;
+    work->applied = applied;
+    work->epoch = epoch;
+    work->samples = 0;
+    for (int d = 0; d < f->plan->devices; d++) {
+        fill_block(f, &work->block[d], &f->plan->device[d].shard, &batch, 0, 0);
+        if (kind == MGPU_PHASE_INIT)
+            work->block[d].step = work->block[d].sample = 0;
+    }
+    mgpu_engine_post(f->engine);
+    return true;
+}
+
+void mgpu_post_set(const Feed *f, int kind, const Dataset *set, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop)
+{
+    uint8_t *at[f->program->output_count + 1];
+    for (int64_t place = 0; place < set->samples && !(stop && atomic_load(stop)); place += f->plan->micro) {
+        for (int i = 0; fetch && i < f->program->output_count; i++)
+            at[i] = fetch[i] + place * mgpu_tensor_bytes(&f->program->outputs[i]);
+        Batch batch = {.set = set, .place = place, .samples = smaller(set->samples - place, f->plan->micro), .applied = applied,
+                       .epoch = epoch, .fetch = fetch ? at : NULL};
+        mgpu_post(f, kind, &batch, 0);
+    }
+}
+
+void mgpu_wanted_inputs(const mgpu_program *program, const mgpu_plan *plan, unsigned kinds, bool *wanted)
+{
+    memset(wanted, 0, (size_t)program->input_count * sizeof *wanted);
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int d = 0; kinds >> plan->phases[k].kind & 1 && d < plan->devices; d++) {
+            const mgpu_device_phase *p = &plan->phases[k].devices[d];
+            for (int i = 0; i < p->op_count; i++)
+                for (int w = 0; p->ops[i].verb == MGPU_READ && w < p->ops[i].write_count; w++) {
+                    int index = p->buffers[p->ops[i].access[p->ops[i].read_count + w].buffer].index;
+                    if (index >= 0)
+                        wanted[index] = true;
+                }
+        }
+}

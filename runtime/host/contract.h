@@ -1,0 +1,24 @@
+/* contract.h: the product of mgpu_gemm.h, once for every instruction set that the library may meet. */
+#ifndef MGPU_CONTRACT_H
+#define MGPU_CONTRACT_H
+
+#include "runtime/abi/mgpu_attention.h"
+#include "runtime/abi/mgpu_gemm.h"
+
+/* team: as mgpu_contract_team, else as mgpu_contract */
+typedef void mgpu_contract_function(const mgpu_contraction *, void *const *argument, const mgpu_part *, bool team);
+
+typedef void mgpu_attend_function(const mgpu_attention *, void *const *argument, const mgpu_part *);
+
+/* run and attend are NULL where the library is not built for the instruction set */
+typedef struct mgpu_contract_variant {
+    const char *name;
+    mgpu_contract_function *run;
+    mgpu_attend_function *attend;
+} mgpu_contract_variant;
+
+extern const mgpu_contract_variant mgpu_contract_base, mgpu_contract_avx2, mgpu_contract_avx512;
+
+/* the variants that run here, the fastest first, then NULL */
+const mgpu_contract_variant *mgpu_contract_choice(int number);
+#endif

@@ -1,0 +1,560 @@
+/* contract_product.h: the products of mgpu_gemm.h and mgpu_attention.h for one instruction set. Included by one file for
+ * each, with MGPU_VECTOR_BYTES and the tiles defined: MGPU_TILES(F), F(rows, vectors) for each of them, MGPU_TILES_BESIDE(F),
+ * and the most rows of tiles of 1, 2, 3 and 4 vectors: MGPU_ROWS_1 ... MGPU_ROWS_4. Out: mgpu_contract_typed,
+ * mgpu_attend_typed.
+ *
+ * Algorithm: blocks of N, M and K as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
+ * around a product in registers of R rows of A by V vectors of N. What it takes from A are single elements at
+ * row[r] + term[k], two tables of offsets; so A lies as it likes, and is read where it is. It is copied only if windows move
+ * over it, which leave it (the copy has zeros around it; a tap is then a mere offset, and no element is copied once for
+ * every tap), if its elements are of another type, or if its rows fall onto each other in the cache. B lies in vectors
+ * along N, one below the other along K: packed so, or in place. Spread windows (zeros between the elements: transposed
+ * convolutions, gradients of strided ones) are split into their phases, each of which is a convolution without zeros.
+ * Products that are a batch of vectors (depthwise convolutions) have the batch as N; A has vectors, too, then.
+ *
+ * The order of additions: blocks of K in ascending order, in a block one sum per element in ascending order of K. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/abi/mgpu_attention.h"
+#include "runtime/abi/mgpu_gemm.h"
+#include "runtime/abi/mgpu_half.h"
+#if MGPU_VECTOR_BYTES >= 32
+#include <immintrin.h>
+#endif
+
+#if defined(__clang__) && MGPU_VECTOR_BYTES == 64 /* clang halves vectors of 64 bytes where it thinks that they slow a CPU */
+#define MGPU_FULL_WIDTH __attribute__((min_vector_width(512)))
+#else
+#define MGPU_FULL_WIDTH
+#endif
+#define MGPU_INLINE static inline __attribute__((always_inline)) MGPU_FULL_WIDTH
+#define MGPU_NOINLINE static __attribute__((noinline)) MGPU_FULL_WIDTH
+
+MGPU_INLINE int64_t mgpu_least(int64_t a, int64_t b) { return a < b ? a : b; }
+MGPU_INLINE int64_t mgpu_most(int64_t a, int64_t b) { return a > b ? a : b; }
+MGPU_INLINE int64_t mgpu_quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+MGPU_INLINE int64_t mgpu_round_up(int64_t a, int64_t b) { return mgpu_quotient_up(a, b) * b; }
+
+/* ---- a list of axes as one operand sees it */
+typedef struct mgpu_index {
+    int axes;             /* those of extents 1 and 0 left out, nested ones joined */
+    int64_t count;
+    int64_t extent[MGPU_AXES], stride[MGPU_AXES], step[MGPU_AXES];
+    int window[MGPU_AXES];/* from 0; -1: none */
+} mgpu_index;
+
+MGPU_NOINLINE void mgpu_index_add(mgpu_index *list, int64_t extent, int64_t stride, int window, int64_t step)
+{
+    list->count *= extent;
+    if (extent <= 1)
+        return;
+    int last = list->axes - 1;
+    if (last >= 0 && window < 0 && list->window[last] < 0 && list->stride[last] == extent * stride) {
+        list->extent[last] *= extent;
+        list->stride[last] = stride;
+        return;
+    }
+    list->extent[list->axes] = extent;
+    list->stride[list->axes] = stride;
+    list->window[list->axes] = window;
+    list->step[list->axes++] = step;
+}
+
+typedef struct mgpu_walk { int64_t at[MGPU_AXES], offset; } mgpu_walk; /* a place in such a list, and its element's offset */
+
+MGPU_NOINLINE void mgpu_walk_start(mgpu_walk *walk, const mgpu_index *list, int64_t place)
+{
+    memset(walk, 0, sizeof *walk);
+    for (int i = list->axes - 1; i >= 0; i--) {
+        walk->at[i] = place % list->extent[i];
+        place /= list->extent[i];
+        walk->offset += walk->at[i] * list->stride[i];
+    }
+}
+
+MGPU_NOINLINE void mgpu_walk_next(mgpu_walk *walk, const mgpu_index *list)
+{
+    for (int i = list->axes - 1; i >= 0; i--) {
+        walk->offset += list->stride[i];
+        if (++walk->at[i] < list->extent[i])
+            return;
+        walk->at[i] = 0;
+        walk->offset -= list->extent[i] * list->stride[i];
+    }
+}
+
+/* of elements [begin, end) of a list */
+MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t end, int64_t *offset)
+{
+    int64_t at[MGPU_AXES] = {0}, from = 0, rest = begin;
+    int last = list->axes - 1;
+    for (int i = last; i >= 0; i--) {
+        at[i] = rest % list->extent[i];
+        rest /= list->extent[i];
+        from += at[i] * list->stride[i];
+    }
+    if (last < 0 && begin < end)
+        *offset = 0;
+    while (last >= 0 && begin < end) {
+        int64_t stride = list->stride[last], run = mgpu_least(list->extent[last] - at[last], end - begin);
+        for (int64_t i = 0; i < run; i++)
+            offset[i] = from + i * stride;
+        offset += run;
+        begin += run;
+        from -= at[last] * stride;
+        at[last] = 0;
+        for (int i = last - 1; i >= 0; i--) {
+            from += list->stride[i];
+            if (++at[i] < list->extent[i])
+                break;
+            from -= list->extent[i] * list->stride[i];
+            at[i] = 0;
+        }
+    }
+}
+
+/* The order in which a list is packed: as it lies in memory, if it is packed whole. packed: where its elements go, `size`
+ * apart in the list's own order. */
+MGPU_NOINLINE void mgpu_packed_order(mgpu_index *list, mgpu_index *packed, int64_t size, bool whole)
+{
+    for (int i = list->axes - 1; i >= 0; i--, size *= packed->extent[i + 1])
+        packed->stride[i] = size;
+    packed->axes = list->axes;
+    for (int i = 1; i < list->axes && whole; i++)
+        for (int j = i; j > 0 && list->stride[j] > list->stride[j - 1]; j--) {
+            int64_t *const both[] = {list->extent, list->stride, packed->extent, packed->stride};
+            for (int l = 0; l < 4; l++) {
+                int64_t moved = both[l][j];
+                both[l][j] = both[l][j - 1];
+                both[l][j - 1] = moved;
+            }
+        }
+}
+
+/* ---- a box of a list: a range of one axis, single places of those outside it, all of those inside it */
+typedef struct mgpu_box { int64_t count, begin[MGPU_AXES], extent[MGPU_AXES]; } mgpu_box;
+
+/* the largest one that begins at `begin`, ends by `end` and has at most `most` elements; its axis in equal pieces */
+MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t begin, int64_t end, int64_t most)
+{
+    int i = list->axes - 1;
+    most = mgpu_least(most, end - begin);
+    for (int j = i; j >= 0; j--) {
+        box->begin[j] = begin % list->extent[j];
+        box->extent[j] = 1;
+        begin /= list->extent[j];
+    }
+    box->count = 1;
+    for (; i > 0 && box->begin[i] == 0 && box->count * list->extent[i] <= most; i--) {
+        box->extent[i] = list->extent[i];
+        box->count *= list->extent[i];
+    }
+    if (i >= 0) {
+        int64_t left = list->extent[i] - box->begin[i], room = most / box->count;
+        box->extent[i] = mgpu_least(mgpu_quotient_up(left, mgpu_quotient_up(left, room)), room);
+        box->count *= box->extent[i];
+    }
+}
+
+/* ---- what is soon needed from far away, to be fetched into the core's own cache little by little: runs of lines */
+enum { MGPU_LINE = 64 };
+typedef struct mgpu_ahead {
+    const char *at;
+    int64_t each;         /* lines at a time */
+    int64_t run, left;    /* lines of a run, and of this one */
+    int64_t skip;         /* bytes from the end of a run to the next one */
+} mgpu_ahead;
+
+/* `runs` runs of `bytes` from `at` on, `apart` bytes from each other, in so many times */
+MGPU_INLINE mgpu_ahead mgpu_ahead_of(const void *at, int64_t runs, int64_t bytes, int64_t apart, int64_t times)
+{
+    enum { MOST = 8 };
+    int64_t lines = mgpu_quotient_up(bytes, MGPU_LINE);
+    return (mgpu_ahead){at, mgpu_least(MOST, mgpu_quotient_up(runs * lines, times)), lines, lines, apart - lines * MGPU_LINE};
+}
+
+MGPU_INLINE void mgpu_fetch(mgpu_ahead *ahead)
+{
+    for (int64_t i = ahead->each; i > 0; i--) {
+        __builtin_prefetch(ahead->at, 0, 2);
+        int64_t over = -(int64_t)(--ahead->left == 0); /* no branch: nobody could foresee it */
+        ahead->at += MGPU_LINE + (over & ahead->skip);
+        ahead->left += over & ahead->run;
+    }
+}
+
+typedef struct mgpu_range { int64_t begin, end; } mgpu_range;
+
+/* Few columns leave most of a vector empty. Then `places` neighbouring places of a window lie side by side in N, and its
+ * taps become as many positions as all of them see: place j of them has tap position - j, if there is one.
+ *     y[places q + j, n] = sum_p x[places q + p] w[p - j, n]           B has zeros: in_b
+ *     dw[t, n] = sum_j sum_q x[places q + j + t] dy[places q + j, n]   C is folded: row p, column (j, n) adds to tap p - j */
+typedef struct mgpu_wide {
+    int64_t places;       /* 1: not so */
+    bool in_b;
+    int64_t taps, positions;
+    int64_t inner;        /* elements of K (in_b) or M for one position */
+    int64_t columns;      /* of N for one place */
+} mgpu_wide;
+
+/* ---- one product: a contraction with the samples known and a phase of every window chosen */
+typedef struct mgpu_product {
+    mgpu_index batch_a, batch_b, batch_c, am, ak, bk, bn, cm, cn;
+    int windows;              /* over A */
+    mgpu_window window[MGPU_WINDOWS];
+    int64_t a, b, c;          /* first elements */
+    mgpu_wide wide;
+    bool beside;              /* N is an axis of the batch: A has it, too, its elements next to each other */
+    mgpu_range members, m, n; /* this call's share */
+} mgpu_product;
+
+MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Results at places phase + phases q see only the terms first + every t of the sum: the others meet zeros. The window's
+ * two axes, `place` of the result and `term` of the sum, become those of q and t, and the window loses its spread. */
+MGPU_NOINLINE void mgpu_take_phase(mgpu_product *product, mgpu_window *window, mgpu_axis *place, mgpu_axis *term,
+                                        int64_t phases, int64_t phase)
+{
+    int64_t spread = window->spread, every = spread / mgpu_common_divisor(spread, term->step), first = 0;
+    int64_t position = window->first + phase * place->step;
+    while (first < every && (position + first * term->step) % spread != 0)
+        first++;
+    window->first = (position + first * term->step) / spread;
+    window->spread = 1;
+    mgpu_axis *axis[] = {place, term};
+    int64_t from[] = {phase, first}, factor[] = {phases, every};
+    for (int i = 0; i < 2; i++) {
+        product->a += from[i] * axis[i]->a;
+        product->b += from[i] * axis[i]->b;
+        product->c += from[i] * axis[i]->c;
+        axis[i]->extent = mgpu_most(0, mgpu_quotient_up(axis[i]->extent - from[i], factor[i]));
+        axis[i]->a *= factor[i];
+        axis[i]->b *= factor[i];
+        axis[i]->c *= factor[i];
+        axis[i]->step = axis[i]->step * factor[i] / spread;
+    }
+    if (first == every) /* no term hits an element */
+        term->extent = 0;
+}
+
+/* the innermost window, if it can be made so, with `lanes` elements in a vector: its axes become those of positions and of
+ * every places-th place; the axis of the places between, for N, is returned. most_rows: of C, if it is to be folded */
+MGPU_NOINLINE mgpu_axis mgpu_widen(mgpu_product *product, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
+                                   int64_t most_rows)
+{
+    mgpu_axis *n = axis + table->batch + table->m, *k = n + table->n, between = {.extent = 1}, *place = NULL, *term = NULL;
+    mgpu_wide *wide = &product->wide;
+    int64_t columns = 1, terms = 1;
+    *wide = (mgpu_wide){.places = 1};
+    for (mgpu_axis *i = n; i < k + table->k; i++)
+        *(i < k ? &columns : &terms) *= i->extent;
+    if (terms == 0 || columns == 0 || 2 * columns > lanes)
+        return between;
+    for (int w = table->windows; w > 0 && place == NULL; w--) {
+        mgpu_axis *in_m = NULL, *in_k = NULL;
+        for (mgpu_axis *i = axis + table->batch; i < n; i++)
+            in_m = i->window == w ? i : in_m;
+        for (mgpu_axis *i = k; i < k + table->k; i++)
+            in_k = i->window == w ? i : in_k;
+        if (in_m == NULL || in_k == NULL || in_m->step != in_k->step)
+            continue;
+        wide->in_b = table->keep; /* else B has samples, and C is small */
+        place = wide->in_b ? in_m : in_k;
+        term = wide->in_b ? in_k : in_m;
+    }
+    if (place == NULL || term->extent < 2)
+        return between;
+    for (int64_t some = 2; some * columns <= lanes; some++) /* share of useful work: some / positions */
+        if (place->extent % some == 0 &&
+            some * (term->extent + wide->places - 1) > wide->places * (term->extent + some - 1))
+            wide->places = some;
+    int64_t rows = term->extent + wide->places - 1;
+    for (const mgpu_axis *i = axis + table->batch; i < n; i++)
+        rows *= i == term ? 1 : i->extent;
+    if (wide->in_b ? place->c != columns && most_rows == 0 : rows > most_rows) /* where would they go? */
+        wide->places = 1;
+    if (wide->places == 1)
+        return between;
+    wide->taps = term->extent;
+    wide->positions = term->extent + wide->places - 1;
+    wide->columns = columns;
+    wide->inner = 1;
+    for (const mgpu_axis *i = term + 1, *last = wide->in_b ? k + table->k : n; i < last; i++)
+        wide->inner *= i->extent;
+    between = (mgpu_axis){wide->places, 0, wide->in_b ? -term->b : place->b, wide->in_b ? place->c : -term->c, 0, 0};
+    term->extent = wide->positions;
+    place->extent /= wide->places;
+    place->step *= wide->places;
+    place->a *= wide->places;
+    place->b *= wide->places;
+    place->c *= wide->places;
+    return between;
+}
+
+/* Sets up phase `phase` of all for samples [begin, end); returns the number of phases. The sum over all of them is the
+ * contraction. An axis of the batch whose elements lie together in A and C, at least half a vector of them, becomes N, and
+ * what was N a part of the batch. */
+MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contraction *table, int64_t begin, int64_t end,
+                                      int64_t phase, int64_t lanes)
+{
+    mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *term[MGPU_WINDOWS] = {0};
+    const int sizes[] = {table->batch, table->m, table->n, table->k};
+    int count = table->batch + table->m + table->n + table->k, sum = count - table->k;
+    memset(product, 0, sizeof *product);
+    product->a = table->a;
+    product->b = table->b;
+    product->windows = table->windows;
+    for (int i = 0; i < count; i++) {
+        axis[i] = table->axis[i];
+        if (axis[i].extent == MGPU_SAMPLES) {
+            axis[i].extent = end - begin;
+            product->a += begin * axis[i].a;
+            product->b += begin * axis[i].b;
+            product->c += begin * axis[i].c;
+        }
+        if (axis[i].window > 0)
+            *(i < sum ? &place[axis[i].window - 1] : &term[axis[i].window - 1]) = &axis[i];
+    }
+    int64_t phases = 1;
+    for (int w = 0; w < table->windows; w++) {
+        mgpu_window *window = &product->window[w];
+        *window = table->window[w];
+        int64_t own = window->spread / mgpu_common_divisor(window->spread, place[w]->step);
+        if (window->spread > 1)
+            mgpu_take_phase(product, window, place[w], term[w], own, phase / phases % own);
+        phases *= own;
+        /* the table has no strides of these two in A: they follow from their steps */
+        place[w]->a = place[w]->step * window->stride;
+        term[w]->a = term[w]->step * window->stride;
+        product->a += window->first * window->stride;
+    }
+    int beside = -1; /* the innermost axis of the batch */
+    for (int i = 0; i < table->batch; i++)
+        beside = axis[i].extent > 1 ? i : beside;
+    if (beside >= 0 && (2 * axis[beside].extent < lanes || axis[beside].a != 1 || axis[beside].c != 1))
+        beside = -1;
+    product->beside = beside >= 0;
+    product->wide.places = 1;
+    mgpu_axis between = {.extent = 1};
+    if (table->wide && !product->beside)
+        between = mgpu_widen(product, table, axis, lanes, table->sums / (2 * MGPU_VECTOR_BYTES));
+    const mgpu_axis *next = axis;
+    mgpu_index *batch[] = {&product->batch_a, &product->batch_b, &product->batch_c};
+    mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]}, {&product->am, NULL, &product->cm},
+                               {NULL, &product->bn, &product->cn}, {&product->ak, &product->bk, NULL}};
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 3; j++)
+            if (lists[i][j] != NULL)
+                lists[i][j]->count = 1;
+    mgpu_index_add(&product->bn, between.extent, between.b, -1, 0);
+    mgpu_index_add(&product->cn, between.extent, between.c, -1, 0);
+    for (int i = 0; i < 4; i++)
+        for (const mgpu_axis *last = next + sizes[i]; next < last; next++) {
+            const int64_t strides[] = {next->a, next->b, next->c};
+            bool moved = beside >= 0 && (i == 2 || next == axis + beside);
+            for (int j = 0; j < 3; j++) {
+                mgpu_index *list = !moved ? lists[i][j] : i == 2 ? batch[j] : lists[2][j];
+                if (list != NULL)
+                    mgpu_index_add(list, next->extent, i == 2 && j == 0 ? 0 : strides[j], j == 0 ? next->window - 1 : -1,
+                                   next->step);
+            }
+        }
+    product->members = (mgpu_range){0, product->batch_a.count};
+    product->m = (mgpu_range){0, product->am.count};
+    product->n = (mgpu_range){0, product->bn.count};
+    return phases;
+}
+
+/* range [begin, end) of `count` for number `number` of `parts`, in units */
+MGPU_INLINE mgpu_range mgpu_share(int64_t count, int64_t unit, int64_t number, int64_t parts)
+{
+    int64_t units = mgpu_quotient_up(count, unit), least = units / parts, more = units % parts;
+    int64_t begin = number * least + mgpu_least(number, more);
+    return (mgpu_range){mgpu_least(count, begin * unit), mgpu_least(count, (begin + least + (number < more)) * unit)};
+}
+
+/* The share of one thread: a grid of ranges of the batch, of M and of N, chosen so that the largest share is small, and of
+ * those that are about as large, the one that reads least of A and B. Shares of N begin at whole vectors. */
+MGPU_NOINLINE void mgpu_take_share(mgpu_product *product, const mgpu_part *part, int64_t rows, int64_t columns)
+{
+    int64_t members = product->members.end, m = product->m.end, n = product->n.end, threads = part->threads;
+    if (threads <= 1 || members * m * n == 0)
+        return;
+    const mgpu_wide *wide = &product->wide;
+    int64_t together = wide->places > 1 && !wide->in_b ? wide->positions * wide->inner : m > threads * rows ? rows : 2;
+    int64_t unit[3] = {1, together, columns}, count[3] = {members, m, n}, grid[3] = {1, 1, 1};
+    double best = -1;
+    for (int64_t i = 1; i <= threads; i++)
+        for (int64_t j = 1; i * j <= threads; j++) {
+            int64_t way[3] = {i, j, threads / (i * j)};
+            double share[3], cost;
+            for (int k = 0; k < 3; k++)
+                share[k] = (double)(mgpu_quotient_up(mgpu_quotient_up(count[k], unit[k]), way[k]) * unit[k]);
+            cost = share[0] * (share[1] * share[2] + 4 * (share[1] + share[2]));
+            if (best < 0 || cost < best) {
+                best = cost;
+                memcpy(grid, way, sizeof grid);
+            }
+        }
+    int64_t number = part->thread;
+    product->members = mgpu_share(members, unit[0], number / (grid[1] * grid[2]), grid[0]);
+    product->m = mgpu_share(m, unit[1], number / grid[2] % grid[1], grid[1]);
+    product->n = mgpu_share(n, unit[2], number % grid[2], grid[2]);
+    if (number >= grid[0] * grid[1] * grid[2])
+        product->members.end = product->members.begin;
+}
+
+/* ---- a copy of A: what a box of rows (M) and a box of terms (K) touch, as one box of A's memory with zeros around it */
+typedef struct mgpu_dim {
+    int64_t extent, from, to; /* elements; strides in A and in the copy */
+    int64_t low, high;        /* elements [low, high) lie inside A */
+} mgpu_dim;
+
+typedef struct mgpu_patch {
+    int dims;
+    mgpu_dim dim[2 * MGPU_AXES + 1]; /* the outermost first */
+    int64_t from;             /* of the first element, in A */
+    int64_t elements;         /* of the copy */
+    mgpu_index rows, terms;   /* the boxes as they lie in it */
+} mgpu_patch;
+
+/* lanes: elements that follow each other from each place on (1, or a part of N that lies beside) */
+MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_product *product, const mgpu_box *rows, const mgpu_box *terms,
+                                int64_t lane, int64_t lanes, int64_t element_bytes)
+{
+    const mgpu_index *list[] = {&product->am, &product->ak};
+    const mgpu_box *box[] = {rows, terms};
+    mgpu_index *to[] = {&copy->rows, &copy->terms};
+    int number[2][MGPU_AXES], of_window[MGPU_WINDOWS], place[2 * MGPU_AXES + 1], count = 0;
+    int64_t common[MGPU_WINDOWS] = {0}, position[MGPU_WINDOWS], reach[MGPU_WINDOWS] = {0}, stride[2 * MGPU_AXES + 1];
+    mgpu_dim dim[2 * MGPU_AXES + 1];
+    for (int w = 0; w < product->windows; w++)
+        position[w] = product->window[w].first;
+    copy->from = lane;
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < list[side]->axes; i++) {
+            int64_t extent = box[side]->extent[i], step = list[side]->step[i], begin = box[side]->begin[i];
+            int w = list[side]->window[i];
+            copy->from += begin * list[side]->stride[i];
+            number[side][i] = -1;
+            if (w >= 0) {
+                position[w] += begin * step;
+                reach[w] += (extent - 1) * step;
+                common[w] = extent > 1 ? mgpu_common_divisor(common[w], step) : common[w];
+            } else if (list[side]->stride[i] != 0 && extent > 1) {
+                number[side][i] = count;
+                dim[count++] = (mgpu_dim){extent, list[side]->stride[i], 0, 0, extent};
+            }
+        }
+    for (int w = 0; w < product->windows; w++) {
+        int64_t step = common[w] = mgpu_most(1, common[w]), from = position[w], last = product->window[w].extent - from;
+        int64_t extent = reach[w] / step + 1, low = from < 0 ? mgpu_quotient_up(-from, step) : 0;
+        int64_t high = last > 0 ? mgpu_least(extent, mgpu_quotient_up(last, step)) : 0;
+        of_window[w] = -1;
+        if (extent == 1 && low == 0 && high == 1)
+            continue;
+        of_window[w] = count;
+        dim[count++] = (mgpu_dim){extent, product->window[w].stride * step, 0, mgpu_least(low, high), high};
+    }
+    if (lanes > 1)
+        dim[count++] = (mgpu_dim){lanes, 1, 0, 0, lanes};
+    for (int i = 0; i < count; i++) { /* by descending stride in A */
+        int j = i;
+        for (; j > 0 && dim[place[j - 1]].from < dim[i].from; j--)
+            place[j] = place[j - 1];
+        place[j] = i;
+    }
+    int64_t next = 1;
+    for (int i = count - 1; i >= 0; i--) {
+        mgpu_dim *own = &dim[place[i]];
+        if (next > 1 && next * element_bytes % 1024 == 0) /* rows that lie so would fall onto each other in the cache */
+            next += 64 / element_bytes;
+        own->to = stride[place[i]] = next;
+        next *= own->extent;
+        copy->dim[i] = *own;
+    }
+    copy->dims = count;
+    copy->elements = next;
+    for (int side = 0; side < 2; side++) {
+        *to[side] = (mgpu_index){.count = 1};
+        for (int i = 0; i < list[side]->axes; i++) {
+            int w = list[side]->window[i], own = w >= 0 ? of_window[w] : number[side][i];
+            int64_t step = own < 0 ? 0 : stride[own] * (w >= 0 ? list[side]->step[i] / common[w] : 1);
+            mgpu_index_add(to[side], box[side]->extent[i], step, -1, 0);
+        }
+    }
+}
+
+/* a copy's dimensions in which runs go on, joined */
+MGPU_NOINLINE void mgpu_patch_join(mgpu_patch *copy)
+{
+    for (int i = copy->dims - 1; i > 0; i--) {
+        mgpu_dim *outer = &copy->dim[i - 1], *inner = &copy->dim[i];
+        int64_t extent = inner->extent;
+        if (inner->low > 0 || inner->high < extent || outer->from != extent * inner->from || outer->to != extent * inner->to)
+            continue;
+        *outer = (mgpu_dim){outer->extent * extent, inner->from, inner->to, outer->low * extent, outer->high * extent};
+        memmove(inner, inner + 1, (size_t)(--copy->dims - i) * sizeof *inner);
+    }
+    for (; copy->dims < 2; copy->dims++) {
+        memmove(copy->dim + 1, copy->dim, (size_t)copy->dims * sizeof *copy->dim);
+        copy->dim[0] = (mgpu_dim){1, 0, 0, 0, 1};
+    }
+}
+
+/* The vectors are written out: more than -O2 only makes the other loops longer. These are short, calls of memset and
+ * memcpy in their place are not wanted. Multiply-adds are, under -std=c11, too. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast", "no-tree-loop-distribute-patterns", "no-tree-vectorize")
+#else
+#pragma STDC FP_CONTRACT ON
+#endif
+#define MGPU_REAL double
+#define MGPU_NAME(name) mgpu_##name##_f64
+#include "runtime/host/contract_tile.h"
+#include "runtime/host/contract_pack.h"
+#include "runtime/host/contract_real.h"
+#undef MGPU_REAL
+#undef MGPU_NAME
+#define MGPU_REAL float
+#define MGPU_NAME(name) mgpu_##name##_f32
+#include "runtime/host/contract_tile.h"
+#include "runtime/host/contract_pack.h"
+#include "runtime/host/contract_real.h"
+#undef MGPU_REAL
+#undef MGPU_NAME
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
+
+MGPU_NOINLINE void mgpu_contract_typed(const mgpu_contraction *table, void *const *argument, const mgpu_part *part, bool team)
+{
+    mgpu_part own = *part;
+    bool in_c = false;
+    for (int i = 0; i < table->batch + table->m + table->n; i++)
+        in_c = in_c || table->axis[i].extent == MGPU_SAMPLES;
+    if (!in_c || team) {
+        own.begin = 0;
+        own.end = part->samples;
+    } else {
+        own.thread = 0;
+        own.threads = 1;
+    }
+    (table->type == MGPU_F64 ? mgpu_multiply_phases_f64 : mgpu_multiply_phases_f32)(
+        table, argument[table->swapped], argument[!table->swapped], argument[2], argument[3], &own);
+}
+
+static void mgpu_attend_typed(const mgpu_attention *table, void *const *argument, const mgpu_part *part)
+{
+    (table->type == MGPU_F64 ? mgpu_attend_samples_f64 : mgpu_attend_samples_f32)(table, argument, part);
+}

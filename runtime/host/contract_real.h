@@ -1,0 +1,541 @@
+/* contract_real.h: the product of contract_product.h for one element type: blocks, and what is not worth any. Included
+ * after contract_tile.h and contract_pack.h. */
+typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
+    const mgpu_product *product;
+    const void *a, *b;            /* the tensors */
+    void *c;
+    mgpu_half half_a, half_b, half_c;
+    int64_t a_offset, b_offset, c_offset; /* of this member of the batch */
+    bool copies, packs;           /* A is copied with zeros around it, or packed: */
+    bool along, groups;           /* its terms, its rows lie together */
+    int64_t direct;               /* terms for which B is read in place */
+    bool straight;                /* tiles go to C, else to `sums` */
+    const MGPU_REAL *kept;        /* B packed for all terms, from column kept_begin on; NULL: it is packed block by block */
+    int64_t kept_begin;
+    const MGPU_REAL *from_b;      /* B of this block: rows of vectors, `ldb` apart; vectors `next_b` apart */
+    int64_t ldb, next_b;
+    int64_t m_large, n_most, k_most; /* rows that all terms are added to, columns, and terms of a block */
+    bool whole;                   /* B is packed for all terms at once */
+    MGPU_REAL *copy, *sums, *packed;          /* the workspace, and its elements */
+    int64_t copy_most, sums_most, packed_most;
+    int64_t m_begin, m_end, k_begin, k_end, n_begin, n_end;
+    int64_t first_row, pitch;     /* of the sums */
+    /* of the block of A whose tables are there */
+    int64_t key[7], from;
+    /* of the block of B that is packed */
+    int64_t key_b[4];
+    int64_t row[MGPU_BLOCK_ROWS + MGPU_ROWS_1], row_c[MGPU_BLOCK_ROWS], term[MGPU_BLOCK_TERMS];
+} MGPU_NAME(block);
+
+/* vectors of the next tile, of those that are left */
+MGPU_INLINE int64_t MGPU_NAME(tile_vectors)(int64_t left, int64_t rows)
+{
+    if (left >= 4 && rows <= MGPU_ROWS_4)
+        return 4;
+    if (left >= 3 && left != 4 && MGPU_ROWS_3 > 0 && (left % 2 == 1 || rows <= MGPU_ROWS_3))
+        return 3;
+    return mgpu_least(left, 2);
+}
+
+/* times that a tile fetches some of what comes next */
+MGPU_INLINE int64_t MGPU_NAME(times)(int64_t terms, int64_t rows) { return terms < 4 * rows ? 1 : rows; }
+
+/* rows [begin, end) of the block; next_a: fetched ahead; NULL: the next columns of B are, if they are not near */
+MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_ahead *next_a)
+{
+    static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
+    const mgpu_product *product = block->product;
+    int64_t m = end - begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
+    int64_t vectors = mgpu_quotient_up(n, LANES), some, vector = MGPU_VECTOR_BYTES, bytes = sizeof(MGPU_REAL);
+    const MGPU_REAL *a = block->copies || block->packs ? block->copy : (const MGPU_REAL *)block->a + block->from;
+    const MGPU_REAL *b = block->from_b;
+    int64_t ldb = block->ldb, next = block->next_b;
+    MGPU_REAL *c = block->straight ? (MGPU_REAL *)block->c + (block->c_offset + block->n_begin) : block->sums;
+    bool far = next_a == NULL && !product->beside && (ldb != LANES || product->bk.count * n * bytes > MGPU_PACKED_BYTES);
+    mgpu_ahead ahead = next_a != NULL ? *next_a : (mgpu_ahead){.each = 0};
+    for (int64_t v = 0; v < vectors; v += some, b += some * next, c += some * LANES) {
+        some = product->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
+        int64_t kind = product->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
+        int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES), times = tiles * MGPU_NAME(times)(terms, most[kind]);
+        if (far)
+            ahead = ldb == LANES ? mgpu_ahead_of(b + some * next, some, terms * vector, next * bytes, times)
+                                 : mgpu_ahead_of(b + some * next, terms, some * vector, ldb * bytes, times);
+        if (far && v + some >= vectors)
+            ahead.each = 0;
+        for (int64_t i = begin; i < end; i += rows, tiles--) {
+            rows = mgpu_quotient_up(end - i, tiles);
+            MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[kind][rows - 1];
+            while (*tile == NULL)
+                tile++;
+            (*tile)(terms, product->beside ? a + v * LANES : a, block->row + i, block->term, b, ldb, next, c, block->row_c + i,
+                    rows, columns, block->k_begin > 0, &ahead);
+        }
+    }
+}
+
+/* Few columns of B stay in the core's cache: then A, which may come from far away, is read a few rows after the other. Else
+ * its rows stay there, and B is read in columns. */
+MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
+{
+    enum { NEAR_BYTES = 512 * 1024 };
+    const mgpu_product *product = block->product;
+    int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
+    int64_t size = sizeof(MGPU_REAL), vectors = mgpu_quotient_up(n, LANES), chunks = mgpu_quotient_up(m, MGPU_ROWS_2), some;
+    bool lines = product->am.axes == 1 && product->ak.axes == 1 && product->ak.stride[0] == 1;
+    if (block->copies || block->packs || !lines || vectors < 2 || m <= n || terms * n * size > NEAR_BYTES) {
+        MGPU_NAME(multiply_rows)(block, 0, m, NULL);
+        return;
+    }
+    const MGPU_REAL *a = (const MGPU_REAL *)block->a + block->from;
+    for (int64_t i = 0; i < m; i += some, chunks--) {
+        some = mgpu_quotient_up(m - i, chunks);
+        int64_t times = mgpu_quotient_up(vectors, 2) * MGPU_NAME(times)(terms, MGPU_ROWS_2);
+        mgpu_ahead next = mgpu_ahead_of(a + block->row[i + some] + block->term[0], some, terms * size,
+                                        product->am.stride[0] * size, times);
+        if (i + some >= m)
+            next.each = 0;
+        MGPU_NAME(multiply_rows)(block, i, i + some, &next);
+    }
+}
+
+/* rows of A that are packed together, and the elements that so many of them take */
+MGPU_INLINE int64_t MGPU_NAME(packed_rows)(const MGPU_NAME(block) *block)
+{
+    return block->along ? 1 : block->groups ? MGPU_ROWS_2 : LANES;
+}
+
+MGPU_INLINE int64_t MGPU_NAME(packed_pitch)(const MGPU_NAME(block) *block)
+{
+    bool apart = block->along || block->groups; /* else they would fall onto each other in the cache */
+    return MGPU_NAME(packed_rows)(block) * (block->k_end - block->k_begin) + (apart ? LANES : 0);
+}
+
+MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
+{
+    enum { SOME = 256 };
+    const mgpu_product *product = block->product;
+    int64_t rows = block->m_end - block->m_begin, terms = block->k_end - block->k_begin, offset[SOME], some, first;
+    int64_t pitch = MGPU_NAME(packed_pitch)(block), count = block->along ? rows : terms;
+    if (!block->along && !block->groups) {
+        MGPU_NAME(pack)(block->copy, terms, block->a, block->a_offset, block->half_a, &product->am, block->m_begin,
+                        block->m_end, &product->ak, block->k_begin, block->k_end);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += some) {
+        some = mgpu_least(SOME, count - i);
+        if (block->along) {
+            first = block->a_offset + block->k_begin;
+            mgpu_offsets(&product->am, block->m_begin + i, block->m_begin + i + some, offset);
+            MGPU_NAME(pack_along)(block->copy + i * pitch, pitch, block->a, first, block->half_a, offset, some, terms);
+            continue;
+        }
+        first = block->a_offset + block->m_begin;
+        mgpu_offsets(&product->ak, block->k_begin + i, block->k_begin + i + some, offset);
+        if (block->half_a == MGPU_HALF_BF16)
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, MGPU_HALF_BF16, offset, rows, some);
+        else if (block->half_a)
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, MGPU_HALF_F16, offset, rows, some);
+        else
+            MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, MGPU_HALF_NOT, offset, rows, some);
+    }
+}
+
+/* the tables of the block of A that begins at m_begin and ends by m_end, and its copy; sets m_end */
+MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box *terms)
+{
+    const mgpu_product *product = block->product;
+    int64_t lanes = product->beside ? block->n_end - block->n_begin : 1, most = MGPU_BLOCK_ROWS;
+    mgpu_patch copy;
+    mgpu_box rows;
+    if (block->copies) {
+        do {
+            mgpu_box_at(&rows, &product->am, block->m_begin, block->m_end, most);
+            mgpu_patch_of(&copy, product, &rows, terms, product->beside ? block->n_begin : 0, lanes, sizeof(MGPU_REAL));
+            most = rows.count / 2;
+        } while (copy.elements > block->copy_most && most > 0);
+        block->m_end = block->m_begin + rows.count;
+    } else if (block->packs) {
+        int64_t unit = MGPU_NAME(packed_rows)(block), m = block->m_end - block->m_begin;
+        int64_t room = (block->copy_most - unit * LANES) / MGPU_NAME(packed_pitch)(block) * unit;
+        int64_t even = mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, room)), block->along ? MGPU_ROWS_2 : unit);
+        block->m_end = block->m_begin + mgpu_least(m, mgpu_least(room, even));
+    }
+    const int64_t key[] = {block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end,
+                           product->beside ? block->n_begin : 0, lanes};
+    bool same_tables = memcmp(key + 1, block->key + 1, 4 * sizeof *key) == 0 && key[6] == block->key[6];
+    bool same = same_tables && key[0] == block->key[0] && key[5] == block->key[5];
+    int64_t count = block->m_end - block->m_begin, terms_count = block->k_end - block->k_begin;
+    block->from = block->a_offset + (product->beside ? block->n_begin : 0);
+    if (block->copies && !same_tables) {
+        mgpu_offsets(&copy.rows, 0, count, block->row);
+        mgpu_offsets(&copy.terms, 0, terms_count, block->term);
+    } else if (block->packs && !same_tables) {
+        int64_t unit = MGPU_NAME(packed_rows)(block), pitch = MGPU_NAME(packed_pitch)(block);
+        for (int64_t i = 0; i < count; i++)
+            block->row[i] = i / unit * pitch + i % unit;
+        for (int64_t i = 0; i < terms_count; i++)
+            block->term[i] = i * unit;
+    } else if (!same_tables) {
+        mgpu_offsets(&product->am, block->m_begin, block->m_end, block->row);
+        mgpu_offsets(&product->ak, block->k_begin, block->k_end, block->term);
+    }
+    if (block->copies && !same)
+        MGPU_NAME(copy_box)(block->copy, block->a, block->a_offset, block->half_a, &copy);
+    else if (block->packs && !same)
+        MGPU_NAME(pack_a)(block);
+    if (!same_tables)
+        for (int i = 0; i < MGPU_ROWS_1; i++) /* a tile may be higher than what is left: its last rows are read twice */
+            block->row[count + i] = block->row[count - 1];
+    memcpy(block->key, key, sizeof key);
+    if (block->straight)
+        mgpu_offsets(&product->cm, block->m_begin, block->m_end, block->row_c);
+    else
+        for (int64_t i = 0; i < count; i++)
+            block->row_c[i] = (block->m_begin - block->first_row + i) * block->pitch;
+}
+
+/* the sums of a wide product to C: a tap adds up what its places have found */
+MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
+{
+    const mgpu_product *product = block->product;
+    const mgpu_wide *wide = &product->wide;
+    int64_t column[LANES], row;
+    mgpu_offsets(&product->cn, 0, wide->columns, column);
+    for (int64_t i = 0; i < count; i++) {
+        if ((block->first_row + i) / wide->inner % wide->positions >= wide->taps)
+            continue;
+        mgpu_offsets(&product->cm, block->first_row + i, block->first_row + i + 1, &row);
+        for (int64_t n = 0; n < wide->columns; n++) {
+            MGPU_REAL sum = 0;
+            for (int64_t j = 0; j < wide->places; j++)
+                sum += block->sums[(i + j * wide->inner) * block->pitch + j * wide->columns + n];
+            MGPU_NAME(put)(block->c, block->c_offset + row + column[n], block->half_c, sum);
+        }
+    }
+}
+
+/* the sums of rows [first_row, end) to C */
+MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
+{
+    const mgpu_product *product = block->product;
+    int64_t column[MGPU_BLOCK_N], some, count = end - block->first_row;
+    if (product->wide.places > 1 && !product->wide.in_b) {
+        MGPU_NAME(fold_sums)(block, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += MGPU_BLOCK_ROWS) {
+        int64_t rows = mgpu_least(MGPU_BLOCK_ROWS, count - i);
+        mgpu_offsets(&product->cm, block->first_row + i, block->first_row + i + rows, block->row_c);
+        for (int64_t j = block->n_begin; j < block->n_end; j += some) {
+            some = mgpu_least(MGPU_BLOCK_N, block->n_end - j);
+            mgpu_offsets(&product->cn, j, j + some, column);
+            for (int64_t l = 0; l < some; l++)
+                column[l] += block->c_offset;
+            MGPU_NAME(unpack)(block->c, block->half_c, block->row_c, rows, column, some,
+                              block->sums + i * block->pitch + (j - block->n_begin), block->pitch);
+        }
+    }
+}
+
+/* ---- the loops */
+
+MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
+{
+    const mgpu_product *product = block->product;
+    int64_t k = product->ak.count, n_most = mgpu_round_up(product->n.end - product->n.begin, LANES);
+    bool packs_b = block->kept == NULL && block->direct == 0;
+    block->k_most = 512 * 4 / (int64_t)sizeof(MGPU_REAL);
+    block->whole = packs_b && k * 4 * LANES <= block->packed_most;
+    if (packs_b) /* A is read once for every block of columns, and packed: as many as there is room for */
+        n_most = mgpu_least(n_most, mgpu_most(block->whole ? 4 : MGPU_BLOCK_N / LANES, block->packed_most / k / LANES) * LANES);
+    if (!block->straight)
+        n_most = mgpu_least(n_most, MGPU_BLOCK_N / 2);
+    if (product->beside)
+        n_most = mgpu_least(n_most, 4 * LANES);
+    block->whole = packs_b && k * n_most <= block->packed_most;
+    if (product->windows > 0 && block->kept != NULL)
+        block->k_most = mgpu_least(k, MGPU_BLOCK_TERMS);
+    if (packs_b && !block->whole)
+        block->k_most = mgpu_least(block->k_most, block->packed_most / n_most);
+    block->n_most = n_most;
+    block->pitch = n_most + LANES;
+    /* M in larger blocks around those of K, so that C stays in the cache meanwhile; but packing A brings in more than C */
+    int64_t m = product->m.end - product->m.begin, c_bytes = (int64_t)MGPU_BLOCK_C_BYTES * (block->packs ? 5 : 2) / 2;
+    int64_t m_large = k <= block->k_most ? m : c_bytes / (int64_t)sizeof(MGPU_REAL) / n_most;
+    if (!block->copies)
+        m_large = mgpu_most(m_large, MGPU_BLOCK_ROWS / 2);
+    if (!block->straight)
+        m_large = mgpu_least(m_large, block->sums_most / block->pitch);
+    if (!block->copies && m_large < m)
+        m_large = mgpu_least(m_large, mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, m_large)), MGPU_ROWS_2));
+    block->m_large = m_large;
+}
+
+/* sets k_end; rows [begin, end) of A are to be multiplied. terms: as a box, where A is copied */
+MGPU_NOINLINE void MGPU_NAME(take_terms)(MGPU_NAME(block) *block, int64_t begin, int64_t end, mgpu_box *terms)
+{
+    const mgpu_product *product = block->product;
+    int64_t k = product->ak.count, last = block->k_begin < block->direct ? block->direct : k, some = block->k_most;
+    block->k_end = mgpu_least(last, block->k_begin + mgpu_quotient_up(k, mgpu_quotient_up(k, some)));
+    if (!block->copies)
+        return;
+    mgpu_patch copy;
+    mgpu_box rows;
+    mgpu_box_at(&rows, &product->am, begin, end, 128);
+    do {
+        mgpu_box_at(terms, &product->ak, block->k_begin, last, some);
+        mgpu_patch_of(&copy, product, &rows, terms, 0, product->beside ? block->n_end - block->n_begin : 1, sizeof(MGPU_REAL));
+        some = terms->count / 2;
+    } while (copy.elements > block->copy_most && some > 0);
+    block->k_end = block->k_begin + terms->count;
+}
+
+/* says where the block's B lies, and packs it if need be */
+MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
+{
+    const mgpu_product *product = block->product;
+    int64_t terms = block->k_end - block->k_begin;
+    block->ldb = LANES;
+    if (block->kept != NULL) {
+        block->next_b = product->bk.count * LANES;
+        block->from_b = block->kept + (block->n_begin - block->kept_begin) / LANES * block->next_b + block->k_begin * LANES;
+        return;
+    }
+    if (block->k_begin < block->direct) {
+        block->ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
+        block->next_b = LANES;
+        block->from_b = (const MGPU_REAL *)block->b + (block->b_offset + block->k_begin * block->ldb + block->n_begin);
+        return;
+    }
+    block->next_b = terms * LANES;
+    block->from_b = block->packed;
+    const int64_t key[] = {block->b_offset, block->n_begin, block->k_begin, block->k_end};
+    if (memcmp(block->key_b, key, sizeof key) == 0)
+        return;
+    memcpy(block->key_b, key, sizeof key);
+    MGPU_NAME(pack)(block->packed, terms, block->b, block->b_offset, block->half_b, &product->bn, block->n_begin, block->n_end,
+                    &product->bk, block->k_begin, block->k_end);
+}
+
+/* one member of the batch */
+MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
+{
+    const mgpu_product *product = block->product;
+    int64_t m_end = product->m.end, n_end = product->n.end, k = product->ak.count;
+    MGPU_NAME(choose_blocks)(block);
+    for (block->n_begin = product->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
+        block->n_end = mgpu_least(n_end, block->n_begin + block->n_most);
+        if (block->whole) {
+            MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->half_b, &product->bn, block->n_begin,
+                            block->n_end, &product->bk, 0, k);
+            block->kept = block->packed;
+            block->kept_begin = block->n_begin;
+        }
+        for (int64_t end, begin = product->m.begin; begin < m_end; begin = end) {
+            mgpu_box terms;
+            end = mgpu_least(m_end, begin + block->m_large);
+            if (block->copies && end < m_end) {
+                mgpu_box_at(&terms, &product->am, begin, m_end, block->m_large);
+                end = begin + terms.count;
+            }
+            block->first_row = begin;
+            for (block->k_begin = 0; block->k_begin < k; block->k_begin = block->k_end) {
+                MGPU_NAME(take_terms)(block, begin, end, &terms);
+                MGPU_NAME(take_columns)(block);
+                for (block->m_begin = begin; block->m_begin < end; block->m_begin = block->m_end) {
+                    block->m_end = block->copies ? end : mgpu_least(end, block->m_begin + MGPU_BLOCK_ROWS);
+                    MGPU_NAME(take_rows)(block, &terms);
+                    MGPU_NAME(multiply_block)(block);
+                }
+            }
+            if (!block->straight)
+                MGPU_NAME(put_sums)(block, end);
+        }
+    }
+}
+
+/* ---- single rows or columns whose terms lie together in both operands */
+MGPU_INLINE MGPU_REAL MGPU_NAME(dot)(const MGPU_REAL *a, const MGPU_REAL *b, int64_t count)
+{
+    VECTOR sum[4] = {{0}, {0}, {0}, {0}};
+    int64_t i = 0;
+    for (; i + 4 * LANES <= count; i += 4 * LANES)
+        for (int j = 0; j < 4; j++)
+            sum[j] += LOAD(a + i + j * LANES) * LOAD(b + i + j * LANES);
+    for (; i + LANES <= count; i += LANES)
+        sum[0] += LOAD(a + i) * LOAD(b + i);
+    VECTOR all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    MGPU_REAL total = 0;
+    for (int64_t j = 0; j < LANES; j++)
+        total += all[j];
+    for (; i < count; i++)
+        total += a[i] * b[i];
+    return total;
+}
+
+MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
+{
+    const mgpu_product *product = block->product;
+    mgpu_walk am, cm, bn, cn;
+    mgpu_walk_start(&am, &product->am, product->m.begin);
+    mgpu_walk_start(&cm, &product->cm, product->m.begin);
+    for (int64_t m = product->m.begin; m < product->m.end; m++) {
+        mgpu_walk_start(&bn, &product->bn, product->n.begin);
+        mgpu_walk_start(&cn, &product->cn, product->n.begin);
+        for (int64_t n = product->n.begin; n < product->n.end; n++) {
+            ((MGPU_REAL *)block->c)[block->c_offset + cm.offset + cn.offset] =
+                MGPU_NAME(dot)((const MGPU_REAL *)block->a + (block->a_offset + am.offset),
+                               (const MGPU_REAL *)block->b + (block->b_offset + bn.offset), product->ak.count);
+            mgpu_walk_next(&bn, &product->bn);
+            mgpu_walk_next(&cn, &product->cn);
+        }
+        mgpu_walk_next(&am, &product->am);
+        mgpu_walk_next(&cm, &product->cm);
+    }
+}
+
+/* a sum of nothing */
+MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
+{
+    const mgpu_product *product = block->product;
+    int64_t column[MGPU_BLOCK_N], some;
+    for (int64_t n = product->n.begin; n < product->n.end; n += some) {
+        some = mgpu_least(MGPU_BLOCK_N, product->n.end - n);
+        mgpu_offsets(&product->cn, n, n + some, column);
+        mgpu_walk cm;
+        mgpu_walk_start(&cm, &product->cm, product->m.begin);
+        for (int64_t m = product->m.begin; m < product->m.end; m++, mgpu_walk_next(&cm, &product->cm)) {
+            int64_t at = block->c_offset + cm.offset;
+            if (block->straight)
+                MGPU_NAME(clear)((MGPU_REAL *)block->c + at + column[0], some);
+            else
+                for (int64_t j = 0; j < some; j++)
+                    MGPU_NAME(put)(block->c, at + column[j], block->half_c, 0);
+        }
+    }
+}
+
+/* ---- one phase of a contraction, and all of them */
+MGPU_INLINE bool MGPU_NAME(single)(const mgpu_index *list)
+{
+    return list->axes == 0 || (list->axes == 1 && list->stride[0] == 1);
+}
+
+/* Of B in lines of columns: as many as may be read in whole vectors without leaving it. Not worth it for a few terms. */
+MGPU_NOINLINE int64_t MGPU_NAME(terms_in_place)(const mgpu_product *product)
+{
+    int64_t k = product->bk.count, n = product->n.end - product->n.begin;
+    int64_t ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
+    if (product->beside || n % LANES == 0)
+        return k;
+    int64_t last = (k - 1) * ldb + product->bn.count - (product->n.begin + mgpu_round_up(n, LANES));
+    return k < 64 || ldb <= 0 || last < 0 ? 0 : mgpu_least(k, last / ldb + 1);
+}
+
+/* Lines of B so far apart are read in place as fast as they would be packed, where that takes time of its own: whole vectors
+ * that do not fall onto each other in the cache. */
+MGPU_INLINE bool MGPU_NAME(near)(int64_t apart)
+{
+    int64_t bytes = apart * (int64_t)sizeof(MGPU_REAL);
+    return bytes % MGPU_LINE == 0 && bytes <= 8192 && (bytes + 64) % 4096 > 128;
+}
+
+/* kept: where B is packed whole, on the thread's first call; NULL: it is not */
+MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL *kept, bool first)
+{
+    const mgpu_product *product = block->product;
+    int64_t m = product->m.end - product->m.begin, n = product->n.end - product->n.begin, k = product->ak.count;
+    if (n == 0 || product->members.end == product->members.begin || (m == 0 && kept == NULL))
+        return;
+    int64_t across = product->am.axes > 0 ? product->am.stride[product->am.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
+    int64_t down = product->ak.axes > 0 ? product->ak.stride[product->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
+    /* rows fall onto each other in the cache, or every term is a line of its own */
+    bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
+    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->half_b;
+    bool dense = product->bk.axes == 0 || product->bk.stride[0] <= 4 * LANES;
+    bool dots = (m == 1 || n == 1) && k >= 2 * LANES && !product->beside && product->windows == 0 &&
+                MGPU_NAME(single)(&product->ak) && MGPU_NAME(single)(&product->bk) && !block->half_a && !block->half_b &&
+                !block->half_c;
+    block->packs = product->windows == 0 && !product->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
+    block->copies = product->windows > 0 || (block->half_a && !block->packs);
+    block->along = product->ak.axes == 1 && product->ak.stride[0] == 1;
+    block->groups = !block->along && product->am.axes == 1 && product->am.stride[0] == 1;
+    bool near = (block->packs || m <= MGPU_BLOCK_ROWS) && MGPU_NAME(near)(product->bk.axes > 0 ? product->bk.stride[0] : 0);
+    bool in_place = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense || near);
+    block->direct = in_place ? MGPU_NAME(terms_in_place)(product) : 0;
+    block->straight = MGPU_NAME(single)(&product->cn) && !block->half_c && (product->wide.places == 1 || product->wide.in_b);
+    memset(block->key, 0xff, sizeof block->key);
+    memset(block->key_b, 0xff, sizeof block->key_b);
+    mgpu_walk at_a, at_b, at_c;
+    mgpu_walk_start(&at_a, &product->batch_a, product->members.begin);
+    mgpu_walk_start(&at_b, &product->batch_b, product->members.begin);
+    mgpu_walk_start(&at_c, &product->batch_c, product->members.begin);
+    for (int64_t i = product->members.begin; i < product->members.end; i++) {
+        block->a_offset = product->a + at_a.offset;
+        block->b_offset = product->b + at_b.offset;
+        block->c_offset = product->c + at_c.offset;
+        block->kept = kept;
+        block->kept_begin = product->n.begin;
+        if (kept != NULL && first && product->wide.places > 1)
+            MGPU_NAME(pack_wide)(kept, block->b, block->b_offset, block->half_b, product);
+        else if (kept != NULL && first)
+            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->half_b, &product->bn, product->n.begin, product->n.end,
+                            &product->bk, 0, k);
+        if (kept != NULL)
+            kept += k * mgpu_round_up(n, LANES);
+        if (k == 0)
+            MGPU_NAME(clear_result)(block);
+        else if (dots)
+            MGPU_NAME(multiply_dots)(block);
+        else if (m > 0)
+            MGPU_NAME(multiply)(block);
+        mgpu_walk_next(&at_a, &product->batch_a);
+        mgpu_walk_next(&at_b, &product->batch_b);
+        mgpu_walk_next(&at_c, &product->batch_c);
+    }
+}
+
+MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, const void *a, const void *b, void *c,
+                                              void *workspace, const mgpu_part *part)
+{
+    mgpu_product product;
+    MGPU_NAME(block) block;
+    block.product = &product;
+    block.a = a;
+    block.b = b;
+    block.c = c;
+    block.half_a = table->half_a;
+    block.half_b = table->half_b;
+    block.half_c = table->half_c;
+    block.copy_most = table->copy / (int64_t)sizeof(MGPU_REAL);
+    block.sums_most = table->sums / (int64_t)sizeof(MGPU_REAL);
+    block.packed_most = table->packed / (int64_t)sizeof(MGPU_REAL);
+    block.copy = workspace;
+    block.sums = block.copy + block.copy_most;
+    block.packed = block.sums + block.sums_most;
+    MGPU_REAL *kept = block.packed, *end = kept + (table->keep ? block.packed_most : 0);
+    int64_t phases = 1;
+    for (int64_t phase = 0; phase < phases; phase++) {
+        phases = mgpu_product_of(&product, table, part->begin, part->end, phase, LANES);
+        mgpu_take_share(&product, part, MGPU_ROWS_2, LANES);
+        int64_t members = product.members.end - product.members.begin, n = product.n.end - product.n.begin;
+        int64_t needed = members * product.bk.count * mgpu_round_up(n, LANES);
+        bool keep = needed > 0 && needed <= end - kept;
+        MGPU_NAME(multiply_batch)(&block, keep ? kept : NULL, part->first);
+        kept += keep ? needed : 0;
+    }
+}
+
+#include "runtime/host/attention_real.h"
+
+#undef VECTOR
+#undef HALF
+#undef LANES
+#undef MASK
+#undef WORDS
+#undef FLOATS
+#undef LOAD
+#undef STORE
+#undef SPLAT
+#undef LOAD_PART
+#undef STORE_PART

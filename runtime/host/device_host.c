@@ -1,0 +1,308 @@
+/* device_host.c: a device that is a part of this machine's memory and runs kernels on its cores.
+ *
+ * A strip of calls runs on the device's team: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
+ * the strip, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
+#include "runtime/base/base.h"
+#include "runtime/engine/collective.h"
+#include "runtime/engine/device.h"
+#include "runtime/host/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGNMENT = 64, PAGE = 4096, HUGE_PAGE = 2 << 20 };
+
+struct Device {
+    int64_t arena_bytes, staging_bytes, work_bytes, samples;
+    uint8_t *arena, *staging;
+    Team *team;
+    int threads;
+    DeviceStrip *strip;        /* that runs */
+    const mgpu_op **now;
+    bool finishes;             /* the strip has kernels with `finish` */
+    Library *library;          /* NULL: there is none */
+    char said[200];            /* which one, or why none */
+    void ***argument;          /* [thread]: room for the arguments of a call */
+    int most_arguments;
+};
+
+/* Memory that nobody touches costs nothing: the pages of a fresh mapping are zeroed one by one, by the thread that first
+ * writes to them, while kernels run. Large ones begin at a huge page, so that the system may back them with some later on
+ * (host_settled). */
+static uint8_t *zeroed(int64_t bytes)
+{
+    size_t size = (size_t)(bytes > 0 ? bytes : ALIGNMENT), all = size >= HUGE_PAGE ? size + HUGE_PAGE : size;
+    uint8_t *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    if (all == size)
+        return p;
+    size_t before = (size_t)(-(uintptr_t)p & (HUGE_PAGE - 1)), behind = (before + size + PAGE - 1) / PAGE * PAGE;
+    if (before)
+        munmap(p, before);
+    if (all > behind)
+        munmap(p + behind, all - behind);
+    return p + before;
+}
+
+static void unmap(uint8_t *p, int64_t bytes)
+{
+    if (p)
+        munmap(p, (size_t)(bytes > 0 ? bytes : ALIGNMENT));
+}
+
+static void host_close(Device *d)
+{
+    if (d->team)
+        mgpu_team_close(d->team);
+    if (d->library)
+        mgpu_library_close(d->library);
+    for (int i = 0; d->argument && i < d->threads; i++)
+        free(d->argument[i]);
+    free(d->argument);
+    unmap(d->arena, d->arena_bytes);
+    unmap(d->staging, d->staging_bytes);
+    free(d);
+}
+
+static Machine *host_find(const char *wanted, const char *usual, const mgpu_plan *plan)
+{
+    (void)wanted, (void)usual, (void)plan;
+    return NULL;
+}
+
+static void host_leave(Machine *machine)
+{
+    (void)machine;
+}
+
+static Device *host_open(const DevicePlan *p)
+{
+    const mgpu_device *plan = p->device;
+    const TeamPlan *team = p->team;
+    Device *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->threads = team->threads;
+    d->samples = plan->shard.capacity;
+    d->work_bytes = plan->work_bytes;
+    d->arena_bytes = plan->arena_bytes + (team->threads - 1) * plan->work_bytes;
+    d->arena = zeroed(d->arena_bytes);
+    d->staging_bytes = plan->staging_bytes;
+    d->staging = zeroed(d->staging_bytes);
+    d->argument = calloc((size_t)team->threads, sizeof *d->argument);
+    if (!d->arena || !d->staging || !d->argument) {
+        host_close(d);
+        return NULL;
+    }
+    d->library = mgpu_library_open(d->samples, d->threads, d->said, sizeof d->said);
+    d->team = mgpu_team_open(team);
+    return d;
+}
+
+static int64_t host_arena_bytes(const Device *d)
+{
+    return d->arena_bytes;
+}
+
+static uint8_t *host_arena(Device *d)
+{
+    return d->arena;
+}
+
+static uint8_t *host_staging(Device *d)
+{
+    return d->staging;
+}
+
+static void host_copy_in(Device *d, int64_t offset, const void *from, int64_t bytes)
+{
+    memcpy(d->arena + offset, from, (size_t)bytes);
+}
+
+static void host_copy_out(Device *d, int lane, void *to, int64_t offset, int64_t bytes)
+{
+    (void)lane;
+    memcpy(to, d->arena + offset, (size_t)bytes);
+}
+
+static Collective *host_connect(Machine *machine, Device **devices, const mgpu_plan *plan)
+{
+    (void)machine, (void)devices;
+    return mgpu_collective_in_memory(plan->devices);
+}
+
+/* ---- running: what one thread does of a strip */
+/* Kernels count samples from the device's first one; of what a thread has for its chunk alone, that begins at `sample`, it
+ * gets the place where the first one would be. */
+static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int64_t sample)
+{
+    if (!c->own)
+        return c->argument;
+    void **own = d->argument[thread];
+    for (int i = 0; i < c->arguments; i++) {
+        intptr_t move = c->each[i] == 0 ? 0 : thread * d->work_bytes - (c->each[i] > 0 ? sample * c->each[i] : 0);
+        own[i] = (void *)((intptr_t)c->argument[i] + move);
+    }
+    return own;
+}
+
+/* samples [begin, end) of a call; what is not divided by samples comes with the thread's first ones */
+static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
+{
+    DeviceCall *c = &d->strip->calls[number];
+    const mgpu_kernel *k = c->kernel;
+    mgpu_part part = {d->samples, 0, 1, thread, d->threads, first, d->work_bytes};
+    d->now[thread] = c->op;
+    switch (k->split) {
+    case MGPU_SPLIT_NONE:
+        if (!first || number % d->threads != thread)
+            return;
+        break;
+    case MGPU_SPLIT_SAMPLES:
+        if (begin == end && !(first && k->finish))
+            return;
+        part.begin = begin;
+        part.end = end;
+        break;
+    case MGPU_SPLIT_RANGE: {
+        int64_t grains = (k->extent + k->grain - 1) / k->grain;
+        part.begin = grains * thread / d->threads * k->grain;
+        part.end = grains * (thread + 1) / d->threads * k->grain;
+        part.end = part.end < k->extent ? part.end : k->extent;
+        if (!first || (part.begin >= part.end && !k->finish))
+            return;
+        break;
+    }
+    default:
+        if (!first)
+            return;
+    }
+    bool timed = d->strip->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
+    double began = timed ? mgpu_seconds() : 0;
+    if (c->library)
+        mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
+    else
+        k->run(arguments_of(d, c, thread, begin), d->strip->step, &part);
+    if (d->strip->audit && k->split == MGPU_SPLIT_SAMPLES)
+        d->strip->audit(d->strip->context, c->op, arguments_of(d, c, thread, begin), begin, end);
+    if (timed)
+        c->seconds += mgpu_seconds() - began;
+}
+
+static void finish_calls(Device *d, int thread)
+{
+    mgpu_team_barrier(d->team, thread);
+    for (int i = 0, number = 0; i < d->strip->count; i++) {
+        const DeviceCall *c = &d->strip->calls[i];
+        if (c->library && mgpu_library_partial(c->library)) {
+            d->now[thread] = c->op;
+            mgpu_library_finish(d->library, c->library, c->argument, thread);
+        }
+        if (!c->kernel->finish || number++ % d->threads != thread)
+            continue;
+        mgpu_part part = {d->samples, 0, 1, thread, d->threads, true, d->work_bytes};
+        d->now[thread] = c->op;
+        c->kernel->finish(c->argument, d->strip->step, &part);
+    }
+}
+
+static void run_share(void *context, int thread)
+{
+    Device *d = context;
+    int64_t n = d->samples, at = n * thread / d->threads, end = n * (thread + 1) / d->threads;
+    int64_t chunk = d->strip->chunk > 0 ? d->strip->chunk : n;
+    bool first = true;
+    do {
+        int64_t next = end - at < chunk ? end : at + chunk;
+        for (int i = 0; i < d->strip->count; i++)
+            call_part(d, i, thread, at, next, first);
+        first = false;
+        at = next;
+    } while (at < end);
+    if (d->finishes)
+        finish_calls(d, thread);
+}
+
+static void host_run(Device *d, DeviceStrip *strip, const mgpu_op **now)
+{
+    d->strip = strip;
+    d->now = now;
+    d->finishes = false;
+    int most = 0;
+    for (int i = 0; i < strip->count; i++) {
+        const DeviceCall *c = &strip->calls[i];
+        d->finishes = d->finishes || c->kernel->finish || (c->library && mgpu_library_partial(c->library));
+        most = strip->calls[i].arguments > most ? strip->calls[i].arguments : most;
+    }
+    if (most > d->most_arguments) {
+        for (int t = 0; t < d->threads; t++)
+            d->argument[t] = mgpu_resize(d->argument[t], sizeof(void *) * (size_t)most);
+        d->most_arguments = most;
+    }
+    mgpu_team_run(d->team, run_share, d);
+}
+
+/* ---- libraries */
+static void host_prepare(Device *d, const mgpu_kernel *kernels, const mgpu_op *const *ops, int count, void **library)
+{
+    if (!d->library)
+        return;
+    mgpu_library_begin_strip(d->library, ops[0]->chunk);
+    for (int i = 0; i < count; i++) {
+        const mgpu_access *result = &ops[i]->access[ops[i]->read_count];
+        if (ops[i]->write_count > 0)
+            library[i] = mgpu_library_prepare(d->library, &kernels[ops[i]->target], result->end - result->begin);
+    }
+    mgpu_library_end_strip(d->library);
+}
+
+static void host_ready(Device *d)
+{
+    if (d->library)
+        mgpu_library_ready(d->library);
+}
+
+/* Huge pages make steps 2 to 3 % faster. To begin with them can cost seconds, where a virtual machine gets large pieces of
+ * memory from its host first; so the system is asked to join pages when training is under way, in its own time. */
+static void host_settled(Device *d)
+{
+    if (d->arena_bytes >= HUGE_PAGE)
+        madvise(d->arena, (size_t)d->arena_bytes, MADV_HUGEPAGE);
+}
+
+static const char *host_library_name(const Device *d)
+{
+    return d->said;
+}
+
+static int64_t host_library_bytes(const Device *d)
+{
+    return d->library ? mgpu_library_bytes(d->library) : 0;
+}
+
+const DeviceKind mgpu_device_host = {
+    .name = "host",
+    .find = host_find,
+    .leave = host_leave,
+    .open = host_open,
+    .close = host_close,
+    .arena_bytes = host_arena_bytes,
+    .arena = host_arena,
+    .staging = host_staging,
+    .copy_in = host_copy_in,
+    .copy_out = host_copy_out,
+    .connect = host_connect,
+    .prepare = host_prepare,
+    .ready = host_ready,
+    .settled = host_settled,
+    .library_name = host_library_name,
+    .library_bytes = host_library_bytes,
+    .run = host_run,
+};
+
+const DeviceKind *mgpu_device_kind(const char *name)
+{
+    return strcmp(name, mgpu_device_host.name) == 0 ? &mgpu_device_host : strcmp(name, mgpu_device_cuda.name) == 0 ? &mgpu_device_cuda : NULL;
+}

@@ -1,0 +1,233 @@
+/* library.c: which products a library computes, on one host device.
+ *
+ * A product that is divided by samples is prepared for every number of samples that a thread calls it with: a chunk, and
+ * what is left of a thread's share. One that is divided otherwise is prepared for every thread's share; where that is a
+ * part of the sum (weight gradients of convolutions), thread 0 has its sum in the result, the others in memory of their
+ * own, and in the end each thread adds up a part of all of them.
+ *
+ * Memory, of each thread: scratch, which any run may use; packed weights and partial sums of the operations of a strip. */
+#include "runtime/host/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/base.h"
+#include "runtime/host/onednn.h"
+
+enum { MOST_SIZES = 4, ALIGNMENT = 64 };
+
+typedef struct Sized { int64_t samples; MgpuLibraryProduct *product; } Sized;
+
+struct LibraryCall {
+    LibraryCall *next;
+    int sizes;                       /* divided by samples */
+    Sized sized[MOST_SIZES];
+    MgpuLibraryProduct **share;      /* else: by thread */
+    bool partial;
+    uint8_t type;                    /* of a partial sum */
+    int64_t result_bytes;
+    int64_t packed_at, partial_at;   /* in a thread's memory; packed_at -1: runs take the weights as they are */
+};
+
+struct Library {
+    int64_t samples, chunk;
+    int threads;
+    LibraryCall *calls;
+    int64_t scratch_bytes, strip_bytes, most_strip_bytes; /* of a thread */
+    int64_t allocated;               /* of a thread */
+    uint8_t **memory;                /* by thread: the strip's, then scratch */
+};
+
+Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room)
+{
+    if (!mgpu_onednn_open(said, room))
+        return NULL;
+    Library *l = mgpu_allocate(1, sizeof *l);
+    *l = (Library){.samples = samples, .threads = threads};
+    l->memory = mgpu_allocate((size_t)threads, sizeof *l->memory);
+    return l;
+}
+
+static void free_call(LibraryCall *c, int threads)
+{
+    for (int i = 0; i < c->sizes; i++)
+        mgpu_onednn_free(c->sized[i].product);
+    for (int t = 0; t < threads && c->share; t++)
+        if (c->share[t])
+            mgpu_onednn_free(c->share[t]);
+    free(c->share);
+    free(c);
+}
+
+void mgpu_library_close(Library *l)
+{
+    for (LibraryCall *c = l->calls, *next; c; c = next) {
+        next = c->next;
+        free_call(c, l->threads);
+    }
+    for (int t = 0; t < l->threads; t++)
+        free(l->memory[t]);
+    free(l->memory);
+    free(l);
+}
+
+void mgpu_library_begin_strip(Library *l, int64_t chunk)
+{
+    l->chunk = chunk > 0 ? chunk : l->samples;
+    l->strip_bytes = 0;
+}
+
+void mgpu_library_end_strip(Library *l)
+{
+    if (l->strip_bytes > l->most_strip_bytes)
+        l->most_strip_bytes = l->strip_bytes;
+}
+
+static int64_t reserve(Library *l, int64_t bytes)
+{
+    int64_t at = l->strip_bytes;
+    l->strip_bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return at;
+}
+
+static void need_scratch(Library *l, const MgpuLibraryProduct *p)
+{
+    int64_t bytes = mgpu_onednn_scratch(p);
+    l->scratch_bytes = bytes > l->scratch_bytes ? bytes : l->scratch_bytes;
+}
+
+/* ---- preparing */
+static bool prepare_size(Library *l, LibraryCall *c, const mgpu_kernel *k, int64_t samples)
+{
+    for (int i = 0; i < c->sizes; i++)
+        if (c->sized[i].samples == samples)
+            return true;
+    if (samples == 0)
+        return true;
+    MgpuLibraryProduct *p = c->sizes == MOST_SIZES ? NULL : mgpu_onednn_prepare(k->product, &(MgpuShare){samples, 0, 1, l->threads, false});
+    if (!p)
+        return false;
+    c->sized[c->sizes++] = (Sized){samples, p};
+    need_scratch(l, p);
+    return true;
+}
+
+/* all numbers of samples that a thread can be asked for: whole chunks, and the rests of shares that differ by one */
+static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
+{
+    int64_t least = l->samples / l->threads, most = (l->samples + l->threads - 1) / l->threads;
+    bool good = least < l->chunk || prepare_size(l, c, k, l->chunk);
+    for (int64_t share = least; share <= most && good; share++)
+        good = (share < l->chunk || prepare_size(l, c, k, l->chunk)) && prepare_size(l, c, k, share % l->chunk);
+    if (!good || !c->sizes)
+        return false;
+    c->packed_at = -1;
+    int64_t packed = mgpu_onednn_packed(c->sized[0].product);
+    if (packed > 0 && least > l->chunk)
+        c->packed_at = reserve(l, packed);
+    return true;
+}
+
+static bool prepare_by_thread(Library *l, LibraryCall *c, const mgpu_kernel *k, int64_t result_bytes)
+{
+    c->share = mgpu_allocate((size_t)l->threads, sizeof(MgpuLibraryProduct *));
+    for (int t = 0; t < l->threads; t++) {
+        c->share[t] = mgpu_onednn_prepare(k->product, &(MgpuShare){l->samples, t, l->threads, l->threads, false});
+        if (!c->share[t])
+            return false;
+        need_scratch(l, c->share[t]);
+        c->partial = c->partial || (l->threads > 1 && mgpu_onednn_partial(c->share[t]));
+    }
+    c->type = k->product->type == MGPU_F64 ? MGPU_F64 : MGPU_F32;
+    c->result_bytes = result_bytes;
+    if (c->partial)
+        c->partial_at = reserve(l, c->result_bytes);
+    return true;
+}
+
+LibraryCall *mgpu_library_prepare(Library *l, const mgpu_kernel *k, int64_t result_bytes)
+{
+    if (!k->product)
+        return NULL;
+    LibraryCall *c = mgpu_allocate(1, sizeof *c);
+    bool good = k->split == MGPU_SPLIT_SAMPLES ? prepare_by_samples(l, c, k) : prepare_by_thread(l, c, k, result_bytes);
+    if (!good) {
+        free_call(c, l->threads);
+        return NULL;
+    }
+    c->next = l->calls;
+    l->calls = c;
+    return c;
+}
+
+void mgpu_library_ready(Library *l)
+{
+    int64_t bytes = l->most_strip_bytes + l->scratch_bytes;
+    if (bytes <= l->allocated)
+        return;
+    for (int t = 0; t < l->threads; t++) {
+        free(l->memory[t]);
+        void *p = NULL;
+        if (posix_memalign(&p, ALIGNMENT, (size_t)bytes) != 0)
+            mgpu_fail(MGPU_MACHINE_FAILED, "no memory for the workspaces of oneDNN: %lld bytes for each of %d threads; "
+                      "MGPU_ONEDNN=off does without", (long long)bytes, l->threads);
+        l->memory[t] = p;
+    }
+    l->allocated = bytes;
+}
+
+int64_t mgpu_library_bytes(const Library *l)
+{
+    return l->allocated * l->threads;
+}
+
+/* ---- running */
+bool mgpu_library_partial(const LibraryCall *c)
+{
+    return c->partial;
+}
+
+static MgpuLibraryProduct *of_size(const LibraryCall *c, int64_t samples)
+{
+    for (int i = 0; i < c->sizes; i++)
+        if (c->sized[i].samples == samples)
+            return c->sized[i].product;
+    mgpu_die("a product is called for %lld samples, which nobody prepared", (long long)samples);
+}
+
+void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thread, int64_t begin, int64_t end, bool first)
+{
+    uint8_t *memory = l->memory[thread], *scratch = memory + l->most_strip_bytes;
+    if (c->share) {
+        void *result = c->partial && thread > 0 ? memory + c->partial_at : argument[2];
+        if (first)
+            mgpu_onednn_run(c->share[thread], argument[0], argument[1], result, NULL, 0, scratch, thread);
+        return;
+    }
+    if (begin == end)
+        return;
+    MgpuLibraryProduct *p = of_size(c, end - begin);
+    uint8_t *packed = c->packed_at >= 0 && p == c->sized[0].product ? memory + c->packed_at : NULL;
+    if (packed && first)
+        mgpu_onednn_pack(p, argument[1], packed, scratch, thread);
+    mgpu_onednn_run(p, argument[0], argument[1], argument[2], packed, begin, scratch, thread);
+}
+
+#define ADD_PARTS(type)                                                                                                   \
+    for (int t = 1; t < l->threads; t++) {                                                                                \
+        const type *part = (const type *)(l->memory[t] + c->partial_at);                                                  \
+        for (int64_t i = begin; i < end; i++)                                                                             \
+            ((type *)argument[2])[i] += part[i];                                                                          \
+    }
+
+void mgpu_library_finish(Library *l, LibraryCall *c, void *const *argument, int thread)
+{
+    int64_t count = c->result_bytes / (c->type == MGPU_F64 ? 8 : 4), lines = (count + 15) / 16;
+    int64_t begin = lines * thread / l->threads * 16, end = lines * (thread + 1) / l->threads * 16;
+    end = end < count ? end : count;
+    if (c->type == MGPU_F64) {
+        ADD_PARTS(double)
+    } else {
+        ADD_PARTS(float)
+    }
+}

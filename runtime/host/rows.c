@@ -1,0 +1,286 @@
+/* rows.c: mgpu_cumsum and mgpu_top_k (mgpu_rows.h).
+ *
+ * In: a table and arguments. Out: the rows of the part. A running sum takes LANES rows at once whose elements are next to
+ * each other in memory, or FEW rows that are not: their chains of additions are independent of each other.
+ *
+ * The k largest are kept in a heap whose root is the least of them. What stands in it is one whole number: the element, in
+ * an order of its own that whole numbers have, above its place, complemented: of equals the first is the largest. Where k is a
+ * large part of a long row, all of it is sorted, by digits. */
+#include "runtime/abi/mgpu_half.h"
+#include "runtime/abi/mgpu_rows.h"
+
+#include <string.h>
+
+enum { LANES = 64, FEW = 8, BLOCK = 32 };
+
+/* a run of rows that lie at equal distances */
+typedef struct Run {
+    int64_t operand, result;       /* of the first row's first element */
+    int64_t operand_lane, result_lane;
+    int64_t lanes;
+} Run;
+
+/* at most `most` rows from `row` on, which end before `end` */
+static Run run_at(const mgpu_rows *t, int64_t row, int64_t end, bool several)
+{
+    int64_t sample = row / t->rows, rest = row % t->rows;
+    Run r = {.operand = sample * t->operand_sample, .result = sample * t->result_sample, .lanes = 1};
+    int64_t left = 1;
+    if (t->axes == 0) { /* a row for each sample */
+        left = end - row;
+        r.operand_lane = t->operand_sample;
+        r.result_lane = t->result_sample;
+    }
+    for (int i = t->axes - 1; i >= 0; i--) {
+        const mgpu_row_axis *a = &t->axis[i];
+        int64_t at = rest % a->extent;
+        if (i == t->axes - 1) {
+            left = a->extent - at;
+            r.operand_lane = a->operand;
+            r.result_lane = a->result;
+        }
+        r.operand += at * a->operand;
+        r.result += at * a->result;
+        rest /= a->extent;
+    }
+    int64_t most = r.operand_lane == 1 && r.result_lane == 1 ? LANES : FEW;
+    if (several)
+        r.lanes = left < most ? left : most;
+    r.lanes = r.lanes < end - row ? r.lanes : end - row;
+    return r;
+}
+
+static void part_of(const mgpu_rows *t, const mgpu_part *part, int64_t *begin, int64_t *end)
+{
+    *begin = part->begin * (t->by_row ? 1 : t->rows);
+    *end = part->end * (t->by_row ? 1 : t->rows);
+}
+
+#define SAME(v) (v)
+
+/* ---- running sums */
+
+/* NAME: elements of type FROM in memory, READ as a number; sums of type SUM; results of type TO */
+#define CUMSUM(NAME, FROM, READ, SUM, TO)                                                                                  \
+    static void cumsum_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict y)                    \
+    {                                                                                                                      \
+        SUM sum[LANES] = {0};                                                                                              \
+        const int64_t n = t->along.extent, first = t->backwards && n ? n - 1 : 0, lanes = r->lanes;                        \
+        const int64_t step = t->backwards ? -t->along.operand : t->along.operand;                                          \
+        const int64_t result_step = t->backwards ? -t->along.result : t->along.result;                                     \
+        x += r->operand + first * t->along.operand;                                                                        \
+        y += r->result + first * t->along.result;                                                                          \
+        if (r->operand_lane == 1 && r->result_lane == 1) {                                                                 \
+            for (int64_t i = 0; i < n; i++)                                                                                \
+                for (int64_t j = 0; j < lanes; j++) {                                                                      \
+                    sum[j] += (SUM)READ(x[i * step + j]);                                                                  \
+                    y[i * result_step + j] = (TO)sum[j];                                                                   \
+                }                                                                                                          \
+            return;                                                                                                        \
+        }                                                                                                                  \
+        for (int64_t i = 0; i < n && lanes == FEW; i++)                                                                    \
+            for (int j = 0; j < FEW; j++) { /* sums in registers */                                                        \
+                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                    \
+                y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                      \
+            }                                                                                                              \
+        for (int64_t j = 0; j < lanes && lanes < FEW; j++)                                                                 \
+            for (int64_t i = 0; i < n; i++) {                                                                              \
+                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                    \
+                y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                      \
+            }                                                                                                              \
+    }
+CUMSUM(bf16, uint16_t, mgpu_from_bf16, double, float)
+CUMSUM(f16, uint16_t, mgpu_from_f16, double, float)
+CUMSUM(f32, float, SAME, double, float)
+CUMSUM(f64, double, SAME, double, double)
+CUMSUM(b32, uint32_t, SAME, uint32_t, uint32_t) /* i32 and u32: the same bits */
+CUMSUM(b64, uint64_t, SAME, uint64_t, uint64_t)
+
+void mgpu_cumsum(const mgpu_rows *t, void *const *argument, const mgpu_part *part)
+{
+    const void *x = argument[t->operand];
+    void *y = argument[t->values];
+    int64_t begin, end;
+    part_of(t, part, &begin, &end);
+    for (int64_t row = begin; row < end;) {
+        Run r = run_at(t, row, end, true);
+        switch (t->type) {
+        case MGPU_F32:
+            if (t->half)
+                (t->half == MGPU_HALF_F16 ? cumsum_f16 : cumsum_bf16)(t, &r, x, y);
+            else
+                cumsum_f32(t, &r, x, y);
+            break;
+        case MGPU_F64: cumsum_f64(t, &r, x, y); break;
+        case MGPU_I64: cumsum_b64(t, &r, x, y); break;
+        default: cumsum_b32(t, &r, x, y); break;
+        }
+        row += r.lanes;
+    }
+}
+
+/* ---- the k largest */
+
+/* numbers as whole numbers in the same order; NaN is the largest, -0 is 0 */
+static uint32_t order_f32(float v)
+{
+    uint32_t bits;
+    v += 0.0f;
+    memcpy(&bits, &v, sizeof bits);
+    return v != v ? UINT32_MAX : bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+static uint64_t order_f64(double v)
+{
+    uint64_t bits;
+    v += 0.0;
+    memcpy(&bits, &v, sizeof bits);
+    return v != v ? UINT64_MAX : bits >> 63 ? ~bits : bits | 0x8000000000000000u;
+}
+
+static uint32_t order_bf16(uint16_t v) { return order_f32(mgpu_from_bf16(v)); }
+static uint32_t order_f16(uint16_t v) { return order_f32(mgpu_from_f16(v)); }
+static uint32_t order_i32(int32_t v) { return (uint32_t)v ^ 0x80000000u; }
+static uint64_t order_i64(int64_t v) { return (uint64_t)v ^ 0x8000000000000000u; }
+static uint32_t order_u32(uint32_t v) { return v; }
+
+typedef uint64_t Narrow;          /* an element of up to 32 bits, and its place */
+typedef unsigned __int128 Wide;   /* of 64 bits */
+
+#define HEAP(KEY)                                                                                                          \
+    static void sink_##KEY(KEY *heap, int64_t count, int64_t at)                                                           \
+    {                                                                                                                      \
+        const KEY key = heap[at];                                                                                          \
+        for (int64_t below; (below = 2 * at + 1) < count; at = below) {                                                    \
+            below += below + 1 < count && heap[below + 1] < heap[below];                                                   \
+            if (key <= heap[below])                                                                                        \
+                break;                                                                                                     \
+            heap[at] = heap[below];                                                                                        \
+        }                                                                                                                  \
+        heap[at] = key;                                                                                                    \
+    }                                                                                                                      \
+    static void make_##KEY(KEY *heap, int64_t count)                                                                       \
+    {                                                                                                                      \
+        for (int64_t i = count / 2 - 1; i >= 0; i--)                                                                       \
+            sink_##KEY(heap, count, i);                                                                                    \
+    }                                                                                                                      \
+    /* descending: the least goes to the end, again and again */                                                           \
+    static void sort_##KEY(KEY *heap, int64_t count)                                                                       \
+    {                                                                                                                      \
+        for (int64_t i = count - 1; i > 0; i--) {                                                                          \
+            const KEY least = heap[0];                                                                                     \
+            heap[0] = heap[i];                                                                                             \
+            heap[i] = least;                                                                                               \
+            sink_##KEY(heap, i, 0);                                                                                        \
+        }                                                                                                                  \
+    }                                                                                                                      \
+    static int64_t place_of_##KEY(KEY key) { return (int64_t)(~(uint32_t)key); }                                           \
+    /* a stable sort by digits of eight bits of the elements, descending: from one array to the other; the sorted one */   \
+    static KEY *sort_digits_##KEY(KEY *from, KEY *to, int64_t count)                                                       \
+    {                                                                                                                      \
+        for (int shift = 4 * (int)sizeof(KEY); shift < 8 * (int)sizeof(KEY); shift += 8) {                                 \
+            int64_t at[256] = {0}, sum = 0;                                                                                \
+            for (int64_t i = 0; i < count; i++)                                                                            \
+                at[(uint8_t)(from[i] >> shift)]++;                                                                         \
+            if (at[(uint8_t)(from[0] >> shift)] == count)                                                                  \
+                continue;                                                                                                  \
+            for (int digit = 255; digit >= 0; digit--) {                                                                   \
+                int64_t own = at[digit];                                                                                   \
+                at[digit] = sum;                                                                                           \
+                sum += own;                                                                                                \
+            }                                                                                                              \
+            for (int64_t i = 0; i < count; i++)                                                                            \
+                to[at[(uint8_t)(from[i] >> shift)]++] = from[i];                                                           \
+            KEY *other = from;                                                                                             \
+            from = to;                                                                                                     \
+            to = other;                                                                                                    \
+        }                                                                                                                  \
+        return from;                                                                                                       \
+    }
+HEAP(Narrow)
+HEAP(Wide)
+
+/* An element that is not larger than the least of the heap is passed over: blocks without a larger one in a loop that has no
+ * branches. Of equals the earlier one is larger, so an equal one is passed over, too. */
+#define TOP_K(NAME, FROM, READ, ORDER, TO, KEY)                                                                            \
+    static void top_k_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict values,                \
+                             int32_t *restrict places, KEY *heap)                                                          \
+    {                                                                                                                      \
+        const int64_t n = t->along.extent, k = t->k, step = t->along.operand, result_step = t->along.result;               \
+        const int bits = 4 * (int)sizeof(KEY);                                                                             \
+        const bool whole = mgpu_top_k_sorts(n, k);                                                                         \
+        x += r->operand;                                                                                                   \
+        for (int64_t i = 0; i < (whole ? n : k); i++)                                                                      \
+            heap[i] = (KEY)ORDER(x[i * step]) << bits | (uint32_t)~(uint32_t)i;                                            \
+        if (whole)                                                                                                         \
+            heap = sort_digits_##KEY(heap, heap + n, n);                                                                   \
+        else                                                                                                               \
+            make_##KEY(heap, k);                                                                                           \
+        for (int64_t from = k; from < n && !whole; from += BLOCK) {                                                        \
+            const int64_t to = from + BLOCK < n ? from + BLOCK : n;                                                        \
+            const TO least = (TO)READ(x[place_of_##KEY(heap[0]) * step]);                                                  \
+            int larger = 0;                                                                                                \
+            if (step == 1)                                                                                                 \
+                for (int64_t i = from; i < to; i++)                                                                        \
+                    larger |= !((TO)READ(x[i]) <= least);                                                                  \
+            else                                                                                                           \
+                for (int64_t i = from; i < to; i++)                                                                        \
+                    larger |= !((TO)READ(x[i * step]) <= least);                                                           \
+            for (int64_t i = from; i < to && larger; i++) {                                                                \
+                const KEY key = (KEY)ORDER(x[i * step]) << bits | (uint32_t)~(uint32_t)i;                                  \
+                if (key > heap[0]) {                                                                                       \
+                    heap[0] = key;                                                                                         \
+                    sink_##KEY(heap, k, 0);                                                                                \
+                }                                                                                                          \
+            }                                                                                                              \
+        }                                                                                                                  \
+        if (!whole)                                                                                                        \
+            sort_##KEY(heap, k);                                                                                           \
+        for (int64_t i = 0; i < k; i++) {                                                                                  \
+            const int64_t place = place_of_##KEY(heap[i]);                                                                 \
+            if (values)                                                                                                    \
+                values[r->result + i * result_step] = (TO)READ(x[place * step]);                                           \
+            if (places)                                                                                                    \
+                places[r->result + i * result_step] = (int32_t)place;                                                      \
+        }                                                                                                                  \
+    }
+TOP_K(bf16, uint16_t, mgpu_from_bf16, order_bf16, float, Narrow)
+TOP_K(f16, uint16_t, mgpu_from_f16, order_f16, float, Narrow)
+TOP_K(f32, float, SAME, order_f32, float, Narrow)
+TOP_K(f64, double, SAME, order_f64, double, Wide)
+TOP_K(u8, uint8_t, SAME, order_u32, uint8_t, Narrow)
+TOP_K(i8, int8_t, SAME, order_i32, int8_t, Narrow)
+TOP_K(u16, uint16_t, SAME, order_u32, uint16_t, Narrow)
+TOP_K(i16, int16_t, SAME, order_i32, int16_t, Narrow)
+TOP_K(u32, uint32_t, SAME, order_u32, uint32_t, Narrow)
+TOP_K(i32, int32_t, SAME, order_i32, int32_t, Narrow)
+TOP_K(i64, int64_t, SAME, order_i64, int64_t, Wide)
+
+void mgpu_top_k(const mgpu_rows *t, void *const *argument, const mgpu_part *part)
+{
+    const void *x = argument[t->operand];
+    void *values = t->values < 0 ? NULL : argument[t->values], *heap = argument[t->workspace];
+    int32_t *places = t->places < 0 ? NULL : argument[t->places];
+    int64_t begin, end;
+    part_of(t, part, &begin, &end);
+    for (int64_t row = begin; row < end; row++) {
+        Run r = run_at(t, row, end, false);
+        switch (t->type) {
+        case MGPU_F32:
+            if (t->half)
+                (t->half == MGPU_HALF_F16 ? top_k_f16 : top_k_bf16)(t, &r, x, values, places, heap);
+            else
+                top_k_f32(t, &r, x, values, places, heap);
+            break;
+        case MGPU_F64: top_k_f64(t, &r, x, values, places, heap); break;
+        case MGPU_BOOL:
+        case MGPU_U8: top_k_u8(t, &r, x, values, places, heap); break;
+        case MGPU_I8: top_k_i8(t, &r, x, values, places, heap); break;
+        case MGPU_U16: top_k_u16(t, &r, x, values, places, heap); break;
+        case MGPU_I16: top_k_i16(t, &r, x, values, places, heap); break;
+        case MGPU_U32: top_k_u32(t, &r, x, values, places, heap); break;
+        case MGPU_I64: top_k_i64(t, &r, x, values, places, heap); break;
+        default: top_k_i32(t, &r, x, values, places, heap); break;
+        }
+    }
+}

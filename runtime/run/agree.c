@@ -1,0 +1,141 @@
+/* agree.c: do all devices hold the same variables? In: a drained engine; out: NULL, or which variable differs on which devices.
+ *
+ * Every device computes the same update of the same sums, so weights, states and averages have the same bits everywhere. A link
+ * that changes a transfer after the first step, or a device that computes wrong, breaks that, and no number need look bad.
+ * MGPU_AUDIT=K compares hashes every K steps and before each save, so that no save holds what differs. What differs is on the
+ * devices that are not of the largest group that agrees; of two devices nobody can say which is right. */
+#include "runtime/base/base.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HASH_LANES = 4 };
+
+static const uint64_t FACTOR = 0x9e3779b97f4a7c15u;
+
+/* of several lanes, so that multiplications overlap: as fast as memory is read */
+static uint64_t hash_of(const uint8_t *data, int64_t bytes)
+{
+    uint64_t lane[HASH_LANES] = {1, 2, 3, 4}, word[HASH_LANES];
+    int64_t at = 0;
+    for (; at + (int64_t)sizeof word <= bytes; at += (int64_t)sizeof word) {
+        memcpy(word, data + at, sizeof word);
+        for (int k = 0; k < HASH_LANES; k++) {
+            lane[k] = (lane[k] ^ word[k]) * FACTOR;
+            lane[k] ^= lane[k] >> 32;
+        }
+    }
+    uint64_t hash = (uint64_t)bytes;
+    for (; at < bytes; at++)
+        lane[0] = (lane[0] ^ data[at]) * FACTOR;
+    for (int k = 0; k < HASH_LANES; k++) {
+        hash = (hash ^ lane[k]) * FACTOR;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+/* every device has a part of its own of these */
+static bool differs_anyway(const mgpu_variable *v) { return v->kind == MGPU_ACCUMULATOR && !v->replicated; }
+
+/* a device of the largest group with one hash; of groups as large the first */
+static int most_common(const uint64_t *hash, int devices, int *group)
+{
+    int best = 0;
+    *group = 0;
+    for (int d = 0; d < devices; d++) {
+        int same = 0;
+        for (int e = 0; e < devices; e++)
+            same += hash[e] == hash[d];
+        if (same > *group) {
+            *group = same;
+            best = d;
+        }
+    }
+    return best;
+}
+
+static char *describe(const char *name, const uint64_t *hash, int devices)
+{
+    char *text;
+    size_t length;
+    FILE *to = mgpu_begin_text(&text, &length);
+    int group, right = most_common(hash, devices, &group), wrong = devices - group, said = 0;
+    fprintf(to, "'%s' ", name);
+    if (2 * group <= devices) {
+        fprintf(to, "differs among devices 0 to %d", devices - 1);
+    } else {
+        fprintf(to, "on device%s ", wrong == 1 ? "" : "s");
+        for (int d = 0; d < devices; d++)
+            if (hash[d] != hash[right])
+                fprintf(to, "%s%d", !said++ ? "" : said == wrong ? " and " : ", ", d);
+        fprintf(to, " is not what the other %d hold", group);
+    }
+    mgpu_end_text(to);
+    return text;
+}
+
+char *mgpu_disagreement(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine)
+{
+    int64_t most = 1;
+    for (int v = 0; v < program->variable_count; v++)
+        if (mgpu_tensor_bytes(&program->variables[v].tensor) > most)
+            most = mgpu_tensor_bytes(&program->variables[v].tensor);
+    uint8_t *data = mgpu_allocate((size_t)most, 1);
+    uint64_t *hash = mgpu_allocate((size_t)plan->devices, sizeof *hash);
+    char *text = NULL;
+    for (int v = 0; v < program->variable_count && !text; v++) {
+        const mgpu_tensor *t = &program->variables[v].tensor;
+        if (differs_anyway(&program->variables[v]))
+            continue;
+        bool same = true;
+        for (int d = 0; d < plan->devices; d++) {
+            mgpu_engine_read_variable(engine, d, v, data);
+            hash[d] = hash_of(data, mgpu_tensor_bytes(t));
+            same = same && hash[d] == hash[0];
+        }
+        if (!same)
+            text = describe(t->name, hash, plan->devices);
+    }
+    free(hash);
+    free(data);
+    return text;
+}
+
+/* ---- of a run */
+void mgpu_run_choose_audit(Run *run)
+{
+    const char *value = getenv("MGPU_AUDIT");
+    char *end = NULL;
+    if (!value || !*value || strcmp(value, "off") == 0)
+        return;
+    run->audit = strtoll(value, &end, 10);
+    if (*end || run->audit < 1 || run->audit == INT64_MAX)
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_AUDIT is a number of steps, at least 1, or off, not '%s'", value);
+    if (run->plan->devices < 2)
+        run->audit = 0;
+}
+
+bool mgpu_run_audit_due(const Run *run)
+{
+    return run->audit && run->at.step % run->audit == 0;
+}
+
+void mgpu_run_audit(Run *run)
+{
+    if (!run->audit || run->failure)
+        return;
+    char *what = mgpu_disagreement(run->program, run->plan, run->engine);
+    if (!what)
+        return;
+    char *saved = run->saved_step < 0 ? mgpu_format("nothing was saved")
+                                      : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    run->failure = mgpu_format("step %lld: the devices do not hold the same weights: %s, so a link or a device changes numbers; %s%s",
+                               (long long)run->at.step, what, saved,
+                               mgpu_computes_here(run->plan) ? "" : "; MGPU_COLLECTIVE=host sums through the host");
+    run->failure_status = MGPU_MACHINE_FAILED;
+    free(saved);
+    free(what);
+}

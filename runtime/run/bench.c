@@ -1,0 +1,177 @@
+/* bench.c: `bench`: the time of a training step on random data that is already staged.
+ *
+ * Steps run as in training, one behind the other; a step's time is that between the ends of two. With --json one line
+ * with the fields of the yardstick that times the same networks elsewhere: model, batch, precision, samples/s (median),
+ * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory (of GPUs,
+ * where they compute: what is allocated there).
+ * On virtual GPUs the report begins with "virtual": their times are a model's, whatever the GPU calls itself.
+ * With --profile as many steps follow with a clock around every operation; they do not count in the figures above. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/threads.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/engine/profile.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+typedef struct Bench { double *finished_at; int64_t steps; } Bench;
+
+static void collect(void *context, const Work *work)
+{
+    Bench *b = context;
+    if (work->phase->kind == MGPU_PHASE_TRAIN)
+        b->finished_at[b->steps++] = atomic_load(&work->finished_at);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void post_steps(const Feed *feed, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++) {
+        Batch batch = {.samples = feed->program->batch, .applied = i};
+        mgpu_post_step(feed, &batch);
+    }
+    mgpu_engine_drain(feed->engine);
+}
+
+/* MiB: the most resident at a time. VmHWM is of this program alone; ru_maxrss has that of the one that started it, too. */
+static double peak_memory(void)
+{
+    char line[256];
+    long long kib = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %lld kB", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(kib > 0 ? kib : usage.ru_maxrss) / 1024;
+}
+
+typedef struct Result {
+    const mgpu_plan *plan;
+    double ms[3];              /* of a step: least, median, most */
+    int64_t steps;
+    double first_s, peak_mib;
+    int64_t arena;             /* bytes, of all devices */
+    const char *devices;       /* what computes */
+    bool virtual;              /* GPUs that a stand-in of the driver has */
+    double launches, launch_us; /* GPUs: of a step behind the first, by the lanes comp; the host's time in one */
+    int threads;
+    char threads_text[200];
+    const Profile *profile;    /* NULL: none */
+    double profiled_s;         /* of as many steps again */
+} Result;
+
+static void print_json(const mgpu_program *p, const Result *r)
+{
+    printf("{%s\"peer\": \"mgpuc %s\", \"model\": ", r->virtual ? "\"virtual\": true, " : "", MGPU_VERSION);
+    mgpu_json_write_text(stdout, p->name);
+    printf(", \"device\": \"%s\", \"devices\": %d, \"batch\": %lld, \"precision\": \"%s\", \"mode\": \"compiled\", "
+           "\"layout\": null, \"threads\": %d, \"samples_per_s\": %.2f, ", r->plan->kind, r->plan->devices, (long long)p->batch,
+           p->precision, r->threads, 1e3 * (double)p->batch / r->ms[1]);
+    printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
+           "\"arena_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
+           (long long)r->arena);
+    if (!mgpu_computes_here(r->plan)) {
+        printf(", \"gpus\": ");
+        mgpu_json_write_text(stdout, r->devices);
+        printf(", \"launches\": %.1f, \"launch_us\": %.2f", r->launches, r->launch_us);
+    }
+    if (r->profile) {
+        fputs(", ", stdout);
+        mgpu_profile_print_json(r->profile, stdout, r->steps, r->profiled_s);
+    }
+    puts("}");
+}
+
+static void print_text(const mgpu_program *p, const Result *r)
+{
+    char text[32];
+    bool here = mgpu_computes_here(r->plan);
+    printf("%s%s, batch %lld, %s, %d %s device%s, %s\n", r->virtual ? "virtual: " : "", p->name, (long long)p->batch, p->precision, r->plan->devices,
+           r->plan->kind, r->plan->devices == 1 ? "" : "s", here ? r->threads_text : r->devices);
+    printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", r->ms[1], r->ms[0], r->ms[2],
+           (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
+    printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas\n", r->first_s, r->peak_mib,
+           here ? "" : " of GPUs", mgpu_grouped(r->arena, text));
+    if (!here)
+        printf("launches of a step: %.1f, each takes the host %.2f us\n", r->launches, r->launch_us);
+    if (r->profile)
+        mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
+}
+
+static void summarise(Result *r, const double *finished_at) /* [-1]: of the step before */
+{
+    double *ms = mgpu_allocate((size_t)r->steps, sizeof *ms);
+    int64_t n = r->steps;
+    for (int64_t i = 0; i < n; i++)
+        ms[i] = 1e3 * (finished_at[i] - finished_at[i - 1]);
+    qsort(ms, (size_t)n, sizeof *ms, compare);
+    r->ms[0] = ms[0];
+    r->ms[1] = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+    r->ms[2] = ms[n - 1];
+    free(ms);
+}
+
+static bool is_virtual(const mgpu_plan *plan)
+{
+    const char *why;
+    const CudaDriver *cuda = mgpu_computes_here(plan) ? NULL : mgpu_cuda_driver(&why);
+    return cuda && cuda->declare;
+}
+
+int mgpu_bench(const mgpu_program *program, const Options *o)
+{
+    const mgpu_plan *plan = mgpu_choose_plan(program, o);
+    Result r = {.plan = plan, .steps = o->steps > 0 ? o->steps : 20};
+    int64_t untimed = 1 + o->warmup, all = untimed + r.steps, last = o->profile ? all + r.steps : all;
+    Bench bench = {.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
+    Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
+                 .steps_per_epoch = (double)last};
+    r.threads = mgpu_used_threads(o, plan, r.threads_text, sizeof r.threads_text);
+    feed.engine = mgpu_engine_open(program, plan, o, collect, &bench);
+    mgpu_post_alone(&feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_engine_fill_staging(feed.engine, o->seed);
+    post_steps(&feed, 0, 1);
+    r.first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench.finished_at[0]);
+    double before, after;
+    int64_t launches = mgpu_engine_launches(feed.engine, &before);
+    post_steps(&feed, 1, all);
+    launches = mgpu_engine_launches(feed.engine, &after) - launches;
+    r.launches = (double)launches / (double)(all - 1);
+    r.launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
+    summarise(&r, bench.finished_at + untimed);
+    for (int d = 0; d < plan->devices; d++)
+        r.arena += mgpu_engine_arena_bytes(feed.engine, d);
+    r.peak_mib = mgpu_computes_here(plan) ? peak_memory() : (double)(r.arena + mgpu_engine_library_bytes(feed.engine)) / (1 << 20);
+    r.devices = mgpu_engine_library(feed.engine);
+    r.virtual = is_virtual(plan);
+    Profile *profile = NULL;
+    if (o->profile) {
+        r.profile = profile = mgpu_profile_begin(program, plan);
+        mgpu_engine_set_profile(feed.engine, profile);
+        double began = mgpu_seconds();
+        post_steps(&feed, all, last);
+        r.profiled_s = bench.finished_at[last - 1] - began;
+    }
+    if (o->json)
+        print_json(program, &r);
+    else
+        print_text(program, &r);
+    mgpu_engine_close(feed.engine, "all results are above");
+    if (profile)
+        mgpu_profile_end(profile);
+    free(bench.finished_at);
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* commands.h: what users see of a run, and the commands. */
+#ifndef MGPU_RUNTIME_RUN_COMMANDS_H
+#define MGPU_RUNTIME_RUN_COMMANDS_H
+
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/run.h"
+
+/* ---- told.c: what a run was told */
+char *mgpu_command_line(const Options *);               /* as a shell takes it; the caller frees */
+void mgpu_write_told(FILE *, const mgpu_program *, const Options *, bool params); /* "name":value, ... of settings, or of params */
+const char *mgpu_told_text(const mgpu_program *, const char *setting); /* its text in the program, or NULL */
+
+/* ---- report.c: what the user sees of a run, and its log */
+typedef struct Reporter Reporter;
+typedef struct Evaluation {            /* numbers of one report: "loss", "loss.NAME" and metrics */
+    const char *split;                 /* "train", "valid" */
+    int64_t samples;
+    const char *const *names; const double *values; int count; /* values NULL: not evaluated */
+    int best;                          /* 0: nobody watches; 1: the best so far; -1: it is not */
+} Evaluation;
+typedef struct StartReport {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Options *options;
+    const Engine *engine;
+    int64_t train_samples, valid_samples, step, epoch, total_steps;
+    uint64_t seed;
+    const char *threads;               /* "2 threads on 2 cores" */
+    int thread_count;
+} StartReport;
+typedef struct StepReport {
+    int64_t step, epoch, samples, total_steps, steps_per_epoch;
+    const char *const *names; const double *values; int count; /* all of the phase's reports */
+    double finished_at, input_wait_ms;
+} StepReport;
+typedef struct EpochReport {           /* a row of the table */
+    int64_t epoch, step;
+    double passed;                     /* epochs, if the row is one of validation within an epoch; else 0 */
+    double loss, lr;
+    Evaluation train, valid;           /* split NULL: none */
+} EpochReport;
+/* Epochs count from 1. goes_on: the log gets further lines, else it is written anew */
+Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool goes_on);
+bool mgpu_reporter_close(Reporter *);  /* -> whether the log is whole */
+void mgpu_report_flush(Reporter *);    /* what others have printed */
+int mgpu_screen_lost(const Reporter *); /* SIGPIPE, SIGXFSZ: why nothing can be written to stdout any more; else 0 */
+void mgpu_report_start(Reporter *, const StartReport *);
+void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */
+void mgpu_report_step(Reporter *, const StepReport *);
+/* evaluate.c: of a metric of many elements, NAME[i,...] one behind the other: how many from the first on; else 1 */
+int mgpu_evaluation_elements(const Evaluation *, int first);
+void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step);
+void mgpu_report_epoch(Reporter *, const EpochReport *);
+typedef struct SaveTimes { double write_s, stall_s; } SaveTimes; /* of writing a save; of these the run waited so long, also for its copy */
+void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch, const SaveTimes *);
+void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
+void mgpu_report_note(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3); /* a line on stderr */
+void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status, const char *reason);
+double mgpu_report_value(const char *const *names, const double *values, int count, const char *name); /* NaN: not there */
+const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
+
+/* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, generate.c, help.c, bench.c */
+int mgpu_train(const mgpu_program *, const Options *);
+int mgpu_evaluate(const mgpu_program *, const Options *);
+int mgpu_predict(const mgpu_program *, const Options *);
+int mgpu_generate(const mgpu_program *, const Options *);
+int mgpu_info(const mgpu_program *, const Options *);
+int mgpu_bench(const mgpu_program *, const Options *);
+/* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */
+Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Categories *, Collect *, void *context);
+char *mgpu_save_folder(const Options *); /* the caller frees */
+void mgpu_collect_nothing(void *context, const Work *); /* predict.c */
+FILE *mgpu_take_output(void); /* standard output for results alone: what else is said goes to standard error from now on */
+#endif

@@ -1,0 +1,153 @@
+/* evaluate.c: `eval`: loss and metrics of saved weights on the data sets valid and test, or those that are named. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/data.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Result { double *values; const mgpu_phase *phase; } Result;
+
+static void collect(void *context, const Work *work)
+{
+    Result *r = context;
+    if (work->phase->kind != MGPU_PHASE_REPORT_EVAL)
+        return;
+    r->phase = work->phase;
+    r->values = mgpu_resize(r->values, (size_t)work->phase->report_count * sizeof(double));
+    memcpy(r->values, work->report, (size_t)work->phase->report_count * sizeof(double));
+}
+
+int mgpu_evaluation_elements(const Evaluation *e, int first)
+{
+    const char *name = e->names[first], *bracket = strchr(name, '[');
+    int end = first + 1;
+    while (bracket && end < e->count && strncmp(e->names[end], name, (size_t)(bracket + 1 - name)) == 0)
+        end++;
+    return end - first;
+}
+
+static const char *number_text(double value, char text[32])
+{
+    snprintf(text, 32, "%.6g", isnan(value) ? (double)NAN : value); /* a nan has no sign */
+    return text;
+}
+
+/* the indices of NAME[i,...,j] that say the row: all but the last, but the only one of a vector */
+static int row_length(const char *indices)
+{
+    const char *comma = strrchr(indices, ',');
+    return (int)(comma ? comma - indices : (long)strlen(indices) - 1);
+}
+
+/* the elements of one metric: a column per last index, a row per index (or indices) before it */
+static void print_matrix(const Evaluation *e, int first, int count)
+{
+    const char *name = e->names[first];
+    int bracket = (int)(strchr(name, '[') + 1 - name), width = 0, head = 0;
+    char text[32];
+    for (int i = first; i < first + count; i++) {
+        const char *indices = e->names[i] + bracket;
+        int row = row_length(indices), column = (int)strlen(indices + row) - 2, number = (int)strlen(number_text(e->values[i], text));
+        head = row > head ? row : head;
+        width = number > width ? number : width;
+        width = column > width ? column : width;
+    }
+    printf("%.*s\n", bracket - 1, name);
+    const char *top = name + bracket;
+    int top_row = row_length(top);
+    if (top[top_row] == ',') {
+        printf("  %*s", head, "");
+        for (int i = first; i < first + count; i++) {
+            const char *indices = e->names[i] + bracket;
+            int row = row_length(indices);
+            if (row != top_row || strncmp(indices, top, (size_t)row) != 0)
+                break;
+            printf("  %*.*s", width, (int)strlen(indices + row) - 2, indices + row + 1);
+        }
+        putchar('\n');
+    }
+    const char *before = NULL;
+    for (int i = first; i < first + count; i++) {
+        const char *indices = e->names[i] + bracket;
+        int row = row_length(indices);
+        if (!before || row_length(before) != row || strncmp(before, indices, (size_t)row) != 0)
+            printf("%s  %*.*s", before ? "\n" : "", head, row, indices);
+        printf("  %*s", width, number_text(e->values[i], text));
+        before = indices;
+    }
+    putchar('\n');
+}
+
+static void print_result(const Evaluation *e)
+{
+    enum { MOST_ON_A_LINE = 8 }; /* elements of one metric */
+    char text[32];
+    printf("%s  samples %s", e->split, mgpu_grouped(e->samples, text));
+    for (int i = 0, n; i < e->count; i += n) {
+        n = mgpu_evaluation_elements(e, i);
+        for (int j = i; j < i + n && n <= MOST_ON_A_LINE; j++)
+            printf("  %s %s", e->names[j], number_text(e->values[j], text));
+    }
+    putchar('\n');
+    for (int i = 0, n; i < e->count; i += n) {
+        n = mgpu_evaluation_elements(e, i);
+        if (n > MOST_ON_A_LINE)
+            print_matrix(e, i, n);
+    }
+}
+
+static void evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Categories *categories,
+                         Reporter *reporter)
+{
+    const mgpu_program *p = feed->program;
+    const mgpu_set *set = mgpu_find_set(p, name);
+    if (!set)
+        mgpu_fail_no_set(p, name, "");
+    bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(p, feed->plan, 1u << MGPU_PHASE_EVAL, wanted);
+    Dataset data;
+    mgpu_open_set(&data, p, set, wanted, o->data, categories);
+    mgpu_post_set(feed, MGPU_PHASE_EVAL, &data, 0, 0, NULL, NULL);
+    mgpu_post_alone(feed, MGPU_PHASE_REPORT_EVAL, 0, 0);
+    mgpu_engine_drain(feed->engine);
+    Evaluation e = {.split = name, .samples = data.samples};
+    if (result->phase)
+        e = (Evaluation){.split = name, .samples = data.samples, .names = result->phase->reports, .values = result->values,
+                         .count = result->phase->report_count};
+    print_result(&e);
+    mgpu_report_eval(reporter, &e, 0, 0);
+    mgpu_close_set(&data);
+    free(wanted);
+}
+
+int mgpu_evaluate(const mgpu_program *program, const Options *o)
+{
+    static const char *const USUAL[] = {"valid", "test"};
+    Result result = {0};
+    Feed feed;
+    Categories *categories = mgpu_new_categories(true);
+    Engine *engine = mgpu_open_trained(program, o, &feed, categories, collect, &result);
+    Reporter *reporter = mgpu_reporter_open(program, o->log, o->resume != NULL);
+    int done = 0;
+    for (int i = 0; i < o->operand_count; i++, done++)
+        evaluate_set(&feed, o, o->operands[i], &result, categories, reporter);
+    for (int i = 0; !o->operand_count && i < MGPU_COUNT(USUAL); i++)
+        if (mgpu_find_set(program, USUAL[i])) {
+            evaluate_set(&feed, o, USUAL[i], &result, categories, reporter);
+            done++;
+        }
+    for (int i = 0; !done && i < MGPU_COUNT(USUAL); i++)
+        mgpu_check_later(program, USUAL[i]);
+    if (!done)
+        mgpu_fail(MGPU_BAD_INPUT, "%s has no data for evaluation: data { valid = idx(...) }", program->model_file);
+    mgpu_engine_close(engine, "all results are above");
+    bool logged = mgpu_reporter_close(reporter);
+    mgpu_free_categories(categories);
+    free(result.values);
+    return logged ? 0 : MGPU_MACHINE_FAILED;
+}

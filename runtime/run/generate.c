@@ -1,0 +1,339 @@
+/* generate.c: `generate`: a text that the model continues, a character or token at a time.
+ *
+ * The window that the model reads holds the text's last elements, from its first place on; the output's row at the last of
+ * them has the probabilities of the next one, which is drawn by --temperature and --seed and joins the text. Places behind
+ * it hold 0; that they do not matter is tried at first. Every element is a whole pass of the window. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/terminal.h"
+#include "runtime/data/data.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct Text {
+    const mgpu_input *input;
+    const mgpu_call *reader;  /* characters or text, of a data set of the model */
+    const Words *characters;  /* by class; NULL: the digits of its number */
+    Vocabulary *vocabulary;   /* of text */
+    int64_t *tokens, count, room;
+} Text;
+
+typedef struct Screen {
+    FILE *file;
+    bool terminal;
+    char held[8];
+} Screen;
+
+typedef struct Writer {
+    const mgpu_program *program;
+    Feed feed;
+    Text text;
+    int output;         /* which one holds the probabilities */
+    uint8_t **result;   /* by output */
+    int32_t *window;    /* that the data set reads */
+    Dataset data;
+    double *chance;     /* by class */
+} Writer;
+
+/* ---- is it a model of text? */
+const mgpu_call *mgpu_reader_of_text(const mgpu_program *p)
+{
+    for (int i = 0; i < p->set_count; i++)
+        if (strcmp(p->sets[i].calls[0].name, "characters") == 0 || strcmp(p->sets[i].calls[0].name, "text") == 0)
+            return &p->sets[i].calls[0];
+    return NULL;
+}
+
+static const mgpu_input *input_of_text(const mgpu_program *p, const bool *wanted)
+{
+    const mgpu_input *found = NULL;
+    for (int i = 0; i < p->input_count; i++) {
+        const mgpu_input *in = &p->inputs[i];
+        if (wanted[i] && (found || strcmp(in->tensor.name, "token") != 0 || in->tensor.rank != 1 || !in->classes))
+            mgpu_fail(MGPU_BAD_INPUT, "generate continues a text, of which the model reads a window, as input token: class(65)[64]; its "
+                      "outputs depend on the input '%s'%s", in->tensor.name, found ? ", too" : "");
+        found = wanted[i] ? in : found;
+    }
+    return found;
+}
+
+static int output_of_text(const mgpu_program *p, const mgpu_input *in)
+{
+    for (int i = 0; i < p->output_count; i++)
+        if (in && p->outputs[i].rank == 2 && p->outputs[i].extent[0] == in->tensor.extent[0] && p->outputs[i].extent[1] == in->classes)
+            return i;
+    mgpu_fail(MGPU_BAD_INPUT, "%s has no output with the probabilities of what follows each place of the text: write "
+              "`output probability = softmax(logits)` in the model%s", p->model_file,
+              in ? mgpu_format(", of the shape [%lld, %lld]", (long long)in->tensor.extent[0], (long long)in->classes) : "");
+}
+
+/* ---- text <-> elements */
+static void add_token(Text *t, int64_t token)
+{
+    if (t->count == t->room) {
+        t->room = t->room ? 2 * t->room : 256;
+        t->tokens = mgpu_resize(t->tokens, (size_t)t->room * sizeof *t->tokens);
+    }
+    t->tokens[t->count++] = token;
+}
+
+static int64_t class_of_character(const Text *t, const char *text, int length)
+{
+    if (!t->characters)
+        return length == 1 && *text >= '0' && *text <= '9' && *text - '0' < (int64_t)t->input->classes ? *text - '0' : -1;
+    for (int64_t k = 0; k < t->characters->count; k++)
+        if (t->characters->text[k] && strlen(t->characters->text[k]) == (size_t)length && memcmp(t->characters->text[k], text, (size_t)length) == 0)
+            return k;
+    return -1;
+}
+
+static void read_characters(Text *t, const char *prompt, int64_t bytes)
+{
+    uint32_t code;
+    for (int64_t i = 0, length; i < bytes; i += length) {
+        length = mgpu_decode_utf8((const uint8_t *)prompt, bytes, i, &code);
+        if (!length)
+            mgpu_fail(MGPU_BAD_INPUT, "the prompt's byte %lld (0x%02x) is not UTF-8", (long long)i, (unsigned char)prompt[i]);
+        int64_t class = class_of_character(t, prompt + i, (int)length);
+        if (class < 0 && t->input->other == MGPU_NO_LABEL)
+            mgpu_fail(MGPU_BAD_INPUT, "the prompt's character %lld, '%.*s', is in no text that trained the model: leave it out",
+                      (long long)t->count + 1, (int)length, prompt + i);
+        add_token(t, class < 0 ? t->input->other : class);
+    }
+}
+
+static void read_prompt(Text *t, const char *prompt, int64_t bytes)
+{
+    if (!t->vocabulary) {
+        read_characters(t, prompt, bytes);
+        return;
+    }
+    uint8_t dtype;
+    int64_t count;
+    void *tokens = mgpu_encode_text(t->vocabulary, (const uint8_t *)prompt, bytes, &dtype, &count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t token = (int64_t)mgpu_to_double(tokens, dtype, i);
+        if (token >= t->input->classes)
+            mgpu_fail(MGPU_BAD_INPUT, "the prompt has the token %lld; input '%s' has the classes 0 to %lld", (long long)token,
+                      t->input->tensor.name, (long long)t->input->classes - 1);
+        add_token(t, token);
+    }
+    free(tokens);
+}
+
+static bool is_known(const Text *t, int64_t class)
+{
+    return t->vocabulary || !t->characters || (class < t->characters->count && t->characters->text[class]);
+}
+
+/* how many of the last bytes begin a character that is not whole yet */
+static size_t begun(const char *bytes, size_t count)
+{
+    for (size_t k = 1; k <= 3 && k <= count; k++) {
+        unsigned char c = (unsigned char)bytes[count - k];
+        if (c >= 0xC0)
+            return k < (c >= 0xF0 ? 4u : c >= 0xE0 ? 3u : 2u) ? k : 0;
+        if (c < 0x80)
+            break;
+    }
+    return 0;
+}
+
+/* A terminal gets plain text, by whole characters: `held` is the beginning of one, of which tokens may be parts. */
+static void show(Screen *s, const char *bytes, size_t count, bool last)
+{
+    if (!s->terminal) {
+        fwrite(bytes, 1, count, s->file);
+        return;
+    }
+    char *joined = mgpu_format("%s%.*s", s->held, (int)count, bytes);
+    size_t whole = strlen(joined) - (last ? 0 : begun(joined, strlen(joined)));
+    snprintf(s->held, sizeof s->held, "%s", joined + whole);
+    joined[whole] = 0;
+    char *plain = mgpu_plain_text(joined, true);
+    fputs(plain ? plain : "", s->file);
+    free(plain);
+    free(joined);
+}
+
+static void show_token(const Text *t, int64_t token, Screen *screen)
+{
+    char *bytes;
+    size_t count;
+    FILE *one = mgpu_begin_text(&bytes, &count);
+    if (t->vocabulary)
+        mgpu_spell_token(t->vocabulary, token, one);
+    else if (t->characters)
+        fputs(t->characters->text[token], one);
+    else
+        fprintf(one, "%lld", (long long)token);
+    mgpu_end_text(one);
+    show(screen, bytes, count, false);
+    free(bytes);
+}
+
+/* the operand, or standard input without the line's end; the caller frees */
+static char *prompt_of(const Options *o, size_t *bytes)
+{
+    if (o->operand_count != 1 || !*o->operands[0])
+        mgpu_fail(MGPU_BAD_USAGE, "generate continues one text: %s generate 'Once upon a time' (- is standard input)", o->program);
+    if (strcmp(o->operands[0], "-") != 0) {
+        *bytes = strlen(o->operands[0]);
+        return mgpu_format("%s", o->operands[0]);
+    }
+    char *text, piece[4096];
+    FILE *f = mgpu_begin_text(&text, bytes);
+    for (ssize_t n; (n = read(STDIN_FILENO, piece, sizeof piece)) > 0;)
+        fwrite(piece, 1, (size_t)n, f);
+    mgpu_end_text(f);
+    *bytes -= *bytes && text[*bytes - 1] == '\n';
+    if (!*bytes)
+        mgpu_fail(MGPU_BAD_INPUT, "standard input is empty: generate continues a text");
+    return text;
+}
+
+/* ---- the next element */
+static void check_chances(const Writer *w, double sum, double least)
+{
+    const mgpu_tensor *t = &w->program->outputs[w->output];
+    if (!isfinite(sum))
+        mgpu_fail(MGPU_BAD_INPUT, "the output '%s' is not finite", t->name);
+    if (least < 0 || fabs(sum - 1) > 0.02)
+        mgpu_fail(MGPU_BAD_INPUT, "the output '%s' is no distribution: a row has the sum %.4g%s; write `output %s = softmax(...)`", t->name,
+                  sum, least < 0 ? " and negative elements" : "", t->name);
+}
+
+static int64_t draw(const Writer *w, int64_t row, const Options *o, int64_t number)
+{
+    const mgpu_tensor *t = &w->program->outputs[w->output];
+    int64_t n = w->text.input->classes, best = -1;
+    double sum = 0, least = 0, power = 0;
+    for (int64_t k = 0; k < n; k++) {
+        w->chance[k] = mgpu_to_double(w->result[w->output], t->dtype, row * n + k);
+        sum += w->chance[k];
+        least = w->chance[k] < least ? w->chance[k] : least;
+        if (is_known(&w->text, k) && (best < 0 || w->chance[k] > w->chance[best]))
+            best = k;
+    }
+    check_chances(w, sum, least);
+    if (o->temperature == 0 || best < 0)
+        return best;
+    double most = w->chance[best];
+    for (int64_t k = 0; k < n; k++) {
+        w->chance[k] = is_known(&w->text, k) ? pow(w->chance[k] / most, 1 / o->temperature) : 0;
+        power += w->chance[k];
+    }
+    Reading r = {.seed = o->seed};
+    double left = mgpu_draw(&r, mgpu_draw_key(&r, "generate"), number, 0) * power;
+    for (int64_t k = 0; k < n; k++) {
+        left -= w->chance[k];
+        if (left < 0 && w->chance[k] > 0)
+            return k;
+    }
+    return best;
+}
+
+/* the window's outputs, with `rest` behind the text; -> the row of the text's last element */
+static int64_t pass(Writer *w, int32_t rest)
+{
+    const Text *t = &w->text;
+    int64_t length = t->input->tensor.extent[0], count = t->count < length ? t->count : length;
+    for (int64_t i = 0; i < length; i++)
+        w->window[i] = i < count ? (int32_t)t->tokens[t->count - count + i] : rest;
+    Batch batch = {.set = &w->data, .samples = 1, .fetch = w->result};
+    mgpu_post(&w->feed, MGPU_PHASE_PREDICT, &batch, 0);
+    mgpu_engine_drain(w->feed.engine);
+    return count - 1;
+}
+
+/* what stands behind the text must not matter */
+static void check_order(Writer *w)
+{
+    const mgpu_tensor *t = &w->program->outputs[w->output];
+    int64_t n = w->text.input->classes, row = pass(w, (int32_t)n - 1);
+    for (int64_t k = 0; k < n; k++)
+        w->chance[k] = mgpu_to_double(w->result[w->output], t->dtype, row * n + k);
+    pass(w, 0);
+    for (int64_t k = 0; k < n; k++)
+        if (fabs(mgpu_to_double(w->result[w->output], t->dtype, row * n + k) - w->chance[k]) > 1e-3)
+            mgpu_fail(MGPU_BAD_INPUT, "the output '%s' depends on places after the one it is for, so it cannot go on with a text: "
+                      "transformer(..., causal = true), gru and lstm see earlier places only", t->name);
+}
+
+/* a data set of one sample: the window */
+static void open_window(Writer *w, const bool *wanted)
+{
+    const mgpu_input *in = w->text.input;
+    int64_t length = in->tensor.extent[0];
+    w->window = mgpu_allocate((size_t)length, sizeof *w->window);
+    Array a = {.dtype = MGPU_I32, .rank = 1, .extent = {length}, .samples = 1, .sample_bytes = length * (int64_t)sizeof *w->window,
+               .data = (const uint8_t *)w->window, .owned = w->window};
+    Opening opening = {.program = w->program, .where = ""};
+    w->data = (Dataset){.name = "generate", .program = w->program, .stream = mgpu_array_stream(&opening, 1)};
+    mgpu_set_array(w->data.stream, 0, in->tensor.name, in, &a, "the text", "");
+    mgpu_bind_set(&w->data, wanted, NULL);
+}
+
+static void close_writer(Writer *w)
+{
+    mgpu_close_set(&w->data);
+    for (int i = 0; i < w->program->output_count; i++)
+        free(w->result[i]);
+    free(w->result);
+    free(w->chance);
+    free(w->text.tokens);
+    if (w->text.vocabulary)
+        mgpu_close_vocabulary(w->text.vocabulary);
+}
+
+int mgpu_generate(const mgpu_program *program, const Options *o)
+{
+    Writer w = {.program = program};
+    bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
+    size_t bytes;
+    char *prompt = prompt_of(o, &bytes);
+    w.text.reader = mgpu_reader_of_text(program);
+    if (!w.text.reader)
+        mgpu_fail(MGPU_BAD_INPUT, "generate continues a text: %s reads none; data { train = characters(\"input.txt\") } does", program->model_file);
+    mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
+    w.text.input = input_of_text(program, wanted);
+    w.output = output_of_text(program, w.text.input);
+    Screen screen = {.terminal = isatty(STDOUT_FILENO)};
+    screen.file = mgpu_take_output();
+    Categories *categories = mgpu_new_categories(true);
+    Engine *engine = mgpu_open_trained(program, o, &w.feed, categories, mgpu_collect_nothing, NULL);
+    if (strcmp(w.text.reader->name, "text") == 0)
+        w.text.vocabulary = mgpu_open_vocabulary(w.text.reader, o->data, "");
+    else
+        w.text.characters = mgpu_words_of_classes(categories, w.text.input);
+    read_prompt(&w.text, prompt, (int64_t)bytes);
+    open_window(&w, wanted);
+    w.chance = mgpu_allocate((size_t)w.text.input->classes, sizeof *w.chance);
+    w.result = mgpu_allocate((size_t)program->output_count, sizeof *w.result);
+    for (int i = 0; i < program->output_count; i++)
+        w.result[i] = mgpu_allocate(1, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
+    check_order(&w);
+    show(&screen, prompt, bytes, false);
+    for (int64_t i = 0; i < o->length; i++) {
+        add_token(&w.text, draw(&w, pass(&w, 0), o, i));
+        show_token(&w.text, w.text.tokens[w.text.count - 1], &screen);
+        if (fflush(screen.file) != 0)
+            break; /* mgpu_finish_file says why */
+    }
+    show(&screen, "\n", 1, true);
+    int error = mgpu_finish_file(screen.file, false);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
+    mgpu_engine_close(engine, "the text is written");
+    close_writer(&w);
+    mgpu_free_categories(categories);
+    free(prompt);
+    free(wanted);
+    return 0;
+}

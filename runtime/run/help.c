@@ -1,0 +1,288 @@
+/* help.c: what `--help` says, and `info`. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/threads.h"
+#include "runtime/base/watch.h"
+#include "runtime/cuda/device_cuda.h"
+#include "runtime/cuda/gpus.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char USAGE[] =
+    "Usage: %1$s [train] [OPTION ...]        train the model on all devices of the plan\n"
+    "       %1$s eval [SET ...]              loss and metrics of saved weights on the data sets valid and test\n"
+    "       %1$s predict IN ... -o OUT       what the model puts out for new samples: new.csv, *.jpg, a folder, x.npy\n"
+    "       %1$s generate TEXT               a text that a model of characters or tokens goes on with\n"
+    "       %1$s bench                       time of a step, on random data\n"
+    "       %1$s info                        what this program holds: weights, inputs, plans, settings\n"
+    "       %1$s schedule                    every instruction of the plan, as text\n";
+
+static const char OPTIONS[] =
+    "\n"
+    "Training\n"
+    "  --data DIR         folder of the data files; default: the current one. A file and its .gz are the same.\n"
+    "  --epochs N         passes over the training data, counted from the beginning of the run\n"
+    "  --steps N          steps instead of epochs, likewise\n"
+    "  --stop-after N     save and end when N steps are done, to go on later with --resume\n"
+    "  --devices LIST     which plan: a count (2), a kind (host) or both (host:2); which GPUs: by index (cuda:0,2), UUID\n"
+    "                     (cuda:GPU-8932f937) or bus id (cuda:0000:65:00.0); cuda:0x4: four devices on GPU 0. Default: of a\n"
+    "                     host one device (else the fewest), of GPUs the most that there is a plan for\n"
+    "  --threads N        that compute, all devices together; default: the cores that the process may use, at most\n"
+    "                     OMP_NUM_THREADS. The variable MGPU_ONEDNN=off does without oneDNN; or it names its file\n"
+    "                     (as MGPU_TURBOJPEG and MGPU_LIBPNG name those of the libraries that decode pictures)\n"
+    "  --tune             times what cuBLASLt offers for each product and takes the fastest; MGPUC_CACHE keeps what was found\n"
+    "                     for the next run with --tune. Last bits may differ from a run without\n"
+    "  --seed N           of the initial weights, the order of samples and all random numbers\n"
+    "  --set NAME=VALUE   a setting of the train block, such as lr=0.05, validate=500steps, save=30min, keep=3 or patience=5;\n"
+    "                     `info` lists them\n"
+    "  --init FILE        begin with the weights of a safetensors file\n"
+    "  --init PART=FILE   begin a part of the model, such as backbone, with a file that has the names of its weights, with or\n"
+    "                     without the part's in front; may be repeated, and replaces the init of the train block's rule for\n"
+    "                     the same pattern. PART=none: the part begins as the model says\n"
+    "  --resume DIR       go on with a saved run; the device count may be another\n"
+    "  --save DIR         where to save: weights.safetensors, optimizer.safetensors, average.safetensors (with ema or swa),\n"
+    "                     run.json; after every epoch or interval `save`, at the end and when interrupted; with `keep` the\n"
+    "                     last ones also in DIR/step-N; with `best` the best model in DIR/best.safetensors.\n"
+    "                     Default: the folder of --resume, else ./NAME.save. One run at a time saves into a folder\n"
+    "  --overwrite        a folder that holds another run's saves gets this one's; they go when the first is complete\n"
+    "  --failed-saves N   end when N saves in a row have failed (a full disk); without it a save that fails is said and tried\n"
+    "                     again when the next is due, and only the one at the end must succeed\n"
+    "  --no-save          save nothing\n"
+    "  --no-shuffle       samples in the order of the files\n"
+    "  --no-eval          no loss and metrics of the data set valid after an epoch\n"
+    "  --log FILE         one JSON object per line: start, step, epoch, eval, checkpoint, warning, end; a run that goes on\n"
+    "                     (--resume) adds its lines to those that are there\n"
+    "\n"
+    "eval, predict and generate use the weights of --init FILE, or of --resume DIR or --save DIR (default: ./NAME.save), and say\n"
+    "which they are: the best where `best` is set, else the last; with ema or swa averages. Parts are those of --init PART=FILE.\n"
+    "  --weights WHICH    best or last, of a saved run\n"
+    "  IN                 one of: a data set of the model (train, valid, test); a table (new.csv, any name), with the columns\n"
+    "                     of the data block, where labels may be missing; pictures (.jpg, .png) and folders of them, brought\n"
+    "                     to size as the data set valid does it; for each input, in their order or as NAME=FILE, a file in\n"
+    "                     IDX or .npy, many samples or one. - is standard input\n"
+    "  -o, --output OUT   .npy, or .csv, which begins with the sample's file or row and has columns that are called like the\n"
+    "                     classes; of several outputs each gets a file with its name before the suffix. - is standard output\n"
+    "  --samples N        instead of IN, where the outputs depend on no input: how many\n"
+    "  TEXT               what the text begins with; - is standard input\n"
+    "  --length N         characters or tokens to generate (500)\n"
+    "  --temperature T    1 draws each by its probability (and --seed), less than 1 prefers likely ones, 0 takes the likeliest (1)\n"
+    "\n"
+    "Bench\n"
+    "  --steps N          steps that are timed (20)\n"
+    "  --warmup N         steps before them (3)\n"
+    "  --json             one line of JSON\n"
+    "  --profile          so many further steps, and how long each operation takes\n"
+    "\n"
+    "  --version, --help\n"
+    "\n"
+    "Signals\n"
+    "  INT TERM HUP       (Ctrl-C; the terminal is closed) finish the step, save, and end with status 130, 143 or 129; a second\n"
+    "                     INT or TERM ends at once. nohup's SIGHUP stays ignored\n"
+    "  PIPE XFSZ          likewise, with status 141 or 153: whoever read standard output has closed it, or it has reached the\n"
+    "                     limit of a file's size\n"
+    "  USR1               finish the step, save, and go on\n"
+    "Exit status: 0 done; 1 the input is wrong (data, weights, checkpoint); 2 wrong usage; 3 the machine failed (memory,\n"
+    "disk, device), or the log could not be written to its end; 128 + N ended by signal N, and saved (not with --no-save).\n";
+
+static void print_plans(const mgpu_program *p, FILE *f)
+{
+    for (int i = 0; i < p->plan_count; i++)
+        fprintf(f, "%s%s:%d%s", i ? ", " : "", p->plans[i].kind, p->plans[i].devices,
+                i == p->default_plan && p->plan_count > 1 ? " (default)" : "");
+    if (p->gpus)
+        fprintf(f, " (default: %s)", p->gpus);
+}
+
+void mgpu_print_help(const mgpu_program *p, const char *name, FILE *f)
+{
+    char text[32];
+    fprintf(f, "%s trains the model %s of %s (%s parameters, %s). Compiled by mgpuc %s for ", name, p->name, p->model_file,
+            mgpu_grouped(p->parameters, text), p->precision, MGPU_VERSION);
+    print_plans(p, f);
+    fputs(".\n\n", f);
+    fprintf(f, USAGE, name);
+    fputs(OPTIONS, f);
+}
+
+static void print_tensor(FILE *f, const mgpu_tensor *t)
+{
+    char shape[200];
+    fprintf(f, "%s%s", mgpu_dtype_name(t->dtype), t->rank ? mgpu_shape_text(t->rank, t->extent, shape) : "");
+}
+
+static void print_layers(const mgpu_program *p)
+{
+    int width = 5;
+    for (int i = 0; i < p->layer_count; i++)
+        width = (int)strlen(p->layers[i].name) > width ? (int)strlen(p->layers[i].name) : width;
+    printf("\n%-*s  %6s  %14s  %s\n", width, "layer", "line", "parameters", "shape");
+    for (int i = 0; i < p->layer_count; i++) {
+        char shape[200], text[32];
+        printf("%-*s  %6d  %14s  %s\n", width, p->layers[i].name, p->layers[i].line, mgpu_grouped(p->layers[i].parameters, text),
+               mgpu_shape_text(p->layers[i].shape.rank, p->layers[i].shape.extent, shape));
+    }
+}
+
+static void print_memory(const mgpu_program *p, const Options *o)
+{
+    puts("\nplans");
+    for (int i = 0; i < p->plan_count; i++) {
+        const mgpu_plan *plan = &p->plans[i];
+        char text[32];
+        bool usual = i == p->default_plan;
+        printf("  %s:%d%s%s%s%s\n", plan->kind, plan->devices, usual ? " (default" : "", usual && p->gpus ? ": " : "",
+               usual && p->gpus ? p->gpus : "", usual ? ")" : "");
+        for (int d = 0; d < plan->devices; d++)
+            printf("    device %d: samples %lld..%lld of %lld, arena %s bytes\n", d, (long long)plan->device[d].shard.first,
+                   (long long)(plan->device[d].shard.first + plan->device[d].shard.share), (long long)plan->micro,
+                   mgpu_grouped(mgpu_device_bytes(plan, mgpu_computes_here(plan) ? o->threads : plan->devices, d), text));
+    }
+}
+
+static void print_gpus(const mgpu_program *p)
+{
+    const CudaDriver *driver;
+    GpuList list;
+    char *why = mgpu_find_gpus(&list, &driver), text[32];
+    puts("\nGPUs");
+    if (why)
+        printf("  none: %s\n", why);
+    for (int i = 0; i < list.count; i++) {
+        const Gpu *g = &list.gpus[i];
+        printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid, mgpu_grouped(g->memory, text),
+               g->major, g->minor, g->divided ? ", divided (MIG)" : "");
+    }
+    if (list.note)
+        printf("  %s\n", list.note);
+    char *archs = mgpu_image_archs(p->images);
+    printf("  kernels for %s\n", archs);
+    free(archs);
+    mgpu_free_gpus(&list);
+    free(why);
+}
+
+static void print_item(const mgpu_item *item)
+{
+    if (!item->text) {
+        printf("%.9g", item->number);
+        return;
+    }
+    putchar('"');
+    mgpu_print_plain(item->text);
+    putchar('"');
+}
+
+/* "train: csv("t.csv") |> part(0, 0.9)", then the columns */
+static void print_set(const mgpu_set *s)
+{
+    printf("  %s: ", s->name);
+    for (int k = 0; k < s->call_count; k++) {
+        printf("%s%s(", k ? " |> " : "", s->calls[k].name);
+        for (int i = 0; i < s->calls[k].option_count; i++) {
+            const mgpu_option *o = &s->calls[k].options[i];
+            printf("%s%s = %s", i ? ", " : "", o->name, o->count > 1 ? "[" : "");
+            for (int n = 0; n < o->count; n++) {
+                fputs(n ? ", " : "", stdout);
+                print_item(&o->items[n]);
+            }
+            printf("%s", o->count > 1 ? "]" : "");
+        }
+        putchar(')');
+    }
+    putchar('\n');
+    for (int c = 0; c < s->column_count; c++) {
+        fputs("    ", stdout);
+        mgpu_print_plain(s->columns[c].name);
+        for (int n = 0; n < s->columns[c].count; n++) {
+            fputs(n ? ", " : " from ", stdout);
+            mgpu_print_plain(s->columns[c].texts[n]);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_course(const mgpu_program *p)
+{
+    static const char *const ON_NAN[] = {"stop", "skip", "ignore"};
+    const mgpu_quantity epoch = {1, MGPU_UNIT_EPOCHS};
+    char a[48], b[48], c[48];
+    printf("  validate = %s, save = %s, keep = %lld, patience = %s\n",
+           mgpu_quantity_text(p->validate.unit ? p->validate : epoch, a), mgpu_quantity_text(p->save.unit ? p->save : epoch, b),
+           p->keep > 0 ? (long long)p->keep : 1LL, mgpu_quantity_text(p->patience, c));
+    puts("\nthe course of a run");
+    if (p->best.metric)
+        printf("  best        %s(\"%s\")\n", p->best.highest ? "highest" : "lowest", p->best.metric);
+    for (int i = 0; i < p->plateau_count; i++)
+        printf("  plateau     a rate x %.9g, %s(\"%s\") not better within %s\n", p->plateaus[i].factor,
+               p->plateaus[i].watch.highest ? "highest" : "lowest", p->plateaus[i].watch.metric,
+               mgpu_quantity_text(p->plateaus[i].patience, a));
+    if (p->average_count)
+        printf("  averages    of %d variables; evaluation and prediction read them\n", p->average_count);
+    for (int i = 0; i < p->initial_count; i++)
+        printf("  begins with %s: %d tensor%s%s%s\n", p->initials[i].path ? p->initials[i].path : "no file", p->initials[i].count,
+               p->initials[i].count == 1 ? "" : "s",
+               p->initials[i].pattern ? " of " : "", p->initials[i].pattern ? p->initials[i].pattern : "");
+    printf("  on_nan      %s\n", ON_NAN[p->on_nan]);
+}
+
+int mgpu_info(const mgpu_program *p, const Options *o)
+{
+    printf("model       %s (", p->name);
+    mgpu_print_plain(p->model_file);
+    printf(")\ncompiled    by mgpuc %s, interface %d%s", MGPU_VERSION, p->interface, p->command && *p->command ? ": " : "");
+    mgpu_print_plain(p->command ? p->command : "");
+    putchar('\n');
+    char text[32];
+    printf("precision   %s\nparameters  %s\n", p->precision, mgpu_grouped(p->parameters, text));
+    printf("batch       %lld%s", (long long)p->batch, p->accumulate > 1 ? "" : "\n");
+    if (p->accumulate > 1)
+        printf(" in %lld micro-batches\n", (long long)p->accumulate);
+    if (p->steps > 0)
+        printf("steps       %lld\n", (long long)p->steps);
+    else
+        printf("epochs      %lld\n", (long long)p->epochs);
+    printf("seed        %llu\n", (unsigned long long)p->seed);
+    char threads[200];
+    if (mgpu_used_threads(o, mgpu_choose_plan(p, o), threads, sizeof threads))
+        printf("threads     %s\n", threads);
+    puts("\ninputs");
+    for (int i = 0; i < p->input_count; i++) {
+        printf("  %s: ", p->inputs[i].tensor.name);
+        print_tensor(stdout, &p->inputs[i].tensor);
+        if (p->inputs[i].classes)
+            printf(", one of %lld classes", (long long)p->inputs[i].classes);
+        putchar('\n');
+    }
+    if (p->output_count)
+        puts("\noutputs");
+    for (int i = 0; i < p->output_count; i++) {
+        printf("  %s: ", p->outputs[i].name);
+        print_tensor(stdout, &p->outputs[i]);
+        putchar('\n');
+    }
+    if (p->set_count)
+        puts("\ndata");
+    for (int i = 0; i < p->set_count; i++)
+        print_set(&p->sets[i]);
+    puts("\nsettings at run time (--set)");
+    for (int i = 0; i < p->setting_count; i++) {
+        if (p->settings[i].hidden)
+            continue;
+        if (isnan(p->settings[i].value))
+            printf("  %s (computed)\n", p->settings[i].name);
+        else
+            printf("  %s = %.9g\n", p->settings[i].name, p->settings[i].value);
+    }
+    puts("  epochs, steps, seed");
+    print_course(p);
+    print_memory(p, o);
+    if (p->gpu_kernels)
+        print_gpus(p);
+    if (p->layer_count)
+        print_layers(p);
+    return 0;
+}

@@ -1,0 +1,598 @@
+/* loop.c: training: from the command line to a saved run.
+ *
+ * The loop posts steps; the engine is up to MGPU_AHEAD of them behind and hands reports back in order (collect). It
+ * drains the engine where it needs all of it: at the end of an epoch, for validation, before saving, at the end. Training
+ * depends on (seed, step, position) and on what validation has found only, and both are saved, so a run that goes on from
+ * a checkpoint is the run that was never interrupted.
+ *
+ * Behind a step, in this order: validation, if its interval is over, and what follows of it (the best model, plateaus, the
+ * end of a run that is out of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its
+ * row is made, because that sets the sums of the epoch to zero. Signals: signals.c. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/threads.h"
+#include "runtime/base/watch.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+#include "runtime/run/run.h"
+#include "runtime/save/checkpoint.h"
+#include "runtime/weights/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double KEEP_EVERY_S = 60;  /* the state, for replay.c */
+static const double SLOW_STEP_S = 0.1; /* from here on only one step waits behind the one that runs */
+
+/* ---- what comes back */
+static void keep(Numbers *n, const Work *work)
+{
+    n->phase = work->phase;
+    n->values = mgpu_resize(n->values, (size_t)work->phase->report_count * sizeof(double));
+    memcpy(n->values, work->report, (size_t)work->phase->report_count * sizeof(double));
+}
+
+/* what is wrong at a step, for on_nan = "stop" */
+void mgpu_run_fail(Run *run, int64_t step, char *what)
+{
+    run->failure = what;
+    run->failed_step = step;
+}
+
+/* scale: of the gradients of f16, which overflow now and then; else NaN */
+static void judge_step(Run *run, int64_t step, double loss, double norm, double scale, bool skipped)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%g", isnan(loss) ? (double)NAN : loss);
+    if (skipped && isfinite(loss) && scale <= 1 && run->program->on_nan == MGPU_NAN_STOP) {
+        mgpu_run_fail(run, step, mgpu_format("gradients overflow although they are not scaled any more, the loss is %s", text));
+    } else if (skipped && (isfinite(loss) || run->program->on_nan == MGPU_NAN_SKIP)) {
+        if (!run->at.skipped++ && !(isfinite(loss) && scale > 1))
+            mgpu_report_warning(run->reporter, "step %lld was skipped: its loss (%s) or a gradient is not finite; how many were "
+                                "is said at the end", (long long)step, text);
+    } else if (isfinite(loss) && !isinf(norm)) {
+        return;
+    } else if (run->program->on_nan != MGPU_NAN_IGNORE) {
+        mgpu_run_fail(run, step, isfinite(loss) ? mgpu_format("the norm of the gradient is infinite, the loss %s", text)
+                                          : mgpu_format("the loss is %s", text));
+    } else if (!run->warned) {
+        run->warned = true;
+        mgpu_report_warning(run->reporter, "the loss of step %lld is not finite; a smaller lr, a warmup or clip = 1.0 in the train block may cure it",
+                            (long long)step);
+    }
+}
+
+static void collect_step(Run *run, const Work *work)
+{
+    StepReport s = {.step = work->applied + 1, .epoch = work->epoch + 1, .samples = work->samples, .total_steps = run->total_steps,
+                    .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
+                    .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
+                    .input_wait_ms = 1e-6 * (double)atomic_load(&work->input_wait_ns)};
+    if (run->failure) /* steps that were under way behind the bad one */
+        return;
+    double loss = mgpu_report_value(s.names, s.values, s.count, "loss");
+    bool skipped = mgpu_report_value(s.names, s.values, s.count, "skipped") > 0;
+    run->lr = mgpu_report_value(s.names, s.values, s.count, "lr");
+    if (!skipped || isfinite(loss)) {
+        run->at.loss_sum += loss * (double)s.samples;
+        run->at.loss_samples += (double)s.samples;
+    }
+    mgpu_report_step(run->reporter, &s);
+    judge_step(run, s.step, loss, mgpu_report_value(s.names, s.values, s.count, "grad_norm"),
+               mgpu_report_value(s.names, s.values, s.count, "loss_scale"), skipped);
+    mgpu_engine_set_ahead(run->engine, s.finished_at - run->last_finish > SLOW_STEP_S ? 2 : MGPU_AHEAD);
+    run->last_finish = s.finished_at;
+}
+
+static void collect(void *context, const Work *work)
+{
+    Run *run = context;
+    switch (work->phase->kind) {
+    case MGPU_PHASE_TRAIN: collect_step(run, work); break;
+    case MGPU_PHASE_REPORT_TRAIN: keep(&run->train_report, work); break;
+    case MGPU_PHASE_REPORT_EVAL: keep(&run->eval_report, work); break;
+    default: break;
+    }
+}
+
+/* ---- opening */
+static void open_data(Run *run)
+{
+    const mgpu_program *p = run->program;
+    const mgpu_set *train = mgpu_find_set(p, "train"), *valid = mgpu_find_set(p, "valid");
+    mgpu_check_later(p, "train");
+    if (!train)
+        mgpu_fail(MGPU_BAD_INPUT, "%s has no data for training: data { train = idx(...) }; without data only `%s bench` runs",
+                  p->model_file, run->options->program);
+    bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
+    run->categories = mgpu_new_categories(false);
+    if (run->options->resume) {
+        mgpu_load_saved_categories(run->categories, run->from);
+    } else {
+        mgpu_begin_categories(run->categories, p, run->plan, run->options);
+    }
+    mgpu_open_set(&run->train, p, train, wanted, run->options->data, run->categories);
+    if (valid && run->options->evaluate) {
+        mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_EVAL, wanted);
+        bool any = false;
+        for (int i = 0; i < p->input_count; i++)
+            any = any || wanted[i];
+        if (any)
+            mgpu_open_set(&run->valid, p, valid, wanted, run->options->data, run->categories);
+    }
+    free(wanted);
+}
+
+/* the draws of an order count samples in 32 bits */
+static void check_shuffle(const Run *run)
+{
+    if (run->options->shuffle && run->train.shuffle && run->train.samples > UINT32_MAX)
+        mgpu_fail(MGPU_BAD_INPUT, "%lld samples are too many to shuffle, 2^32 - 1 at most are possible; use --no-shuffle",
+                  (long long)run->train.samples);
+}
+
+static void choose_length(Run *run)
+{
+    const mgpu_program *p = run->program;
+    const Options *o = run->options;
+    int64_t epochs = o->epochs > 0 ? o->epochs : p->epochs > 0 ? p->epochs : 1;
+    run->steps_per_epoch = (run->train.samples + p->batch - 1) / p->batch;
+    run->total_steps = o->steps > 0 ? o->steps : o->epochs <= 0 && p->steps > 0 ? p->steps : 0;
+    if (!run->total_steps && __builtin_mul_overflow(epochs, run->steps_per_epoch, &run->total_steps))
+        mgpu_fail(MGPU_BAD_USAGE, "%lld epochs are more than 2^63 steps", (long long)epochs);
+    run->pace = (Pace){(double)run->steps_per_epoch, (double)p->batch};
+}
+
+static mgpu_quantity chosen(mgpu_quantity options, mgpu_quantity program, mgpu_quantity otherwise)
+{
+    return options.unit != MGPU_UNIT_NONE ? options : program.unit != MGPU_UNIT_NONE ? program : otherwise;
+}
+
+/* the command line's, else the program's, else an epoch */
+static void choose_intervals(Run *run)
+{
+    const mgpu_program *p = run->program;
+    const Options *o = run->options;
+    const mgpu_quantity epoch = {1, MGPU_UNIT_EPOCHS}, none = {0, MGPU_UNIT_NEVER};
+    run->validate = chosen(o->validate, p->validate, epoch);
+    run->save = chosen(o->save_every, p->save, epoch);
+    run->patience = chosen(o->patience, p->patience, none);
+    run->keep = o->keep > 0 ? o->keep : p->keep > 0 ? p->keep : 1;
+    memcpy(run->setting, o->setting, sizeof run->setting);
+    for (int i = 0; i < p->plateau_count; i++)
+        run->setting[p->plateaus[i].setting] = run->at.plateau[i].scale;
+    bool never = !run->valid.samples || run->validate.unit == MGPU_UNIT_NEVER;
+    if (never && (p->best.metric || p->plateau_count))
+        mgpu_say("%s: warning: without validation best, patience and plateau do nothing", o->program);
+}
+
+static void read_position(Run *run)
+{
+    const Options *o = run->options;
+    run->at = (Progress){.seed = o->seed, .batch = run->program->batch};
+    for (int i = 0; i < run->program->plateau_count; i++)
+        run->at.plateau[i].scale = 1;
+    if (!o->resume)
+        return;
+    mgpu_read_progress(&run->at, run->program, run->from);
+    if (o->seed_given && o->seed != run->at.seed)
+        mgpu_fail(MGPU_BAD_USAGE, "the run in %s has the seed %llu and keeps it; leave --seed out, or begin anew with --init",
+                  o->resume, (unsigned long long)run->at.seed);
+    if (run->at.batch != run->program->batch)
+        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has a batch of %lld, this program of %lld; compile with --set batch=%lld, or begin a "
+                  "new run with its weights: --init %s/weights.safetensors", o->resume, (long long)run->at.batch,
+                  (long long)run->program->batch, (long long)run->at.batch, o->resume);
+}
+
+static void check_position(const Run *run)
+{
+    if (run->at.position >= run->train.samples)
+        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has seen %lld samples of its epoch, the data hold %lld: they are other data; --data DIR says where they are, --init begins anew", run->options->resume,
+                  (long long)run->at.position, (long long)run->train.samples);
+}
+
+static void open_engine(Run *run)
+{
+    const Options *o = run->options;
+    run->engine = mgpu_engine_open(run->program, run->plan, run->options, collect, run);
+    mgpu_run_open_folder(run); /* none is left behind where there are no devices */
+    run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
+                       .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
+    mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_engine_drain(run->engine);
+    if (!o->resume)
+        mgpu_load_initials(run->program, run->plan, run->engine, o);
+    if (o->resume)
+        mgpu_load_checkpoint(run->program, run->plan, run->engine, &run->at, run->from);
+}
+
+/* ---- the run */
+
+/* that the last step belongs to, from 1 */
+static int64_t epoch_of(const Run *run)
+{
+    return run->at.position > 0 || !run->at.epoch ? run->at.epoch + 1 : run->at.epoch;
+}
+
+static bool over(const Run *run)
+{
+    return run->at.step >= run->total_steps || run->out_of_patience || run->failure;
+}
+
+static bool asked_to_stop(Run *run)
+{
+    return mgpu_run_signal(run) || (run->options->stop_after > 0 && run->at.step >= run->options->stop_after);
+}
+
+static void save(Run *run)
+{
+    mgpu_run_save(run, epoch_of(run), over(run) || asked_to_stop(run));
+}
+
+void mgpu_run_order(Run *run, int64_t epoch)
+{
+    if (run->ordered != epoch)
+        mgpu_permutation(run->order, run->train.samples, run->at.seed, epoch, run->options->shuffle ? run->train.shuffle : 0);
+    run->ordered = epoch;
+}
+
+/* while the run pauses, the samples of the step after that are read */
+static void read_ahead(Run *run)
+{
+    const Progress *at = &run->at;
+    bool full = at->position == run->train.samples;
+    int64_t place = full ? 0 : at->position, left = run->train.samples - place;
+    left = left < run->program->batch ? left : run->program->batch;
+    mgpu_run_order(run, at->epoch + full);
+    mgpu_read_ahead(&run->train, run->order + place, left < run->plan->micro ? left : run->plan->micro, at->seed, at->epoch + full);
+}
+
+void mgpu_run_post(Run *run)
+{
+    Progress *at = &run->at;
+    int64_t left = run->train.samples - at->position;
+    Batch batch = {.set = &run->train, .order = run->order, .place = at->position,
+                   .samples = left < run->program->batch ? left : run->program->batch, .applied = at->step, .epoch = at->epoch};
+    mgpu_post_step(&run->feed, &batch);
+    at->step++;
+    at->position += batch.samples;
+}
+
+/* ---- validation */
+static Evaluation evaluation(const Numbers *n, const char *split, int64_t samples)
+{
+    if (!n->phase)
+        return (Evaluation){.split = split, .samples = samples};
+    return (Evaluation){.split = split, .samples = samples, .names = n->phase->reports, .values = n->values,
+                        .count = n->phase->report_count};
+}
+
+static bool is_due(mgpu_quantity q, const Pace *pace, int64_t before, int64_t now, double since)
+{
+    return q.unit == MGPU_UNIT_SECONDS ? mgpu_seconds() - since >= q.amount : mgpu_interval_over(q, pace, before, now);
+}
+
+static void lower_rates(Run *run, const Evaluation *e)
+{
+    for (int i = 0; i < run->program->plateau_count; i++) {
+        const mgpu_plateau *p = &run->program->plateaus[i];
+        Watched *w = &run->at.plateau[i];
+        mgpu_watch_value(w, &p->watch, mgpu_report_value(e->names, e->values, e->count, p->watch.metric), run->at.step);
+        if (mgpu_out_of_patience(w, p->patience, &run->pace, run->at.step))
+            mgpu_lower(w, p->factor, run->at.step);
+        run->setting[p->setting] = w->scale;
+    }
+}
+
+static void keep_best(Run *run, Evaluation *e)
+{
+    const mgpu_watch *watch = &run->program->best;
+    if (!watch->metric)
+        return;
+    double value = mgpu_report_value(e->names, e->values, e->count, watch->metric);
+    bool best = mgpu_watch_value(&run->at.best, watch, value, run->at.step);
+    e->best = best ? 1 : -1;
+    if (best)
+        mgpu_run_save_best(run);
+    run->out_of_patience = mgpu_out_of_patience(&run->at.best, run->patience, &run->pace, run->at.step);
+}
+
+/* A validation whose loss is no number spoils no weight, so the run goes on, if the weights are numbers; it ends with status 1,
+ * unless on_nan says otherwise */
+static void judge_validation(Run *run, const Evaluation *e)
+{
+    double loss = mgpu_report_value(e->names, e->values, e->count, "loss");
+    bool reported = false;
+    for (int i = 0; i < e->count; i++)
+        reported = reported || strcmp(e->names[i], "loss") == 0;
+    if (!reported || isfinite(loss))
+        return;
+    const char *bad = mgpu_not_finite(run->program, run->engine);
+    if (bad && run->program->on_nan == MGPU_NAN_STOP)
+        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+    if (bad)
+        return;
+    if (!run->bad_validations++) {
+        run->bad_validation = run->at.step;
+        mgpu_report_warning(run->reporter, "validation at step %lld: the loss is %s; the weights are finite, so some sample of the data set "
+                            "valid makes it so", (long long)run->at.step, isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf");
+    }
+}
+
+/* of a drained engine; split NULL: it was interrupted, and is owed */
+static Evaluation validate(Run *run)
+{
+    mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, run->at.step, run->at.epoch, NULL, &run->signal);
+    mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_EVAL, run->at.step, run->at.epoch);
+    mgpu_engine_drain(run->engine);
+    if (!run->eval_report.phase || atomic_load(&run->signal))
+        return (Evaluation){0};
+    Evaluation e = evaluation(&run->eval_report, "valid", run->valid.samples);
+    run->at.validated = run->at.step;
+    run->validated_at = mgpu_seconds();
+    judge_validation(run, &e);
+    keep_best(run, &e);
+    lower_rates(run, &e);
+    mgpu_report_eval(run->reporter, &e, epoch_of(run), run->at.step);
+    return e;
+}
+
+/* ---- rows of the table */
+
+/* a row has the columns of validation also where there was none */
+static Evaluation without_values(const Run *run, int kind, const char *split)
+{
+    const mgpu_phase *phase = mgpu_engine_phase(run->engine, kind, false);
+    return (Evaluation){.split = split, .names = phase ? phase->reports : NULL, .count = phase ? phase->report_count : 0};
+}
+
+static void finish_row(Run *run, EpochReport *e, const Evaluation *valid)
+{
+    if (valid->split)
+        e->valid = *valid;
+    else if (run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER)
+        e->valid = without_values(run, MGPU_PHASE_REPORT_EVAL, "valid");
+    mgpu_report_epoch(run->reporter, e);
+}
+
+static void report_validation(Run *run, const Evaluation *valid)
+{
+    EpochReport e = {.epoch = epoch_of(run), .step = run->at.step, .passed = (double)run->at.step / run->pace.steps_per_epoch,
+                     .lr = run->lr, .loss = NAN, .train = without_values(run, MGPU_PHASE_REPORT_TRAIN, "train")};
+    if (valid->split)
+        finish_row(run, &e, valid);
+}
+
+/* what the epoch's samples, or those up to the end of the run, were worth */
+static void report_epoch(Run *run, const Evaluation *valid)
+{
+    const Progress *at = &run->at;
+    EpochReport e = {.epoch = epoch_of(run), .step = at->step, .lr = run->lr};
+    mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_TRAIN, at->step, at->epoch);
+    mgpu_engine_drain(run->engine);
+    e.train = evaluation(&run->train_report, "train", (int64_t)at->loss_samples);
+    e.loss = mgpu_report_value(e.train.names, e.train.values, e.train.count, "loss");
+    if (isnan(e.loss) && at->loss_samples > 0)
+        e.loss = at->loss_sum / at->loss_samples;
+    finish_row(run, &e, valid);
+}
+
+/* ---- the loop */
+static void next_epoch(Run *run)
+{
+    run->at.epoch++;
+    run->at.position = 0;
+    run->at.loss_sum = run->at.loss_samples = 0;
+}
+
+/* what is due behind the step that has just been posted */
+static void pause_between_steps(Run *run)
+{
+    Progress *at = &run->at;
+    bool full = at->position == run->train.samples, last = at->step >= run->total_steps;
+    bool look = run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER &&
+                (last || is_due(run->validate, &run->pace, at->validated, at->step, run->validated_at));
+    bool store = is_due(run->save, &run->pace, at->step - 1, at->step, run->saved_at);
+    bool keep = run->kept.known && mgpu_seconds() - run->kept.when > KEEP_EVERY_S;
+    if (!full && !last && !look && !store && !keep && !mgpu_run_audit_due(run))
+        return;
+    if (!last)
+        read_ahead(run);
+    mgpu_engine_drain(run->engine);
+    mgpu_run_audit(run);
+    if (run->failure)
+        return;
+    Evaluation valid = look ? validate(run) : (Evaluation){0};
+    if (full) {
+        report_epoch(run, &valid);
+        next_epoch(run);
+        if (store || over(run))
+            save(run);
+    } else if (over(run)) {
+        save(run);
+        report_epoch(run, &valid);
+    } else {
+        report_validation(run, &valid);
+        if (store)
+            save(run);
+    }
+    mgpu_run_save_due(run, epoch_of(run));
+    mgpu_run_keep(run);
+    mgpu_report_resume(run->reporter);
+    run->last_finish = mgpu_seconds();
+}
+
+/* a validation that was interrupted is owed by the run that goes on */
+static void validate_if_owed(Run *run)
+{
+    if (!run->valid.samples || !is_due(run->validate, &run->pace, run->at.validated, run->at.step, run->validated_at))
+        return;
+    Evaluation valid = validate(run);
+    report_validation(run, &valid);
+    if (over(run))
+        save(run);
+    mgpu_run_save_due(run, epoch_of(run));
+}
+
+static int run_training(Run *run)
+{
+    validate_if_owed(run);
+    mgpu_run_keep(run);
+    mgpu_report_resume(run->reporter);
+    run->last_finish = mgpu_seconds();
+    while (!over(run)) {
+        bool stop = asked_to_stop(run);
+        if (stop || atomic_exchange(&run->save_asked, false)) {
+            mgpu_engine_drain(run->engine);
+            mgpu_run_audit(run);
+            if (run->failure)
+                break;
+            save(run);
+            mgpu_run_end_save(run, true);
+            if (stop || run->failure)
+                break;
+            if (!run->save_error)
+                mgpu_report_note(run->reporter, "saved at step %lld in %s", (long long)run->saved_step, run->folder);
+            mgpu_report_resume(run->reporter);
+            run->last_finish = mgpu_seconds();
+        }
+        mgpu_run_end_save(run, false);
+        mgpu_run_order(run, run->at.epoch);
+        mgpu_run_post(run);
+        pause_between_steps(run);
+    }
+    mgpu_run_end_saves(run);
+    if (run->failure)
+        mgpu_run_explain(run);
+    int number = atomic_load(&run->signal);
+    if (run->bad_validations && !run->failure && !number && run->program->on_nan == MGPU_NAN_STOP)
+        run->failure = mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,
+                                   run->bad_validations == 1 ? "" : "s", (long long)run->bad_validation,
+                                   run->saved_step >= 0 ? "; the weights are saved in " : "", run->saved_step >= 0 ? run->folder : "");
+    return run->failure_status  ? run->failure_status
+           : run->failure       ? MGPU_BAD_INPUT
+           : number && !over(run) ? 128 + number : 0;
+}
+
+static void start_report(Run *run)
+{
+    char threads[200];
+    int count = mgpu_used_threads(run->options, run->plan, threads, sizeof threads);
+    StartReport s = {.program = run->program, .plan = run->plan, .options = run->options, .engine = run->engine, .train_samples = run->train.samples,
+                     .valid_samples = run->valid.samples, .step = run->at.step, .epoch = run->at.epoch + 1,
+                     .total_steps = run->total_steps, .seed = run->at.seed,
+                     .threads = threads, .thread_count = count};
+    mgpu_report_start(run->reporter, &s);
+}
+
+/* for the messages of calls that fail when all is done */
+static char *achieved(const Run *run)
+{
+    char step[32];
+    char *end = over(run) ? mgpu_format("the run was complete") : mgpu_format("the run had stopped at step %s", mgpu_grouped(run->at.step, step));
+    bool saved = run->saved_step == run->at.step;
+    char *all = mgpu_format("%s%s%s", end, saved ? ", and its weights are saved in " : run->folder ? "" : "; nothing was to be saved",
+                            saved ? run->folder : "");
+    free(end);
+    return all;
+}
+
+/* -> whether the log is whole */
+static bool close_run(Run *run)
+{
+    char *what = achieved(run);
+    mgpu_engine_close(run->engine, what);
+    free(what);
+    bool logged = mgpu_reporter_close(run->reporter);
+    mgpu_close_set(&run->train);
+    mgpu_close_set(&run->valid);
+    mgpu_free_categories(run->categories);
+    free(run->kept.data);
+    free(run->train_report.values);
+    free(run->eval_report.values);
+    free(run->order);
+    mgpu_run_close_folder(run);
+    free(run->at.kept);
+    return logged;
+}
+
+/* what the table does not say */
+static void print_end(const Run *run)
+{
+    const mgpu_watch *watch = &run->program->best;
+    const Watched *best = &run->at.best;
+    char text[48], step[32];
+    if (run->out_of_patience)
+        printf("stopped early: %s has not become better within %s\n", watch->metric, mgpu_quantity_text(run->patience, text));
+    if (run->at.skipped)
+        printf("%s step%s skipped: loss or gradients were not finite\n", mgpu_grouped(run->at.skipped, step),
+               run->at.skipped == 1 ? " was" : "s were");
+    if (best->any)
+        printf("best %s %.6g at step %s%s\n", watch->metric, best->best, mgpu_grouped(best->best_step, step),
+               !run->folder ? "" : run->best_error ? ": it could not be saved" : ": best.safetensors");
+    mgpu_run_print_saves(run, mgpu_seconds() - run->began);
+    if (run->saved_step < 0)
+        return;
+    char *saved = over(run) ? mgpu_format("saved in %s", run->folder)
+                            : mgpu_format("saved in %s; to go on: %s --resume %s", run->folder, run->options->program, run->folder);
+    mgpu_print_plain(saved);
+    putchar('\n');
+    free(saved);
+}
+
+/* a run may be at its end when it begins */
+static void print_over(const Run *run)
+{
+    char steps[32], text[48];
+    if (run->out_of_patience)
+        printf("nothing is left to do: the run ended at step %s, out of patience (%s); --set patience=N makes it longer\n",
+               mgpu_grouped(run->at.step, steps), mgpu_quantity_text(run->patience, text));
+    else if (over(run))
+        printf("nothing is left to do: the run has %s steps; --epochs or --steps make it longer\n",
+               mgpu_grouped(run->at.step, steps));
+}
+
+static const char *reason_of(const Run *run, int status)
+{
+    return run->failure_status && run->save_error ? "not saved" : run->failure_status ? "devices differ" : run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
+}
+
+int mgpu_train(const mgpu_program *program, const Options *options)
+{
+    Run run = {.program = program, .plan = mgpu_choose_plan(program, options), .options = options, .lr = NAN, .saved_step = -1, .ordered = -1};
+    mgpu_run_watch(&run);
+    mgpu_run_find_folder(&run);
+    mgpu_run_open_saved(&run);
+    read_position(&run);
+    open_data(&run);
+    check_position(&run);
+    check_shuffle(&run);
+    mgpu_run_set_origin(&run);
+    choose_length(&run);
+    choose_intervals(&run);
+    mgpu_run_choose_audit(&run);
+    run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
+    run.reporter = mgpu_reporter_open(program, options->log, options->resume != NULL);
+    mgpu_run_compare_origin(&run);
+    open_engine(&run);
+    start_report(&run);
+    run.began = run.validated_at = run.saved_at = mgpu_seconds();
+    run.out_of_patience = mgpu_out_of_patience(&run.at.best, run.patience, &run.pace, run.at.step);
+    print_over(&run);
+    mgpu_run_prepare_saves(&run);
+    int status = run_training(&run);
+    mgpu_report_end(run.reporter, run.at.step, epoch_of(&run), status, reason_of(&run, status));
+    print_end(&run);
+    if (run.failure) {
+        fflush(stdout);
+        mgpu_fail(status, "%s", run.failure);
+    }
+    mgpu_run_unwatch(&run);
+    mgpu_report_flush(run.reporter);
+    int lost = mgpu_screen_lost(run.reporter);
+    bool logged = close_run(&run);
+    return status ? status : lost ? 128 + lost : logged ? 0 : MGPU_MACHINE_FAILED;
+}

@@ -1,0 +1,41 @@
+/* main.c: mgpu_main, which a generated program calls: the command line picks one of the commands. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/terminal.h"
+#include "runtime/run/commands.h"
+
+#include <stdlib.h>
+
+static int print_schedule(const mgpu_program *p, const Options *o)
+{
+    fputs(mgpu_choose_plan(p, o)->schedule, stdout);
+    return 0;
+}
+
+static int run(const mgpu_program *p, const Options *o)
+{
+    switch (o->command) {
+    case COMMAND_EVAL: return mgpu_evaluate(p, o);
+    case COMMAND_PREDICT: return mgpu_predict(p, o);
+    case COMMAND_GENERATE: return mgpu_generate(p, o);
+    case COMMAND_INFO: return mgpu_info(p, o);
+    case COMMAND_SCHEDULE: return print_schedule(p, o);
+    case COMMAND_BENCH: return mgpu_bench(p, o);
+    default: return mgpu_train(p, o);
+    }
+}
+
+int mgpu_main(const mgpu_program *p, int argc, char **argv)
+{
+    mgpu_hold_descriptors();
+    if (p->interface != MGPU_INTERFACE)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the program was compiled for interface %d of the runtime, this one has %d; compile %s again",
+                  p->interface, MGPU_INTERFACE, p->model_file);
+    Options options;
+    mgpu_read_options(&options, p, argc, argv);
+    int status = run(p, &options);
+    free(options.operands);
+    free(options.parts);
+    mgpu_end_output();
+    return status;
+}

@@ -1,0 +1,374 @@
+/* options.c: the command line of a generated program -> Options. Mistakes end it with status 2 and say what to type. */
+#include "runtime/base/cores.h"
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/base/threads.h"
+#include "runtime/base/watch.h"
+#include "runtime/cuda/gpus.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum OptionId {
+    OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
+    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
+    OPTION_HELP
+} OptionId;
+
+enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMMAND_PREDICT, INFO = 1 << COMMAND_INFO,
+       SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE,
+       TRAINED = EVAL | PREDICT | GENERATE, ANY = -1 };
+
+typedef struct OptionInfo { const char *name; OptionId id; bool takes_value; int commands; } OptionInfo;
+static const OptionInfo OPTIONS[] = {
+    {"--data", OPTION_DATA, true, TRAIN | TRAINED},
+    {"--epochs", OPTION_EPOCHS, true, TRAIN},
+    {"--steps", OPTION_STEPS, true, TRAIN | BENCH},
+    {"--stop-after", OPTION_STOP_AFTER, true, TRAIN},
+    {"--devices", OPTION_DEVICES, true, ANY},
+    {"--threads", OPTION_THREADS, true, TRAIN | TRAINED | INFO | BENCH},
+    {"--seed", OPTION_SEED, true, TRAIN | BENCH | TRAINED},
+    {"--set", OPTION_SET, true, TRAIN | TRAINED | BENCH},
+    {"--init", OPTION_INIT, true, TRAIN | TRAINED},
+    {"--save", OPTION_SAVE, true, TRAIN | TRAINED},
+    {"--no-save", OPTION_NO_SAVE, false, TRAIN},
+    {"--overwrite", OPTION_OVERWRITE, false, TRAIN},
+    {"--failed-saves", OPTION_FAILED_SAVES, true, TRAIN},
+    {"--resume", OPTION_RESUME, true, TRAIN | TRAINED},
+    {"--weights", OPTION_WEIGHTS, true, TRAINED},
+    {"--log", OPTION_LOG, true, TRAIN | EVAL},
+    {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
+    {"--no-eval", OPTION_NO_EVAL, false, TRAIN},
+    {"--output", OPTION_OUTPUT, true, PREDICT},
+    {"-o", OPTION_OUTPUT, true, PREDICT},
+    {"--samples", OPTION_SAMPLES, true, PREDICT},
+    {"--length", OPTION_LENGTH, true, GENERATE},
+    {"--temperature", OPTION_TEMPERATURE, true, GENERATE},
+    {"--warmup", OPTION_WARMUP, true, BENCH},
+    {"--json", OPTION_JSON, false, BENCH},
+    {"--profile", OPTION_PROFILE, false, BENCH},
+    {"--tune", OPTION_TUNE, false, TRAIN | TRAINED | BENCH},
+    {"--version", OPTION_VERSION, false, ANY},
+    {"--help", OPTION_HELP, false, ANY},
+    {"-h", OPTION_HELP, false, ANY},
+};
+
+static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate"};
+
+static _Noreturn void usage(const char *message, const char *about, const char *more)
+{
+    mgpu_fail(MGPU_BAD_USAGE, "%s%s%s; %s --help shows the options", message, about, more, program_invocation_short_name);
+}
+
+static int64_t whole_number(const char *option, const char *text, int64_t least)
+{
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (end == text || *end || errno || n < least)
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number, at least %lld, not '%s'", option, (long long)least, text);
+    return n;
+}
+
+static double temperature_of(const char *option, const char *text)
+{
+    char *end;
+    double t = strtod(text, &end);
+    if (end == text || *end || !isfinite(t) || t < 0)
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a number from 0 on, not '%s': 0 takes the likeliest, 1 draws by the model's probabilities",
+                  option, text);
+    return t;
+}
+
+static int thread_count(const char *option, const char *text)
+{
+    int64_t n = whole_number(option, text, 1);
+    if (n > MGPU_MOST_THREADS)
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number, at most %d, not '%s'", option, MGPU_MOST_THREADS, text);
+    return (int)n;
+}
+
+static uint64_t read_seed(const char *option, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (end == text || *end || errno || *text == '-')
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number below 2^64, not '%s'", option, text);
+    return n;
+}
+
+/* what mgpuc has to be called with to get the setting in */
+static _Noreturn void fail_fixed(const mgpu_program *p, const char *setting, size_t length)
+{
+    const char *command = p->command && *p->command ? p->command : NULL;
+    mgpu_fail(MGPU_BAD_USAGE, "'%.*s' is fixed when the program is compiled; compile again with: %s%s --set %s%s%s", (int)length,
+              setting, command ? command : "mgpuc ", command ? "" : p->model_file, setting, command ? "" : " -o ",
+              command ? "" : program_invocation_short_name);
+}
+
+static bool named(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
+static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *text, size_t length)
+{
+    static const char *const OWN[] = {"epochs", "steps", "seed", "validate", "save", "keep", "patience"};
+    int count = 0;
+    const char **names = mgpu_allocate((size_t)(p->setting_count + p->fixed_setting_count + MGPU_COUNT(OWN)), sizeof *names);
+    for (int i = 0; i < p->setting_count; i++)
+        if (!p->settings[i].hidden)
+            names[count++] = p->settings[i].name;
+    int first_fixed = count;
+    for (int i = 0; i < p->fixed_setting_count; i++)
+        names[count++] = p->fixed_settings[i];
+    for (int i = 0; i < MGPU_COUNT(OWN); i++)
+        names[count++] = OWN[i];
+    char word[64], near[128];
+    snprintf(word, sizeof word, "%.*s", (int)length, text);
+    if (*mgpu_near_miss(word, names, count, near))
+        mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'%s", text, (int)length, text, near);
+    char *taken = mgpu_allocate(1, 1);
+    for (int i = 0; i < count; i++) {
+        if (i >= first_fixed && i < first_fixed + p->fixed_setting_count)
+            continue;
+        char *longer = mgpu_format("%s%s%s", taken, *taken ? ", " : "", names[i]);
+        free(taken);
+        taken = longer;
+    }
+    mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'; here --set takes %s; see mgpuc --help for what is fixed at "
+              "compile time", text, (int)length, text, taken);
+}
+
+static void read_setting(Options *o, const mgpu_program *p, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        mgpu_fail(MGPU_BAD_USAGE, "--set takes NAME=VALUE, as in --set lr=0.05, not '%s'", text);
+    size_t length = (size_t)(equals - text);
+    if (named("epochs", text, length)) {
+        o->epochs = whole_number("--set epochs=", equals + 1, 1);
+    } else if (named("steps", text, length)) {
+        o->steps = whole_number("--set steps=", equals + 1, 1);
+    } else if (named("seed", text, length)) {
+        o->seed = read_seed("--set seed=", equals + 1);
+        o->seed_given = true;
+    } else if (named("validate", text, length)) {
+        o->validate = mgpu_read_quantity("validate", equals + 1, false);
+    } else if (named("save", text, length)) {
+        o->save_every = mgpu_read_quantity("save", equals + 1, false);
+    } else if (named("patience", text, length)) {
+        o->patience = mgpu_read_quantity("patience", equals + 1, true);
+        if (!p->best.metric)
+            mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program watches no number; compile it with --set 'best=lowest(\"loss\")'",
+                      text);
+    } else if (named("keep", text, length)) {
+        o->keep = whole_number("--set keep=", equals + 1, 1);
+    } else {
+        for (int i = 0; i < p->fixed_setting_count; i++)
+            if (named(p->fixed_settings[i], text, length))
+                fail_fixed(p, text, length);
+        int found = 0;
+        while (found < p->setting_count && (p->settings[found].hidden || !named(p->settings[found].name, text, length)))
+            found++;
+        if (found == p->setting_count || found >= MGPU_MAX_SETTINGS)
+            fail_unknown_setting(p, text, length);
+        char *end;
+        o->setting[found] = strtod(equals + 1, &end);
+        if (*end || !isfinite(o->setting[found]))
+            mgpu_fail(MGPU_BAD_USAGE, "--set %s: a number was expected behind the =", text);
+    }
+}
+
+static const OptionInfo *find_option(const char *text, size_t length)
+{
+    for (int i = 0; i < MGPU_COUNT(OPTIONS); i++)
+        if (named(OPTIONS[i].name, text, length))
+            return &OPTIONS[i];
+    const char *names[MGPU_COUNT(OPTIONS)];
+    for (int i = 0; i < MGPU_COUNT(OPTIONS); i++)
+        names[i] = OPTIONS[i].name;
+    char word[64], near[128];
+    snprintf(word, sizeof word, "%.*s", (int)length, text);
+    usage("there is no option ", word, mgpu_near_miss(word, names, MGPU_COUNT(OPTIONS), near));
+}
+
+/* FILE, or PATTERN=FILE of a part; a file whose name holds a = is one all the same */
+static void read_init(Options *o, const char *option, const char *value)
+{
+    const char *equals = strchr(value, '=');
+    if (!equals || access(value, F_OK) == 0) {
+        o->init = value;
+        return;
+    }
+    if (equals == value || !equals[1])
+        mgpu_fail(MGPU_BAD_USAGE, "%s takes FILE, or PATTERN=FILE for a part, as in %s backbone=resnet50.safetensors, not '%s'",
+                  option, option, value);
+    o->parts = mgpu_resize(o->parts, (size_t)(o->part_count + 1) * sizeof *o->parts);
+    o->parts[o->part_count++] = value;
+}
+
+static WeightsChoice read_weights(const char *value)
+{
+    if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
+        mgpu_fail(MGPU_BAD_USAGE, "--weights takes best or last, not '%s'; --init takes a file", value);
+    return *value == 'b' ? WEIGHTS_BEST : WEIGHTS_LAST;
+}
+
+static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, const char *value)
+{
+    switch (option->id) {
+    case OPTION_DATA: o->data = value; break;
+    case OPTION_EPOCHS: o->epochs = whole_number(option->name, value, 1); break;
+    case OPTION_STEPS: o->steps = whole_number(option->name, value, 1); break;
+    case OPTION_STOP_AFTER: o->stop_after = whole_number(option->name, value, 1); break;
+    case OPTION_DEVICES: o->devices = value; break;
+    case OPTION_THREADS:
+        o->threads = thread_count(option->name, value);
+        o->threads_given = true;
+        break;
+    case OPTION_SEED:
+        o->seed = read_seed(option->name, value);
+        o->seed_given = true;
+        break;
+    case OPTION_SET: read_setting(o, p, value); break;
+    case OPTION_INIT: read_init(o, option->name, value); break;
+    case OPTION_SAVE: o->save = value; break;
+    case OPTION_WEIGHTS: o->weights = read_weights(value); break;
+    case OPTION_SAMPLES: o->samples = whole_number(option->name, value, 1); break;
+    case OPTION_LENGTH: o->length = whole_number(option->name, value, 1); break;
+    case OPTION_TEMPERATURE: o->temperature = temperature_of(option->name, value); break;
+    case OPTION_NO_SAVE: o->write = false; break;
+    case OPTION_OVERWRITE: o->overwrite = true; break;
+    case OPTION_FAILED_SAVES: o->failed_saves = whole_number(option->name, value, 1); break;
+    case OPTION_RESUME: o->resume = value; break;
+    case OPTION_LOG: o->log = value; break;
+    case OPTION_NO_SHUFFLE: o->shuffle = false; break;
+    case OPTION_NO_EVAL: o->evaluate = false; break;
+    case OPTION_OUTPUT: o->output = value; break;
+    case OPTION_WARMUP: o->warmup = whole_number(option->name, value, 0); break;
+    case OPTION_JSON: o->json = true; break;
+    case OPTION_PROFILE: o->profile = true; break;
+    case OPTION_TUNE: o->tune = true; break;
+    case OPTION_VERSION:
+        printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);
+        mgpu_end_output();
+        exit(0);
+    case OPTION_HELP:
+        mgpu_print_help(p, o->program, stdout);
+        mgpu_end_output();
+        exit(0);
+    }
+}
+
+/* the command is the first word that is no option; it may stand behind options. Values are skipped. */
+static int find_command(Options *o, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1]) {
+            size_t length = strcspn(argv[i], "=");
+            if (find_option(argv[i], length)->takes_value && !argv[i][length])
+                i++;
+            continue;
+        }
+        for (int k = 0; k < MGPU_COUNT(COMMANDS); k++)
+            if (strcmp(argv[i], COMMANDS[k]) == 0) {
+                o->command = (CommandKind)k;
+                return i;
+            }
+        char near[128];
+        usage("there is no command '", argv[i], mgpu_format("'%s", mgpu_near_miss(argv[i], COMMANDS, MGPU_COUNT(COMMANDS), near)));
+    }
+    return 0;
+}
+
+static void check_together(const Options *o)
+{
+    if ((o->init || (o->part_count && o->command == COMMAND_TRAIN)) && o->resume)
+        usage("--init and --resume exclude each other", "", ": a resumed run has its weights");
+    for (int i = 0; i < o->part_count && o->command != COMMAND_TRAIN; i++)
+        if (strcmp(strchr(o->parts[i], '='), "=none") == 0)
+            usage("--init ", o->parts[i], ": a part without weights is for training");
+    if (o->init && o->weights != WEIGHTS_USUAL)
+        usage("--weights and --init FILE exclude each other", "", ": it chooses among the files of a saved run");
+    if (o->save && !o->write)
+        usage("--save and --no-save exclude each other", "", "");
+    if (o->command == COMMAND_TRAIN && o->operand_count)
+        usage("what is '", o->operands[0], "'? Training takes options only");
+    if ((o->command == COMMAND_INFO || o->command == COMMAND_SCHEDULE || o->command == COMMAND_BENCH) && o->operand_count)
+        usage("what is '", o->operands[0], "'?");
+}
+
+void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
+{
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+    *o = (Options){.command = COMMAND_TRAIN, .program = slash ? slash + 1 : argc ? argv[0] : p->name, .epochs = -1, .steps = -1,
+                   .warmup = 3, .stop_after = -1, .keep = -1, .samples = -1, .failed_saves = -1, .length = 500, .temperature = 1,
+                   .argc = argc, .argv = argv, .seed = p->seed, .shuffle = true, .evaluate = true, .write = true, .began = mgpu_seconds()};
+    for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
+        o->setting[i] = NAN;
+    o->operands = mgpu_allocate((size_t)argc, sizeof *o->operands);
+    int command = find_command(o, argc, argv);
+    for (int i = 1; i < argc; i++) {
+        if (i == command)
+            continue;
+        if (argv[i][0] != '-' || !argv[i][1]) {
+            o->operands[o->operand_count++] = argv[i];
+            continue;
+        }
+        size_t length = strcspn(argv[i], "=");
+        const OptionInfo *option = find_option(argv[i], length);
+        const char *value = argv[i][length] ? argv[i] + length + 1 : NULL;
+        if (value && !option->takes_value)
+            usage(option->name, " takes no value", "");
+        if (!value && option->takes_value && !(value = ++i < argc ? argv[i] : NULL))
+            usage(option->name, " needs a value", "");
+        if (!(option->commands & 1 << o->command))
+            usage(option->name, " means nothing to the command ", COMMANDS[o->command]);
+        apply(o, p, option, value);
+    }
+    check_together(o);
+    if (!o->threads_given)
+        o->threads = mgpu_default_threads(o->program);
+}
+
+/* ---- which plan */
+static _Noreturn void fail_no_plan(const mgpu_program *p, const char *kind, long devices)
+{
+    char list[512];
+    int length = 0;
+    list[0] = 0;
+    for (int i = 0; i < p->plan_count && length < (int)sizeof list - 40; i++) {
+        bool same_kind = strcmp(p->plans[i].kind, p->plans[0].kind) == 0;
+        length += snprintf(list + length, sizeof list - (size_t)length, "%s%d%s%s", i ? ", " : "", p->plans[i].devices,
+                           same_kind ? "" : " ", same_kind ? "" : p->plans[i].kind);
+    }
+    bool one = p->plan_count == 1 && p->plans[0].devices == 1;
+    mgpu_fail(MGPU_BAD_USAGE, "this program holds %s for %s %s%sdevice%s, not %ld%s%s; compile with: mgpuc --devices %s%s%ld %s -o %s",
+              p->plan_count == 1 ? "a plan" : "plans", list, *kind ? p->plans[0].kind : "", *kind ? " " : "", one ? "" : "s", devices,
+              *kind ? " " : "", kind, kind, *kind ? ":" : "", devices, p->model_file, program_invocation_short_name);
+}
+
+const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const Options *o)
+{
+    DeviceList wanted;
+    if (!o->devices)
+        return &p->plans[p->default_plan];
+    char *wrong = mgpu_read_devices(o->devices, &wanted);
+    if (wrong)
+        mgpu_fail(MGPU_BAD_USAGE, "--devices %s", wrong);
+    const mgpu_plan *found = NULL, *usual = &p->plans[p->default_plan];
+    if (!wanted.count && strcmp(usual->kind, wanted.kind) == 0)
+        found = usual;
+    for (int i = 0; i < p->plan_count && !found; i++)
+        if (p->plans[i].devices == wanted.count && (!*wanted.kind || strcmp(p->plans[i].kind, wanted.kind) == 0))
+            found = &p->plans[i];
+    if (!found)
+        fail_no_plan(p, wanted.kind, wanted.count ? wanted.count : 1);
+    mgpu_free_devices(&wanted);
+    return found;
+}

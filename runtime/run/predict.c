@@ -1,0 +1,232 @@
+/* predict.c: `predict`: samples (samples.c) -> the model's outputs, as .npy, or as .csv with the samples' names. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/data.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void mgpu_collect_nothing(void *context, const Work *work)
+{
+    (void)context;
+    (void)work;
+}
+
+/* ---- OUT */
+typedef struct Output {
+    const mgpu_tensor *tensor;
+    const uint8_t *data;  /* of all samples */
+    const Stream *stream; /* knows their names; NULL: they have none */
+    const Words *classes; /* by last axis; NULL: it has no words */
+    int64_t samples;
+} Output;
+
+static void write_field(FILE *f, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *text; text++) {
+        fputs(*text == '"' ? "\"" : "", f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+/* a vector over classes has their words for titles, else elements have numbers */
+static void write_title(FILE *f, const Output *o, int64_t element)
+{
+    const char *word = o->classes && element < o->classes->count ? o->classes->text[element] : NULL;
+    if (word)
+        write_field(f, word);
+    else if (o->tensor->rank)
+        fprintf(f, "%s_%lld", o->tensor->name, (long long)element);
+    else
+        fputs(o->tensor->name, f);
+}
+
+static void write_csv(FILE *f, const Output *o)
+{
+    const mgpu_tensor *t = o->tensor;
+    int64_t elements = mgpu_elements(t);
+    char name[4096];
+    write_field(f, o->stream ? mgpu_name_sample(o->stream, 0, name, sizeof name) : "sample");
+    for (int64_t i = 0; i < elements; i++) {
+        fputc(',', f);
+        write_title(f, o, i);
+    }
+    fputc('\n', f);
+    for (int64_t s = 0; s < o->samples; s++) {
+        snprintf(name, sizeof name, "%lld", (long long)s);
+        if (o->stream)
+            mgpu_name_sample(o->stream, s, name, sizeof name);
+        write_field(f, name);
+        for (int64_t i = 0; i < elements; i++)
+            fprintf(f, t->dtype == MGPU_F64 ? ",%.17g" : ",%.9g", mgpu_to_double(o->data, t->dtype, s * elements + i));
+        fputc('\n', f);
+    }
+}
+
+static void write_array(FILE *f, const Output *o)
+{
+    const mgpu_tensor *t = o->tensor;
+    int64_t samples = o->samples;
+    const uint8_t *data = o->data;
+    int64_t extent[MGPU_MAX_RANK + 1] = {samples};
+    memcpy(extent + 1, t->extent, (size_t)t->rank * sizeof *extent);
+    if (t->dtype != MGPU_BF16) {
+        mgpu_write_npy(f, t->dtype, t->rank + 1, extent, data);
+        return;
+    }
+    int64_t count = samples * mgpu_elements(t);
+    float *converted = mgpu_allocate((size_t)count, sizeof *converted);
+    mgpu_convert(converted, MGPU_F32, data, MGPU_BF16, count);
+    mgpu_write_npy(f, MGPU_F32, t->rank + 1, extent, converted);
+    free(converted);
+}
+
+/* by a temporary name, but what is no file (a pipe) by its own */
+static void write_file(const char *path, const Output *o)
+{
+    struct stat status;
+    bool direct = lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
+    char *fresh = mgpu_format("%s%s", path, direct ? "" : ".new");
+    FILE *f = fopen(fresh, "wbe");
+    if (!f)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    if (strcmp(strrchr(path, '.'), ".csv") == 0)
+        write_csv(f, o);
+    else
+        write_array(f, o);
+    int error = mgpu_finish_file(f, false);
+    if (!error && !direct && rename(fresh, path) != 0)
+        error = errno;
+    if (error && !direct)
+        unlink(fresh);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(error));
+    free(fresh);
+}
+
+/* the words of the classes that the elements of a vector are for: of an input that no output needs, as labels are, with as
+ * many classes; NULL: there is none, or several that differ */
+static const Words *words_of(const mgpu_program *p, const mgpu_tensor *t, const bool *wanted, const Categories *categories)
+{
+    const Words *found = NULL;
+    for (int i = 0; i < p->input_count; i++) {
+        const mgpu_input *in = &p->inputs[i];
+        const Words *words =
+            !wanted[i] && t->rank == 1 && in->classes == t->extent[0] ? mgpu_words_of_classes(categories, in) : NULL;
+        if (words && found)
+            return NULL;
+        found = words ? words : found;
+    }
+    return found;
+}
+
+FILE *mgpu_take_output(void)
+{
+    fflush(stdout);
+    int own = dup(STDOUT_FILENO);
+    FILE *f = own >= 0 ? fdopen(own, "w") : NULL;
+    if (!f || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(errno));
+    return f;
+}
+
+/* table: standard output, else NULL */
+static void write_output(const mgpu_program *p, const char *output, const Output *o, FILE *table)
+{
+    const mgpu_tensor *t = o->tensor;
+    if (table) {
+        write_csv(table, o);
+        int error = mgpu_finish_file(table, false);
+        if (error)
+            mgpu_fail(MGPU_MACHINE_FAILED, "standard output cannot be written: %s", strerror(error));
+        return;
+    }
+    const char *suffix = strrchr(output, '.');
+    char *path = p->output_count == 1 ? mgpu_format("%s", output)
+                                      : mgpu_format("%.*s-%s%s", (int)(suffix - output), output, t->name, suffix);
+    write_file(path, o);
+    char shape[200];
+    mgpu_print_plain(path);
+    printf(": %lld x %s%s\n", (long long)o->samples, mgpu_dtype_name(t->dtype),
+           t->rank ? mgpu_shape_text(t->rank, t->extent, shape) : "");
+    free(path);
+}
+
+static void check_arguments(const mgpu_program *p, const Options *o)
+{
+    const char *suffix = o->output ? strrchr(o->output, '.') : NULL;
+    bool table = o->output && strcmp(o->output, "-") == 0;
+    if (!o->output)
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "predict needs a file to write: %s predict IN ... -o OUT.csv, or OUT.npy, or - for a table on standard output",
+                  o->program);
+    if (table && p->output_count > 1)
+        mgpu_fail(MGPU_BAD_USAGE, "-o -: the model has %d outputs, each gets a file of its own: -o OUT.csv", p->output_count);
+    if (!table && (!suffix || (strcmp(suffix, ".npy") != 0 && strcmp(suffix, ".csv") != 0)))
+        mgpu_fail(MGPU_BAD_USAGE, "-o %s: the name has to end in .npy or .csv", o->output);
+    if (!p->output_count)
+        mgpu_fail(MGPU_BAD_INPUT, "%s has no outputs: write `output e` in the model", p->model_file);
+}
+
+/* without inputs: so many samples, of which random numbers alone differ */
+static void post_samples(const Feed *feed, int64_t samples, uint8_t **result)
+{
+    const mgpu_program *p = feed->program;
+    uint8_t **at = mgpu_allocate((size_t)p->output_count, sizeof *at);
+    for (int64_t place = 0; place < samples; place += feed->plan->micro) {
+        for (int i = 0; i < p->output_count; i++)
+            at[i] = result[i] + place * mgpu_tensor_bytes(&p->outputs[i]);
+        Batch batch = {
+            .place = place, .samples = samples - place < feed->plan->micro ? samples - place : feed->plan->micro, .fetch = at};
+        mgpu_post(feed, MGPU_PHASE_PREDICT, &batch, 0);
+    }
+    free(at);
+}
+
+int mgpu_predict(const mgpu_program *program, const Options *o)
+{
+    check_arguments(program, o);
+    bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(program, mgpu_choose_plan(program, o), 1u << MGPU_PHASE_PREDICT, wanted);
+    Samples *found = mgpu_find_samples(program, o, wanted);
+    FILE *table = strcmp(o->output, "-") == 0 ? mgpu_take_output() : NULL;
+    Dataset data = {0};
+    Feed feed;
+    Categories *categories = mgpu_new_categories(true);
+    Engine *engine = mgpu_open_trained(program, o, &feed, categories, mgpu_collect_nothing, NULL);
+    bool any = mgpu_open_samples(&data, found, program, o, wanted, categories);
+    int64_t samples = any ? data.samples : o->samples;
+    uint8_t **result = mgpu_allocate((size_t)program->output_count, sizeof *result);
+    for (int i = 0; i < program->output_count; i++)
+        result[i] = mgpu_allocate((size_t)samples, (size_t)mgpu_tensor_bytes(&program->outputs[i]));
+    if (any)
+        mgpu_post_set(&feed, MGPU_PHASE_PREDICT, &data, 0, 0, result, NULL);
+    else
+        post_samples(&feed, samples, result);
+    mgpu_engine_drain(engine);
+    for (int i = 0; i < program->output_count; i++) {
+        const mgpu_tensor *t = &program->outputs[i];
+        Output one = {t, result[i], data.stream, words_of(program, t, wanted, categories), samples};
+        write_output(program, o->output, &one, table);
+        free(result[i]);
+    }
+    free(result);
+    mgpu_engine_close(engine, "all results are written");
+    if (any)
+        mgpu_close_set(&data);
+    mgpu_free_categories(categories);
+    free(wanted);
+    return 0;
+}

@@ -1,0 +1,548 @@
+/* report.c: what the user sees of a run: the lines at its start, progress (one live line on a terminal, else a line now
+ * and then), a table with a row per epoch; and the log, one JSON object per line. Numbers of the log
+ * have the digits that give the program's precision back (%.9g, in f64 %.17g; null where they are not finite); in the
+ * table they are rounded. */
+#include "runtime/base/base.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
+enum { MOST_COLUMNS = 8 }; /* of a metric in the table; of one with more elements the log alone has them */
+
+struct Reporter {
+    FILE *log;                 /* NULL: none, or it cannot be written any more */
+    const char *log_path;
+    bool log_cut, screen_cut;  /* lines are missing */
+    int lost;                  /* mgpu_screen_lost */
+    int digits;                /* in the log */
+    bool terminal, live;       /* live: there is a line to be overwritten */
+    double began, printed_at;  /* of the run; of the last progress */
+    double happened;           /* the event that is being written */
+    double last_finish;        /* of the step before */
+    double epoch_seconds; int64_t epoch_samples; /* in steps since the last row */
+    double rate;               /* samples/s, smoothed */
+    char *header;              /* of the table, as last printed */
+};
+
+const char *mgpu_grouped(int64_t n, char text[32])
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)n), out = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && digits[i - 1] != '-' && (length - i) % 3 == 0)
+            text[out++] = ',';
+        text[out++] = digits[i];
+    }
+    text[out] = 0;
+    return text;
+}
+
+double mgpu_report_value(const char *const *names, const double *values, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return values[i];
+    return NAN;
+}
+
+/* a number as it is printed: a nan has no sign */
+static double printed(double value)
+{
+    return isnan(value) ? (double)NAN : value;
+}
+
+static bool is_loss(const char *name)
+{
+    return strncmp(name, "loss", 4) == 0 && (!name[4] || name[4] == '.');
+}
+
+/* ---- the screen */
+static void clear_live(Reporter *r)
+{
+    if (r->live)
+        fputs("\r\033[K", stdout);
+    r->live = false;
+}
+
+/* Where nobody reads any more, or a file has reached its limit, all further text goes nowhere: one failure is said once. So does what
+ * a terminal that was closed would show; whether that ends the run says SIGHUP. Other failures (a full disk) may pass;
+ * mgpu_end_output says them. */
+static void flush_screen(Reporter *r)
+{
+    errno = 0;
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || r->screen_cut)
+        return;
+    r->screen_cut = true;
+    if (!errno && write(STDOUT_FILENO, "\n", 1) == 1) /* an earlier write has failed; why says one more */
+        return;
+    if (errno != EPIPE && errno != EFBIG && !(errno == EIO && r->terminal))
+        return;
+    r->lost = errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0)
+        clearerr(stdout);
+    if (nowhere >= 0)
+        close(nowhere);
+}
+
+void mgpu_report_flush(Reporter *r)
+{
+    flush_screen(r);
+}
+
+int mgpu_screen_lost(const Reporter *r)
+{
+    return r->lost;
+}
+
+/* without the log, if it is the log that failed */
+static void lose_log(Reporter *r, int error)
+{
+    r->log = NULL;
+    r->log_cut = true;
+    mgpu_report_warning(r, "the log %s cannot be written: %s; it ends here, and the status of this run will be %d", r->log_path,
+                        strerror(error ? error : ENOSPC), MGPU_MACHINE_FAILED);
+}
+
+/* ---- opening */
+/* a line that was cut off when a run was killed stays alone */
+static void end_last_line(FILE *log, const char *path)
+{
+    FILE *before = fopen(path, "re");
+    if (before && fseek(before, -1, SEEK_END) == 0 && fgetc(before) != '\n')
+        fputc('\n', log);
+    if (before)
+        fclose(before);
+}
+
+static FILE *open_log(const char *path, bool goes_on)
+{
+    struct stat status;
+    bool file = stat(path, &status) != 0 || S_ISREG(status.st_mode); /* a pipe has no end to look at */
+    FILE *log = fopen(path, goes_on && file ? "ae" : "we");
+    if (!log)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the log %s cannot be written: %s", path, strerror(errno));
+    if (goes_on && file)
+        end_last_line(log, path);
+    return log;
+}
+
+Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path, bool goes_on)
+{
+    Reporter *r = mgpu_allocate(1, sizeof *r);
+    r->digits = strcmp(program->precision, "f64") == 0 ? 17 : 9;
+    r->terminal = isatty(STDOUT_FILENO);
+    r->began = r->printed_at = r->last_finish = mgpu_seconds();
+    r->log_path = log_path;
+    r->log = log_path ? open_log(log_path, goes_on) : NULL;
+    return r;
+}
+
+bool mgpu_reporter_close(Reporter *r)
+{
+    if (r->log && fclose(r->log))
+        lose_log(r, errno);
+    bool whole = !r->log_cut;
+    free(r->header);
+    free(r);
+    return whole;
+}
+
+/* ---- the log */
+/* of the clock on the wall, in seconds since 1970, when mgpu_seconds() said or says `when` */
+static double wall_time(double when)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - (mgpu_seconds() - when);
+}
+
+static bool begin_event_of(Reporter *r, const char *event, double when)
+{
+    if (r->log)
+        fprintf(r->log, "{\"event\":\"%s\"", event);
+    r->happened = when;
+    return r->log != NULL;
+}
+
+static bool begin_event(Reporter *r, const char *event)
+{
+    return begin_event_of(r, event, mgpu_seconds());
+}
+
+static void log_whole(Reporter *r, const char *key, int64_t value)
+{
+    fprintf(r->log, ",\"%s\":%lld", key, (long long)value);
+}
+
+static void log_number(Reporter *r, const char *key, double value)
+{
+    fprintf(r->log, ",\"%s\":", key);
+    mgpu_json_write_number(r->log, value, r->digits);
+}
+
+static void log_text(Reporter *r, const char *key, const char *value)
+{
+    fprintf(r->log, ",\"%s\":", key);
+    mgpu_json_write_text(r->log, value);
+}
+
+/* the numbers that are losses of one term ("losses"), or those that are none ("metrics") */
+static void log_values(Reporter *r, const char *key, const Evaluation *e, bool losses)
+{
+    int written = 0;
+    fprintf(r->log, ",\"%s\":{", key);
+    for (int i = 0; i < e->count; i++) {
+        if (is_loss(e->names[i]) != losses || strcmp(e->names[i], "loss") == 0)
+            continue;
+        if (written++)
+            fputc(',', r->log);
+        mgpu_json_write_text(r->log, losses ? e->names[i] + 5 : e->names[i]);
+        fputc(':', r->log);
+        mgpu_json_write_number(r->log, e->values[i], r->digits);
+    }
+    fputc('}', r->log);
+}
+
+static bool has_terms(const Evaluation *e)
+{
+    for (int i = 0; i < e->count; i++)
+        if (is_loss(e->names[i]) && e->names[i][4])
+            return true;
+    return false;
+}
+
+static void end_event(Reporter *r)
+{
+    fprintf(r->log, ",\"time\":%.3f}\n", wall_time(r->happened));
+    errno = 0;
+    if (fflush(r->log) == 0 && !ferror(r->log))
+        return;
+    int error = errno;
+    fclose(r->log);
+    lose_log(r, error);
+}
+
+/* ---- the start */
+static void print_arenas(const StartReport *s)
+{
+    char text[32];
+    int64_t first = mgpu_engine_arena_bytes(s->engine, 0);
+    bool same = true;
+    for (int d = 1; d < s->plan->devices; d++)
+        same = same && mgpu_engine_arena_bytes(s->engine, d) == first;
+    if (same) {
+        printf("arena %s bytes on %s, predicted = allocated\n", mgpu_grouped(first, text), s->plan->devices == 1 ? "the device" : "each device");
+        return;
+    }
+    fputs("arenas", stdout);
+    for (int d = 0; d < s->plan->devices; d++)
+        printf("%s %s", d ? "," : "", mgpu_grouped(mgpu_engine_arena_bytes(s->engine, d), text));
+    puts(" bytes, predicted = allocated");
+}
+
+static void print_start(const StartReport *s)
+{
+    char a[32], b[32];
+    const mgpu_program *p = s->program;
+    printf("%s (", p->name);
+    mgpu_print_plain(p->model_file);
+    printf("): %s parameters, %s\n", mgpu_grouped(p->parameters, a), p->precision);
+    printf("%s training samples", mgpu_grouped(s->train_samples, a));
+    if (s->valid_samples)
+        printf(", %s for validation", mgpu_grouped(s->valid_samples, a));
+    printf("; %s step%s%s", mgpu_grouped(s->total_steps, a), s->total_steps == 1 ? "" : "s",
+           s->step ? ", going on behind step " : "");
+    printf("%s\n", s->step ? mgpu_grouped(s->step, b) : "");
+    printf("global batch %s", mgpu_grouped(p->batch, a));
+    if (p->accumulate > 1)
+        printf(" in %s micro-batches of %s", mgpu_grouped(p->accumulate, a), mgpu_grouped(s->plan->micro, b));
+    printf("; %d %s device%s with ", s->plan->devices, s->plan->kind, s->plan->devices == 1 ? "" : "s");
+    for (int d = 0; d < s->plan->devices; d++)
+        printf("%s%s", d ? " + " : "", mgpu_grouped(s->plan->device[d].shard.share, a));
+    puts(p->accumulate > 1 ? " samples of each" : " samples");
+    print_arenas(s);
+    printf("%s%s%s\n", s->threads, *s->threads ? "; " : "", mgpu_engine_library(s->engine));
+}
+
+void mgpu_report_start(Reporter *r, const StartReport *s)
+{
+    print_start(s);
+    flush_screen(r);
+    if (!begin_event(r, "start"))
+        return;
+    log_text(r, "model", s->program->name);
+    log_text(r, "version", MGPU_VERSION);
+    log_text(r, "precision", s->program->precision);
+    log_whole(r, "parameters", s->program->parameters);
+    log_whole(r, "batch", s->program->batch);
+    log_whole(r, "accumulate", s->program->accumulate > 1 ? s->program->accumulate : 1);
+    log_text(r, "kind", s->plan->kind);
+    log_whole(r, "devices", s->plan->devices);
+    log_whole(r, "threads", s->thread_count);
+    log_text(r, "library", mgpu_engine_library(s->engine));
+    fputs(",\"batch_per_device\":[", r->log);
+    for (int d = 0; d < s->plan->devices; d++)
+        fprintf(r->log, "%s%lld", d ? "," : "", (long long)s->plan->device[d].shard.share);
+    fputs("],\"arena_bytes\":[", r->log);
+    for (int d = 0; d < s->plan->devices; d++)
+        fprintf(r->log, "%s%lld", d ? "," : "", (long long)mgpu_engine_arena_bytes(s->engine, d));
+    fprintf(r->log, "],\"seed\":%llu", (unsigned long long)s->seed);
+    char *command = mgpu_command_line(s->options);
+    const char *optimizer = mgpu_told_text(s->program, "optimizer");
+    log_text(r, "command", command);
+    free(command);
+    if (s->program->command && *s->program->command)
+        log_text(r, "compiled", s->program->command);
+    if (optimizer)
+        log_text(r, "optimizer", optimizer);
+    for (int params = 0; params <= 1; params++) {
+        fputs(params ? ",\"params\":{" : ",\"settings\":{", r->log);
+        mgpu_write_told(r->log, s->program, s->options, params);
+        fputc('}', r->log);
+    }
+    log_whole(r, "train_samples", s->train_samples);
+    log_whole(r, "valid_samples", s->valid_samples);
+    log_whole(r, "step", s->step);
+    log_whole(r, "epoch", s->epoch);
+    log_whole(r, "total_steps", s->total_steps);
+    end_event(r);
+}
+
+void mgpu_report_resume(Reporter *r)
+{
+    r->last_finish = mgpu_seconds();
+}
+
+static const char *duration(double seconds, char text[32])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(text, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, 32, "%lld:%02lld", s / 60, s % 60);
+    return text;
+}
+
+static void print_progress(Reporter *r, const StepReport *s, double loss, double lr)
+{
+    double now = mgpu_seconds();
+    if (now - r->printed_at < (r->terminal ? LIVE_EVERY_S : LINE_EVERY_S))
+        return;
+    r->printed_at = now;
+    clear_live(r);
+    char rate[32], left[32], epoch[32], of_epochs[32], step[32], of_steps[32];
+    int64_t epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch;
+    printf("epoch %s/%s  step %s/%s  loss %.5g", mgpu_grouped(s->epoch, epoch), mgpu_grouped(epochs, of_epochs),
+           mgpu_grouped((s->step - 1) % s->steps_per_epoch + 1, step), mgpu_grouped(s->steps_per_epoch, of_steps), printed(loss));
+    if (!isnan(lr))
+        printf("  lr %.4g", lr);
+    printf("  %s samples/s", mgpu_grouped((int64_t)r->rate, rate));
+    double seconds = (now - r->began) / (double)s->step * (double)(s->total_steps - s->step);
+    if (r->rate > 0 && s->step)
+        seconds = (double)(s->total_steps - s->step) * (double)s->samples / r->rate;
+    printf("  %s left", duration(seconds, left));
+    if (!r->terminal)
+        putchar('\n');
+    r->live = r->terminal;
+    flush_screen(r);
+}
+
+void mgpu_report_step(Reporter *r, const StepReport *s)
+{
+    double seconds = s->finished_at - r->last_finish;
+    r->last_finish = s->finished_at;
+    double rate = seconds > 0 ? (double)s->samples / seconds : 0;
+    r->rate = r->rate > 0 ? 0.9 * r->rate + 0.1 * rate : rate;
+    r->epoch_seconds += seconds;
+    r->epoch_samples += s->samples;
+    double loss = mgpu_report_value(s->names, s->values, s->count, "loss");
+    double lr = mgpu_report_value(s->names, s->values, s->count, "lr");
+    print_progress(r, s, loss, lr);
+    if (!begin_event_of(r, "step", s->finished_at))
+        return;
+    Evaluation e = {.names = s->names, .values = s->values, .count = s->count};
+    log_whole(r, "step", s->step);
+    log_whole(r, "epoch", s->epoch);
+    log_whole(r, "samples", s->samples);
+    log_number(r, "loss", loss);
+    log_number(r, "lr", lr);
+    log_number(r, "grad_norm", mgpu_report_value(s->names, s->values, s->count, "grad_norm"));
+    bool skipped = mgpu_report_value(s->names, s->values, s->count, "skipped") > 0;
+    fprintf(r->log, ",\"loss_scale\":");
+    mgpu_json_write_number(r->log, mgpu_report_value(s->names, s->values, s->count, "loss_scale"), 9);
+    fprintf(r->log, ",\"skipped\":%s", skipped ? "true" : "false");
+    log_number(r, "samples_per_s", rate);
+    log_number(r, "input_wait_ms", s->input_wait_ms);
+    log_number(r, "seconds", s->finished_at - r->began);
+    if (has_terms(&e))
+        log_values(r, "losses", &e, true);
+    end_event(r);
+}
+
+void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t step)
+{
+    if (!begin_event(r, "eval"))
+        return;
+    log_text(r, "split", e->split);
+    log_whole(r, "epoch", epoch);
+    log_whole(r, "step", step);
+    log_whole(r, "samples", e->samples);
+    log_number(r, "loss", mgpu_report_value(e->names, e->values, e->count, "loss"));
+    if (has_terms(e))
+        log_values(r, "losses", e, true);
+    log_values(r, "metrics", e, false);
+    if (e->best)
+        fprintf(r->log, ",\"best\":%s", e->best > 0 ? "true" : "false");
+    end_event(r);
+}
+
+/* ---- the table: header and row are made by the same walk, so that their columns agree */
+typedef struct Table { FILE *header, *row; } Table;
+
+static void column(Table *t, const char *prefix, const char *name, const char *value)
+{
+    char title[100];
+    snprintf(title, sizeof title, "%s%s", prefix, name);
+    int width = (int)strlen(title) > 9 ? (int)strlen(title) : 9;
+    fprintf(t->header, "  %*s", width, title);
+    fprintf(t->row, "  %*s", width, value);
+}
+
+static void number_column(Table *t, const char *prefix, const char *name, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, fabs(value) < 1e-3 || fabs(value) >= 1e5 ? "%.3g" : "%.5g", printed(value));
+    column(t, prefix, name, value == 0 ? "0" : text);
+}
+
+static void evaluation_columns(Table *t, const char *prefix, const Evaluation *e, double loss)
+{
+    if (e->values || !isnan(loss))
+        number_column(t, prefix, "loss", loss);
+    else
+        column(t, prefix, "loss", "-");
+    for (int i = 0, n; i < e->count; i += n) {
+        n = mgpu_evaluation_elements(e, i);
+        for (int j = i; j < i + n && n <= MOST_COLUMNS; j++)
+            if (strcmp(e->names[j], "loss") != 0 && e->values)
+                number_column(t, prefix, e->names[j], e->values[j]);
+            else if (strcmp(e->names[j], "loss") != 0)
+                column(t, prefix, e->names[j], "-");
+    }
+}
+
+void mgpu_report_epoch(Reporter *r, const EpochReport *e)
+{
+    char *header = NULL, *row = NULL, text[32];
+    size_t length;
+    Table t = {mgpu_begin_text(&header, &length), mgpu_begin_text(&row, &length)};
+    double rate = r->epoch_seconds > 0 ? (double)r->epoch_samples / r->epoch_seconds : 0;
+    if (e->passed > 0)
+        snprintf(text, sizeof text, "%.*f", e->passed < 100 ? 2 : 1, e->passed);
+    else
+        snprintf(text, sizeof text, "%lld", (long long)e->epoch);
+    fprintf(t.header, "%5s", "epoch");
+    fprintf(t.row, "%5s", text);
+    evaluation_columns(&t, "", &e->train, e->loss);
+    double valid_loss = NAN;
+    if (e->valid.values)
+        valid_loss = mgpu_report_value(e->valid.names, e->valid.values, e->valid.count, "loss");
+    if (e->valid.split)
+        evaluation_columns(&t, "valid ", &e->valid, valid_loss);
+    if (!isnan(e->lr))
+        number_column(&t, "", "lr", e->lr);
+    column(&t, "", "samples/s", mgpu_grouped((int64_t)rate, text));
+    column(&t, "", "time", duration(mgpu_seconds() - r->began, text));
+    fclose(t.header);
+    fclose(t.row);
+    clear_live(r);
+    if (!r->header || strcmp(r->header, header) != 0)
+        printf("%s\n", header);
+    printf("%s\n", row);
+    flush_screen(r);
+    free(row);
+    free(r->header);
+    r->header = header;
+    if (e->passed <= 0 && begin_event(r, "epoch")) {
+        log_whole(r, "epoch", e->epoch);
+        log_whole(r, "step", e->step);
+        log_whole(r, "samples", e->train.samples);
+        log_number(r, "loss", e->loss);
+        log_values(r, "metrics", &e->train, false);
+        log_number(r, "lr", e->lr);
+        log_number(r, "samples_per_s", rate);
+        log_number(r, "seconds", mgpu_seconds() - r->began);
+        end_event(r);
+    }
+    r->epoch_seconds = 0;
+    r->epoch_samples = 0;
+}
+
+void mgpu_report_checkpoint(Reporter *r, const char *folder, int64_t step, int64_t epoch, const SaveTimes *times)
+{
+    if (!begin_event(r, "checkpoint"))
+        return;
+    log_whole(r, "step", step);
+    log_whole(r, "epoch", epoch);
+    log_text(r, "path", folder);
+    log_number(r, "write_s", times->write_s);
+    log_number(r, "stall_s", times->stall_s);
+    end_event(r);
+}
+
+static void say(Reporter *r, const char *kind, const char *text)
+{
+    clear_live(r);
+    flush_screen(r);
+    mgpu_say("%s: %s%s", program_invocation_short_name, kind, text);
+}
+
+void mgpu_report_warning(Reporter *r, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    char *text = mgpu_vformat(pattern, arguments);
+    va_end(arguments);
+    say(r, "warning: ", text);
+    if (begin_event(r, "warning")) {
+        log_text(r, "message", text);
+        end_event(r);
+    }
+    free(text);
+}
+
+void mgpu_report_note(Reporter *r, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    char *text = mgpu_vformat(pattern, arguments);
+    va_end(arguments);
+    say(r, "", text);
+    free(text);
+}
+
+void mgpu_report_end(Reporter *r, int64_t step, int64_t epoch, int status, const char *reason)
+{
+    clear_live(r);
+    flush_screen(r);
+    if (!begin_event(r, "end"))
+        return;
+    log_whole(r, "step", step);
+    log_whole(r, "epoch", epoch);
+    log_number(r, "seconds", mgpu_seconds() - r->began);
+    log_whole(r, "status", status);
+    log_text(r, "reason", reason);
+    end_event(r);
+}

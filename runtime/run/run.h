@@ -1,0 +1,104 @@
+/* run.h: a training run, for its files: loop.c is its course, replay.c says what ended it. */
+#ifndef MGPU_RUN_H
+#define MGPU_RUN_H
+
+#include "runtime/base/options.h"
+#include "runtime/base/watch.h"
+#include "runtime/data/data.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+#include "runtime/save/checkpoint.h"
+
+typedef struct KeptState { bool known; uint8_t *data; double setting[MGPU_MAX_SETTINGS], when; Progress at; } KeptState;
+
+typedef struct Numbers { double *values; const mgpu_phase *phase; } Numbers; /* the last report of a kind; phase NULL: none */
+
+typedef struct Run {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    const Options *options;
+    Engine *engine;
+    Reporter *reporter;
+    Feed feed;
+    double setting[MGPU_MAX_SETTINGS]; /* the options', and those of plateaus */
+    Dataset train, valid;          /* valid.samples 0: there is none */
+    Categories *categories;
+    int64_t *order;                /* of an epoch's samples, */
+    int64_t ordered;               /* and which epoch's; -1: none */
+    Pace pace;
+    int64_t steps_per_epoch, total_steps;
+    mgpu_quantity validate, save, patience;
+    int64_t keep;
+    int64_t audit;                 /* MGPU_AUDIT: compare the devices' variables every so many steps; 0: never */
+    Progress at;                   /* what is posted; loss_*, skipped: what is collected */
+    Numbers train_report, eval_report;
+    double lr, last_finish;
+    double began, validated_at, saved_at; /* mgpu_seconds */
+    bool warned;
+    char *folder;                  /* where to save; NULL: nowhere */
+    SaveFolder *saves;             /* that folder, locked */
+    Saved *from;                   /* that the run goes on from; NULL: it begins */
+    SaveOrigin origin;
+    char *save_error;              /* why the last save failed; NULL: it did not */
+    int64_t failed_saves;          /* in a row */
+    bool best_due;                 /* the model is the best so far, and not saved yet */
+    SaveJob job;                   /* the last save, */
+    bool preparing;                /* a thread, saver, takes memory for copies */
+    bool saving;                   /* it is writing the save: */
+    pthread_t saver;
+    _Atomic bool job_done;
+    char *job_error;               /* what it returned */
+    int64_t job_epoch;
+    double job_seconds, job_stall; /* that it took; that the run waited */
+    double stalled;                /* by all saves but the last, */
+    int64_t saves_begun;           /* and how many these were */
+    char *best_error;              /* why the best model could not be saved; NULL: it could */
+    int failure_status;            /* of a failure that is no number's; else 0 */
+    int64_t saved_step;            /* of the last checkpoint there; -1: none */
+    bool out_of_patience;
+    int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
+    char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
+    int64_t failed_step;           /* where; 0: at no step */
+    KeptState kept;                /* from where steps can be run once more */
+    _Atomic int signal;            /* that asks to stop; 0: none */
+    _Atomic bool save_asked;       /* by SIGUSR1 */
+    pthread_t watcher;             /* waits for signals */
+    _Atomic bool finished;         /* nobody needs to watch for one any more */
+} Run;
+
+/* ---- loop.c */
+void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
+void mgpu_run_post(Run *);                 /* the next step */
+void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
+
+/* ---- save/run.c */
+void mgpu_run_find_folder(Run *);          /* ends the program if it holds another run, or another run writes there */
+void mgpu_run_open_saved(Run *);           /* of --resume */
+void mgpu_run_open_folder(Run *);          /* to write into it */
+void mgpu_run_set_origin(Run *);           /* of open data */
+void mgpu_run_compare_origin(Run *);       /* says what differs from the run that goes on */
+/* of a drained engine. Weights that are not finite do not replace a checkpoint. last: the run ends here */
+void mgpu_run_save(Run *, int64_t epoch, bool last);
+void mgpu_run_save_best(Run *);            /* the model, with the checkpoint of this step or by mgpu_run_save_due */
+void mgpu_run_save_due(Run *, int64_t epoch);
+void mgpu_run_prepare_saves(Run *);        /* beside the first steps */
+void mgpu_run_end_save(Run *, bool wait);  /* the save that is being written, if it is done: what came of it */
+void mgpu_run_print_saves(const Run *, double seconds);
+void mgpu_run_end_saves(Run *);            /* a last save that failed is the run's failure */
+void mgpu_run_close_folder(Run *);
+
+/* ---- signals.c */
+void mgpu_run_watch(Run *);                /* signals are requests from here on */
+void mgpu_run_unwatch(Run *);
+int mgpu_run_signal(Run *);                /* that asks to stop, or SIGPIPE, SIGXFSZ where stdout is lost; 0: none */
+
+/* ---- agree.c */
+void mgpu_run_choose_audit(Run *);         /* what MGPU_AUDIT says */
+bool mgpu_run_audit_due(const Run *);
+void mgpu_run_audit(Run *);                /* of a drained engine, if there is an audit: devices that differ are a failure */
+
+/* ---- replay.c */
+void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */
+void mgpu_run_explain(Run *);              /* failure becomes a whole message */
+#endif

@@ -1,0 +1,122 @@
+/* trained.c: the weights with which `eval` and `predict` work: of --init FILE, else of the folder of a run the best ones where
+ * the program watches a number, else the last ones (averages, if it makes some); then those of --init PART=FILE in their
+ * place. Which they are is said. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/data.h"
+#include "runtime/data/sets.h"
+#include "runtime/engine/run.h"
+#include "runtime/run/commands.h"
+#include "runtime/save/checkpoint.h"
+#include "runtime/weights/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *mgpu_save_folder(const Options *o)
+{
+    return o->save ? mgpu_format("%s", o->save) : o->resume ? mgpu_format("%s", o->resume) : mgpu_format("./%s.save", o->program);
+}
+
+static void say_file(const TensorFile *file, const char *what)
+{
+    if (file->step < 0)
+        printf("weights  %s%s\n", file->path, what);
+    else
+        printf("weights  %s, step %lld%s\n", file->path, (long long)file->step, what);
+}
+
+/* "; --weights last takes those of step 40", or nothing where that is not known; the caller frees */
+static char *other_choice(const mgpu_program *p, const Saved *saved)
+{
+    TensorFile last;
+    if (!mgpu_open_saved_model(&last, saved, false, p->average_count))
+        return mgpu_format("%s", "");
+    char *text = last.step < 0 ? mgpu_format("%s", "") : mgpu_format("; --weights last takes those of step %lld", (long long)last.step);
+    mgpu_close_safetensors(&last);
+    return text;
+}
+
+/* false: the last ones are to be taken */
+static bool open_best(TensorFile *file, const mgpu_program *p, const Options *o, const char *folder, const Saved *saved)
+{
+    bool there = saved && mgpu_has_saved_best(saved);
+    if (o->weights == WEIGHTS_BEST && !there)
+        mgpu_fail(MGPU_BAD_INPUT, "--weights best: there is no %s/best.safetensors%s", folder,
+                  p->best.metric ? ": no validation has named the best weights yet; --weights last takes the last ones"
+                                 : "; a program that is compiled with --set 'best=lowest(\"loss\")' saves it");
+    if (o->weights == WEIGHTS_LAST || (o->weights != WEIGHTS_BEST && !p->best.metric) || !there)
+        return false;
+    mgpu_open_saved_model(file, saved, true, false);
+    char *other = other_choice(p, saved);
+    char *what = p->best.metric ? mgpu_format(": the %s %s%s", p->best.highest ? "highest" : "lowest", p->best.metric, other)
+                                : mgpu_format("%s", other);
+    say_file(file, what);
+    free(what);
+    free(other);
+    return true;
+}
+
+/* the file of the whole model; false: the parts are all of it. What it is of stays open in *saved */
+static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o, Saved **saved)
+{
+    *saved = NULL;
+    if (o->init && access(o->init, R_OK) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s: train first, or name them with --init FILE or --resume DIR",
+                  o->init);
+    if (o->init) {
+        mgpu_read_safetensors(file, o->init);
+        say_file(file, "");
+        return true;
+    }
+    if (o->part_count && mgpu_parts_suffice(p, o))
+        return false;
+    char *folder = o->resume ? mgpu_format("%s", o->resume) : mgpu_save_folder(o), *why;
+    *saved = mgpu_open_saved(folder, MGPU_NEED_MODEL, &why);
+    free(why);
+    bool found = open_best(file, p, o, folder, *saved);
+    if (!found && *saved && (found = mgpu_open_saved_model(file, *saved, false, p->average_count)))
+        say_file(file, p->best.metric && o->weights != WEIGHTS_LAST ? ": the last; no validation has named the best ones" : "");
+    const char *last = p->average_count ? "average.safetensors" : "weights.safetensors";
+    if (!found && (o->resume || !mgpu_parts_suffice(p, o))) { /* else what it computes depends on no file */
+        if (o->part_count)
+            mgpu_fail(MGPU_BAD_INPUT,
+                      "the parts of --init are not all of the model, and there are no weights at %s/%s for the rest: name them with "
+                      "--init FILE or --save DIR",
+                      folder, last);
+        mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s/%s: train first, or name them with --init FILE or --resume DIR", folder, last);
+    }
+    free(folder);
+    return found;
+}
+
+Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *feed, Categories *categories, Collect *collect,
+                          void *context)
+{
+    TensorFile file;
+    Saved *saved;
+    bool whole = open_whole(&file, program, o, &saved);
+    const mgpu_plan *plan = mgpu_choose_plan(program, o);
+    Engine *engine = mgpu_engine_open(program, plan, o, collect, context);
+    *feed = (Feed){.program = program,
+                   .plan = plan,
+                   .setting = o->setting,
+                   .engine = engine,
+                   .seed = o->seed,
+                   .total_steps = 1,
+                   .steps_per_epoch = 1};
+    mgpu_post_alone(feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_engine_drain(engine);
+    if (whole)
+        mgpu_load_model(program, plan, engine, &file);
+    mgpu_load_parts(program, plan, engine, o, MGPU_MODEL_VIEW);
+    if (whole) {
+        mgpu_take_categories(categories, &file);
+        mgpu_close_safetensors(&file);
+    }
+    for (int i = 0; i < o->part_count && !whole; i++) /* the last that has some */
+        mgpu_load_categories(categories, strchr(o->parts[i], '=') + 1);
+    mgpu_close_saved(saved);
+    return engine;
+}

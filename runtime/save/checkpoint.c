@@ -1,0 +1,283 @@
+/* checkpoint.c: what a run saves, and goes on from: weights.safetensors (weights and states), optimizer.safetensors (the
+ * optimizer's states, and the sums of the report under way), average.safetensors (the model with its averages, if it has some),
+ * run.json (where the run stands), best.safetensors (the model of the best validation). How they get to the disk, all or none:
+ * save.h. */
+#include "runtime/base/base.h"
+#include "runtime/base/watch.h"
+#include "runtime/data/data.h"
+#include "runtime/save/save.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum { FORMAT = 1 };
+static const int64_t MOST_STEPS = (int64_t)1 << 48; /* of random numbers' counters (mgpu_random.h) */
+static const int VIEW[SAVED_FILES] = {MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW, -1, MGPU_MODEL_VIEW};
+
+/* ---- saving */
+static void write_watched(FILE *f, const Watched *w)
+{
+    fprintf(f, "{\"any\":%s,\"best\":\"%.17g\",\"scale\":\"%.17g\"", w->any ? "true" : "false", w->best, w->scale);
+    fprintf(f, ",\"best_step\":%lld,\"since\":%lld,\"bad\":%lld}", (long long)w->best_step, (long long)w->since,
+            (long long)w->bad);
+}
+
+/* numbers that may be NaN or infinite are text */
+static void write_progress(FILE *f, const mgpu_program *program, const Progress *p)
+{
+    fprintf(f, "{\"format\":%d,\"model\":", FORMAT);
+    mgpu_json_write_text(f, program->name);
+    fprintf(f, ",\"step\":%lld,\"epoch\":%lld,\"position\":%lld,\"seed\":\"%llu\",\"batch\":%lld", (long long)p->step,
+            (long long)p->epoch, (long long)p->position, (unsigned long long)p->seed, (long long)p->batch);
+    fprintf(f, ",\"loss_sum\":\"%.17g\",\"loss_samples\":\"%.17g\"", p->loss_sum, p->loss_samples);
+    fprintf(f, ",\"skipped\":%lld,\"validated\":%lld,\"best\":", (long long)p->skipped, (long long)p->validated);
+    write_watched(f, &p->best);
+    fputs(",\"plateaus\":[", f);
+    for (int i = 0; i < program->plateau_count; i++) {
+        fputs(i ? "," : "", f);
+        write_watched(f, &p->plateau[i]);
+    }
+    fputs("],\"kept\":[", f);
+    for (int i = 0; i < p->kept_count; i++)
+        fprintf(f, "%s%lld", i ? "," : "", (long long)p->kept[i]);
+    fputs("]}\n", f);
+}
+
+/* tables: the classes of words, in all that may be evaluated */
+static void write_view(Draft *d, int which, const SaveJob *job)
+{
+    FileNotes notes = {job->at.step, which == SAVED_OPTIMIZER ? NULL : job->tables};
+    FILE *f = mgpu_draft_open(d, which);
+    mgpu_write_view(f, &job->variables, VIEW[which], &notes);
+    mgpu_draft_close(d, f);
+}
+
+/* p->kept becomes the steps that are kept once this one is: the last `keep` of it and this one */
+static void list_kept(Progress *p, int64_t keep)
+{
+    int all = p->kept_count;
+    bool known = all && p->kept[all - 1] == p->step, more = keep > 1 && !known;
+    int64_t *list = mgpu_allocate((size_t)(all + 1), sizeof *list);
+    for (int i = 0; i < all; i++)
+        list[i] = p->kept[i];
+    if (more)
+        list[all++] = p->step;
+    int old = keep > 1 && all > keep ? all - (int)keep : 0;
+    memmove(list, list + old, (size_t)(all - old) * sizeof *list);
+    p->kept = list;
+    p->kept_count = all - old;
+}
+
+static void set_kept(Manifest *m, const int64_t *kept, int count)
+{
+    m->kept_count = count;
+    m->kept = mgpu_allocate((size_t)count, sizeof *kept);
+    for (int i = 0; i < count; i++)
+        m->kept[i] = kept[i];
+}
+
+static char *write_checkpoint(SaveJob *job)
+{
+    Draft d;
+    const mgpu_program *program = job->variables.program;
+    list_kept(&job->at, job->keep);
+    mgpu_draft_begin(&d, job->folder);
+    d.manifest.step = job->at.step;
+    d.manifest.origin = job->origin;
+    set_kept(&d.manifest, job->at.kept, job->at.kept_count);
+    for (int i = SAVED_WEIGHTS; i <= SAVED_AVERAGE; i++)
+        if (i != SAVED_AVERAGE || program->average_count)
+            write_view(&d, i, job);
+    FILE *f = mgpu_draft_open(&d, SAVED_RUN);
+    write_progress(f, program, &job->at);
+    mgpu_draft_close(&d, f);
+    if (job->best)
+        write_view(&d, SAVED_BEST, job);
+    else if (job->at.best.any)
+        mgpu_draft_link(&d, SAVED_BEST);
+    return mgpu_draft_finish(&d, job->keep > 1);
+}
+
+/* a save that has the best model, and all else from the last one */
+static void begin_best(Draft *d, SaveFolder *folder, const SaveOrigin *origin)
+{
+    mgpu_draft_begin(d, folder);
+    d->manifest.origin = *origin;
+    d->manifest.step = folder->last.step;
+    set_kept(&d->manifest, folder->last.kept, folder->last.kept_count);
+    for (int i = 0; i < SAVED_BEST; i++)
+        mgpu_draft_link(d, i);
+}
+
+char *mgpu_write_save(SaveJob *job)
+{
+    Draft d;
+    if (job->checkpoint)
+        return write_checkpoint(job);
+    begin_best(&d, job->folder, &job->origin);
+    write_view(&d, SAVED_BEST, job);
+    return mgpu_draft_finish(&d, false);
+}
+
+char *mgpu_bring_best(SaveFolder *folder, const Saved *from, const SaveOrigin *origin)
+{
+    Draft d;
+    begin_best(&d, folder, origin);
+    mgpu_draft_copy(&d, from, SAVED_BEST);
+    return mgpu_draft_finish(&d, false);
+}
+
+/* ---- loading: what is no number as it was written makes *good false */
+static double number_of(const Json *object, const char *key, bool *good)
+{
+    const Json *m = mgpu_json_member(object, key);
+    if (!m)
+        return 0;
+    char *end = NULL;
+    double value = m->kind == JSON_TEXT ? strtod(m->text, &end) : 0;
+    if (!end || end == m->text || *end)
+        *good = false;
+    return value;
+}
+
+/* at least 0, and far from where adding to it would overflow; what runs of earlier versions do not say stays as it is */
+static void read_count(const Json *object, const char *key, int64_t *value, bool *good)
+{
+    const Json *m = mgpu_json_member(object, key);
+    if (m && (!mgpu_json_whole(m, value) || *value < 0 || *value >= MOST_STEPS))
+        *good = false;
+}
+
+static void read_watched(Watched *w, const Json *j, bool *good)
+{
+    if (!j || j->kind != JSON_OBJECT)
+        return;
+    const Json *any = mgpu_json_member(j, "any");
+    *w =
+        (Watched){.any = any && any->kind == JSON_TRUE, .best = number_of(j, "best", good), .scale = number_of(j, "scale", good)};
+    read_count(j, "best_step", &w->best_step, good);
+    read_count(j, "since", &w->since, good);
+    read_count(j, "bad", &w->bad, good);
+}
+
+static void read_course(Progress *p, const mgpu_program *program, const Json *json, bool *good)
+{
+    p->loss_sum = number_of(json, "loss_sum", good);
+    p->loss_samples = number_of(json, "loss_samples", good);
+    p->validated = p->step;
+    read_count(json, "skipped", &p->skipped, good);
+    read_count(json, "validated", &p->validated, good);
+    read_watched(&p->best, mgpu_json_member(json, "best"), good);
+    const Json *plateaus = mgpu_json_member(json, "plateaus"), *kept = mgpu_json_member(json, "kept");
+    const Json *one = plateaus && plateaus->kind == JSON_LIST ? plateaus->first : NULL;
+    for (int i = 0; i < program->plateau_count && one; i++, one = one->next)
+        read_watched(&p->plateau[i], one, good);
+    for (one = kept && kept->kind == JSON_LIST ? kept->first : NULL; one; one = one->next) {
+        p->kept = mgpu_resize(p->kept, (size_t)(p->kept_count + 1) * sizeof *p->kept);
+        if (mgpu_json_whole(one, &p->kept[p->kept_count]))
+            p->kept_count++;
+    }
+}
+
+static bool read_seed(const Json *json, uint64_t *seed)
+{
+    const Json *j = mgpu_json_member(json, "seed");
+    char *end;
+    errno = 0;
+    if (!j || j->kind != JSON_TEXT || !*j->text || j->text[strspn(j->text, "0123456789")])
+        return false;
+    *seed = strtoull(j->text, &end, 10);
+    return !errno;
+}
+
+/* NULL: it is not JSON */
+static Json *read_json(int file, const char *path, const char **error)
+{
+    struct stat s;
+    if (fstat(file, &s) != 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
+    if (!S_ISREG(s.st_mode) || !s.st_size)
+        return NULL;
+    void *text = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (text == MAP_FAILED)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
+    Json *json = mgpu_json_read(text, (size_t)s.st_size, error);
+    munmap(text, (size_t)s.st_size);
+    return json;
+}
+
+void mgpu_read_progress(Progress *p, const mgpu_program *program, const Saved *from)
+{
+    const char *path = from->name[SAVED_RUN], *error = "it is empty";
+    Json *json = read_json(from->file[SAVED_RUN], path, &error);
+    const Json *model = mgpu_json_member(json, "model");
+    int64_t format;
+    bool good = json && mgpu_json_whole(mgpu_json_member(json, "format"), &format);
+    if (good && format != FORMAT)
+        mgpu_fail(MGPU_BAD_INPUT, "%s was saved by another version of mgpuc; --init takes the weights beside it", path);
+    p->step = p->epoch = p->position = p->batch = -1;
+    read_count(json, "step", &p->step, &good);
+    read_count(json, "epoch", &p->epoch, &good);
+    read_count(json, "position", &p->position, &good);
+    read_count(json, "batch", &p->batch, &good);
+    good = good && p->step >= 0 && p->epoch >= 0 && p->position >= 0 && p->batch > 0 && read_seed(json, &p->seed) && model &&
+           model->kind == JSON_TEXT;
+    if (good && strcmp(model->text, program->name) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s is a run of the model '%s', this program trains '%s'", path, model->text, program->name);
+    if (good)
+        read_course(p, program, json, &good);
+    if (!good)
+        mgpu_fail(MGPU_BAD_INPUT, "%s is no saved run: %s", path, json ? "some of its numbers are missing or are none" : error);
+    free(json);
+}
+
+void mgpu_take_categories(Categories *categories, const TensorFile *file)
+{
+    const Json *notes = mgpu_json_member(file->header, "__metadata__"),
+               *tables = notes ? mgpu_json_member(notes, "categories") : NULL;
+    if (tables && tables->kind == JSON_TEXT)
+        mgpu_read_categories(categories, tables->text, file->path);
+}
+
+void mgpu_load_categories(Categories *categories, const char *path)
+{
+    TensorFile file;
+    mgpu_read_safetensors(&file, path);
+    mgpu_take_categories(categories, &file);
+    mgpu_close_safetensors(&file);
+}
+
+void mgpu_load_saved_categories(Categories *categories, const Saved *from)
+{
+    TensorFile file;
+    if (!mgpu_open_saved_model(&file, from, false, false))
+        return;
+    mgpu_take_categories(categories, &file);
+    mgpu_close_safetensors(&file);
+}
+
+void mgpu_load_checkpoint(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Progress *progress,
+                          const Saved *from)
+{
+    static const int ORDER[] = {SAVED_AVERAGE, SAVED_WEIGHTS, SAVED_OPTIMIZER}; /* what is not averaged is in the weights, too */
+    for (int k = 0; k < MGPU_COUNT(ORDER); k++) {
+        int i = ORDER[k];
+        if (i == SAVED_AVERAGE && !program->average_count)
+            continue;
+        TensorFile file;
+        if (from->file[i] < 0)
+            mgpu_fail(MGPU_BAD_INPUT, "%s/%s: %s", from->path, mgpu_saved_names[i], strerror(ENOENT));
+        mgpu_map_safetensors(&file, from->name[i], from->file[i]);
+        if (file.step != progress->step)
+            mgpu_fail(MGPU_BAD_INPUT,
+                      "%s is of step %lld, run.json beside it of step %lld: these files were not saved together; --init takes "
+                      "the weights alone",
+                      from->name[i], (long long)file.step, (long long)progress->step);
+        mgpu_read_view(program, plan, engine, &file, VIEW[i]);
+        mgpu_close_safetensors(&file);
+    }
+}

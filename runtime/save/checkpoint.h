@@ -1,0 +1,64 @@
+/* checkpoint.h: the folder of a run: what is saved there, and read. */
+#ifndef MGPU_RUNTIME_SAVE_CHECKPOINT_H
+#define MGPU_RUNTIME_SAVE_CHECKPOINT_H
+
+#include "runtime/base/base.h"
+#include "runtime/base/watch.h"
+#include "runtime/weights/weights.h"
+
+/* ---- save/read.c, save/switch.c: the folder of a run (save.h) */
+typedef struct Saved Saved;            /* a save that is read */
+typedef struct SaveFolder SaveFolder;  /* that this run writes into */
+typedef struct SaveOrigin {            /* what a save belongs to; samples: -1, if not known */
+    char model[65];
+    int64_t train_samples, valid_samples;
+} SaveOrigin;
+enum { MGPU_NEED_RUN = 1, MGPU_NEED_MODEL = 2 };
+/* The newest save of the folder whose files are whole, those that are needed: all of a run, or some model. If the newest is damaged,
+ * that is said. NULL: there is none; *why: the caller frees. Damage ends the program if there is no whole one */
+Saved *mgpu_open_saved(const char *folder, int need, char **why);
+void mgpu_close_saved(Saved *);
+bool mgpu_has_saved_best(const Saved *);
+bool mgpu_open_saved_model(TensorFile *, const Saved *, bool best, bool average); /* false: the save has no such file */
+/* ends the program if the file, open as `file`, is one of a save, and damaged */
+void mgpu_check_saved_file(const char *path, int file);
+const SaveOrigin *mgpu_saved_origin(const Saved *);         /* NULL: it does not say */
+char *mgpu_find_saved(const char *folder);                  /* words for what is saved there; NULL: nothing. The caller frees */
+void mgpu_make_folder(const char *folder);
+/* locks it; from: the save in it that the run goes on from, or NULL */
+SaveFolder *mgpu_open_save_folder(const char *folder);
+void mgpu_continue_saves(SaveFolder *, const Saved *from);
+void mgpu_close_save_folder(SaveFolder *);
+bool mgpu_same_folder(const char *, const char *);
+
+/* ---- checkpoint.c */
+typedef struct Progress {              /* where a run stands; run.json */
+    int64_t step;                      /* applied */
+    int64_t epoch, position;           /* samples of the epoch that are done */
+    uint64_t seed;
+    int64_t batch;
+    double loss_sum, loss_samples;     /* of the epoch, for its row in the table */
+    int64_t skipped;                   /* steps without an update */
+    int64_t validated;                 /* the step of the last validation */
+    Watched best, plateau[MGPU_MAX_SETTINGS];
+    int64_t *kept; int kept_count;     /* steps of the checkpoints that lie in folders of their own, ascending */
+} Progress;
+/* All that a save is made of: nothing of it changes while it is written. What fails is returned, and the save before counts; NULL:
+ * nothing did */
+typedef struct SaveJob {
+    SaveFolder *folder;
+    SaveOrigin origin;
+    Snapshot variables;
+    Progress at;
+    char *tables;                      /* of categories; NULL: there are none */
+    int64_t keep;                      /* > 1: the last so many checkpoints are also in FOLDER/step-N */
+    bool checkpoint, best;             /* what is saved: where the run stands; the model, as the best one */
+} SaveJob;
+char *mgpu_write_save(SaveJob *);      /* a checkpoint: at.kept becomes another list */
+char *mgpu_bring_best(SaveFolder *, const Saved *from, const SaveOrigin *); /* of a run that goes on in another folder */
+void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
+void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const Saved *);
+void mgpu_load_categories(Categories *, const char *path);  /* of a file of weights: its words' classes, if it has any */
+void mgpu_take_categories(Categories *, const TensorFile *); /* likewise */
+void mgpu_load_saved_categories(Categories *, const Saved *);
+#endif

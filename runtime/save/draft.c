@@ -1,0 +1,170 @@
+/* draft.c: the files of a save that is being written: each is synced, and its SHA-256 taken, as it is written. What fails
+ * first is kept in the draft, and the rest is left out. */
+#include "runtime/base/base.h"
+#include "runtime/save/save.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- calls that fail into the draft */
+void mgpu_draft_fail(Draft *d, const char *path, int number)
+{
+    if (!d->error)
+        d->error = mgpu_format("%s cannot be written: %s", path, strerror(number));
+}
+
+void mgpu_draft_sync(Draft *d, const char *folder)
+{
+    int f = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f < 0 || (fsync(f) != 0 && errno != EINVAL)) /* some file systems have no such thing */
+        mgpu_draft_fail(d, folder, errno);
+    if (f >= 0)
+        close(f);
+}
+
+/* 0, or errno */
+static int write_all(int file, const char *bytes, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t n = write(file, bytes + done, length - done);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* `error`, else what fails here */
+static int finish(int file, int error)
+{
+    if (!error && fsync(file) != 0)
+        error = errno;
+    return close(file) != 0 && !error ? errno : error;
+}
+
+static int create(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+int mgpu_write_new(const char *path, const char *text, size_t length)
+{
+    int file = create(path);
+    return file < 0 ? errno : finish(file, write_all(file, text, length));
+}
+
+/* ---- a file of the draft: what is written goes to the disk and into its SHA-256 */
+static ssize_t write_hashed(void *cookie, const char *bytes, size_t length)
+{
+    Draft *d = cookie;
+    if (!d->number)
+        d->number = write_all(d->file, bytes, length);
+    mgpu_sha256_add(&d->hash, bytes, length);
+    d->manifest.files[d->which].bytes += (int64_t)length;
+    return (ssize_t)length; /* the stream goes on; the error is the draft's */
+}
+
+static char *path_of(const Draft *d, int which)
+{
+    return mgpu_format("%s/%s", d->path, mgpu_saved_names[which]);
+}
+
+FILE *mgpu_draft_open(Draft *d, int which)
+{
+    char *path = path_of(d, which);
+    d->which = which;
+    d->number = 0;
+    d->hash = mgpu_sha256_begin();
+    d->manifest.files[which] = (SavedFile){.there = true};
+    d->file = d->error ? -1 : create(path);
+    if (d->file < 0)
+        d->number = errno;
+    free(path);
+    FILE *f = fopencookie(d, "w", (cookie_io_functions_t){.write = write_hashed});
+    if (!f)
+        mgpu_no_memory(BUFSIZ);
+    return f;
+}
+
+void mgpu_draft_close(Draft *d, FILE *f)
+{
+    fclose(f); /* its errors are d->number */
+    if (d->file >= 0)
+        d->number = finish(d->file, d->number);
+    if (d->number) {
+        char *path = path_of(d, d->which);
+        mgpu_draft_fail(d, path, d->number);
+        free(path);
+    }
+    d->manifest.files[d->which].sha256 = mgpu_sha256_end(&d->hash);
+}
+
+void mgpu_draft_copy(Draft *d, const Saved *saved, int which)
+{
+    enum { PIECE = 1 << 16 };
+    char *piece = mgpu_allocate(PIECE, 1);
+    FILE *f = mgpu_draft_open(d, which);
+    ssize_t n;
+    for (int64_t at = 0; (n = pread(saved->file[which], piece, PIECE, at)) > 0; at += n)
+        fwrite(piece, 1, (size_t)n, f);
+    if (n < 0 && !d->error)
+        d->error = mgpu_format("%s cannot be read: %s", saved->name[which], strerror(errno));
+    mgpu_draft_close(d, f);
+    free(piece);
+}
+
+/* another name for the file, or a copy where there are no such things; 0, or errno */
+int mgpu_link_file(const char *from, const char *to)
+{
+    if (link(from, to) == 0)
+        return 0;
+    if (errno != EPERM && errno != EMLINK && errno != EOPNOTSUPP && errno != ENOSYS)
+        return errno;
+    int in = open(from, O_RDONLY | O_CLOEXEC), out = in < 0 ? -1 : create(to), error = errno;
+    if (out >= 0) {
+        char piece[1 << 14];
+        ssize_t n;
+        for (error = 0; !error && (n = read(in, piece, sizeof piece)) != 0;)
+            error = n < 0 ? errno : write_all(out, piece, (size_t)n);
+        error = finish(out, error);
+    }
+    if (in >= 0)
+        close(in);
+    return error;
+}
+
+void mgpu_draft_link(Draft *d, int which)
+{
+    SaveFolder *f = d->folder;
+    if (d->error || !f->last_path || !f->last.files[which].there)
+        return;
+    char *from = mgpu_format("%s/%s", f->last_path, mgpu_saved_names[which]), *to = path_of(d, which);
+    int error = mgpu_link_file(from, to);
+    if (error)
+        mgpu_draft_fail(d, to, error);
+    d->manifest.files[which] = f->last.files[which];
+    free(from);
+    free(to);
+}
+
+void mgpu_draft_begin(Draft *d, SaveFolder *folder)
+{
+    *d = (Draft){.folder = folder, .file = -1};
+    memcpy(d->manifest.run, folder->run, sizeof folder->run);
+    char *saves = mgpu_format("%s/saves", folder->path);
+    if (mkdir(saves, 0777) != 0 && errno != EEXIST)
+        mgpu_draft_fail(d, saves, errno);
+    free(saves);
+    do {
+        free(d->path);
+        d->manifest.number = ++folder->number;
+        d->path = mgpu_format("%s/saves/%lld", folder->path, (long long)folder->number);
+        errno = 0;
+    } while (!d->error && mkdir(d->path, 0777) != 0 && errno == EEXIST);
+    if (errno)
+        mgpu_draft_fail(d, d->path, errno);
+}

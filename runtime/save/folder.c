@@ -1,0 +1,102 @@
+/* folder.c: the folder that a run saves into, opened: made, locked, with what is known of saves that are there. */
+#include "runtime/base/base.h"
+#include "runtime/save/save.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* of `path`, which has just been made: else a power cut may take it, with all that is in it */
+static void sync_parent(const char *path)
+{
+    Draft d = {0};
+    const char *slash = strrchr(path, '/');
+    char *parent = mgpu_format("%.*s", slash > path ? (int)(slash - path) : 1, slash ? path : ".");
+    mgpu_draft_sync(&d, parent);
+    if (d.error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s", d.error);
+    free(parent);
+}
+
+void mgpu_make_folder(const char *folder)
+{
+    char *path = mgpu_format("%s", folder);
+    for (char *slash = path + 1; *path; slash++) {
+        char c = *slash;
+        if (c && c != '/')
+            continue;
+        *slash = 0;
+        if (mkdir(path, 0777) == 0)
+            sync_parent(path);
+        else if (errno != EEXIST)
+            mgpu_fail(MGPU_MACHINE_FAILED, "the folder %s cannot be made: %s", path, strerror(errno));
+        *slash = c;
+        if (!c)
+            break;
+    }
+    struct stat status;
+    if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode))
+        mgpu_fail(MGPU_BAD_USAGE, "--save %s: this is no folder; name another one", folder);
+    free(path);
+}
+
+bool mgpu_same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return a && b && stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISDIR(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* numbers that are taken there, also by saves that were interrupted or are damaged */
+static void find_number(void *context, const char *name)
+{
+    SaveFolder *f = context;
+    int64_t number = strtoll(name, NULL, 10);
+    if (number > f->number && number < INT64_MAX / 2)
+        f->number = number;
+}
+
+SaveFolder *mgpu_open_save_folder(const char *folder)
+{
+    SaveFolder *f = mgpu_allocate(1, sizeof *f);
+    f->path = mgpu_format("%s", folder);
+    f->lock = mgpu_lock_folder(folder);
+    Digest id = {0};
+    if (getrandom(id.bytes, 16, 0) != 16)
+        mgpu_fail(MGPU_MACHINE_FAILED, "the system has no random numbers: %s", strerror(errno));
+    char digits[65];
+    memcpy(f->run, mgpu_digest_text(&id, 16, digits), sizeof f->run);
+    char *saves = mgpu_format("%s/saves", folder);
+    mgpu_each_name(saves, find_number, f);
+    free(saves);
+    return f;
+}
+
+void mgpu_continue_saves(SaveFolder *f, const Saved *from)
+{
+    f->number = from->manifest.number > f->number ? from->manifest.number : f->number;
+    if (!from->sealed)
+        return;
+    memcpy(f->run, from->manifest.run, sizeof f->run);
+    f->last = from->manifest;
+    f->last.kept = mgpu_allocate((size_t)f->last.kept_count, sizeof *f->last.kept);
+    for (int i = 0; i < f->last.kept_count; i++)
+        f->last.kept[i] = from->manifest.kept[i];
+    f->last_path = mgpu_format("%s", from->path);
+    if (!from->older) /* else what is damaged stays until the next save, for who wants to look at it */
+        mgpu_clean_folder(f, f->last_path);
+}
+
+void mgpu_close_save_folder(SaveFolder *f)
+{
+    if (!f)
+        return;
+    if (f->lock >= 0)
+        close(f->lock);
+    free(f->path);
+    free(f->last.kept);
+    free(f->last_path);
+    free(f);
+}

@@ -1,0 +1,56 @@
+/* lock.c: one run writes into a folder: it holds a lock (flock) of DIR/lock, where its host and its process stand. The
+ * system ends the lock with the process, however that ends; the file stays. Readers take none. */
+#include "runtime/base/base.h"
+#include "runtime/save/save.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* "process 4711 on host n1", as the holder wrote it; the caller frees */
+static char *holder_of(int file)
+{
+    char text[300];
+    ssize_t length = pread(file, text, sizeof text - 1, 0);
+    text[length > 0 ? length : 0] = 0;
+    text[strcspn(text, "\n")] = 0;
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+    return mgpu_format("%s", *text ? text : "another run");
+}
+
+static void write_holder(int file, const char *path)
+{
+    char host[200] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        *host = 0;
+    if (ftruncate(file, 0) != 0 || dprintf(file, "process %ld on host %s\n", (long)getpid(), *host ? host : "?") < 0)
+        /* only others' message needs it */
+        mgpu_say("%s: warning: %s cannot be written: %s", program_invocation_short_name, path, strerror(errno));
+}
+
+int mgpu_lock_folder(const char *folder)
+{
+    char *path = mgpu_format("%s/lock", folder);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666); /* it is written: a link may lead anywhere */
+    if (file < 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be written: %s", path, strerror(errno));
+    int error = flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (error == EWOULDBLOCK)
+        mgpu_fail(MGPU_BAD_INPUT, "%s is in use: %s saves its run there; wait for its end, or name another folder with --save",
+                  folder, holder_of(file));
+    if (error) {
+        mgpu_say("%s: warning: %s cannot be locked (%s): see to it that no other run saves there", program_invocation_short_name,
+                 folder, strerror(error));
+        close(file);
+        file = -1;
+    } else {
+        write_holder(file, path);
+    }
+    free(path);
+    return file;
+}

@@ -1,0 +1,388 @@
+/* read.c: the save of a folder that is to be read. In: a folder, which another run may be writing into; out: open files of
+ * one whole save.
+ *
+ * DIR/current names the newest. Its manifest and its files are opened, then compared with sizes and SHA-256 there. If a file is
+ * missing because the run has switched to another save meanwhile, all begins again. What is open stays as it is, even if the run
+ * removes it. If the newest is damaged, the newest that is whole is taken: of DIR/saves, where remains of an interrupted run may
+ * be, and of DIR/step-N.
+ *
+ * A folder may be a save itself (DIR/step-N), or be of the layout before there were manifests: then the files are in it, and if
+ * run.json.new is complete, its save was interrupted while files were renamed: those that still are NAME.new count. */
+#include "runtime/base/base.h"
+#include "runtime/save/save.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_TRIES = 1000 };
+
+/* ---- files */
+typedef struct Bytes {
+    const void *data;
+    size_t length;
+} Bytes;
+
+/* a file that is none is empty */
+static Bytes map(int file, const char *path)
+{
+    struct stat s;
+    Bytes b = {"", 0};
+    if (fstat(file, &s) != 0)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
+    if (!S_ISREG(s.st_mode) || !s.st_size)
+        return b;
+    b.length = (size_t)s.st_size;
+    b.data = mmap(NULL, b.length, PROT_READ, MAP_PRIVATE, file, 0);
+    if (b.data == MAP_FAILED)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
+    return b;
+}
+
+static void unmap(const Bytes *b)
+{
+    if (b->length)
+        munmap((void *)(uintptr_t)b->data, b->length);
+}
+
+static Saved *new_saved(const char *folder, char *path)
+{
+    Saved *s = mgpu_allocate(1, sizeof *s);
+    s->folder = mgpu_format("%s", folder);
+    s->path = path;
+    s->manifest.origin = (SaveOrigin){.train_samples = -1, .valid_samples = -1};
+    for (int i = 0; i < SAVED_FILES; i++)
+        s->file[i] = -1;
+    return s;
+}
+
+void mgpu_close_saved(Saved *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < SAVED_FILES; i++) {
+        if (s->file[i] >= 0)
+            close(s->file[i]);
+        free(s->name[i]);
+    }
+    free(s->manifest.kept);
+    free(s->folder);
+    free(s->path);
+    free(s);
+}
+
+/* ---- a save with a manifest */
+
+/* NULL, or what is wrong; *gone: a file is missing. shown: the folder that messages name */
+static char *open_files(Saved *s, const char *shown, bool *gone)
+{
+    char *path = mgpu_format("%s/%s", s->path, MGPU_MANIFEST), *wrong = NULL;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *gone = file < 0 && errno == ENOENT;
+    if (file < 0) {
+        wrong = mgpu_format("%s: %s", path, strerror(errno));
+    } else {
+        Bytes text = map(file, path);
+        char *why = mgpu_parse_manifest(&s->manifest, text.data, text.length);
+        wrong = why ? mgpu_format("%s: %s", path, why) : NULL;
+        free(why);
+        unmap(&text);
+    }
+    if (file >= 0)
+        close(file);
+    free(path);
+    s->sealed = true;
+    for (int i = 0; i < SAVED_FILES && !wrong; i++) {
+        if (!s->manifest.files[i].there)
+            continue;
+        char *file_path = mgpu_format("%s/%s", s->path, mgpu_saved_names[i]);
+        s->name[i] = mgpu_format("%s/%s", shown, mgpu_saved_names[i]);
+        s->file[i] = open(file_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        *gone = s->file[i] < 0 && errno == ENOENT;
+        if (s->file[i] < 0)
+            wrong = mgpu_format("%s: %s", s->name[i], strerror(errno));
+        free(file_path);
+    }
+    return wrong;
+}
+
+static char *compare(const Saved *s, int which)
+{
+    const SavedFile *wanted = &s->manifest.files[which];
+    Bytes b = map(s->file[which], s->name[which]);
+    char *wrong = NULL;
+    Digest d = {0};
+    if ((int64_t)b.length != wanted->bytes)
+        wrong = mgpu_format("%s has %lld bytes, its manifest says %lld; the file is damaged", s->name[which], (long long)b.length,
+                            (long long)wanted->bytes);
+    else if (d = mgpu_sha256_of(b.data, b.length), memcmp(&d, &wanted->sha256, sizeof d) != 0)
+        wrong = mgpu_format("%s is damaged: its SHA-256 is not the one that its manifest says", s->name[which]);
+    unmap(&b);
+    return wrong;
+}
+
+static char *check(const Saved *s, int need)
+{
+    char *wrong = NULL;
+    for (int i = 0; i < SAVED_FILES && !wrong; i++)
+        if (s->manifest.files[i].there && (need == MGPU_NEED_RUN || i == SAVED_WEIGHTS || i == SAVED_AVERAGE || i == SAVED_BEST))
+            wrong = compare(s, i);
+    return wrong;
+}
+
+/* where DIR/current points to: "saves/17", or "current", where a copy of the folder has what the link led to; NULL: there is
+ * none. The caller frees */
+static char *read_current(const char *folder)
+{
+    char *path = mgpu_format("%s/current", folder), target[300];
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (length < 0 && errno == EINVAL) { /* no link: a file system that has none */
+        int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        length = file < 0 ? -1 : read(file, target, sizeof target - 1);
+        if (file >= 0)
+            close(file);
+    }
+    struct stat status;
+    bool copied = length < 0 && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    free(path);
+    if (copied)
+        return mgpu_format("current");
+    if (length <= 0)
+        return NULL;
+    target[length] = 0;
+    return mgpu_format("%s", target);
+}
+
+/* NULL and *wrong: it is damaged; both NULL: the folder has no such thing. Before its first checkpoint a run may have saved its
+ * best model alone */
+static Saved *open_newest(const char *folder, int need, char **wrong)
+{
+    *wrong = NULL;
+    char *target = read_current(folder);
+    for (int tries = 0; target; tries++) {
+        Saved *s = new_saved(folder, mgpu_format("%s/%s", folder, target));
+        bool gone = false;
+        char *why = open_files(s, folder, &gone), *now = read_current(folder);
+        bool moved = gone && now && strcmp(now, target) != 0 && tries < MOST_TRIES;
+        free(target);
+        target = now;
+        bool any = why || need == MGPU_NEED_MODEL || s->manifest.files[SAVED_RUN].there;
+        if (!why && any)
+            why = check(s, need);
+        if (!why) {
+            free(now);
+            if (!any)
+                mgpu_close_saved(s);
+            return any ? s : NULL;
+        }
+        mgpu_close_saved(s);
+        if (!moved) {
+            free(now);
+            *wrong = why;
+            return NULL;
+        }
+        free(why);
+    }
+    return NULL;
+}
+
+/* ---- another one, if that is damaged */
+static Saved *open_one(const char *folder, char *path, int need)
+{
+    Saved *s = new_saved(folder, path);
+    bool gone;
+    char *why = open_files(s, s->path, &gone);
+    if (!why)
+        why = check(s, need);
+    if (!why)
+        return s;
+    free(why);
+    mgpu_close_saved(s);
+    return NULL;
+}
+
+static void search(Saved **best, const char *folder, const char *below, const char *prefix, int need)
+{
+    char *where = mgpu_format("%s%s", folder, below);
+    DIR *dir = opendir(where);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (*e->d_name == '.' || strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        Saved *s = open_one(folder, mgpu_format("%s/%s", where, e->d_name), need);
+        bool better = s && (!*best || s->manifest.number > (*best)->manifest.number);
+        if (better) {
+            mgpu_close_saved(*best);
+            *best = s;
+        } else {
+            mgpu_close_saved(s);
+        }
+    }
+    if (dir)
+        closedir(dir);
+    free(where);
+}
+
+/* NULL: there is none */
+static Saved *find_whole(const char *folder, int need)
+{
+    Saved *best = NULL;
+    search(&best, folder, "/saves", "", need);
+    search(&best, folder, "", "step-", need);
+    return best;
+}
+
+static Saved *open_older(const char *folder, int need, const char *wrong)
+{
+    Saved *best = find_whole(folder, need);
+    if (!best)
+        mgpu_fail(MGPU_BAD_INPUT, "%s; no whole save is in %s", wrong, folder);
+    best->older = true;
+    fflush(stdout);
+    mgpu_say("%s: warning: %s; the newest whole save is taken, that of step %lld, %s", program_invocation_short_name, wrong,
+             (long long)best->manifest.step, best->path);
+    return best;
+}
+
+/* ---- files without a manifest */
+static bool is_json(const char *path)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool good = file >= 0;
+    if (good) {
+        Bytes b = map(file, path);
+        const char *error;
+        Json *json = b.length ? mgpu_json_read(b.data, b.length, &error) : NULL;
+        good = json != NULL;
+        free(json);
+        unmap(&b);
+    }
+    if (file >= 0)
+        close(file);
+    return good;
+}
+
+static Saved *open_plain(const char *folder)
+{
+    Saved *s = new_saved(folder, mgpu_format("%s", folder));
+    char *fresh = mgpu_format("%s/run.json.new", folder);
+    bool interrupted = is_json(fresh), any = false;
+    for (int i = 0; i < SAVED_FILES; i++) {
+        s->name[i] = mgpu_format("%s/%s%s", folder, mgpu_saved_names[i], interrupted && i != SAVED_BEST ? ".new" : "");
+        s->file[i] = open(s->name[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (s->file[i] < 0) {
+            free(s->name[i]);
+            s->name[i] = mgpu_format("%s/%s", folder, mgpu_saved_names[i]);
+            s->file[i] = open(s->name[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        }
+        s->manifest.files[i].there = s->file[i] >= 0;
+        any = any || s->file[i] >= 0;
+    }
+    free(fresh);
+    if (any)
+        return s;
+    mgpu_close_saved(s);
+    return NULL;
+}
+
+/* ---- */
+Saved *mgpu_open_saved(const char *folder, int need, char **why)
+{
+    char *wrong;
+    *why = NULL;
+    Saved *s = open_newest(folder, need, &wrong);
+    char *own = mgpu_format("%s/%s", folder, MGPU_MANIFEST);
+    if (!s && wrong) {
+        s = open_older(folder, need, wrong);
+    } else if (!s && access(own, F_OK) == 0) {
+        bool gone;
+        s = new_saved(folder, mgpu_format("%s", folder));
+        if ((wrong = open_files(s, s->path, &gone)) || (wrong = check(s, need)))
+            mgpu_fail(MGPU_BAD_INPUT, "%s", wrong);
+    } else if (!s && !(s = open_plain(folder)) && (s = find_whole(folder, need))) { /* a copy that left out links */
+        mgpu_say("%s: warning: %s has no 'current', which says which save counts; the newest whole save is taken, that of step "
+                 "%lld, %s",
+                 program_invocation_short_name, folder, (long long)s->manifest.step, s->path);
+        s->older = true;
+    }
+    free(own);
+    free(wrong);
+    if (s && need == MGPU_NEED_RUN && s->file[SAVED_RUN] < 0) {
+        mgpu_close_saved(s);
+        s = NULL;
+    }
+    char *run = mgpu_format("%s/run.json", folder);
+    if (!s)
+        *why = mgpu_format("%s: %s", run, strerror(access(run, R_OK) == 0 ? ENOENT : errno));
+    free(run);
+    return s;
+}
+
+void mgpu_check_saved_file(const char *path, int file)
+{
+    char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
+    struct stat there, opened;
+    if (!slash || stat(real, &there) != 0 || fstat(file, &opened) != 0 || there.st_ino != opened.st_ino) {
+        free(real); /* another run has just removed it */
+        return;
+    }
+    int which = SAVED_FILES - 1;
+    while (which >= 0 && strcmp(mgpu_saved_names[which], slash + 1) != 0)
+        which--;
+    Saved *s = new_saved(path, mgpu_format("%.*s", (int)(slash - real), real));
+    bool gone;
+    char *wrong = which < 0 ? mgpu_format("%s", "") : open_files(s, s->path, &gone); /* no manifest: no save */
+    if (!wrong && s->file[which] >= 0 && (wrong = compare(s, which)))
+        mgpu_fail(MGPU_BAD_INPUT, "%s", wrong);
+    free(wrong);
+    mgpu_close_saved(s);
+    free(real);
+}
+
+bool mgpu_has_saved_best(const Saved *s)
+{
+    return s->file[SAVED_BEST] >= 0;
+}
+
+bool mgpu_open_saved_model(TensorFile *file, const Saved *s, bool best, bool average)
+{
+    int which = best ? SAVED_BEST : average ? SAVED_AVERAGE : SAVED_WEIGHTS;
+    if (s->file[which] < 0)
+        return false;
+    mgpu_map_safetensors(file, s->name[which], s->file[which]);
+    return true;
+}
+
+const SaveOrigin *mgpu_saved_origin(const Saved *s)
+{
+    return s->sealed ? &s->manifest.origin : NULL;
+}
+
+char *mgpu_find_saved(const char *folder)
+{
+    char *target = read_current(folder), *found = NULL;
+    if (target) {
+        Saved *s = new_saved(folder, mgpu_format("%s/%s", folder, target));
+        bool gone;
+        char *wrong = open_files(s, s->path, &gone);
+        found = wrong ? mgpu_format("a run") : mgpu_format("a run, at step %lld", (long long)s->manifest.step);
+        free(wrong);
+        mgpu_close_saved(s);
+    }
+    free(target);
+    for (int i = 0; i < SAVED_FILES && !found; i++) {
+        char *path = mgpu_format("%s/%s", folder, mgpu_saved_names[i]);
+        if (access(path, F_OK) == 0)
+            found = mgpu_format("%s", mgpu_saved_names[i]);
+        free(path);
+    }
+    Saved *whole = found ? NULL : find_whole(folder, MGPU_NEED_MODEL);
+    if (whole)
+        found = mgpu_format("a run, at step %lld", (long long)whole->manifest.step);
+    mgpu_close_saved(whole);
+    return found;
+}

@@ -1,0 +1,298 @@
+/* run.c: a training run and its folder: who may write there, what is saved when, and what happens if that fails.
+ *
+ * A save begins with a copy of the variables between two steps; a thread writes it while the run goes on. Only the last save, and
+ * one for whose copy there is no memory, are waited for.
+ *
+ * A save that fails is said, and tried again when the next is due: what was saved before still counts. The run ends when it could
+ * not be saved at its end, or after as many failures in a row as --failed-saves says. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening */
+static bool goes_on_there(const Run *run)
+{
+    return run->options->resume && mgpu_same_folder(run->folder, run->options->resume);
+}
+
+static void check_vacant(const Run *run)
+{
+    const Options *o = run->options;
+    char *found = o->overwrite || goes_on_there(run) ? NULL : mgpu_find_saved(run->folder);
+    if (found)
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s holds %s; --resume %s goes on with it, --overwrite replaces it when the new run is first saved, "
+                  "--save DIR names another folder",
+                  run->folder, found, run->folder);
+}
+
+void mgpu_run_find_folder(Run *run)
+{
+    if (!run->options->write)
+        return;
+    run->folder = mgpu_save_folder(run->options);
+    check_vacant(run);
+    if (goes_on_there(run)) /* from here on nobody else changes what is read */
+        run->saves = mgpu_open_save_folder(run->folder);
+}
+
+void mgpu_run_open_saved(Run *run)
+{
+    char *why;
+    if (!run->options->resume)
+        return;
+    run->from = mgpu_open_saved(run->options->resume, MGPU_NEED_RUN, &why);
+    if (!run->from)
+        mgpu_fail(MGPU_BAD_INPUT, "--resume %s: there is no saved run (%s)", run->options->resume, why);
+}
+
+void mgpu_run_open_folder(Run *run)
+{
+    if (!run->folder)
+        return;
+    if (run->saves) {
+        mgpu_continue_saves(run->saves, run->from);
+        run->saved_step = run->at.step;
+        return;
+    }
+    mgpu_make_folder(run->folder);
+    run->saves = mgpu_open_save_folder(run->folder);
+    check_vacant(run);      /* another run may have ended since */
+    run->at.kept_count = 0; /* one that goes on elsewhere has a history of its own */
+    if (!run->from || !run->at.best.any || !mgpu_has_saved_best(run->from))
+        return;
+    char *error = mgpu_bring_best(run->saves, run->from, &run->origin);
+    if (error)
+        mgpu_fail(MGPU_MACHINE_FAILED, "%s", error);
+}
+
+/* ---- what the run goes on with, beside what it was */
+void mgpu_run_set_origin(Run *run)
+{
+    run->origin = (SaveOrigin){.train_samples = run->train.samples, .valid_samples = run->valid.samples};
+    snprintf(run->origin.model, sizeof run->origin.model, "%s", run->program->identity ? run->program->identity : "");
+}
+
+static void compare_samples(Run *run, const char *set, int64_t then, int64_t now)
+{
+    char a[32], b[32];
+    if (then >= 0 && then != now)
+        mgpu_report_warning(run->reporter,
+                            "the run in %s was saved with %s samples in the data set %s, which has %s now: epochs and orders of "
+                            "samples are others from here on",
+                            run->options->resume, mgpu_grouped(then, a), set, mgpu_grouped(now, b));
+}
+
+void mgpu_run_compare_origin(Run *run)
+{
+    const SaveOrigin *then = run->from ? mgpu_saved_origin(run->from) : NULL, *now = &run->origin;
+    if (!then)
+        return;
+    compare_samples(run, "train", then->train_samples, now->train_samples);
+    if (now->valid_samples && then->valid_samples)
+        compare_samples(run, "valid", then->valid_samples, now->valid_samples);
+    if (*then->model && *now->model && strcmp(then->model, now->model) != 0)
+        mgpu_report_warning(run->reporter,
+                            "the run in %s was saved by a program of another model than this one, with the same weights: "
+                            "what they compute differs",
+                            run->options->resume);
+}
+
+/* ---- what came of a save */
+/* last: no other save is to come */
+static void say_failed(Run *run, char *error, bool last)
+{
+    char *saved = run->saved_step < 0
+                      ? mgpu_format("nothing is saved yet")
+                      : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    free(run->save_error);
+    run->save_error = mgpu_format("step %lld could not be saved: %s; %s", (long long)run->job.at.step, error, saved);
+    free(saved);
+    run->failed_saves++;
+    if (run->options->failed_saves > 0 && run->failed_saves >= run->options->failed_saves) {
+        run->failure = mgpu_format("%s; --failed-saves %lld", run->save_error, (long long)run->options->failed_saves);
+        run->failure_status = MGPU_MACHINE_FAILED;
+    } else if (!last) {
+        mgpu_report_warning(run->reporter, "%s; the next save is tried when it is due", run->save_error);
+    }
+}
+
+static void forget(char **error)
+{
+    free(*error);
+    *error = NULL;
+}
+
+static void report(Run *run, const char *path)
+{
+    const SaveTimes times = {run->job_seconds, run->job_stall};
+    mgpu_report_checkpoint(run->reporter, path, run->job.at.step, run->job_epoch, &times);
+}
+
+static void take_best(Run *run, const char *error)
+{
+    forget(&run->best_error);
+    if (error) {
+        run->best_error = mgpu_format("the best model, of step %lld, could not be saved: %s", (long long)run->job.at.step, error);
+        return;
+    }
+    char *path = mgpu_format("%s/best.safetensors", run->folder);
+    report(run, path);
+    free(path);
+}
+
+static void take_checkpoint(Run *run)
+{
+    forget(&run->save_error);
+    run->failed_saves = 0;
+    run->saved_step = run->job.at.step;
+    free(run->at.kept);
+    run->at.kept = run->job.at.kept;
+    run->at.kept_count = run->job.at.kept_count;
+    report(run, run->folder);
+}
+
+static void end_job(Run *run, bool last)
+{
+    char *error = run->job_error;
+    run->job_error = NULL;
+    if (run->job.best)
+        take_best(run, error);
+    if (error)
+        say_failed(run, error, last);
+    else if (run->job.checkpoint)
+        take_checkpoint(run);
+    if (error && run->job.checkpoint)
+        free(run->job.at.kept);
+    free(error);
+    free(run->job.tables);
+}
+
+/* ---- saving, while the run goes on: one save at a time */
+static void write_job(Run *run)
+{
+    double began = mgpu_seconds();
+    run->job_error = mgpu_write_save(&run->job);
+    run->job_seconds = mgpu_seconds() - began;
+}
+
+static void *write_in_background(void *argument)
+{
+    Run *run = argument;
+    write_job(run);
+    atomic_store(&run->job_done, true);
+    return NULL;
+}
+
+static void *prepare(void *argument)
+{
+    Run *run = argument;
+    mgpu_prepare_snapshot(&run->job.variables, run->program, run->plan);
+    return NULL;
+}
+
+void mgpu_run_prepare_saves(Run *run)
+{
+    run->preparing = run->saves && pthread_create(&run->saver, NULL, prepare, run) == 0;
+}
+
+void mgpu_run_end_save(Run *run, bool wait)
+{
+    if (wait && run->preparing) {
+        pthread_join(run->saver, NULL);
+        run->preparing = false;
+    }
+    if (!run->saving || !(wait || atomic_load(&run->job_done)))
+        return;
+    pthread_join(run->saver, NULL);
+    run->saving = false;
+    end_job(run, false);
+}
+
+/* false: some weights are not finite */
+static bool copy_variables(Run *run, bool checkpoint, bool *copied)
+{
+    *copied = mgpu_take_snapshot(&run->job.variables, run->program, run->plan, run->engine, checkpoint);
+    const char *bad =
+        !checkpoint || run->program->on_nan == MGPU_NAN_IGNORE ? NULL : mgpu_snapshot_not_finite(&run->job.variables);
+    if (bad)
+        mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
+    return !bad;
+}
+
+/* the run stands still while its variables are copied, and while the save before is still being written */
+static void start_job(Run *run, bool checkpoint, int64_t epoch, bool last)
+{
+    double began = mgpu_seconds();
+    bool copied;
+    mgpu_run_end_save(run, true);
+    if (!run->saves || run->failure || !copy_variables(run, checkpoint, &copied))
+        return;
+    SaveJob *job = &run->job;
+    job->folder = run->saves;
+    job->origin = run->origin;
+    job->at = run->at;
+    job->tables = mgpu_categories_text(run->categories);
+    job->keep = run->keep;
+    job->checkpoint = checkpoint;
+    job->best = run->best_due || (run->best_error && run->at.best.best_step == run->at.step);
+    run->best_due = false;
+    run->job_epoch = epoch;
+    run->saved_at = checkpoint ? began : run->saved_at;
+    atomic_store(&run->job_done, false);
+    run->saving = copied && !last && pthread_create(&run->saver, NULL, write_in_background, run) == 0;
+    if (!run->saving)
+        write_job(run);
+    run->job_stall = mgpu_seconds() - began;
+    run->stalled += last ? 0 : run->job_stall;
+    run->saves_begun += !last;
+    if (!run->saving)
+        end_job(run, last);
+}
+
+void mgpu_run_save(Run *run, int64_t epoch, bool last)
+{
+    start_job(run, true, epoch, last);
+}
+
+void mgpu_run_save_best(Run *run)
+{
+    run->best_due = run->saves != NULL;
+}
+
+void mgpu_run_save_due(Run *run, int64_t epoch)
+{
+    if (run->best_due)
+        start_job(run, false, epoch, false);
+}
+
+void mgpu_run_end_saves(Run *run)
+{
+    mgpu_run_end_save(run, true);
+    const char *error = run->save_error ? run->save_error : run->best_error;
+    if (!error || run->failure)
+        return;
+    run->failure = mgpu_format("%s", error);
+    run->failure_status = MGPU_MACHINE_FAILED;
+}
+
+void mgpu_run_print_saves(const Run *run, double seconds)
+{
+    if (run->saves_begun)
+        printf("%lld save%s beside the run, which waited %.3f s for %s, %.2f %% of its time\n", (long long)run->saves_begun,
+               run->saves_begun == 1 ? "" : "s", run->stalled, run->saves_begun == 1 ? "it" : "them",
+               100 * run->stalled / (seconds > 0 ? seconds : 1));
+}
+
+void mgpu_run_close_folder(Run *run)
+{
+    mgpu_close_snapshot(&run->job.variables);
+    mgpu_close_save_folder(run->saves);
+    mgpu_close_saved(run->from);
+    free(run->save_error);
+    free(run->best_error);
+    free(run->folder);
+}

@@ -1,0 +1,280 @@
+/* initials.c: what a fresh run begins with besides its formulas: .npy files at declarations, safetensors of the train
+ * block, of its rules, and of --init on the command line.
+ *
+ * A part (a rule's, or --init PATTERN=FILE) starts at the instance that its pattern matches: "backbone" makes of
+ * backbone.conv1.weight the name conv1.weight, or the file has the whole name (match.c). A part of the command line replaces
+ * that of the rule with the same pattern; --init FILE replaces all of the program's files, but not `init = none` of a rule:
+ * what that reaches begins as the model says, and so does what --init PATTERN=none reaches. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/data/data.h"
+#include "runtime/engine/run.h"
+#include "runtime/save/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* a path as it stands, else below the folder of the data */
+static char *find_file(const char *path, const char *where, const Options *o)
+{
+    char *below = o->data && path[0] != '/' ? mgpu_format("%s/%s", o->data, path) : NULL;
+    if (access(path, R_OK) == 0 || !below) {
+        free(below);
+        return mgpu_format("%s", path);
+    }
+    if (access(below, R_OK) != 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, path, below);
+    return below;
+}
+
+/* ---- .npy */
+static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *initial,
+                       const Options *o)
+{
+    const mgpu_tensor *t = &program->variables[initial->variables[0]].tensor;
+    char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
+    char is[200], expected[200];
+    Array a;
+    mgpu_read_npy(&a, path, where, MGPU_MAX_RANK, true, NULL); /* all of it is one sample */
+    bool same = a.rank == t->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = a.extent[i] == t->extent[i];
+    if (!same)
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array has the shape %s, '%s' has %s", where, path,
+                  mgpu_shape_text(a.rank, a.extent, is), t->name, mgpu_shape_text(t->rank, t->extent, expected));
+    SavedTensor saved = {.tensor = *t, .data = a.data};
+    saved.tensor.dtype = a.dtype;
+    if (mgpu_dtype_is_float(a.dtype) != mgpu_dtype_is_float(t->dtype))
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array's elements are %s, '%s' is %s: array.astype('%s') makes them fit", where, path, mgpu_dtype_name(a.dtype), t->name,
+                  mgpu_dtype_name(t->dtype), mgpu_dtype_is_float(t->dtype) ? "f4" : "i8");
+    mgpu_place_variable(program, plan, engine, initial->variables[0], &saved);
+    mgpu_free_array(&a);
+    free(path);
+    free(where);
+}
+
+/* ---- parts of the command line */
+static bool matches(const char *pattern, const char *pattern_end, const char *text, const char *end)
+{
+    const char *star = NULL, *retry = NULL;
+    while (text < end) {
+        if (pattern < pattern_end && *pattern == '*') {
+            star = ++pattern;
+            retry = text;
+        } else if (pattern < pattern_end && (*pattern == '?' || *pattern == *text)) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (pattern < pattern_end && *pattern == '*')
+        pattern++;
+    return pattern == pattern_end;
+}
+
+/* the name below the outermost instance that matches, the whole name if nothing shorter does; NULL: no match */
+static const char *name_below(const char *pattern, const char *pattern_end, const char *name)
+{
+    for (const char *end = name;; end++) {
+        if ((*end == '.' || !*end) && matches(pattern, pattern_end, name, end))
+            return *end ? end + 1 : name;
+        if (!*end)
+            return NULL;
+    }
+}
+
+typedef struct Part {
+    mgpu_initial initial;
+    int *variables;
+    const char **names;
+} Part; /* path NULL: none */
+
+static const char NONE[] = "none";
+
+/* the instance or weight that the pattern nearly names */
+static _Noreturn void fail_no_weight(const mgpu_program *program, const char *text)
+{
+    int count = 0, room = 0;
+    char **names = NULL, near[128];
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        for (const char *end = v->tensor.name; v->kind == MGPU_WEIGHT && *end; end++) {
+            if (end[1] && end[1] != '.')
+                continue;
+            if (count == room)
+                names = mgpu_resize(names, (size_t)(room = 2 * room + 16) * sizeof *names);
+            names[count++] = mgpu_format("%.*s", (int)(end + 1 - v->tensor.name), v->tensor.name);
+        }
+    }
+    char *pattern = mgpu_format("%.*s", (int)strcspn(text, "="), text);
+    mgpu_fail(MGPU_BAD_USAGE, "--init %s: the pattern reaches no weight%s (`mgpuc check %s` lists the names)", text,
+              mgpu_near_miss(pattern, (const char *const *)names, count, near), program->model_file);
+}
+
+static Part part_of(const mgpu_program *program, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    Part p = {.variables = mgpu_allocate((size_t)program->variable_count, sizeof *p.variables),
+              .names = mgpu_allocate((size_t)program->variable_count, sizeof *p.names)};
+    int count = 0;
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        const char *name = v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE ? name_below(text, equals, v->tensor.name) : NULL;
+        if (!name)
+            continue;
+        p.variables[count] = i;
+        p.names[count++] = name;
+    }
+    if (!count)
+        fail_no_weight(program, text);
+    p.initial = (mgpu_initial){.path = strcmp(equals + 1, NONE) == 0 ? NULL : equals + 1,
+                               .pattern = text,
+                               .variables = p.variables,
+                               .names = p.names,
+                               .count = count};
+    return p;
+}
+
+static bool replaced(const mgpu_initial *initial, const Options *o)
+{
+    for (int i = 0; initial->pattern && i < o->part_count; i++) {
+        size_t length = strcspn(o->parts[i], "=");
+        if (strlen(initial->pattern) == length && memcmp(initial->pattern, o->parts[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void close_part(Part *p)
+{
+    free(p->variables);
+    free(p->names);
+}
+
+/* ---- */
+char *mgpu_whole_initial(const mgpu_program *program, const Options *o)
+{
+    if (o->init)
+        return mgpu_format("%s", o->init);
+    for (int i = 0; i < program->initial_count; i++) {
+        const mgpu_initial *initial = &program->initials[i];
+        if (initial->array || initial->pattern || !initial->path)
+            continue;
+        char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
+        free(where);
+        return path;
+    }
+    return NULL;
+}
+
+static bool has_parts(const mgpu_program *program, const Options *o)
+{
+    bool parts = o->part_count > 0;
+    for (int i = 0; i < program->initial_count; i++)
+        parts = parts || (program->initials[i].pattern && (!program->initials[i].path || !o->init));
+    return parts;
+}
+
+void mgpu_begin_categories(Categories *categories, const mgpu_program *program, const mgpu_plan *plan, const Options *o)
+{
+    char *weights = mgpu_whole_initial(program, o);
+    if (!weights)
+        return;
+    mgpu_load_categories(categories, weights);
+    bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);
+    mgpu_wanted_inputs(program, plan, 1u << MGPU_PHASE_PREDICT, wanted);
+    for (int i = 0; i < program->input_count && program->output_count && has_parts(program, o); i++)
+        if (!wanted[i])
+            mgpu_may_renew(categories, &program->inputs[i]);
+    free(wanted);
+    free(weights);
+}
+
+/* by variable: begins as the model says, by --init PATTERN=none; a part that a later option names is not left out. The caller
+ * frees */
+static bool *left_out(const mgpu_program *program, const Options *o)
+{
+    bool *out = mgpu_allocate((size_t)program->variable_count, sizeof *out);
+    for (int i = 0; i < o->part_count; i++) {
+        Part p = part_of(program, o->parts[i]);
+        for (int k = 0; k < p.initial.count; k++)
+            out[p.variables[k]] = !p.initial.path;
+        close_part(&p);
+    }
+    return out;
+}
+
+/* --init FILE: all of it, but what init = none of a rule reaches */
+static void load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, const bool *out)
+{
+    bool *none = mgpu_allocate((size_t)program->variable_count, sizeof *none);
+    memcpy(none, out, (size_t)program->variable_count * sizeof *none);
+    for (int i = 0; i < program->initial_count; i++) {
+        const mgpu_initial *initial = &program->initials[i];
+        for (int k = 0; !initial->path && k < initial->count; k++)
+            none[initial->variables[k]] = true;
+        if (!initial->path && !replaced(initial, o))
+            printf("\"%s\" begins as the model says, by init = none in line %d; --init %s=FILE takes it from a file\n",
+                   initial->pattern, initial->line, initial->pattern);
+    }
+    mgpu_load_weights(program, plan, engine, o->init, none);
+    free(none);
+}
+
+void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
+{
+    bool *out = left_out(program, o);
+    for (int i = 0; i < program->initial_count && !o->init; i++) {
+        const mgpu_initial *initial = &program->initials[i];
+        if (initial->array) {
+            load_array(program, plan, engine, initial, o);
+        } else if (initial->path && !replaced(initial, o)) {
+            char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
+            char *begin = mgpu_format("%s%s", where, path);
+            const PartSource source = {.path = path, .begin = begin, .left_out = out};
+            mgpu_load_part(program, plan, engine, initial, &source);
+            free(begin);
+            free(path);
+            free(where);
+        }
+    }
+    if (o->init)
+        load_init(program, plan, engine, o, out);
+    mgpu_load_parts(program, plan, engine, o, MGPU_WEIGHTS_VIEW);
+    if (program->initial_count || o->part_count)
+        mgpu_begin_averages(program, plan, engine);
+    free(out);
+}
+
+void mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, int view)
+{
+    for (int i = 0; i < o->part_count; i++) {
+        Part p = part_of(program, o->parts[i]);
+        char *begin = mgpu_format("--init %s", o->parts[i]);
+        const PartSource source = {.path = p.initial.path, .begin = begin, .view = view};
+        if (p.initial.path)
+            mgpu_load_part(program, plan, engine, &p.initial, &source);
+        free(begin);
+        close_part(&p);
+    }
+}
+
+bool mgpu_parts_suffice(const mgpu_program *program, const Options *o)
+{
+    bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found), all = true;
+    for (int i = 0; i < o->part_count; i++) {
+        Part p = part_of(program, o->parts[i]);
+        for (int k = 0; k < p.initial.count; k++)
+            found[p.variables[k]] = true;
+        close_part(&p);
+    }
+    for (int i = 0; i < program->variable_count; i++)
+        all = all && (found[i] || (program->variables[i].kind != MGPU_WEIGHT && program->variables[i].kind != MGPU_STATE));
+    free(found);
+    return all;
+}

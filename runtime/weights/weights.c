@@ -1,0 +1,453 @@
+/* weights.c: variables of a drained engine, or a copy of them (snapshot.c) <-> files: safetensors, and .npy for one variable.
+ *
+ * A view says which variables a file holds, and under which names: weights and states; what a run needs besides them to go
+ * on; the model as evaluation reads it, where an average stands in the place and under the name of its variable. Tensors
+ * are saved with their declared axes, whatever their order in memory. Rounded copies of variables are not saved: they are
+ * made again of what was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run
+ * may go on with another device count. */
+#include "runtime/base/base.h"
+#include "runtime/engine/run.h"
+#include "runtime/weights/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- axes as declared <-> axes in memory: order[k] is the declared axis that is the k-th in memory */
+static void reorder(const mgpu_variable *v, uint8_t *declared, uint8_t *memory, bool save)
+{
+    const mgpu_tensor *t = &v->tensor;
+    int64_t stride[MGPU_MAX_RANK], at[MGPU_MAX_RANK] = {0}, step = mgpu_dtype_bytes(t->dtype), bytes = step, count = mgpu_elements(t);
+    for (int k = t->rank - 1; k >= 0; k--) {
+        stride[v->order[k]] = step;
+        step *= t->extent[v->order[k]];
+    }
+    int64_t offset = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (save)
+            memcpy(declared + i * bytes, memory + offset, (size_t)bytes);
+        else
+            memcpy(memory + offset, declared + i * bytes, (size_t)bytes);
+        for (int axis = t->rank - 1; axis >= 0; axis--) { /* the next element in declared order */
+            offset += stride[axis];
+            if (++at[axis] < t->extent[axis])
+                break;
+            offset -= stride[axis] * t->extent[axis];
+            at[axis] = 0;
+        }
+    }
+}
+
+static bool as_declared(const mgpu_variable *v)
+{
+    for (int k = 0; k < v->tensor.rank; k++)
+        if (v->order[k] != k)
+            return false;
+    return true;
+}
+
+static bool is_partial(const mgpu_variable *v)
+{
+    return v->kind == MGPU_ACCUMULATOR && !v->replicated;
+}
+
+/* ---- views */
+static TensorView new_view(int room)
+{
+    return (TensorView){.name = mgpu_allocate((size_t)room, sizeof(char *)),
+                        .variable = mgpu_allocate((size_t)room, sizeof(int)),
+                        .below = mgpu_allocate((size_t)room, sizeof(int))};
+}
+
+static void close_view(TensorView *v)
+{
+    free(v->name);
+    free(v->variable);
+    free(v->below);
+}
+
+static void add(TensorView *v, const char *name, int variable)
+{
+    v->name[v->count] = name;
+    v->variable[v->count++] = variable;
+}
+
+/* Of the accumulators only those of the report of training outlive a step: they are what its phase touches; the others
+ * begin at 0 again. */
+static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
+{
+    bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found);
+    for (int k = 0; k < plan->phase_count; k++) {
+        const mgpu_device_phase *p = &plan->phases[k].devices[0];
+        for (int i = 0; plan->phases[k].kind == MGPU_PHASE_REPORT_TRAIN && i < p->op_count; i++)
+            for (int a = 0; a < p->ops[i].read_count + p->ops[i].write_count; a++) {
+                const mgpu_buffer *b = &p->buffers[p->ops[i].access[a].buffer];
+                if (b->kind == MGPU_VARIABLE && program->variables[b->index].kind == MGPU_ACCUMULATOR)
+                    found[b->index] = true;
+            }
+    }
+    return found;
+}
+
+/* by variable: what is read in its place. The caller frees */
+static int *read_instead(const mgpu_program *program, int which)
+{
+    int *reads = mgpu_allocate((size_t)program->variable_count, sizeof *reads);
+    for (int i = 0; i < program->variable_count; i++)
+        reads[i] = i;
+    for (int i = 0; which == MGPU_MODEL_VIEW && i < program->average_count; i++)
+        reads[program->averages[i].master] = program->averages[i].copy;
+    return reads;
+}
+
+static TensorView view_of(const mgpu_program *program, const mgpu_plan *plan, int which)
+{
+    TensorView v = new_view(program->variable_count);
+    bool *sums = outliving(program, plan);
+    int *reads = read_instead(program, which);
+    for (int i = 0; i < program->variable_count; i++) {
+        uint8_t kind = program->variables[i].kind;
+        bool model = kind == MGPU_WEIGHT || kind == MGPU_STATE;
+        if (which == MGPU_OPTIMIZER_VIEW ? kind == MGPU_OPTIMIZER_STATE || sums[i] : model)
+            add(&v, program->variables[i].tensor.name, reads[i]);
+    }
+    free(reads);
+    free(sums);
+    return v;
+}
+
+/* ---- saving */
+typedef struct Saving {
+    const mgpu_program *program;
+    const Snapshot *variables;
+    int devices;
+    const TensorView *view;
+} Saving;
+
+static void read_variable(const Saving *s, int variable, uint8_t *to)
+{
+    const mgpu_tensor *t = &s->program->variables[variable].tensor;
+    mgpu_read_snapshot(s->variables, 0, variable, to);
+    if (!is_partial(&s->program->variables[variable]) || s->devices == 1)
+        return;
+    uint8_t *part = mgpu_allocate((size_t)mgpu_tensor_bytes(t), 1);
+    for (int d = 1; d < s->devices; d++) {
+        mgpu_read_snapshot(s->variables, d, variable, part);
+        for (int64_t i = 0; i < mgpu_elements(t); i++)
+            mgpu_from_double(to, t->dtype, i, mgpu_to_double(to, t->dtype, i) + mgpu_to_double(part, t->dtype, i));
+    }
+    free(part);
+}
+
+static void fill(void *context, int i, void *to)
+{
+    const Saving *s = context;
+    int variable = s->view->variable[i];
+    const mgpu_variable *v = &s->program->variables[variable];
+    if (as_declared(v)) {
+        read_variable(s, variable, to);
+        return;
+    }
+    uint8_t *memory = mgpu_allocate((size_t)mgpu_tensor_bytes(&v->tensor), 1);
+    read_variable(s, variable, memory);
+    reorder(v, to, memory, true);
+    free(memory);
+}
+
+void mgpu_write_view(FILE *f, const Snapshot *variables, int which, const FileNotes *notes)
+{
+    const mgpu_program *program = variables->program;
+    TensorView view = view_of(program, variables->plan, which);
+    Saving s = {program, variables, variables->plan->devices, &view};
+    SavedTensor *tensors = mgpu_allocate((size_t)view.count, sizeof *tensors);
+    for (int i = 0; i < view.count; i++) {
+        tensors[i].tensor = program->variables[view.variable[i]].tensor;
+        tensors[i].tensor.name = view.name[i];
+    }
+    mgpu_write_safetensors(f, tensors, view.count, notes, fill, &s);
+    free(tensors);
+    close_view(&view);
+}
+
+/* ---- loading */
+void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, int variable,
+                         const SavedTensor *saved)
+{
+    const mgpu_variable *v = &program->variables[variable];
+    int64_t count = mgpu_elements(&v->tensor), bytes = mgpu_tensor_bytes(&v->tensor);
+    uint8_t *aligned = mgpu_allocate((size_t)mgpu_tensor_bytes(&saved->tensor), 1);
+    uint8_t *declared = mgpu_allocate((size_t)bytes, 1), *memory = mgpu_allocate((size_t)bytes, 1);
+    memcpy(aligned, saved->data, (size_t)mgpu_tensor_bytes(&saved->tensor));
+    mgpu_convert(declared, v->tensor.dtype, aligned, saved->tensor.dtype, count);
+    if (as_declared(v))
+        memcpy(memory, declared, (size_t)bytes);
+    else
+        reorder(v, declared, memory, false);
+    for (int d = 0; d < plan->devices; d++) {
+        if (d == 1 && is_partial(v))
+            memset(memory, 0, (size_t)bytes);
+        mgpu_engine_write_variable(engine, d, variable, memory);
+    }
+    free(memory);
+    free(declared);
+    free(aligned);
+}
+
+/* model: the tensor's name there, if it could be left out; else NULL */
+static void check_tensor(const TensorFile *file, const SavedTensor *saved, const mgpu_tensor *t, const char *model)
+{
+    char is[200], expected[200];
+    bool same = saved->tensor.rank == t->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = saved->tensor.extent[i] == t->extent[i];
+    if (!same)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' has the shape %s, the model has %s%s", file->path, t->name,
+                  mgpu_shape_text(saved->tensor.rank, saved->tensor.extent, is), mgpu_shape_text(t->rank, t->extent, expected),
+                  model ? mgpu_format("; --init %.*s=none leaves it as the model begins it",
+                                      (int)(strrchr(model, '.') ? strrchr(model, '.') - model : (long)strlen(model)), model)
+                        : "");
+    if (mgpu_dtype_is_float(saved->tensor.dtype) != mgpu_dtype_is_float(t->dtype))
+        mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' is %s, the model has %s", file->path, t->name, mgpu_dtype_name(saved->tensor.dtype),
+                  mgpu_dtype_name(t->dtype));
+}
+
+/* torch counts batches beside batchnorm's statistics; nothing here needs them */
+static bool is_ignored(const char *name)
+{
+    static const char END[] = ".num_batches_tracked";
+    size_t length = strlen(name);
+    return length >= sizeof END - 1 && strcmp(name + length - (sizeof END - 1), END) == 0;
+}
+
+enum { NAMES_SHOWN = 6 };
+typedef struct NameList { FILE *f; char *text; size_t length; int count; } NameList;
+
+static void open_list(NameList *l)
+{
+    *l = (NameList){0};
+    l->f = mgpu_begin_text(&l->text, &l->length);
+}
+
+static void list(NameList *l, const char *name)
+{
+    if (l->count++ < NAMES_SHOWN)
+        fprintf(l->f, "%s%s", l->count > 1 ? ", " : "", name);
+}
+
+static void close_list(NameList *l)
+{
+    if (l->count > NAMES_SHOWN)
+        fprintf(l->f, " and %d more", l->count - NAMES_SHOWN);
+    fclose(l->f);
+}
+
+/* what products read in place of the masters */
+static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
+{
+    for (int i = 0; i < program->copy_count; i++) {
+        const mgpu_copy *c = &program->copies[i];
+        const mgpu_tensor *from = &program->variables[c->master].tensor, *to = &program->variables[c->copy].tensor;
+        uint8_t *master = mgpu_allocate((size_t)mgpu_tensor_bytes(from), 1), *copy = mgpu_allocate((size_t)mgpu_tensor_bytes(to), 1);
+        mgpu_engine_read_variable(engine, 0, c->master, master);
+        mgpu_convert(copy, to->dtype, master, from->dtype, mgpu_elements(to));
+        for (int d = 0; d < plan->devices; d++)
+            mgpu_engine_write_variable(engine, d, c->copy, copy);
+        free(master);
+        free(copy);
+    }
+}
+
+/* variables view.variable[i] from match.tensor[i]; the names of those that the file lacks go into `missing` */
+static void place_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
+                       const TensorView *view, const Match *match, bool training, NameList *missing)
+{
+    for (int i = 0; i < view->count; i++) {
+        if (!match->tensor[i]) {
+            list(missing, match->name[i]);
+            continue;
+        }
+        mgpu_tensor wanted = program->variables[view->variable[i]].tensor;
+        wanted.name = match->name[i];
+        check_tensor(file, match->tensor[i], &wanted, training ? view->name[i] : NULL);
+        mgpu_place_variable(program, plan, engine, view->variable[i], match->tensor[i]);
+    }
+}
+
+static bool is_model(const mgpu_program *program, const char *name)
+{
+    for (int i = 0; i < program->variable_count; i++) {
+        const mgpu_variable *v = &program->variables[i];
+        if ((v->kind == MGPU_WEIGHT || v->kind == MGPU_STATE) && strcmp(v->tensor.name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* of a part of the model that training begins with all that is not used, else what the model has not */
+static void list_unused(const mgpu_program *program, const TensorFile *file, bool part, NameList *unused)
+{
+    for (int i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].tensor.name;
+        if (!file->used[i] && !is_ignored(name) && (part || !is_model(program, name)))
+            list(unused, name);
+    }
+}
+
+/* what all names that are missing have in front, without the last point; else the first component of the first */
+static char *missing_part(const TensorView *view, const Match *match)
+{
+    const char *first = NULL;
+    size_t length = 0;
+    for (int i = 0; i < view->count; i++) {
+        if (match->tensor[i])
+            continue;
+        if (!first) {
+            first = view->name[i];
+            const char *point = strrchr(first, '.');
+            length = point ? (size_t)(point - first) : strlen(first);
+        }
+        while (length && (strncmp(first, view->name[i], length) != 0 || (view->name[i][length] && view->name[i][length] != '.')))
+            do
+                length--;
+            while (length && first[length] != '.');
+    }
+    return mgpu_format("%.*s", (int)(length ? length : strcspn(first, ".")), first);
+}
+
+enum { EXACT /* the file holds nothing else */, FOR_TRAINING, FOR_EVALUATION };
+
+static void load_whole(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file,
+                       const TensorView *view, int purpose)
+{
+    NameList missing, extra;
+    Match match;
+    open_list(&missing);
+    open_list(&extra);
+    mgpu_match(&match, file, view);
+    place_view(program, plan, engine, file, view, &match, purpose == FOR_TRAINING, &missing);
+    list_unused(program, file, purpose == EXACT, &extra);
+    close_list(&missing);
+    close_list(&extra);
+    if (missing.count || (extra.count && purpose == EXACT)) {
+        char *part = missing.count && match.found && purpose == FOR_TRAINING ? missing_part(view, &match) : NULL;
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s shows the model's names%s",
+                  file->path, match.found, view->count, missing.count ? "; missing: " : "", missing.text,
+                  extra.count ? "; not in the model: " : "", extra.text, program->model_file,
+                  part ? mgpu_format("; --init %s=none leaves '%s' as the model begins it", part, part) : "");
+    }
+    if (extra.count)
+        printf("%s: not used, because the model has no such tensors: %s\n", file->path, extra.text);
+    free(missing.text);
+    free(extra.text);
+    mgpu_close_match(&match, view);
+}
+
+/* initial -> view: names[i] is the end of the variable's name that is below the part, or all of it: then the name's last
+ * component is */
+static TensorView view_of_part(const mgpu_program *program, const mgpu_initial *part, const bool *left_out, int which)
+{
+    TensorView v = new_view(part->count);
+    int *reads = read_instead(program, which);
+    for (int i = 0; i < part->count; i++) {
+        const char *whole = program->variables[part->variables[i]].tensor.name, *point = strrchr(whole, '.');
+        if (left_out && left_out[part->variables[i]])
+            continue;
+        size_t below = strlen(whole) - strlen(part->names[i]);
+        v.below[v.count] = (int)(below || !part->pattern ? below : point ? (size_t)(point + 1 - whole) : 0);
+        add(&v, whole, reads[part->variables[i]]);
+    }
+    free(reads);
+    return v;
+}
+
+static _Noreturn void fail_part(const TensorView *view, const Match *match, const mgpu_initial *part, const char *begin,
+                                const char *missing, const NameList *unused)
+{
+    int length = (int)strcspn(part->pattern, "=");
+    char *some = match->found ? mgpu_format("%d", match->found) : mgpu_format("none"), *prefix = mgpu_format("%s", "");
+    for (int i = 0; i < view->count && !*prefix; i++)
+        prefix = mgpu_format("%.*s", view->below[i], view->name[i]);
+    mgpu_fail(MGPU_BAD_INPUT, "%s: %s of the %d tensors of \"%.*s\" %s in the file%s%s%s%s", begin, some, view->count, length,
+              part->pattern, match->found > 1 ? "are" : "is", match->found ? mgpu_format("; missing: %s", missing) : "",
+              unused->count ? match->found ? "; it has besides: " : "; it has: " : "", unused->text,
+              *prefix ? mgpu_format("; names may begin with \"%s\" or leave it out", prefix) : "");
+}
+
+void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
+                    const PartSource *source)
+{
+    TensorFile file;
+    Match match;
+    TensorView view = view_of_part(program, part, source->left_out, source->view);
+    NameList missing, unused;
+    bool evaluation = source->view == MGPU_MODEL_VIEW;
+    mgpu_read_safetensors(&file, source->path);
+    if (!part->pattern) {
+        load_whole(program, plan, engine, &file, &view, FOR_TRAINING);
+    } else {
+        open_list(&missing);
+        open_list(&unused);
+        mgpu_match(&match, &file, &view);
+        place_view(program, plan, engine, &file, &view, &match, false, &missing);
+        list_unused(program, &file, !evaluation, &unused);
+        close_list(&missing);
+        close_list(&unused);
+        if (missing.count)
+            fail_part(&view, &match, part, source->begin, missing.text, &unused);
+        printf(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
+                                               : "\"%.*s\" begins with %d tensors of %s%s%s\n",
+               (int)strcspn(part->pattern, "="), part->pattern, match.found, source->path, unused.count ? "; not used: " : "",
+               unused.text);
+        free(missing.text);
+        free(unused.text);
+        mgpu_close_match(&match, &view);
+    }
+    close_view(&view);
+    mgpu_close_safetensors(&file);
+    if (evaluation)
+        make_copies(program, plan, engine);
+}
+
+void mgpu_read_view(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, int which)
+{
+    TensorView view = view_of(program, plan, which);
+    load_whole(program, plan, engine, file, &view, EXACT);
+    close_view(&view);
+    make_copies(program, plan, engine);
+}
+
+/* a variable and its average are alike in shape, type and order */
+void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
+{
+    for (int i = 0; i < program->average_count; i++) {
+        const mgpu_copy *a = &program->averages[i];
+        uint8_t *data = mgpu_allocate((size_t)mgpu_tensor_bytes(&program->variables[a->master].tensor), 1);
+        mgpu_engine_read_variable(engine, 0, a->master, data);
+        for (int d = 0; d < plan->devices; d++)
+            mgpu_engine_write_variable(engine, d, a->copy, data);
+        free(data);
+    }
+    make_copies(program, plan, engine);
+}
+
+void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path, const bool *left_out)
+{
+    TensorFile file;
+    TensorView all = view_of(program, plan, MGPU_WEIGHTS_VIEW), view = new_view(all.count);
+    for (int i = 0; i < all.count; i++)
+        if (!left_out[all.variable[i]])
+            add(&view, all.name[i], all.variable[i]);
+    mgpu_read_safetensors(&file, path);
+    load_whole(program, plan, engine, &file, &view, FOR_TRAINING);
+    mgpu_close_safetensors(&file);
+    close_view(&view);
+    close_view(&all);
+    mgpu_begin_averages(program, plan, engine);
+}
+
+void mgpu_load_model(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file)
+{
+    TensorView view = view_of(program, plan, MGPU_MODEL_VIEW);
+    load_whole(program, plan, engine, file, &view, FOR_EVALUATION);
+    close_view(&view);
+    make_copies(program, plan, engine);
+}
