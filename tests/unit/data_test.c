@@ -466,16 +466,33 @@ static void *read_slowly(void *argument)
     return NULL;
 }
 
+static _Atomic int reads;
+static void (*read_plainly)(const Stream *, int64_t, Reading *, Item *);
+
+static void read_counted(const Stream *s, int64_t sample, Reading *r, Item *items)
+{
+    read_plainly(s, sample, r, items);
+    atomic_fetch_add(&reads, 1);
+}
+
+/* n.npy, as if its samples were expensive to read: by workers, and counted */
+static void open_costly(Dataset *d)
+{
+    const mgpu_program *p = program_of("input x: f64", "train = npy(x = \"n.npy\") |> part(0, 1)");
+    bool wanted = true;
+    open_set(d, p, "train", folder, NULL);
+    free(d->bound);
+    d->stream->costly = true;
+    read_plainly = d->stream->read;
+    d->stream->read = read_counted;
+    mgpu_bind_set(d, &wanted, NULL);
+}
+
 static void test_threads(void)
 {
     enum { N = 5000, READERS = 3, EACH = 1600 };
-    const mgpu_program *p = program_of("input x: f64", "train = npy(x = \"n.npy\") |> part(0, 1)");
     Dataset d;
-    bool wanted = true;
-    open_set(&d, p, "train", folder, NULL);
-    free(d.bound);
-    d.stream->costly = true;
-    mgpu_bind_set(&d, &wanted, NULL);
+    open_costly(&d);
     Slow slow[READERS];
     pthread_t threads[READERS];
     for (int k = 0; k < READERS; k++) {
@@ -494,15 +511,6 @@ static void test_threads(void)
 }
 
 /* ---- what is read ahead is not read again, and is what would have been read; anything else is read as ever */
-static _Atomic int reads;
-static void (*read_plainly)(const Stream *, int64_t, Reading *, Item *);
-
-static void read_counted(const Stream *s, int64_t sample, Reading *r, Item *items)
-{
-    read_plainly(s, sample, r, items);
-    atomic_fetch_add(&reads, 1);
-}
-
 /* samples [first, first + n) are read; -> whether they are right, and took so many reads; -1: any number */
 static bool reads_right(const Dataset *d, int64_t first, int64_t n, int64_t epoch, int expected)
 {
@@ -535,15 +543,8 @@ static void begin_ahead(const Dataset *d, int64_t first, int64_t n, int64_t epoc
 
 static void test_reading_ahead(void)
 {
-    const mgpu_program *p = program_of("input x: f64", "train = npy(x = \"n.npy\") |> part(0, 1)");
     Dataset d;
-    bool wanted = true;
-    open_set(&d, p, "train", folder, NULL);
-    free(d.bound);
-    d.stream->costly = true;
-    read_plainly = d.stream->read;
-    d.stream->read = read_counted;
-    mgpu_bind_set(&d, &wanted, NULL);
+    open_costly(&d);
     begin_ahead(&d, 100, 60, 2, true);
     say("ahead/two devices", reads_right(&d, 130, 30, 2, 0) && reads_right(&d, 100, 30, 2, 0));
     say("ahead/once", reads_right(&d, 100, 30, 2, 30));
