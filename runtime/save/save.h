@@ -1,4 +1,4 @@
-/* save.h: the folder of a run, for its files: save_*.c.
+/* save.h: the folder of a run, for the files of runtime/save/.
  *
  *   DIR/lock                  held (flock) by the run that writes here; its host and process
  *   DIR/saves/17/             a save: its files and manifest.json, which says their sizes and SHA-256

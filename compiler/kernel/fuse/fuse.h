@@ -1,11 +1,11 @@
 /* fuse.h: what the files of the fuser share. fuse.c calls them in this order:
  *
- *   fuse/roots.c   which values get kernels of their own (roots) and which are computed where they are used
- *   fuse/merge.c   groups of roots that become one kernel
- *   fuse/again.c   values that are better computed again than stored; the first two start anew without them
- *   fuse/order.c   in which order the groups run; which updates may happen in place
- *   fuse/build.c   a group as a Kernel
- *   fuse/pack.c    small kernels that follow each other become one
+ *   fuse/roots.c  which values get kernels of their own (roots) and which are computed where they are used
+ *   fuse/merge.c  groups of roots that become one kernel
+ *   fuse/again.c  values that are better computed again than stored; the first two start anew without them
+ *   fuse/order.c  in which order the groups run; which updates may happen in place
+ *   fuse/build.c  a group as a Kernel
+ *   fuse/pack.c   small kernels that follow each other become one
  *
  * fuse/scan.c makes a kernel of a SCAN: its body is a graph of its own that goes through all of them.
  */

@@ -1,14 +1,14 @@
 /* emit.h: what the files of the C printer share.
  *
- *   c/text.c     names, literals, lines; an expression as C
- *   c/loops.c    loops, and what is computed in which of them
+ *   c/text.c        names, literals, lines; an expression as C
+ *   c/loops.c       loops, and what is computed in which of them
  *   host/nest.c     a nest as rows or columns
- *   c/scan.c     a scan: what host C and CUDA C of it have in common (c/scan.h)
+ *   c/scan.c        a scan: what host C and CUDA C of it have in common (c/scan.h)
  *   host/scan.c     a scan: functions that a loop calls, and the loop
  *   host/kernels.c  functions, and the file of all kernels
  *   cuda/nest.c     a nest as CUDA C
  *   cuda/points.c   what its threads do at a point
- *   cuda/kernels.c     functions, and the file of all kernels, as CUDA C
+ *   cuda/kernels.c  functions, and the file of all kernels, as CUDA C
  */
 #ifndef MGPU_EMIT_H
 #define MGPU_EMIT_H

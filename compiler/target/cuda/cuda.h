@@ -5,7 +5,7 @@
  *   cuda/points.c   what it does at them (cuda/points.h)
  *   cuda/scan.c     a scan
  *   cuda/given.c    kernels that differ in numbers
- *   cuda/kernels.c     functions, and the file of all kernels
+ *   cuda/kernels.c  functions, and the file of all kernels
  */
 #ifndef MGPU_CUDA_H
 #define MGPU_CUDA_H
