@@ -5,6 +5,7 @@
 #include "runtime/data/sets.h"
 #include "runtime/engine/run.h"
 #include "runtime/run/commands.h"
+#include "runtime/weights/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -101,8 +102,26 @@ static void print_result(const Evaluation *e)
     }
 }
 
-static void evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Categories *categories,
-                         Reporter *reporter)
+const char *mgpu_bad_loss(const Evaluation *e)
+{
+    for (int i = 0; i < e->count; i++)
+        if (strcmp(e->names[i], "loss") == 0 && !isfinite(e->values[i]))
+            return isnan(e->values[i]) ? "nan" : e->values[i] > 0 ? "inf" : "-inf";
+    return NULL;
+}
+
+/* a loss that is no number, in words, which the caller frees; NULL: it is one */
+static char *judge(const Feed *feed, const Evaluation *e)
+{
+    const char *loss = mgpu_bad_loss(e), *bad = loss ? mgpu_not_finite(feed->program, feed->engine) : NULL;
+    if (bad)
+        return mgpu_format("the loss of '%s' is %s: '%s' is not finite", e->split, loss, bad);
+    return loss ? mgpu_format("the loss of '%s' is %s; the weights are finite, so some sample of this data set makes it so", e->split, loss) : NULL;
+}
+
+/* -> as judge */
+static char *evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Categories *categories,
+                          Reporter *reporter)
 {
     const mgpu_program *p = feed->program;
     const mgpu_set *set = mgpu_find_set(p, name);
@@ -123,6 +142,7 @@ static void evaluate_set(const Feed *feed, const Options *o, const char *name, c
     mgpu_report_eval(reporter, &e, 0, 0);
     mgpu_close_set(&data);
     free(wanted);
+    return judge(feed, &e);
 }
 
 int mgpu_evaluate(const mgpu_program *program, const Options *o)
@@ -133,14 +153,18 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &feed, categories, collect, &result);
     Reporter *reporter = mgpu_reporter_open(program, o->log, o->resume != NULL);
-    int done = 0;
-    for (int i = 0; i < o->operand_count; i++, done++)
-        evaluate_set(&feed, o, o->operands[i], &result, categories, reporter);
-    for (int i = 0; !o->operand_count && i < MGPU_COUNT(USUAL); i++)
-        if (mgpu_find_set(program, USUAL[i])) {
-            evaluate_set(&feed, o, USUAL[i], &result, categories, reporter);
-            done++;
-        }
+    const char *const *names = o->operand_count ? o->operands : USUAL;
+    int count = o->operand_count ? o->operand_count : MGPU_COUNT(USUAL), done = 0, bad = 0;
+    for (int i = 0; i < count; i++) {
+        if (!o->operand_count && !mgpu_find_set(program, names[i]))
+            continue;
+        char *why = evaluate_set(&feed, o, names[i], &result, categories, reporter);
+        if (why)
+            mgpu_report_warning(reporter, "%s", why);
+        bad += why != NULL;
+        free(why);
+        done++;
+    }
     for (int i = 0; !done && i < MGPU_COUNT(USUAL); i++)
         mgpu_check_later(program, USUAL[i]);
     if (!done)
@@ -149,5 +173,5 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     bool logged = mgpu_reporter_close(reporter);
     mgpu_free_categories(categories);
     free(result.values);
-    return logged ? 0 : MGPU_MACHINE_FAILED;
+    return !logged ? MGPU_MACHINE_FAILED : bad && program->on_nan == MGPU_NAN_STOP ? MGPU_BAD_INPUT : 0;
 }

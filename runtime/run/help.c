@@ -85,8 +85,9 @@ static const char OPTIONS[] =
     "  PIPE XFSZ          likewise, with status 141 or 153: whoever read standard output has closed it, or it has reached the\n"
     "                     limit of a file's size\n"
     "  USR1               finish the step, save, and go on\n"
-    "Exit status: 0 done; 1 the input is wrong (data, weights, checkpoint); 2 wrong usage; 3 the machine failed (memory,\n"
-    "disk, device), or the log could not be written to its end; 128 + N ended by signal N, and saved (not with --no-save).\n";
+    "Exit status: 0 done; 1 the input is wrong (data, weights, checkpoint), or a loss is not finite; 2 wrong usage; 3 the\n"
+    "machine failed (memory, disk, device), or the log could not be written to its end; 128 + N ended by signal N, and\n"
+    "saved (not with --no-save).\n";
 
 static void print_plans(const mgpu_program *p, FILE *f)
 {

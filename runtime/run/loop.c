@@ -304,11 +304,8 @@ static void keep_best(Run *run, Evaluation *e)
  * unless on_nan says otherwise */
 static void judge_validation(Run *run, const Evaluation *e)
 {
-    double loss = mgpu_report_value(e->names, e->values, e->count, "loss");
-    bool reported = false;
-    for (int i = 0; i < e->count; i++)
-        reported = reported || strcmp(e->names[i], "loss") == 0;
-    if (!reported || isfinite(loss))
+    const char *loss = mgpu_bad_loss(e);
+    if (!loss)
         return;
     const char *bad = mgpu_not_finite(run->program, run->engine);
     if (bad && run->program->on_nan == MGPU_NAN_STOP)
@@ -318,7 +315,7 @@ static void judge_validation(Run *run, const Evaluation *e)
     if (!run->bad_validations++) {
         run->bad_validation = run->at.step;
         mgpu_report_warning(run->reporter, "validation at step %lld: the loss is %s; the weights are finite, so some sample of the data set "
-                            "valid makes it so", (long long)run->at.step, isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf");
+                            "valid makes it so", (long long)run->at.step, loss);
     }
 }
 
