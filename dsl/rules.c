@@ -4,6 +4,7 @@
  *
  * A frozen instance runs with `training` false; a frozen weight gets no gradient and no update. */
 #include "dsl/settings.h"
+#include "runtime/base/near.h"
 
 #include <string.h>
 
@@ -192,7 +193,7 @@ static const char *near_part(const char *part, const char *const *names, int cou
     for (int k = 0; k < count; k++)
         for (const char *at = names[k]; at; at = rest) {
             const char *word = part_of(at, &rest);
-            int d = edit_distance(part, word);
+            int d = mgpu_edit_distance(part, word);
             if (d == 0)
                 return NULL;
             if (d < least && d < (int)strlen(word))

@@ -1,5 +1,6 @@
 /* base.c: memory, text, places and the two ways to stop; see base.h. */
 #include "compiler/base/base.h"
+#include "runtime/base/near.h"
 #include "runtime/base/terminal.h"
 
 #include <ctype.h>
@@ -204,36 +205,6 @@ double logistic(double x)
     return (x < 0 ? e : 1) / (1 + e);
 }
 
-enum { LONGEST_WORD = 64 }; /* of those that are compared */
-
-int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */
-{
-    int m = (int)strlen(a), n = (int)strlen(b);
-    if (m > LONGEST_WORD || n > LONGEST_WORD)
-        return LONGEST_WORD;
-    int rows[3][LONGEST_WORD + 1], *before = rows[0], *last = rows[1], *row = rows[2];
-    for (int j = 0; j <= n; j++)
-        last[j] = before[j] = j;
-    for (int i = 1; i <= m; i++) {
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            if (last[j] + 1 < best)
-                best = last[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            row[j] = best;
-        }
-        int *oldest = before;
-        before = last;
-        last = row;
-        row = oldest;
-    }
-    return last[n];
-}
-
 static const char *without_capitals(const char *word)
 {
     char *lower = (char *)(uintptr_t)copy_text(word, strlen(word));
@@ -245,12 +216,12 @@ static const char *without_capitals(const char *word)
 
 const char *did_you_mean(const char *word, const char *const *names, int count)
 {
-    if (strlen(word) > LONGEST_WORD)
+    if (strlen(word) > MGPU_LONGEST_WORD)
         return "";
     const char *best = NULL, *lower = without_capitals(word);
     int length = (int)strlen(word), limit = length < 5 ? 1 : (length + 1) / 3, least = limit + 1, capitals = strcmp(word, lower) != 0;
     for (int i = 0; i < count; i++) {
-        int d = edit_distance(word, names[i]), small = edit_distance(lower, names[i]) + capitals;
+        int d = mgpu_edit_distance(word, names[i]), small = mgpu_edit_distance(lower, names[i]) + capitals;
         d = small < d ? small : d; /* `ReLU` is nearly `relu`: all capitals together count as one edit */
         if (d < least && d < (int)strlen(names[i]))
             least = d, best = names[i];

@@ -50,7 +50,6 @@ const char *text_take(Text *); /* a copy in the arena; the text is empty again *
 
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length); /* FNV-1a, then finalised */
 double logistic(double x); /* 1 / (1 + e^-x) */
-int edit_distance(const char *a, const char *b);
 /* "; did you mean 'stride'?" for the nearest of the names within a third of its length, else "" */
 const char *did_you_mean(const char *word, const char *const *names, int count);
 

@@ -3,6 +3,7 @@
 #ifndef MGPU_DUMP_H
 #define MGPU_DUMP_H
 
+#include "compiler/base/words.h"
 #include "compiler/ir/graph.h"
 
 /* ---- words of nodes and results (ir/print.c) */
@@ -17,7 +18,6 @@ typedef struct Form { FormKind kind; int count; /* -1: any */ bool optional; } F
 bool next_form(const char **row, Form *);   /* false: there is none */
 
 /* ---- characters and words (dump_words.c). Writing: */
-void write_quoted(const char *, Text *);
 void write_word(const char *, Text *);      /* bare where it can be, else in quotes */
 void write_number(double, Text *);          /* the shortest text that is read as the same number */
 void write_place(const Model *, const Place *, Text *); /* " line 12:5" ...; nothing for no place */

@@ -9,34 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_bare(char c) { return isalnum((unsigned char)c) || (c && strchr("._-/", c)); }
-
 /* ---- writing */
-void write_quoted(const char *name, Text *t)
-{
-    text_add(t, "\"");
-    for (; *name; name++) {
-        if (*name == '"' || *name == '\\')
-            text_add(t, "\\%c", *name);
-        else if ((unsigned char)*name < 32 || *name == 127)
-            text_add(t, "\\x%02x", (unsigned char)*name);
-        else
-            text_bytes(t, name, 1);
-    }
-    text_add(t, "\"");
-}
-
 void write_word(const char *name, Text *t)
 {
     static const char *const TAKEN[] = {"in", "line"}; /* words that may follow a name */
-    const char *end = name;
-    while (is_bare(*end))
-        end++;
-    bool bare = *name && !*end;
+    bool bare = is_bare_word(name);
     for (int i = 0; i < COUNT(TAKEN); i++)
         bare = bare && strcmp(name, TAKEN[i]) != 0;
     if (bare)
-        text_bytes(t, name, (size_t)(end - name));
+        text_add(t, "%s", name);
     else
         write_quoted(name, t);
 }
@@ -146,11 +127,6 @@ void need(Dump *d, const char *text)
     skip_blanks(d);
     if (!take_text(d, text))
         wrong(d, "expected '%s'", text);
-}
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 static const char *read_quoted(Dump *d)

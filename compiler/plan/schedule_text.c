@@ -29,6 +29,7 @@
  * Names stand bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
  * hexadecimal digits) stand for characters. A device name is always in quotes. Numbers are whole, but for times: one
  * decimal. */
+#include "compiler/base/words.h"
 #include "compiler/plan/schedule.h"
 
 #include <ctype.h>
@@ -40,30 +41,11 @@ const char *const VERB_NAME[VERBS] = {"call", "read", "upload", "reduce", "repor
 const char *const BUFFER_KIND_NAME[BUFFER_KINDS] = {"staging",   "step",   "input",    "variable", "report",
                                                     "output", "temporary", "bucket", "workspace", "local"};
 
-static bool is_bare(char c) { return isalnum((unsigned char)c) || (c && strchr("._-/", c)); }
-
 /* ---- writing */
-static void write_quoted(const char *name, Text *t)
-{
-    text_add(t, "\"");
-    for (; *name; name++) {
-        if (*name == '"' || *name == '\\')
-            text_add(t, "\\%c", *name);
-        else if ((unsigned char)*name < 32 || *name == 127)
-            text_add(t, "\\x%02x", (unsigned char)*name);
-        else
-            text_bytes(t, name, 1);
-    }
-    text_add(t, "\"");
-}
-
 static void write_name(const char *name, Text *t)
 {
-    const char *end = name;
-    while (is_bare(*end))
-        end++;
-    if (*name && !*end)
-        text_bytes(t, name, (size_t)(end - name));
+    if (is_bare_word(name))
+        text_add(t, "%s", name);
     else
         write_quoted(name, t);
 }
@@ -255,15 +237,6 @@ static void need_word(Reader *r, const char *word)
 {
     if (!take_word(r, word))
         wrong(r, "expected '%s'", word);
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
 }
 
 static const char *read_quoted(Reader *r)

@@ -1,5 +1,6 @@
 /* support.c: errors, memory, near misses and time. */
 #include "runtime/base/base.h"
+#include "runtime/base/near.h"
 #include "runtime/base/terminal.h"
 
 #include <errno.h>
@@ -153,39 +154,12 @@ const char *mgpu_kernel_name(const mgpu_program *p, int kernel)
     return p->gpu_kernels ? p->gpu_kernels[kernel].name : p->kernels[kernel].name;
 }
 
-static int edit_distance(const char *a, const char *b) /* two neighbours swapped count as one edit */
-{
-    enum { LONGEST = 64 };
-    int m = (int)strnlen(a, LONGEST + 1), n = (int)strnlen(b, LONGEST + 1);
-    if (m > LONGEST || n > LONGEST)
-        return LONGEST;
-    int rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *row = rows[2];
-    for (int j = 0; j <= n; j++)
-        last[j] = before[j] = j;
-    for (int i = 1; i <= m; i++) {
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            best = last[j] + 1 < best ? last[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            row[j] = best;
-        }
-        int *oldest = before;
-        before = last;
-        last = row;
-        row = oldest;
-    }
-    return last[n];
-}
-
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])
 {
     int best = strlen(word) < 6 ? 2 : (int)strlen(word) / 3 + 1; /* a nearer one than this */
     text[0] = 0;
     for (int i = 0; i < count; i++) {
-        int distance = edit_distance(word, names[i]);
+        int distance = mgpu_edit_distance(word, names[i]);
         if (distance < best) {
             best = distance;
             snprintf(text, 128, "; did you mean '%s'?", names[i]);

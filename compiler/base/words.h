@@ -1,0 +1,11 @@
+/* words.h: how dumps of graphs and schedules write names. */
+#ifndef MGPU_WORDS_H
+#define MGPU_WORDS_H
+
+#include "compiler/base/base.h"
+
+bool is_bare(char);                         /* a name of these alone needs no quotes: letters, digits, . _ - / */
+bool is_bare_word(const char *);            /* one such character at least, and no other */
+void write_quoted(const char *, Text *);    /* in quotes; \" \\ and \xHH stand for characters */
+int hex_digit(char);                        /* -1: it is none, or a capital */
+#endif

@@ -1,0 +1,30 @@
+/* near.c: see near.h. */
+#include "runtime/base/near.h"
+
+#include <string.h>
+
+int mgpu_edit_distance(const char *a, const char *b)
+{
+    int m = (int)strnlen(a, MGPU_LONGEST_WORD + 1), n = (int)strnlen(b, MGPU_LONGEST_WORD + 1);
+    if (m > MGPU_LONGEST_WORD || n > MGPU_LONGEST_WORD)
+        return MGPU_LONGEST_WORD;
+    int rows[3][MGPU_LONGEST_WORD + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (int j = 0; j <= n; j++)
+        last[j] = before[j] = j;
+    for (int i = 1; i <= m; i++) {
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
+        }
+        int *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
+    }
+    return last[n];
+}
