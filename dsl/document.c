@@ -77,7 +77,7 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "keep", "keep = 1", "how many saved states are kept"},
     {SETTINGS_GROUP, "patience", "patience = 3epochs", "the run ends after so long without a better `best`"},
     {SETTINGS_GROUP, "best", "best = lowest(\"loss\")",
-     "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\")"},
+     "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\"); of equal values the first"},
     {SETTINGS_GROUP, "on_nan", "on_nan = \"stop\"", "what happens when the loss is no number"},
     {SETTINGS_GROUP, "memory", "memory = 10GiB", "limit for a device"},
     {SETTINGS_GROUP, "recompute", "recompute = \"auto\"", "what is computed again in the backward pass instead of being kept"},
