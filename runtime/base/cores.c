@@ -7,7 +7,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/threads.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 
 #include <errno.h>
 #include <math.h>

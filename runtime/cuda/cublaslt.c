@@ -8,7 +8,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/host/tuned.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * so each makes the device's context current first, which costs nothing where it is already. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@
  *
  * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. */
 #include "runtime/base/base.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * nobody in the step has written are origins of their own. Values that live in a chunk of a strip are looked at part by part. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* check.c: is a plan well formed? Every number in a program's tables that the engine uses as an index, a place or a size
  * is looked at once, before the first step; a wrong table ends the program with a message instead of a wrong result. */
 #include "runtime/base/base.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 
 #include <string.h>
 

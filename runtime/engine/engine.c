@@ -17,7 +17,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/threads.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/internal.h"
 
 #include <sched.h>
 #include <stdlib.h>

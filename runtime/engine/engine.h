@@ -1,213 +1,93 @@
-/* engine.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them, ahead.c does
- * what is different for devices that run ahead, late.c says where one failed, hang.c notices when they do not come to an end. The rules stand in engine.c. */
+/* engine.h: the engine as its users see it: devices, posted steps, audits. */
 #ifndef MGPU_ENGINE_H
 #define MGPU_ENGINE_H
 
 #include "runtime/base/base.h"
-#include "runtime/engine/collective.h"
-#include "runtime/engine/device.h"
-#include "runtime/engine/profile.h"
+#include "runtime/base/options.h"
+#include "runtime/data/sets.h"
 
-#include <pthread.h>
+/* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
+enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
+typedef struct Work {                   /* one step of the run: one phase on all devices */
+    int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
+    const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is owed of the step before */
+    const Dataset *set;                 /* NULL: staging is left as it is (bench) */
+    int64_t *index;                     /* places in the set of the micro-batch's samples; at least one, for the dead to copy */
+    int64_t sample_count;               /* the living */
+    mgpu_step *block;                   /* by device */
+    uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
+    _Atomic int64_t step;               /* as its blocks say it: for messages, also of other threads */
+    int64_t applied, epoch, samples;    /* for who collects it */
+    double *report;                     /* phase->report_count numbers, once reported */
+    _Atomic bool reported;
+    _Atomic int unfinished;             /* lanes comp and comm that still work on it */
+    _Atomic int64_t input_wait_ns;      /* the longest that a device's comp lane waited for its input */
+    _Atomic double finished_at;         /* mgpu_seconds, once unfinished is 0 */
+} Work;
+typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */
 
-enum { PLACE_BITS = 24 }; /* operations of a lane in a phase: check.c holds plans to it */
+typedef struct Engine Engine;
+/* o->threads: that compute, shared by the devices; each has one at least. o->devices: which GPUs */
+Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
+void mgpu_engine_close(Engine *, const char *achieved);
+const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
+Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
+void mgpu_engine_post(Engine *);
+void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
+void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
+/* check.c: a call of an epilogue's kernel that has a product's operands, too; the lane comp's operation before; NULL: none */
+bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
+const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
+bool mgpu_computes_here(const mgpu_plan *);      /* with threads of this program; else on GPUs */
+const char *mgpu_engine_library(const Engine *); /* what computes: the library of products, or why there is none; the GPUs */
+int64_t mgpu_engine_library_bytes(const Engine *); /* of all devices, beside the arenas */
+int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
+int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
+typedef struct Profile Profile;        /* profile.h */
+void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
+/* of a drained engine: a variable as it lies in memory; random inputs in all slots (bench) */
+void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
+void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
+void mgpu_engine_fill_staging(Engine *, uint64_t seed);
+void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
+const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 
-/* the operations of a phase on a device, lane by lane */
-typedef struct LaneTable {
-    int *order;                  /* operations, by lane */
-    int *place;                  /* operation -> its place in its lane */
-    int begin[MGPU_LANES + 1];   /* of each lane in `order` */
-} LaneTable;
-typedef struct PhaseTable {
-    LaneTable *device;
-    void ***library;             /* [device][operation], once the device has prepared the phase; else NULL */
-    int reporter;                /* the device whose report is collected; -1: the phase reports nothing */
-} PhaseTable;
+/* agree.c: of a drained engine: NULL, or which variable differs on which devices. The caller frees it */
+char *mgpu_disagreement(const mgpu_program *, const mgpu_plan *, const Engine *);
 
-/* what the thread of a lane is at, for hang.c */
-typedef enum Doing {
-    DOING_REST,                  /* waits for the next step to be posted */
-    DOING_WORK,                  /* is at work; of a device that runs ahead: inside a call of the driver or a library */
-    DOING_LANE,                  /* waits for lane `on` of the device */
-    DOING_MARK,                  /* waits until the device has come to mark `on` */
-    DOING_TURN,                  /* MGPU_GRAPHS=wait: waits until another operation of the device is over, */
-    DOING_END,                   /* until its own is */
-    DOING_SUM,                   /* is a member of a sum over the devices */
-    DOING_READ,                  /* reads samples */
-} Doing;
-typedef struct Lane Lane;
-typedef struct Worker { const Lane *lane; int thread; CrashGuard *guard; } Worker;
-struct Lane {
-    Counter progress;            /* of a device that runs ahead: what is issued; the lane host: what is done */
-    Engine *engine;
-    int device, lane;
-    bool idle;                   /* it has no operation in any phase: no thread, and all its steps are over */
-    pthread_t thread;
-    DeviceCall *calls;           /* of the strip that runs, */
-    void **argument;             /* and their arguments */
-    int64_t *each;               /* parallel */
-    const mgpu_op *_Atomic op;   /* being executed, of this step and phase: for messages, also of other threads */
-    Worker *workers;             /* of a lane comp: the other threads of the device's team */
-    const mgpu_op **now;         /* [thread]: what each is at */
-    const mgpu_phase *_Atomic phase;
-    _Atomic int64_t number;
-    int64_t input_wait_ns;       /* in this step */
-    _Atomic int doing, on;       /* Doing; on: of what it waits for */
-    _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
-};
+/* audit.c: where the first NaN or infinity of a step comes from */
+typedef struct Audit Audit;
+enum { AUDIT_INFINITE = 1, AUDIT_NAN = 2 };
+typedef struct Origin {
+    int device;
+    const mgpu_op *op;                 /* that made it; NULL: it was there before: */
+    const char *variable, *input;      /* in one of these */
+    unsigned bits;
+    int64_t sample;                    /* of the device's; -1: of none, or not known */
+} Origin;
+void mgpu_audit_begin(Engine *);       /* of a drained engine: what is posted from now on runs operation by operation */
+bool mgpu_audit_end(Engine *, Origin *); /* likewise; false: all was finite */
 
-typedef struct Ahead Ahead;      /* ahead.c: of a device that runs ahead */
-typedef struct Segment {         /* of its lane comp: issued whole */
-    int begin, end;              /* operations, by place in the lane */
-    mgpu_wait *waits; int wait_count;
-    int mark;                    /* the first of MGPU_RING at its end, by step; -1: nobody needs it */
-    unsigned followers;          /* bits: lanes that wait for marks inside */
-    void **kept;                 /* [variant]; NULL: not yet */
-} Segment;
-typedef struct Hang Hang;        /* hang.c */
-typedef struct Listener Listener; /* listen.c */
-struct Engine {
+/* ---- steps.c: posting steps, for all commands */
+typedef struct Feed {                  /* what steps are made of */
     const mgpu_program *program;
     const mgpu_plan *plan;
-    const DeviceKind *kind;
-    Machine *machine;
-    Device **devices;
-    Ahead **ahead_of;            /* [device]; NULL: they do not run ahead */
-    Hang *hang;                  /* NULL: nobody looks whether they hang */
-    Listener *listener;          /* NULL: sums have no errors that calls do not return */
-    Lane *lanes;                 /* [device][lane] */
-    PhaseTable *phases;
-    Collective *collective;
-    char *said;                  /* of the devices, for the user */
-    Work ring[MGPU_RING];
-    Counter posted;
-    _Atomic bool closing, crashed;
-    const char *achieved;        /* while it is closed: what the program has done by then; else NULL */
-    Collect *collect;
-    void *context;
-    int64_t collected, done;     /* done: steps that all lanes are known to have finished */
-    Profile *profile;            /* NULL: nobody asks */
-    Audit *audit;                /* likewise */
-    int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
-    int ahead, threads;          /* threads: that compute, of all devices */
-};
-
-static inline Work *work_of(Engine *e, int64_t number)
-{
-    return &e->ring[number % MGPU_RING];
-}
-
-static inline const mgpu_phase *phase_of(Engine *e, int64_t number)
-{
-    return number < 1 ? NULL : work_of(e, number)->phase;
-}
-
-static inline Lane *lane_of(const Engine *e, int device, int lane)
-{
-    return &e->lanes[device * MGPU_LANES + lane];
-}
-
-static inline const LaneTable *lanes_of(const Engine *e, const mgpu_phase *phase, int device)
-{
-    return &e->phases[phase - e->plan->phases].device[device];
-}
-
-static inline int64_t finished(int64_t number)
-{
-    return (number + 1) << PLACE_BITS;
-}
-
-/* How the engine's threads tell each other what is done. A device that runs ahead may check who knows what. */
-static inline void tell(const Engine *e, Counter *c, int64_t value)
-{
-    if (e->kind->ahead)
-        e->kind->ahead->tell(e->machine, c, value);
-    mgpu_counter_set(c, value);
-}
-
-static inline void hear(const Engine *e, Counter *c, int64_t at_least)
-{
-    mgpu_counter_wait(c, at_least);
-    if (e->kind->ahead)
-        e->kind->ahead->hear(e->machine, c, at_least);
-}
-
-static inline void set_doing(Lane *l, Doing doing, int on)
-{
-    atomic_store_explicit(&l->on, on, memory_order_relaxed);
-    atomic_store_explicit(&l->doing, (int)doing, memory_order_relaxed);
-}
-
-static inline void set_op(Lane *l, const mgpu_op *op)
-{
-    atomic_store_explicit(&l->op, op, memory_order_relaxed);
-}
-
-static inline void set_phase(Lane *l, const mgpu_phase *phase)
-{
-    atomic_store_explicit(&l->phase, phase, memory_order_relaxed);
-}
-
-static inline void hear_lane(Lane *l, int other, int64_t at_least)
-{
-    set_doing(l, DOING_LANE, other);
-    hear(l->engine, &lane_of(l->engine, l->device, other)->progress, at_least);
-    set_doing(l, DOING_WORK, 0);
-}
-
-/* lane.c */
-void *mgpu_drive_lane(void *lane);   /* its thread */
-void mgpu_enter_worker(void *lane, int thread);
-void mgpu_leave_worker(void *lane, int thread);
-int mgpu_strip_length(const mgpu_device_phase *, const int *order, int left); /* how many of a lane's next operations run together */
-/* "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)"; number: of the step; op NULL: none */
-void mgpu_place_of(const Lane *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t room);
-void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* "c4 relu (line 7)", "the sum r1" */
-_Noreturn void mgpu_fail_at(const Lane *, const char *what); /* at its operation */
-_Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of what cannot happen */
-/* a call's arguments, the next ones in `argument` */
-DeviceCall mgpu_call_of(Lane *, const mgpu_device_phase *, const mgpu_op *, void **argument, int64_t *each, const mgpu_step **step);
-
-void mgpu_declare(Lane *, const mgpu_device_phase *, const mgpu_op *); /* to a device that checks: what the operation touches */
-
-int64_t mgpu_access_offset(const mgpu_device_phase *, const mgpu_access *, int64_t number);
-
-/* audit.c: around the operations of a strip */
-void mgpu_audit_before(Lane *, const mgpu_device_phase *, const mgpu_op *);
-void mgpu_audit_part(const void *lane, const mgpu_op *, void *const *argument, int64_t begin, int64_t end); /* by any thread */
-void mgpu_audit_after(Lane *, const mgpu_device_phase *, const mgpu_op *);
-
-/* ahead.c */
-void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that watch them begin */
-void mgpu_ahead_close(Engine *);
-void mgpu_ahead_wait(Lane *, const mgpu_wait *);        /* of an operation of l->phase */
-void mgpu_ahead_meet(Lane *, int other);                /* at a change of phase: the other lane has finished the step before */
-void mgpu_ahead_calls(Lane *, const mgpu_phase *);      /* all of the lane comp */
-void mgpu_ahead_begin(Lane *, int op);                  /* an operation of the lane copy or comm is issued now, */
-void mgpu_ahead_issued(Lane *, int op);                 /* and has been */
-void mgpu_ahead_finish_step(Lane *);
-void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
-int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has done */
-int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* at the end of the step */
-/* in front of an operation of a step, behind it (all of its segment); -1: there is none */
-int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
-const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *, int place); /* of the lane comp */
-
-/* late.c: `call` for `device` was told that some operation has failed; error: the driver's words. Returns if no device has: then the
- * call itself failed, or it is none of the engine's steps */
-void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
-
-_Noreturn void mgpu_fail_sum(Engine *, int device, const char *error); /* of the sum that the device's lane comm is in */
-
-/* listen.c: asks the collective for errors while lanes run */
-void mgpu_listen_open(Engine *);
-void mgpu_listen_close(Engine *);
-
-/* hang.c: of devices that run ahead; of others these do nothing */
-void mgpu_hang_open(Engine *);       /* before the devices are; lanes may be looked at */
-void mgpu_hang_close(Engine *);
-/* The engine's caller is inside calls of the driver, and nothing else needs to be under way: what for, of which device (-1: of
- * no one). NULL: it is not, from now on. */
-void mgpu_hang_stage(const Engine *, const char *what, int device);
-void mgpu_hang_lanes(const Engine *, bool run); /* whether there are lanes and phases to look at */
+    const double *setting;             /* of Options */
+    Engine *engine;
+    uint64_t seed;
+    double total_steps, steps_per_epoch;
+} Feed;
+typedef struct Batch {                 /* samples [place, place + samples) of the order: a whole step */
+    const Dataset *set;                /* NULL: staging stays as it is */
+    const int64_t *order;              /* NULL: as they lie */
+    int64_t place, samples;
+    int64_t applied, epoch;
+    uint8_t **fetch;                   /* by output: where the step's first sample goes; NULL: nowhere */
+} Batch;
+bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* one micro-batch; false: the plan has no such phase */
+void mgpu_post_step(const Feed *, const Batch *);                     /* prologues, accumulating, train */
+bool mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /* init and reports: no samples */
+/* all of a set through phase `kind`, a micro-batch a step, until *stop is not 0 (NULL: never) */
+void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop);
+void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: bits 1 << kind */
 #endif

@@ -14,7 +14,7 @@
  * first that was not. If one of them waits for such an operation of another lane, or is a sum that some device has not come to,
  * the lane waits; else it is what has no end. */
 #include "runtime/base/base.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/internal.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* lane.c: the thread of a lane executes its operations of step after step. engine.c says the rules. */
 #include "runtime/base/base.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

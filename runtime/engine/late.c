@@ -7,7 +7,7 @@
  * that other streams follow, so what waits for something that is not noted has not begun and is no culprit, and what a sum that
  * has begun waits for is done. Copies run no code: if nothing else is under way, the message names the step alone. */
 #include "runtime/base/base.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

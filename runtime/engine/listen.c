@@ -2,7 +2,7 @@
  * took down) and keep them; the sum then never ends. A thread of its own asks for them twice a second, as asking may take for
  * ever where a library hangs: hang.c says that. */
 #include "runtime/base/base.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/internal.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #ifndef MGPU_PROFILE_H
 #define MGPU_PROFILE_H
 
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 
 Profile *mgpu_profile_begin(const mgpu_program *, const mgpu_plan *);
 void mgpu_profile_end(Profile *);

@@ -3,7 +3,7 @@
  * Micro-batch m of a step has its samples [m micro, (m + 1) micro), as far as there are any; device d has those from
  * shard.first on, up to its share. */
 #include "runtime/base/base.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * MGPU_AUDIT=K compares hashes every K steps and before each save, so that no save holds what differs. What differs is on the
  * devices that are not of the largest group that agrees; of two devices nobody can say which is right. */
 #include "runtime/base/base.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/run.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "runtime/base/threads.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/engine/profile.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
 #include <stdlib.h>

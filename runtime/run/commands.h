@@ -5,7 +5,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/sets.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 
 /* ---- told.c: what a run was told */
 char *mgpu_command_line(const Options *);               /* as a shell takes it; the caller frees */

@@ -8,7 +8,7 @@
 #include "runtime/base/terminal.h"
 #include "runtime/data/data.h"
 #include "runtime/data/sets.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
 #include <math.h>

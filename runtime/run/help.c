@@ -5,7 +5,7 @@
 #include "runtime/base/watch.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/gpus.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
 #include <math.h>

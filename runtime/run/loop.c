@@ -13,7 +13,7 @@
 #include "runtime/base/threads.h"
 #include "runtime/base/watch.h"
 #include "runtime/data/sets.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
 #include "runtime/save/checkpoint.h"

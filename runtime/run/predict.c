@@ -3,7 +3,7 @@
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
 #include "runtime/data/sets.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * From there the run is done once more up to that step, which is audited (audit.c). If a weight was bad before it, the step before
  * is to blame, and so on back to the state that is kept. */
 #include "runtime/base/base.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/run.h"
 #include "runtime/save/checkpoint.h"
 #include "runtime/weights/weights.h"

@@ -3,7 +3,7 @@
  * have the digits that give the program's precision back (%.9g, in f64 %.17g; null where they are not finite); in the
  * table they are rounded. */
 #include "runtime/base/base.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "runtime/base/watch.h"
 #include "runtime/data/data.h"
 #include "runtime/data/sets.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 #include "runtime/save/checkpoint.h"
 

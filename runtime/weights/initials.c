@@ -8,7 +8,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/save/checkpoint.h"
 
 #include <stdlib.h>

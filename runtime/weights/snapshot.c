@@ -1,7 +1,7 @@
 /* snapshot.c: variables of a drained engine, copied into memory, so that they can be saved while the next steps change them. If
  * there is no memory for a copy, they are read where they are. */
 #include "runtime/base/base.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/weights/weights.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
  * made again of what was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run
  * may go on with another device count. */
 #include "runtime/base/base.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/engine.h"
 #include "runtime/weights/weights.h"
 
 #include <stdlib.h>
