@@ -50,12 +50,4 @@ typedef struct mgpu_vgpu_launch {
 } mgpu_vgpu_launch;
 
 typedef int mgpu_vgpu_entry(mgpu_vgpu_launch *);
-
-/* vgpuDeclare of the stand-in for libcuda: what is issued to `stream` from now on belongs to `operation` and touches these
- * bytes of device memory alone; count < 0: not known. Everything is copied. */
-typedef struct mgpu_vgpu_range { uint64_t begin, end; int writes; const char *name; /* of the buffer */ } mgpu_vgpu_range;
-typedef void mgpu_vgpu_declare(void *stream, const char *operation, const mgpu_vgpu_range *, int count);
-/* vgpuTell and vgpuHear: threads of the host tell each other by counters what is done. Told just before a counter is raised,
- * and heard just after it has been waited for: what the one has waited for the other knows then. */
-typedef void mgpu_vgpu_tell(const void *counter, int64_t value);
 #endif

@@ -31,6 +31,8 @@ void mgpu_end_text(FILE *);
 void mgpu_start_thread(pthread_t *, void *(*run)(void *), void *argument); /* fails with status 3 */
 char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2); /* the caller frees */
 char *mgpu_vformat(const char *pattern, va_list) MGPU_PRINTF(1, 0);
+const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
+const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 /* "; did you mean 'lr'?" into `text`, or "" */
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128]);
 double mgpu_seconds(void);                          /* a clock that never goes back */

@@ -5,9 +5,7 @@
  * as ID:CONTROLLERS:PATH. Limits hold for all groups below, so all folders from PATH up to the root of the hierarchy
  * are looked at. In a container PATH may be the host's and lead nowhere; the root is then the container's own group. */
 #include "runtime/base/base.h"
-#include "runtime/base/options.h"
-#include "runtime/base/threads.h"
-#include "runtime/engine/engine.h"
+#include "runtime/base/cores.h"
 
 #include <errno.h>
 #include <math.h>
@@ -176,26 +174,6 @@ int mgpu_default_threads(const char *program)
     }
     int threads = wanted > 0 && wanted < cores ? wanted : cores;
     return threads < MGPU_MOST_THREADS ? threads : MGPU_MOST_THREADS;
-}
-
-int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_t room)
-{
-    if (!mgpu_computes_here(plan)) {
-        text[0] = 0;
-        return 0;
-    }
-    int devices = plan->devices;
-    char why[120];
-    int cores = mgpu_cores_available(why, sizeof why), threads = o->threads;
-    const char *from = "";
-    if (threads < devices)
-        threads = devices, from = ", one for each device";
-    else if (threads > cores)
-        from = ": more threads than cores";
-    else if (threads < cores && !o->threads_given)
-        from = threads == MGPU_MOST_THREADS ? " (the most)" : " (OMP_NUM_THREADS)";
-    snprintf(text, room, "%d thread%s on %s%s", threads, threads == 1 ? "" : "s", why, from);
-    return threads;
 }
 
 int64_t mgpu_device_threads(int64_t threads, int devices, int device)

@@ -4,7 +4,6 @@
 
 #include "runtime/base/base.h"
 
-/* ---- options.c */
 typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE } CommandKind;
 typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, where `best` is set */
 typedef struct Options {
@@ -28,7 +27,4 @@ typedef struct Options {
     int argc; char **argv;                   /* all of it */
     double began;                            /* when main began */
 } Options;
-void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); /* ends the program for --help, --version */
-const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const Options *);
-void mgpu_print_help(const mgpu_program *, const char *name, FILE *);           /* help.c */
 #endif

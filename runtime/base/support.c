@@ -1,4 +1,4 @@
-/* support.c: errors, memory, near misses and time. */
+/* support.c: errors, memory, text, near misses and time. */
 #include "runtime/base/base.h"
 #include "runtime/base/near.h"
 #include "runtime/base/terminal.h"
@@ -152,6 +152,19 @@ char *mgpu_format(const char *pattern, ...)
 const char *mgpu_kernel_name(const mgpu_program *p, int kernel)
 {
     return p->gpu_kernels ? p->gpu_kernels[kernel].name : p->kernels[kernel].name;
+}
+
+const char *mgpu_grouped(int64_t n, char text[32])
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)n), out = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && digits[i - 1] != '-' && (length - i) % 3 == 0)
+            text[out++] = ',';
+        text[out++] = digits[i];
+    }
+    text[out] = 0;
+    return text;
 }
 
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])

@@ -9,7 +9,7 @@
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
 #include "runtime/engine/engine.h"
-#include "runtime/host/tuned.h"
+#include "runtime/cuda/tuned.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 
+extern const DeviceKind mgpu_device_cuda;
+
 struct Machine {
     const CudaDriver *cuda;
     GpuList list;

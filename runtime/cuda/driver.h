@@ -7,8 +7,6 @@
 #ifndef MGPU_CUDA_DRIVER_H
 #define MGPU_CUDA_DRIVER_H
 
-#include "runtime/abi/mgpu_vgpu_launch.h"
-
 #include <stddef.h>
 #include <stdint.h>
 
@@ -71,7 +69,13 @@ enum { CU_EVENT_RECORD_DEFAULT = 0, CU_EVENT_RECORD_EXTERNAL = 1 };
 enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 enum { CU_EVENT_WAIT_DEFAULT = 0, CU_EVENT_WAIT_EXTERNAL = 1 };
 
-typedef mgpu_vgpu_range CudaRange; /* bytes of a GPU's memory, of a buffer */
+/* A stand-in for the driver that checks accesses (docs/cuda.md) has three functions besides.
+ * vgpuDeclare: what is issued to `stream` from now on belongs to `operation` and touches these bytes of device memory alone;
+ * count < 0: not known. Everything is copied. vgpuTell, vgpuHear: threads of the host tell each other by counters what is done. Told
+ * just before a counter is raised, and heard just after it has been waited for: what the one has waited for the other knows then. */
+typedef struct CudaRange { uint64_t begin, end; int writes; const char *name; /* of the buffer */ } CudaRange;
+typedef void CudaDeclare(void *stream, const char *operation, const CudaRange *, int count);
+typedef void CudaTell(const void *counter, int64_t value);
 
 /* X(symbol in the library, field of CudaDriver, parameters) */
 #define CUDA_FUNCTIONS(X)                                                                                              \
@@ -137,9 +141,8 @@ typedef mgpu_vgpu_range CudaRange; /* bytes of a GPU's memory, of a buffer */
 typedef struct CudaDriver {
     CUDA_FUNCTIONS(CUDA_FIELD)
     CUDA_LATER(CUDA_FIELD)
-    /* of a stand-in that checks accesses (docs/cuda.md): vgpuDeclare, vgpuTell, vgpuHear; else NULL */
-    mgpu_vgpu_declare *declare;
-    mgpu_vgpu_tell *tell, *hear;
+    CudaDeclare *declare; /* of a stand-in that checks; else NULL */
+    CudaTell *tell, *hear;
 } CudaDriver;
 #undef CUDA_FIELD
 

@@ -4,8 +4,8 @@
  * the most that lives at once, of buffers that grow evenly, so this is never less than what it takes. Workspaces are those of
  * kernels made for this number of samples or that: the larger ones are taken. What the driver hands out is rounded up: hence a
  * margin. Logical devices share what their GPU has. */
+#include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
-#include "runtime/run/commands.h"
 
 #include <string.h>
 

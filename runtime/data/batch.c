@@ -5,7 +5,7 @@
  * does not end in its third hour. Threads share the samples of a batch where a sample is costly. */
 #include "runtime/base/cores.h"
 #include "runtime/base/base.h"
-#include "runtime/base/threads.h"
+#include "runtime/base/cores.h"
 #include "runtime/data/data.h"
 
 #include <math.h>

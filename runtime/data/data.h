@@ -3,12 +3,12 @@
  * stream, which asks the one before it, and so on: nothing of a sample is computed before it is wanted, and what lies in
  * a mapped file is not copied before it is converted into the place where the model reads it.
  *
- * To add a reader or a stage: a row in the table of dsl/readers.c (its arguments), a row in the table of data.c (its
- * `open`), and a file with `open` and the functions that it puts into its Stream. */
+ * To add a reader or a stage: a row in the table of dsl/readers.c (its arguments), a row in the table of run/sets.c
+ * (its `open`), and a file with `open` and the functions that it puts into its Stream. */
 #ifndef MGPU_DATA_H
 #define MGPU_DATA_H
 
-#include "runtime/base/options.h"
+#include "runtime/base/base.h"
 #include "runtime/data/sets.h"
 
 /* ---- memory of one sample on its way: it lives until the sample is done. memory.c */
@@ -139,16 +139,6 @@ void mgpu_free_words(WordTable *);
 void mgpu_may_renew(Categories *, const mgpu_input *); /* its table, if the words of the set that trains are others */
 /* by class its word, of the input's table; NULL: there is none, or the words are numbers */
 const Words *mgpu_words_of_classes(const Categories *, const mgpu_input *);
-
-/* ---- samples.c: what `predict` reads */
-typedef struct Samples Samples;
-/* of the operands, without reading them */
-Samples *mgpu_find_samples(const mgpu_program *, const Options *, const bool *wanted);
-/* false: no output depends on an input, so there is no data set */
-bool mgpu_open_samples(Dataset *, Samples *, const mgpu_program *, const Options *, const bool *wanted, Categories *);
-/* data.c: a table like that of a set, for predict. Titles may stand in its first line where those of the data sets have none,
- * and columns that are not wanted may be missing */
-void mgpu_open_new_table(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
 
 /* ---- batch.c */
 bool mgpu_shapes_agree(const mgpu_input *, int rank, const int64_t *extent); /* does a sample fit its input? */

@@ -4,7 +4,7 @@
 
 #include "runtime/base/base.h"
 
-/* ---- data sets: data.c opens them, batch.c brings samples to the model's inputs, order.c says in which order; data.h has
+/* ---- data sets: run/sets.c opens them, batch.c brings samples to the model's inputs, order.c says in which order; data.h has
  * what readers and stages are made of */
 typedef struct Array {         /* what a file holds: samples of one shape, elements in this machine's byte order */
     uint8_t dtype;
@@ -33,13 +33,8 @@ typedef struct Dataset {
     struct Bound *bound;       /* by input: where it comes from */
     struct Workers *workers;   /* NULL: samples cost nothing */
 } Dataset;
-/* The columns of the inputs that `wanted` names. Words get the classes that `categories` knows; of a set that trains
- * they are added there. */
-void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
 void mgpu_close_set(Dataset *);
-const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name);
-void mgpu_check_later(const mgpu_program *, const char *name); /* ends the program if mgpuc could not make this set */
-_Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: in front of the message */
+const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name); /* NULL: there is none */
 /* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample behind the other.
  * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */
 void mgpu_read_samples(const Dataset *, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);

@@ -72,6 +72,14 @@ double mgpu_draw(const Reading *r, uint64_t key, int64_t sample, int number)
 }
 
 /* ---- options */
+const mgpu_set *mgpu_find_set(const mgpu_program *p, const char *name)
+{
+    for (int i = 0; i < p->set_count; i++)
+        if (strcmp(p->sets[i].name, name) == 0)
+            return &p->sets[i];
+    return NULL;
+}
+
 const mgpu_option *mgpu_find_option(const mgpu_call *call, const char *name)
 {
     for (int i = 0; i < call->option_count; i++)

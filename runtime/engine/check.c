@@ -1,6 +1,7 @@
 /* check.c: is a plan well formed? Every number in a program's tables that the engine uses as an index, a place or a size
  * is looked at once, before the first step; a wrong table ends the program with a message instead of a wrong result. */
 #include "runtime/base/base.h"
+#include "runtime/engine/device.h"
 #include "runtime/engine/engine.h"
 
 #include <string.h>
@@ -170,11 +171,11 @@ static void check_operation(const Check *c, const mgpu_device_phase *p, int plac
     check_verb(c, p);
 }
 
-void mgpu_check_plan(const mgpu_program *program, const mgpu_plan *plan)
+void mgpu_check_plan(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan)
 {
     Check c = {.program = program, .plan = plan};
     require(&c, plan->devices >= 1 && plan->micro >= 1 && plan->phase_count >= 1, "the plan is empty");
-    require(&c, mgpu_computes_here(plan) ? program->kernels != NULL : program->gpu_kernels && program->images,
+    require(&c, kind->ahead ? program->gpu_kernels && program->images : program->kernels != NULL,
             "the plan has no kernels for its devices");
     for (c.device = 0; c.device < plan->devices; c.device++) {
         const mgpu_shard *s = &plan->device[c.device].shard;

@@ -104,7 +104,4 @@ typedef struct DeviceKind {
     int64_t (*library_bytes)(const Device *);          /* allocated besides, for libraries */
     void (*run)(Device *, DeviceStrip *, const mgpu_op **now); /* now[thread]: the operation that it is at */
 } DeviceKind;
-
-extern const DeviceKind mgpu_device_host, mgpu_device_cuda;
-const DeviceKind *mgpu_device_kind(const char *name); /* NULL: this program knows no such kind */
 #endif

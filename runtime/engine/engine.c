@@ -16,7 +16,7 @@
  * is free when its turn comes, and a wait further back than that always holds. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/threads.h"
+#include "runtime/base/cores.h"
 #include "runtime/engine/internal.h"
 
 #include <sched.h>
@@ -90,9 +90,6 @@ static void fail_late(void *context, const char *error, const char *call)
 
 static void open_devices(Engine *e, const char *wanted, bool tune)
 {
-    e->kind = mgpu_device_kind(e->plan->kind);
-    if (!e->kind)
-        mgpu_die("a plan for devices of the kind '%s'", e->plan->kind);
     if (tune && !e->kind->ahead)
         mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
     mgpu_hang_open(e);
@@ -227,10 +224,12 @@ static char *describe_devices(const Engine *e)
     return longer;
 }
 
-Engine *mgpu_engine_open(const mgpu_program *program, const mgpu_plan *plan, const Options *o, Collect *collect, void *context)
+Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const Options *o, Collect *collect,
+                         void *context)
 {
-    mgpu_check_plan(program, plan);
+    mgpu_check_plan(kind, program, plan);
     Engine *e = mgpu_allocate_aligned(_Alignof(Engine), sizeof *e);
+    e->kind = kind;
     e->program = program;
     e->plan = plan;
     e->collect = collect;
@@ -388,12 +387,6 @@ void mgpu_engine_set_profile(Engine *e, Profile *profile)
     e->profile = profile;
 }
 
-bool mgpu_computes_here(const mgpu_plan *plan)
-{
-    const DeviceKind *kind = mgpu_device_kind(plan->kind);
-    return !kind || !kind->ahead;
-}
-
 const char *mgpu_engine_library(const Engine *e)
 {
     return e->said;
@@ -417,6 +410,11 @@ int64_t mgpu_engine_launches(const Engine *e, double *seconds)
         *seconds += own;
     }
     return launches;
+}
+
+bool mgpu_engine_checks(const Engine *e)
+{
+    return e->kind->ahead && e->kind->ahead->checks(e->devices[0]);
 }
 
 int64_t mgpu_engine_arena_bytes(const Engine *e, int device)

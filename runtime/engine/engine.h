@@ -27,8 +27,9 @@ typedef struct Work {                   /* one step of the run: one phase on all
 typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */
 
 typedef struct Engine Engine;
+typedef struct DeviceKind DeviceKind;  /* device.h */
 /* o->threads: that compute, shared by the devices; each has one at least. o->devices: which GPUs */
-Engine *mgpu_engine_open(const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
+Engine *mgpu_engine_open(const DeviceKind *, const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
 void mgpu_engine_close(Engine *, const char *achieved);
 const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
@@ -38,22 +39,18 @@ void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
 /* check.c: a call of an epilogue's kernel that has a product's operands, too; the lane comp's operation before; NULL: none */
 bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
-bool mgpu_computes_here(const mgpu_plan *);      /* with threads of this program; else on GPUs */
 const char *mgpu_engine_library(const Engine *); /* what computes: the library of products, or why there is none; the GPUs */
 int64_t mgpu_engine_library_bytes(const Engine *); /* of all devices, beside the arenas */
 int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
 int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
+bool mgpu_engine_checks(const Engine *);          /* that operations touch what they say: on virtual GPUs */
 typedef struct Profile Profile;        /* profile.h */
 void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
 /* of a drained engine: a variable as it lies in memory; random inputs in all slots (bench) */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);
-void mgpu_check_plan(const mgpu_program *, const mgpu_plan *);
-const char *mgpu_kernel_name(const mgpu_program *, int kernel);
-
-/* agree.c: of a drained engine: NULL, or which variable differs on which devices. The caller frees it */
-char *mgpu_disagreement(const mgpu_program *, const mgpu_plan *, const Engine *);
+void mgpu_check_plan(const DeviceKind *, const mgpu_program *, const mgpu_plan *);
 
 /* audit.c: where the first NaN or infinity of a step comes from */
 typedef struct Audit Audit;

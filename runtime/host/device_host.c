@@ -4,7 +4,7 @@
  * the strip, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
-#include "runtime/engine/device.h"
+#include "runtime/host/device_host.h"
 #include "runtime/host/library.h"
 
 #include <stdlib.h>
@@ -301,8 +301,3 @@ const DeviceKind mgpu_device_host = {
     .library_bytes = host_library_bytes,
     .run = host_run,
 };
-
-const DeviceKind *mgpu_device_kind(const char *name)
-{
-    return strcmp(name, mgpu_device_host.name) == 0 ? &mgpu_device_host : strcmp(name, mgpu_device_cuda.name) == 0 ? &mgpu_device_cuda : NULL;
-}

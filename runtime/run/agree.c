@@ -77,7 +77,8 @@ static char *describe(const char *name, const uint64_t *hash, int devices)
     return text;
 }
 
-char *mgpu_disagreement(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine)
+/* NULL, or which variable differs on which devices. The caller frees it */
+static char *disagreement(const mgpu_program *program, const mgpu_plan *plan, const Engine *engine)
 {
     int64_t most = 1;
     for (int v = 0; v < program->variable_count; v++)
@@ -127,7 +128,7 @@ void mgpu_run_audit(Run *run)
 {
     if (!run->audit || run->failure)
         return;
-    char *what = mgpu_disagreement(run->program, run->plan, run->engine);
+    char *what = disagreement(run->program, run->plan, run->engine);
     if (!what)
         return;
     char *saved = run->saved_step < 0 ? mgpu_format("nothing was saved")

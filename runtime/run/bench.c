@@ -8,8 +8,7 @@
  * With --profile as many steps follow with a clock around every operation; they do not count in the figures above. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/threads.h"
-#include "runtime/cuda/driver.h"
+#include "runtime/base/cores.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
@@ -124,13 +123,6 @@ static void summarise(Result *r, const double *finished_at) /* [-1]: of the step
     free(ms);
 }
 
-static bool is_virtual(const mgpu_plan *plan)
-{
-    const char *why;
-    const CudaDriver *cuda = mgpu_computes_here(plan) ? NULL : mgpu_cuda_driver(&why);
-    return cuda && cuda->declare;
-}
-
 int mgpu_bench(const mgpu_program *program, const Options *o)
 {
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
@@ -140,7 +132,7 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
     Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
                  .steps_per_epoch = (double)last};
     r.threads = mgpu_used_threads(o, plan, r.threads_text, sizeof r.threads_text);
-    feed.engine = mgpu_engine_open(program, plan, o, collect, &bench);
+    feed.engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, &bench);
     mgpu_post_alone(&feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_fill_staging(feed.engine, o->seed);
     post_steps(&feed, 0, 1);
@@ -156,7 +148,7 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
         r.arena += mgpu_engine_arena_bytes(feed.engine, d);
     r.peak_mib = mgpu_computes_here(plan) ? peak_memory() : (double)(r.arena + mgpu_engine_library_bytes(feed.engine)) / (1 << 20);
     r.devices = mgpu_engine_library(feed.engine);
-    r.virtual = is_virtual(plan);
+    r.virtual = mgpu_engine_checks(feed.engine);
     Profile *profile = NULL;
     if (o->profile) {
         r.profile = profile = mgpu_profile_begin(program, plan);

@@ -61,7 +61,18 @@ void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3)
 void mgpu_report_note(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3); /* a line on stderr */
 void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status, const char *reason);
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name); /* NaN: not there */
-const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
+
+/* ---- options.c, help.c */
+void mgpu_read_options(Options *, const mgpu_program *, int argc, char **argv); /* ends the program for --help, --version */
+void mgpu_print_help(const mgpu_program *, const char *name, FILE *);
+
+/* ---- devices.c: what a run computes with */
+const DeviceKind *mgpu_kind_of(const mgpu_plan *);
+bool mgpu_computes_here(const mgpu_plan *);             /* with threads of this program; else on GPUs */
+/* of a run of the plan, and in words: "2 threads on 2 cores"; 0 and no words if GPUs compute */
+int mgpu_used_threads(const Options *, const mgpu_plan *, char *text, size_t room);
+const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const Options *);
+void mgpu_print_gpus(const mgpu_program *);             /* for `info`: those that are here, and what there are kernels for */
 
 /* ---- the commands; they return the exit status. loop.c, evaluate.c, predict.c, generate.c, help.c, bench.c */
 int mgpu_train(const mgpu_program *, const Options *);
@@ -75,4 +86,14 @@ Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Cat
 char *mgpu_save_folder(const Options *); /* the caller frees */
 void mgpu_collect_nothing(void *context, const Work *); /* predict.c */
 FILE *mgpu_take_output(void); /* standard output for results alone: what else is said goes to standard error from now on */
+
+/* ---- initials.c: what a fresh run begins with: the program's files and those of --init */
+void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
+/* those of --init PATTERN=FILE alone; view as in PartSource */
+void mgpu_load_parts(const mgpu_program *, const mgpu_plan *, Engine *, const Options *, int view);
+bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they are all of the model */
+/* the classes that a fresh run begins with: those of the file of the whole model. Where parts begin otherwise, labels (inputs that
+ * no output needs) may be others */
+void mgpu_begin_categories(Categories *, const mgpu_program *, const mgpu_plan *, const Options *);
+char *mgpu_whole_initial(const mgpu_program *, const Options *); /* the file of the whole model, or NULL; the caller frees */
 #endif

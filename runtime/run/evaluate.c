@@ -2,9 +2,9 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
-#include "runtime/data/sets.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
+#include "runtime/run/sets.h"
 #include "runtime/weights/weights.h"
 
 #include <math.h>

@@ -1,10 +1,8 @@
 /* help.c: what `--help` says, and `info`. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/threads.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/watch.h"
-#include "runtime/cuda/device_cuda.h"
-#include "runtime/cuda/gpus.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
@@ -144,28 +142,6 @@ static void print_memory(const mgpu_program *p, const Options *o)
     }
 }
 
-static void print_gpus(const mgpu_program *p)
-{
-    const CudaDriver *driver;
-    GpuList list;
-    char *why = mgpu_find_gpus(&list, &driver), text[32];
-    puts("\nGPUs");
-    if (why)
-        printf("  none: %s\n", why);
-    for (int i = 0; i < list.count; i++) {
-        const Gpu *g = &list.gpus[i];
-        printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid, mgpu_grouped(g->memory, text),
-               g->major, g->minor, g->divided ? ", divided (MIG)" : "");
-    }
-    if (list.note)
-        printf("  %s\n", list.note);
-    char *archs = mgpu_image_archs(p->images);
-    printf("  kernels for %s\n", archs);
-    free(archs);
-    mgpu_free_gpus(&list);
-    free(why);
-}
-
 static void print_item(const mgpu_item *item)
 {
     if (!item->text) {
@@ -282,7 +258,7 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     print_course(p);
     print_memory(p, o);
     if (p->gpu_kernels)
-        print_gpus(p);
+        mgpu_print_gpus(p);
     if (p->layer_count)
         print_layers(p);
     return 0;

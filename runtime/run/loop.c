@@ -10,12 +10,12 @@
  * row is made, because that sets the sums of the epoch to zero. Signals: signals.c. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/threads.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/watch.h"
-#include "runtime/data/sets.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
+#include "runtime/run/sets.h"
 #include "runtime/save/checkpoint.h"
 #include "runtime/weights/weights.h"
 
@@ -197,7 +197,7 @@ static void check_position(const Run *run)
 static void open_engine(Run *run)
 {
     const Options *o = run->options;
-    run->engine = mgpu_engine_open(run->program, run->plan, run->options, collect, run);
+    run->engine = mgpu_engine_open(mgpu_kind_of(run->plan), run->program, run->plan, run->options, collect, run);
     mgpu_run_open_folder(run); /* none is left behind where there are no devices */
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};

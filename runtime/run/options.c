@@ -2,9 +2,8 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/threads.h"
 #include "runtime/base/watch.h"
-#include "runtime/cuda/gpus.h"
+#include "runtime/run/commands.h"
 
 #include <errno.h>
 #include <math.h>
@@ -334,41 +333,4 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
     check_together(o);
     if (!o->threads_given)
         o->threads = mgpu_default_threads(o->program);
-}
-
-/* ---- which plan */
-static _Noreturn void fail_no_plan(const mgpu_program *p, const char *kind, long devices)
-{
-    char list[512];
-    int length = 0;
-    list[0] = 0;
-    for (int i = 0; i < p->plan_count && length < (int)sizeof list - 40; i++) {
-        bool same_kind = strcmp(p->plans[i].kind, p->plans[0].kind) == 0;
-        length += snprintf(list + length, sizeof list - (size_t)length, "%s%d%s%s", i ? ", " : "", p->plans[i].devices,
-                           same_kind ? "" : " ", same_kind ? "" : p->plans[i].kind);
-    }
-    bool one = p->plan_count == 1 && p->plans[0].devices == 1;
-    mgpu_fail(MGPU_BAD_USAGE, "this program holds %s for %s %s%sdevice%s, not %ld%s%s; compile with: mgpuc --devices %s%s%ld %s -o %s",
-              p->plan_count == 1 ? "a plan" : "plans", list, *kind ? p->plans[0].kind : "", *kind ? " " : "", one ? "" : "s", devices,
-              *kind ? " " : "", kind, kind, *kind ? ":" : "", devices, p->model_file, program_invocation_short_name);
-}
-
-const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const Options *o)
-{
-    DeviceList wanted;
-    if (!o->devices)
-        return &p->plans[p->default_plan];
-    char *wrong = mgpu_read_devices(o->devices, &wanted);
-    if (wrong)
-        mgpu_fail(MGPU_BAD_USAGE, "--devices %s", wrong);
-    const mgpu_plan *found = NULL, *usual = &p->plans[p->default_plan];
-    if (!wanted.count && strcmp(usual->kind, wanted.kind) == 0)
-        found = usual;
-    for (int i = 0; i < p->plan_count && !found; i++)
-        if (p->plans[i].devices == wanted.count && (!*wanted.kind || strcmp(p->plans[i].kind, wanted.kind) == 0))
-            found = &p->plans[i];
-    if (!found)
-        fail_no_plan(p, wanted.kind, wanted.count ? wanted.count : 1);
-    mgpu_free_devices(&wanted);
-    return found;
 }

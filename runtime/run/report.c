@@ -35,19 +35,6 @@ struct Reporter {
     char *header;              /* of the table, as last printed */
 };
 
-const char *mgpu_grouped(int64_t n, char text[32])
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%lld", (long long)n), out = 0;
-    for (int i = 0; i < length; i++) {
-        if (i && digits[i - 1] != '-' && (length - i) % 3 == 0)
-            text[out++] = ',';
-        text[out++] = digits[i];
-    }
-    text[out] = 0;
-    return text;
-}
-
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name)
 {
     for (int i = 0; i < count; i++)

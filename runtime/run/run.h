@@ -72,7 +72,7 @@ void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
 void mgpu_run_post(Run *);                 /* the next step */
 void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
 
-/* ---- save/run.c */
+/* ---- saves.c */
 void mgpu_run_find_folder(Run *);          /* ends the program if it holds another run, or another run writes there */
 void mgpu_run_open_saved(Run *);           /* of --resume */
 void mgpu_run_open_folder(Run *);          /* to write into it */

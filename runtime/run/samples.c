@@ -10,7 +10,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/image/image.h"
-#include "runtime/data/sets.h"
+#include "runtime/run/sets.h"
 
 #include <errno.h>
 #include <fcntl.h>

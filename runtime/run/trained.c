@@ -66,7 +66,7 @@ static bool open_whole(TensorFile *file, const mgpu_program *p, const Options *o
         mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s: train first, or name them with --init FILE or --resume DIR",
                   o->init);
     if (o->init) {
-        mgpu_read_safetensors(file, o->init);
+        mgpu_open_weights(file, o->init);
         say_file(file, "");
         return true;
     }
@@ -98,7 +98,7 @@ Engine *mgpu_open_trained(const mgpu_program *program, const Options *o, Feed *f
     Saved *saved;
     bool whole = open_whole(&file, program, o, &saved);
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
-    Engine *engine = mgpu_engine_open(program, plan, o, collect, context);
+    Engine *engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, context);
     *feed = (Feed){.program = program,
                    .plan = plan,
                    .setting = o->setting,

@@ -246,7 +246,7 @@ void mgpu_take_categories(Categories *categories, const TensorFile *file)
 void mgpu_load_categories(Categories *categories, const char *path)
 {
     TensorFile file;
-    mgpu_read_safetensors(&file, path);
+    mgpu_open_weights(&file, path);
     mgpu_take_categories(categories, &file);
     mgpu_close_safetensors(&file);
 }

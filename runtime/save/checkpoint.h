@@ -20,8 +20,8 @@ Saved *mgpu_open_saved(const char *folder, int need, char **why);
 void mgpu_close_saved(Saved *);
 bool mgpu_has_saved_best(const Saved *);
 bool mgpu_open_saved_model(TensorFile *, const Saved *, bool best, bool average); /* false: the save has no such file */
-/* ends the program if the file, open as `file`, is one of a save, and damaged */
-void mgpu_check_saved_file(const char *path, int file);
+/* a file of weights; ends the program if it is one of a save, and damaged */
+void mgpu_open_weights(TensorFile *, const char *path);
 const SaveOrigin *mgpu_saved_origin(const Saved *);         /* NULL: it does not say */
 char *mgpu_find_saved(const char *folder);                  /* words for what is saved there; NULL: nothing. The caller frees */
 void mgpu_make_folder(const char *folder);

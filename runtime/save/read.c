@@ -322,7 +322,8 @@ Saved *mgpu_open_saved(const char *folder, int need, char **why)
     return s;
 }
 
-void mgpu_check_saved_file(const char *path, int file)
+/* ends the program if the file is one of a save, and damaged */
+static void check_file(const char *path, int file)
 {
     char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
     struct stat there, opened;
@@ -341,6 +342,22 @@ void mgpu_check_saved_file(const char *path, int file)
     free(wrong);
     mgpu_close_saved(s);
     free(real);
+}
+
+void mgpu_open_weights(TensorFile *file, const char *path)
+{
+    int f = -1;
+    for (int tries = 0; f < 0 && tries < MOST_TRIES; tries++) { /* beside a run that saves, a link may lead to what has just been removed */
+        struct stat status;
+        f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (f < 0 && (errno != ENOENT || lstat(path, &status) != 0 || !S_ISLNK(status.st_mode)))
+            break;
+    }
+    if (f < 0)
+        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, strerror(errno));
+    check_file(path, f);
+    mgpu_map_safetensors(file, path, f);
+    close(f);
 }
 
 bool mgpu_has_saved_best(const Saved *s)

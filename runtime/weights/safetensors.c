@@ -5,10 +5,9 @@
  * data, row-major, without holes. Blanks fill the header up to a multiple of 8. Larger elements come first, so that all
  * are aligned; among equals the caller's order stays. */
 #include "runtime/base/base.h"
-#include "runtime/save/checkpoint.h"
+#include "runtime/weights/weights.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -73,8 +72,6 @@ void mgpu_write_safetensors(FILE *f, const SavedTensor *tensors, int count, cons
 }
 
 /* ---- reading */
-enum { MOST_TRIES = 1000 };
-
 static _Noreturn void broken(const char *path, const char *name, const char *what)
 {
     mgpu_fail(MGPU_BAD_INPUT, "%s: %s%s%s%s", path, name ? "tensor '" : "", name ? name : "", name ? "': " : "", what);
@@ -159,22 +156,6 @@ static void check_places(const TensorFile *file, int64_t data_begin)
     if (at != end)
         broken(file->path, NULL, "bytes behind the last tensor are no tensor's; the file is damaged");
     free(order);
-}
-
-void mgpu_read_safetensors(TensorFile *file, const char *path)
-{
-    int f = -1;
-    for (int tries = 0; f < 0 && tries < MOST_TRIES; tries++) { /* beside a run that saves, a link may lead to what has just been removed */
-        struct stat status;
-        f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (f < 0 && (errno != ENOENT || lstat(path, &status) != 0 || !S_ISLNK(status.st_mode)))
-            break;
-    }
-    if (f < 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: %s", path, strerror(errno));
-    mgpu_check_saved_file(path, f);
-    mgpu_map_safetensors(file, path, f);
-    close(f);
 }
 
 void mgpu_map_safetensors(TensorFile *file, const char *path, int f)

@@ -375,34 +375,31 @@ static _Noreturn void fail_part(const TensorView *view, const Match *match, cons
 void mgpu_load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part,
                     const PartSource *source)
 {
-    TensorFile file;
     Match match;
     TensorView view = view_of_part(program, part, source->left_out, source->view);
     NameList missing, unused;
     bool evaluation = source->view == MGPU_MODEL_VIEW;
-    mgpu_read_safetensors(&file, source->path);
     if (!part->pattern) {
-        load_whole(program, plan, engine, &file, &view, FOR_TRAINING);
+        load_whole(program, plan, engine, source->file, &view, FOR_TRAINING);
     } else {
         open_list(&missing);
         open_list(&unused);
-        mgpu_match(&match, &file, &view);
-        place_view(program, plan, engine, &file, &view, &match, false, &missing);
-        list_unused(program, &file, !evaluation, &unused);
+        mgpu_match(&match, source->file, &view);
+        place_view(program, plan, engine, source->file, &view, &match, false, &missing);
+        list_unused(program, source->file, !evaluation, &unused);
         close_list(&missing);
         close_list(&unused);
         if (missing.count)
             fail_part(&view, &match, part, source->begin, missing.text, &unused);
         printf(evaluation ? "weights  \"%.*s\": %d tensors of %s%s%s\n"
                                                : "\"%.*s\" begins with %d tensors of %s%s%s\n",
-               (int)strcspn(part->pattern, "="), part->pattern, match.found, source->path, unused.count ? "; not used: " : "",
+               (int)strcspn(part->pattern, "="), part->pattern, match.found, source->file->path, unused.count ? "; not used: " : "",
                unused.text);
         free(missing.text);
         free(unused.text);
         mgpu_close_match(&match, &view);
     }
     close_view(&view);
-    mgpu_close_safetensors(&file);
     if (evaluation)
         make_copies(program, plan, engine);
 }
@@ -429,16 +426,13 @@ void mgpu_begin_averages(const mgpu_program *program, const mgpu_plan *plan, Eng
     make_copies(program, plan, engine);
 }
 
-void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const char *path, const bool *left_out)
+void mgpu_load_weights(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const TensorFile *file, const bool *left_out)
 {
-    TensorFile file;
     TensorView all = view_of(program, plan, MGPU_WEIGHTS_VIEW), view = new_view(all.count);
     for (int i = 0; i < all.count; i++)
         if (!left_out[all.variable[i]])
             add(&view, all.name[i], all.variable[i]);
-    mgpu_read_safetensors(&file, path);
-    load_whole(program, plan, engine, &file, &view, FOR_TRAINING);
-    mgpu_close_safetensors(&file);
+    load_whole(program, plan, engine, file, &view, FOR_TRAINING);
     close_view(&view);
     close_view(&all);
     mgpu_begin_averages(program, plan, engine);

@@ -3,7 +3,6 @@
 #define MGPU_RUNTIME_WEIGHTS_WEIGHTS_H
 
 #include "runtime/base/base.h"
-#include "runtime/base/options.h"
 
 typedef struct Engine Engine;
 typedef struct Categories Categories;
@@ -25,7 +24,6 @@ typedef struct TensorFile {
 typedef void FillTensor(void *context, int i, void *to);
 typedef struct FileNotes { int64_t step; const char *categories; } FileNotes; /* __metadata__; categories NULL: none */
 void mgpu_write_safetensors(FILE *, const SavedTensor *, int count, const FileNotes *, FillTensor *fill, void *context);
-void mgpu_read_safetensors(TensorFile *, const char *path);
 void mgpu_map_safetensors(TensorFile *, const char *path, int file); /* path: for messages */
 SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL: it has none */
 void mgpu_close_safetensors(TensorFile *);
@@ -66,24 +64,15 @@ void mgpu_write_view(FILE *, const Snapshot *, int view, const FileNotes *);
 /* all of it, and the file holds nothing else */
 void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, int view);
 /* weights and states but those that are left out, with which their averages begin; what else the file has is said */
-void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const char *path, const bool *left_out);
+void mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *, const bool *left_out);
 void mgpu_load_model(const mgpu_program *, const mgpu_plan *, Engine *, const TensorFile *); /* likewise, as evaluation reads it */
 void mgpu_place_variable(const mgpu_program *, const mgpu_plan *, Engine *, int variable, const SavedTensor *);
 void mgpu_begin_averages(const mgpu_program *, const mgpu_plan *, Engine *); /* the variables that have been loaded */
 typedef struct PartSource {
-    const char *path, *begin;          /* begin: of errors, "model.net:12: fc.safetensors", "--init fc=fc.safetensors" */
+    const TensorFile *file;
+    const char *begin;                 /* of errors: "model.net:12: fc.safetensors", "--init fc=fc.safetensors" */
     const bool *left_out;              /* by variable; NULL: none is */
     int view;                          /* MGPU_MODEL_VIEW: what evaluation reads */
 } PartSource;
 void mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const PartSource *);
-
-/* initials.c: what a fresh run begins with: the program's files and those of --init */
-void mgpu_load_initials(const mgpu_program *, const mgpu_plan *, Engine *, const Options *);
-/* those of --init PATTERN=FILE alone; view as in PartSource */
-void mgpu_load_parts(const mgpu_program *, const mgpu_plan *, Engine *, const Options *, int view);
-bool mgpu_parts_suffice(const mgpu_program *, const Options *);          /* they are all of the model */
-/* the classes that a fresh run begins with: those of the file of the whole model. Where parts begin otherwise, labels (inputs that
- * no output needs) may be others */
-void mgpu_begin_categories(Categories *, const mgpu_program *, const mgpu_plan *, const Options *);
-char *mgpu_whole_initial(const mgpu_program *, const Options *); /* the file of the whole model, or NULL; the caller frees */
 #endif

@@ -3,7 +3,7 @@
 #include "tests/fuzz/trace.h"
 
 #include "runtime/base/base.h"
-#include "runtime/weights/weights.h"
+#include "runtime/save/checkpoint.h"
 
 #include <glob.h>
 #include <math.h>
@@ -167,7 +167,7 @@ void read_log(Trace *t, const char *path)
 void read_weights(Trace *t, const char *path, const char *what)
 {
     TensorFile file;
-    mgpu_read_safetensors(&file, path);
+    mgpu_open_weights(&file, path);
     for (int i = 0; i < file.count; i++) {
         const mgpu_tensor *x = &file.tensors[i].tensor;
         for (int64_t k = 0; k < mgpu_elements(x); k++)

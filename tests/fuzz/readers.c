@@ -3,8 +3,8 @@
 
 
 #include "runtime/base/base.h"
-#include "runtime/data/sets.h"
-#include "runtime/weights/weights.h"
+#include "runtime/run/sets.h"
+#include "runtime/save/checkpoint.h"
 #include "runtime/data/image/image.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/read_set.h"
@@ -27,7 +27,7 @@ static void touch(const uint8_t *bytes, int64_t count)
 void run_safetensors(const uint8_t *data, size_t length)
 {
     TensorFile file;
-    mgpu_read_safetensors(&file, fuzz_file(data, length));
+    mgpu_open_weights(&file, fuzz_file(data, length));
     for (int i = 0; i < file.count; i++) {
         const SavedTensor *t = &file.tensors[i];
         const uint8_t *begin = t->data, *map = file.map;

@@ -1,9 +1,7 @@
 /* How many threads compute: limits of control groups of both versions in a folder that looks like /sys/fs/cgroup, values
  * of OMP_NUM_THREADS, affinity, --threads. */
 #include "runtime/base/cores.h"
-#include "runtime/base/base.h"
-#include "runtime/base/options.h"
-#include "runtime/base/threads.h"
+#include "runtime/run/commands.h"
 
 #include <errno.h>
 #include <math.h>

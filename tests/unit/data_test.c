@@ -2,7 +2,7 @@
  * read in the same files (tests/reference/data, made by data.py); parts, pairs, categories, orders, threads; and what is
  * said of files that are wrong. */
 #include "runtime/base/base.h"
-#include "runtime/data/sets.h"
+#include "runtime/run/sets.h"
 #include "tests/unit/data_program.h"
 
 #include <errno.h>

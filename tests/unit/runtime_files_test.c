@@ -3,7 +3,7 @@
 #include "runtime/base/base.h"
 #include "runtime/data/sets.h"
 #include "runtime/host/reduce.h"
-#include "runtime/weights/weights.h"
+#include "runtime/save/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -287,7 +287,7 @@ static void fill(void *context, int i, void *to)
 static void read_safetensors(const char *path)
 {
     TensorFile file;
-    mgpu_read_safetensors(&file, path);
+    mgpu_open_weights(&file, path);
     mgpu_close_safetensors(&file);
 }
 
@@ -311,7 +311,7 @@ static void test_safetensors(void)
     mgpu_write_safetensors(f, tensors, 3, &(FileNotes){42, NULL}, fill, data);
     fclose(f);
     TensorFile file;
-    mgpu_read_safetensors(&file, path);
+    mgpu_open_weights(&file, path);
     const SavedTensor *u = mgpu_find_tensor(&file, "u"), *found = mgpu_find_tensor(&file, "w \"quoted\"");
     const SavedTensor *last = mgpu_find_tensor(&file, "b");
     say("safetensors/there-and-back", file.count == 3 && file.step == 42 && u && memcmp(u->data, "abc", 3) == 0 && found &&

@@ -1,7 +1,7 @@
 /* Teams of threads (runtime/engine/team.c): every thread does its part of every run, what was written before a barrier is seen
  * behind it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with teams side by side. */
 #include "runtime/base/base.h"
-#include "runtime/base/threads.h"
+#include "runtime/base/cores.h"
 #include "runtime/engine/team.h"
 
 #include <pthread.h>

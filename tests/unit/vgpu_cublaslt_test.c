@@ -301,7 +301,7 @@ static void undeclared(int wrong)
 {
     open_library();
     Made m = make(&PLAIN, 0, 0);
-    const mgpu_vgpu_range ranges[] = {range_of(gpu[0].a, 0, 64, 0, "d0.a"), range_of(gpu[0].b, 0, wrong ? ROWS * COLUMNS - 1 : ROWS * COLUMNS, 1, "d0.y"),
+    const CudaRange ranges[] = {range_of(gpu[0].a, 0, 64, 0, "d0.a"), range_of(gpu[0].b, 0, wrong ? ROWS * COLUMNS - 1 : ROWS * COLUMNS, 1, "d0.y"),
                                       range_of(gpu[0].w, 0, FLOATS, 1, "d0.work")};
     declare(gpu[0].stream[0], "d0.c1", ranges, 3);
     run(&m, gpu[0].a, gpu[0].a, gpu[0].b, gpu[0].w, 4 * FLOATS, 0);

@@ -24,7 +24,7 @@ typedef struct Gpu {
 static const CudaDriver *cu;
 static Gpu gpu[DEVICES];
 static int gpus;
-static mgpu_vgpu_declare *declare;
+static CudaDeclare *declare;
 static const char *(*violation)(int);
 static char scratch[200];               /* folder */
 
@@ -263,14 +263,14 @@ static inline void both(const char *name, const char *machine, const char *arch,
     result(!*why, title, why);
 }
 
-static inline mgpu_vgpu_range range_of(CUdeviceptr at, int64_t from, int64_t to, int writes, const char *name)
+static inline CudaRange range_of(CUdeviceptr at, int64_t from, int64_t to, int writes, const char *name)
 {
-    return (mgpu_vgpu_range){at + 4 * (uint64_t)from, at + 4 * (uint64_t)to, writes, name};
+    return (CudaRange){at + 4 * (uint64_t)from, at + 4 * (uint64_t)to, writes, name};
 }
 
-static inline void declare_two(int s, const char *operation, mgpu_vgpu_range one, mgpu_vgpu_range two)
+static inline void declare_two(int s, const char *operation, CudaRange one, CudaRange two)
 {
-    declare(gpu[0].stream[s], operation, (mgpu_vgpu_range[]){one, two}, 2);
+    declare(gpu[0].stream[s], operation, (CudaRange[]){one, two}, 2);
 }
 
 static inline void open_scratch(void)

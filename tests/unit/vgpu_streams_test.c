@@ -378,7 +378,7 @@ static int sum_type = ncclFloat32;
 
 static ncclResult_t sum(int comm, int d, int stream, CUdeviceptr at, int64_t count, const char *buffer)
 {
-    mgpu_vgpu_range ranges[2];
+    CudaRange ranges[2];
     char operation[40], name[40];
     snprintf(operation, sizeof operation, "d%d.m1", d);
     snprintf(name, sizeof name, "d%d.%s", d, buffer);

@@ -94,14 +94,14 @@ static void undeclared_copy(int wrong)
     Gpu *g = &gpu[0];
     float *staging = new_locked(100);
     memset(staging, 0, 400);
-    mgpu_vgpu_range to = range_of(g->b, 0, 100 - wrong, 1, "in");
+    CudaRange to = range_of(g->b, 0, 100 - wrong, 1, "in");
     declare(g->stream[0], "u1", &to, 1);
     MUST(cu->memcpy_htod_async(g->b, staging, 400, g->stream[0]));
 }
 
 static void declared_outside(int wrong)
 {
-    mgpu_vgpu_range r = range_of(gpu[0].b, 0, FLOATS + wrong, 1, "y");
+    CudaRange r = range_of(gpu[0].b, 0, FLOATS + wrong, 1, "y");
     declare(gpu[0].stream[0], "c1", &r, 1);
 }
 

@@ -23,7 +23,7 @@ static struct {
     Op *op;
     Launch *launch;
     uint32_t first;                     /* serial of its first block */
-    mgpu_vgpu_range *recent[2];         /* that the last load, store was in */
+    CudaRange *recent[2];         /* that the last load, store was in */
     Allocation *allocation;             /* that this access is in */
     Allocation *last[2];                /* that the last load, store was in */
     struct { uint32_t first, end; bool before; } known[3]; /* serials of other Ops, and whether they came before */
@@ -233,7 +233,7 @@ static int check_declared(const Access *a)
     bool writes = a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_ATOMIC;
     if (!l || l->count < 0)
         return 0;
-    mgpu_vgpu_range *r = now.recent[writes];
+    CudaRange *r = now.recent[writes];
     if (r && a->at >= r->begin && a->at + a->bytes <= r->end)
         return 0;
     uintptr_t at = a->at; /* ranges may follow each other */

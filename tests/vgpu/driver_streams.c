@@ -151,8 +151,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     return vgpu_leave(r ? r : extra ? CUDA_ERROR_NOT_SUPPORTED : launch(function, grid, block, shared_bytes, stream, parameters));
 }
 
-/* see mgpu_vgpu_launch.h */
-VGPU_API void vgpuDeclare(void *stream, const char *operation, const mgpu_vgpu_range *ranges, int count)
+/* see runtime/cuda/driver.h */
+VGPU_API void vgpuDeclare(void *stream, const char *operation, const CudaRange *ranges, int count)
 {
     CUstream s = stream;
     pthread_mutex_lock(&vgpu_lock);

@@ -189,7 +189,7 @@ void vgpu_place(const void *place, char *text, size_t room); /* file and line of
 /* ---- stream.c: Ops and their order */
 
 /* vgpuDeclare: what an operation of the program is called, and what it touches */
-typedef struct Label { int references; const char *name; mgpu_vgpu_range *ranges; int count; /* < 0: not told */ } Label;
+typedef struct Label { int references; const char *name; CudaRange *ranges; int count; /* < 0: not told */ } Label;
 
 typedef enum { OP_LAUNCH, OP_COPY, OP_SET, OP_JOIN /* does nothing */, OP_COLLECTIVE, OP_LIBRARY } OpKind;
 typedef struct KernelCall {

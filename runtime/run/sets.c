@@ -1,6 +1,8 @@
-/* data.c: a program's tables of data sets -> opened sets: the reader's stream, then each stage's, bound to the inputs. */
+/* sets.c: a program's tables of data sets -> opened sets: the reader's stream, then each stage's, bound to the inputs. The table of all
+ * readers and stages is here, above the rooms that they are in. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
+#include "runtime/run/sets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +25,6 @@ static OpenStream *find_call(const CallRow *rows, int count, const char *name)
     for (int i = 0; i < count; i++)
         if (strcmp(rows[i].name, name) == 0)
             return rows[i].open;
-    return NULL;
-}
-
-const mgpu_set *mgpu_find_set(const mgpu_program *p, const char *name)
-{
-    for (int i = 0; i < p->set_count; i++)
-        if (strcmp(p->sets[i].name, name) == 0)
-            return &p->sets[i];
     return NULL;
 }
 

@@ -3,7 +3,7 @@
  * the same time; of two with the same key the later holds. A line that cannot be read is as good as none. */
 #include "runtime/base/base.h"
 #include "runtime/base/trust.h"
-#include "runtime/host/tuned.h"
+#include "runtime/cuda/tuned.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* run.c: a training run and its folder: who may write there, what is saved when, and what happens if that fails.
+/* saves.c: a training run and its folder: who may write there, what is saved when, and what happens if that fails.
  *
  * A save begins with a copy of the variables between two steps; a thread writes it while the run goes on. Only the last save, and
  * one for whose copy there is no memory, are waited for.

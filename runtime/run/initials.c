@@ -9,6 +9,7 @@
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
+#include "runtime/run/commands.h"
 #include "runtime/save/checkpoint.h"
 
 #include <stdlib.h>
@@ -222,8 +223,21 @@ static void load_init(const mgpu_program *program, const mgpu_plan *plan, Engine
             printf("\"%s\" begins as the model says, by init = none in line %d; --init %s=FILE takes it from a file\n",
                    initial->pattern, initial->line, initial->pattern);
     }
-    mgpu_load_weights(program, plan, engine, o->init, none);
+    TensorFile file;
+    mgpu_open_weights(&file, o->init);
+    mgpu_load_weights(program, plan, engine, &file, none);
+    mgpu_close_safetensors(&file);
     free(none);
+}
+
+static void load_part(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *part, const char *path,
+                      PartSource source)
+{
+    TensorFile file;
+    mgpu_open_weights(&file, path);
+    source.file = &file;
+    mgpu_load_part(program, plan, engine, part, &source);
+    mgpu_close_safetensors(&file);
 }
 
 void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
@@ -236,8 +250,7 @@ void mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engi
         } else if (initial->path && !replaced(initial, o)) {
             char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
             char *begin = mgpu_format("%s%s", where, path);
-            const PartSource source = {.path = path, .begin = begin, .left_out = out};
-            mgpu_load_part(program, plan, engine, initial, &source);
+            load_part(program, plan, engine, initial, path, (PartSource){.begin = begin, .left_out = out});
             free(begin);
             free(path);
             free(where);
@@ -256,9 +269,8 @@ void mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine 
     for (int i = 0; i < o->part_count; i++) {
         Part p = part_of(program, o->parts[i]);
         char *begin = mgpu_format("--init %s", o->parts[i]);
-        const PartSource source = {.path = p.initial.path, .begin = begin, .view = view};
         if (p.initial.path)
-            mgpu_load_part(program, plan, engine, &p.initial, &source);
+            load_part(program, plan, engine, &p.initial, p.initial.path, (PartSource){.begin = begin, .view = view});
         free(begin);
         close_part(&p);
     }
