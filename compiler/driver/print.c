@@ -1,5 +1,4 @@
-/* print.c: what people read besides the graph and the schedule: the table of `mgpuc check`, --emit fused, --emit memory,
- * and the names of phases. */
+/* print.c: what people read besides the graph and the schedule: the table of `mgpuc check`, --emit fused, --emit memory. */
 #include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
@@ -173,19 +172,4 @@ void memory_print(const Schedule *s, Text *t)
                          x->slots > 1 ? format(" x %d", x->slots) : "    ", BUFFER_KIND_NAME[x->kind], x->name);
             }
         }
-}
-
-const char *phase_name(PhaseKind kind, bool ragged)
-{
-    static const char *const NAMES[PHASE_KINDS][2] = {
-        [PHASE_INIT] = {"init", "init"},
-        [PHASE_PROLOGUE] = {"prologue.full", "prologue.ragged"},
-        [PHASE_ACCUMULATE] = {"accumulate.full", "accumulate.ragged"},
-        [PHASE_TRAIN] = {"train.full", "train.ragged"},
-        [PHASE_EVAL] = {"eval.full", "eval.ragged"},
-        [PHASE_PREDICT] = {"predict.full", "predict.ragged"},
-        [PHASE_REPORT_TRAIN] = {"report.train", "report.train"},
-        [PHASE_REPORT_EVAL] = {"report.eval", "report.eval"},
-    };
-    return NAMES[kind][ragged];
 }

@@ -291,7 +291,6 @@ void kernel_print(const Kernel *, Text *);
 void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
 void kernel_print_canonical(const Kernel *, Text *); /* likewise, all names by number: equal texts, equal bodies */
 void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has partial sums */
-const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
 /* the same file: a kernel's functions as they stand in the file of all kernels, and its row in the table of them */
 void kernel_emit(const Kernel *, Text *);
 void kernel_emit_row(const Kernel *, const char *function, Text *);

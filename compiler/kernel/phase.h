@@ -39,6 +39,7 @@ typedef struct Tensor {     /* what kernels read and write */
 int64_t tensor_bytes(const Tensor *, int64_t samples);
 uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and its name */
 const char *half_text(uint8_t half);
+const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
 static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch : shape_count(&t->shape); }
 
 /* an operation of a kernel that may make NaN or infinity of finite numbers, for messages of runs: "log", "head.fc", line. word "":

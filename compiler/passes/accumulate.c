@@ -14,7 +14,7 @@
  * What is a denominator: a REDUCE on which a value of a sample, or another sum over samples, depends. It must not depend
  * on weights: the forward pass of the other micro-batches would have to run first. Updates of Partial accumulators
  * (metrics) are in both graphs of the step: each adds its own samples. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 typedef struct Cut { /* a REDUCE */

@@ -21,7 +21,7 @@
  * the body. */
 #include "compiler/passes/composite.h"
 #include "compiler/passes/gradients.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 #include <math.h>

@@ -15,4 +15,7 @@ bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **resu
  * ordinary rules. */
 bool composite_gradient(Graph *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                         Node **input_gradients);
+
+/* every composite by the table's forward, or by its library body */
+Graph *expand_composites(Graph *);
 #endif

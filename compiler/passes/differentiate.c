@@ -14,7 +14,7 @@
  * are shared) goes through the ordinary rules; both together are the gradient, because it is linear. */
 #include "compiler/passes/composite.h"
 #include "compiler/passes/gradients.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 typedef struct Event { /* an expanded composite */

@@ -15,7 +15,8 @@
  * Partial inputs of the use. A value is reduced at once if a use forces it or if that is not dearer: so what is used
  * twice is reduced once, a broadcast is reduced before it is broadcast, and two uses of a shared weight are added first.
  * Accumulators that are Partial take Partial values; all other results take Replicated (or Sharded) ones. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
+#include "compiler/passes/composite.h"
 #include "compiler/passes/stages.h"
 
 static const double COLLECTIVE_BYTES = 4096; /* what a collective costs besides its bytes, in bytes */

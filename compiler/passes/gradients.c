@@ -9,7 +9,7 @@
  * Where a derivative can be infinite the product with a zero gradient is zero (times_safe), so what a mask has taken out
  * of the loss never comes back as NaN. */
 #include "compiler/passes/gradients.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 
 /* ---- contributions */
 

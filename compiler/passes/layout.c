@@ -8,7 +8,7 @@
  *   anything else                          as declared: contractions pack panels of any order
  *   state of an optimizer, accumulator,    like the weight or gradient that it goes with, if it has its shape: an
  *   rounded copy                           update then runs through all of them in one order */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 /* what a node's numbers come from through casts and sums of equals */

@@ -4,7 +4,7 @@
 #define MGPU_SCAN_H
 
 #include "compiler/passes/gradients.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 
 /* a value of a body, computed outside of the loop: `along`: of all steps, stacked along a first axis; else the same in each */
 typedef struct Outside { Node *node; bool along; } Outside;
@@ -32,7 +32,4 @@ void least_cut(const Graph *body, const Side *side, const double *bytes, const b
 /* scan.c. A loop made of scan whose inputs became `in`, and what has left it, in target: by number what its results became;
  * NULL where used says so. summed (or NULL): the sum over the steps is wanted instead of the stack. */
 Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, const bool *summed);
-
-/* simplify.c: of a graph with ARGs */
-Graph *simplify_region(Graph *);
 #endif

@@ -27,7 +27,7 @@
  * f16 has few exponents: what gradients are multiplied by so that they stay within them is in update.c.
  *
  * The passes over a graph below are one loop each, forward or backward. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 /* ---- f64 */

@@ -12,7 +12,7 @@
  *
  * A sum of what is the same for all samples counts it once for each of them. Where a step has all its samples at once
  * (accumulate = 1) that is a multiple of RUN_SAMPLES, known to every device: its accumulator is no part of a sum. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 enum { REPORTED_ELEMENTS = 4096 };

@@ -8,7 +8,8 @@
  * (fuse/roots.c, fuse/merge.c); and a reverse loop computes the extremum again (scan_gradient.c). Between x and the comparison
  * stand only operations that have one result whatever compiler computes them: views, choices, signs, extrema, and all
  * that is no floating point. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
+#include "compiler/passes/same.h"
 
 enum { MOST_VISITED = 256 }; /* behind an operand of a comparison: more are not looked for */
 

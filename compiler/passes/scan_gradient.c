@@ -12,6 +12,8 @@
  * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one product of
  * all steps and samples of them where it can. Through carries that no gradient reaches nothing is computed. */
 #include "compiler/passes/loops.h"
+#include "compiler/passes/same.h"
+#include "compiler/passes/simplify/simplify.h"
 
 static const double STORE_FLOPS = 8;
 

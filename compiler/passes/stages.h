@@ -3,10 +3,9 @@
 #define MGPU_PASSES_STAGES_H
 
 #include "compiler/ir/graph.h"
+#include "compiler/passes/simplify/simplify.h" /* the first; again after others */
 
 /* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old as it was. */
-/* simplify.c       fold, share, drop; composites become better graphs only in differentiate */
-Graph *simplify(Graph *);
 /* scan.c           loops: what does not depend on what is carried is computed outside, for all steps at once */
 Graph *hoist_loops(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
@@ -28,6 +27,6 @@ void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
 /* layout.c         order of variables in memory */
 void choose_layout(Model *, Graph **graphs, int graph_count);
-/* ragged.c         full: ALIVE is true and the number of samples known; ragged: as it is */
+/* phases.c         full: ALIVE is true and the number of samples known; ragged: as it is */
 Graph *specialise(Graph *, bool ragged);
 #endif

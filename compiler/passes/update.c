@@ -21,7 +21,7 @@
  *
  * Averages: a = d a + (1 - d) w behind every update (ema; the first one takes w), or the mean of the weights after certain
  * steps (swa; before the first of them w). w is the value after the step. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 #include <math.h>

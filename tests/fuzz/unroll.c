@@ -1,7 +1,7 @@
 /* unroll.c: loops written out, one step behind the other: what a SCAN means, with no rule of its own; see models.c. */
 #include "tests/fuzz/unroll.h"
 
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 
 static Node *slice_of(Graph *g, Node *x, int64_t t)
 {

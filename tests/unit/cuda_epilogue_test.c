@@ -4,7 +4,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 
 #include <stdio.h>
 

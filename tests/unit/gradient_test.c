@@ -6,7 +6,7 @@
  * weights of losses, missing samples, sharing and composites meet. All of it twice: as differentiate gives it, and after
  * the stages that follow, which must not change a value. */
 #include "compiler/passes/composite.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* graph_test.c: building graphs: types, shapes, numbers, sharing, capture, copies, printing, the interpreter's meaning of
  * single operations, Philox, and what the user is told of shapes that do not fit. */
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 #include "runtime/abi/mgpu_random.h"
 

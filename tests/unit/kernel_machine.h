@@ -9,7 +9,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/plan/schedule.h"
 #include "runtime/abi/mgpu.h"
 

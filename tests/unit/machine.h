@@ -4,7 +4,7 @@
 #define MGPU_TEST_MACHINE_H
 
 #include "compiler/passes/composite.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
 #include <math.h>

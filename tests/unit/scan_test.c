@@ -7,7 +7,7 @@
  *
  * Behind the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over: tests/passes/loops_*. */
 #include "compiler/passes/composite.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 #include "dsl/dsl.h"
 

@@ -5,7 +5,7 @@
  * are listed in fuse.h. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/library.h"
 #include "runtime/abi/mgpu.h"
@@ -34,21 +34,6 @@ Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index,
     APPEND(f->tensors, f->tensor_count, t);
     memory_use(outer);
     return t;
-}
-
-uint8_t half_of(Dtype t) { return t == BF16 ? MGPU_HALF_BF16 : t == F16 ? MGPU_HALF_F16 : MGPU_HALF_NOT; }
-
-const char *half_text(uint8_t half)
-{
-    return half == MGPU_HALF_BF16 ? "MGPU_HALF_BF16" : half == MGPU_HALF_F16 ? "MGPU_HALF_F16" : "MGPU_HALF_NOT";
-}
-
-int64_t tensor_bytes(const Tensor *t, int64_t samples)
-{
-    int64_t bytes; /* what is more than can be counted does not fit anywhere */
-    if (__builtin_mul_overflow(shape_count(&t->shape) * dtype_bytes(t->dtype), t->sharded ? samples : 1, &bytes))
-        return INT64_MAX;
-    return bytes;
 }
 
 static void add_leaves(Fusion *f)

@@ -7,9 +7,10 @@
  * contractions, collectives), or if computing it wherever it is used would cost more than storing it: it is used more
  * than once, or for several elements of its users. Being generous with roots costs nothing where they end up in one
  * kernel (fuse/merge.c): a root whose users are all in its kernel is not stored. */
+#include "compiler/ir/rebuild.h"
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/passes/passes.h"
+#include "compiler/passes/same.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  * is its own. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/passes/passes.h"
+#include "compiler/ir/rebuild.h"
 #include "runtime/abi/mgpu.h"
 
 #include <string.h>

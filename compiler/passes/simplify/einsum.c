@@ -6,8 +6,7 @@
  *   3  operands without letters are factors
  *   4  one operand: a sum and a transpose; more than two: pairs, in the order of the fewest multiplications
  *   5  nothing summed, or no operand with letters of its own: element-wise products, then sums */
-#include "compiler/passes/simplify/simplify.h"
-#include "compiler/passes/stages.h"
+#include "compiler/passes/simplify/rules.h"
 
 enum { MANY = 8 }; /* more operands than this are taken from the left until these are left */
 

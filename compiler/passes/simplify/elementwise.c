@@ -2,8 +2,7 @@
  * what changes nothing is dropped, and what is the same along a broadcast axis is computed before it is broadcast.
  * Rules are exact, or what compilers of numeric programs commonly do (x + 0, x * 1, products of two constants), or lose less to
  * rounding (the logarithm of a sigmoid); none assumes that a value is not NaN. */
-#include "compiler/passes/simplify/simplify.h"
-#include "compiler/passes/stages.h"
+#include "compiler/passes/simplify/rules.h"
 
 #include <math.h>
 

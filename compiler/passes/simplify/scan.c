@@ -1,7 +1,6 @@
 /* scan.c: loops. Results that nothing uses go, with the carries that only they needed; a carry that stays what it
  * was is no carry; what is one number everywhere is known in the body; and the body is simplified like any graph. */
-#include "compiler/passes/simplify/simplify.h"
-#include "compiler/passes/stages.h"
+#include "compiler/passes/simplify/rules.h"
 
 /* carries and stacks that matter: needed[i] for result i */
 static bool *needed_results(const Loop *l, const bool *used)

@@ -10,9 +10,8 @@
  *
  * Invariant: a node that had a value for every sample may become one that is the same for all. A sum over samples of it
  * stays a sum (graph_rebuild selects the living), so do its uses in results of single samples. */
-#include "compiler/passes/loops.h"
+#include "compiler/passes/simplify/rules.h"
 #include "compiler/passes/simplify/simplify.h"
-#include "compiler/passes/stages.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 /* views.c: rules for views and sums: chains become one, what shows nothing new goes, a sum of what was
  * broadcast is a multiple, and a sum over samples of what is the same for each is a multiple of their number. */
-#include "compiler/passes/simplify/simplify.h"
-#include "compiler/passes/stages.h"
+#include "compiler/passes/simplify/rules.h"
 
 /* ---- views of views */
 

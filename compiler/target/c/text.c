@@ -43,15 +43,28 @@ const char *emit_name(Printer *p, const char *wish)
     return emit_own_name(p, name ? name : "value");
 }
 
-const char *kernel_argument_name(const Tensor *tensor)
+static const char *const RESERVED[] = {
+    "argument", "step", "part", "n", "begin", "end", "first", "path", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
+    "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "true",
+    "false", "asm", "typeof", "linux", "unix", "NULL", "INFINITY", "NAN",
+    "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+    "INT8_MIN", "INT16_MIN", "INT32_MIN", "INT64_MIN"};
+
+/* of C++ and CUDA */
+static const char *const RESERVED_CUDA[] = {
+    "alignas", "alignof", "and", "and_eq", "bitand", "bitor", "catch", "class", "compl", "constexpr", "const_cast", "decltype", "delete",
+    "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
+    "or", "or_eq", "private", "protected", "public", "reinterpret_cast", "static_assert", "static_cast", "template", "this",
+    "thread_local", "throw", "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq", "char16_t", "char32_t",
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "work", "given"};
+
+void emit_reserve(Printer *p)
 {
-    const char *name = tensor->name, *dot = strrchr(name, '.');
-    if (tensor->kind == TENSOR_TEMPORARY && name[0] == 't') { /* t12_relu -> relu */
-        const char *end = name + 1 + strspn(name + 1, "0123456789");
-        if (*end == '_')
-            return end + 1;
-    }
-    return dot && dot[1] ? dot + 1 : name;
+    for (int i = 0; i < COUNT(RESERVED); i++)
+        map_set(&p->names, RESERVED[i], EMIT_TAKEN);
+    for (int i = 0; i < COUNT(RESERVED_CUDA) && p->cuda; i++)
+        map_set(&p->names, RESERVED_CUDA[i], EMIT_TAKEN);
 }
 
 const char *emit_name_of(Printer *p, const Expr *e)

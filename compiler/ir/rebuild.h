@@ -1,7 +1,7 @@
-/* passes.h: what passes that rebuild graphs share. A pass makes a new graph and sets, for every node of the old one in
+/* rebuild.h: what those who rebuild graphs share. A pass makes a new graph and sets, for every node of the old one in
  * order, node->twin: what the node became. */
-#ifndef MGPU_PASSES_H
-#define MGPU_PASSES_H
+#ifndef MGPU_REBUILD_H
+#define MGPU_REBUILD_H
 
 #include "compiler/ir/graph.h"
 
@@ -52,10 +52,4 @@ static inline Node *sum_everything(Graph *g, Node *x)
         axes[i] = i;
     return graph_sum_samples(g, x, axes, x->shape.rank);
 }
-
-/* same.c: by node: values that are to be computed once, and extrema that are compared with what they are taken of. needed:
- * comparisons that count; NULL: all */
-void find_same(const Graph *, const bool *needed, bool *same, bool *extrema);
-/* composite.c: every composite by the table's forward, or by its library body */
-Graph *expand_composites(Graph *);
 #endif

@@ -4,7 +4,6 @@
  * Out, full: ALIVE is true, so every selection goes; RUN_SAMPLES is the batch, unless a step has several micro-batches
  * (their kernels see a part of the step's samples). Sums over samples of what is the same for each become multiples.
  * `distribute` comes after this once more: a sum that became a multiple needs no reduction. */
-#include "compiler/passes/simplify/simplify.h"
 #include "compiler/passes/stages.h"
 
 Graph *specialise(Graph *g, bool ragged)

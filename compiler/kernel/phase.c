@@ -1,0 +1,46 @@
+/* phase.c: names of phases, of types of 16 bits and of kernels' arguments, and how many bytes tensors have. */
+#include "compiler/kernel/phase.h"
+#include "runtime/abi/mgpu.h"
+
+#include <string.h>
+
+const char *phase_name(PhaseKind kind, bool ragged)
+{
+    static const char *const NAMES[PHASE_KINDS][2] = {
+        [PHASE_INIT] = {"init", "init"},
+        [PHASE_PROLOGUE] = {"prologue.full", "prologue.ragged"},
+        [PHASE_ACCUMULATE] = {"accumulate.full", "accumulate.ragged"},
+        [PHASE_TRAIN] = {"train.full", "train.ragged"},
+        [PHASE_EVAL] = {"eval.full", "eval.ragged"},
+        [PHASE_PREDICT] = {"predict.full", "predict.ragged"},
+        [PHASE_REPORT_TRAIN] = {"report.train", "report.train"},
+        [PHASE_REPORT_EVAL] = {"report.eval", "report.eval"},
+    };
+    return NAMES[kind][ragged];
+}
+
+uint8_t half_of(Dtype t) { return t == BF16 ? MGPU_HALF_BF16 : t == F16 ? MGPU_HALF_F16 : MGPU_HALF_NOT; }
+
+const char *half_text(uint8_t half)
+{
+    return half == MGPU_HALF_BF16 ? "MGPU_HALF_BF16" : half == MGPU_HALF_F16 ? "MGPU_HALF_F16" : "MGPU_HALF_NOT";
+}
+
+int64_t tensor_bytes(const Tensor *t, int64_t samples)
+{
+    int64_t bytes; /* what is more than can be counted does not fit anywhere */
+    if (__builtin_mul_overflow(shape_count(&t->shape) * dtype_bytes(t->dtype), t->sharded ? samples : 1, &bytes))
+        return INT64_MAX;
+    return bytes;
+}
+
+const char *kernel_argument_name(const Tensor *tensor)
+{
+    const char *name = tensor->name, *dot = strrchr(name, '.');
+    if (tensor->kind == TENSOR_TEMPORARY && name[0] == 't') { /* t12_relu -> relu */
+        const char *end = name + 1 + strspn(name + 1, "0123456789");
+        if (*end == '_')
+            return end + 1;
+    }
+    return dot && dot[1] ? dot + 1 : name;
+}
