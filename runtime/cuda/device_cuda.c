@@ -425,7 +425,7 @@ static int64_t cuda_launches(const Device *device, double *seconds)
     return d->launches;
 }
 
-static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *step)
+static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *step)
 {
     CudaDevice *d = cuda_device(device);
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
@@ -437,7 +437,7 @@ static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
     int issued = d->library && (kernel->product || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
     if (issued >= 0) {
         count_launch(d, issued, began);
-        return;
+        return issued > 0;
     }
     const mgpu_epilogue *e = &kernel->epilogue;
     int more = joined ? call->op->read_count - 1 - e->reads : 0; /* a product's operands, in the midst of the kernel's arguments */
@@ -459,6 +459,7 @@ static void cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
                             "cuLaunchKernel");
     }
     count_launch(d, kernel->launch[1].function ? 2 : 1, began);
+    return true;
 }
 
 static bool cuda_checks(const Device *d)

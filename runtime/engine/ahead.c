@@ -21,7 +21,8 @@
  * Where the driver can, the stream also writes the step's number into memory of the host in front of each mark that does not
  * stand inside a segment: a note. When an operation has failed the driver says nothing of marks any more; late.c reads notes.
  *
- * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. */
+ * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
+ * (audit.c) does the same, and looks between them. */
 #include "runtime/base/base.h"
 #include "runtime/engine/internal.h"
 
@@ -254,7 +255,8 @@ static void mark_and_note(Lane *l, int mark)
     mark_at(l, mark);
 }
 
-static void issue_call(Lane *l, int index)
+/* false: the next call does this one, too */
+static bool issue_call(Lane *l, int index)
 {
     Engine *e = l->engine;
     Ahead *a = e->ahead_of[l->device];
@@ -265,13 +267,19 @@ static void issue_call(Lane *l, int index)
         mgpu_die_at(l, "the lane comp makes calls only");
     mgpu_declare(l, p, l->op);
     l->calls[0] = mgpu_call_of(l, p, l->op, l->argument, l->each, &step);
-    e->kind->ahead->call(e->devices[l->device], &l->calls[0], step);
+    bool done = e->kind->ahead->call(e->devices[l->device], &l->calls[0], step);
     int inside = a->phases[l->phase - e->plan->phases].inside[index];
     if (inside >= 0)
         mark_at(l, inside + (int)(l->number % a->variants));
+    return done;
 }
 
-/* MGPU_GRAPHS=wait */
+/* MGPU_GRAPHS=wait, and audits */
+static bool waits_for_each(const Engine *e, const Ahead *a)
+{
+    return a->graphs == GRAPHS_WAIT || e->audit;
+}
+
 static void begin_alone(Lane *l)
 {
     set_doing(l, DOING_TURN, 0);
@@ -294,6 +302,22 @@ static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
         issue_call(l, order[i]);
         if (graphs == GRAPHS_WAIT)
             finish_alone(l);
+    }
+}
+
+/* Each between two looks at what it reads and writes: all that this lane and others have told of is done. What the next one does,
+ * too, has written nothing. */
+static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const mgpu_op *op = &p->ops[order[i]];
+        set_op(l, op);
+        mgpu_audit_before(l, p, op);
+        begin_alone(l);
+        bool done = issue_call(l, order[i]);
+        finish_alone(l);
+        if (done)
+            mgpu_audit_after(l, p, op);
     }
 }
 
@@ -334,7 +358,7 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
     Ahead *a = e->ahead_of[l->device];
     AheadPhase *segments = &a->phases[phase - e->plan->phases];
     const LaneTable *t = lanes_of(e, phase, l->device);
-    bool kept = a->graphs == GRAPHS_ON && !e->profile;
+    bool kept = a->graphs == GRAPHS_ON && !e->profile && !e->audit;
     set_phase(l, phase);
     if (kept)
         keep_segments(l, segments, t->order + t->begin[MGPU_COMP]);
@@ -347,7 +371,9 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
         for (int lane = 0; lane < MGPU_LANES; lane++)
             if (s->followers >> lane & 1)
                 hear_lane(l, lane, finished(l->number - a->variants));
-        if (e->profile)
+        if (e->audit)
+            audit_calls(l, &phase->devices[l->device], order, s->end - s->begin);
+        else if (e->profile)
             time_calls(l, order, s->end - s->begin);
         else if (kept)
             e->kind->ahead->launch(e->devices[l->device], s->kept[l->number % a->variants]);
@@ -366,7 +392,7 @@ void mgpu_ahead_begin(Lane *l, int op)
     Device *device = l->engine->devices[l->device];
     const Ahead *a = l->engine->ahead_of[l->device];
     int begun = a->phases[l->phase - l->engine->plan->phases].begun[op];
-    if (a->graphs == GRAPHS_WAIT)
+    if (waits_for_each(l->engine, a))
         begin_alone(l);
     if (begun >= 0)
         mark_and_note(l, begun + (int)(l->number % MGPU_RING));
@@ -384,7 +410,7 @@ void mgpu_ahead_issued(Lane *l, int op)
     int mark = a->phases[l->phase - l->engine->plan->phases].mark[op];
     if (mark >= 0)
         mark_and_note(l, mark + (int)(l->number % MGPU_RING));
-    if (a->graphs == GRAPHS_WAIT)
+    if (waits_for_each(l->engine, a))
         finish_alone(l);
     if (l->engine->profile)
         mgpu_profile_add(l->engine->profile, l->phase, l->device, op, ahead->seconds(device, l->lane, 0, 1));

@@ -13,7 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct State { unsigned bits; int origin; bool known; int64_t sample; } State; /* origin: -1: none */
+typedef struct State {
+    unsigned bits;
+    int origin;                  /* -1: none */
+    bool known;
+    int64_t sample, number;      /* number: of the step that it is known of; inputs are others in the next */
+} State;
 typedef struct AuditedDevice {
     const mgpu_phase *phase;
     State *buffers;              /* of the phase */
@@ -46,12 +51,13 @@ static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_acces
 {
     const mgpu_buffer *b = &p->buffers[a->buffer];
     Engine *e = l->engine;
-    State s = {.origin = -1, .known = true, .sample = -1};
+    State s = {.origin = -1, .known = true, .sample = -1, .number = l->number};
     if (!mgpu_dtype_is_float(b->type))
         return s;
     int64_t bytes = a->end - a->begin, first = 0, element = mgpu_dtype_bytes(b->type);
     uint8_t *copy = mgpu_allocate(1, (size_t)bytes);
-    e->kind->copy_out(e->devices[l->device], l->lane, copy, offset, bytes);
+    int lane = e->kind->ahead ? -1 : l->lane; /* GPUs copy in no lane's stream */
+    e->kind->copy_out(e->devices[l->device], lane, copy, offset, bytes);
     s.bits = bits_of(copy, b->type, bytes / element, &first);
     s.sample = s.bits && b->each > 0 ? (a->begin + first * element) / b->each : -1;
     free(copy);
@@ -71,10 +77,18 @@ static State *state_of(Audit *audit, const Lane *l, const mgpu_device_phase *p, 
     return b->kind == MGPU_VARIABLE ? &d->variables[b->index] : &d->buffers[buffer];
 }
 
+/* a sample of the device's -> its place in the set */
+static int64_t place_of(const Lane *l, int64_t sample)
+{
+    const Work *work = work_of(l->engine, l->number);
+    bool known = sample >= 0 && work->set && sample < work->block[l->device].alive;
+    return known ? work->index[l->engine->plan->device[l->device].shard.first + sample] : -1;
+}
+
 static int add_origin(Audit *audit, const Lane *l, const mgpu_op *op, const mgpu_buffer *b, const State *s)
 {
     audit->origins = mgpu_resize(audit->origins, (size_t)(audit->count + 1) * sizeof *audit->origins);
-    audit->origins[audit->count] = (Origin){.device = l->device, .op = op, .bits = s->bits, .sample = s->sample};
+    audit->origins[audit->count] = (Origin){.device = l->device, .op = op, .bits = s->bits, .sample = place_of(l, s->sample)};
     if (!op && b->kind == MGPU_VARIABLE)
         audit->origins[audit->count].variable = audit->engine->program->variables[b->index].tensor.name;
     if (!op && b->kind == MGPU_INPUT)
@@ -82,10 +96,26 @@ static int add_origin(Audit *audit, const Lane *l, const mgpu_op *op, const mgpu
     return audit->count++;
 }
 
-static bool is_worse(const State *a, const State *b)
+/* Devices come to theirs in any order. b: -1: there is none */
+static bool comes_first(const Audit *audit, int a, int b)
+{
+    if (b < 0)
+        return true;
+    int device = audit->origins[a].device, other = audit->origins[b].device;
+    return device < other || (device == other && a < b);
+}
+
+static bool is_worse(const Audit *audit, const State *a, const State *b)
 {
     bool nan_a = a->bits & AUDIT_NAN, nan_b = b->bits & AUDIT_NAN;
-    return a->bits && (!b->bits || (nan_a && !nan_b) || (nan_a == nan_b && a->origin < b->origin));
+    return a->bits && (!b->bits || (nan_a && !nan_b) || (nan_a == nan_b && comes_first(audit, a->origin, b->origin)));
+}
+
+/* Sums of metrics, which may hold what earlier steps put there, and of gradients, which a step begins anew: no step fails for what
+ * they held before it, nor for what they hold after it. */
+static bool is_sum(const Engine *e, const mgpu_buffer *b)
+{
+    return b->kind == MGPU_VARIABLE && e->program->variables[b->index].kind == MGPU_ACCUMULATOR;
 }
 
 /* ahead of a strip: what nobody in the step has written */
@@ -97,7 +127,8 @@ void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         const mgpu_access *a = &op->access[i];
         const mgpu_buffer *b = &p->buffers[a->buffer];
         State *s = state_of(audit, l, p, a->buffer);
-        if (s->known || (b->kind != MGPU_VARIABLE && b->kind != MGPU_INPUT))
+        bool known = s->known && (b->kind != MGPU_INPUT || s->number == l->number);
+        if (known || is_sum(l->engine, b) || (b->kind != MGPU_VARIABLE && b->kind != MGPU_INPUT))
             continue;
         *s = look_at(l, p, a, mgpu_access_offset(p, a, l->number));
         if (s->bits)
@@ -140,7 +171,7 @@ static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, S
         for (int i = 0; i < p->op_count && audit->devices[d].phase == l->phase; i++)
             if (p->ops[i].verb == MGPU_REDUCE && p->ops[i].target == op->target) {
                 const State *s = state_of(audit, lane_of(e, d, MGPU_COMM), p, p->ops[i].access[0].buffer);
-                if (is_worse(s, worst))
+                if (is_worse(audit, s, worst))
                     *worst = *s;
             }
     }
@@ -153,7 +184,7 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     State worst = {.origin = -1};
     for (int i = 0; i < op->read_count; i++) {
         const State *s = state_of(audit, l, p, op->access[i].buffer);
-        if (is_worse(s, &worst))
+        if (is_worse(audit, s, &worst))
             worst = *s;
     }
     if (op->verb == MGPU_REDUCE)
@@ -166,12 +197,25 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         now.origin = !now.bits ? -1 : worst.bits ? worst.origin : add_origin(audit, l, op, b, &now);
         now.known = true;
         *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_REDUCE ? before : now; /* of another part */
-        if (now.bits && b->kind == MGPU_REPORT_BUFFER && audit->report < 0)
+        if (now.bits && b->kind == MGPU_REPORT_BUFFER && comes_first(audit, now.origin, audit->report))
             audit->report = now.origin;
-        if (now.bits && b->kind == MGPU_VARIABLE && audit->variable < 0)
+        if (now.bits && b->kind == MGPU_VARIABLE && !is_sum(l->engine, b) && comes_first(audit, now.origin, audit->variable))
             audit->variable = now.origin;
     }
     pthread_mutex_unlock(&audit->lock);
+}
+
+/* ---- taking turns: a device has one place that copies to the host go through */
+void mgpu_audit_lock(Engine *e)
+{
+    if (e->audit)
+        pthread_mutex_lock(&e->audit->lock);
+}
+
+void mgpu_audit_unlock(Engine *e)
+{
+    if (e->audit)
+        pthread_mutex_unlock(&e->audit->lock);
 }
 
 /* ---- the answer */

@@ -60,7 +60,7 @@ typedef struct Origin {
     const mgpu_op *op;                 /* that made it; NULL: it was there before: */
     const char *variable, *input;      /* in one of these */
     unsigned bits;
-    int64_t sample;                    /* of the device's; -1: of none, or not known */
+    int64_t sample;                    /* its place in the set; -1: of none, or not known */
 } Origin;
 void mgpu_audit_begin(Engine *);       /* of a drained engine: what is posted from now on runs operation by operation */
 bool mgpu_audit_end(Engine *, Origin *); /* likewise; false: all was finite */

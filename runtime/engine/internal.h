@@ -176,6 +176,9 @@ int64_t mgpu_access_offset(const mgpu_device_phase *, const mgpu_access *, int64
 void mgpu_audit_before(Lane *, const mgpu_device_phase *, const mgpu_op *);
 void mgpu_audit_part(const void *lane, const mgpu_op *, void *const *argument, int64_t begin, int64_t end); /* by any thread */
 void mgpu_audit_after(Lane *, const mgpu_device_phase *, const mgpu_op *);
+/* around a copy to the host that is no audit's: an audit's take turns with it */
+void mgpu_audit_lock(Engine *);
+void mgpu_audit_unlock(Engine *);
 
 /* ahead.c */
 void mgpu_ahead_open(Engine *);      /* of opened devices; the threads that watch them begin */

@@ -318,8 +318,11 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     for (int k = 0; k < count; k++)
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
             wait_for(l, &p->ops[order[k]].waits[i], p, lanes_of(e, phase, l->device));
-    mgpu_declare(l, p, op);
     bool issues = e->kind->ahead && l->lane != MGPU_HOST, audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_REDUCE);
+    bool copies = op->verb == MGPU_REPORT || op->verb == MGPU_FETCH;
+    if (copies)
+        mgpu_audit_lock(e);
+    mgpu_declare(l, p, op);
     for (int k = 0; k < count && audited; k++)
         mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
@@ -333,10 +336,12 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     case MGPU_FETCH: fetch(l, p, op); break;
     default: mgpu_die_at(l, "there is no such operation");
     }
-    for (int k = 0; k < count && audited; k++)
-        mgpu_audit_after(l, p, &p->ops[order[k]]);
     if (issues)
         mgpu_ahead_issued(l, order[0]);
+    for (int k = 0; k < count && audited; k++)
+        mgpu_audit_after(l, p, &p->ops[order[k]]);
+    if (copies)
+        mgpu_audit_unlock(e);
     set_op(l, NULL);
 }
 

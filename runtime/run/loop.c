@@ -194,19 +194,23 @@ static void check_position(const Run *run)
                   (long long)run->at.position, (long long)run->train.samples);
 }
 
+void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
+{
+    mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_engine_drain(run->engine);
+    if (from)
+        mgpu_load_checkpoint(run->program, run->plan, run->engine, at, from);
+    else
+        mgpu_load_initials(run->program, run->plan, run->engine, run->options);
+}
+
 static void open_engine(Run *run)
 {
-    const Options *o = run->options;
     run->engine = mgpu_engine_open(mgpu_kind_of(run->plan), run->program, run->plan, run->options, collect, run);
     mgpu_run_open_folder(run); /* none is left behind where there are no devices */
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
-    mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
-    mgpu_engine_drain(run->engine);
-    if (!o->resume)
-        mgpu_load_initials(run->program, run->plan, run->engine, o);
-    if (o->resume)
-        mgpu_load_checkpoint(run->program, run->plan, run->engine, &run->at, run->from);
+    mgpu_run_begin_at(run, &run->at, run->from);
 }
 
 /* ---- the run */
@@ -285,6 +289,7 @@ static void lower_rates(Run *run, const Evaluation *e)
             mgpu_lower(w, p->factor, run->at.step);
         run->setting[p->setting] = w->scale;
     }
+    mgpu_run_note_rates(run);
 }
 
 static void keep_best(Run *run, Evaluation *e)
@@ -507,7 +512,7 @@ static bool close_run(Run *run)
     mgpu_close_set(&run->train);
     mgpu_close_set(&run->valid);
     mgpu_free_categories(run->categories);
-    free(run->kept.data);
+    mgpu_run_forget(run);
     free(run->train_report.values);
     free(run->eval_report.values);
     free(run->order);

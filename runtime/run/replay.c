@@ -1,8 +1,10 @@
-/* replay.c: what made a loss, a gradient or a weight NaN or infinite. In: the variables as they were when the run last paused,
- * kept in memory, and the step that was not finite; out: words for the message.
+/* replay.c: what made a loss, a gradient or a weight NaN or infinite. In: a state of the run from before, and the step that was
+ * not finite; out: words for the message.
  *
- * From there the run is done once more up to that step, which is audited (audit.c). If a weight was bad before it, the step before
- * is to blame, and so on back to the state that is kept. */
+ * From there the run is done once more up to that step, which is audited (audit.c). If a weight was bad before it, the step
+ * before is to blame, and so on back to the state that is kept. On the host that is a copy of the variables as they were when the
+ * run last paused. GPUs, which a copy would have to be fetched from, begin once more from the last checkpoint in the folder of
+ * the run, or as the run began: a run that goes on from there is the same run, and nothing is done while all is well. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/run.h"
@@ -15,6 +17,7 @@
 
 static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes, which takes some milliseconds */
 static const int64_t MOST_KEPT = (int64_t)1 << 30; /* bytes */
+static const double NOTED_S = 10, MOST_REPLAYED_S = 600; /* of a run, to be run once more */
 
 /* parts of sums differ from device to device */
 static int devices_with(const mgpu_plan *plan, const mgpu_variable *v)
@@ -41,7 +44,7 @@ static void keep(KeptState *k, const Feed *f, const Progress *at)
     k->when = mgpu_seconds();
 }
 
-static void restore(const KeptState *k, const Feed *f)
+static void put_back(const KeptState *k, const Feed *f)
 {
     const mgpu_program *p = f->program;
     const uint8_t *from = k->data;
@@ -52,6 +55,73 @@ static void restore(const KeptState *k, const Feed *f)
             mgpu_engine_write_variable(f->engine, d, v, from + (parts > 1 ? d * bytes : 0));
         from += parts * bytes;
     }
+}
+
+/* ---- of GPUs */
+void mgpu_run_note_rates(Run *run)
+{
+    const double *before = run->rate_count ? run->rates[run->rate_count - 1].setting : run->options->setting;
+    if (mgpu_computes_here(run->plan) || memcmp(before, run->setting, sizeof run->setting) == 0)
+        return;
+    run->rates = mgpu_resize(run->rates, (size_t)(run->rate_count + 1) * sizeof *run->rates);
+    run->rates[run->rate_count].step = run->at.step;
+    memcpy(run->rates[run->rate_count++].setting, run->setting, sizeof run->setting);
+}
+
+/* where the run can begin once more */
+static void find_begin(Run *run)
+{
+    KeptState *k = &run->kept;
+    char *why = NULL;
+    bool saved = run->folder && run->saved_step >= 0;
+    k->from = saved ? mgpu_open_saved(run->folder, MGPU_NEED_RUN, &why) : run->from;
+    free(why);
+    if (saved && !k->from)
+        return;
+    k->at = (Progress){.seed = run->at.seed, .batch = run->at.batch};
+    for (int i = 0; i < run->program->plateau_count; i++)
+        k->at.plateau[i].scale = 1;
+    if (k->from)
+        mgpu_read_progress(&k->at, run->program, k->from);
+    free(k->at.kept);
+    k->at.kept = NULL;
+    k->at.kept_count = 0;
+    memcpy(k->setting, run->options->setting, sizeof k->setting);
+    for (int i = 0; i < run->program->plateau_count; i++)
+        k->setting[run->program->plateaus[i].setting] = k->at.plateau[i].scale;
+    k->when = saved ? run->saved_at : run->began;
+    k->known = true;
+}
+
+/* what nobody sets is 0 when a run begins */
+static void begin_once_more(Run *run)
+{
+    const mgpu_program *p = run->program;
+    for (int v = 0; v < p->variable_count; v++) {
+        uint8_t *zeros = mgpu_allocate((size_t)mgpu_tensor_bytes(&p->variables[v].tensor), 1);
+        for (int d = 0; d < run->plan->devices; d++)
+            mgpu_engine_write_variable(run->engine, d, v, zeros);
+        free(zeros);
+    }
+    mgpu_run_begin_at(run, &run->kept.at, run->kept.from);
+}
+
+static void restore(Run *run)
+{
+    if (run->kept.data)
+        put_back(&run->kept, &run->feed);
+    else
+        begin_once_more(run);
+    memcpy(run->setting, run->kept.setting, sizeof run->setting);
+    run->at = run->kept.at;
+}
+
+void mgpu_run_forget(Run *run)
+{
+    if (run->kept.from != run->from)
+        mgpu_close_saved((Saved *)run->kept.from);
+    free(run->kept.data);
+    free(run->rates);
 }
 
 /* ---- words */
@@ -88,18 +158,16 @@ static bool say_suspect(FILE *to, const mgpu_suspect *s, const Origin *o)
 }
 
 /* the sample as its file has it */
-static void say_sample(FILE *to, const Feed *f, const Batch *batch, const Origin *o)
+static void say_sample(FILE *to, const Dataset *set, const Origin *o)
 {
     char text[600];
-    const mgpu_shard *shard = &f->plan->device[o->device].shard;
-    int64_t place = batch->place + shard->first + o->sample;
-    if (o->sample < 0 || place >= batch->set->samples || !batch->set->stream)
+    if (o->sample < 0 || o->sample >= set->samples || !set->stream)
         return;
-    mgpu_describe(batch->set->stream, batch->order ? batch->order[place] : place, 0, text, sizeof text);
+    mgpu_describe(set->stream, o->sample, 0, text, sizeof text);
     fprintf(to, ", of %s", text);
 }
 
-static char *origin_text(const Feed *f, const Batch *batch, const Origin *o, bool *domain)
+static char *origin_text(const mgpu_plan *plan, const Dataset *set, const Origin *o, bool *domain)
 {
     char *text;
     size_t length;
@@ -119,8 +187,8 @@ static char *origin_text(const Feed *f, const Batch *batch, const Origin *o, boo
         if (!o->op->suspect_count)
             say_suspect(to, &(mgpu_suspect){"", "", o->op->line}, o);
     }
-    say_sample(to, f, batch, o);
-    if (f->plan->devices > 1)
+    say_sample(to, set, o);
+    if (plan->devices > 1)
         fprintf(to, ", on device %d", o->device);
     if (o->op && o->op->suspect_count > 1)
         fprintf(to, " (they are one kernel; mgpuc --no-fuse makes one of each)");
@@ -132,8 +200,8 @@ static char *origin_text(const Feed *f, const Batch *batch, const Origin *o, boo
 /* of a drained engine */
 void mgpu_run_keep(Run *run)
 {
-    bool audited = mgpu_computes_here(run->plan); /* GPUs' steps are not */
-    if (run->program->on_nan != MGPU_NAN_STOP || !audited || run->failure)
+    bool copies = mgpu_computes_here(run->plan), over = run->at.step >= run->total_steps || run->out_of_patience;
+    if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saves))) /* a save has looked */
         return;
     int64_t weights = 0;
     for (int v = 0; v < run->program->variable_count; v++)
@@ -141,40 +209,72 @@ void mgpu_run_keep(Run *run)
     const char *bad = weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->engine) : NULL;
     if (bad)
         mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
-    else
+    else if (copies)
         keep(&run->kept, &run->feed, &run->at);
 }
 
-/* the run once more, from the state that is kept, and the step audited; false: all in it is finite */
-static bool audit_step(Run *run, int64_t step, Origin *origin, Batch *batch)
+static void post_once_more(Run *run)
+{
+    Progress *at = &run->at;
+    if (at->position == run->train.samples) {
+        at->epoch++;
+        at->position = 0;
+    }
+    for (int i = 0; i < run->rate_count && run->rates[i].step <= at->step; i++)
+        if (run->rates[i].step >= run->kept.at.step)
+            memcpy(run->setting, run->rates[i].setting, sizeof run->setting);
+    mgpu_run_order(run, at->epoch);
+    mgpu_run_post(run);
+}
+
+/* the run once more, from the state that is kept, and the step audited; false: all in it is finite, or somebody wants an end */
+static bool audit_step(Run *run, int64_t step, Origin *origin)
 {
     mgpu_engine_drain(run->engine);
-    restore(&run->kept, &run->feed);
-    memcpy(run->setting, run->kept.setting, sizeof run->setting);
-    run->at = run->kept.at;
-    for (; run->at.step < step - 1; mgpu_run_post(run))
-        mgpu_run_order(run, run->at.epoch);
-    mgpu_run_order(run, run->at.epoch);
+    restore(run);
+    while (run->at.step < step - 1 && !atomic_load(&run->signal))
+        post_once_more(run);
     mgpu_engine_drain(run->engine);
+    if (run->at.step < step - 1)
+        return false;
     mgpu_audit_begin(run->engine);
-    *batch = (Batch){.set = &run->train, .order = run->order, .place = run->at.position};
-    mgpu_run_post(run);
+    post_once_more(run);
     mgpu_engine_drain(run->engine);
     return mgpu_audit_end(run->engine, origin);
+}
+
+/* false: it would take too long. It takes about as long as the run took from there on */
+static bool is_short(Run *run)
+{
+    double seconds = mgpu_seconds() - run->kept.when;
+    bool is_long = seconds > MOST_REPLAYED_S && !run->kept.data;
+    if (is_long)
+        mgpu_report_note(run->reporter,
+                         "which operation made it is not looked for: steps %lld to %lld once more would take about %.0f minutes; "
+                         "with saves more often (--set save=5min) they are fewer",
+                         (long long)run->kept.at.step + 1, (long long)run->failed_step, seconds / 60);
+    else if (seconds > NOTED_S)
+        mgpu_report_note(run->reporter,
+                         "step %lld: %s; steps %lld to %lld are run once more, to find the operation that made it, which takes "
+                         "about %.0f s; Ctrl-C leaves it out",
+                         (long long)run->failed_step, run->failure, (long long)run->kept.at.step + 1, (long long)run->failed_step,
+                         seconds);
+    return !is_long;
 }
 
 /* where it came from, or NULL. A weight that was bad before the step was made so by an earlier one. domain: no matter of rates */
 static char *find_origin(Run *run, int64_t *step, bool *domain)
 {
     char *text = NULL;
-    bool earlier = true;
-    for (int64_t s = run->failed_step; earlier && run->kept.known && s > run->kept.at.step && !atomic_load(&run->signal); s--) {
+    if (!mgpu_computes_here(run->plan))
+        find_begin(run);
+    bool earlier = run->kept.known && is_short(run);
+    for (int64_t s = run->failed_step; earlier && s > run->kept.at.step && !atomic_load(&run->signal); s--) {
         Origin origin;
-        Batch batch;
-        if (!audit_step(run, s, &origin, &batch))
+        if (!audit_step(run, s, &origin))
             return text;
         free(text);
-        text = origin_text(&run->feed, &batch, &origin, domain);
+        text = origin_text(run->plan, &run->train, &origin, domain);
         earlier = !origin.op && origin.variable;
         *step = s;
     }

@@ -10,7 +10,16 @@
 #include "runtime/run/commands.h"
 #include "runtime/save/checkpoint.h"
 
-typedef struct KeptState { bool known; uint8_t *data; double setting[MGPU_MAX_SETTINGS], when; Progress at; } KeptState;
+/* From where steps can be run once more: a copy of the variables; or, on GPUs, which nothing is copied from while all is well, a
+ * checkpoint of `from`, or (NULL) what the run began with */
+typedef struct KeptState {
+    bool known;
+    uint8_t *data;
+    const Saved *from;
+    double setting[MGPU_MAX_SETTINGS], when;
+    Progress at;
+} KeptState;
+typedef struct Rates { int64_t step; double setting[MGPU_MAX_SETTINGS]; } Rates; /* from this step on, by plateaus */
 
 typedef struct Numbers { double *values; const mgpu_phase *phase; } Numbers; /* the last report of a kind; phase NULL: none */
 
@@ -60,7 +69,8 @@ typedef struct Run {
     int64_t bad_validations, bad_validation; /* whose loss was not finite; the step of the first */
     char *failure;                 /* numbers are not finite, and the run stops; NULL: it goes on */
     int64_t failed_step;           /* where; 0: at no step */
-    KeptState kept;                /* from where steps can be run once more */
+    KeptState kept;
+    Rates *rates; int rate_count;  /* ascending, of GPUs */
     _Atomic int signal;            /* that asks to stop; 0: none */
     _Atomic bool save_asked;       /* by SIGUSR1 */
     pthread_t watcher;             /* waits for signals */
@@ -70,6 +80,8 @@ typedef struct Run {
 /* ---- loop.c */
 void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
 void mgpu_run_post(Run *);                 /* the next step */
+/* a drained engine: the state that a run begins with, or (from) that of a checkpoint, which stands at `at` */
+void mgpu_run_begin_at(Run *, const Progress *at, const Saved *from);
 void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
 
 /* ---- saves.c */
@@ -100,5 +112,7 @@ void mgpu_run_audit(Run *);                /* of a drained engine, if there is a
 
 /* ---- replay.c */
 void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */
+void mgpu_run_note_rates(Run *);           /* run->setting has changed behind the step that was posted last */
 void mgpu_run_explain(Run *);              /* failure becomes a whole message */
+void mgpu_run_forget(Run *);
 #endif
