@@ -248,7 +248,7 @@ static Node *make_promoted(Graph *graph, Op op, Node **in, int inputs, const int
         own[i] = in[i];
         bool index = (op == OP_GATHER || op == OP_SCATTER_ADD) && i == 1;
         takes_part[i] = !index;
-        bool keeps = class == ELEMENTWISE || class == REGION || op == OP_REDUCE || op == OP_STOP_GRADIENT || index;
+        bool keeps = class == ELEMENTWISE || class == REGION || op_is_transfer(op) || op == OP_STOP_GRADIENT || index;
         if (own[i]->weak && !keeps && inputs == 1)
             own[i] = graph_strong(graph, own[i], F32);
         if (index)

@@ -17,6 +17,7 @@
 #define MGPU_GRAPH_H
 
 #include "compiler/base/base.h"
+#include "runtime/abi/mgpu_transfers.h"
 
 enum { MAX_RANK = 8 };
 
@@ -44,8 +45,9 @@ typedef enum Op {
     OPS
 } Op;
 
-/* Sharded: by sample. Replicated: the same on every device. Partial: a sum over devices still owed.
- * Split (by element range) and Local are for later stages. */
+/* Sharded: by sample. Replicated: the same on every device. Partial: a sum over devices still owed. Split: by element range, each
+ * device has its own range and others may be anything. Local: each device has a value of its own. Transfers lead from one to
+ * another: mgpu_transfers.h. */
 typedef enum Distribution { UNTYPED, REPLICATED, SHARDED, PARTIAL, SPLIT, LOCAL } Distribution;
 
 typedef struct Graph Graph;
@@ -266,6 +268,18 @@ typedef struct OpInfo {
     const char *signature, *equation; /* for docs/language.md; signature NULL: internal */
 } OpInfo;
 extern const OpInfo OP_INFO[OPS];
+
+/* ---- transfer.c: nodes that are rows of mgpu_transfers.h */
+int transfer_of(Op);                                       /* MGPU_TRANSFER_...; -1: it is none */
+const char *transfer_word(int transfer);                   /* "reduce": the name of its node, and of the schedule's verb */
+static inline bool op_is_transfer(Op op) { return transfer_of(op) >= 0; }
+mgpu_parties transfer_parties(const Node *);               /* of a transfer, without its parts */
+bool transfer_takes(int transfer, Distribution);
+Distribution transfer_gives(int transfer);
+/* Of a node some of whose inputs are Split or Local, or that is a transfer, given the distribution of its inputs: its own; or what
+ * is wrong, and UNTYPED. */
+bool transfer_types(const Node *, const Distribution *in);
+Distribution transfer_type(const Node *, const Distribution *in, const char **wrong);
 
 /* graph.c, for region.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a
  * sum over samples. The region's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */

@@ -197,6 +197,34 @@ static const char *kind_text(const Node *n)
     return format("%s%s%s%s", dtype_name(n->dtype), shape_text(&n->shape), n->sharded ? " sharded" : "", n->weak ? " weak" : "");
 }
 
+/* what goes from device to device, and what is made of it before all have it */
+static void check_transfer(const Scope *s, const Node *n, const Dump *start)
+{
+    Distribution *in = NEW_ARRAY(Distribution, n->inputs);
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = n->in[k]->distribution;
+    bool claims = n->distribution == SPLIT || n->distribution == LOCAL;
+    if (!transfer_types(n, in)) {
+        if (claims)
+            wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, DISTRIBUTION_NAME[n->distribution]);
+        return;
+    }
+    if (!s->distributed)
+        wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones", OP_INFO[n->op].name);
+    const char *why;
+    Distribution is = transfer_type(n, in, &why);
+    if (why)
+        wrong(start, "%s", why);
+    if (is != n->distribution)
+        wrong(start, "'%s' is %s here; write '%s' behind its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
+    int ends = op_is_transfer(n->op) ? mgpu_transfer_row(transfer_of(n->op))->ends : 0;
+    for (int k = 0; k < ends; k++)
+        if (n->ints[k] < 0 || n->ints[k] > INT32_MAX)
+            wrong(start, "'%s' names device %lld", OP_INFO[n->op].name, (long long)n->ints[k]);
+    if (ends == 2 && n->ints[0] == n->ints[1])
+        wrong(start, "'%s' from device %lld to itself", OP_INFO[n->op].name, (long long)n->ints[0]);
+}
+
 /* the node must be what its operation makes of its inputs */
 static void check_node(const Dump *d, const Scope *s, Node *n, const Dump *start)
 {
@@ -215,6 +243,7 @@ static void check_node(const Dump *d, const Scope *s, Node *n, const Dump *start
         wrong(start, "'%s' is %s here, not %s", OP_INFO[n->op].name, kind_text(&is), kind_text(n));
     if (n->weak && n->shape.rank)
         wrong(start, "a weak number has no axes");
+    check_transfer(s, n, start);
     if (n->op == OP_CONSTANT && n->data_count != 1 && n->data_count != shape_count(&n->shape))
         wrong(start, "a constant has one number, or one for each element: %lld, not %lld", (long long)shape_count(&n->shape),
               (long long)n->data_count);
@@ -245,6 +274,12 @@ static void check_result(const Dump *d, const Scope *s, const Result *r, const D
               shape_text(&r->value->shape));
     if (r->value->sharded && (variable || r->role == ROLE_REPORT))
         wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
+    for (int k = 0; k < 2; k++) {
+        const Node *value = k ? r->weight : r->value;
+        if (value && (value->distribution == SPLIT || value->distribution == LOCAL))
+            wrong(start, "'%s' of a %s value: no device has all of it; bring it together first, by %s", ROLE_NAME[r->role],
+                  DISTRIBUTION_NAME[value->distribution], value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");
+    }
     if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN || (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))
         wrong(start, "a region has no value of its own; 'result' takes its results");
 }

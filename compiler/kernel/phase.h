@@ -30,8 +30,8 @@ typedef struct Tensor {     /* what kernels read and write */
     Dtype dtype;
     Shape shape;            /* of one sample, axes in memory order */
     bool sharded;           /* bytes = samples x per sample */
-    bool partial;           /* summed over devices by a TASK_REDUCE before others may read it; then its bytes, in a bucket,
-                               are aligned to its elements only */
+    bool partial;           /* a TASK_REDUCE's, which is done before others may read it; then its bytes, in a bucket, are
+                               aligned to its elements only */
     Node *node;             /* what it holds; NULL for report */
     const int *order;       /* order of the node's axes in memory, outermost first; NULL: as they are (a variable: its own) */
     int64_t pitch;          /* elements from a sample to the next, of what a scan's step sees of its sequences; 0: no gaps */
@@ -46,10 +46,11 @@ static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch
  * it has none but those whose results may be too large */
 typedef struct Suspect { const char *word, *layer; int line; } Suspect;
 
-typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE } TaskKind;
+typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE /* a transfer: mgpu_transfers.h */ } TaskKind;
 typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */
     TaskKind kind;
     Kernel *kernel;         /* TASK_KERNEL; its arguments are reads, then writes, then the workspace */
+    mgpu_parties parties;   /* TASK_REDUCE: without parts */
     Tensor **reads;  int read_count;
     Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_REDUCE: the same one in both */
     int64_t workspace_bytes, workspace_bytes_per_sample;

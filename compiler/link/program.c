@@ -344,6 +344,21 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
     text_add(device, "    {%s, %d, %s, %d},\n", buffers, d->buffer_count, ops, d->op_count);
 }
 
+static void emit_collective(const Collective *c, int devices, Text *t)
+{
+    const mgpu_parties *p = &c->parties;
+    text_add(t, "    {%s, %lld, %s", c_string(c->name), (long long)c->count, dtype_macro(c->dtype));
+    if (p->transfer != MGPU_TRANSFER_REDUCE)
+        text_add(t, ", {%d, %d, %d, ", p->transfer, p->from, p->to);
+    if (p->parts)
+        text_add(t, "(const int64_t[]){");
+    for (int d = 0; p->parts && d <= devices; d++)
+        text_add(t, "%s%lld", d ? ", " : "", (long long)p->parts[d]);
+    if (p->transfer != MGPU_TRANSFER_REDUCE)
+        text_add(t, "%s} %s", p->parts ? "}" : "NULL", c_comment("%s", mgpu_transfer_row(p->transfer)->kind));
+    text_add(t, "},\n");
+}
+
 /* what the tables of other texts need to know of a plan's */
 static const char *plan_name(const Plan *plan)
 {
@@ -368,8 +383,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
         text_bytes(t, text_of(&devices), devices.length);
         text_add(t, "};\nstatic const mgpu_collective %s_p%d_collectives[] = {\n", name, i);
         for (int k = 0; k < ph->collective_count; k++)
-            text_add(t, "    {%s, %lld, %s},\n", c_string(ph->collectives[k].name), (long long)ph->collectives[k].count,
-                     dtype_macro(ph->collectives[k].dtype));
+            emit_collective(&ph->collectives[k], plan->devices, t);
         text_add(t, "    {0}\n};\nstatic const char *const %s_p%d_reports[] = {", name, i);
         for (int k = 0; k < p->phases[i]->report_count; k++) {
             quote(t, p->phases[i]->reports[k]);

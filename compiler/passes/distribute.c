@@ -9,6 +9,7 @@
  *     mul, einsum, convolve  one Partial, the others Replicated;   div: the dividend
  *     where                  a Replicated condition between Partials
  *     casts of floats, sums, views, window sums
+ * Transfers of a graph that has been distributed before stay (ir/transfer.c), and take what is Partial as it is.
  *
  * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
  * leaving each Partial as it is: cost(v) = sum over its uses of what reducing behind that use costs, shared between the
@@ -60,6 +61,13 @@ static Distribution type_of(const Node *n, Node *const *in, const Distribution *
         forced[k] = false;
         partial += type[k] == PARTIAL;
         sharded += type[k] == SHARDED;
+    }
+    if (transfer_types(n, type)) {
+        const char *wrong;
+        Distribution own = transfer_type(n, type, &wrong);
+        if (wrong)
+            die("node %d: %s", n->id, wrong);
+        return own;
     }
     if (OP_INFO[n->op].op_class == LEAF) {
         bool part = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].partial;
@@ -184,7 +192,7 @@ static void price(Distributor *d)
         for (int k = 0; k < n->inputs; k++) {
             Value *input = &d->values[n->in[k]->id];
             input->forced = input->forced || d->forced[k];
-            if (d->type[k] == PARTIAL && !d->forced[k])
+            if (d->type[k] == PARTIAL && !d->forced[k] && !transfer_types(n, d->type))
                 input->cost += cost / partial;
         }
     }
@@ -233,9 +241,12 @@ static Node *add_scattered(Distributor *d, const Node *n, Node **in)
 static void distribute_one(Distributor *d, Node *n, Node **in)
 {
     Graph *g = d->target;
+    for (int k = 0; k < n->inputs; k++)
+        d->type[k] = d->values[n->in[k]->id].type;
+    bool own = (d->values[n->id].accumulates && n->op == OP_ADD) || transfer_types(n, d->type);
     for (int k = 0; k < n->inputs; k++) {
         Node *partial = d->values[n->in[k]->id].partial;
-        bool adds = partial && d->values[n->id].accumulates && n->op == OP_ADD; /* its own part, though others want all */
+        bool adds = partial && own; /* its own part, though others want all */
         in[k] = adds ? partial : n->in[k]->twin;
         d->type[k] = in[k]->distribution;
     }

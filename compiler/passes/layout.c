@@ -14,7 +14,7 @@
 /* what a node's numbers come from through casts and sums of equals */
 static const Node *source_of(const Node *n)
 {
-    while (n->op == OP_CAST || n->op == OP_REDUCE || n->op == OP_STOP_GRADIENT)
+    while (n->op == OP_CAST || op_is_transfer(n->op) || n->op == OP_STOP_GRADIENT)
         n = n->in[0];
     return n;
 }

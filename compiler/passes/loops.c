@@ -62,7 +62,7 @@ static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n
 /* what a loop that works sample by sample cannot do */
 static bool must_leave(const Hoist *h, const Node *n)
 {
-    return node_sums_samples(n) || n->op == OP_GROUP_SUM || n->op == OP_REDUCE ||
+    return node_sums_samples(n) || n->op == OP_GROUP_SUM || op_is_transfer(n->op) ||
            (h->sharded && !n->sharded && !is_leaf(n));
 }
 

@@ -12,6 +12,9 @@
  * (batch statistics, sums of loss weights) are waited for at once; they share a collective only if the kernels that
  * complete them stand next to each other and do not need one another's sums.
  *
+ * Other transfers than sums have a collective each. What is split is cut at multiples of a line of memory into equal parts: the last
+ * of them may be smaller, or empty.
+ *
  * One device owes nobody a sum: the order is that of the phase, without collectives. */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/schedule_internal.h"
@@ -66,6 +69,7 @@ typedef struct Ordering {
     bool *final, *tail; /* by task */
     int *place;         /* by task: kernels outside the tail: number of the call; REDUCE: that of its last producer */
     int *group;         /* by task: number of its group, -1: none */
+    int devices;
     int64_t bucket_bytes;
     Order *order;
 } Ordering;
@@ -105,10 +109,24 @@ static void place_head(Ordering *o)
 /* ---- groups */
 static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
 
+static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE; }
+
+static int64_t *split_elements(int64_t count, int bytes, int devices)
+{
+    int64_t *parts = NEW_ARRAY(int64_t, devices + 1), line = ALIGNMENT / bytes;
+    int64_t each = ((count + devices - 1) / devices + line - 1) / line * line;
+    for (int d = 0; d <= devices; d++)
+        parts[d] = each * d < count ? each * d : count;
+    return parts;
+}
+
 static int new_group(Ordering *o, int t)
 {
-    const Tensor *x = o->phase->tasks[t]->writes[0];
-    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .at = o->phase->tasks[t]->at};
+    const Task *task = o->phase->tasks[t];
+    const Tensor *x = task->writes[0];
+    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .parties = task->parties, .at = task->at};
+    if (mgpu_transfer_splits(g.parties.transfer))
+        g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), dtype_bytes(x->dtype), o->devices);
     APPEND(o->order->groups, o->order->group_count, g);
     return o->order->group_count - 1;
 }
@@ -125,14 +143,15 @@ static void join_group(Ordering *o, int number, int t)
 
 static void gather_final(Ordering *o, const int *ready, int count)
 {
+    const Phase *p = o->phase;
     int open[DTYPES];
     for (int i = 0; i < DTYPES; i++)
         open[i] = -1;
     for (int i = 0; i < count; i++) {
-        const Tensor *x = o->phase->tasks[ready[i]]->writes[0];
+        const Tensor *x = p->tasks[ready[i]]->writes[0];
         if (!o->final[ready[i]])
             continue;
-        if (!may_move(x)) {
+        if (!may_move(x) || !sums(p->tasks[ready[i]])) {
             join_group(o, new_group(o, ready[i]), ready[i]);
             continue;
         }
@@ -177,7 +196,7 @@ static void gather_others(Ordering *o, const int *ready, int count)
             int *g = &open[x->dtype];
             if (o->final[ready[i]])
                 continue;
-            if (!may_move(x)) {
+            if (!may_move(x) || !sums(p->tasks[ready[i]])) {
                 join_group(o, new_group(o, ready[i]), ready[i]);
                 continue;
             }
@@ -278,7 +297,7 @@ static void order_devices(Ordering *o)
         if (task->kind != TASK_REDUCE)
             continue;
         if (task->write_count != 1 || task->writes[0]->sharded)
-            die("a reduction over devices of what is not one sum");
+            die("a transfer of what is not one value");
         o->reduces[t] = tensor_bytes(task->writes[0], 1) > 0;
     }
     find_tail(o);
@@ -297,8 +316,22 @@ static void order_devices(Ordering *o)
     place_tail(o);
 }
 
+/* devices that a graph names are those of the plan */
+static void check_ends(const Phase *p, int devices)
+{
+    for (int t = 0; t < p->task_count; t++) {
+        const Task *task = p->tasks[t];
+        int ends = task->kind == TASK_REDUCE ? mgpu_transfer_row(task->parties.transfer)->ends : 0;
+        int most = ends > 1 && task->parties.to > task->parties.from ? task->parties.to : task->parties.from;
+        if (ends > 0 && most >= devices)
+            error_at(task->at, "'%s' names device %d; this plan has %d, numbered from 0", transfer_word(task->parties.transfer), most,
+                     devices);
+    }
+}
+
 Order *order_phase(const Phase *p, int devices, int64_t bucket_bytes)
 {
+    check_ends(p, devices);
     Order *order = NEW(Order);
     order->calls = NEW_ARRAY(Task *, p->task_count);
     order->group_of = NEW_ARRAY(int, p->tensor_count);
@@ -306,7 +339,7 @@ Order *order_phase(const Phase *p, int devices, int64_t bucket_bytes)
     for (int i = 0; i < p->tensor_count; i++)
         order->group_of[i] = order->member_of[i] = -1;
     if (devices > 1) {
-        order_devices(&(Ordering){.phase = p, .bucket_bytes = bucket_bytes, .order = order});
+        order_devices(&(Ordering){.phase = p, .devices = devices, .bucket_bytes = bucket_bytes, .order = order});
         return order;
     }
     for (int t = 0; t < p->task_count; t++)

@@ -181,14 +181,17 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->suspect_count = task->suspect_count;
 }
 
-static void add_reduce(Builder *b, int group) /* shared memory: each device sums its part of all, then takes the others */
+/* Shared memory: of a sum each device adds its part of all, then takes the others. A member reads and writes what is its own of
+ * the value (own_share); the waits are those of all of it, the same on all devices. */
+static void add_transfer(Builder *b, int group)
 {
     ScheduledOp *op = add_op(b, LANE_COMM, VERB_REDUCE, group, format("r%d", group));
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
     int devices = b->plan->devices;
-    op->time_us = speed(b)->meeting_us + 2 * bytes_of(&a, 1) * (devices - 1) / devices / speed(b)->link;
+    int ways = b->order->groups[group].parties.transfer == MGPU_TRANSFER_REDUCE ? 2 : 1;
+    op->time_us = speed(b)->meeting_us + ways * bytes_of(&a, 1) * (devices - 1) / devices / speed(b)->link;
     op->line = model_line(b->order->groups[group].at);
 }
 
@@ -202,7 +205,7 @@ static void add_ops(Builder *b, const KernelNumber *kernels)
         if (call >= 0)
             add_call(b, kernels, call);
         while (group < groups && b->order->groups[group].after == call)
-            add_reduce(b, group++);
+            add_transfer(b, group++);
     }
 }
 
@@ -396,7 +399,18 @@ static void *copy_array(const void *from, size_t bytes)
     return copy;
 }
 
-static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard)
+/* of the whole value, what a member sends and receives */
+static void own_share(ScheduledOp *op, const Group *g, int device)
+{
+    int64_t bytes = dtype_bytes(g->dtype), begin = op->reads[0].begin;
+    mgpu_stretch sent = mgpu_sent_by(&g->parties, g->bytes / bytes, device), received = mgpu_received_by(&g->parties, g->bytes / bytes, device);
+    op->reads[0].begin = begin + sent.begin * bytes;
+    op->reads[0].end = begin + sent.end * bytes;
+    op->writes[0].begin = begin + received.begin * bytes;
+    op->writes[0].end = begin + received.end * bytes;
+}
+
+static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard, int device)
 {
     *d = (DeviceSchedule){
         .name = b->plan->kind,
@@ -415,6 +429,8 @@ static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard)
         op->reads = copy_array(op->reads, sizeof(Access) * (size_t)op->read_count);
         op->writes = copy_array(op->writes, sizeof(Access) * (size_t)op->write_count);
         op->waits = copy_array(op->waits, sizeof(Wait) * (size_t)op->wait_count);
+        if (op->verb == VERB_REDUCE)
+            own_share(op, &b->order->groups[op->target], device);
     }
 }
 
@@ -428,7 +444,10 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
             continue;
         const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];
-        *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .via = b->program->target == TARGET_HOST ? "host" : "auto"};
+        *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
+                          .via = b->program->target == TARGET_HOST ? "host" : "auto"};
+        if (g->parties.parts)
+            c->parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
         c->ops = NEW_ARRAY(int, b->plan->devices);
         for (int d = 0; d < b->plan->devices; d++)
             c->ops[d] = i;
@@ -511,7 +530,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     s->name = phase_name(phase->kind, phase->ragged);
     s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);
     for (int d = 0; d < plan->devices; d++)
-        copy_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d]);
+        copy_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d], d);
     list_collectives(s, &builders[0]);
     memory_free(own);
 }

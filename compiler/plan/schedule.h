@@ -14,8 +14,8 @@ typedef enum Lane { LANE_COMP, LANE_COPY, LANE_COMM, LANE_HOST, LANES } Lane;
 typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_REDUCE, VERB_REPORT, VERB_FETCH, VERBS } Verb;
 extern const char *const LANE_NAME[LANES], *const VERB_NAME[VERBS];
 /* READ: host lane, fills staging with the samples of this step; UPLOAD: copy lane, staging -> device slots (and the
- * step block); CALL: comp lane; REDUCE: comm lane, this device's part of a collective; REPORT, FETCH: host lane, reads
- * the report / predict's outputs. */
+ * step block); CALL: comp lane; REDUCE: comm lane, this device's part of a collective, whose transfer is its word in the text;
+ * REPORT, FETCH: host lane, reads the report / predict's outputs. */
 
 typedef enum BufferKind {
     BUFFER_STAGING,     /* host memory that READ fills; slots; its own arena */
@@ -59,7 +59,8 @@ typedef struct ScheduledOp {
 typedef struct Collective {
     const char *name;       /* "r2" */
     int *ops;               /* per device: its member */
-    int64_t count; Dtype dtype;
+    int64_t count; Dtype dtype; /* of the whole value */
+    mgpu_parties parties;   /* which transfer, and what each member has of it */
     const char *via;        /* "host" */
 } Collective;
 typedef struct DeviceSchedule {

@@ -6,11 +6,12 @@
 #include "compiler/plan/schedule.h"
 
 /* ---- bucket.c: in which order a phase runs, and what its collectives sum */
-typedef struct Group {      /* the tensors that one collective sums */
+typedef struct Group {      /* the tensors of one collective */
     Tensor **members; int member_count;
     int64_t *begin;         /* of each member, in bytes from the begin of the bucket */
     int64_t bytes;
     Dtype dtype;
+    mgpu_parties parties;   /* MGPU_TRANSFER_REDUCE may have several members, others one */
     bool bucket;            /* members lie in a bucket; false: one tensor that is summed where it lies */
     bool final;             /* no other collective depends on it: gradients, reports */
     int after;              /* it stands behind this call, its last producer; -1: ahead of all */

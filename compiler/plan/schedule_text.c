@@ -23,8 +23,11 @@
  *                 arguments in their order, but for the step block, which every kernel gets anyway
  *   slot        "@+" K | "@-" K                              slot (step + K) mod slots; absent: K is 0
  *   wait        dN.OP ["@-" K]                               the op of the K-th step before; absent: of this step
- *   collective  "collective" NAME "group" "all" "members" (dN.OP)+ "kind" "sum" "bytes" N "dtype" DTYPE "via" NAME
- *                 at most one member per device
+ *   collective  "collective" NAME "group" "all" "members" (dN.OP)+ "kind" KIND ["from" N] ["to" N] ["parts" N+] "bytes" N
+ *                 "dtype" DTYPE "via" NAME
+ *                 at most one member per device. KIND: a row of mgpu_transfers.h, as the verb of its members is; bytes: of the
+ *                 whole value, of which a member reads and writes what the row says; parts: first element of each device's
+ *                 own, and the count of all
  *
  * Names stand bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
  * hexadecimal digits) stand for characters. A device name is always in quotes. Numbers are whole, but for times: one
@@ -71,11 +74,17 @@ static void write_accesses(const DeviceSchedule *d, int device, const char *word
     }
 }
 
-static void write_op(const DeviceSchedule *d, int device, const ScheduledOp *op, Text *t)
+static const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
 {
+    return op->verb == VERB_REDUCE ? transfer_word(p->collectives[op->target].parties.transfer) : VERB_NAME[op->verb];
+}
+
+static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, Text *t)
+{
+    const DeviceSchedule *d = &p->devices[device];
     text_add(t, "op");
     write_owned(device, op->id, t);
-    text_add(t, " lane %s %s ", LANE_NAME[op->lane], VERB_NAME[op->verb]);
+    text_add(t, " lane %s %s ", LANE_NAME[op->lane], verb_word(p, op));
     write_name(op->label, t);
     if (op->strip >= 0)
         text_add(t, " strip %d%s", op->strip, op->by_sample ? " samples" : "");
@@ -93,8 +102,9 @@ static void write_op(const DeviceSchedule *d, int device, const ScheduledOp *op,
     text_add(t, " begin_us %.1f time_us %.1f line %d\n", op->begin_us, op->time_us, op->line);
 }
 
-static void write_device(const DeviceSchedule *d, int device, Text *t)
+static void write_device(const PhaseSchedule *p, int device, Text *t)
 {
+    const DeviceSchedule *d = &p->devices[device];
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
         text_add(t, "buffer");
@@ -108,7 +118,7 @@ static void write_device(const DeviceSchedule *d, int device, Text *t)
         text_add(t, "\n");
     }
     for (int i = 0; i < d->op_count; i++)
-        write_op(d, device, &d->ops[i], t);
+        write_op(p, device, &d->ops[i], t);
 }
 
 static void write_collective(const Schedule *s, const PhaseSchedule *p, const Collective *c, Text *t)
@@ -119,7 +129,17 @@ static void write_collective(const Schedule *s, const PhaseSchedule *p, const Co
     for (int d = 0; d < s->devices; d++)
         if (c->ops[d] >= 0)
             write_owned(d, p->devices[d].ops[c->ops[d]].id, t);
-    text_add(t, " kind sum bytes %lld dtype %s via ", (long long)(c->count * dtype_bytes(c->dtype)), dtype_name(c->dtype));
+    const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
+    text_add(t, " kind %s", row->kind);
+    if (row->ends > 0)
+        text_add(t, " from %d", c->parties.from);
+    if (row->ends > 1)
+        text_add(t, " to %d", c->parties.to);
+    if (c->parties.parts)
+        text_add(t, " parts");
+    for (int d = 0; c->parties.parts && d <= s->devices; d++)
+        text_add(t, " %lld", (long long)c->parties.parts[d]);
+    text_add(t, " bytes %lld dtype %s via ", (long long)(c->count * dtype_bytes(c->dtype)), dtype_name(c->dtype));
     write_name(c->via, t);
     text_add(t, "\n");
 }
@@ -144,7 +164,7 @@ void schedule_write(const Schedule *s, Text *t)
                      (long long)x->work_bytes, (long long)x->staging_bytes, (long long)x->first, (long long)(x->first + x->share), (long long)x->capacity);
         }
         for (int d = 0; d < s->devices; d++)
-            write_device(&p->devices[d], d, t);
+            write_device(p, d, t);
         for (int k = 0; k < p->collective_count; k++)
             write_collective(s, p, &p->collectives[k], t);
     }
@@ -166,7 +186,7 @@ typedef struct Reader {
     int device_count;            /* of the phase, so far */
     DeviceNames *names;          /* by device */
     Map collectives;
-    struct Reduce { int device, op; Place at; } *reduces; int reduce_count; /* whose collective is looked up at the end */
+    struct Reduce { int device, op, transfer; Place at; } *reduces; int reduce_count; /* whose collective is looked up at the end */
     Place phase_place;
 } Reader;
 
@@ -485,14 +505,14 @@ static void read_buffer(Reader *r)
     map_set(&r->names[device].buffers, b.name, (void *)(intptr_t)d->buffer_count);
 }
 
-static void read_target(Reader *r, int device, ScheduledOp *op, int number)
+static void read_target(Reader *r, int device, ScheduledOp *op, int transfer, int number)
 {
     Place at = here(r);
     Reader start = *r;
     op->label = read_name(r, "a label");
     op->target = -1;
     if (op->verb == VERB_REDUCE) {
-        struct Reduce reduce = {device, number, at};
+        struct Reduce reduce = {device, number, transfer, at};
         APPEND(r->reduces, r->reduce_count, reduce);
     } else if (op->verb == VERB_CALL) {
         Reader label = *r;
@@ -509,6 +529,19 @@ static void read_target(Reader *r, int device, ScheduledOp *op, int number)
     }
 }
 
+/* -> of VERB_REDUCE the transfer that its word names */
+static int read_verb(Reader *r, Verb *verb)
+{
+    const char *words[VERBS + MGPU_TRANSFERS];
+    for (int i = 0; i < VERBS; i++)
+        words[i] = VERB_NAME[i];
+    for (int i = 0; i < MGPU_TRANSFERS; i++)
+        words[VERBS + i] = transfer_word(i);
+    int choice = read_choice(r, "a verb", words, COUNT(words));
+    *verb = choice < VERBS ? (Verb)choice : VERB_REDUCE;
+    return choice < VERBS ? MGPU_TRANSFER_REDUCE : choice - VERBS;
+}
+
 static void read_op(Reader *r)
 {
     int device = read_owner(r);
@@ -519,9 +552,9 @@ static void read_op(Reader *r)
         wrong(&start, "device %d has an operation '%s' already", device, op.id);
     need_word(r, "lane");
     op.lane = (Lane)read_choice(r, "a lane", LANE_NAME, LANES);
-    op.verb = (Verb)read_choice(r, "a verb", VERB_NAME, VERBS);
+    int transfer = read_verb(r, &op.verb);
     skip_blanks(r);
-    read_target(r, device, &op, d->op_count);
+    read_target(r, device, &op, transfer, d->op_count);
     op.strip = -1;
     if (take_word(r, "strip")) {
         op.strip = read_int(r, "the number of the strip");
@@ -556,6 +589,32 @@ static void read_op(Reader *r)
     map_set(&r->names[device].ops, op.id, (void *)(intptr_t)d->op_count);
 }
 
+static mgpu_parties read_parties(Reader *r)
+{
+    const char *kinds[MGPU_TRANSFERS];
+    for (int i = 0; i < MGPU_TRANSFERS; i++)
+        kinds[i] = mgpu_transfer_row(i)->kind;
+    need_word(r, "kind");
+    mgpu_parties p = {.transfer = (uint8_t)read_choice(r, "a kind of collective", kinds, MGPU_TRANSFERS)};
+    int ends = mgpu_transfer_row(p.transfer)->ends;
+    if (ends > 0) {
+        need_word(r, "from");
+        p.from = read_int(r, "the number of a device");
+    }
+    if (ends > 1) {
+        need_word(r, "to");
+        p.to = read_int(r, "the number of a device");
+    }
+    if (mgpu_transfer_splits(p.transfer)) {
+        int64_t *parts = NEW_ARRAY(int64_t, r->device_count + 1);
+        need_word(r, "parts");
+        for (int d = 0; d <= r->device_count; d++)
+            parts[d] = read_bytes(r, "where a part begins");
+        p.parts = parts;
+    }
+    return p;
+}
+
 static void read_collective(Reader *r)
 {
     PhaseSchedule *p = r->phase;
@@ -582,8 +641,7 @@ static void read_collective(Reader *r)
             wrong(&start, "device %d has two members in '%s'", device, c.name);
         c.ops[device] = op;
     } while (at_owned(r));
-    need_word(r, "kind");
-    need_word(r, "sum");
+    c.parties = read_parties(r);
     need_word(r, "bytes");
     skip_blanks(r);
     start = *r;
@@ -624,6 +682,9 @@ static void end_phase(Reader *r)
         op->target = (int)(intptr_t)map_get(&r->collectives, op->label) - 1;
         if (op->target < 0)
             error_at(&r->reduces[i].at, "the phase has no collective '%s'", op->label);
+        int is = r->phase->collectives[op->target].parties.transfer;
+        if (is != r->reduces[i].transfer)
+            error_at(&r->reduces[i].at, "'%s' of '%s', whose kind is %s", transfer_word(r->reduces[i].transfer), op->label, mgpu_transfer_row(is)->kind);
     }
 }
 

@@ -10,7 +10,7 @@
  * fixed, and is checked too:
  *   temporary, bucket   what a write of this step put there through the same buffer, once; with all that calls added to
  *                       it in place; summed if it is ever summed (a collective may sum the gaps between a bucket's
- *                       members too; nobody reads them)
+ *                       members too; nobody reads them). What a collective moves to this device, others have written
  *   staging, step, input   what this step's READ / UPLOAD put there
  *   report, output      what the step that the slot stands for put there
  *   variable            the value before this step's update
@@ -146,6 +146,13 @@ static bool is_over(const Walk *w, const Clock *start, const Mark *m)
     return start->over[mark_op(w, m)->lane] > m->index;
 }
 
+/* a member of a collective that adds up what the devices have; of other transfers what is received is whole */
+static bool adds(const Walk *w, const Mark *m)
+{
+    const ScheduledOp *op = mark_op(w, m);
+    return op->verb == VERB_REDUCE && mgpu_transfer_row(w->schedule->phases[m->phase].collectives[op->target].parties.transfer)->adds;
+}
+
 static bool same_event(const Mark *a, const Mark *b)
 {
     return a->step == b->step && a->op == b->op && a->phase == b->phase;
@@ -172,7 +179,7 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
         return NULL;
     }
     bool written = writer && write->step == step && strcmp(write->buffer->name, t->buffer->name) == 0;
-    if ((written && !write->hollow) || (reader->verb == VERB_REDUCE && kind == BUFFER_BUCKET))
+    if ((written && !write->hollow) || (adds(w, now) && kind == BUFFER_BUCKET))
         return NULL;
     const char *which = step == now->step       ? "this step"
                         : step == now->step - 1 ? "the step before"
@@ -233,7 +240,7 @@ static const char *check_write(const Walk *w, const Clock *start, const Mark *no
     if (t->buffer->kind == BUFFER_WORKSPACE || (w->mixed && !buffer_is_slotted_kind(t->buffer)))
         return NULL;
     const ScheduledOp *writer = mark_op(w, now);
-    if (writer->verb == VERB_REDUCE)
+    if (adds(w, now))
         for (int lane = 0; lane < LANES; lane++) {
             const Mark *read = &run->reads[lane];
             if (read->index >= 0 && read->step == now->step && !same_event(read, now) && read->buffer == t->buffer)
@@ -245,7 +252,7 @@ static const char *check_write(const Walk *w, const Clock *start, const Mark *no
     Verb before = mark_op(w, write)->verb;
     if (before == VERB_CALL && adds_to(w, now, t))
         return NULL;
-    if (writer->verb == VERB_REDUCE ? before == VERB_REDUCE : before == VERB_CALL || t->buffer->kind != BUFFER_VARIABLE)
+    if (writer->verb == VERB_REDUCE ? adds(w, now) && before == VERB_REDUCE : before == VERB_CALL || t->buffer->kind != BUFFER_VARIABLE)
         return format("%s: d%d.%s writes %s, which d%d.%s has written in this step", where(w, now, NULL), d, writer->id,
                       bytes_text(w, t, begin, place), d, mark_op(w, write)->id);
     return NULL;
@@ -279,7 +286,7 @@ static const char *touch(Walk *w, const Clock *start, const Mark *now, Lane lane
     split_run(w, end);
     Mark mark = *now;
     mark.buffer = t->buffer;
-    bool sums = t->write && t->buffer->kind == BUFFER_BUCKET && mark_op(w, now)->verb == VERB_REDUCE;
+    bool sums = t->write && t->buffer->kind == BUFFER_BUCKET && adds(w, now);
     for (int place = begin; place < end; place = w->runs[place].end) {
         const char *why = t->write ? check_write(w, start, &mark, t, begin, place) : check_read(w, start, &mark, t, begin, place);
         if (why)

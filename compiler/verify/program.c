@@ -2,7 +2,7 @@
  *
  * In: a schedule whose accesses are known to lie in their buffers. Out: NULL, or the first operation of a device that differs from
  * device 0's: every device has the same operations, with the same verb, label and arguments in the same order, and the same range of
- * each but where it has samples or is a workspace. So no argument is exchanged, no kernel changed and no call dropped on one device.
+ * each but where it has samples or is a workspace (of collectives verify.c knows the ranges). So no argument is exchanged, no kernel changed and no call dropped on one device.
  *
  * It cannot see the same mistake on all devices, and nothing on a single one: a kernel's parameters are in no schedule, and for GPUs
  * one kernel is called with operands of several sizes. */
@@ -32,7 +32,7 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
     if (strcmp(x->name, y->name) != 0 || a->slot != b->slot)
         return format("%s %s %s@%+d where d0.%s %s %s@%+d: all devices run one program", place(s, p, d, op), does, x->name, a->slot,
                       other->id, does, y->name, b->slot);
-    if (x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL && x->kind != BUFFER_WORKSPACE &&
+    if (op->verb != VERB_REDUCE && x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL && x->kind != BUFFER_WORKSPACE &&
         (a->begin != b->begin || a->end != b->end))
         return format("%s %s %s [%lld, %lld), but d0.%s [%lld, %lld): all devices run one program", place(s, p, d, op), does, x->name,
                       (long long)a->begin, (long long)a->end, other->id, (long long)b->begin, (long long)b->end);

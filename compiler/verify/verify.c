@@ -267,12 +267,9 @@ static const char *check_report(const At *at, const ScheduledOp *op)
 
 static const char *check_verb(const At *at, const ScheduledOp *op)
 {
-    if (op->verb == VERB_REDUCE) {
-        if (op->read_count != 1 || op->write_count != 1 || op->reads[0].buffer != op->writes[0].buffer ||
-            op->reads[0].slot != op->writes[0].slot || op->reads[0].begin != op->writes[0].begin ||
-            op->reads[0].end != op->writes[0].end)
-            return bad(at, "d%d.%s does not sum one range of bytes in place", at->d, op->id);
-    }
+    if (op->verb == VERB_REDUCE && (op->read_count != 1 || op->write_count != 1 || op->reads[0].buffer != op->writes[0].buffer ||
+                                    op->reads[0].slot != op->writes[0].slot))
+        return bad(at, "d%d.%s does not send and receive in one place of one buffer", at->d, op->id);
     if (op->verb == VERB_UPLOAD)
         return check_upload(at, op);
     if (op->verb == VERB_REPORT || op->verb == VERB_FETCH)
@@ -310,7 +307,7 @@ static const char *check_ops(const At *at)
             why = bad(at, "d%d.%s has %d workspaces, but a thread finds one only", at->d, op->id, workspaces);
         if (!why)
             why = check_verb(at, op);
-        if (!why)
+        if (!why && op->verb != VERB_REDUCE) /* of a member of a collective check_share knows the ranges */
             why = check_self(at, op);
         if (why)
             return why;
@@ -432,11 +429,52 @@ static const char *check_samples(const Schedule *s, int p)
 
 /* ---- collectives */
 
+/* a part for each device, one after the other, of all of it; and devices that there are */
+static const char *check_parties(const At *at, const Collective *c)
+{
+    const mgpu_parties *p = &c->parties;
+    const mgpu_transfer *row = mgpu_transfer_row(p->transfer);
+    int devices = at->schedule->devices;
+    if (c->count < 0 || c->count > BYTES_LIMIT / 8)
+        return bad(at, "collective %s of %lld %s", c->name, (long long)c->count, dtype_name(c->dtype));
+    if (p->from < 0 || p->from >= devices || p->to < 0 || p->to >= devices || (row->ends > 1 && p->from == p->to))
+        return bad(at, "%s %s is from device %d to %d of %d", row->kind, c->name, p->from, p->to, devices);
+    for (int d = 0; p->parts && d <= devices; d++)
+        if (p->parts[d] < (d ? p->parts[d - 1] : 0) || (d == 0 && p->parts[d] != 0) || (d == devices && p->parts[d] != c->count))
+            return bad(at, "the parts of %s %s are not those of %lld elements: part %d begins at %lld", row->kind, c->name, (long long)c->count, d,
+                       (long long)p->parts[d]);
+    return NULL;
+}
+
+/* what the member sends and receives is its own of the whole value; *begin: where that is in its buffer */
+static const char *check_share(const At *at, const ScheduledOp *op, const Collective *c, int64_t *begin)
+{
+    const Access *reads = &op->reads[0], *writes = &op->writes[0];
+    const char *buffer = at->device->buffers[reads->buffer].name, *kind = mgpu_transfer_row(c->parties.transfer)->kind;
+    int64_t each = dtype_bytes(c->dtype);
+    mgpu_stretch sent = mgpu_sent_by(&c->parties, c->count, at->d), received = mgpu_received_by(&c->parties, c->count, at->d);
+    *begin = reads->begin - sent.begin * each;
+    if (reads->end - *begin != sent.end * each)
+        return bad(at, "d%d.%s reads %lld bytes of %s, but in %s %s it has %lld %s to send", at->d, op->id,
+                   (long long)(reads->end - reads->begin), buffer, kind, c->name, (long long)(sent.end - sent.begin), dtype_name(c->dtype));
+    if (writes->begin - *begin != received.begin * each || writes->end - *begin != received.end * each)
+        return bad(at, "d%d.%s writes [%lld, %lld) of %s, but in %s %s it receives elements [%lld, %lld) of what begins at %lld", at->d, op->id,
+                   (long long)writes->begin, (long long)writes->end, buffer, kind, c->name, (long long)received.begin,
+                   (long long)received.end, (long long)*begin);
+    return NULL;
+}
+
 static const char *check_collectives(const Schedule *s, int p)
 {
     const PhaseSchedule *phase = &s->phases[p];
     int *member = NEW_ARRAY(int, phase->collective_count), *first = NEW_ARRAY(int, phase->collective_count);
+    int64_t *begins = NEW_ARRAY(int64_t, phase->collective_count); /* of device 0's member, in its buffer */
     int first_count = 0;
+    for (int c = 0; c < phase->collective_count; c++) {
+        const char *why = check_parties(&(At){s, phase, NULL, 0}, &phase->collectives[c]);
+        if (why)
+            return why;
+    }
     for (int d = 0; d < s->devices; d++) {
         At at = {s, phase, &phase->devices[d], d};
         int count = 0;
@@ -454,10 +492,12 @@ static const char *check_collectives(const Schedule *s, int p)
                            at.device->ops[member[op->target] >= 0 ? member[op->target]
                                           : c->ops[d] >= 0 && c->ops[d] < at.device->op_count ? c->ops[d] : o].id);
             member[op->target] = o;
-            int64_t bytes = op->reads[0].end - op->reads[0].begin;
-            if (c->count < 0 || c->count > BYTES_LIMIT / 8 || bytes != c->count * dtype_bytes(c->dtype))
-                return bad(&at, "d%d.%s reduces %lld bytes of %s, but %s sums %lld %s", d, op->id, (long long)bytes,
-                           at.device->buffers[op->reads[0].buffer].name, c->name, (long long)c->count, dtype_name(c->dtype));
+            int64_t begin;
+            const char *why = check_share(&at, op, c, &begin);
+            if (why)
+                return why;
+            if (d == 0)
+                begins[op->target] = begin;
             const DeviceSchedule *zero = &phase->devices[0];
             if (d == 0)
                 first[first_count++] = op->target;
@@ -472,6 +512,9 @@ static const char *check_collectives(const Schedule *s, int p)
                 return bad(&at, "d%d.%s reduces %s, its partner d0.%s %s", d, op->id,
                            at.device->buffers[op->reads[0].buffer].name, zero->ops[c->ops[0]].id,
                            zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name);
+            else if (begins[op->target] != begin)
+                return bad(&at, "%s begins at byte %lld of %s on device %d, at %lld on device 0", c->name, (long long)begin,
+                           at.device->buffers[op->reads[0].buffer].name, d, (long long)begins[op->target]);
             count++;
         }
         for (int c = 0; c < phase->collective_count; c++)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 11  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 12  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -17,6 +17,7 @@
 enum { MGPU_MAX_RANK = 8 };
 
 #include "mgpu_step.h"
+#include "mgpu_transfers.h"
 
 /* A kernel is run by a device's team of threads: each call does a part of its work. Arguments are the tensors that it
  * reads, those that it writes, then the workspace of the calling thread. */
@@ -140,7 +141,8 @@ typedef struct mgpu_op {
     const mgpu_suspect *suspects; int suspect_count;
 } mgpu_op;
 
-typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; } mgpu_collective;
+/* count: of the whole value, of which each member sends and receives its own */
+typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; mgpu_parties parties; } mgpu_collective;
 
 typedef struct mgpu_device_phase {
     const mgpu_buffer *buffers; int buffer_count;

@@ -1,9 +1,12 @@
-/* collective.c: sums over GPUs, in one of these ways, which MGPU_COLLECTIVE names (else the first that can be):
+/* collective.c: transfers between GPUs, in one of these ways, which MGPU_COLLECTIVE names (else the first that can be); of sums:
  *
  *   nccl   the library, if it is there and no two devices share a GPU
  *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
  *   copy   each GPU copies a slice of all others' memory to itself, adds, and copies the sum to all others
  *   host   through page-locked memory; reduce.c adds
+ *
+ * A reduce-scatter ends with the sum, which is the member's own. Values that are moved and not added each member copies to itself
+ * from who sends them, or through page-locked memory.
  *
  * Of n members each has one slice, and between two points where all meet nobody else touches it, so all works in place. They
  * meet on the GPUs: member d's stream records an event when its operand is complete (its part of the sum is), and follows
@@ -53,78 +56,14 @@ int mgpu_cuda_ranges(const Operand *o, int64_t begin, int64_t end, CudaRange *ra
     return 2;
 }
 
-/* ---- through the host */
-static bool sum_through_host(Collective *base, int member, const Operand *o)
+void mgpu_cuda_declare_share(const CudaCollective *c, int member, const Operand *o)
 {
-    CudaCollective *c = (CudaCollective *)base;
-    CudaDevice *d = c->devices[member];
-    CUstream stream = d->stream[MGPU_COMM];
-    size_t bytes = (size_t)(o->count * mgpu_dtype_bytes(o->dtype));
-    mgpu_cuda_enter(d, MGPU_COMM);
-    CudaRange range[2];
-    mgpu_cuda_declare(d, MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_dtoh_async(c->memory[member], address_of(o, 0), bytes, stream), "cuMemcpyDtoHAsync");
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_synchronize(stream), "cuMemcpyDtoHAsync");
-    if (!mgpu_reduce(c->reduction, member, c->memory[member], o->count, o->dtype, o->tag))
-        return false;
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_htod_async(address_of(o, 0), c->memory[member], bytes, stream), "cuMemcpyHtoDAsync");
-    return true;
-}
-
-/* ---- by kernels */
-void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, const mgpu_members *m, int64_t begin, int64_t end)
-{
-    CudaDevice *d = c->devices[member];
-    int64_t packs = (end - begin) * mgpu_dtype_bytes(dtype) / 16, blocks = (packs + SUM_THREADS - 1) / SUM_THREADS;
-    mgpu_members copy = *m;
-    void *parameters[] = {&copy, &begin, &end};
-    blocks = blocks < 1 ? 1 : blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
-    mgpu_cuda_check(d, MGPU_COMM, d->cuda->launch_kernel(c->sum[member][sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
-                                                         d->stream[MGPU_COMM], parameters, NULL),
-                    "cuLaunchKernel of a sum over devices");
-}
-
-static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
-{
-    int64_t size = mgpu_dtype_bytes(o->dtype), line = 64 / size;
-    int64_t each = ((o->count + c->members - 1) / c->members + line - 1) / line * line;
-    SumSlice s = {.begin = each * member < o->count ? each * member : o->count};
-    s.end = s.begin + each < o->count ? s.begin + each : o->count;
-    s.bytes = (size_t)((s.end - s.begin) * size);
-    return s;
-}
-
-static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
-{
-    const Operand *o = &c->operand[member];
-    mgpu_members m = {.from_count = c->members, .to_count = c->members};
-    CudaRange range[2 * MGPU_MOST_MEMBERS];
-    int ranges = 0;
-    for (int d = 0; d < c->members; d++) {
-        m.from[d] = m.to[d] = c->operand[d].data;
-        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
-    }
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
-    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
-}
-
-/* ---- round bad links. Of an operand, what others cannot fetch is at its place in the member's `memory` when all are ready; a
- * sum that cannot be sent is in the member's `slice` when the sum is over, and is fetched from there until all are ready for the
- * next sum. */
-static bool is_bad(const CudaCollective *c, int from, int to)
-{
-    return c->bad && c->bad[from * c->members + to];
-}
-
-static void *staged(const CudaCollective *c, int member, const Operand *o, const SumSlice *s)
-{
-    return (char *)c->memory[member] + s->begin * mgpu_dtype_bytes(o->dtype);
-}
-
-static void declare_own(const CudaCollective *c, int member, const Operand *o)
-{
-    CudaRange range[2];
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
+    CudaRange range[4];
+    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
+    mgpu_cuda_ranges(o, sent.begin, sent.end, range);
+    mgpu_cuda_ranges(o, received.begin, received.end, range + 2);
+    range[1] = range[3];
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, 2);
 }
 
 static void to_host(const CudaCollective *c, int member, void *to, CUdeviceptr from, size_t bytes)
@@ -139,13 +78,117 @@ static void from_host(const CudaCollective *c, int member, CUdeviceptr to, const
     mgpu_cuda_check(d, MGPU_COMM, d->cuda->memcpy_htod_async(to, from, bytes, d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
 }
 
+static void *staged(const CudaCollective *c, int member, const Operand *o, int64_t element)
+{
+    return (char *)c->memory[member] + element * mgpu_dtype_bytes(o->dtype);
+}
+
+/* ---- through the host */
+static bool exchange_through_host(Collective *base, int member, const Operand *o)
+{
+    CudaCollective *c = (CudaCollective *)base;
+    CudaDevice *d = c->devices[member];
+    Operand here = *o;
+    here.data = c->memory[member];
+    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    mgpu_cuda_enter(d, MGPU_COMM);
+    mgpu_cuda_declare_share(c, member, o);
+    if (sent.end > sent.begin)
+        to_host(c, member, staged(c, member, o, sent.begin), address_of(o, sent.begin), (size_t)((sent.end - sent.begin) * each));
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_synchronize(d->stream[MGPU_COMM]), "cuMemcpyDtoHAsync");
+    if (!mgpu_exchange(c->reduction, member, &here))
+        return false;
+    if (received.end > received.begin)
+        from_host(c, member, address_of(o, received.begin), staged(c, member, o, received.begin), (size_t)((received.end - received.begin) * each));
+    return true;
+}
+
+/* ---- by kernels */
+void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, const mgpu_members *m, int64_t begin, int64_t end)
+{
+    CudaDevice *d = c->devices[member];
+    int64_t packs = (end - begin) * mgpu_dtype_bytes(dtype) / 16, blocks = (packs + SUM_THREADS - 1) / SUM_THREADS;
+    mgpu_members copy = *m;
+    int64_t before = begin * mgpu_dtype_bytes(dtype);
+    if (before % 16) /* kernels load packs from element `begin` on, so it is their first */
+        for (int i = 0; i < MGPU_MOST_MEMBERS; i++) {
+            copy.from[i] = i < copy.from_count ? (const char *)copy.from[i] + before : NULL;
+            copy.to[i] = i < copy.to_count ? (char *)copy.to[i] + before : NULL;
+        }
+    end -= before % 16 ? begin : 0;
+    begin -= before % 16 ? begin : 0;
+    void *parameters[] = {&copy, &begin, &end};
+    blocks = blocks < 1 ? 1 : blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
+    mgpu_cuda_check(d, MGPU_COMM, d->cuda->launch_kernel(c->sum[member][sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
+                                                         d->stream[MGPU_COMM], parameters, NULL),
+                    "cuLaunchKernel of a sum over devices");
+}
+
+static SumSlice elements(const Operand *o, int64_t begin, int64_t end)
+{
+    return (SumSlice){begin, end, (size_t)((end - begin) * mgpu_dtype_bytes(o->dtype))};
+}
+
+static bool shares_sums(const Operand *o) { return o->parties.transfer == MGPU_TRANSFER_REDUCE; }
+
+/* what the member adds up */
+static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
+{
+    int64_t size = mgpu_dtype_bytes(o->dtype), line = 64 / size;
+    mgpu_stretch own = mgpu_received_by(&o->parties, o->count, member);
+    if (!shares_sums(o))
+        return elements(o, own.begin, own.end);
+    int64_t each = ((o->count + c->members - 1) / c->members + line - 1) / line * line;
+    int64_t begin = each * member < o->count ? each * member : o->count;
+    return elements(o, begin, begin + each < o->count ? begin + each : o->count);
+}
+
+/* what member `to` needs of what member `from` has */
+static SumSlice needed_by(const CudaCollective *c, int from, int to, const Operand *o)
+{
+    if (mgpu_transfer_row(o->parties.transfer)->adds)
+        return slice_of(c, to, o);
+    mgpu_stretch moved = mgpu_moved(o, from, to);
+    return elements(o, moved.begin, moved.end);
+}
+
+static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
+{
+    const Operand *o = &c->operand[member];
+    mgpu_members m = {.from_count = c->members, .to_count = shares_sums(o) ? c->members : 1};
+    CudaRange range[2 * MGPU_MOST_MEMBERS];
+    int ranges = 0;
+    for (int d = 0; d < c->members; d++) {
+        m.from[d] = c->operand[d].data;
+        m.to[d] = shares_sums(o) ? c->operand[d].data : d ? NULL : o->data;
+        ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
+    }
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
+}
+
+/* ---- round bad links. Of an operand, what others cannot fetch is at its place in the member's `memory` when all are ready; a
+ * sum that cannot be sent is in the member's `slice` when the sum is over, and is fetched from there until all are ready for the
+ * next sum. */
+static bool is_bad(const CudaCollective *c, int from, int to)
+{
+    return c->bad && c->bad[from * c->members + to];
+}
+
+static void declare_own(const CudaCollective *c, int member, const Operand *o)
+{
+    CudaRange range[2];
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
+}
+
 static void stage_operand(const CudaCollective *c, int member, const Operand *o)
 {
     declare_own(c, member, o);
     for (int d = 0; d < c->members; d++) {
-        SumSlice s = slice_of(c, d, o);
+        SumSlice s = needed_by(c, member, d, o);
         if (is_bad(c, member, d) && s.bytes > 0)
-            to_host(c, member, staged(c, member, o, &s), address_of(o, s.begin), s.bytes);
+            to_host(c, member, staged(c, member, o, s.begin), address_of(o, s.begin), s.bytes);
     }
 }
 
@@ -191,14 +234,14 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
         if (d == member)
             continue;
         if (is_bad(c, d, member))
-            from_host(c, member, at, staged(c, d, o, s), s->bytes);
+            from_host(c, member, at, staged(c, d, o, s->begin), s->bytes);
         else
             copy_between(c, member, at, member, address_of(&c->operand[d], s->begin), d, s->bytes);
         m.from[d] = (const void *)(uintptr_t)(at - (CUdeviceptr)(s->begin * mgpu_dtype_bytes(o->dtype)));
         at += (s->bytes + 63) / 64 * 64;
     }
     mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
-    for (int d = 0; d < c->members; d++) {
+    for (int d = 0; d < c->members && shares_sums(o); d++) {
         if (is_bad(c, member, d))
             unsent = true;
         else if (d != member)
@@ -206,6 +249,31 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
     }
     if (unsent)
         to_host(c, member, c->slice[member], address_of(o, s->begin), s->bytes);
+}
+
+/* ---- moving */
+static void fetch_values(CudaCollective *c, int member)
+{
+    const Operand *o = &c->operand[member];
+    CudaRange range[2 * MGPU_MOST_MEMBERS];
+    int ranges = 0;
+    for (int d = 0; d < c->members; d++) {
+        SumSlice s = needed_by(c, d, member, o);
+        if (d == member || s.bytes == 0)
+            continue;
+        range[ranges++] = (CudaRange){address_of(&c->operand[d], s.begin), address_of(&c->operand[d], s.end), false, c->operand[d].buffer};
+        range[ranges++] = (CudaRange){address_of(o, s.begin), address_of(o, s.end), true, o->buffer};
+    }
+    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, ranges);
+    for (int d = 0; d < c->members; d++) {
+        SumSlice s = needed_by(c, d, member, o);
+        if (d == member || s.bytes == 0)
+            continue;
+        if (is_bad(c, d, member))
+            from_host(c, member, address_of(o, s.begin), staged(c, d, o, s.begin), s.bytes);
+        else
+            copy_between(c, member, address_of(o, s.begin), member, address_of(&c->operand[d], s.begin), d, s.bytes);
+    }
 }
 
 /* the comm streams of all members come behind what each has issued so far */
@@ -220,38 +288,41 @@ static void meet_on_gpus(CudaCollective *c, int member, CUevent *events)
             mgpu_cuda_check(d, MGPU_COMM, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
 }
 
-static bool sum_on_gpus(Collective *base, int member, const Operand *o)
+static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    if (!kernels_add(o->dtype))
-        return sum_through_host(base, member, o);
+    bool adds = mgpu_transfer_row(o->parties.transfer)->adds;
+    if (adds && !kernels_add(o->dtype))
+        return exchange_through_host(base, member, o);
     c->operand[member] = *o;
     mgpu_cuda_enter(c->devices[member], MGPU_COMM);
     if (c->bad)
         stage_operand(c, member, o);
     meet_on_gpus(c, member, c->ready);
     for (int d = 0; d < c->members; d++)
-        if (c->operand[d].count != o->count || c->operand[d].tag != o->tag || c->operand[d].dtype != o->dtype)
+        if (!mgpu_operands_agree(&c->operand[d], o, c->members))
             return false;
     SumSlice s = slice_of(c, member, o);
-    if (s.bytes > 0)
+    if (!adds)
+        fetch_values(c, member);
+    else if (s.bytes > 0)
         c->add(c, member, &s);
     meet_on_gpus(c, member, c->over);
-    if (c->bad)
+    if (c->bad && shares_sums(o))
         fetch_sums(c, member, o);
     return true;
 }
 
 /* ---- by the library */
-static bool sum_by_nccl(Collective *base, int member, const Operand *o)
+static bool exchange_by_nccl(Collective *base, int member, const Operand *o)
 {
-    if (!mgpu_nccl_adds(o->dtype))
-        return sum_through_host(base, member, o);
-    return mgpu_nccl_sum((CudaCollective *)base, member, o);
+    if (mgpu_transfer_row(o->parties.transfer)->adds && !mgpu_nccl_adds(o->dtype))
+        return exchange_through_host(base, member, o);
+    return mgpu_nccl_exchange((CudaCollective *)base, member, o);
 }
 
-/* ---- one device has all of the sum */
-static bool sum_alone(Collective *base, int member, const Operand *o)
+/* ---- one device has all of it */
+static bool exchange_alone(Collective *base, int member, const Operand *o)
 {
     (void)base, (void)member, (void)o;
     return true;
@@ -274,7 +345,7 @@ static int64_t largest_operand(const mgpu_plan *plan, bool (*adds)(uint8_t dtype
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
             int64_t bytes = c->count * mgpu_dtype_bytes(c->dtype);
-            if (!adds || !adds(c->dtype))
+            if (!adds || (mgpu_transfer_row(c->parties.transfer)->adds && !adds(c->dtype)))
                 largest = bytes > largest ? bytes : largest;
         }
     return largest;
@@ -294,7 +365,20 @@ static void open_kernels(CudaCollective *c)
     }
 }
 
-static int64_t slice_bytes(const mgpu_plan *plan) { return largest_operand(plan, NULL) / plan->devices + 192; }
+/* the largest that a member adds up: equal slices, or a part */
+static int64_t slice_bytes(const mgpu_plan *plan)
+{
+    int64_t largest = largest_operand(plan, NULL) / plan->devices;
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++) {
+            const mgpu_collective *c = &plan->phases[k].collectives[i];
+            for (int d = 0; c->parties.parts && d < plan->devices; d++) {
+                int64_t bytes = (c->parties.parts[d + 1] - c->parties.parts[d]) * mgpu_dtype_bytes(c->dtype);
+                largest = bytes > largest ? bytes : largest;
+            }
+        }
+    return largest + 192;
+}
 static int64_t scratch_bytes(const mgpu_plan *plan) { return (plan->devices - 1) * slice_bytes(plan); }
 
 static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
@@ -406,7 +490,8 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
 
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
 {
-    static bool (*const SUM[])(Collective *, int, const Operand *) = {NULL, sum_through_host, sum_on_gpus, sum_on_gpus, sum_by_nccl};
+    static bool (*const EXCHANGE[])(Collective *, int, const Operand *) = {NULL, exchange_through_host, exchange_on_gpus, exchange_on_gpus,
+                                                                          exchange_by_nccl};
     static bool (*const ADDS[])(uint8_t dtype) = {NULL, NULL, kernels_add, kernels_add, mgpu_nccl_adds};
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
     Way wanted = read_way();
@@ -415,7 +500,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
     if (c->members == 1) {
-        c->collective.sum = sum_alone;
+        c->collective.transfer = exchange_alone;
         c->collective.name = "none";
         return &c->collective;
     }
@@ -428,7 +513,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
         open_scratch(c, plan);
     open_memory(c, largest_operand(plan, c->bad ? NULL : ADDS[way]));
     c->add = way == WAY_COPY ? add_copies : add_by_peers;
-    c->collective.sum = SUM[way];
+    c->collective.transfer = EXCHANGE[way];
     if (way != WAY_NCCL)
         c->collective.name = WAY_NAME[way];
     c->collective.note = c->note;

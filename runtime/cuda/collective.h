@@ -1,4 +1,4 @@
-/* collective.h: what the ways to sum over GPUs share. */
+/* collective.h: what the ways of transfers between GPUs share. */
 #ifndef MGPU_CUDA_COLLECTIVE_H
 #define MGPU_CUDA_COLLECTIVE_H
 
@@ -33,12 +33,13 @@ struct CudaCollective {
 typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
 CudaLinks mgpu_cuda_links(CudaCollective *, bool peers);
 int mgpu_cuda_ranges(const Operand *, int64_t begin, int64_t end, CudaRange *); /* two: these elements are read and written */
+void mgpu_cuda_declare_share(const CudaCollective *, int member, const Operand *); /* what the member sends is read, what it receives written */
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);
 
 /* cuda/nccl.c: NULL, or why not, for the caller to free */
 char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
-bool mgpu_nccl_sum(CudaCollective *, int member, const Operand *);
+bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);
 bool mgpu_nccl_trouble(Collective *, int member, char text[400]);
 bool mgpu_nccl_adds(uint8_t dtype);
 #endif

@@ -1,4 +1,4 @@
-/* nccl.c: sums by NCCL, a communicator and a thread for each device, on its stream comm.
+/* nccl.c: transfers by NCCL, a communicator and a thread for each device, on its stream comm.
  *
  * Arenas are registered where the library can do that: what is summed lies at the same place in each, so it may be read and
  * written where it is, without copies in the library's own buffers. Two members on one GPU, which few versions take, only
@@ -127,15 +127,91 @@ void mgpu_nccl_close(CudaCollective *c)
     free(n);
 }
 
-bool mgpu_nccl_sum(CudaCollective *c, int member, const Operand *o)
+/* ---- transfers */
+typedef struct Call { Nccl *n; CudaDevice *device; ncclComm_t comm; CUstream stream; const Operand *o; int members, member, type; int64_t each; } Call;
+
+static void *at(const Call *c, int64_t element) { return (char *)c->o->data + element * mgpu_dtype_bytes(c->o->dtype); }
+static size_t numbers(const Call *c, int64_t count) { return (size_t)(count * c->each); } /* of the library's type */
+
+static void said(const Call *c, ncclResult_t r, const char *call) { check(c->n, c->device, MGPU_COMM, r, call); }
+
+/* the library's own calls take parts of one size; else one call for each part that is not empty, all at once */
+static bool parts_are_equal(const Call *c)
 {
-    Nccl *n = c->nccl;
+    const int64_t *parts = c->o->parties.parts;
+    for (int d = 1; d < c->members; d++)
+        if (parts[d + 1] - parts[d] != parts[1])
+            return false;
+    return true;
+}
+
+static void all_reduce(const Call *c)
+{
+    const Operand *o = c->o;
+    said(c, c->n->all_reduce(o->data, o->data, numbers(c, o->count), c->type, ncclSum, c->comm, c->stream), "ncclAllReduce");
+}
+
+static void reduce_scatter(const Call *c)
+{
+    const int64_t *parts = c->o->parties.parts;
+    if (parts_are_equal(c)) {
+        said(c, c->n->reduce_scatter(c->o->data, at(c, parts[c->member]), numbers(c, parts[1]), c->type, ncclSum, c->comm, c->stream),
+             "ncclReduceScatter");
+        return;
+    }
+    said(c, c->n->group_start(), "ncclGroupStart");
+    for (int d = 0; d < c->members; d++)
+        if (parts[d + 1] > parts[d])
+            said(c, c->n->reduce(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, ncclSum, d, c->comm, c->stream),
+                 "ncclReduce");
+    said(c, c->n->group_end(), "ncclGroupEnd");
+}
+
+static void all_gather(const Call *c)
+{
+    const int64_t *parts = c->o->parties.parts;
+    if (parts_are_equal(c)) {
+        said(c, c->n->all_gather(at(c, parts[c->member]), c->o->data, numbers(c, parts[1]), c->type, c->comm, c->stream), "ncclAllGather");
+        return;
+    }
+    said(c, c->n->group_start(), "ncclGroupStart");
+    for (int d = 0; d < c->members; d++)
+        if (parts[d + 1] > parts[d])
+            said(c, c->n->broadcast(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, d, c->comm, c->stream),
+                 "ncclBroadcast");
+    said(c, c->n->group_end(), "ncclGroupEnd");
+}
+
+static void broadcast(const Call *c)
+{
+    const Operand *o = c->o;
+    said(c, c->n->broadcast(o->data, o->data, numbers(c, o->count), c->type, o->parties.from, c->comm, c->stream), "ncclBroadcast");
+}
+
+static void send(const Call *c)
+{
+    const Operand *o = c->o;
+    if (c->member == o->parties.from)
+        said(c, c->n->send(o->data, numbers(c, o->count), c->type, o->parties.to, c->comm, c->stream), "ncclSend");
+    if (c->member == o->parties.to)
+        said(c, c->n->receive(o->data, numbers(c, o->count), c->type, o->parties.from, c->comm, c->stream), "ncclRecv");
+}
+
+/* What is moved and not added may be of any type: as bytes, where the library has none. */
+bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
+{
+    static void (*const MAKE[MGPU_TRANSFERS])(const Call *) = {
+        [MGPU_TRANSFER_REDUCE] = all_reduce,        [MGPU_TRANSFER_REDUCE_SCATTER] = reduce_scatter, [MGPU_TRANSFER_ALL_GATHER] = all_gather,
+        [MGPU_TRANSFER_BROADCAST_FROM] = broadcast, [MGPU_TRANSFER_SEND] = send,
+    };
     CudaDevice *d = c->devices[member];
+    int type = type_of(o->dtype);
+    Nccl *n = c->nccl;
+    Call call = {n, d, n->comms[member], d->stream[MGPU_COMM], o, c->members, member, type < 0 ? ncclUint8 : type, type < 0 ? mgpu_dtype_bytes(o->dtype) : 1};
     mgpu_cuda_enter(d, MGPU_COMM);
-    CudaRange range[2];
-    mgpu_cuda_declare(d, MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
-    ncclResult_t r = n->all_reduce(o->data, o->data, (size_t)o->count, type_of(o->dtype), ncclSum, n->comms[member], d->stream[MGPU_COMM]);
-    check(n, d, MGPU_COMM, r, "ncclAllReduce");
+    mgpu_cuda_declare_share(c, member, o);
+    if (o->count > 0)
+        MAKE[o->parties.transfer](&call);
     return true;
 }
 

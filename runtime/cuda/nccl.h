@@ -20,7 +20,19 @@ enum { ncclSum = 0 };
     X(ncclResult_t, ncclCommDestroy, comm_destroy, (ncclComm_t comm))                                                  \
     X(ncclResult_t, ncclCommGetAsyncError, comm_get_async_error, (ncclComm_t comm, ncclResult_t *error))               \
     X(ncclResult_t, ncclAllReduce, all_reduce,                                                                         \
-      (const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream))
+      (const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream))            \
+    X(ncclResult_t, ncclReduceScatter, reduce_scatter,                                                                 \
+      (const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream))            \
+    X(ncclResult_t, ncclReduce, reduce,                                                                                \
+      (const void *send, void *receive, size_t count, int dtype, int op, int root, ncclComm_t comm, CUstream stream))  \
+    X(ncclResult_t, ncclAllGather, all_gather,                                                                         \
+      (const void *send, void *receive, size_t count, int dtype, ncclComm_t comm, CUstream stream))                    \
+    X(ncclResult_t, ncclBroadcast, broadcast,                                                                          \
+      (const void *send, void *receive, size_t count, int dtype, int root, ncclComm_t comm, CUstream stream))          \
+    X(ncclResult_t, ncclSend, send, (const void *send, size_t count, int dtype, int peer, ncclComm_t comm, CUstream stream)) \
+    X(ncclResult_t, ncclRecv, receive, (void *receive, size_t count, int dtype, int peer, ncclComm_t comm, CUstream stream)) \
+    X(ncclResult_t, ncclGroupStart, group_start, (void))                                                               \
+    X(ncclResult_t, ncclGroupEnd, group_end, (void))
 #define NCCL_LATER(X)                                                                                                  \
     X(ncclResult_t, ncclCommRegister, comm_register, (const ncclComm_t comm, void *memory, size_t bytes, void **handle)) \
     X(ncclResult_t, ncclCommDeregister, comm_deregister, (const ncclComm_t comm, void *handle))

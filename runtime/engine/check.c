@@ -129,11 +129,15 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         }
         break;
     case MGPU_REDUCE: {
-        require(c, op->lane == MGPU_COMM && op->write_count == 1, "a member of a collective has one buffer, on the lane comm");
+        require(c, op->lane == MGPU_COMM && op->read_count == 1 && op->write_count == 1, "a member of a collective has one buffer, on the lane comm");
         require(c, op->target >= 0 && op->target < c->phase->collective_count, "there is no such collective");
         const mgpu_collective *collective = &c->phase->collectives[op->target];
-        const mgpu_access *a = &op->access[op->read_count];
-        require(c, a->end - a->begin == collective->count * mgpu_dtype_bytes(collective->dtype),
+        require(c, collective->parties.transfer < MGPU_TRANSFERS, "there is no such transfer");
+        int64_t each = mgpu_dtype_bytes(collective->dtype);
+        mgpu_stretch sent = mgpu_sent_by(&collective->parties, collective->count, c->device);
+        mgpu_stretch received = mgpu_received_by(&collective->parties, collective->count, c->device);
+        require(c, op->access[0].end - op->access[0].begin == (sent.end - sent.begin) * each &&
+                       op->access[1].end - op->access[1].begin == (received.end - received.begin) * each,
                 "the collective's count and the buffer's bytes differ");
         break;
     }

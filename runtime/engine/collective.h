@@ -1,25 +1,26 @@
-/* collective.h: sums over the devices of a plan, behind one interface for all ways to make them. Every device gets the same
- * bits. The sum of an element is formed in the order of the devices, but by NCCL, which has an order of its own. */
+/* collective.h: transfers between the devices of a plan (mgpu_transfers.h), behind one interface for all ways to make them. Of what
+ * several devices get, all have the same bits. The sum of an element is formed in the order of the devices, but by NCCL, which has
+ * an order of its own. */
 #ifndef MGPU_COLLECTIVE_H
 #define MGPU_COLLECTIVE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "runtime/abi/mgpu_transfers.h"
 
 typedef struct Operand {
-    const char *name, *buffer; /* of the sum, and of the buffer, for messages */
-    void *data;          /* of the member's device, as its kernels see it: is replaced by the sum */
-    int64_t count;       /* elements */
+    const char *name, *buffer; /* of the collective, and of the buffer, for messages */
+    void *data;          /* of the member's device, as its kernels see it: room for the whole value, of which it sends from there */
+    int64_t count;       /* elements, of the whole value */
     uint8_t dtype;
-    int64_t tag;         /* the same for all members of one sum */
+    mgpu_parties parties;
+    int64_t tag;         /* the same for all members of one collective */
 } Operand;
 typedef struct Collective Collective;
 struct Collective {
     const char *name;    /* "host" */
     const char *note;    /* what else to say of it at the start; NULL: nothing */
-    /* Every member calls it, on the thread of its lane comm, with the same count, dtype and tag. The sum is there when it
-     * returns, or, of a device that runs ahead, for what its lane comm is issued behind it. false: the members disagree. */
-    bool (*sum)(Collective *, int member, const Operand *);
+    /* Every member calls it, on the thread of its lane comm, with the same count, dtype, parties and tag. What it receives is there
+     * when it returns, or, of a device that runs ahead, for what its lane comm is issued behind it. false: the members disagree. */
+    bool (*transfer)(Collective *, int member, const Operand *);
     void (*close)(Collective *);
     /* Of any thread, while the lanes run: an error of the member that no call has returned. NULL: this way has none. */
     bool (*trouble)(Collective *, int member, char text[400]);

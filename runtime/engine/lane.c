@@ -52,7 +52,7 @@ void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const
 void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, FILE *to)
 {
     if (op->verb == MGPU_REDUCE) {
-        fprintf(to, "the sum %s", phase->collectives[op->target].name);
+        fprintf(to, "the %s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
         return;
     }
     fprintf(to, "%s", op->id);
@@ -247,15 +247,17 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
     }
 }
 
-static void reduce(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Engine *e = l->engine;
     const mgpu_collective *c = &l->phase->collectives[op->target];
-    const mgpu_access *a = &op->access[op->read_count];
-    Operand operand = {c->name, p->buffers[a->buffer].name, e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number),
-                       c->count, c->dtype, l->number << PLACE_BITS | op->target};
+    const mgpu_access *a = &op->access[0]; /* what it sends, at its place in the whole value */
+    int64_t before = mgpu_sent_by(&c->parties, c->count, l->device).begin * mgpu_dtype_bytes(c->dtype);
+    Operand operand = {c->name, p->buffers[a->buffer].name,
+                       e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number) - before,
+                       c->count, c->dtype, c->parties, l->number << PLACE_BITS | op->target};
     set_doing(l, DOING_SUM, 0);
-    bool agreed = e->collective->sum(e->collective, l->device, &operand);
+    bool agreed = e->collective->transfer(e->collective, l->device, &operand);
     set_doing(l, DOING_WORK, 0);
     if (!agreed)
         mgpu_die_at(l, "the devices disagree about what they reduce");
@@ -331,7 +333,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     case MGPU_CALL: run_strip(l, p, order, count, work); break;
     case MGPU_READ: read_batch(l, p, op, work); break;
     case MGPU_UPLOAD: upload(l, p, op, work); break;
-    case MGPU_REDUCE: reduce(l, p, op); break;
+    case MGPU_REDUCE: transfer(l, p, op); break;
     case MGPU_REPORT: report(l, p, op); break;
     case MGPU_FETCH: fetch(l, p, op); break;
     default: mgpu_die_at(l, "there is no such operation");

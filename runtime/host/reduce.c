@@ -1,9 +1,11 @@
-/* reduce.c: all-reduce in shared memory.
+/* reduce.c: transfers in shared memory.
  *
- * Members meet; each sums its slice of the elements over all devices, in the order of the devices, and writes the sum
- * to all of them; they part. A slice is touched by one member only between the two meetings, so it works in place, and
- * since the order of additions is fixed and every device gets the same sum, all hold the same bits. Slices begin at
- * multiples of a cache line. Sums of f16 and bf16 are formed in double. */
+ * Members meet; each does its part; they part. In an all-reduce each sums its slice of the elements over all devices, in the order
+ * of the devices, and writes the sum to all of them; in a reduce-scatter the slice is the member's own part, and the sum its own.
+ * A slice is touched by one member only between the two meetings, so it works in place, and since the order of additions is fixed
+ * and every device gets the same sum, all hold the same bits. Slices of an all-reduce begin at multiples of a cache line. Sums of
+ * f16 and bf16 are formed in double. In other transfers each member copies what it receives from who sends it: nobody receives
+ * over what it sends. */
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 #include "runtime/host/reduce.h"
@@ -11,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Member { void *data; int64_t count, tag; uint8_t dtype; } Member;
 struct Reduction {
     int members;
     _Atomic int arrived;
     Counter meetings; /* how many are over */
-    Member *member;
+    Operand *member;
 };
 
 Reduction *mgpu_reduction_open(int members)
@@ -46,19 +47,21 @@ void mgpu_meet(Reduction *r)
 
 enum { BLOCK = 1024 }; /* elements summed at once: they stay in the first-level cache */
 
+typedef struct Slice { int64_t begin, end; int first, last; } Slice; /* elements; members [first, last) get their sum */
+
 #define SUM_SLICE(name, type)                                                                                          \
-    static void name(Reduction *r, int64_t begin, int64_t end)                                                         \
+    static void name(Reduction *r, const Slice *s)                                                                     \
     {                                                                                                                  \
         type sum[BLOCK];                                                                                               \
-        for (int64_t at = begin; at < end; at += BLOCK) {                                                              \
-            int64_t n = end - at < BLOCK ? end - at : BLOCK;                                                           \
+        for (int64_t at = s->begin; at < s->end; at += BLOCK) {                                                        \
+            int64_t n = s->end - at < BLOCK ? s->end - at : BLOCK;                                                     \
             memcpy(sum, (const type *)r->member[0].data + at, (size_t)n * sizeof(type));                               \
             for (int d = 1; d < r->members; d++) {                                                                     \
                 const type *restrict x = (const type *)r->member[d].data + at;                                         \
                 for (int64_t i = 0; i < n; i++)                                                                        \
                     sum[i] = (type)(sum[i] + x[i]);                                                                    \
             }                                                                                                          \
-            for (int d = 0; d < r->members; d++)                                                                       \
+            for (int d = s->first; d < s->last; d++)                                                                   \
                 memcpy((type *)r->member[d].data + at, sum, (size_t)n * sizeof(type));                                 \
         }                                                                                                              \
     }
@@ -70,48 +73,86 @@ SUM_SLICE(sum_u16, uint16_t)
 SUM_SLICE(sum_u32, uint32_t)
 SUM_SLICE(sum_u64, uint64_t)
 
-static void sum_other(Reduction *r, int64_t begin, int64_t end)
+static void sum_other(Reduction *r, const Slice *s)
 {
     uint8_t dtype = r->member[0].dtype;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = s->begin; i < s->end; i++) {
         double sum = 0;
         for (int d = 0; d < r->members; d++)
             sum += mgpu_to_double(r->member[d].data, dtype, i);
-        for (int d = 0; d < r->members; d++)
+        for (int d = s->first; d < s->last; d++)
             mgpu_from_double(r->member[d].data, dtype, i, sum);
     }
 }
 
-static void sum_slice(Reduction *r, int64_t begin, int64_t end)
+static void add_slice(Reduction *r, Slice slice)
 {
+    const Slice *s = &slice;
     switch (r->member[0].dtype) {
-    case MGPU_F32: sum_f32(r, begin, end); break;
-    case MGPU_F64: sum_f64(r, begin, end); break;
+    case MGPU_F32: sum_f32(r, s); break;
+    case MGPU_F64: sum_f64(r, s); break;
     case MGPU_U8:
-    case MGPU_I8: sum_u8(r, begin, end); break;
+    case MGPU_I8: sum_u8(r, s); break;
     case MGPU_U16:
-    case MGPU_I16: sum_u16(r, begin, end); break;
+    case MGPU_I16: sum_u16(r, s); break;
     case MGPU_U32:
-    case MGPU_I32: sum_u32(r, begin, end); break;
-    case MGPU_I64: sum_u64(r, begin, end); break;
-    default: sum_other(r, begin, end);
+    case MGPU_I32: sum_u32(r, s); break;
+    case MGPU_I64: sum_u64(r, s); break;
+    default: sum_other(r, s);
     }
 }
 
-bool mgpu_reduce(Reduction *r, int member, void *data, int64_t count, uint8_t dtype, int64_t tag)
+bool mgpu_operands_agree(const Operand *a, const Operand *b, int members)
+{
+    const mgpu_parties *p = &a->parties, *q = &b->parties;
+    return a->count == b->count && a->tag == b->tag && a->dtype == b->dtype && p->transfer == q->transfer && p->from == q->from &&
+           p->to == q->to && (p->parts == q->parts || (p->parts && q->parts && memcmp(p->parts, q->parts, sizeof *p->parts * (size_t)(members + 1)) == 0));
+}
+
+mgpu_stretch mgpu_moved(const Operand *o, int from, int to)
+{
+    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, from), received = mgpu_received_by(&o->parties, o->count, to);
+    mgpu_stretch both = {sent.begin > received.begin ? sent.begin : received.begin, sent.end < received.end ? sent.end : received.end};
+    both.end = both.end < both.begin ? both.begin : both.end;
+    return both;
+}
+
+static Slice slice_of(const Reduction *r, int member)
+{
+    const Operand *o = &r->member[member];
+    int64_t line = 64 / mgpu_dtype_bytes(o->dtype);
+    int64_t slice = ((o->count + r->members - 1) / r->members + line - 1) / line * line;
+    int64_t begin = slice * member < o->count ? slice * member : o->count;
+    if (o->parties.transfer == MGPU_TRANSFER_REDUCE)
+        return (Slice){begin, begin + slice < o->count ? begin + slice : o->count, 0, r->members};
+    mgpu_stretch own = mgpu_received_by(&o->parties, o->count, member);
+    return (Slice){own.begin, own.end, member, member + 1};
+}
+
+static void fetch(const Reduction *r, int member)
+{
+    const Operand *o = &r->member[member];
+    int64_t each = mgpu_dtype_bytes(o->dtype);
+    for (int d = 0; d < r->members; d++) {
+        mgpu_stretch moved = mgpu_moved(o, d, member);
+        if (d != member && moved.end > moved.begin)
+            memcpy((char *)o->data + moved.begin * each, (const char *)r->member[d].data + moved.begin * each, (size_t)((moved.end - moved.begin) * each));
+    }
+}
+
+bool mgpu_exchange(Reduction *r, int member, const Operand *o)
 {
     if (r->members == 1)
         return true;
-    r->member[member] = (Member){data, count, tag, dtype};
+    r->member[member] = *o;
     mgpu_meet(r);
     for (int d = 0; d < r->members; d++)
-        if (r->member[d].count != count || r->member[d].tag != tag || r->member[d].dtype != dtype)
+        if (!mgpu_operands_agree(&r->member[d], o, r->members))
             return false;
-    int64_t line = 64 / mgpu_dtype_bytes(dtype);
-    int64_t slice = ((count + r->members - 1) / r->members + line - 1) / line * line;
-    int64_t begin = slice * member < count ? slice * member : count;
-    int64_t end = begin + slice < count ? begin + slice : count;
-    sum_slice(r, begin, end);
+    if (mgpu_transfer_row(o->parties.transfer)->adds)
+        add_slice(r, slice_of(r, member));
+    else
+        fetch(r, member);
     mgpu_meet(r);
     return true;
 }
@@ -119,9 +160,9 @@ bool mgpu_reduce(Reduction *r, int member, void *data, int64_t count, uint8_t dt
 /* ---- as a collective of devices whose arenas are host memory */
 typedef struct InMemory { Collective collective; Reduction *reduction; } InMemory;
 
-static bool sum_in_memory(Collective *c, int member, const Operand *o)
+static bool exchange_in_memory(Collective *c, int member, const Operand *o)
 {
-    return mgpu_reduce(((InMemory *)c)->reduction, member, o->data, o->count, o->dtype, o->tag);
+    return mgpu_exchange(((InMemory *)c)->reduction, member, o);
 }
 
 static void close_in_memory(Collective *c)
@@ -133,6 +174,6 @@ static void close_in_memory(Collective *c)
 Collective *mgpu_collective_in_memory(int members)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
-    *c = (InMemory){{.name = "host", .sum = sum_in_memory, .close = close_in_memory}, mgpu_reduction_open(members)};
+    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory}, mgpu_reduction_open(members)};
     return &c->collective;
 }

@@ -1,15 +1,19 @@
-/* reduce.h: all-reduce in shared memory. */
+/* reduce.h: transfers in shared memory. */
 #ifndef MGPU_RUNTIME_HOST_REDUCE_H
 #define MGPU_RUNTIME_HOST_REDUCE_H
 
 #include "runtime/base/base.h"
+#include "runtime/engine/collective.h"
 
-/* ---- reduce.c: sums over the devices in the order of the devices: the same bits on every device */
+/* ---- reduce.c: sums are formed in the order of the devices: the same bits on every device */
 typedef struct Reduction Reduction;
 Reduction *mgpu_reduction_open(int members);
 void mgpu_reduction_close(Reduction *);
-/* Every member calls it with its own data and the same count, dtype and tag; returns when all have their sums.
- * false: the members disagree about what they reduce. */
-bool mgpu_reduce(Reduction *, int member, void *data, int64_t count, uint8_t dtype, int64_t tag);
+/* Every member calls it with its own data; returns when all have what they receive. false: the members disagree about what they
+ * do. */
+bool mgpu_exchange(Reduction *, int member, const Operand *);
 void mgpu_meet(Reduction *);           /* every member calls it; returns when all have */
+bool mgpu_operands_agree(const Operand *, const Operand *, int members);
+/* of what member `from` sends, that which `to` receives */
+mgpu_stretch mgpu_moved(const Operand *, int from, int to);
 #endif

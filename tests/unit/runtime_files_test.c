@@ -368,6 +368,11 @@ static void test_permutation(void)
 enum { MEMBERS = 5, ELEMENTS = 3333, ROUNDS = 40 };
 typedef struct Member { Reduction *reduction; int number; double *doubles; float *floats; uint16_t *halves; bool agreed; } Member;
 
+static bool sum_of(const Member *m, void *data, int64_t count, uint8_t dtype, int64_t tag)
+{
+    return mgpu_exchange(m->reduction, m->number, &(Operand){.data = data, .count = count, .dtype = dtype, .tag = tag});
+}
+
 static void *reduce(void *argument)
 {
     Member *m = argument;
@@ -377,12 +382,12 @@ static void *reduce(void *argument)
             m->floats[i] = (float)m->doubles[i];
             mgpu_from_double(m->halves, MGPU_F16, i, i % 7 + m->number);
         }
-        m->agreed = mgpu_reduce(m->reduction, m->number, m->doubles, ELEMENTS, MGPU_F64, round) && m->agreed;
-        m->agreed = mgpu_reduce(m->reduction, m->number, m->floats, ELEMENTS, MGPU_F32, round) && m->agreed;
-        m->agreed = mgpu_reduce(m->reduction, m->number, m->halves, 17, MGPU_F16, round) && m->agreed;
-        m->agreed = mgpu_reduce(m->reduction, m->number, m->doubles, 0, MGPU_F64, round) && m->agreed;
+        m->agreed = sum_of(m, m->doubles, ELEMENTS, MGPU_F64, round) && m->agreed;
+        m->agreed = sum_of(m, m->floats, ELEMENTS, MGPU_F32, round) && m->agreed;
+        m->agreed = sum_of(m, m->halves, 17, MGPU_F16, round) && m->agreed;
+        m->agreed = sum_of(m, m->doubles, 0, MGPU_F64, round) && m->agreed;
     }
-    m->agreed = m->agreed && !mgpu_reduce(m->reduction, m->number, m->doubles, 1, MGPU_F64, m->number);
+    m->agreed = m->agreed && !sum_of(m, m->doubles, 1, MGPU_F64, m->number);
     return NULL;
 }
 

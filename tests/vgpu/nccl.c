@@ -1,5 +1,6 @@
-/* nccl.c: libnccl.so.2 for virtual GPUs: sums over the members of a communicator, in their order. Members that do not agree on
- * what they sum are reported, which NCCL leaves to chance. */
+/* nccl.c: libnccl.so.2 for virtual GPUs: collectives of the members of a communicator, sums in their order, and what one sends to
+ * another. Members that do not agree on what they do, and operands that overlap but are not in place, are reported, which NCCL
+ * leaves to chance. Calls in a group are issued at its end, one after the other. */
 #include "runtime/cuda/nccl.h"
 #include "tests/vgpu/half.h"
 #include "tests/vgpu/vgpu.h"
@@ -17,12 +18,34 @@ NCCL_LATER(PROTOTYPE)
 enum { INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 enum { MULTI_RANK_VERSION = 23100 };
 
-/* one sum, as the member that came first asked for it */
-typedef struct Sum { Gathering gathering; size_t count; int dtype; bool registered; const char *buffer, *operation; } Sum;
+typedef enum Function { ALL_REDUCE, REDUCE_SCATTER, REDUCE, ALL_GATHER, BROADCAST, SEND, FUNCTIONS } Function; /* SEND: and its ncclRecv */
+static const char *const FUNCTION[FUNCTIONS] = {"ncclAllReduce", "ncclReduceScatter", "ncclReduce", "ncclAllGather", "ncclBroadcast", "ncclSend"};
+
+/* one call of a member; root: its peer, of what one sends to another; send or receive NULL: it is the other side */
+typedef struct Request {
+    Function function;
+    const void *send;
+    void *receive;
+    size_t count;
+    int dtype, root;
+    ncclComm_t comm;
+    CUstream stream;
+} Request;
+/* one collective, as the member that came first asked for it */
+typedef struct Sum {
+    Gathering gathering;
+    Function function;
+    size_t count;
+    int dtype, root;
+    bool registered;
+    const char *buffer, *operation;
+    int from, to; struct Sum *next;  /* of what one sends to another: in the group's list until both have come */
+} Sum;
 typedef struct Group {
     int members, left;               /* left: communicators that are not destroyed */
     VirtualDevice *device[VGPU_DEVICES];
     Sum **sums; uint64_t first, last; size_t room; /* sums[n - first], first <= n < last: begun; NULL: all members have come */
+    Sum *sends;
 } Group;
 typedef struct Registered { uintptr_t begin, end; } Registered;
 struct ncclComm {
@@ -79,29 +102,64 @@ static void add_up(void *to, const void *const *from, int members, int dtype, si
     }
 }
 
+/* bytes of what the call of a member reads and writes; 0: it does not */
+static size_t read_bytes(Function f, size_t bytes, int members, int member, int root)
+{
+    return f == REDUCE_SCATTER ? bytes * (size_t)members : f == BROADCAST || f == SEND ? (member == root ? bytes : 0) : bytes;
+}
+
+static size_t written_bytes(Function f, size_t bytes, int members, int member, int root)
+{
+    return f == ALL_GATHER ? bytes * (size_t)members : f == REDUCE ? (member == root ? bytes : 0) : f == SEND ? (member == root ? 0 : bytes) : bytes;
+}
+
+/* what the members get, one after the other where each gets another part */
+static void make_result(const Sum *s, int members, unsigned char *result, const unsigned char *const *from)
+{
+    size_t bytes = s->count * (size_t)bytes_of(s->dtype);
+    switch (s->function) {
+    case ALL_REDUCE: case REDUCE: case REDUCE_SCATTER:
+        for (size_t i = 0; i < s->count * (s->function == REDUCE_SCATTER ? (size_t)members : 1); i++)
+            add_up(result, (const void *const *)from, members, s->dtype, i);
+        break;
+    case ALL_GATHER:
+        for (int m = 0; m < members; m++)
+            memcpy(result + bytes * (size_t)m, from[m], bytes);
+        break;
+    default: memcpy(result, from[s->root], bytes);
+    }
+}
+
 static void run(Gathering *g)
 {
     Sum *s = (Sum *)g;
     size_t bytes = s->count * (size_t)bytes_of(s->dtype);
-    const void *from[VGPU_DEVICES];
-    unsigned char *result = malloc(bytes + 1);
+    const unsigned char *from[VGPU_DEVICES];
+    unsigned char *result = malloc(bytes * (size_t)g->members + 1);
     bool failed = false;
     for (int m = 0; m < g->members; m++) {
-        from[m] = (const void *)g->op[m]->work.part.from;
+        size_t reads = read_bytes(s->function, bytes, g->members, m, s->root);
+        from[m] = (const unsigned char *)g->op[m]->work.part.from;
         failed |= g->op[m]->work.device->failed != 0;
-        vgpu_touch(g->op[m], g->op[m]->work.part.from, bytes, false);
+        if (reads)
+            vgpu_touch(g->op[m], g->op[m]->work.part.from, reads, false);
     }
-    for (size_t i = 0; i < s->count && !failed; i++)
-        add_up(result, from, g->members, s->dtype, i);
+    if (!failed)
+        make_result(s, g->members, result, from);
     for (int m = 0; m < g->members && !failed; m++) {
         Op *op = g->op[m];
+        size_t writes = written_bytes(s->function, bytes, g->members, m, s->root);
+        bool there = s->function == BROADCAST && m == s->root && op->work.part.from == op->work.part.to; /* already */
         int device = op->work.device->number, previous = g->op[(m + g->members - 1) % g->members]->work.device->number;
-        vgpu_touch(op, op->work.part.to, bytes, true);
-        memcpy((void *)op->work.part.to, result, bytes);
-        if (previous != device && vgpu_corrupts(previous, device) && bytes > 0)
-            ((unsigned char *)op->work.part.to)[vgpu_random() % bytes] ^= 4;
+        writes = there ? 0 : writes;
+        if (writes) {
+            vgpu_touch(op, op->work.part.to, writes, true);
+            memcpy((void *)op->work.part.to, result + (s->function == REDUCE_SCATTER ? bytes * (size_t)m : 0), writes);
+        }
+        if (previous != device && vgpu_corrupts(previous, device) && writes > 0)
+            ((unsigned char *)op->work.part.to)[vgpu_random() % writes] ^= 4;
         double speed = previous == device ? op->work.device->bandwidth : op->work.device->link[previous];
-        op->end_us += 10 + 2e6 * (double)bytes / (speed > 0 ? speed : op->work.device->host_link);
+        op->end_us += 10 + (s->function == ALL_REDUCE ? 2e6 : 1e6) * (double)bytes / (speed > 0 ? speed : op->work.device->host_link);
     }
     free(result);
     free(s);
@@ -131,23 +189,29 @@ static bool is_registered(const ncclComm_t c, uintptr_t at, size_t bytes)
     return false;
 }
 
-static bool agrees(const Sum *s, const ncclComm_t c, size_t count, int dtype, bool registered, const char *buffer, const Label *l)
+static bool agrees(const Sum *s, const Request *r, bool registered, const char *buffer, const Label *l)
 {
-    const char *me = l && l->name ? l->name : "ncclAllReduce", *first = s->operation ? s->operation : "ncclAllReduce";
-    VirtualDevice *d = c->group->device[c->member];
-    if (s->count != count || s->dtype != dtype) {
+    const char *me = l && l->name ? l->name : FUNCTION[r->function], *first = s->operation ? s->operation : FUNCTION[s->function];
+    VirtualDevice *d = r->comm->group->device[r->comm->member];
+    int member = r->comm->member;
+    if (s->function != r->function || (s->function != SEND && s->root != r->root)) {
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d calls %s, root %d, %s before it %s, root %d", me, member,
+                       FUNCTION[r->function], r->root, first, FUNCTION[s->function], s->root);
+        return false;
+    }
+    if (s->count != r->count || s->dtype != r->dtype) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %zu elements of type %d, %s before it %zu of type %d", me,
-                       c->member, count, dtype, first, s->count, s->dtype);
+                       member, r->count, r->dtype, first, s->count, s->dtype);
         return false;
     }
     if (s->buffer && buffer && strcmp(s->buffer, buffer) != 0) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %s, %s before it %s: the order is not the same", me,
-                       c->member, buffer, first, s->buffer);
+                       member, buffer, first, s->buffer);
         return false;
     }
     if (s->registered != registered) {
         vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums memory that is%s registered, %s before it memory that is%s", me,
-                       c->member, registered ? "" : " not", first, registered ? " not" : "");
+                       member, registered ? "" : " not", first, registered ? " not" : "");
         return false;
     }
     return true;
@@ -174,53 +238,161 @@ static Sum **place_of(Group *g, uint64_t number)
     return &g->sums[number - g->first];
 }
 
-static ncclResult_t all_reduce(const void *send, void *receive, size_t count, int dtype, int operation, ncclComm_t c, CUstream stream, bool hangs)
+/* of what one sends to another: the oldest that waits for this side, else a new one */
+static Sum **send_place(Group *g, int from, int to, bool sender)
 {
-    int each = bytes_of(dtype);
-    if (!c || !stream || !each || operation != ncclSum)
+    Sum **at = &g->sends;
+    for (; *at; at = &(*at)->next)
+        if ((*at)->from == from && (*at)->to == to && !(*at)->gathering.op[sender ? 0 : 1])
+            return at;
+    return at;
+}
+
+static bool is_own(const VirtualDevice *d, uintptr_t begin, size_t bytes)
+{
+    const Allocation *a = bytes ? vgpu_find(begin) : NULL;
+    return !bytes || (a && a->device == d && begin + bytes <= a->base + a->bytes);
+}
+
+/* operands that overlap must be in place: the same one, or the member's own part of what all have */
+static bool is_in_place(const Request *r, size_t bytes, size_t reads, size_t writes)
+{
+    uintptr_t send = (uintptr_t)r->send, receive = (uintptr_t)r->receive, own = bytes * (size_t)r->comm->member;
+    if (!reads || !writes || send + reads <= receive || receive + writes <= send)
+        return true;
+    return r->function == REDUCE_SCATTER ? receive == send + own : r->function == ALL_GATHER ? send == receive + own : send == receive;
+}
+
+static ncclResult_t issue(const Request *r, bool hangs)
+{
+    ncclComm_t c = r->comm;
+    int each = bytes_of(r->dtype);
+    if (!c || !r->stream || !each)
         return INVALID_ARGUMENT;
     Group *g = c->group;
     VirtualDevice *d = g->device[c->member];
-    size_t bytes = count * (size_t)each;
-    const Allocation *from = vgpu_find((uintptr_t)send), *to = vgpu_find((uintptr_t)receive);
-    if (stream->device != d || !from || !to || from->device != d || to->device != d || (uintptr_t)send + bytes > from->base + from->bytes ||
-        (uintptr_t)receive + bytes > to->base + to->bytes)
+    bool sends = r->function == SEND, sender = sends && r->send;
+    size_t bytes = r->count * (size_t)each;
+    int members = sends ? 2 : g->members, me = sends ? !sender : c->member, root = sends ? 0 : r->root;
+    if (r->root < 0 || r->root >= g->members || (sends && r->root == c->member))
         return INVALID_ARGUMENT;
-    if (stream->capture)
+    size_t reads = read_bytes(r->function, bytes, members, me, root), writes = written_bytes(r->function, bytes, members, me, root);
+    if (r->stream->device != d || !is_own(d, (uintptr_t)r->send, reads) || !is_own(d, (uintptr_t)r->receive, writes))
+        return INVALID_ARGUMENT;
+    if (r->stream->capture)
         return INVALID_USAGE;
     if (d->failed)
         return ncclUnhandledCudaError;
-    Work w = {.kind = OP_COLLECTIVE, .device = d, .what = "ncclAllReduce", .label = vgpu_share_label(stream->label)};
-    Sum **place = place_of(g, c->next), *s = *place;
-    w.part.from = (uintptr_t)send, w.part.to = (uintptr_t)receive, w.part.bytes = bytes, w.part.member = c->member;
+    Work w = {.kind = OP_COLLECTIVE, .device = d, .what = sends && !sender ? "ncclRecv" : FUNCTION[r->function], .label = vgpu_share_label(r->stream->label)};
+    if (!is_in_place(r, bytes, reads, writes)) {
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d: the operands of %s overlap, but are not in place",
+                       w.label && w.label->name ? w.label->name : w.what, c->member, w.what);
+        return INVALID_USAGE;
+    }
+    int from = sender ? c->member : r->root, to = sender ? r->root : c->member;
+    Sum **place = sends ? send_place(g, from, to, sender) : place_of(g, c->next), *s = *place;
+    w.part.from = (uintptr_t)r->send, w.part.to = (uintptr_t)r->receive, w.part.bytes = bytes, w.part.member = me;
     Op probe = {.work = w};
     const char *buffer = buffer_name(&probe);
-    bool registered = is_registered(c, (uintptr_t)send, bytes) && is_registered(c, (uintptr_t)receive, bytes);
+    bool registered = (!reads || is_registered(c, (uintptr_t)r->send, reads)) && (!writes || is_registered(c, (uintptr_t)r->receive, writes));
     if (!s) {
         *place = s = calloc(1, sizeof *s);
-        *s = (Sum){.gathering = {.members = g->members, .run = run, .name = "ncclAllReduce"}, .count = count, .dtype = dtype, .registered = registered, .buffer = buffer,
-                   .operation = w.label ? w.label->name : NULL};
+        *s = (Sum){.gathering = {.members = members, .run = run, .name = FUNCTION[r->function]}, .function = r->function, .count = r->count,
+                   .dtype = r->dtype, .root = root, .registered = registered, .buffer = buffer,
+                   .operation = w.label ? w.label->name : NULL, .from = from, .to = to};
     }
-    if (!agrees(s, c, count, dtype, registered, buffer, w.label))
+    if (!agrees(s, r, registered, buffer, w.label))
         return INVALID_USAGE;
-    c->next++;
+    c->next += !sends;
     s->gathering.members += hangs; /* one that nobody is */
-    if (++s->gathering.came == g->members)
-        *place = NULL;
+    if (++s->gathering.came == members)
+        *place = s->next;
     w.part.gathering = &s->gathering;
-    vgpu_issue(stream, w, NULL, 0);
+    vgpu_issue(r->stream, w, NULL, 0);
     return ncclSuccess;
+}
+
+/* ---- groups, of the calling thread */
+enum { MOST_IN_A_GROUP = 256 };
+static _Thread_local struct { int depth, count; Request request[MOST_IN_A_GROUP]; } group;
+
+static ncclResult_t ask(const char *call, const Request *request)
+{
+    ncclResult_t r = enter(call);
+    bool hangs = request->function == ALL_REDUCE && (r == VGPU_HANGS || r <= VGPU_LATER);
+    if (request->function == ALL_REDUCE && r <= VGPU_LATER && request->comm)
+        request->comm->trouble = VGPU_LATER - r;
+    if (r && !hangs)
+        return leave(r);
+    if (!group.depth)
+        return leave(issue(request, hangs));
+    if (group.count == MOST_IN_A_GROUP)
+        return leave(INVALID_USAGE);
+    group.request[group.count++] = *request;
+    return leave(ncclSuccess);
+}
+
+static ncclResult_t end_group(void)
+{
+    ncclResult_t r = ncclSuccess;
+    if (group.depth == 0)
+        return INVALID_USAGE;
+    if (--group.depth > 0)
+        return ncclSuccess;
+    for (int i = 0; i < group.count && !r; i++)
+        r = issue(&group.request[i], false);
+    group.count = 0;
+    return r;
 }
 
 /* ---- what the library exports */
 
 ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
 {
-    ncclResult_t r = enter("ncclAllReduce");
-    bool hangs = r == VGPU_HANGS || r <= VGPU_LATER;
-    if (r <= VGPU_LATER && comm)
-        comm->trouble = VGPU_LATER - r;
-    return leave(r && !hangs ? r : all_reduce(send, receive, count, dtype, op, comm, stream, hangs));
+    return op == ncclSum ? ask("ncclAllReduce", &(Request){ALL_REDUCE, send, receive, count, dtype, 0, comm, stream}) : INVALID_ARGUMENT;
+}
+
+ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
+{
+    return op == ncclSum ? ask("ncclReduceScatter", &(Request){REDUCE_SCATTER, send, receive, count, dtype, 0, comm, stream}) : INVALID_ARGUMENT;
+}
+
+ncclResult_t ncclReduce(const void *send, void *receive, size_t count, int dtype, int op, int root, ncclComm_t comm, CUstream stream)
+{
+    return op == ncclSum ? ask("ncclReduce", &(Request){REDUCE, send, receive, count, dtype, root, comm, stream}) : INVALID_ARGUMENT;
+}
+
+ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, int dtype, ncclComm_t comm, CUstream stream)
+{
+    return ask("ncclAllGather", &(Request){ALL_GATHER, send, receive, count, dtype, 0, comm, stream});
+}
+
+ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count, int dtype, int root, ncclComm_t comm, CUstream stream)
+{
+    return ask("ncclBroadcast", &(Request){BROADCAST, send, receive, count, dtype, root, comm, stream});
+}
+
+ncclResult_t ncclSend(const void *send, size_t count, int dtype, int peer, ncclComm_t comm, CUstream stream)
+{
+    return send ? ask("ncclSend", &(Request){SEND, send, NULL, count, dtype, peer, comm, stream}) : INVALID_ARGUMENT;
+}
+
+ncclResult_t ncclRecv(void *receive, size_t count, int dtype, int peer, ncclComm_t comm, CUstream stream)
+{
+    return receive ? ask("ncclRecv", &(Request){SEND, NULL, receive, count, dtype, peer, comm, stream}) : INVALID_ARGUMENT;
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    ncclResult_t r = enter("ncclGroupStart");
+    group.depth += r == ncclSuccess;
+    return leave(r);
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    ncclResult_t r = enter("ncclGroupEnd");
+    return leave(r ? r : end_group());
 }
 
 /* two members on one GPU: newer versions, if they are told to */

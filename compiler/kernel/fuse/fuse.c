@@ -350,6 +350,7 @@ static void make_task(Fusion *f, Group *g)
     const Root *first = g->members[0];
     if (first->kind == ROOT_REDUCE) {
         t->kind = TASK_REDUCE;
+        t->parties = transfer_parties(first->node);
         t->backward = first->node->backward;
         APPEND(t->reads, t->read_count, f->info[first->node->id].tensor);
         APPEND(t->writes, t->write_count, f->info[first->node->id].tensor);

@@ -73,7 +73,7 @@ static bool never_root(const Node *n)
 
 static bool always_root(const Node *n)
 {
-    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || n->op == OP_REDUCE ||
+    return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || op_is_transfer(n->op) ||
            n->op == OP_RESULT;
 }
 
@@ -246,7 +246,7 @@ static void store_operands(Fusion *f, const Node *n)
             if (operand)
                 f->info[operand->id].store = f->info[operand->id].operand = true;
         }
-    } else if (n->op == OP_REDUCE) {
+    } else if (op_is_transfer(n->op)) {
         f->info[n->in[0]->id].store = true;
         f->info[n->in[0]->id].operand = f->info[n->in[0]->id].operand || f->info[n->id].operand;
     }
@@ -256,7 +256,7 @@ static void store_operands(Fusion *f, const Node *n)
 static void count_uses(Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
-    bool here = info->root || n->op == OP_REDUCE || n->op == OP_SCAN; /* else whoever uses n uses its inputs */
+    bool here = info->root || op_is_transfer(n->op) || n->op == OP_SCAN; /* else whoever uses n uses its inputs */
     for (int k = 0; k < n->inputs; k++) {
         const Node *x = n->in[k];
         Info *in = &f->info[x->id];
@@ -333,7 +333,7 @@ static Times find_times(const Fusion *f)
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         t.inputs_only[i] = n->op != OP_VARIABLE;
-        t.reduced[i] = n->op == OP_REDUCE && n->backward;
+        t.reduced[i] = op_is_transfer(n->op) && n->backward;
         for (int k = 0; k < n->inputs; k++) {
             t.inputs_only[i] = t.inputs_only[i] && t.inputs_only[n->in[k]->id];
             t.reduced[i] = t.reduced[i] || t.reduced[n->in[k]->id];
@@ -346,11 +346,11 @@ static Times find_times(const Fusion *f)
         const Node *n = g->nodes[i];
         if (!f->info[i].needed)
             continue;
-        t.early[i] = t.early[i] || (n->op == OP_REDUCE && t.inputs_only[i]);
+        t.early[i] = t.early[i] || (op_is_transfer(n->op) && t.inputs_only[i]);
         for (int k = 0; k < n->inputs; k++) {
             int in = n->in[k]->id;
             t.early[in] = t.early[in] || t.early[i];
-            if (n->op == OP_REDUCE || t.used_before[i] || !t.reduced[i])
+            if (op_is_transfer(n->op) || t.used_before[i] || !t.reduced[i])
                 t.used_before[in] = true;
         }
     }
@@ -486,9 +486,9 @@ void fuse_find_roots(Fusion *f)
         Info *info = &f->info[i];
         if (!info->needed || !info->root)
             continue;
-        const Node *summed = n->op == OP_REDUCE ? n->in[0] : NULL;
+        const Node *summed = op_is_transfer(n->op) ? n->in[0] : NULL; /* or whatever goes to other devices, in its place */
         Root *copy = NULL;
-        if (summed && (f->info[summed->id].uses > 1 || never_root(summed))) {
+        if (summed && (f->info[summed->id].uses > 1 || never_root(summed) || op_is_transfer(summed->op))) {
             info->tensor = fuse_add_tensor(f, TENSOR_TEMPORARY, node_label(n), 0, n->dtype, &n->shape, false, n->in[0]);
             copy = fuse_add_root(f, summed, info->tensor);
             copy->weight = 2;
@@ -502,12 +502,12 @@ void fuse_find_roots(Fusion *f)
             info->tensor = summed ? f->info[summed->id].tensor : info->result ? info->result
                          : add_temporary(f, g->nodes[i], node_label(n));
         info->tensor->partial = info->tensor->partial || summed;
-        r->kind = n->op == OP_REDUCE ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
+        r->kind = summed ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
                 : n->op == OP_RESULT ? ROOT_SCAN : fuse_contracts(n) ? ROOT_CONTRACTION
                 : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
-        r->update = t.reduced[i] && !t.used_before[i] && n->op != OP_REDUCE;
+        r->update = t.reduced[i] && !t.used_before[i] && !summed;
         r->backward = n->backward && !r->update;
     }
     int report = 0, outputs = 0;

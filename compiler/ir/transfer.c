@@ -1,0 +1,72 @@
+/* transfer.c: nodes that carry values from device to device, and the distributions that they lead from and to: mgpu_transfers.h.
+ *
+ * What is Split or Local comes from transfers alone. Element-wise operations keep it, and so does a reshape:
+ *     Split  with Split and Replicated inputs of its shape
+ *     Local  with inputs of any kind but Split, and no samples */
+#include "compiler/ir/graph.h"
+#include "compiler/ir/dump.h"
+
+static const struct { Op op; Distribution from, to; } NODES[] = {
+#define NODE_OF(name, kind, from, to, ...) [MGPU_TRANSFER_##name] = {OP_##name, from, to},
+    MGPU_TRANSFER_TABLE(NODE_OF)
+};
+
+int transfer_of(Op op)
+{
+    for (int k = 0; k < MGPU_TRANSFERS; k++)
+        if (NODES[k].op == op)
+            return k;
+    return -1;
+}
+
+const char *transfer_word(int transfer) { return OP_INFO[NODES[transfer].op].name; }
+
+mgpu_parties transfer_parties(const Node *n)
+{
+    int k = transfer_of(n->op), ends = mgpu_transfer_row(k)->ends;
+    return (mgpu_parties){.transfer = (uint8_t)k, .from = ends > 0 ? (int)n->ints[0] : 0, .to = ends > 1 ? (int)n->ints[1] : 0};
+}
+
+Distribution transfer_gives(int transfer) { return NODES[transfer].to; }
+
+bool transfer_takes(int transfer, Distribution d)
+{
+    return d == NODES[transfer].from || (NODES[transfer].from == LOCAL && (d == PARTIAL || d == REPLICATED));
+}
+
+bool transfer_types(const Node *n, const Distribution *in)
+{
+    bool own = op_is_transfer(n->op) && n->op != OP_REDUCE;
+    for (int k = 0; k < n->inputs; k++)
+        own = own || in[k] == SPLIT || in[k] == LOCAL;
+    return own;
+}
+
+static bool keeps_elements(const Node *n)
+{
+    return OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_RESHAPE;
+}
+
+Distribution transfer_type(const Node *n, const Distribution *in, const char **wrong)
+{
+    const char *name = OP_INFO[n->op].name;
+    int transfer = transfer_of(n->op), count[LOCAL + 1] = {0};
+    *wrong = NULL;
+    if (transfer >= 0 && !transfer_takes(transfer, in[0])) {
+        *wrong = format("'%s' takes a %s value; its input is %s", name, DISTRIBUTION_NAME[NODES[transfer].from], DISTRIBUTION_NAME[in[0]]);
+        return UNTYPED;
+    }
+    if (transfer >= 0)
+        return NODES[transfer].to;
+    for (int k = 0; k < n->inputs; k++)
+        count[in[k]]++;
+    Distribution kept = count[SPLIT] ? SPLIT : LOCAL;
+    int others = count[REPLICATED] + (kept == LOCAL ? count[PARTIAL] : 0);
+    if (!keeps_elements(n))
+        *wrong = format("'%s' of a %s value: only element-wise operations and reshapes keep it; bring it together first, by %s", name,
+                        DISTRIBUTION_NAME[kept], kept == SPLIT ? "'all_gather'" : "'broadcast_from'");
+    else if (count[kept] + others != n->inputs)
+        *wrong = format("'%s' of a %s value and one that is %s", name, DISTRIBUTION_NAME[kept],
+                        count[SHARDED] ? "sharded" : count[kept == SPLIT ? LOCAL : SPLIT] ? DISTRIBUTION_NAME[kept == SPLIT ? LOCAL : SPLIT] : "partial");
+    return *wrong ? UNTYPED : kept;
+}

@@ -1,0 +1,91 @@
+/* mgpu_transfers.h: the table of transfers: every way in which values go from device to device, a row each. Nodes of graphs, verbs
+ * and kinds of the schedule, the rules of the verifier and what the runtime does all follow from these rows.
+ *
+ * X(NAME, "kind", from, to, adds, sends, receives, ends)
+ *
+ *   NAME      OP_NAME is the node, whose name in ops.def is the verb of the schedule's operation; MGPU_TRANSFER_NAME
+ *   kind      of the schedule's collective, and what messages call it: "the sum r1"
+ *   from, to  the distribution of the node's input and of its result (compiler/ir/graph.h). LOCAL also takes what is partial or
+ *             replicated: each device has a value of its own
+ *   adds      ADDS: the members' values are added, in the order of the devices; MOVES: they are copied
+ *   sends     of `count` elements, those that a member reads: WHOLE: all; OWN: its part of the split; ROOT: device `from` all of
+ *             them, the others none
+ *   receives  those that it writes: WHOLE; OWN; OTHERS: all, but device `from` none; TARGET: device `to` all, the others none
+ *   ends      which devices its attributes name: 0: none, 1: `from`, 2: `from` and `to`
+ *
+ * Every device of a plan is a member of each transfer, with as much as its row says, maybe nothing. A member has one buffer for the
+ * whole value: it sends from its place there and receives at its place there. A split has parts[devices + 1]: device d has the
+ * elements [parts[d], parts[d + 1]), any number of them, maybe none. */
+#ifndef MGPU_TRANSFERS_H
+#define MGPU_TRANSFERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MGPU_TRANSFER_TABLE(X)                                                             \
+    X(REDUCE,         "sum",            PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
+    X(REDUCE_SCATTER, "reduce-scatter", PARTIAL, SPLIT,      ADDS,  WHOLE, OWN,    0)      \
+    X(ALL_GATHER,     "all-gather",     SPLIT,   REPLICATED, MOVES, OWN,   WHOLE,  0)      \
+    X(BROADCAST_FROM, "broadcast",      LOCAL,   REPLICATED, MOVES, ROOT,  OTHERS, 1)      \
+    X(SEND,           "send",           LOCAL,   LOCAL,      MOVES, ROOT,  TARGET, 2)
+
+#define MGPU_TRANSFER_NUMBER(name, ...) MGPU_TRANSFER_##name,
+enum { MGPU_TRANSFER_TABLE(MGPU_TRANSFER_NUMBER) MGPU_TRANSFERS };
+enum { MGPU_SHARE_WHOLE, MGPU_SHARE_OWN, MGPU_SHARE_ROOT, MGPU_SHARE_OTHERS, MGPU_SHARE_TARGET };
+enum { MGPU_TRANSFER_ADDS = 1, MGPU_TRANSFER_MOVES = 0 };
+
+typedef struct mgpu_transfer {
+    const char *kind;
+    bool adds;
+    uint8_t sends, receives; /* MGPU_SHARE_... */
+    uint8_t ends;
+} mgpu_transfer;
+
+/* a transfer's shape: what each of its members has of it */
+typedef struct mgpu_parties {
+    uint8_t transfer;        /* MGPU_TRANSFER_... */
+    int from, to;
+    const int64_t *parts;    /* where a row says OWN; else NULL */
+} mgpu_parties;
+typedef struct mgpu_stretch { int64_t begin, end; } mgpu_stretch; /* elements of the whole value */
+
+static inline const mgpu_transfer *mgpu_transfer_row(int transfer)
+{
+#define MGPU_TRANSFER_ROW(name, kind, from, to, adds, sends, receives, ends) \
+    {kind, MGPU_TRANSFER_##adds, MGPU_SHARE_##sends, MGPU_SHARE_##receives, ends},
+    static const mgpu_transfer ROWS[] = {MGPU_TRANSFER_TABLE(MGPU_TRANSFER_ROW)};
+#undef MGPU_TRANSFER_ROW
+    return &ROWS[transfer];
+}
+
+static inline bool mgpu_transfer_splits(int transfer)
+{
+    const mgpu_transfer *row = mgpu_transfer_row(transfer);
+    return row->sends == MGPU_SHARE_OWN || row->receives == MGPU_SHARE_OWN;
+}
+
+static inline mgpu_stretch mgpu_share_of(const mgpu_parties *p, int share, int64_t count, int member)
+{
+    mgpu_stretch none = {0, 0}, whole = {0, count};
+    switch (share) {
+    case MGPU_SHARE_OWN: {
+        mgpu_stretch own = {p->parts[member], p->parts[member + 1]};
+        return own;
+    }
+    case MGPU_SHARE_ROOT: return member == p->from ? whole : none;
+    case MGPU_SHARE_OTHERS: return member == p->from ? none : whole;
+    case MGPU_SHARE_TARGET: return member == p->to ? whole : none;
+    default: return whole;
+    }
+}
+
+static inline mgpu_stretch mgpu_sent_by(const mgpu_parties *p, int64_t count, int member)
+{
+    return mgpu_share_of(p, mgpu_transfer_row(p->transfer)->sends, count, member);
+}
+
+static inline mgpu_stretch mgpu_received_by(const mgpu_parties *p, int64_t count, int member)
+{
+    return mgpu_share_of(p, mgpu_transfer_row(p->transfer)->receives, count, member);
+}
+#endif
