@@ -24,6 +24,7 @@ int command_devices(int argc, char **argv);           /* mgpuc devices ... */
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
 void warn_of_memory(const Model *, const Program *, const Plan *);
+void warn_of_initials(const Model *);                  /* initials.c: files that are not there */
 void check_print(const Model *, const Program *, bool json, Text *);
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */

@@ -460,6 +460,7 @@ static int command_check(const Options *options)
     check_print(m, c.program, options->json, &text);
     fwrite(text_of(&text), 1, text.length, stdout);
     fflush(stdout);
+    warn_of_initials(m);
     for (int i = 0; i < c.program->plan_count; i++)
         if (c.program->plans[i].schedule)
             warn_of_memory(m, c.program, &c.program->plans[i]);
