@@ -179,9 +179,17 @@ static int replace_offsets(const Loops *l, Expr **roots, int count)
         bool scalar = false; /* another store needs the offset itself */
         for (int j = 0; j < l->nest->store_count; j++)
             scalar = scalar || (l->nest->stores[j].offset == s->offset && !stored_vector(l, &l->nest->stores[j]));
+        bool there = !base || base == s->offset; /* among the roots */
         for (int i = 0; i < count; i++)
-            if (base && roots[i] == s->offset)
-                roots[scalar ? count++ : i] = (Expr *)(uintptr_t)base;
+            there = there || roots[i] == base;
+        for (int i = 0; i < count && scalar && !there; i++)
+            if (roots[i] == s->offset) {
+                roots[count++] = (Expr *)(uintptr_t)base;
+                there = true;
+            }
+        for (int i = 0; i < count && base && !scalar; i++)
+            if (roots[i] == s->offset)
+                roots[i] = (Expr *)(uintptr_t)base;
     }
     return count;
 }
