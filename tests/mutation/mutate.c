@@ -10,7 +10,7 @@
 const char *const MUTATION_NAME[MUTATIONS] = {
     "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
     "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "add_wait",
-    "swap_arguments", "change_kernel", "drop_call", "drop_argument"};
+    "swap_arguments", "change_kernel", "drop_call", "drop_argument", "change_transfer"};
 
 /* ---- copies */
 
@@ -555,12 +555,44 @@ static bool drop_argument(Change *c)
     return true;
 }
 
+/* ---- transfers */
+
+static bool change_transfer(Change *c)
+{
+    int o;
+    PhaseSchedule *p = &c->s->phases[c->phase];
+    if (c->s->devices < 2 || !pick_op(c, reduces, &o))
+        return false;
+    COPY(p->collectives, p->collective_count);
+    Collective *x = &p->collectives[c->d->ops[o].target];
+    mgpu_parties *parties = &x->parties, before = *parties;
+    int how = random_below(c->random, 3), d = random_below(c->random, c->s->devices - 1) + 1, by = random_below(c->random, 9) - 4;
+    if (how == 0) {
+        parties->transfer = (uint8_t)random_below(c->random, MGPU_TRANSFERS);
+        if (mgpu_transfer_splits(parties->transfer) && !parties->parts) {
+            int64_t *parts = NEW_ARRAY(int64_t, c->s->devices + 1);
+            for (int i = 0; i <= c->s->devices; i++)
+                parts[i] = x->count * i / c->s->devices;
+            parties->parts = parts;
+        }
+    } else if (how == 1 && parties->parts) {
+        int64_t *parts = copy_array(parties->parts, sizeof *parts * (size_t)(c->s->devices + 1));
+        parts[d] += by;
+        parties->parts = parts;
+    } else if (how == 2 && mgpu_transfer_row(parties->transfer)->ends > 0) {
+        *(random_below(c->random, 2) ? &parties->from : &parties->to) = random_below(c->random, c->s->devices + 1);
+    }
+    c->what = format("%s %s: %s, from %d to %d, part %d moved by %d", mgpu_transfer_row(before.transfer)->kind, x->name,
+                     mgpu_transfer_row(parties->transfer)->kind, parties->from, parties->to, d, how == 1 ? by : 0);
+    return before.transfer != parties->transfer || before.from != parties->from || before.to != parties->to || (how == 1 && parties->parts && by);
+}
+
 Schedule *mutate(const Schedule *s, Mutation kind, Random *random, const char **what, int *phase)
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
         wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, add_wait,
-        swap_arguments, change_kernel, drop_call, drop_argument};
+        swap_arguments, change_kernel, drop_call, drop_argument, change_transfer};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count), .device = random_below(random, s->devices),
                 .random = random};
     c.d = own_device(c.s, c.phase, c.device);

@@ -2,7 +2,7 @@
  *
  * In: a schedule and the phases of a few steps. A run is executed on tokens: every write stores, for its range of bytes,
  * a hash of its operation, the step and all tokens that the operation read; REDUCE stores per byte a hash of what all
- * devices had there; READ a hash of its samples. Variables begin with their names, other memory with garbage that is new
+ * devices had there, or moves it, as the row of its transfer says; READ a hash of its samples. Variables begin with their names, other memory with garbage that is new
  * in every execution. What is left of a run is one number: the tokens of the variables, and all that REPORT and FETCH saw.
  * The workspace of a call in a strip holds what its threads have found until the strip ends: it counts if it does not.
  * What is local to a strip is garbage behind it.
@@ -61,23 +61,56 @@ static void write_token(Memory *m, const Region *x, uint64_t token)
     }
 }
 
-static void sum_tokens(Run *r, const int *members, int devices)
+/* whether the member sends, or receives, the byte at `offset` of the whole value */
+static bool has_byte(const Collective *c, int share, int member, int64_t offset)
 {
-    const Region *first = &r->regions[r->instances[members[0]].region + 1];
-    uint64_t name = mix((uint64_t)r->instances[members[0]].op->target,
-                        mix((uint64_t)r->instances[members[0]].step, (uint64_t)r->instances[members[0]].phase));
-    for (int i = 0; i < first->last - first->first; i++) {
-        uint64_t token = name;
-        for (int d = 0; d < devices; d++) {
-            const Region *x = &r->regions[r->instances[members[d]].region + 1];
-            const Memory *m = &r->memory[d];
-            token = mix(mix(token, m->token[x->first + i]), (uint64_t)(x->begin - m->origin[x->first + i]));
-        }
-        for (int d = 0; d < devices; d++) {
-            const Region *x = &r->regions[r->instances[members[d]].region + 1];
-            r->memory[d].token[x->first + i] = token;
-            r->memory[d].origin[x->first + i] = x->begin;
-        }
+    int64_t element = offset / dtype_bytes(c->dtype);
+    switch (share) {
+    case MGPU_SHARE_WHOLE: return true;
+    case MGPU_SHARE_OWN: return c->parties.parts[member] <= element && element < c->parties.parts[member + 1];
+    case MGPU_SHARE_ROOT: return member == c->parties.from;
+    case MGPU_SHARE_OTHERS: return member != c->parties.from;
+    default: return member == c->parties.to;
+    }
+}
+
+typedef struct Byte { uint64_t token; int64_t origin; } Byte; /* origin: of the write, counted from the begin of the whole value */
+
+/* a segment of the whole value, `i` segments from its begin: what its receivers get */
+static Byte arriving(const Run *r, const Collective *c, const Whole *whole, int i, uint64_t name)
+{
+    const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
+    int64_t offset = r->memory[0].address[whole[0].first + i] - whole[0].begin;
+    Byte result = {name, 0};
+    for (int d = 0; d < r->schedule->devices; d++) {
+        const Memory *m = &r->memory[d];
+        uint64_t token = m->token[whole[d].first + i];
+        int64_t origin = m->origin[whole[d].first + i] - whole[d].begin;
+        if (row->adds)
+            result.token = mix(mix(result.token, token), (uint64_t)-origin);
+        else if (has_byte(c, row->sends, d, offset))
+            result = (Byte){token, origin};
+    }
+    return result;
+}
+
+static void exchange_tokens(Run *r, const int *members)
+{
+    const Instance *first = &r->instances[members[0]];
+    const Collective *c = &r->schedule->phases[first->phase].collectives[first->op->target];
+    int devices = r->schedule->devices;
+    uint64_t name = mix((uint64_t)first->op->target, mix((uint64_t)first->step, (uint64_t)first->phase));
+    Whole whole[MOST_DEVICES];
+    for (int d = 0; d < devices; d++)
+        whole[d] = whole_of(r, &r->instances[members[d]]);
+    for (int i = 0; i < whole[0].last - whole[0].first; i++) {
+        Byte byte = arriving(r, c, whole, i, name);
+        int64_t offset = r->memory[0].address[whole[0].first + i] - whole[0].begin;
+        for (int d = 0; d < devices; d++)
+            if (has_byte(c, mgpu_transfer_row(c->parties.transfer)->receives, d, offset)) {
+                r->memory[d].token[whole[d].first + i] = byte.token;
+                r->memory[d].origin[whole[d].first + i] = whole[d].begin + byte.origin;
+            }
     }
 }
 
@@ -112,7 +145,7 @@ static void execute(Run *r, int node)
     if (!x->op)
         return;
     if (x->op->verb == VERB_REDUCE) {
-        sum_tokens(r, members, r->schedule->devices);
+        exchange_tokens(r, members);
         return;
     }
     Memory *m = &r->memory[x->device];

@@ -184,6 +184,22 @@ static const char *add_waits(Run *r)
     return NULL;
 }
 
+/* it sends and receives what the row of its transfer says, at its place in one buffer */
+static bool has_share(const Collective *c, const Instance *x)
+{
+    const Access *reads = &x->op->reads[0], *writes = &x->op->writes[0];
+    int64_t each = dtype_bytes(c->dtype);
+    if (c->parties.from < 0 || c->parties.to < 0)
+        return false;
+    for (int d = 0; c->parties.parts && d <= x->device; d++)
+        if (c->parties.parts[d] < 0 || c->parties.parts[d] > c->parties.parts[d + 1] || c->parties.parts[d + 1] > c->count)
+            return false;
+    mgpu_stretch sent = mgpu_sent_by(&c->parties, c->count, x->device), received = mgpu_received_by(&c->parties, c->count, x->device);
+    return x->op->read_count == 1 && x->op->write_count == 1 && reads->buffer == writes->buffer &&
+           reads->end - reads->begin == (sent.end - sent.begin) * each && writes->end - writes->begin == (received.end - received.begin) * each &&
+           reads->begin - writes->begin == (sent.begin - received.begin) * each;
+}
+
 static const char *join_collectives(Run *r)
 {
     const Schedule *s = r->schedule;
@@ -222,7 +238,7 @@ static const char *join_collectives(Run *r)
             const Collective *c = &s->phases[y->phase].collectives[y->op->target];
             if (y->device != m)
                 return "a device takes part in a collective twice";
-            if (y->op->writes[0].end - y->op->writes[0].begin != c->count * dtype_bytes(c->dtype))
+            if (!has_share(c, y))
                 return "a member of a collective has another size";
         }
     }
@@ -287,6 +303,18 @@ static int64_t access_address(const Run *r, const Instance *x, const Access *a)
            (b->kind == BUFFER_STAGING ? r->memory[x->device].staging : 0);
 }
 
+Whole whole_of(const Run *r, const Instance *x)
+{
+    const Collective *c = &r->schedule->phases[x->phase].collectives[x->op->target];
+    const Memory *m = &r->memory[x->device];
+    int64_t each = dtype_bytes(c->dtype);
+    Whole w = {.begin = access_address(r, x, &x->op->reads[0]) - mgpu_sent_by(&c->parties, c->count, x->device).begin * each};
+    w.end = w.begin + c->count * each;
+    w.first = segment_of(m, w.begin);
+    w.last = segment_of(m, w.end);
+    return w;
+}
+
 static void add_address(Memory *m, int64_t address)
 {
     APPEND(m->address, m->count, address);
@@ -305,6 +333,17 @@ static bool has_room(const DeviceSchedule *d, const Instance *x, const Access *a
     if (b->bytes == 0)
         return true;
     return x->op->by_sample && x->chunk > 0 && a->begin == 0 && a->end == b->bytes && b->each > 0 && b->each * samples <= b->bytes;
+}
+
+/* where the whole value begins and ends, and each device's part of it */
+static void add_parts(Run *r, const Instance *x)
+{
+    const Collective *c = &r->schedule->phases[x->phase].collectives[x->op->target];
+    Whole w = whole_of(r, x);
+    add_address(&r->memory[x->device], w.begin);
+    add_address(&r->memory[x->device], w.end);
+    for (int d = 0; c->parties.parts && d <= r->schedule->devices; d++)
+        add_address(&r->memory[x->device], w.begin + c->parties.parts[d] * dtype_bytes(c->dtype));
 }
 
 static const char *add_addresses(Run *r)
@@ -331,6 +370,8 @@ static const char *add_addresses(Run *r)
                 add_address(&r->memory[x->device], end + t * d->work_bytes);
             }
         }
+        if (x->op && x->op->verb == VERB_REDUCE)
+            add_parts(r, x);
     }
     return NULL;
 }
@@ -355,21 +396,20 @@ static void add_kept(Run *r, int device)
     }
 }
 
-/* The members of a collective are summed byte by byte: their segments must be the same, counted from their begins. */
+/* The members of a collective are taken byte by byte: their segments must be the same, counted from their begins. */
 static bool share_bounds(Run *r, const int *members)
 {
     const Schedule *s = r->schedule;
     bool added = false;
-    int64_t *bounds = NULL, base[64];
+    int64_t *bounds = NULL, base[MOST_DEVICES];
     int count = 0;
     if (s->devices > COUNT(base))
         die("the oracle is made for %d devices", COUNT(base));
     for (int d = 0; d < s->devices; d++) {
-        const Instance *x = &r->instances[members[d]];
-        const Access *a = &x->op->writes[0];
         const Memory *m = &r->memory[d];
-        base[d] = access_address(r, x, a);
-        for (int i = segment_of(m, base[d]); i < m->count && m->address[i] <= base[d] + a->end - a->begin; i++) {
+        Whole w = whole_of(r, &r->instances[members[d]]);
+        base[d] = w.begin;
+        for (int i = w.first; i < m->count && m->address[i] <= w.end; i++) {
             int64_t bound = m->address[i] - base[d];
             APPEND(bounds, count, bound);
         }

@@ -5,6 +5,7 @@
 #include "compiler/plan/schedule.h"
 #include "tests/mutation/mutation.h"
 
+enum { MOST_DEVICES = 64 };
 enum { THREADS = 2 }; /* of a device's team: what each has of its own lies where the schedule says, and once more behind it */
 
 typedef struct Region { int first, last; int64_t begin; } Region; /* segments [first, last) from address begin on */
@@ -72,6 +73,10 @@ static inline int copies_of(const Run *r, const Instance *x, int access) /* of t
     BufferKind kind = kind_of(r, x, access);
     return kind == BUFFER_WORKSPACE || kind == BUFFER_LOCAL ? THREADS : 1;
 }
+
+/* of a member of a collective: where the whole value is, of which it sends and receives its share; segments, once they are known */
+typedef struct Whole { int64_t begin, end; int first, last; } Whole;
+Whole whole_of(const Run *, const Instance *);
 
 /* NULL, or why such a run cannot end well */
 const char *build_run(Run *, const Schedule *, const int steps[RUN_STEPS]);
