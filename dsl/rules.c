@@ -213,9 +213,9 @@ static const char *near_pattern(const char *pattern, const char *const *names, i
         text_add(&mended, "%s%s", at == pattern ? "" : ".", near ? near : part);
     }
     if (reaches_any(text_of(&mended), names, count))
-        return format("; did you mean \"%s\"?", text_of(&mended));
+        return format("; did you mean %s?", string_literal(text_of(&mended)));
     if (reaches_any(format("*.%s", text_of(&mended)), names, count))
-        return format("; did you mean \"*.%s\"?", text_of(&mended));
+        return format("; did you mean %s?", string_literal(format("*.%s", text_of(&mended))));
     const char *hint = did_you_mean(pattern, names, count);
     return hint[0] ? hint : count ? format("; a weight is called '%s'", names[0]) : "";
 }
@@ -228,7 +228,8 @@ void check_rules(Elaborator *e)
             if (e->rules[k].matched[n])
                 continue;
             const char *const *names = names_of_weights(e, &count);
-            error_tree(e, p, "the pattern \"%s\" reaches no weight%s (`mgpuc check` lists the names)", p->text,
+            error_tree(e, p, "the pattern %s reaches no weight%s (`mgpuc check` lists the names)",
+                       string_literal(p->text),
                        near_pattern(p->text, names, count));
         }
     }

@@ -24,6 +24,67 @@ int find_text(const char *name, const char *const *list, int count)
     return -1;
 }
 
+/* ---- The number of the data set valid that a run looks at: best = lowest("mae"), plateau(0.1, metric = highest("auc")). People
+ * write min(mae), which is a function of tensors, or leave the quotes out. Neither has a value that could tell what was meant, so
+ * the text is looked at before it is evaluated. */
+static const struct {
+    const char *word, *meant;
+} WORDS[] = {
+    {"lowest", "lowest"},   {"min", "lowest"},  {"minimum", "lowest"},
+    {"highest", "highest"}, {"max", "highest"}, {"maximum", "highest"},
+};
+
+static const char *meant_by(const char *word)
+{
+    for (int k = 0; k < COUNT(WORDS); k++)
+        if (strcmp(WORDS[k].word, word) == 0)
+            return WORDS[k].meant;
+    return NULL;
+}
+
+/* "mae", mae or loss.aux: the one argument of a call; else NULL */
+static const char *metric_of(const Tree *call)
+{
+    const Tree *of = call->first->next->first;
+    if (!of || of->next)
+        return NULL;
+    if (of->kind == TREE_FIELD && of->first->kind == TREE_NAME)
+        return format("%s.%s", of->first->text, of->text);
+    return of->kind == TREE_STRING || of->kind == TREE_NAME ? of->text : NULL;
+}
+
+static void check_watch(Elaborator *e, const Tree *t, const char *name)
+{
+    if (t->kind != TREE_CALL || t->first->kind != TREE_NAME)
+        return;
+    const char *word = t->first->text, *meant = meant_by(word), *metric = meant ? metric_of(t) : NULL;
+    const Tree *of = t->first->next->first;
+    if (metric && strcmp(meant, word) != 0)
+        error_tree(e, t, "%s is a function of tensors; write %s = %s(\"%s\") for the %s %s of all validations", word, name, meant,
+                   metric, meant, metric);
+    if (metric && of->kind == TREE_NAME && !find_name(e, metric))
+        error_tree(e, of, "the name of a metric stands in quotes: %s = %s(\"%s\")", name, meant, metric);
+}
+
+static void check_plateaus(Elaborator *e, const Tree *t)
+{
+    bool plateau = t->kind == TREE_CALL && t->first->kind == TREE_NAME && strcmp(t->first->text, "plateau") == 0;
+    int number = 0;
+    for (const Tree *a = plateau ? t->first->next->first : NULL; a; a = a->next, number++)
+        if (a->kind == TREE_NAMED ? strcmp(a->text, "metric") == 0 : number == 1)
+            check_watch(e, a->kind == TREE_NAMED ? a->first : a, "metric");
+    for (const Tree *c = t->first; c; c = c->next)
+        check_plateaus(e, c);
+}
+
+/* of a setting, before it is evaluated */
+static void check_watch_text(Elaborator *e, const char *setting, const Tree *t)
+{
+    if (strcmp(setting, "best") == 0)
+        check_watch(e, t, setting);
+    check_plateaus(e, t);
+}
+
 /* ---- --set */
 
 const Tree *set_expression(const char *key, const char *value)
@@ -42,6 +103,8 @@ Value *set_value(Elaborator *e, const char *key, const char *text)
     const Tree *t = set_expression(key, text);
     if (t->kind == TREE_NAME && !find_name(e, t->text))
         return value_text(t->text);
+    if (!map_get(&e->params, key))
+        check_watch_text(e, key, t);
     return eval(e, t);
 }
 
@@ -151,6 +214,7 @@ Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
 
 Value *eval_setting(Elaborator *e, const char *name, const Tree *t)
 {
+    check_watch_text(e, name, t);
     if (strcmp(name, "optimizer") == 0)
         return eval_optimizer(e, t, false);
     if (t->kind == TREE_CALL && has_set_arguments(e, name)) {
@@ -272,15 +336,23 @@ Quantity patience_value(const Place *at, const Value *v, const char *name)
     return (Quantity){v->d, unit};
 }
 
+/* a layer of the metric's name is what the name without quotes is */
+static const char *metric_meant(const Value *v, const char *otherwise)
+{
+    bool named = v->kind == VALUE_LAYER && v->layer->kind != LAYER_PIPELINE && !meant_by(v->layer->name);
+    return named ? v->layer->name : otherwise;
+}
+
 Watch watch_value(const Place *at, const Value *v, const char *name)
 {
     bool pair = v->kind == VALUE_LIST && v->count == 2 && v->items[0]->kind == VALUE_STRING;
     bool highest = pair && strcmp(v->items[0]->text, "highest") == 0;
     if (!pair || (!highest && strcmp(v->items[0]->text, "lowest") != 0))
-        error_at(at, "%s is highest(\"accuracy\") or lowest(\"loss\"), not %s", name, value_describe(v));
+        error_at(at, "%s is highest(\"%s\") or lowest(\"%s\"), not %s", name, metric_meant(v, "accuracy"), metric_meant(v, "loss"),
+                 value_describe(v));
     if (v->items[1]->kind != VALUE_STRING)
-        error_at(at, "%s needs the name of a metric, as in %s(\"loss\"), not %s", v->items[0]->text, v->items[0]->text,
-                 value_describe(v->items[1]));
+        error_at(at, "%s needs the name of a metric, as in %s(\"%s\"), not %s", v->items[0]->text, v->items[0]->text,
+                 metric_meant(v->items[1], "loss"), value_describe(v->items[1]));
     return (Watch){v->items[1]->text, highest, at};
 }
 

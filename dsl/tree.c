@@ -85,6 +85,13 @@ static void print_quoted(const char *s, Text *out)
     text_add(out, "\"");
 }
 
+const char *string_literal(const char *text)
+{
+    Text t = {0};
+    print_quoted(text, &t);
+    return text_of(&t);
+}
+
 static void print_at(const Tree *t, int depth, Text *out)
 {
     text_add(out, "%*s%s", 2 * depth, "", tree_kind_name(t->kind));

@@ -111,6 +111,7 @@ bool is_too_long(const char *path);    /* more than 1 GiB */
 Tree *parse(const Source *);
 Tree *parse_expression(const Source *); /* a text that is one expression: the value of --set */
 void tree_print(const Tree *, Text *);  /* `--emit ast`: a node per line: kind, text, @line:column */
+const char *string_literal(const char *); /* as a model would write it */
 const char *tree_text(const Tree *);    /* an expression as it is written */
 
 /* ---- format.c */

@@ -136,8 +136,8 @@ void warn_of_lost_weights(Elaborator *e)
             continue;
         warning_at(users_place(v->at),
                    "no loss depends on %s '%s': nothing trains %s; use what comes of it in a loss, or write "
-                   "\"%s\" { frozen = true } in train",
-                   v->name[length] ? "the weights of" : "the weight", part, v->name[length] ? "them" : "it", part);
+                   "%s { frozen = true } in train",
+                   v->name[length] ? "the weights of" : "the weight", part, v->name[length] ? "them" : "it", string_literal(part));
     }
     if (next)
         warning_at(next, "no loss depends on the weights of '%s' either%s", said.keys[MOST],
