@@ -217,6 +217,8 @@ static void check_transfer(const Scope *s, const Node *n, const Dump *start)
         wrong(start, "%s", why);
     if (is != n->distribution)
         wrong(start, "'%s' is %s here; write '%s' behind its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
+    if ((why = transfer_wrong_parts(n)))
+        wrong(start, "%s", why);
     int ends = op_is_transfer(n->op) ? mgpu_transfer_row(transfer_of(n->op))->ends : 0;
     for (int k = 0; k < ends; k++)
         if (n->ints[k] < 0 || n->ints[k] > INT32_MAX)

@@ -24,7 +24,45 @@ const char *transfer_word(int transfer) { return OP_INFO[NODES[transfer].op].nam
 mgpu_parties transfer_parties(const Node *n)
 {
     int k = transfer_of(n->op), ends = mgpu_transfer_row(k)->ends;
-    return (mgpu_parties){.transfer = (uint8_t)k, .from = ends > 0 ? (int)n->ints[0] : 0, .to = ends > 1 ? (int)n->ints[1] : 0};
+    return (mgpu_parties){.transfer = (uint8_t)k, .from = ends > 0 ? (int)n->ints[0] : 0, .to = ends > 1 ? (int)n->ints[1] : 0,
+                          .parts = mgpu_transfer_splits(k) && n->int_count ? n->ints : NULL};
+}
+
+/* the reduce-scatter that split it */
+static const Node *split_by(const Node *n)
+{
+    while (n->op != OP_REDUCE_SCATTER) {
+        int k = 0;
+        while (n->in[k]->distribution != SPLIT)
+            k++;
+        n = n->in[k];
+    }
+    return n;
+}
+
+static bool same_parts(const Node *a, const Node *b)
+{
+    bool same = a->int_count == b->int_count;
+    for (int i = 0; i < a->int_count && same; i++)
+        same = a->ints[i] == b->ints[i];
+    return same;
+}
+
+const char *transfer_wrong_parts(const Node *n)
+{
+    int transfer = transfer_of(n->op), count = transfer >= 0 && mgpu_transfer_splits(transfer) ? n->int_count : 0;
+    for (int i = 0; i < count; i++)
+        if (n->ints[i] < (i ? n->ints[i - 1] : 0) || (i == 0 && n->ints[i] != 0) || (i == count - 1 && (!i || n->ints[i] != shape_count(&n->shape))))
+            return format("'%s' has parts that are not those of %lld elements: they begin at 0, ascend, and end there", OP_INFO[n->op].name,
+                          (long long)shape_count(&n->shape));
+    const Node *first = NULL;
+    for (int k = 0; k < n->inputs; k++) {
+        const Node *from = n->in[k]->distribution == SPLIT ? split_by(n->in[k]) : NULL;
+        if (from && ((first && !same_parts(first, from)) || (n->op == OP_ALL_GATHER && !same_parts(n, from))))
+            return format("'%s' has other parts than the 'reduce_scatter' that its input comes from", OP_INFO[n->op].name);
+        first = first ? first : from;
+    }
+    return NULL;
 }
 
 Distribution transfer_gives(int transfer) { return NODES[transfer].to; }

@@ -50,7 +50,7 @@ typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE /* a transfer: mgpu_transfers.h
 typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */
     TaskKind kind;
     Kernel *kernel;         /* TASK_KERNEL; its arguments are reads, then writes, then the workspace */
-    mgpu_parties parties;   /* TASK_REDUCE: without parts */
+    mgpu_parties parties; int part_count; /* TASK_REDUCE; parts NULL: as the plan splits it */
     Tensor **reads;  int read_count;
     Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_REDUCE: the same one in both */
     int64_t workspace_bytes, workspace_bytes_per_sample;

@@ -12,7 +12,7 @@
  * (batch statistics, sums of loss weights) are waited for at once; they share a collective only if the kernels that
  * complete them stand next to each other and do not need one another's sums.
  *
- * Other transfers than sums have a collective each. What is split is cut at multiples of a line of memory into equal parts: the last
+ * Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of a line of memory into equal parts: the last
  * of them may be smaller, or empty.
  *
  * One device owes nobody a sum: the order is that of the phase, without collectives. */
@@ -125,7 +125,7 @@ static int new_group(Ordering *o, int t)
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
     Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .parties = task->parties, .at = task->at};
-    if (mgpu_transfer_splits(g.parties.transfer))
+    if (mgpu_transfer_splits(g.parties.transfer) && !g.parties.parts)
         g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), dtype_bytes(x->dtype), o->devices);
     APPEND(o->order->groups, o->order->group_count, g);
     return o->order->group_count - 1;
@@ -325,6 +325,9 @@ static void check_ends(const Phase *p, int devices)
         int most = ends > 1 && task->parties.to > task->parties.from ? task->parties.to : task->parties.from;
         if (ends > 0 && most >= devices)
             error_at(task->at, "'%s' names device %d; this plan has %d, numbered from 0", transfer_word(task->parties.transfer), most,
+                     devices);
+        if (task->part_count > 0 && task->part_count != devices + 1)
+            error_at(task->at, "'%s' has parts for %d devices; this plan has %d", transfer_word(task->parties.transfer), task->part_count - 1,
                      devices);
     }
 }

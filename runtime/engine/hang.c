@@ -289,7 +289,8 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
     FILE *to = count == devices ? r->endless : r->sums;
     mgpu_place_of(lane_of(e, k->device, MGPU_COMM), number, phase, op, place, sizeof place);
     if (first) {
-        fprintf(to, "  %s, the sum %s over the devices by %s: ", strchr(place, ',') + 2, phase->collectives[op->target].name,
+        const mgpu_collective *c = &phase->collectives[op->target];
+        fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2, mgpu_transfer_row(c->parties.transfer)->kind, c->name,
                 e->collective->name);
         list_devices(to, begun, devices, true);
         if (count == devices) {

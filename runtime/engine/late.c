@@ -122,7 +122,8 @@ static void add_lane(Places *places, const Seen *s, int lane)
         mgpu_add_name(e, phase, &ops[order[to]], places->to);
         places->among = true;
     } else if (sum) {
-        fprintf(places->to, ", the sum %s over the devices by %s", phase->collectives[ops[order[from]].target].name, e->collective->name);
+        const mgpu_collective *c = &phase->collectives[ops[order[from]].target];
+        fprintf(places->to, ", the %s %s over the devices by %s", mgpu_transfer_row(c->parties.transfer)->kind, c->name, e->collective->name);
     }
 }
 

@@ -351,6 +351,8 @@ static void make_task(Fusion *f, Group *g)
     if (first->kind == ROOT_REDUCE) {
         t->kind = TASK_REDUCE;
         t->parties = transfer_parties(first->node);
+        t->part_count = t->parties.parts ? first->node->int_count : 0;
+        t->parties.parts = copy_of(t->parties.parts, sizeof *t->parties.parts * (size_t)t->part_count);
         t->backward = first->node->backward;
         APPEND(t->reads, t->read_count, f->info[first->node->id].tensor);
         APPEND(t->writes, t->write_count, f->info[first->node->id].tensor);
