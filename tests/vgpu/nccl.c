@@ -1,6 +1,7 @@
 /* nccl.c: libnccl.so.2 for virtual GPUs: collectives of the members of a communicator, sums in their order, and what one sends to
  * another. Members that do not agree on what they do, and operands that overlap but are not in place, are reported, which NCCL
- * leaves to chance. Calls in a group are issued at its end, one after the other. */
+ * leaves to chance. Calls in a group are issued at its end, one after the other, so what a member
+ * sends and receives in one group does not go both ways at once, as it would. */
 #include "runtime/cuda/nccl.h"
 #include "tests/vgpu/half.h"
 #include "tests/vgpu/vgpu.h"
