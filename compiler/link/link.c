@@ -117,8 +117,7 @@ static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, L
 /* an older file stays until the new one is whole */
 static void keep_text(const char *path, const Text *t)
 {
-    const char *fresh = format("%s.%ld.new", path, (long)getpid());
-    temporary_add(fresh);
+    const char *fresh = fresh_path(path);
     write_text(fresh, t);
     if (rename(fresh, path))
         fail(3, "%s cannot be written: %s", path, strerror(errno));
@@ -167,6 +166,7 @@ Linked write_program(Program *p)
         check_images(p);
     if (p->target == TARGET_CUDA && has_real_images(p))
         p->library_folders = toolkit_folders();
+    remove_old_outputs(o->output);
     double start = now_ms();
     if (o->keep)
         keep_texts(p);
@@ -198,8 +198,7 @@ Linked write_program(Program *p)
              what_is_missing(&compiler, home, folder));
     linked.compile_ms = now_ms() - start;
     start = now_ms();
-    const char *fresh = format("%s.%ld.new", o->output, (long)getpid());
-    temporary_add(fresh);
+    const char *fresh = fresh_path(o->output);
     Arguments command = link_command(&compiler, jobs, count, home, fresh);
     failed = run_tools(&command, 1, 1);
     if (failed >= 0)

@@ -75,6 +75,8 @@ void add_headers(Sha256 *, const char *home);
 enum { MOST_TOOLS = 256 };            /* at a time */
 void temporary_add(const char *path); /* a file, or a folder for those that are added later */
 void temporary_keep(const char *path);
+const char *fresh_path(const char *path); /* to write to, beside it; what killed ones have left there is removed by */
+void remove_old_outputs(const char *output);
 const char *temporary_folder(void);   /* a new one, under TMPDIR; what killed ones have left there is removed */
 void temporaries_remove(void);        /* now */
 sigset_t temporary_signals(void);     /* held back while a tool is started, until tool_begins has it */

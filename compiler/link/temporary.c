@@ -6,7 +6,8 @@
  * so that the processes that it has started stop with it.
  *
  * A mgpuc that was killed (SIGKILL, no memory) leaves its folder of intermediate files. Each holds a lock on the file `lock` there
- * as long as it lives; a folder whose lock is free is nobody's any more, and the next mgpuc removes it. */
+ * as long as it lives; a folder whose lock is free is nobody's any more, and the next mgpuc removes it. What is written beside the
+ * output has the process in its name, as linkers make files of their own, which nobody holds a lock on. */
 #include "compiler/link/pieces.h"
 
 #include <dirent.h>
@@ -22,7 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ABANDONED_S = 24 * 3600 }; /* a folder without a lock: one that was made just now, or left by an older mgpuc */
+enum {
+    ABANDONED_S = 24 * 3600, /* a folder without a lock: one that was made just now, or left by an older mgpuc */
+    QUIET_S = 60             /* an output of a process that is not here: it may be at work on another machine */
+};
 static const char PREFIX[] = "mgpuc-", LOCK[] = "lock";
 enum { TRIES = 200, TRY_NS = 10000000 }; /* a compiler has 2 s to end */
 
@@ -180,6 +184,54 @@ const char *temporary_folder(void)
         if (lock_folder(folder))
             return folder;
     }
+}
+
+/* ---- what is written beside the output, and is renamed when it is whole */
+static const char FRESH[] = ".new";
+
+const char *fresh_path(const char *path)
+{
+    const char *fresh = format("%s.%ld%s", path, (long)getpid(), FRESH);
+    temporary_add(fresh);
+    return fresh;
+}
+
+/* "p.123.new", "p.kernels.c.123.new" of the output p -> 123; else 0 */
+static pid_t maker_of(const char *name, const char *output)
+{
+    static const char *const WHAT[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"};
+    size_t length = strlen(output);
+    for (int i = 0; i < COUNT(WHAT) && strncmp(name, output, length) == 0; i++) {
+        size_t more = strlen(WHAT[i]);
+        const char *number = name + length + more + 1;
+        if (strncmp(name + length, WHAT[i], more) != 0 || number[-1] != '.' || *number < '1' || *number > '9')
+            continue;
+        char *end;
+        long process = strtol(number, &end, 10);
+        if (strcmp(end, FRESH) == 0 && process <= INT32_MAX)
+            return (pid_t)process;
+    }
+    return 0;
+}
+
+static bool is_nobodys(int folder, const char *name, pid_t maker)
+{
+    struct stat s;
+    return kill(maker, 0) && errno == ESRCH && fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(s.st_mode) &&
+           s.st_uid == geteuid() && time(NULL) - s.st_mtim.tv_sec > QUIET_S;
+}
+
+void remove_old_outputs(const char *output)
+{
+    const char *slash = strrchr(output, '/');
+    DIR *d = opendir(!slash ? "." : slash == output ? "/" : copy_text(output, (size_t)(slash - output)));
+    for (struct dirent *e; d && (e = readdir(d));) {
+        pid_t maker = maker_of(e->d_name, slash ? slash + 1 : output);
+        if (maker && is_nobodys(dirfd(d), e->d_name, maker))
+            unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d)
+        closedir(d);
 }
 
 /* ---- compilers that run */
