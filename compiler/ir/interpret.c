@@ -546,7 +546,7 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
     case OP_WINDOW_MAX_GRADIENT: case OP_WINDOW_SUM_GRADIENT:
         window(n, &n->shape, &n->in[0]->shape, in[0], n->inputs > 1 ? in[1] : NULL, out);
         break;
-    case OP_RESHAPE: case OP_REDUCE: case OP_REDUCE_SCATTER: case OP_ALL_GATHER: case OP_BROADCAST_FROM: case OP_SEND: case OP_STOP_GRADIENT: case OP_TOTAL: case OP_GROUP_SUM:
+    case OP_RESHAPE: case OP_STOP_GRADIENT: case OP_TOTAL: case OP_GROUP_SUM:
         memcpy(out, in[0], (size_t)count * sizeof *out);
         break;
     case OP_TRANSPOSE: case OP_SLICE: case OP_UNSLICE: case OP_PAD: case OP_BROADCAST:
@@ -564,6 +564,10 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
         by_index(n, out, in[1], in[2], true);
         break;
     default:
+        if (op_is_transfer(n->op)) { /* of one device */
+            memcpy(out, in[0], (size_t)count * sizeof *out);
+            break;
+        }
         die("the interpreter does not know %s", OP_INFO[n->op].name);
     }
     for (int64_t i = 0; i < count && !dtype_is_float(n->dtype); i++)

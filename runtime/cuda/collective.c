@@ -365,20 +365,23 @@ static void open_kernels(CudaCollective *c)
     }
 }
 
-/* the largest that a member adds up: equal slices, or a part */
+/* the largest that a member adds up */
 static int64_t slice_bytes(const mgpu_plan *plan)
 {
-    int64_t largest = largest_operand(plan, NULL) / plan->devices;
+    int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
-            for (int d = 0; c->parties.parts && d < plan->devices; d++) {
-                int64_t bytes = (c->parties.parts[d + 1] - c->parties.parts[d]) * mgpu_dtype_bytes(c->dtype);
+            for (int d = 0; d < plan->devices && mgpu_transfer_row(c->parties.transfer)->adds; d++) {
+                mgpu_stretch own = mgpu_received_by(&c->parties, c->count, d);
+                int64_t bytes = (own.end - own.begin) * mgpu_dtype_bytes(c->dtype);
+                bytes /= c->parties.transfer == MGPU_TRANSFER_REDUCE ? plan->devices : 1;
                 largest = bytes > largest ? bytes : largest;
             }
         }
     return largest + 192;
 }
+
 static int64_t scratch_bytes(const mgpu_plan *plan) { return (plan->devices - 1) * slice_bytes(plan); }
 
 static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
