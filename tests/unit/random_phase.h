@@ -114,10 +114,12 @@ static inline Tensor *random_temporary(RandomPhase *b, Dtype dtype, Shape shape,
     return random_tensor(b, TENSOR_TEMPORARY, format("t%d", b->temporaries++), -1, dtype, shape, sharded);
 }
 
-static inline void random_reduce(RandomPhase *b, int which) /* sums one that is owed */
+static inline void random_reduce(RandomPhase *b, int which) /* sums one that is owed, or takes it to other devices otherwise */
 {
     Tensor *x = b->owed[which];
+    static const uint8_t OTHERS[] = {MGPU_TRANSFER_REDUCE_SCATTER, MGPU_TRANSFER_ALL_GATHER, MGPU_TRANSFER_BROADCAST_FROM /* 0 */};
     Task *t = random_add(b, TASK_REDUCE);
+    t->parties.transfer = random_chance(b->r, 20) ? OTHERS[random_below(b->r, COUNT(OTHERS))] : MGPU_TRANSFER_REDUCE;
     random_read(t, x);
     random_write(t, x);
     b->owed[which] = b->owed[--b->owed_count];
