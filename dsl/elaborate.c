@@ -96,7 +96,7 @@ static void check_loss(Elaborator *e)
     error_tree(e, e->model_tree, "the model has no loss: write loss cross_entropy(logits, label) or the like");
 }
 
-/* ---- accumulate > 1: a sum over the whole batch may reach updates and metrics only */
+/* ---- accumulate > 1: a sum over the whole batch that depends on more than inputs and states may reach updates and metrics only */
 
 typedef struct Reach { bool **seen; const Graph **graphs; int graph_count; } Reach;
 
@@ -138,6 +138,25 @@ static void reach_from(Reach *r, const Node *from)
     }
 }
 
+/* computed of inputs and states alone, so all micro-batches' are known before the step (compiler/passes/accumulate.c) */
+static bool is_known_ahead(const Elaborator *e, const Node *sum)
+{
+    const Graph *g = sum->graph;
+    Reach r = {0};
+    if (g != e->model->train)
+        return false;
+    reach_from(&r, sum);
+    for (int k = 0; k < g->node_count; k++) {
+        const Node *n = g->nodes[k];
+        if (r.seen[0][k] && n->op == OP_VARIABLE && e->model->variables[n->ints[0]].kind != STATE)
+            return false;
+    }
+    for (int k = 0; k < e->batch_sum_count; k++)
+        if (e->batch_sums[k].node != sum && e->batch_sums[k].node->graph == g && r.seen[0][e->batch_sums[k].node->id])
+            return false;
+    return true;
+}
+
 static void check_batch_sums(Elaborator *e)
 {
     if (e->model->accumulate <= 1 || e->batch_sum_count == 0)
@@ -154,7 +173,7 @@ static void check_batch_sums(Elaborator *e)
     for (int k = 0; k < e->batch_sum_count; k++) {
         const BatchSum *s = &e->batch_sums[k];
         for (int g = 0; g < r.graph_count; g++)
-            if (r.graphs[g] == s->node->graph && r.seen[g][s->node->id])
+            if (r.graphs[g] == s->node->graph && r.seen[g][s->node->id] && !is_known_ahead(e, s->node))
                 error_at(s->at, "a sum over the whole batch with accumulate = %" PRId64 ": the other micro-batches do not "
                                 "exist yet; sum over groups of N samples (stats = N, group = N)",
                          e->model->accumulate);

@@ -59,14 +59,15 @@ static void find_cuts(Splitter *s)
     }
 }
 
-/* a sum that is needed ahead must be known without weights and without other sums */
+/* a sum that is needed ahead must be known without weights and without other sums; states change at the end of the step */
 static void check_ahead(const Splitter *s)
 {
     const Graph *g = s->train;
     bool *late = NEW_ARRAY(bool, g->node_count);
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        late[i] = n->op == OP_VARIABLE || n->op == OP_REDUCE;
+        bool state = n->op == OP_VARIABLE && s->model->variables[n->ints[0]].kind == STATE;
+        late[i] = (n->op == OP_VARIABLE && !state) || n->op == OP_REDUCE;
         for (int k = 0; k < n->inputs; k++)
             late[i] = late[i] || late[n->in[k]->id];
         if (s->cut_of[i] && s->cuts[s->cut_of[i] - 1].ahead && late[n->in[0]->id])
