@@ -12,7 +12,7 @@
  * (batch statistics, sums of loss weights) are waited for at once; they share a collective only if the kernels that
  * complete them stand next to each other and do not need one another's sums.
  *
- * Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of a line of memory into equal parts: the last
+ * Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
  * of them may be smaller, or empty.
  *
  * One device owes nobody a sum: the order is that of the phase, without collectives. */
@@ -111,10 +111,10 @@ static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
 
 static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE; }
 
-static int64_t *split_elements(int64_t count, int bytes, int devices)
+/* the same for all types of elements: a split value may change its type */
+static int64_t *split_elements(int64_t count, int devices)
 {
-    int64_t *parts = NEW_ARRAY(int64_t, devices + 1), line = ALIGNMENT / bytes;
-    int64_t each = ((count + devices - 1) / devices + line - 1) / line * line;
+    int64_t *parts = NEW_ARRAY(int64_t, devices + 1), each = ((count + devices - 1) / devices + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     for (int d = 0; d <= devices; d++)
         parts[d] = each * d < count ? each * d : count;
     return parts;
@@ -126,7 +126,7 @@ static int new_group(Ordering *o, int t)
     const Tensor *x = task->writes[0];
     Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .parties = task->parties, .at = task->at};
     if (mgpu_transfer_splits(g.parties.transfer) && !g.parties.parts)
-        g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), dtype_bytes(x->dtype), o->devices);
+        g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), o->devices);
     APPEND(o->order->groups, o->order->group_count, g);
     return o->order->group_count - 1;
 }

@@ -3,6 +3,7 @@
  *   verify.c         rules that one look at the schedule decides: arenas, shards, collectives, verbs, inputs
  *   verify/strip.c   no two calls of a strip need a barrier between them
  *   verify/order.c   one phase on one device -> Events in a possible order, with what each is ordered behind (or a cycle)
+ *   verify/split.c   what is gathered is cut as it was scattered
  *   verify/program.c all devices have the same operations with the same arguments
  *   verify/memory.c  walks over many steps: every access against the last ones to the same bytes */
 #ifndef MGPU_VERIFY_H
@@ -60,6 +61,9 @@ StepGraph *step_graph(const Schedule *, int phase, int device, const int *order,
 
 /* ---- verify/program.c: NULL, or what is wrong */
 const char *verify_program(const Schedule *, int phase, int device);
+
+/* ---- verify/split.c: NULL, or what is wrong; of device 0, as all run one program */
+const char *verify_split(const Schedule *, int phase, int device);
 
 /* ---- verify/memory.c: NULL, or what is wrong */
 const char *verify_memory(const Schedule *, int device);

@@ -557,6 +557,19 @@ static bool drop_argument(Change *c)
 
 /* ---- transfers */
 
+/* what a member sends and receives, after all have moved */
+static void move_share(Change *c, const Collective *x, int device, const mgpu_parties *before)
+{
+    DeviceSchedule *d = device == c->device ? c->d : own_device(c->s, c->phase, device);
+    ScheduledOp *op = &d->ops[x->ops[device]];
+    int64_t each = dtype_bytes(x->dtype), begin = op->reads[0].begin - mgpu_sent_by(before, x->count, device).begin * each;
+    mgpu_stretch sent = mgpu_sent_by(&x->parties, x->count, device), received = mgpu_received_by(&x->parties, x->count, device);
+    op->reads[0].begin = begin + sent.begin * each;
+    op->reads[0].end = begin + sent.end * each;
+    op->writes[0].begin = begin + received.begin * each;
+    op->writes[0].end = begin + received.end * each;
+}
+
 static bool change_transfer(Change *c)
 {
     int o;
@@ -566,7 +579,7 @@ static bool change_transfer(Change *c)
     COPY(p->collectives, p->collective_count);
     Collective *x = &p->collectives[c->d->ops[o].target];
     mgpu_parties *parties = &x->parties, before = *parties;
-    int how = random_below(c->random, 3), d = random_below(c->random, c->s->devices - 1) + 1, by = random_below(c->random, 9) - 4;
+    int how = random_below(c->random, 4), d = random_below(c->random, c->s->devices - 1) + 1, by = random_below(c->random, 9) - 4;
     if (how == 0) {
         parties->transfer = (uint8_t)random_below(c->random, MGPU_TRANSFERS);
         if (mgpu_transfer_splits(parties->transfer) && !parties->parts) {
@@ -575,16 +588,18 @@ static bool change_transfer(Change *c)
                 parts[i] = x->count * i / c->s->devices;
             parties->parts = parts;
         }
-    } else if (how == 1 && parties->parts) {
+    } else if ((how == 1 || how == 3) && parties->parts) {
         int64_t *parts = copy_array(parties->parts, sizeof *parts * (size_t)(c->s->devices + 1));
         parts[d] += by;
         parties->parts = parts;
+        for (int k = 0; k < c->s->devices && how == 3; k++)
+            move_share(c, x, k, &before);
     } else if (how == 2 && mgpu_transfer_row(parties->transfer)->ends > 0) {
         *(random_below(c->random, 2) ? &parties->from : &parties->to) = random_below(c->random, c->s->devices + 1);
     }
     c->what = format("%s %s: %s, from %d to %d, part %d moved by %d", mgpu_transfer_row(before.transfer)->kind, x->name,
-                     mgpu_transfer_row(parties->transfer)->kind, parties->from, parties->to, d, how == 1 ? by : 0);
-    return before.transfer != parties->transfer || before.from != parties->from || before.to != parties->to || (how == 1 && parties->parts && by);
+                     mgpu_transfer_row(parties->transfer)->kind, parties->from, parties->to, d, parties->parts != before.parts ? by : 0);
+    return before.transfer != parties->transfer || before.from != parties->from || before.to != parties->to || (parties->parts != before.parts && by);
 }
 
 Schedule *mutate(const Schedule *s, Mutation kind, Random *random, const char **what, int *phase)

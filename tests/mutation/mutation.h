@@ -34,7 +34,7 @@ typedef enum Mutation {
     CHANGE_KERNEL,
     DROP_CALL,        /* it reads and writes nothing */
     DROP_ARGUMENT,    /* that is read */
-    CHANGE_TRANSFER,  /* a collective's kind, its parts, from which device or to which */
+    CHANGE_TRANSFER,  /* a collective's kind, its parts, from which device or to which; its parts with what its members touch */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

@@ -118,7 +118,7 @@ static void say(const char *name, const char *expected, const char *got)
 
 typedef struct Case {
     const char *name;
-    struct { const char *find, *by; } change[6];
+    struct { const char *find, *by; } change[8];
     const char *message; /* NULL: as good */
 } Case;
 #define LOCAL_T1(offset, bytes)                                                                                            \
@@ -298,6 +298,16 @@ static const Case CASES[] = {
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
       {"kind sum bytes 16", "kind send from 1 to 1 bytes 16"}},
      "phase train.full: send r0 is from device 1 to 1 of 2"},
+    {"split_otherwise", /* bucket1, scattered by r0, goes through c8 to t9, which r2 gathers */
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"}, {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"}, {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
+      {"buffer d0.work kind", "buffer d0.t9 kind bucket offset 896 bytes 16 slots 1\nbuffer d0.work kind"},
+      {"buffer d1.work kind", "buffer d1.t9 kind bucket offset 896 bytes 16 slots 1\nbuffer d1.work kind"},
+      {"op d0.c4 lane", "op d0.c8 lane comp call k8 strip 5 reads d0.bucket1 d0.step writes d0.t9 waits d0.m0 begin_us 0 time_us 1 line 0\n"
+                        "op d0.m2 lane comm all_gather r2 reads d0.t9[0:8] writes d0.t9 waits d0.c8 begin_us 0 time_us 1 line 0\nop d0.c4 lane"},
+      {"op d1.c4 lane", "op d1.c8 lane comp call k8 strip 5 reads d1.bucket1 d1.step writes d1.t9 waits d1.m0 begin_us 0 time_us 1 line 0\n"
+                        "op d1.m2 lane comm all_gather r2 reads d1.t9[8:16] writes d1.t9 waits d1.c8 begin_us 0 time_us 1 line 0\nop d1.c4 lane"},
+      {"phase eval.full", "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 2 4 bytes 16 dtype f32 via host\nphase eval.full"}},
+     "phase train.full: all-gather r2 takes t9 together in other parts than those of reduce-scatter r0, which it comes from"},
     {"collective_place",
      {{"reduce r1 reads d0.bucket0 writes d0.bucket0", "reduce r1 reads d0.bucket0[0:40] writes d0.bucket0[0:40]"},
       {"reduce r1 reads d1.bucket0 writes d1.bucket0", "reduce r1 reads d1.bucket0[40:80] writes d1.bucket0[40:80]"},
