@@ -195,11 +195,10 @@ static Piece gpu_piece(Text units, size_t bytes)
 
 static Piece kernel_piece(Text units, size_t bytes)
 {
-    bool draws = strstr(text_of(&units), "mgpu_draw");
     Text text = {0};
-    text_add(&text, "%s#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n", draws ? "" : "#define MGPU_NO_DRAWS 1\n");
+    text_add(&text, "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n");
     text_bytes(&text, text_of(&units), units.length);
-    return (Piece){.text = text, .kernels = true, .cost = (draws ? 0.15 : 0.03) + (double)bytes * 9e-6};
+    return (Piece){.text = text, .kernels = true, .cost = 0.03 + (double)bytes * 9e-6};
 }
 
 static void kernel_pieces(const Unit *units, int unit_count, size_t size, Piece **pieces, int *count)

@@ -3,11 +3,6 @@
 #ifndef MGPU_KERNEL_H_RUNTIME
 #define MGPU_KERNEL_H_RUNTIME
 
-/* MGPU_NO_DRAWS: what includes this draws no random numbers; the header of intrinsics takes 0.1 s of the C compiler */
-#if defined __AVX512F__ && !defined MGPU_NO_DRAWS
-#define MGPU_DRAW_AVX512
-#include <immintrin.h>
-#endif
 #include "mgpu_math.h"
 #include "mgpu_draw.h"
 #include "mgpu_attention.h"
@@ -17,6 +12,12 @@
 
 /* a kernel with so little work that it is compiled for size */
 #define MGPU_SMALL __attribute__((cold))
+/* what a translation unit may leave out; without optimisation GCC emits such functions unless they are inline */
+#ifdef __OPTIMIZE__
+#define MGPU_OPTIONAL static __attribute__((unused))
+#else
+#define MGPU_OPTIONAL static inline __attribute__((unused))
+#endif
 /* the body of several kernels */
 #define MGPU_SHARED __attribute__((noinline))
 
@@ -40,15 +41,14 @@ static inline int64_t mgpu_share(int64_t extent, int64_t grain, int64_t index, i
 
 /* the partial results of a call into those of its thread; those of all threads into the first's, in their order */
 #define MGPU_PARTS(name, type, combined)                                                                                  \
-    static __attribute__((unused)) void mgpu_##name##_part(type *restrict all, const type *restrict own, int64_t count,   \
-                                                           bool first)                                                    \
+    MGPU_OPTIONAL void mgpu_##name##_part(type *restrict all, const type *restrict own, int64_t count, bool first)        \
     {                                                                                                                     \
         if (first)                                                                                                        \
             memcpy(all, own, (size_t)count * sizeof *all);                                                                \
         for (int64_t i = 0; i < count && !first; i++)                                                                     \
             all[i] = (type)(combined);                                                                                    \
     }                                                                                                                     \
-    static __attribute__((unused)) void mgpu_##name##_parts(type *restrict all, int64_t count, const mgpu_part *part)     \
+    MGPU_OPTIONAL void mgpu_##name##_parts(type *restrict all, int64_t count, const mgpu_part *part)                      \
     {                                                                                                                     \
         for (int t = 1; t < part->threads; t++)                                                                           \
             mgpu_##name##_part(all, (const type *)((const char *)all + t * part->stride), count, false);                  \
@@ -86,28 +86,52 @@ static inline mgpu_keys mgpu_round_keys(uint64_t key)
     return keys;
 }
 
-/* the words of 8 counters, element after element: words[4 k + w] is word w of counter group + k */
-#ifdef MGPU_DRAW_AVX512
+/* the words of 8 counters, element after element: words[4 k + w] is word w of counter group + k. By the compilers' own vectors:
+ * <immintrin.h> takes 0.1 s of the C compiler. */
+#ifdef __AVX512F__
+typedef uint64_t mgpu_u64x8 __attribute__((vector_size(64)));
+typedef int mgpu_i32x16 __attribute__((vector_size(64)));
+typedef long long mgpu_i64x8 __attribute__((vector_size(64)));
+
+/* a[k] b[k], both of 32 bits in elements of 64 (vpmuludq: what is above them is not looked at) */
+static inline mgpu_u64x8 mgpu_wide_product(mgpu_u64x8 a, mgpu_u64x8 b)
+{
+#ifdef __clang__
+    return (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
+#else
+    return (mgpu_u64x8)__builtin_ia32_pmuludq512_mask((mgpu_i32x16)a, (mgpu_i32x16)b, (mgpu_i64x8){0}, -1);
+#endif
+}
+
+#ifdef __clang__
+#define MGPU_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MGPU_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
+#endif
+/* the lower half of each element of a, that of b above it */
+static inline mgpu_u64x8 mgpu_pairs(mgpu_u64x8 a, mgpu_u64x8 b)
+{
+    return (mgpu_u64x8)MGPU_SHUFFLE(mgpu_i32x16, (mgpu_i32x16)a, (mgpu_i32x16)b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
+}
+
 static inline void mgpu_draw_block(uint32_t *words, const mgpu_keys *key, uint32_t group, uint64_t sample, uint64_t step)
 {
-    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
-    __m512i c0 = _mm512_add_epi32(_mm512_set1_epi64(group), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-    __m512i c1 = _mm512_set1_epi64((int64_t)sample);
-    __m512i c2 = _mm512_set1_epi64((int64_t)((sample >> 32 & 0xFFFFu) | (uint32_t)step << 16));
-    __m512i c3 = _mm512_set1_epi64((int64_t)(step >> 16));
+    const mgpu_u64x8 m0 = (mgpu_u64x8){0} + 0xD2511F53u, m1 = (mgpu_u64x8){0} + 0xCD9E8D57u;
+    mgpu_u64x8 c0 = (mgpu_u64x8){0, 1, 2, 3, 4, 5, 6, 7} + group & 0xFFFFFFFFu, c1 = (mgpu_u64x8){0} + sample;
+    mgpu_u64x8 c2 = (mgpu_u64x8){0} + ((sample >> 32 & 0xFFFFu) | (uint32_t)step << 16), c3 = (mgpu_u64x8){0} + (step >> 16);
 #pragma GCC unroll 10
     for (int round = 0; round < 10; round++) { /* the upper halves are not used */
-        __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
-        __m512i low = _mm512_set1_epi64((int64_t)key->low[round]), high = _mm512_set1_epi64((int64_t)key->high[round]);
-        c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c1, low, 0x96);
-        c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c3, high, 0x96);
+        mgpu_u64x8 p0 = mgpu_wide_product(c0, m0), p1 = mgpu_wide_product(c2, m1);
+        c0 = p1 >> 32 ^ c1 ^ key->low[round];
+        c2 = p0 >> 32 ^ c3 ^ key->high[round];
         c1 = p1;
         c3 = p0;
     }
-    __m512i low = _mm512_mask_shuffle_epi32(c0, 0xAAAA, c1, _MM_PERM_CCAA), high = _mm512_mask_shuffle_epi32(c2, 0xAAAA, c3, _MM_PERM_CCAA);
-    const __m512i first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), second = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
-    _mm512_storeu_si512(words, _mm512_permutex2var_epi64(low, first, high));
-    _mm512_storeu_si512(words + 16, _mm512_permutex2var_epi64(low, second, high));
+    const mgpu_u64x8 low = mgpu_pairs(c0, c1), high = mgpu_pairs(c2, c3);
+    const mgpu_u64x8 first = MGPU_SHUFFLE(mgpu_u64x8, low, high, 0, 8, 1, 9, 2, 10, 3, 11);
+    const mgpu_u64x8 second = MGPU_SHUFFLE(mgpu_u64x8, low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+    memcpy(words, &first, sizeof first);
+    memcpy(words + 16, &second, sizeof second);
 }
 #else
 static inline void mgpu_draw_block(uint32_t *words, const mgpu_keys *key, uint32_t group, uint64_t sample, uint64_t step)
@@ -134,8 +158,8 @@ static inline void mgpu_draw_block(uint32_t *words, const mgpu_keys *key, uint32
 
 /* draws[k] = that of element + k */
 #define MGPU_DRAW_ROW(name, type)                                                                                         \
-    static __attribute__((unused)) void name(type *restrict draws, int64_t count, uint64_t key, uint64_t element,         \
-                                             uint64_t sample, uint64_t step)                                              \
+    MGPU_OPTIONAL void name(type *restrict draws, int64_t count, uint64_t key, uint64_t element, uint64_t sample,         \
+                            uint64_t step)                                                                                \
     {                                                                                                                     \
         const mgpu_keys keys = mgpu_round_keys(key);                                                                      \
         uint32_t group = (uint32_t)(element >> 2), words[MGPU_DRAWS];                                                     \
