@@ -80,21 +80,31 @@ static uint16_t to_bfloat(double v)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* elements in files may begin at any byte */
+#define ANYWHERE __attribute__((aligned(1), may_alias))
+typedef uint16_t any_u16 ANYWHERE;
+typedef int16_t any_i16 ANYWHERE;
+typedef uint32_t any_u32 ANYWHERE;
+typedef int32_t any_i32 ANYWHERE;
+typedef int64_t any_i64 ANYWHERE;
+typedef float any_f32 ANYWHERE;
+typedef double any_f64 ANYWHERE;
+
 double mgpu_to_double(const void *data, uint8_t dtype, int64_t i)
 {
     switch (dtype) {
     case MGPU_BOOL: return ((const uint8_t *)data)[i] != 0;
     case MGPU_U8: return ((const uint8_t *)data)[i];
     case MGPU_I8: return ((const int8_t *)data)[i];
-    case MGPU_U16: return ((const uint16_t *)data)[i];
-    case MGPU_I16: return ((const int16_t *)data)[i];
-    case MGPU_U32: return ((const uint32_t *)data)[i];
-    case MGPU_I32: return ((const int32_t *)data)[i];
-    case MGPU_I64: return (double)((const int64_t *)data)[i];
-    case MGPU_F16: return from_half(((const uint16_t *)data)[i]);
-    case MGPU_BF16: return from_bfloat(((const uint16_t *)data)[i]);
-    case MGPU_F32: return ((const float *)data)[i];
-    default: return ((const double *)data)[i];
+    case MGPU_U16: return ((const any_u16 *)data)[i];
+    case MGPU_I16: return ((const any_i16 *)data)[i];
+    case MGPU_U32: return ((const any_u32 *)data)[i];
+    case MGPU_I32: return ((const any_i32 *)data)[i];
+    case MGPU_I64: return (double)((const any_i64 *)data)[i];
+    case MGPU_F16: return from_half(((const any_u16 *)data)[i]);
+    case MGPU_BF16: return from_bfloat(((const any_u16 *)data)[i]);
+    case MGPU_F32: return ((const any_f32 *)data)[i];
+    default: return ((const any_f64 *)data)[i];
     }
 }
 
@@ -110,15 +120,15 @@ void mgpu_from_double(void *data, uint8_t dtype, int64_t i, double v)
     case MGPU_BOOL: ((uint8_t *)data)[i] = v != 0; break;
     case MGPU_U8: ((uint8_t *)data)[i] = (uint8_t)bounded(v, dtype); break;
     case MGPU_I8: ((int8_t *)data)[i] = (int8_t)bounded(v, dtype); break;
-    case MGPU_U16: ((uint16_t *)data)[i] = (uint16_t)bounded(v, dtype); break;
-    case MGPU_I16: ((int16_t *)data)[i] = (int16_t)bounded(v, dtype); break;
-    case MGPU_U32: ((uint32_t *)data)[i] = (uint32_t)bounded(v, dtype); break;
-    case MGPU_I32: ((int32_t *)data)[i] = (int32_t)bounded(v, dtype); break;
-    case MGPU_I64: ((int64_t *)data)[i] = v >= 0x1p63 ? INT64_MAX : (int64_t)bounded(v, dtype); break;
-    case MGPU_F16: ((uint16_t *)data)[i] = to_half(v); break;
-    case MGPU_BF16: ((uint16_t *)data)[i] = to_bfloat(v); break;
-    case MGPU_F32: ((float *)data)[i] = (float)v; break;
-    default: ((double *)data)[i] = v;
+    case MGPU_U16: ((any_u16 *)data)[i] = (uint16_t)bounded(v, dtype); break;
+    case MGPU_I16: ((any_i16 *)data)[i] = (int16_t)bounded(v, dtype); break;
+    case MGPU_U32: ((any_u32 *)data)[i] = (uint32_t)bounded(v, dtype); break;
+    case MGPU_I32: ((any_i32 *)data)[i] = (int32_t)bounded(v, dtype); break;
+    case MGPU_I64: ((any_i64 *)data)[i] = v >= 0x1p63 ? INT64_MAX : (int64_t)bounded(v, dtype); break;
+    case MGPU_F16: ((any_u16 *)data)[i] = to_half(v); break;
+    case MGPU_BF16: ((any_u16 *)data)[i] = to_bfloat(v); break;
+    case MGPU_F32: ((any_f32 *)data)[i] = (float)v; break;
+    default: ((any_f64 *)data)[i] = v;
     }
 }
 
