@@ -321,10 +321,12 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
             wait_for(l, &p->ops[order[k]].waits[i], p, lanes_of(e, phase, l->device));
     bool issues = e->kind->ahead && l->lane != MGPU_HOST, audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_REDUCE);
-    bool copies = op->verb == MGPU_REPORT || op->verb == MGPU_FETCH;
-    if (copies)
+    bool host = l->lane == MGPU_HOST, copies = host && (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH);
+    if (host) /* an audit declares and copies in the host's stream, too */
         mgpu_audit_lock(e);
     mgpu_declare(l, p, op);
+    if (host && !copies)
+        mgpu_audit_unlock(e);
     for (int k = 0; k < count && audited; k++)
         mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
