@@ -180,8 +180,8 @@ static const char *const LANGUAGE[] = {
 static const char *const SCHEDULE[] = {
     "mgpu-schedule", "model", "precision", "batch", "accumulate", "devices", "phase", "device", "name", "arena", "work",
     "staging", "samples", "capacity", "buffer", "kind", "offset", "bytes", "slots", "each", "index", "op", "lane",
-    "comp", "copy", "comm", "host", "call", "read", "upload", "reduce", "report", "fetch", "strip", "chunk", "reads",
-    "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "sum", "dtype", "f32",
+    "comp", "copy", "comm", "host", "call", "read", "upload", "reduce", "reduce_scatter", "all_gather", "broadcast_from", "send", "report", "fetch", "strip", "chunk", "reads",
+    "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "sum", "reduce-scatter", "all-gather", "broadcast", "from 0", "to 1", "parts 0 1 2", "dtype", "f32",
     "f64", "bf16", "i32", "bool", "via", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
     "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
 static const char *const GRAPH[] = {
@@ -190,7 +190,7 @@ static const char *const GRAPH[] = {
     "= %1", "add", "mul", "div", "where", "eq", "le", "cast f32", "cast bool", "sum [0]", "sum []", "max [0]", "argmax [0]", "cumsum [0, 0]",
     "top_k [0, 2, 0]", "einsum \"ab,b->a\"", "einsum \"a->\" f32", "convolve [1, 1, 0, 0, 1, 1, 1]", "attention [0, 0, 1]",
     "window_max [2, 2, 0, 0]", "reshape [2, 2]", "broadcast [3, 4]", "transpose [1, 0]", "slice [0, 2, 1]", "unslice [0, 1, 4]",
-    "concat [0]", "pad [1, 1] {0}", "gather [0]", "scatter_add [0]", "group_sum [0]", "total", "reduce", "stop_gradient", "composite \"softmax\" {-1}",
+    "concat [0]", "pad [1, 1] {0}", "gather [0]", "scatter_add [0]", "group_sum [0]", "total", "reduce", "reduce_scatter", "reduce_scatter [0, 1, 4]", "all_gather", "broadcast_from [0]", "send [0, 1]", "split", "local", "stop_gradient", "composite \"softmax\" {-1}",
     "scan [1, 1, 3, 0, 1]", "arg 0", "constant {1}", "constant {1, 2}", "run step", "run setting 0", "alive", "random \"x\"", "arange",
     ": f32[]", ": f32[4]", ": f32[3, 4]", ": bool[]", ": i32[4]", ": f64[] weak", ": u8[28, 28]", "sharded", "replicated", "partial", "weak",
     "backward", "; x in y line 3:4", "of \"stdlib/x\"", "from \"a\" 2:3", "by dense", "numbers", "{9 numbers 0}", "[4611686018427387904]", "-1",

@@ -62,13 +62,15 @@ static void sum_of(const Case *c, int64_t i, void *to)
     for (int d = 0; d < MEMBERS; d++)
         x[d] = c->before[d] + MARGIN + i * mgpu_dtype_bytes(c->dtype);
     uint64_t whole = 0;
-    float single = *(const float *)x[0];
+    float single = 0;
     double sum = mgpu_to_double(x[0], c->dtype, 0);
     for (int d = 0; d < MEMBERS; d++) {
         uint64_t bits = 0;
+        float own;
         memcpy(&bits, x[d], (size_t)mgpu_dtype_bytes(c->dtype));
+        memcpy(&own, &bits, sizeof own);
         whole += bits;
-        single = d && c->dtype == MGPU_F32 ? single + *(const float *)x[d] : single;
+        single = d ? single + own : own;
         sum = d ? sum + mgpu_to_double(x[d], c->dtype, 0) : sum;
     }
     if (c->dtype == MGPU_F32)

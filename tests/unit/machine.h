@@ -41,7 +41,7 @@ typedef struct Machine {
     int64_t first[MOST_DEVICES], alive[MOST_DEVICES], capacity[MOST_DEVICES];
     int64_t samples, micro, step;   /* of the whole step; number of the micro-batch */
     double **variables[MOST_DEVICES];
-    double **reduced;               /* what the k-th REDUCE gives */
+    double **reduced;               /* what the k-th transfer gives each device: [k x MOST_DEVICES + device] */
     int variable_count, device;
     bool exact;                     /* BF16 is not rounded, either */
     double noise;                   /* as in Interpretation */
@@ -77,7 +77,7 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
         return true;
     case OP_VARIABLE:
         for (int64_t i = 0; i < count; i++)
-            out[i] = n->ints[0] >= m->variable_count ? m->reduced[n->ints[0] - m->variable_count][i]
+            out[i] = n->ints[0] >= m->variable_count ? m->reduced[(n->ints[0] - m->variable_count) * MOST_DEVICES + m->device][i]
                                                      : m->variables[m->device][n->ints[0]][i];
         return true;
     case OP_RUN:
@@ -135,15 +135,34 @@ static inline void set_variables(Machine *m)
 
 typedef struct Outcome { double **values; } Outcome; /* of each result, on each device: [device * results + result] */
 
-/* Runs a graph on all devices. A REDUCE is the sum of its input over the devices: rounds until all have been seen. */
+/* what element i of a transfer is on a device, given what each has: mgpu_transfers.h */
+static inline double transferred(const Machine *m, const mgpu_parties *p, int64_t count, int device, int64_t i, double ***values, int node)
+{
+    mgpu_stretch received = mgpu_received_by(p, count, device);
+    double result = i < received.begin || i >= received.end ? values[device][node][i] : 0;
+    for (int d = 0; d < m->devices && i >= received.begin && i < received.end; d++) {
+        mgpu_stretch sent = mgpu_sent_by(p, count, d);
+        result += i >= sent.begin && i < sent.end ? values[d][node][i] : 0;
+    }
+    return result;
+}
+
+/* Runs a graph on all devices. A transfer gives them what its row says of its input on all of them: rounds until all have been seen.
+ * Split values are cut into equal parts, unless the node says how. */
 static inline Outcome machine_run(Machine *m, Graph *g, bool update)
 {
     Outcome y = {NEW_ARRAY(double *, m->devices * (g->result_count + 1))};
     int reduces = 0;
     Node **reduce = NEW_ARRAY(Node *, g->node_count), *before = NEW_ARRAY(Node, g->node_count);
+    mgpu_parties *parties = NEW_ARRAY(mgpu_parties, g->node_count);
     for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->op == OP_REDUCE) {
+        if (op_is_transfer(g->nodes[i]->op)) {
             Node *n = g->nodes[i];
+            int64_t *parts = NEW_ARRAY(int64_t, m->devices + 1);
+            for (int d = 0; d <= m->devices; d++)
+                parts[d] = shape_count(&n->shape) * d / m->devices;
+            parties[reduces] = transfer_parties(n);
+            parties[reduces].parts = parties[reduces].parts ? parties[reduces].parts : parts;
             before[reduces] = *n;
             reduce[reduces] = n;
             n->op = OP_VARIABLE;
@@ -151,9 +170,9 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
             n->ints = NEW(int64_t);
             n->ints[0] = m->variable_count + reduces++;
         }
-    m->reduced = NEW_ARRAY(double *, reduces);
-    for (int k = 0; k < reduces; k++)
-        m->reduced[k] = NEW_ARRAY(double, shape_count(&reduce[k]->shape));
+    m->reduced = NEW_ARRAY(double *, reduces * MOST_DEVICES);
+    for (int k = 0; k < reduces * MOST_DEVICES; k++)
+        m->reduced[k] = NEW_ARRAY(double, shape_count(&reduce[k / MOST_DEVICES]->shape));
     double ***values = NEW_ARRAY(double **, m->devices);
     bool changed = true;
     for (int round = 0; changed && round <= reduces + 1; round++) {
@@ -166,13 +185,13 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
             interpret(g, &run);
             values[d] = run.values;
         }
-        for (int k = 0; k < reduces; k++)
-            for (int64_t i = 0; i < shape_count(&reduce[k]->shape); i++) {
-                double sum = 0;
-                for (int d = 0; d < m->devices; d++)
-                    sum += values[d][before[k].in[0]->id][i];
-                changed = changed || (sum != m->reduced[k][i] && (sum == sum || m->reduced[k][i] == m->reduced[k][i]));
-                m->reduced[k][i] = sum;
+        for (int k = 0; k < reduces * m->devices; k++)
+            for (int64_t i = 0, count = shape_count(&reduce[k / m->devices]->shape); i < count; i++) {
+                int number = k / m->devices, d = k % m->devices;
+                double value = transferred(m, &parties[number], count, d, i, values, before[number].in[0]->id);
+                double *known = &m->reduced[number * MOST_DEVICES + d][i];
+                changed = changed || (value != *known && (value == value || *known == *known));
+                *known = value;
             }
     }
     for (int k = 0; k < reduces; k++)

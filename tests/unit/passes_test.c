@@ -250,6 +250,47 @@ static void test_simplify(int seeds)
     check(after < before, "simplify.smaller", format("%d nodes became %d", before, after));
 }
 
+/* ---- transfers: in place of all-reduces, and distributed again */
+
+static Node *transfer(Graph *g, Op op, Node *x, int from, int to)
+{
+    return graph_node(g, op, &x, 1, (int64_t[]){from, to}, mgpu_transfer_row(transfer_of(op))->ends, NULL);
+}
+
+static Node *sum_by_transfers(Graph *g, Node *partial, int devices)
+{
+    Node *y = partial;
+    switch (draw(4)) {
+    case 0: /* the own part, doubled and halved */
+        y = transfer(g, OP_REDUCE_SCATTER, partial, 0, 0);
+        y = graph_binary(g, OP_ADD, y, y);
+        return graph_binary(g, OP_MUL, transfer(g, OP_ALL_GATHER, y, 0, 0), graph_fill(g, 0.5, y->shape, y->dtype));
+    case 1: /* what each device has to all of them */
+        y = transfer(g, OP_BROADCAST_FROM, partial, 0, 0);
+        for (int d = 1; d < devices; d++)
+            y = graph_binary(g, OP_ADD, y, transfer(g, OP_BROADCAST_FROM, partial, d, 0));
+        return y;
+    case 2: /* from each to the next, the last one to all */
+        for (int d = 0; d < devices - 1; d++)
+            y = graph_binary(g, OP_ADD, partial, transfer(g, OP_SEND, y, d, d + 1));
+        return transfer(g, OP_BROADCAST_FROM, y, devices - 1, 0);
+    default: return graph_reduce(g, partial);
+    }
+}
+
+static Graph *with_transfers(Graph *g, int devices)
+{
+    Graph *target = graph_new(g->model, g->name, NULL);
+    for (int i = 0; i < g->node_count; i++) {
+        Node *n = g->nodes[i], **in = NEW_ARRAY(Node *, n->inputs);
+        for (int k = 0; k < n->inputs; k++)
+            in[k] = n->in[k]->twin;
+        n->twin = n->op == OP_REDUCE && dtype_is_float(n->dtype) ? sum_by_transfers(target, in[0], devices) : graph_rebuild(target, n, in);
+    }
+    graph_copy_results(target, g);
+    return target;
+}
+
 /* ---- bf16 */
 
 static double to_bf16(double v)
@@ -486,10 +527,12 @@ static void test_distribute(int seeds)
         set_variables(&one);
         set_variables(&many);
         Outcome x = machine_run(&one, g, false);
-        for (int variant = 0; variant < 3 && !why; variant++) {
+        for (int variant = 0; variant < 4 && !why; variant++) {
             Graph *d = distribute(variant ? simplify(g) : g);
             if (variant == 2)
                 d = distribute(simplify(distribute(d)));
+            if (variant == 3)
+                d = distribute(simplify(distribute(with_transfers(d, 1 + seed % MOST_DEVICES))));
             for (int i = 0; i < d->node_count; i++)
                 partial += d->nodes[i]->distribution == PARTIAL && !node_sums_samples(d->nodes[i]);
             share_samples(&many, 1 + seed % MOST_DEVICES, 0, 11);
