@@ -260,7 +260,10 @@ static Node *transfer(Graph *g, Op op, Node *x, int from, int to)
 static Node *sum_by_transfers(Graph *g, Node *partial, int devices)
 {
     Node *y = partial;
-    switch (draw(4)) {
+    switch (draw(5)) {
+    case 4: /* one value for a transfer and for an all-reduce */
+        y = transfer(g, OP_ALL_GATHER, transfer(g, OP_REDUCE_SCATTER, partial, 0, 0), 0, 0);
+        return graph_binary(g, OP_MUL, graph_binary(g, OP_ADD, y, graph_reduce(g, partial)), graph_fill(g, 0.5, y->shape, y->dtype));
     case 0: /* the own part, doubled and halved */
         y = transfer(g, OP_REDUCE_SCATTER, partial, 0, 0);
         y = graph_binary(g, OP_ADD, y, y);
