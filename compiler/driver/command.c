@@ -1,5 +1,6 @@
 /* command.c: mgpuc's command line. One table says every option; --help, the parser and the near misses read it. */
 #include "compiler/driver/command.h"
+#include "compiler/kernel/target.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/passes/stages.h"
@@ -255,10 +256,10 @@ Options parse_command(int argc, char **argv)
         o.cxx = "c++";
     Plan *plans; /* what is wrong with them is said before anything is compiled */
     int count;
-    Target target = parse_devices(o.devices, &plans, &count);
-    if (o.arch && target != TARGET_CUDA)
+    const Target *target = parse_devices(o.devices, &plans, &count);
+    if (o.arch && !target->images)
         fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
-    if (target == TARGET_CUDA)
+    if (target->images)
         o.arch = check_architectures(o.arch);
     return o;
 }

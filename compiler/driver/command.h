@@ -11,7 +11,7 @@ Options parse_command(int argc, char **argv);         /* exit 2 for what it does
 void check_sources(const Model *, const Options *);   /* exit 2 if what would be written is what was read */
 /* devices.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
  * these; NULL: all GPUs, or one host device */
-Target parse_devices(const char *list, Plan **plans, int *count);
+const Target *parse_devices(const char *list, Plan **plans, int *count);
 const char *selected_gpus(const char *list);          /* the list, if it names GPUs ("cuda:0x4"), not counts; else NULL */
 const char *check_architectures(const char *list);    /* each once, in order; NULL: the default */
 /* machine.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90" of those that are new enough, NULL if there
@@ -28,20 +28,6 @@ void warn_of_initials(const Model *);                  /* initials.c: files that
 void check_print(const Model *, const Program *, bool json, Text *);
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
-typedef struct Linked {
-    int pieces, compiled, at_a_time;                  /* the others came from the cache */
-    int images, images_compiled;                      /* of GPUs, likewise */
-    double emit_ms, compile_ms, link_ms;
-    const char *cache;                                /* its folder; NULL: off */
-    const char *trouble;                              /* with the cache; NULL: none */
-    const char *refused;                              /* flags that the compiler does not take; NULL: none */
-    const char *const *mistakes;                      /* of this version of the compiler, known ones */
-    int mistake_count;
-} Linked;
-/* emits C and schedule, compiles, links; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
-Linked write_program(Program *);
-void emit_images(const Program *, Text *);            /* --emit images: what the kernels for GPUs need, compiled */
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);
-double now_ms(void);                                  /* of a clock that only runs forward */
 #endif

@@ -2,6 +2,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"
+#include "compiler/target/target.h"
 #include "runtime/cuda/gpus.h"
 
 #include <ctype.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 
 enum { MOST_DEVICES = 1024 };
-static const char *const KIND[] = {[TARGET_HOST] = "host", [TARGET_CUDA] = "cuda"};
 
 static int device_number(const char **at, const char *list)
 {
@@ -37,7 +37,7 @@ const char *selected_gpus(const char *list)
 
 /* A list of GPUs is read as a program reads it, and is its own for runs that say nothing. A number alone would be a count here
  * and a GPU there. */
-static Target parse_gpus(const char *list, Plan **plans, int *count)
+static const Target *parse_gpus(const char *list, Plan **plans, int *count)
 {
     DeviceList d;
     if (strncmp(list, "cuda:", 5) != 0)
@@ -51,37 +51,38 @@ static Target parse_gpus(const char *list, Plan **plans, int *count)
             fail(2, "--devices %s: GPUs and a number alone, which is a count; GPU %.*s is written %.*sx1", list, length, at, length, at);
         at += length;
     }
-    APPEND(*plans, *count, ((Plan){.devices = d.count, .kind = KIND[TARGET_CUDA]}));
+    APPEND(*plans, *count, ((Plan){.devices = d.count, .kind = cuda_target.name}));
     mgpu_free_devices(&d);
-    return TARGET_CUDA;
+    return &cuda_target;
 }
 
 /* "host", "host:" in front of a count; false: no count follows */
-static bool read_kind(const char **at, const char *list, Target *kind, bool *given)
+static bool read_kind(const char **at, const char *list, const Target **kind, bool *given)
 {
-    for (int k = 0; k < COUNT(KIND); k++) {
-        size_t length = strlen(KIND[k]);
-        if (strncmp(*at, KIND[k], length) != 0)
+    for (int k = 0; TARGETS[k]; k++) {
+        const char *name = TARGETS[k]->name;
+        size_t length = strlen(name);
+        if (strncmp(*at, name, length) != 0)
             continue;
-        if (*given && *kind != (Target)k)
-            fail(2, "--devices %s: a program is for one kind of device; write %s or %s, and compile twice for both", list, KIND[*kind], KIND[k]);
-        *kind = (Target)k;
+        if (*given && *kind != TARGETS[k])
+            fail(2, "--devices %s: a program is for one kind of device; write %s or %s, and compile twice for both", list, (*kind)->name, name);
+        *kind = TARGETS[k];
         *given = true;
         *at += length;
         if (**at == 0 || **at == ',')
             return false;
         if (**at != ':')
-            fail(2, "--devices %s: write %s:3 for three devices of kind %s", list, KIND[k], KIND[k]);
+            fail(2, "--devices %s: write %s:3 for three devices of kind %s", list, name, name);
         ++*at;
         return true;
     }
     return true;
 }
 
-Target parse_devices(const char *list, Plan **plans, int *count)
+const Target *parse_devices(const char *list, Plan **plans, int *count)
 {
     bool wanted[MOST_DEVICES + 1] = {false}, given = false;
-    Target kind = TARGET_HOST;
+    const Target *kind = TARGETS[0];
     const char *at = list ? list : "1";
     *plans = NULL;
     *count = 0;
@@ -98,7 +99,7 @@ Target parse_devices(const char *list, Plan **plans, int *count)
                 if (to < from)
                     fail(2, "--devices %s: the range %d-%d is empty", list, from, to);
             }
-        } else if (kind == TARGET_CUDA) { /* all that are here */
+        } else if (kind->own_memory) { /* all that are here */
             from = to = gpus_found(&why);
             if (!to)
                 fail(3, "--devices %s: no GPU was found here: %s; a program for other machines says for how many: --devices cuda:4", list, why);
@@ -114,13 +115,13 @@ Target parse_devices(const char *list, Plan **plans, int *count)
     const char *none;
     int here = given ? 0 : gpus_found(&none); /* without a kind: GPUs if there are any, and all of them without a count */
     if (here > 0) {
-        kind = TARGET_CUDA;
+        kind = &cuda_target;
         wanted[1] = wanted[1] && (list || here == 1);
         wanted[here] = wanted[here] || !list;
     }
     for (int n = 1; n <= MOST_DEVICES; n++)
         if (wanted[n]) {
-            Plan p = {.devices = n, .kind = KIND[kind]};
+            Plan p = {.devices = n, .kind = kind->name};
             APPEND(*plans, *count, p);
         }
     return kind;

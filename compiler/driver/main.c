@@ -1,13 +1,14 @@
 /* main.c: mgpuc, the driver. The table PASSES is the compiler on one screen: text to tree to graphs to tasks to
  * schedules to C to a program. Only the driver looks at options, takes times, verifies and dumps. */
+#include "compiler/driver/command.h"
 #include "compiler/ir/dump.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/kernel/target.h"
 #include "compiler/link/pieces.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
-#include "compiler/target/target.h"
 #include "compiler/verify/proof.h"
 #include "dsl/dsl.h"
 #include "runtime/base/terminal.h"
@@ -172,8 +173,8 @@ static void run_fuse(Compilation *c)
                 Phase *phase = fuse(p, c->variants[k][r], (PhaseKind)k, r == 1);
                 APPEND(p->phases, p->phase_count, phase);
             }
-    if (p->target == TARGET_CUDA)
-        fuse_twins(p);
+    if (p->target->end_kernels)
+        p->target->end_kernels(p);
 }
 
 static void run_split(Compilation *c)
@@ -250,7 +251,7 @@ static void dump_schedules(const Compilation *c, Text *t)
 
 static void dump_kernels(const Compilation *c, Text *t)
 {
-    (c->program->target == TARGET_CUDA ? emit_cuda : emit_kernels)(c->program, t);
+    c->program->target->print_all(c->program, t);
 }
 
 static void dump_images(const Compilation *c, Text *t) { emit_images(c->program, t); }

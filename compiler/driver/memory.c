@@ -1,6 +1,7 @@
 /* memory.c: what a run takes of each device's memory, in bytes, and whether there is as much: on this machine, or for GPUs that
  * are not here, on a usual card. In: the schedule of a plan. */
 #include "compiler/driver/command.h"
+#include "compiler/kernel/target.h"
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
@@ -28,7 +29,7 @@ int64_t device_bytes(const Program *p, const Plan *plan, int device)
     for (int i = 0; i < s->phase_count; i++)
         if (s->phases[i].devices[device].work_bytes > work)
             work = s->phases[i].devices[device].work_bytes;
-    int64_t threads = p->target == TARGET_HOST ? mgpu_device_threads(mgpu_default_threads("mgpuc"), plan->devices, device) : 1;
+    int64_t threads = !p->target->own_memory ? mgpu_device_threads(mgpu_default_threads("mgpuc"), plan->devices, device) : 1;
     return bytes + (threads - 1) * work;
 }
 
@@ -93,7 +94,7 @@ static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
 
 void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
 {
-    bool host = p->target == TARGET_HOST;
+    bool host = !p->target->own_memory;
     double most = 0, all = 0, there = host ? host_memory() : gpu_memory();
     for (int d = 0; d < plan->devices; d++) {
         double bytes = (double)device_bytes(p, plan, d);

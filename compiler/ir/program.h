@@ -7,6 +7,7 @@
 typedef struct Kernel Kernel;
 typedef struct Phase Phase;
 typedef struct Plan Plan;
+typedef struct Target Target;
 
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY } Command;
 typedef struct Options {
@@ -17,11 +18,10 @@ typedef struct Options {
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
 } Options;
 
-typedef enum Target { TARGET_HOST, TARGET_CUDA } Target; /* what kernels are printed for */
 typedef struct Program {
     Model *model;
     const Options *options;
-    Target target;
+    const Target *target;   /* what kernels are printed for: kernel/target.h */
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each text once */
     Map kernel_texts;       /* text -> Kernel: fuse.c */

@@ -270,33 +270,16 @@ struct Kernel {
 
 const char *node_word(const Node *); /* fuse/roots.c: "relu": what readers call it */
 /* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
-void nest_finish(Nest *, Target);
+void nest_finish(Nest *, const Target *);
 void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
 /* fuse/scan.c: that part of a kernel's operations for a sample that are products' */
 double kernel_product_flops(const Kernel *, double flops_per_sample);
-/* team.c: how a team of threads shares a kernel whose nests and arguments are complete; alone: one thread calls it, for
- * any samples */
-void team_split(Kernel *, bool alone);
-/* cuda/share.c: how threads of a GPU do; alone: one block calls it */
-void cuda_share(Kernel *, const Model *, bool alone);
 int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
 /* the axis, or `term`, is one digit of the offset: points that differ in it have different offsets, whatever the others are */
 bool team_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
 /* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
 const Expr *team_row_term(const Expr *offset, int64_t *factor);
 Dtype reduction_type(const Reduction *);            /* of its accumulator */
-/* host/kernels.c: parameters and body: "(void *const *argument, ...) { ... }" */
-void kernel_print(const Kernel *, Text *);
-void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
-void kernel_print_canonical(const Kernel *, Text *); /* likewise, all names by number: equal texts, equal bodies */
-void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has partial sums */
-/* the same file: a kernel's functions as they stand in the file of all kernels, and its row in the table of them */
-void kernel_emit(const Kernel *, Text *);
-void kernel_emit_row(const Kernel *, const char *function, Text *);
-/* host/scan.c: the kernels of a scan, and the loop that calls them */
-void scan_name(Kernel *);                             /* gives its kernels names, k12_0 ..., and their text */
-void scan_emit(const Kernel *, Text *);
-const char *scan_key(const Kernel *);                 /* two with equal keys may share one kernel */
 bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */
 #endif

@@ -9,7 +9,7 @@
  *   order   the axis along which most tensors are contiguous becomes the innermost
  *   tile    it is cut if another tensor lies across it
  * Each step rewrites the expressions into a fresh set over the new axes. */
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/target.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -360,7 +360,7 @@ static void order_axes(Nest *nest)
 
 /* ---- tile */
 
-enum { WIDEST_LANE = 32, NARROWEST_LANE = 16, GPU_LANE = 16, LARGE_ELEMENTS = 4096 };
+enum { NARROWEST_LANE = 16, LARGE_ELEMENTS = 4096 };
 
 /* the offset moves in steps of cache lines along the innermost axis, but stays within lines along another one */
 static bool is_transposed(const Exprs *x, const Expr *offset, const Shape *shape)
@@ -392,7 +392,7 @@ static const Expr *find_transposed(const Nest *nest)
 
 /* An element-wise nest that turns a matrix: the innermost loop becomes short, and all others move along the memory of what
  * lies across it, so that its cache lines are used up while they are near; on a GPU, by threads that are neighbours. */
-static void tile_transposed(Nest *nest, Target target)
+static void tile_transposed(Nest *nest, const Target *target)
 {
     const Exprs *x = nest->exprs;
     int inner = x->axis_count - 1;
@@ -402,12 +402,7 @@ static void tile_transposed(Nest *nest, Target target)
     const Expr *across = plain ? find_transposed(nest) : NULL;
     if (!across)
         return;
-    int64_t extent = x->axis[inner].extent, lane = extent <= WIDEST_LANE ? extent : WIDEST_LANE;
-    while (lane > NARROWEST_LANE && extent % lane)
-        lane--;
-    if (target == TARGET_CUDA)
-        for (lane = GPU_LANE; lane > 4 && extent % lane;)
-            lane /= 2;
+    int64_t extent = x->axis[inner].extent, lane = target->lane(extent);
     if (extent % lane == 0 && lane < extent) {
         nest_split_axis(nest, inner, lane);
         x = nest->exprs;
@@ -722,7 +717,7 @@ static void renew(Nest *nest, bool innermost)
 
 enum { LONG_SUM = 1024 };
 
-void nest_finish(Nest *nest, Target target)
+void nest_finish(Nest *nest, const Target *target)
 {
     while (split_one(nest))
         ;
@@ -731,10 +726,10 @@ void nest_finish(Nest *nest, Target target)
     join_axes(nest);
     order_axes(nest);
     tile_transposed(nest, target);
-    if (target == TARGET_HOST)
+    if (target->draws_in_arrays)
         shorten_random(nest);
     renew(nest, true);
-    if (target == TARGET_CUDA) /* draws stand alone */
+    if (!target->draws_in_arrays)
         renew(nest, false);
     const Exprs *x = nest->exprs;
     bool any = false, samples = false;

@@ -71,5 +71,4 @@ typedef struct Phase {
 
 /* fuse.c           Graph -> Phase: tensors, kernels, tasks; equal kernels are shared through the program */
 Phase *fuse(Program *, Graph *, PhaseKind, bool ragged);
-void fuse_twins(Program *); /* for GPUs, when all phases are there: kernels that other kernels' functions do as well */
 #endif

@@ -7,7 +7,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/link/pieces.h"
 #include "compiler/plan/schedule.h"
-#include "compiler/target/target.h"
+#include "compiler/kernel/target.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -127,13 +127,12 @@ static void keep_texts(const Program *p)
 {
     const char *output = p->options->output;
     Text kernels = {0}, program = {0}, schedules = {0};
-    bool cuda = p->target == TARGET_CUDA;
-    (cuda ? emit_cuda : emit_kernels)(p, &kernels);
+    p->target->print_all(p, &kernels);
     emit_program(p, &program);
     for (int i = 0; i < p->plan_count; i++)
         schedule_write(p->plans[i].schedule, &schedules);
     keep_text(format("%s.c", output), &program);
-    keep_text(format("%s.kernels.%s", output, cuda ? "cu" : "c"), &kernels);
+    keep_text(format("%s.kernels.%s", output, p->target->suffix), &kernels);
     keep_text(format("%s.sched", output), &schedules);
 }
 
@@ -147,7 +146,7 @@ static Images all_images(const Program *p, const char *home, const char *folder,
 
 void emit_images(const Program *p, Text *t)
 {
-    if (p->target != TARGET_CUDA)
+    if (!p->target->images)
         fail(2, "--emit images is for GPUs, and the program would be for host devices; add --devices cuda:1");
     check_images(p);
     Cache cache = cache_open();
@@ -162,9 +161,9 @@ Linked write_program(Program *p)
     const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home);
     if (access(library, R_OK))
         fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
-    if (p->target == TARGET_CUDA)
+    if (p->target->images)
         check_images(p);
-    if (p->target == TARGET_CUDA && has_real_images(p))
+    if (p->target->images && has_real_images(p))
         p->library_folders = toolkit_folders();
     remove_old_outputs(o->output);
     double start = now_ms();
@@ -180,7 +179,7 @@ Linked write_program(Program *p)
     const char *folder = temporary_folder();
     ask_programs(&compiler, folder);
     ask_flags(&compiler, &cache, folder);
-    if (p->target == TARGET_CUDA) {
+    if (p->target->images) {
         Images images = all_images(p, home, folder, &cache);
         Piece piece = {.passing = true};
         images_text(&images, &piece.text);

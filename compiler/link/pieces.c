@@ -10,10 +10,8 @@
  * The tables of every plan are a piece, all others one more. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/target.h"
 #include "compiler/link/pieces.h"
-#include "compiler/target/cuda/cuda.h"
-#include "compiler/target/cuda/tiles.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -31,7 +29,7 @@ typedef struct Unit {
     int count;
     size_t bytes;       /* of its text, and UNIT_BYTES for each kernel */
     Digest digest;
-    bool cuda;
+    const Target *target;
     const char *prefix; /* of the names of its kernels: prefix + place in the unit */
 } Unit;
 
@@ -74,7 +72,7 @@ static void unit_text(const Unit *u, const char *prefix, Text *out)
 {
     Text text = {0};
     for (int i = 0; i < u->count; i++)
-        (u->cuda ? cuda_print : kernel_emit)(u->kernels[i], &text);
+        u->target->print(u->kernels[i], &text);
     rename_kernels(text_of(&text), u, prefix, out);
     free(text.data);
 }
@@ -117,7 +115,7 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
             APPEND(units, *count, (Unit){0});
         }
         Unit *u = &units[unit_of[i]];
-        u->cuda = p->target == TARGET_CUDA;
+        u->target = p->target;
         APPEND(u->kernels, u->count, k);
     }
     for (int i = 0; i < p->kernel_count; i++)
@@ -129,37 +127,16 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
         units[i].bytes = text.length + UNIT_BYTES * (size_t)units[i].count;
         units[i].digest = mgpu_sha256_of(text_of(&text), text.length);
         const Kernel *first = units[i].kernels[0];
-        bool given = units[i].cuda && first->contraction && cuda_contraction_form(first->contraction); /* several kernels are this one */
-        const char *words = given ? cuda_contraction_words(first->contraction) : title_words(first->title);
+        const char *words = p->target->words ? p->target->words(first) : NULL;
         char digits[65];
-        units[i].prefix = format("k_%s%s_", words, mgpu_digest_text(&units[i].digest, 8, digits));
+        units[i].prefix = format("k_%s%s_", words ? words : title_words(first->title), mgpu_digest_text(&units[i].digest, 8, digits));
         free(text.data);
     }
     return units;
 }
 
-/* what the table of kernels refers to: the functions themselves are static in the text that a reader sees */
+/* what the table of kernels refers to */
 static const char *exported(const Unit *u, int place) { return format("mgpu_%s%d", u->prefix, place); }
-
-static void export_kernel(const Kernel *k, const Unit *u, int place, Text *t)
-{
-    const char *name = exported(u, place);
-    text_add(t, "mgpu_kernel_function %s __attribute__((alias(%s)));\n", name, c_string(format("%s%d", u->prefix, place)));
-    if (k->partial_bytes)
-        text_add(t, "mgpu_kernel_function %s_finish __attribute__((alias(%s)));\n", name, c_string(format("%s%d_finish", u->prefix, place)));
-    if (k->contraction)
-        text_add(t, "extern const mgpu_contraction %s_product __attribute__((alias(%s)));\n", name, c_string(format("%s%d_product", u->prefix, place)));
-}
-
-static void declare_kernel(const Kernel *k, const Unit *u, int place, Text *t)
-{
-    const char *name = exported(u, place);
-    text_add(t, "extern mgpu_kernel_function %s;\n", name);
-    if (k->partial_bytes)
-        text_add(t, "extern mgpu_kernel_function %s_finish;\n", name);
-    if (k->contraction)
-        text_add(t, "extern const struct mgpu_contraction %s_product;\n", name);
-}
 
 /* ---- pieces */
 
@@ -182,23 +159,12 @@ static bool ends_piece(const Unit *u, size_t bytes, size_t size)
     return bytes >= 2 * size || (bytes >= size / 2 && (double)draw < 2.0 * (double)u->bytes / (double)size * 4294967296.0);
 }
 
-static Piece gpu_piece(Text units, size_t bytes)
+static Piece kernel_piece(const Target *target, Text units, size_t bytes)
 {
-    Text text = {0};
-    emit_cuda_includes(text_of(&units), &text);
-    text_bytes(&text, text_of(&units), units.length);
-    double cost = (double)bytes * 1e-5;
-    for (const char *at = text_of(&text); (at = strstr(at, "mgpu_contract<")); at++)
-        cost += 0.3;
-    return (Piece){.text = text, .cost = cost};
-}
-
-static Piece kernel_piece(Text units, size_t bytes)
-{
-    Text text = {0};
-    text_add(&text, "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n");
-    text_bytes(&text, text_of(&units), units.length);
-    return (Piece){.text = text, .kernels = true, .cost = 0.03 + (double)bytes * 9e-6};
+    Piece p = {.kernels = !target->images};
+    p.cost = target->begin_piece(text_of(&units), bytes, &p.text);
+    text_bytes(&p.text, text_of(&units), units.length);
+    return p;
 }
 
 static void kernel_pieces(const Unit *units, int unit_count, size_t size, Piece **pieces, int *count)
@@ -212,17 +178,17 @@ static void kernel_pieces(const Unit *units, int unit_count, size_t size, Piece 
             continue; /* an equal one: it is called by its name */
         map_set(&known, u->prefix, (void *)(uintptr_t)u);
         unit_text(u, u->prefix, &text);
-        for (int k = 0; k < u->count && !u->cuda; k++)
-            export_kernel(u->kernels[k], u, k, &text);
+        for (int k = 0; k < u->count && u->target->export; k++)
+            u->target->export(u->kernels[k], exported(u, k), format("%s%d", u->prefix, k), &text);
         bytes += u->bytes;
         if (!ends_piece(u, bytes, size))
             continue;
-        APPEND(*pieces, *count, (u->cuda ? gpu_piece : kernel_piece)(text, bytes));
+        APPEND(*pieces, *count, kernel_piece(u->target, text, bytes));
         text = (Text){0};
         bytes = 0;
     }
     if (text.length)
-        APPEND(*pieces, *count, (units[0].cuda ? gpu_piece : kernel_piece)(text, bytes));
+        APPEND(*pieces, *count, kernel_piece(units[0].target, text, bytes));
 }
 
 static Piece table_piece(Text text)
@@ -249,20 +215,15 @@ void make_pieces(const Program *p, Piece **pieces, int *count)
         const Kernel *k = p->kernels[i];
         const Unit *u = &units[unit_of[i]];
         int at = k->twin ? 0 : place[unit_of[i]]++;
-        if (u->cuda) {
-            emit_gpu_row(k, format("%s%d", u->prefix, at), &rows);
-        } else {
-            declare_kernel(k, u, at, &text);
-            kernel_emit_row(k, exported(u, at), &rows);
-        }
+        const char *function = p->target->export ? exported(u, at) : format("%s%d", u->prefix, at);
+        if (p->target->declare)
+            p->target->declare(k, function, &text);
+        p->target->print_row(k, function, &rows);
     }
-    if (p->target == TARGET_CUDA)
-        emit_gpu_tables(&rows, &text);
-    else
-        text_add(&text, "static const mgpu_kernel mgpu_kernels[] = {\n%s    {0},\n};\n\n", text_of(&rows));
+    p->target->print_table(&rows, &text);
     emit_main(p, &text);
     APPEND(*pieces, *count, table_piece(text));
-    if (p->target == TARGET_HOST)
+    if (!p->target->images)
         kernel_pieces(units, unit_count, size_of_pieces(units, unit_count), pieces, count);
 }
 
@@ -297,7 +258,7 @@ GpuFunction *gpu_functions(const Program *p, int *count)
         if (map_get(&known, name))
             continue;
         map_set(&known, name, &known);
-        cuda_launches(p->kernels[i], launch);
+        p->target->launches(p->kernels[i], launch);
         for (int k = 0; k < 2; k++) {
             GpuFunction own = {k ? format("%s_finish", name) : name, p->kernels[i]->at, launch[k].threads, launch[k].shared_bytes};
             if (launch[k].function)

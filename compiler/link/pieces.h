@@ -13,8 +13,8 @@
 #ifndef MGPU_PIECES_H
 #define MGPU_PIECES_H
 
-#include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
+#include "compiler/link/link.h"
 #include "compiler/plan/plan.h"
 #include "runtime/base/sha256.h"
 
@@ -24,8 +24,7 @@
 void emit_tables_head(const Program *, Text *);
 void emit_plan(const Program *, const Plan *, Text *);
 void emit_main(const Program *, Text *);            /* needs mgpu_kernels (and mgpu_images), and the names that emit_plan exports */
-void emit_gpu_row(const Kernel *, const char *function, Text *); /* of the table of a GPU's kernels */
-void emit_gpu_tables(const Text *rows, Text *);
+void emit_program(const Program *, Text *);
 
 /* ---- pieces.c */
 typedef struct Piece {

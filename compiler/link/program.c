@@ -8,9 +8,7 @@
 #include "compiler/link/pieces.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
-#include "compiler/target/cuda/cuda.h"
-#include "compiler/target/cuda/library.h"
-#include "compiler/target/target.h"
+#include "compiler/kernel/target.h"
 
 #include <math.h>
 #include <string.h>
@@ -463,7 +461,7 @@ static void emit_course_of(const Model *m, Text *t)
 static int default_plan(const Program *p)
 {
     int best = p->plan_count - 1;
-    for (int i = 0; i < p->plan_count && p->target == TARGET_HOST; i++)
+    for (int i = 0; i < p->plan_count && !p->target->own_memory; i++)
         if (p->plans[i].devices < p->plans[best].devices)
             best = i;
     return best;
@@ -501,7 +499,7 @@ void emit_main(const Program *p, Text *t)
     text_add(t, "        .identity = %s,\n", c_string(m->identity ? m->identity : ""));
     text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);
-    if (p->target == TARGET_CUDA)
+    if (p->target->images)
         text_add(t, "        .gpu_kernels = mgpu_kernels,\n        .images = mgpu_images,\n");
     else
         text_add(t, "        .kernels = mgpu_kernels,\n");
@@ -535,40 +533,6 @@ void emit_main(const Program *p, Text *t)
     text_add(t, "    };\n    return mgpu_main(&program, argc, argv);\n}\n");
 }
 
-/* the row of a GPU's kernel, whose functions begin with `function` */
-void emit_gpu_row(const Kernel *k, const char *function, Text *t)
-{
-    mgpu_launch launch[2] = {{0}};
-    cuda_launches(k, launch);
-    text_add(t, "    {%s, %d, {", c_string(k->name), model_line(k->at));
-    for (int i = 0; i < 2 && launch[i].function; i++) {
-        const mgpu_launch *l = &launch[i];
-        text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "",
-                 c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->points,
-                 (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
-                 l->shared_bytes);
-    }
-    mgpu_library_product product;
-    text_add(t, "}, ");
-    if (k->contraction && cuda_library_form(k->contraction, &product))
-        cuda_print_library_product(&product, t);
-    else
-        text_add(t, "NULL");
-    text_add(t, ", ");
-    cuda_print_epilogue(k, t);
-    text_add(t, ", ");
-    cuda_print_given(k, t);
-    bool spare = k->contraction && k->twin && cuda_contraction_in_parts(k->twin->contraction) && !cuda_contraction_in_parts(k->contraction);
-    text_add(t, ", %s},\n", spare ? "true" : "false");
-}
-
-void emit_gpu_tables(const Text *rows, Text *t)
-{
-    text_add(t, "static const mgpu_gpu_kernel mgpu_kernels[] = {\n");
-    text_bytes(t, text_of(rows), rows->length);
-    text_add(t, "    {0},\n};\nextern const mgpu_image mgpu_images[];\n\n");
-}
-
 void emit_tables_head(const Program *p, Text *t)
 {
     text_add(t, "%s\n",
@@ -580,11 +544,11 @@ void emit_tables_head(const Program *p, Text *t)
 void emit_program(const Program *p, Text *t)
 {
     emit_tables_head(p, t);
-    if (p->target == TARGET_CUDA) {
+    if (p->target->images) {
         Text rows = {0};
         for (int i = 0; i < p->kernel_count; i++)
-            emit_gpu_row(p->kernels[i], (p->kernels[i]->twin ? p->kernels[i]->twin : p->kernels[i])->name, &rows);
-        emit_gpu_tables(&rows, t);
+            p->target->print_row(p->kernels[i], (p->kernels[i]->twin ? p->kernels[i]->twin : p->kernels[i])->name, &rows);
+        p->target->print_table(&rows, t);
     } else {
         text_add(t, "extern const mgpu_kernel mgpu_kernels[];\n");
     }

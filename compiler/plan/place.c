@@ -16,7 +16,7 @@
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
 
-#include "compiler/target/cuda/tiles.h"
+#include "compiler/kernel/target.h"
 #include "compiler/kernel/kernel.h"
 #include "runtime/abi/mgpu.h"
 
@@ -41,7 +41,7 @@ static int64_t align_to(int64_t bytes, int alignment) { return add_bytes(bytes, 
 
 int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
 
-int workspace_alignment(const Program *p) { return p->target == TARGET_CUDA ? LIBRARY_ALIGNMENT : ALIGNMENT; }
+int workspace_alignment(const Program *p) { return p->target->workspace_alignment; }
 
 /* ---- holes: a treap by address */
 typedef struct Hole Hole;
@@ -365,6 +365,7 @@ typedef struct Placing {
     const Persistent *persistent;
     int64_t capacity, micro;
     const char *archs;
+    const Target *target;
     Layout *layout;
     Block *blocks;      /* the transient buffers: lifetimes, */
     Buffer *buffers;    /* and what is to be said of them */
@@ -464,9 +465,9 @@ static void touch_groups(Placing *s)
 static int64_t fixed_workspace(const Placing *s, const Task *t)
 {
     const Kernel *k = t->kernel;
-    if (!s->micro || !k->contraction)
+    if (!s->micro || !k->contraction || !s->target->workspace_for)
         return t->workspace_bytes;
-    return cuda_contraction_or_library_workspace(k->contraction, s->micro, s->archs);
+    return s->target->workspace_for(k, s->micro, s->archs);
 }
 
 static void touch_calls(Placing *s)
@@ -547,7 +548,7 @@ Layout *place_phase(const Program *program, const Phase *p, const Order *order, 
     for (int i = 0; i < p->tensor_count; i++)
         l->tensor[i].buffer = -1;
     Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .micro = micro,
-                 .archs = program->options->arch, .layout = l};
+                 .archs = program->options->arch, .target = program->target, .layout = l};
     find_strips(&s);
     find_locals(&s);
     touch_groups(&s);

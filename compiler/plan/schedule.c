@@ -28,7 +28,7 @@
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
 
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/target.h"
 #include "runtime/abi/mgpu.h"
 
 #include <stdlib.h>
@@ -36,9 +36,9 @@
 
 /* what a device does in a microsecond: FLOPs, bytes of its memory, bytes from and to host memory, bytes from another
  * device; and the time in which devices meet. Estimates, of an ordinary server: begin_us and time_us rest on them. */
-static const struct Speed { double flops, bytes, host, link, meeting_us; } SPEED[] = {
-    [TARGET_HOST] = {20e3, 8e3, 8e3, 8e3, 5},
-    [TARGET_CUDA] = {40e6, 2e6, 25e3, 200e3, 10},
+static const struct Speed { double flops, bytes, host, link, meeting_us; } SPEED[] = { /* by own_memory */
+    [false] = {20e3, 8e3, 8e3, 8e3, 5},
+    [true] = {40e6, 2e6, 25e3, 200e3, 10},
 };
 
 /* ---- one phase for the devices of one capacity */
@@ -103,7 +103,7 @@ static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const c
 static void add_read(ScheduledOp *op, Access a) { APPEND(op->reads, op->read_count, a); }
 static void add_write(ScheduledOp *op, Access a) { APPEND(op->writes, op->write_count, a); }
 
-static const struct Speed *speed(const Builder *b) { return &SPEED[b->program->target]; }
+static const struct Speed *speed(const Builder *b) { return &SPEED[b->program->target->own_memory]; }
 
 static double bytes_of(const Access *accesses, int count)
 {
@@ -152,7 +152,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is owed of the 
         add_write(upload, from);
     }
     if (read)
-        read->time_us = bytes_of(read->writes, read->write_count) / SPEED[TARGET_HOST].bytes;
+        read->time_us = bytes_of(read->writes, read->write_count) / SPEED[false].bytes;
     add_write(upload, step_access(b));
     upload->time_us = bytes_of(upload->writes, upload->write_count) / speed(b)->host;
 }
@@ -175,7 +175,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->time_us = flops > bytes ? flops : bytes;
     op->strip = b->order->strip[call];
     op->chunk = b->order->chunk[call];
-    op->by_sample = b->program->target == TARGET_HOST && task->kernel->split == MGPU_SPLIT_SAMPLES;
+    op->by_sample = b->program->target->strips && task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = model_line(task->at);
     op->suspects = task->suspects;
     op->suspect_count = task->suspect_count;
@@ -445,7 +445,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
         const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];
         *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
-                          .via = b->program->target == TARGET_HOST ? "host" : "auto"};
+                          .via = b->program->target->transfers};
         if (g->parties.parts)
             c->parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
         c->ops = NEW_ARRAY(int, b->plan->devices);
@@ -479,7 +479,7 @@ static int find_trials(const Program *p, const Plan *plan, const Class *classes,
 {
     int64_t most = classes[0].capacity, samples = p->model->group > 0 ? p->model->group : 1;
     int count = 0;
-    if (p->target != TARGET_CUDA)
+    if (!p->target->own_memory)
         return 0;
     for (; samples <= most / 2; samples *= 2)
         APPEND(*trials, count, class_of_capacity(p, samples, samples * plan->devices));
@@ -504,7 +504,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
 {
     Memory *own = memory_new(), *kept = memory_use(own);
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
-    if (p->target == TARGET_HOST)
+    if (p->target->strips)
         cut_strips(phase, order);
     else
         cut_calls(order);

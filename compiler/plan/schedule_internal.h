@@ -30,7 +30,7 @@ void cut_strips(const Phase *, Order *);
 void cut_calls(Order *);                            /* every call a strip of its own: of a device without threads */
 
 /* ---- place.c: where a byte lies */
-enum { ALIGNMENT = 64, LIBRARY_ALIGNMENT = 256 /* cublasLtMatmul: its workspace "must be 256B aligned" */, SLOTS = 2 };
+enum { ALIGNMENT = 64, SLOTS = 2 };
 int64_t align_bytes(int64_t);
 int workspace_alignment(const Program *);
 int64_t add_bytes(int64_t, int64_t); /* the sum of two sizes; fails if it is beyond 2^62 */

@@ -7,7 +7,7 @@
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    program.target = TARGET_CUDA;
+    program.target = &cuda_target;
     run_gpu = run_on_gpu;
     add_large_cases();
     int chosen = case_count;

@@ -5,6 +5,7 @@
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/ir/rebuild.h"
+#include "compiler/target/target.h"
 
 #include <stdio.h>
 
@@ -205,7 +206,7 @@ int main(void)
     for (int i = 0; i < COUNT(CASES); i++) {
         Graph *g = CASES[i].graph();
         Options options = {.arch = "vgpu"};
-        Program program = {.model = g->model, .options = &options, .target = TARGET_CUDA};
+        Program program = {.model = g->model, .options = &options, .target = &cuda_target};
         const Phase *p = fuse(&program, g, PHASE_TRAIN, false);
         int joined = 0;
         const char *why = why_apart(p, &joined);

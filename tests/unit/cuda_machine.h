@@ -73,14 +73,14 @@ static void print_host(Text *t)
     text_add(t, "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n");
     for (int i = 0; i < program.kernel_count; i++)
         if (!is_gpu_kernel(program.kernels[i]))
-            kernel_emit(program.kernels[i], t);
+            host_target.print(program.kernels[i], t);
     text_add(t, "const mgpu_kernel mgpu_kernels[] = {\n");
     for (int i = 0; i < program.kernel_count; i++) {
         const Kernel *k = program.kernels[i];
         if (is_gpu_kernel(k))
             text_add(t, "    {0},\n");
         else
-            kernel_emit_row(k, k->name, t);
+            host_target.print_row(k, k->name, t);
     }
     text_add(t, "    {0},\n};\n");
 }

@@ -8,7 +8,7 @@ int main(int argc, char **argv)
 {
     enum { RANDOM = 8 };
     setvbuf(stdout, NULL, _IOLBF, 0);
-    program.target = TARGET_CUDA;
+    program.target = &cuda_target;
     run_gpu = run_on_gpu;
     int chosen = add_scan_cases(RANDOM);
     return check_on_gpu(argc, argv, chosen, format("%d random bodies", RANDOM));

@@ -11,6 +11,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/target/target.h"
 #include "runtime/abi/mgpu.h"
 
 #include <dlfcn.h>
@@ -108,7 +109,7 @@ typedef struct Case {
 
 static Case *cases;
 static int case_count;
-static Program program;
+static Program program = {.target = &host_target};
 static Options fuse_them, keep_separate = {.no_fuse = true};
 
 static void add_fused_case(const char *name, Graph *g)

@@ -34,7 +34,7 @@ static double processor_seconds(void)
 static void check_splits(void)
 {
     Graph *g = shared_work();
-    Program p = {.model = g->model, .options = &fuse_them};
+    Program p = {.model = g->model, .options = &fuse_them, .target = &host_target};
     fuse(&p, g, PHASE_TRAIN, true);
     int count[4] = {0}, finishes = 0;
     for (int i = 0; i < p.kernel_count; i++) {
@@ -60,7 +60,7 @@ static void check_depth(void)
     Phase *phase = NULL;
     for (int i = 0; i < 2; i++) {
         Graph *g = perceptron(depths[i], 16, F32);
-        Program p = {.model = g->model, .options = &fuse_them};
+        Program p = {.model = g->model, .options = &fuse_them, .target = &host_target};
         double start = processor_seconds();
         phase = fuse(&p, g, PHASE_TRAIN, false);
         took[i] = processor_seconds() - start;
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     int chosen = add_cases();
     Text printed = {0};
-    emit_kernels(&program, &printed);
+    host_target.print_all(&program, &printed);
     void *library = build_host(&printed, argc, argv);
     if (!library)
         return 1;

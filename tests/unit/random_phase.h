@@ -16,6 +16,7 @@
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/target/target.h"
 #include "runtime/abi/mgpu.h"
 
 #include <string.h>
@@ -363,6 +364,7 @@ static inline Program *random_program(uint64_t seed, int tasks)
     options->bucket_bytes = random_below(&r, 4000);
     p->model = random_model(&r);
     p->options = options;
+    p->target = &host_target;
     for (int i = 0; i < COUNT(PHASES); i++) {
         Phase *phase = random_phase(p, &r, PHASES[i].kind, PHASES[i].ragged, 1 + random_below(&r, tasks));
         APPEND(p->phases, p->phase_count, phase);

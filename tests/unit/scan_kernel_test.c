@@ -15,7 +15,7 @@
 static void check_calls(void)
 {
     Graph *g = lstm(5, 16, false);
-    Program p = {.model = g->model, .options = &fuse_them};
+    Program p = {.model = g->model, .options = &fuse_them, .target = &host_target};
     fuse(&p, g, PHASE_TRAIN, false);
     int scans = 0, calls = 0;
     for (int i = 0; i < p.kernel_count; i++)
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     int chosen = add_scan_cases(RANDOM);
     Text t = {0};
-    emit_kernels(&program, &t);
+    host_target.print_all(&program, &t);
     void *library = build_host(&t, argc, argv);
     if (!library)
         return 1;

@@ -375,6 +375,7 @@ static Program *chain(int layers, int64_t bucket_bytes)
     Model *m = p->model = NEW(Model);
     options->bucket_bytes = bucket_bytes;
     p->options = options;
+    p->target = &host_target;
     *m = (Model){.name = "chain", .batch = 8, .accumulate = 1, .group = 1, .precision = F32, .input_count = 1,
                  .variable_count = layers};
     m->inputs = NEW(Input);

@@ -607,10 +607,7 @@ void fuse_build(Fusion *f, Group *g)
         build_loops(f, g, k);
     if (k->nest_count)
         find_arguments(k);
-    if (f->program->target == TARGET_CUDA)
-        cuda_share(k, f->graph->model, f->around != NULL);
-    else if (!k->scan)
-        team_split(k, f->around != NULL);
+    f->program->target->map_threads(k, f->graph->model, f->around != NULL);
     fuse_describe(g);
     if (outer)
         memory_use(outer);

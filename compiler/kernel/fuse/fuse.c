@@ -6,8 +6,6 @@
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/ir/rebuild.h"
-#include "compiler/target/cuda/cuda.h"
-#include "compiler/target/cuda/library.h"
 #include "runtime/abi/mgpu.h"
 
 #include <stdlib.h>
@@ -121,29 +119,29 @@ static Kernel *without_loops(const Kernel *k)
 
 static Kernel *add_kernel(Program *p, Kernel *k, const char *key, const char *body)
 {
-    bool cuda = p->target == TARGET_CUDA;
-    Kernel *own = !cuda && k->nest_count ? without_loops(k) : k;
+    const Target *target = p->target;
+    Kernel *own = !target->launches && k->nest_count ? without_loops(k) : k;
     map_set(&p->kernel_texts, copy_text(key, strlen(key)), own);
     own->number = k->number = p->kernel_count;
     own->name = k->name = format("k%d", k->number);
     if (k->scan)
-        (cuda ? cuda_scan_name : scan_name)(k);
+        target->name_scan(k);
     if (k->nest_count)
-        own->text = printed(k, cuda ? cuda_print_text : kernel_print);
-    if (cuda ? cuda_finishes(k) : k->partial_bytes > 0)
-        own->finish_text = printed(k, cuda ? cuda_print_finish : kernel_print_finish);
-    const char *form = !cuda ? NULL : k->contraction ? cuda_contraction_form(k->contraction) : k->path_count ? body : NULL;
+        own->text = printed(k, target->print_nests);
+    if (target->finishes(k))
+        own->finish_text = printed(k, target->print_finish);
+    const char *form = target->form ? target->form(k, body) : NULL;
     if (form) {
         own->twin = map_get(&p->kernel_texts, form);
         if (!own->twin)
             map_set(&p->kernel_texts, copy_text(form, strlen(form)), own);
     }
-    if (k->path_count && !cuda) {
+    if (k->path_count && target->print_body) {
         own->body = map_get(&p->kernel_texts, body);
         if (!own->body) {
             map_set(&p->kernel_texts, copy_text(body, strlen(body)), own);
             own->body = own;
-            own->body_text = printed(k, kernel_print_body);
+            own->body_text = printed(k, target->print_body);
         }
         own->body->body_users++;
     }
@@ -159,11 +157,7 @@ static Kernel *share(const Fusion *f, Group *g)
     Kernel *k = g->kernel;
     Memory *outer = memory_use(g->memory);
     find_paths(k);
-    const char *body = k->contraction ? format("contraction %s", contraction_key(k->contraction))
-                     : k->attention ? format("attention %s", attention_key(k->attention))
-                     : k->rows ? format("rows %s", rows_key(k->rows))
-                     : k->scan ? format("scan %s", scan_key(k))
-                     : printed(k, p->target == TARGET_CUDA ? cuda_print_canonical : kernel_print_canonical);
+    const char *body = printed(k, p->target->print_canonical);
     const char *key = body;
     for (int i = 0; i < k->path_count; i++)
         key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
@@ -220,22 +214,15 @@ static void nest_cost(Task *t, const Nest *nest)
 
 static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
 {
-    const Program *p = f->program;
-    bool cuda = p->target == TARGET_CUDA, block = cuda && f->around; /* by a block, which needs none for products */
-    t->workspace_bytes = k->partial_bytes;
+    f->program->target->workspace(k, f->program->options->arch, f->around != NULL, &t->workspace_bytes, &t->workspace_bytes_per_sample);
     if (k->contraction) {
         k->split = contraction_split(k->contraction);
-        if (!cuda)
-            t->workspace_bytes = contraction_workspace(k->contraction, &t->workspace_bytes_per_sample);
-        else if (!block)
-            t->workspace_bytes = cuda_contraction_or_library_workspace(k->contraction, contraction_samples(k->contraction), p->options->arch);
         contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
     }
     if (k->attention) {
         double flops, bytes;
         bool samples;
         k->split = attention_split(k->attention);
-        t->workspace_bytes = cuda ? cuda_attention_workspace(k->attention, &t->workspace_bytes_per_sample) : attention_workspace(k->attention);
         attention_cost(k->attention, &flops, &bytes, &samples);
         add_cost(t, flops, bytes, samples);
     }
@@ -243,14 +230,10 @@ static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
         double flops, bytes;
         bool samples;
         k->split = rows_split(k->rows, &k->extent, &k->grain);
-        t->workspace_bytes = (block ? cuda_block_rows_workspace : cuda ? cuda_rows_workspace : rows_workspace)(k->rows);
         rows_cost(k->rows, &flops, &bytes, &samples);
         add_cost(t, flops, bytes, samples);
     }
     if (k->scan) {
-        bool blocks = cuda && !block && k->scan->samples; /* each with its own */
-        t->workspace_bytes = k->scan->work_bytes;
-        t->workspace_bytes_per_sample = blocks ? (k->scan->work_bytes + k->scan->chunk - 1) / k->scan->chunk : 0;
         t->flops = k->scan->flops;
         t->flops_per_sample = k->scan->flops_per_sample;
     }
@@ -473,20 +456,7 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
     fuse_stages(&f);
     phase->graph = f.graph;
     number_tensors(&f);
-    if (program->target == TARGET_CUDA && !f.separate)
-        cuda_join_epilogues(phase, cuda_library_workspace(program->options->arch));
+    if (program->target->end_phase && !f.separate)
+        program->target->end_phase(phase, program->options->arch);
     return phase;
-}
-
-void fuse_twins(Program *p)
-{
-    for (int i = 0; i < p->kernel_count; i++) {
-        Kernel *k = p->kernels[i];
-        const char *form = k->contraction && !k->twin ? cuda_contraction_form_in_parts(k->contraction) : NULL;
-        k->twin = form ? map_get(&p->kernel_texts, form) : k->twin;
-    }
-    for (int i = 0; i < p->kernel_count; i++)
-        if (p->kernels[i]->twin && p->kernels[i]->twin->twin)
-            p->kernels[i]->twin = p->kernels[i]->twin->twin;
-    cuda_give_numbers(p);
 }

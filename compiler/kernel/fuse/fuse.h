@@ -14,6 +14,7 @@
 
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/kernel/target.h"
 
 typedef struct Group Group;
 typedef struct Root Root;

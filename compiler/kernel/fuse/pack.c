@@ -6,7 +6,6 @@
  * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/target/cuda/cuda.h"
 
 #include "runtime/abi/mgpu.h"
 
@@ -106,8 +105,8 @@ static void finish(Fusion *f, Group *g)
     if (!g)
         return;
     f->groups[f->group_count++] = g;
-    if (f->program->target == TARGET_CUDA && !f->around && !f->separate && g->kernel)
-        cuda_share_blocks(g->kernel);
+    if (f->program->target->packed && !f->around && !f->separate && g->kernel)
+        f->program->target->packed(g->kernel);
     if (f->done)
         f->done(f, g);
 }
@@ -115,7 +114,8 @@ static void finish(Fusion *f, Group *g)
 void fuse_pack(Fusion *f)
 {
     int groups = f->group_count;
-    bool cuda = f->program->target == TARGET_CUDA, packs = !f->separate && !(cuda && f->around);
+    bool (*may_pack)(const Kernel *) = f->program->target->may_pack; /* nests run side by side */
+    bool packs = !f->separate && !(may_pack && f->around);
     Group *open = NULL; /* the last group, if more may be packed into it */
     int64_t open_points = 0;
     f->group_count = 0;
@@ -123,9 +123,9 @@ void fuse_pack(Fusion *f)
         Group *g = f->groups[i];
         if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
             fuse_build(f, g);
-        bool little = packs && (cuda ? g->kernel && cuda_is_little(g->kernel) && !draws(g->kernel) : fuse_little(g));
-        int64_t count = little && !cuda ? points(g->kernel) : 0;
-        bool fits = little && open && (cuda ? fits_beside(open, g) : fits_behind(open, g) && open_points + count <= MOST_POINTS);
+        bool little = packs && (may_pack ? g->kernel && may_pack(g->kernel) && !draws(g->kernel) : fuse_little(g));
+        int64_t count = little && !may_pack ? points(g->kernel) : 0;
+        bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_points + count <= MOST_POINTS);
         if (fits) {
             join(open, g);
             open_points += count;

@@ -276,8 +276,8 @@ static void count_uses(Fusion *f, const Node *n)
 static bool worth_storing(const Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
-    if (!n->sharded && shape_count(&n->shape) == 1) { /* computed once per kernel, outside of all loops; on a GPU, by each thread */
-        bool by_all = f->program->target == TARGET_CUDA && info->expanded && info->flops > THREAD_FLOPS && !is_view(n);
+    if (!n->sharded && shape_count(&n->shape) == 1) { /* computed once per kernel, outside of all loops, or by each thread */
+        bool by_all = f->program->target->scalars_by_thread && info->expanded && info->flops > THREAD_FLOPS && !is_view(n);
         return by_all || (info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64));
     }
     if (is_view(n))

@@ -22,8 +22,6 @@
 enum {
     NEAR_BYTES = 512 * 1024, /* of a chunk's buffers */
     LEAST_SAMPLES = 32,      /* of a chunk: a product reads its weights for each chunk anew */
-    BLOCKS = 128,            /* of a GPU: enough, and each with few samples */
-    BLOCK_SAMPLES = 4,
     LINE = 64
 };
 
@@ -494,7 +492,7 @@ static int64_t samples_of(const Model *m)
 
 static int64_t workspace_of(const Build *b, const Task *t)
 {
-    return t->workspace_bytes + (b->f->program->target == TARGET_CUDA ? b->scan->chunk * t->workspace_bytes_per_sample : 0);
+    return t->workspace_bytes + (b->f->program->target->chunk ? b->scan->chunk * t->workspace_bytes_per_sample : 0);
 }
 
 static void place_work(const Build *b, const Task *const *tasks, const Spot *spot)
@@ -504,8 +502,8 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
     int64_t each = place_all(s, spot), most = samples_of(b->node->graph->model);
     s->chunk = NEAR_BYTES / (each ? each : 1);
     s->chunk = s->chunk < LEAST_SAMPLES ? LEAST_SAMPLES : s->chunk;
-    if (b->f->program->target == TARGET_CUDA) /* of a block */
-        s->chunk = most > BLOCKS * BLOCK_SAMPLES ? (most + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES;
+    if (b->f->program->target->chunk)
+        s->chunk = b->f->program->target->chunk(most);
     s->chunk = s->chunk > most ? most : s->chunk;
     int64_t at = place_all(s, spot), shared = at;
     for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is behind */

@@ -54,6 +54,7 @@ typedef struct Printer {
     const char **partial; /* per reduction: the thread's partial sums */
     const char **run;     /* per store in runs: what gathers its lanes */
     bool cuda;            /* CUDA C, which is C++ */
+    bool (*is_wide)(const Nest *, const Expr *); /* the index does not fit into an int; NULL: all are of 64 bits */
     bool block;           /* of one block of threads: for samples [begin, end) */
 } Printer;
 

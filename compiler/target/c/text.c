@@ -2,7 +2,6 @@
  * parentheses as C needs. */
 #include "compiler/kernel/phase.h"
 #include "compiler/target/c/emit.h"
-#include "compiler/target/cuda/cuda.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -14,7 +13,7 @@ const char *const C_TYPE[DTYPES] = {"bool", "uint8_t", "int8_t", "uint16_t", "in
 
 const char *emit_type(const Printer *p, const Expr *e)
 {
-    return p->cuda && expr_is_index(e) && !cuda_index_is_wide(p->nest, e) ? "int" : C_TYPE[e->dtype];
+    return p->is_wide && expr_is_index(e) && !p->is_wide(p->nest, e) ? "int" : C_TYPE[e->dtype];
 }
 
 /* gcc makes no vectors of bools that it loads */

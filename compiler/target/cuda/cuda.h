@@ -10,16 +10,21 @@
 #ifndef MGPU_CUDA_H
 #define MGPU_CUDA_H
 
+#include "compiler/kernel/target.h"
 #include "compiler/target/c/emit.h"
 #include "runtime/abi/mgpu.h"
 
 enum { CUDA_THREADS = 256 /* of a block of all kernels that are made of nests: MGPU_THREADS */ };
+
+extern const Target cuda_target; /* cuda/target.c */
 
 /* ---- cuda/share.c */
 bool cuda_index_is_wide(const Nest *, const Expr *);  /* the index does not fit into an int */
 /* where the vector begins that the load, or the draw, is a lane of, or that is stored; NULL: it is none */
 const Expr *cuda_vector(const Nest *, const Expr *);
 const Expr *cuda_stored_vector(const Nest *, const Store *);
+/* kernel/target.h: map_threads; alone: one block calls it */
+void cuda_share(Kernel *, const Model *, bool alone);
 bool cuda_finishes(const Kernel *);                   /* it has a second function */
 bool cuda_is_little(const Kernel *);                  /* few blocks, whatever the samples */
 void cuda_share_blocks(Kernel *);                     /* each nest begins with other blocks; once all are there */
@@ -47,5 +52,6 @@ void cuda_print_block(const Kernel *, Text *);        /* a function of a block, 
 void cuda_print_canonical(const Kernel *, Text *);
 /* the kernel's functions, whose names begin with its own, as they stand in the file of all kernels */
 void cuda_print(const Kernel *, Text *);
+void emit_cuda(const Program *, Text *);
 void cuda_print_given(const Kernel *, Text *);        /* what its launches hand over: an initializer */
 #endif

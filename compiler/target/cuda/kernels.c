@@ -5,7 +5,6 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
-#include "compiler/target/target.h"
 
 #include <string.h>
 
@@ -46,7 +45,7 @@ static void print_parameters(Printer *p)
 /* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
 static void print_function(const Kernel *k, Text *t, bool canonical, bool finish, bool block)
 {
-    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .block = block};
+    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .is_wide = cuda_index_is_wide, .block = block};
     emit_reserve(&p);
     bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */
     p.finish = finish && !parts;

@@ -3,8 +3,8 @@
  * In: a Kernel (kernel.h). Out: one C function: pointers named after tensors, tables of constants, then its nests
  * (host/nest.c); and the file of all kernels, which a program is compiled from. Another language would take over from
  * here: a Kernel says nothing of C. */
+#include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/target/c/emit.h"
 #include "runtime/abi/mgpu.h"
 
 

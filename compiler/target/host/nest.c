@@ -6,7 +6,7 @@
  *
  * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores stand in the kernel's
  * end, behind the sums over all threads. */
-#include "compiler/target/c/emit.h"
+#include "compiler/target/host/host.h"
 
 #include <math.h>
 #include <string.h>

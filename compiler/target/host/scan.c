@@ -4,6 +4,7 @@
  * k12 itself: for each chunk of samples pointers to its buffers, then the loop over steps: pointers to the step's slices, and
  * the calls. Buffers of a chunk hold its samples alone; their pointers are moved back by the chunk's first sample, so that
  * all kernels count samples alike. */
+#include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/target/c/scan.h"
 
@@ -144,23 +145,26 @@ void scan_emit(const Kernel *k, Text *t)
     text_add(t, "%s", k->text);
 }
 
-const char *scan_key(const Kernel *k)
+static void print_scan_key(const Kernel *k, Text *t)
 {
-    Text t = {0};
+    text_add(t, "scan ");
     for (int i = 0; i < k->scan->call_count; i++) {
-        const Kernel *called = k->scan->calls[i].kernel;
-        if (called->contraction)
-            text_add(&t, "%s", contraction_key(called->contraction));
-        else if (called->attention)
-            text_add(&t, "%s", attention_key(called->attention));
-        else if (called->rows)
-            text_add(&t, "%s", rows_key(called->rows));
-        else if (called->scan)
-            text_add(&t, "%s", scan_key(called));
-        else
-            kernel_print_canonical(called, &t);
-        text_add(&t, "\n");
+        kernel_print_key(k->scan->calls[i].kernel, kernel_print_canonical, t);
+        text_add(t, "\n");
     }
-    print_loop(k, &t, "kernel", true);
-    return text_take(&t);
+    print_loop(k, t, "kernel", true);
+}
+
+void kernel_print_key(const Kernel *k, PrintKernel *nests, Text *t)
+{
+    if (k->contraction)
+        text_add(t, "contraction %s", contraction_key(k->contraction));
+    else if (k->attention)
+        text_add(t, "attention %s", attention_key(k->attention));
+    else if (k->rows)
+        text_add(t, "rows %s", rows_key(k->rows));
+    else if (k->scan)
+        print_scan_key(k, t);
+    else
+        nests(k, t);
 }

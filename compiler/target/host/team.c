@@ -10,7 +10,7 @@
  *   team       the rest: a kept axis in every nest (statistics of groups of samples; sums with very many results); a
  *              scatter: threads own rows and columns of the table, in both its nests, so that neither waits for the other
  * What can be divided in no way, or is too little work, one thread does alone. */
-#include "compiler/kernel/kernel.h"
+#include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
 

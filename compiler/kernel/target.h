@@ -1,0 +1,57 @@
+/* target.h: what kernels are printed for. Fusion, plan and link ask a target; none asks which one it is. The instances are
+ * target/host/target.c and target/cuda/target.c, the table of them target/targets.c. */
+#ifndef MGPU_KERNEL_TARGET_H
+#define MGPU_KERNEL_TARGET_H
+
+#include "compiler/kernel/kernel.h"
+#include "runtime/abi/mgpu.h"
+
+struct Target {
+    const char *name;           /* of --devices */
+    const char *suffix;         /* of the file of all kernels */
+    const char *transfers;      /* how schedules have devices meet: "via" */
+    bool images;                /* kernels are images for the architectures of --arch; false: they are linked with the program */
+    bool own_memory;            /* a device has memory of its own, with one workspace; false: the machine's, one for each worker */
+    bool strips;                /* calls that follow each other may take the samples strip by strip */
+    int workspace_alignment;    /* bytes */
+
+    /* ---- nests and fusion */
+    int64_t (*lane)(int64_t extent); /* of the innermost axis, where a nest transposes a matrix */
+    bool draws_in_arrays;       /* random numbers that follow each other are drawn together; false: each on its own */
+    bool scalars_by_thread;     /* what is the same for the whole kernel is computed by each thread, not once */
+    /* sets how threads share a kernel whose nests and arguments are complete; alone: it is called by a scan */
+    void (*map_threads)(Kernel *, const Model *, bool alone);
+    /* Kernels of little work become one. NULL: those that one thread does in turn; else which may run side by side, */
+    bool (*may_pack)(const Kernel *);
+    void (*packed)(Kernel *);   /* and what is settled when all of them are there */
+    /* samples that a scan takes at a time, so many at most; NULL: as many as stay near. By samples: workspaces in it are, too */
+    int64_t (*chunk)(int64_t samples);
+    /* bytes; alone: as above */
+    void (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *bytes, int64_t *per_sample);
+    int64_t (*workspace_for)(const Kernel *, int64_t samples, const char *archs); /* of a contraction; NULL: no other than above */
+    void (*end_phase)(Phase *, const char *archs); /* all its tasks are there; NULL: nothing is left to do */
+    void (*end_kernels)(Program *);                /* likewise, all kernels of all phases */
+
+    /* ---- text. Of nests: parameters and body, "(...) { ... }" */
+    void (*name_scan)(Kernel *);                     /* gives a scan's kernels names, k12_0 ..., and their text */
+    void (*print_nests)(const Kernel *, Text *);
+    void (*print_canonical)(const Kernel *, Text *); /* all names by number: equal texts, equal bodies */
+    void (*print_finish)(const Kernel *, Text *);    /* its second function */
+    bool (*finishes)(const Kernel *);                /* it has one */
+    /* Kernels that differ in what their caller hands over: the text of what is common to them (body: the canonical text), by
+     * which twins are found; NULL: there are none, but kernels may share a body, with a last parameter, path */
+    const char *(*form)(const Kernel *, const char *body);
+    void (*print_body)(const Kernel *, Text *);
+    void (*print)(const Kernel *, Text *);           /* all that belongs to a kernel, in the file of all kernels and in pieces of it */
+    void (*print_all)(const Program *, Text *);      /* the file of all kernels */
+
+    /* ---- link. `function`: the name in place of the kernel's own */
+    const char *(*words)(const Kernel *);            /* parts of its functions' names; NULL: those of its title */
+    double (*begin_piece)(const char *kernels, size_t bytes, Text *); /* what stands before these kernels; seconds to compile them, a guess */
+    void (*export)(const Kernel *, const char *name, const char *function, Text *); /* NULL: functions are found by their names */
+    void (*declare)(const Kernel *, const char *function, Text *);
+    void (*print_row)(const Kernel *, const char *function, Text *);  /* of the table of kernels */
+    void (*print_table)(const Text *rows, Text *);
+    void (*launches)(const Kernel *, mgpu_launch[2]); /* of its one or two functions; NULL: they are called */
+};
+#endif

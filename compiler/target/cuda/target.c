@@ -1,0 +1,128 @@
+/* target.c: CUDA as a target: kernels are functions of images, which NVRTC makes, and are launched. */
+#include "compiler/base/c_text.h"
+#include "compiler/target/cuda/cuda.h"
+#include "compiler/target/cuda/library.h"
+#include "compiler/target/host/host.h"
+
+#include <string.h>
+
+enum {
+    LANE = 16, LEAST_LANE = 4,
+    BLOCKS = 128, BLOCK_SAMPLES = 4, /* of a scan: enough, and each with few samples */
+    LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
+};
+
+static int64_t lane(int64_t extent)
+{
+    int64_t lane = LANE;
+    while (lane > LEAST_LANE && extent % lane)
+        lane /= 2;
+    return lane;
+}
+
+static int64_t chunk(int64_t samples) { return samples > BLOCKS * BLOCK_SAMPLES ? (samples + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES; }
+
+/* alone: by a block, which needs none for contractions */
+static void workspace(const Kernel *k, const char *archs, bool alone, int64_t *bytes, int64_t *per_sample)
+{
+    *bytes = k->partial_bytes;
+    *per_sample = 0;
+    if (k->contraction && !alone)
+        *bytes = cuda_contraction_or_library_workspace(k->contraction, contraction_samples(k->contraction), archs);
+    if (k->attention)
+        *bytes = cuda_attention_workspace(k->attention, per_sample);
+    if (k->rows)
+        *bytes = (alone ? cuda_block_rows_workspace : cuda_rows_workspace)(k->rows);
+    if (k->scan) {
+        *bytes = k->scan->work_bytes; /* each block has its own */
+        *per_sample = k->scan->samples && !alone ? (k->scan->work_bytes + k->scan->chunk - 1) / k->scan->chunk : 0;
+    }
+}
+
+static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs)
+{
+    return cuda_contraction_or_library_workspace(k->contraction, samples, archs);
+}
+
+static void end_phase(Phase *phase, const char *archs) { cuda_join_epilogues(phase, cuda_library_workspace(archs)); }
+
+/* kernels that other kernels' functions do as well */
+static void end_kernels(Program *p)
+{
+    for (int i = 0; i < p->kernel_count; i++) {
+        Kernel *k = p->kernels[i];
+        const char *form = k->contraction && !k->twin ? cuda_contraction_form_in_parts(k->contraction) : NULL;
+        k->twin = form ? map_get(&p->kernel_texts, form) : k->twin;
+    }
+    for (int i = 0; i < p->kernel_count; i++)
+        if (p->kernels[i]->twin && p->kernels[i]->twin->twin)
+            p->kernels[i]->twin = p->kernels[i]->twin->twin;
+    cuda_give_numbers(p);
+}
+
+/* ---- text */
+
+static void print_canonical(const Kernel *k, Text *t) { kernel_print_key(k, cuda_print_canonical, t); }
+
+static const char *form(const Kernel *k, const char *body)
+{
+    return k->contraction ? cuda_contraction_form(k->contraction) : k->path_count ? body : NULL;
+}
+
+/* ---- link */
+
+static const char *words(const Kernel *k) /* several kernels are this one */
+{
+    return k->contraction && cuda_contraction_form(k->contraction) ? cuda_contraction_words(k->contraction) : NULL;
+}
+
+static double begin_piece(const char *kernels, size_t bytes, Text *t)
+{
+    double cost = (double)bytes * 1e-5;
+    emit_cuda_includes(kernels, t);
+    for (const char *at = kernels; (at = strstr(at, "mgpu_contract<")); at++)
+        cost += 0.3;
+    return cost;
+}
+
+static void print_row(const Kernel *k, const char *function, Text *t)
+{
+    mgpu_launch launch[2] = {{0}};
+    cuda_launches(k, launch);
+    text_add(t, "    {%s, %d, {", c_string(k->name), model_line(k->at));
+    for (int i = 0; i < 2 && launch[i].function; i++) {
+        const mgpu_launch *l = &launch[i];
+        text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "",
+                 c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->points,
+                 (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
+                 l->shared_bytes);
+    }
+    mgpu_library_product product;
+    text_add(t, "}, ");
+    if (k->contraction && cuda_library_form(k->contraction, &product))
+        cuda_print_library_product(&product, t);
+    else
+        text_add(t, "NULL");
+    text_add(t, ", ");
+    cuda_print_epilogue(k, t);
+    text_add(t, ", ");
+    cuda_print_given(k, t);
+    bool spare = k->contraction && k->twin && cuda_contraction_in_parts(k->twin->contraction) && !cuda_contraction_in_parts(k->contraction);
+    text_add(t, ", %s},\n", spare ? "true" : "false");
+}
+
+static void print_table(const Text *rows, Text *t)
+{
+    text_add(t, "static const mgpu_gpu_kernel mgpu_kernels[] = {\n");
+    text_bytes(t, text_of(rows), rows->length);
+    text_add(t, "    {0},\n};\nextern const mgpu_image mgpu_images[];\n\n");
+}
+
+const Target cuda_target = {
+    .name = "cuda", .suffix = "cu", .transfers = "auto", .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
+    .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
+    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .end_phase = end_phase, .end_kernels = end_kernels,
+    .name_scan = cuda_scan_name, .print_nests = cuda_print_text, .print_canonical = print_canonical, .print_finish = cuda_print_finish,
+    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .begin_piece = begin_piece,
+    .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
+};

@@ -1,0 +1,32 @@
+/* host.h: kernels as host C.
+ *
+ *   host/target.c       what other stages ask
+ *   host/team.c         how the workers of a thread pool share a kernel
+ *   host/nest.c         a nest as rows or columns
+ *   host/contraction.c  tables of contractions
+ *   host/scan.c         a scan: functions that a loop calls, and the loop
+ *   host/kernels.c      functions, and the file of all kernels
+ */
+#ifndef MGPU_HOST_H
+#define MGPU_HOST_H
+
+#include "compiler/kernel/target.h"
+#include "compiler/target/c/emit.h"
+
+extern const Target host_target;
+
+void team_split(Kernel *, bool alone); /* alone: one thread calls it, for any samples */
+/* parameters and body: "(void *const *argument, ...) { ... }" */
+void kernel_print(const Kernel *, Text *);
+void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
+void kernel_print_canonical(const Kernel *, Text *); /* likewise, all names by number: equal texts, equal bodies */
+void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has partial sums */
+/* a kernel's functions as they stand in the file of all kernels, and its row in the table of them */
+void kernel_emit(const Kernel *, Text *);
+void kernel_emit_row(const Kernel *, const char *function, Text *);
+void emit_kernels(const Program *, Text *);
+void scan_name(Kernel *);
+void scan_emit(const Kernel *, Text *);
+/* Two with equal keys may share one kernel; nests: prints those canonically */
+void kernel_print_key(const Kernel *, void (*nests)(const Kernel *, Text *), Text *);
+#endif

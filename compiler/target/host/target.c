@@ -1,0 +1,75 @@
+/* target.c: the host as a target: kernels are C functions that are linked with the program. */
+#include "compiler/base/c_text.h"
+#include "compiler/target/host/host.h"
+
+enum { WIDEST_LANE = 32, NARROWEST_LANE = 16 };
+
+static int64_t lane(int64_t extent)
+{
+    int64_t lane = extent <= WIDEST_LANE ? extent : WIDEST_LANE;
+    while (lane > NARROWEST_LANE && extent % lane)
+        lane--;
+    return lane;
+}
+
+static void map_threads(Kernel *k, const Model *m, bool alone)
+{
+    (void)m;
+    if (!k->scan)
+        team_split(k, alone);
+}
+
+static void workspace(const Kernel *k, const char *archs, bool alone, int64_t *bytes, int64_t *per_sample)
+{
+    (void)archs, (void)alone;
+    *per_sample = 0;
+    *bytes = k->contraction ? contraction_workspace(k->contraction, per_sample)
+             : k->attention ? attention_workspace(k->attention)
+             : k->rows      ? rows_workspace(k->rows)
+             : k->scan      ? k->scan->work_bytes
+                            : k->partial_bytes;
+}
+
+static void print_canonical(const Kernel *k, Text *t) { kernel_print_key(k, kernel_print_canonical, t); }
+
+static bool finishes(const Kernel *k) { return k->partial_bytes > 0; }
+
+/* ---- link */
+
+static double begin_piece(const char *kernels, size_t bytes, Text *t)
+{
+    (void)kernels;
+    text_add(t, "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n");
+    return 0.03 + (double)bytes * 9e-6;
+}
+
+/* what the table of kernels refers to: the functions themselves are static in the text that a reader sees */
+static void export_kernel(const Kernel *k, const char *name, const char *function, Text *t)
+{
+    text_add(t, "mgpu_kernel_function %s __attribute__((alias(%s)));\n", name, c_string(function));
+    if (k->partial_bytes)
+        text_add(t, "mgpu_kernel_function %s_finish __attribute__((alias(%s)));\n", name, c_string(format("%s_finish", function)));
+    if (k->contraction)
+        text_add(t, "extern const mgpu_contraction %s_product __attribute__((alias(%s)));\n", name, c_string(format("%s_product", function)));
+}
+
+static void declare_kernel(const Kernel *k, const char *name, Text *t)
+{
+    text_add(t, "extern mgpu_kernel_function %s;\n", name);
+    if (k->partial_bytes)
+        text_add(t, "extern mgpu_kernel_function %s_finish;\n", name);
+    if (k->contraction)
+        text_add(t, "extern const struct mgpu_contraction %s_product;\n", name);
+}
+
+static void print_table(const Text *rows, Text *t)
+{
+    text_add(t, "static const mgpu_kernel mgpu_kernels[] = {\n%s    {0},\n};\n\n", text_of(rows));
+}
+
+const Target host_target = {
+    .name = "host", .suffix = "c", .transfers = "host", .strips = true, .workspace_alignment = 64, .lane = lane, .draws_in_arrays = true,
+    .map_threads = map_threads, .workspace = workspace, .name_scan = scan_name, .print_nests = kernel_print, .print_canonical = print_canonical,
+    .print_finish = kernel_print_finish, .finishes = finishes, .print_body = kernel_print_body, .print = kernel_emit, .print_all = emit_kernels,
+    .begin_piece = begin_piece, .export = export_kernel, .declare = declare_kernel, .print_row = kernel_emit_row, .print_table = print_table,
+};
