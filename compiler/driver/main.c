@@ -505,11 +505,11 @@ static int command_verify(const Options *options)
             return 1;
         }
         printf("%s: proved for %d device%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
-               "each sample once%s\n", file, s->devices, s->devices == 1 ? "" : "s",
+               "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once%s\n", file, s->devices, s->devices == 1 ? "" : "s",
                s->devices == 1 ? "" : ", all devices run one program");
         at = next;
     }
-    printf("%s: trusted: what each kernel reads and writes; a program compiled with --arch vgpu-check checks it as it runs\n", file);
+    printf("%s: trusted: what each kernel reads and writes (a program compiled with --arch vgpu-check checks it as it runs), and that the digests are the model's\n", file);
     return 0;
 }
 

@@ -324,9 +324,11 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
     a->output = no_buffers(outputs);
     a->report = -1;
     for (int i = 0; i < inputs; i++)
-        if (input[i].used)
+        if (input[i].used) {
             a->staging[i] = add_buffer(&a->buffers, &a->buffer_count, format("stage.%s", m->inputs[i].name), BUFFER_STAGING,
                                        input[i].bytes, SLOTS, i, &a->staging_bytes);
+            a->buffers[a->staging[i]].type = input[i].type;
+        }
     int64_t *arena = &a->arena_bytes;
     a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, (int64_t)sizeof(mgpu_step), SLOTS, -1, arena);
     for (int i = 0; i < inputs; i++)
@@ -341,7 +343,7 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
         int64_t bytes = shape_count(&v->shape) * dtype_bytes(v->dtype);
         a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, variable[i].name ? variable[i].name : format("w.%s", v->name),
                                     BUFFER_VARIABLE, variable[i].bytes > bytes ? variable[i].bytes : bytes, 1, i, arena);
-        a->buffers[a->variable[i]].type = variable[i].type;
+        a->buffers[a->variable[i]].type = variable[i].name ? variable[i].type : (int)v->dtype + 1;
     }
     if (reports)
         a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, (int64_t)sizeof(double) * reports, SLOTS,
@@ -353,6 +355,7 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
             a->output[i] =
                 add_buffer(&a->buffers, &a->buffer_count, output[i].name, BUFFER_OUTPUT, output[i].bytes, SLOTS, i, arena);
             a->buffers[a->output[i]].each = output[i].each;
+            a->buffers[a->output[i]].type = output[i].type;
         }
     return a;
 }

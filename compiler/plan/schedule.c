@@ -56,6 +56,7 @@ typedef struct Builder {
     const Order *order;
     const Class *class;
     const Layout *layout;
+    const TaskDigest *digests;
     ScheduledOp *ops;
     int op_count;
     Memory *kept;               /* of names, which become the schedule's */
@@ -177,6 +178,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->chunk = b->order->chunk[call];
     op->by_sample = b->program->target->strips && task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = model_line(task->at);
+    op->digest = digest_of(b->digests, b->phase->task_count, task);
     op->suspects = task->suspects;
     op->suspect_count = task->suspect_count;
 }
@@ -499,6 +501,14 @@ static Layout *place_class(const Program *p, const Phase *phase, const Order *or
     return l;
 }
 
+static void mark_updated(const Phase *p, Layout *l) /* the variables that the phase's kernels write */
+{
+    for (int t = 0; t < p->task_count; t++)
+        for (int i = 0; i < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; i++)
+            if (p->tasks[t]->writes[i]->kind == TENSOR_VARIABLE)
+                l->buffers[l->tensor[p->tasks[t]->writes[i]->id].buffer].updated = true;
+}
+
 static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes, int class_count,
                            const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels)
 {
@@ -508,12 +518,15 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
         cut_strips(phase, order);
     else
         cut_calls(order);
+    TaskDigest *digests = digest_tasks(phase, plan->devices);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
-        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept};
-        b->layout = place_class(p, phase, order, &classes[c]);
+        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests};
+        Layout *layout = place_class(p, phase, order, &classes[c]);
+        mark_updated(phase, layout);
+        b->layout = layout;
         add_ops(b, kernels);
         find_waits(b);
         ops[c] = b->ops;
@@ -557,6 +570,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
     int *class_of = NEW_ARRAY(int, plan->devices);
     int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, classes, &trials);
     KernelNumber *kernels = number_kernels(p);
+    s->signatures = list_signatures(p, &s->signature_count);
     for (int i = 0; i < p->phase_count; i++)
         schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels);
     for (int i = 0; i < p->phase_count; i++)

@@ -5,6 +5,8 @@
 #include "compiler/ir/graph.h"
 #include "compiler/kernel/phase.h"
 
+#include <string.h>
+
 typedef struct Program Program;
 typedef struct Plan Plan;
 typedef struct Schedule Schedule;
@@ -35,7 +37,8 @@ typedef struct Buffer {
     int slots;              /* 1: not slotted */
     int index;              /* of the input, variable or output; -1 */
     int64_t each;           /* bytes of one sample; 0: the same for all samples */
-    int type;               /* + 1: Dtype of its elements; 0: they are of several, or no numbers. Not in the text */
+    int type;               /* + 1: Dtype of its elements; 0: no numbers (the step block, a workspace) */
+    bool updated;           /* VARIABLE: calls of this phase write all of it, once a step */
 } Buffer;
 typedef struct Access { int buffer; int64_t begin, end; int slot; } Access; /* bytes [begin, end) of slot (step + slot) mod slots */
 typedef struct Wait { int op, back; } Wait; /* op of the same device in the same phase, `back` steps ago */
@@ -54,6 +57,7 @@ typedef struct ScheduledOp {
                                stands between them; strips are numbered from 0. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the strip at a time; the same in the whole strip */
     const Suspect *suspects; int suspect_count; /* CALL; not in the text */
+    uint32_t digest;        /* CALL: of what it computes from what; the same for any number of devices but one */
     bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
 } ScheduledOp;
 typedef struct Collective {
@@ -75,20 +79,42 @@ typedef struct PhaseSchedule {
     DeviceSchedule *devices;
     Collective *collectives; int collective_count;
 } PhaseSchedule;
+typedef struct Parameter { Dtype dtype; int64_t bytes, each; int over; } Parameter; /* bytes, or of each sample `each`; over: + 1:
+                               the parameter that is read in whose place it is written */
+typedef struct Signature {  /* of a kernel: its parameters. A kernel may have several */
+    int kernel;
+    Parameter *in, *out; int in_count, out_count;
+    int64_t work, work_each; /* bytes of its workspace, and those for each sample of the device besides */
+} Signature;
 typedef struct Room { int64_t samples, bytes, work; } Room; /* the arena of a device with so many samples; work: the workspaces, besides */
 struct Schedule {
     const char *model, *precision;
     int64_t batch;
     int accumulate, devices;
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
+    Signature *signatures; int signature_count; /* ascending by kernel */
     Room *rooms; int room_count;             /* ascending; not in the text */
 };
+
+/* ---- digests: a call's is a hash of its kernel, of the values that it reads and of the names of variables, outputs and the report
+ * that it writes; a value's, of the call that has made it, or its name.
+ * Stated by the scheduler from the program's tasks, and computed by the verifier from what the schedule's calls read. */
+static inline uint64_t digest_leaf(const char *name, int index) { return hash_bytes((uint64_t)index + 1, name, strlen(name)); }
+static inline uint64_t digest_call(const char *kernel) { return hash_bytes(0, kernel, strlen(kernel)); }
+static inline uint64_t digest_argument(uint64_t call, uint64_t value) { return hash_bytes(call, &value, sizeof value); }
+static inline uint64_t digest_result(uint64_t call, int number) { return hash_bytes(call, &number, sizeof number); }
+static inline uint64_t digest_transfer(uint64_t value, const mgpu_parties *p) /* the same on all devices, whatever they receive */
+{
+    uint64_t words[] = {p->transfer, (uint64_t)p->from, (uint64_t)p->to};
+    return hash_bytes(value, words, sizeof words);
+}
 
 /* split.c */
 void split(const Program *, Plan *);
 /* place.c, bucket.c, schedule.c: Phases x Plan -> Schedule; the persistent part has the same offsets in all phases */
 Schedule *schedule(const Program *, const Plan *);
-/* schedule_text.c */
+/* schedule_text.c, schedule_read.c */
 void schedule_write(const Schedule *, Text *);
+void signature_write(const Signature *, Text *); /* "k12 in f32 each 64 f32 256 out f32 each 16" */
 Schedule *schedule_read(const char *file, const char *text); /* error_at for what it cannot read; used by verify and tests */
 #endif

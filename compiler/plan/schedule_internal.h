@@ -1,4 +1,4 @@
-/* schedule_internal.h: what bucket.c, strip.c, place.c and schedule.c tell each other on the way from a Phase to its schedule. */
+/* schedule_internal.h: what bucket.c, strip.c, place.c, signature.c and schedule.c tell each other on the way from a Phase to its schedule. */
 #ifndef MGPU_SCHEDULE_INTERNAL_H
 #define MGPU_SCHEDULE_INTERNAL_H
 
@@ -24,6 +24,12 @@ typedef struct Order {
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
 Order *order_phase(const Phase *, int devices, int64_t bucket_bytes);
+
+/* ---- signature.c: the table of kernels; the digests of a phase's tasks */
+Signature *list_signatures(const Program *, int *count);
+typedef struct TaskDigest TaskDigest;
+TaskDigest *digest_tasks(const Phase *, int devices);
+uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
 
 /* ---- strip.c: calls that the threads of a device run without a barrier between them */
 void cut_strips(const Phase *, Order *);

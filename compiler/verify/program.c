@@ -4,8 +4,7 @@
  * device 0's: every device has the same operations, with the same verb, label and arguments in the same order, and the same range of
  * each but where it has samples or is a workspace (of collectives verify.c knows the ranges). So no argument is exchanged, no kernel changed and no call dropped on one device.
  *
- * It cannot see the same mistake on all devices, and nothing on a single one: a kernel's parameters are in no schedule, and for GPUs
- * one kernel is called with operands of several sizes. */
+ * The same mistake on all devices, and those of a single one, are found by verify/calls.c and verify/values.c. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"

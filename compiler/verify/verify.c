@@ -1,7 +1,8 @@
 /* verify.c: proves a schedule from the schedule alone.
  *
  * In: a Schedule, as read or as made. Out: NULL, or the first thing that is wrong, with the operations, the buffer and
- * the edge that is missing. Trusted: that a kernel touches what its operation declares, and no more.
+ * the edge that is missing. Trusted: the table of kernels (that a kernel touches what its parameters say, and no more), and that the
+ * digests are those of the program.
  *
  * Here stand the rules that one look decides, phase by phase and device by device:
  *   - every buffer lies in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
@@ -13,7 +14,7 @@
  *   - the shards are contiguous, apart and together the micro-batch; each input is read and uploaded once a step, whole
  *   - every collective has one member per device, of its size, and all devices have the collectives in one order
  * verify/strip.c proves that strips need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order
- * of all accesses.
+ * of all accesses, verify/calls.c and verify/values.c that the calls are those of the program.
  *
  * Deadlocks: waits for earlier steps cannot close a cycle, so one step of one device is free of cycles or nothing is;
  * with the collectives in one order on the lanes comm, a cycle over several devices would be one on a single device. */
@@ -558,7 +559,8 @@ static bool has_operations(const Schedule *s)
 const char *verify(const Schedule *s)
 {
     static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device, check_kept, check_phase,
-                                                                                     verify_strips, check_arena, verify_program, verify_split};
+                                                                                     verify_strips, check_arena, verify_program, verify_split, verify_calls,
+                                                                                     verify_values};
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
     if (!has_operations(s))

@@ -5,6 +5,8 @@
  *   verify/order.c   one phase on one device -> Events in a possible order, with what each is ordered behind (or a cycle)
  *   verify/split.c   what is gathered is cut as it was scattered
  *   verify/program.c all devices have the same operations with the same arguments
+ *   verify/calls.c   every call is one of a kernel in the table, with what that takes
+ *   verify/values.c  every call reads the values that the program has it read
  *   verify/memory.c  walks over many steps: every access against the last ones to the same bytes */
 #ifndef MGPU_VERIFY_H
 #define MGPU_VERIFY_H
@@ -64,6 +66,9 @@ const char *verify_program(const Schedule *, int phase, int device);
 
 /* ---- verify/split.c: NULL, or what is wrong; of device 0, as all run one program */
 const char *verify_split(const Schedule *, int phase, int device);
+/* ---- verify/calls.c, verify/values.c: NULL, or what is wrong */
+const char *verify_calls(const Schedule *, int phase, int device);
+const char *verify_values(const Schedule *, int phase, int device);
 
 /* ---- verify/memory.c: NULL, or what is wrong */
 const char *verify_memory(const Schedule *, int device);

@@ -1,6 +1,7 @@
 /* mutation_test SCHEDULE... [--each N] [--seed S]: the verifier against the oracle.
  *
- * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants of each kind (at least 100):
+ * In: files with one or more schedules each. Every schedule must be accepted. Then N mutants of each kind (at least 100), and as
+ * many with the same mistake on all devices, or on the only one:
  * what the verifier accepts must be equivalent, says the oracle; what it rejects although it is equivalent counts as
  * conservative, and one rejected per kind at least must be truly wrong.
  * Out: a table, and ok or not ok lines.
@@ -62,14 +63,16 @@ static const char *check_example(const Example *e, Random *random)
 
 /* ---- mutants */
 
-static void judge(const Example *e, Mutation kind, Random *random, Tally *t)
+typedef struct Kind { Mutation mutation; bool everywhere; } Kind;
+
+static void judge(const Example *e, Kind kind, Random *random, Tally *t)
 {
     const char *what;
     int phase, steps[RUN_STEPS];
     uint64_t left = 0;
     Schedule *mutant = NULL;
     for (int i = 0; i < TRIES && !mutant; i++)
-        mutant = mutate(e->schedule, kind, random, &what, &phase);
+        mutant = mutate(e->schedule, kind.mutation, kind.everywhere, random, &what, &phase);
     if (!mutant)
         return;
     choose_run(e->schedule, phase, random, steps);
@@ -85,19 +88,19 @@ static void judge(const Example *e, Mutation kind, Random *random, Tally *t)
         snprintf(t->message, sizeof t->message, "%s: accepted although it is wrong: %s; %s", e->name, what, why);
 }
 
-static bool supports(const Example *e, Mutation kind)
+static bool supports(const Example *e, Kind kind)
 {
     Random random = {1};
     const char *what;
     int phase;
     for (int i = 0; i < TRIES; i++)
-        if (mutate(e->schedule, kind, &random, &what, &phase))
+        if (mutate(e->schedule, kind.mutation, kind.everywhere, &random, &what, &phase))
             return true;
     return false;
 }
 
 /* mutants [first, last) of a kind, in a process of their own; false: it did not survive */
-static bool judge_chunk(Example *const *examples, int count, Mutation kind, int first, int last, uint64_t seed, Tally *sum)
+static bool judge_chunk(Example *const *examples, int count, Kind kind, int first, int last, uint64_t seed, Tally *sum)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -109,7 +112,7 @@ static bool judge_chunk(Example *const *examples, int count, Mutation kind, int 
     if (child == 0) {
         Tally t = {0};
         for (int i = first; i < last; i++) {
-            Random random = {mix(mix(mix(seed, 1), (uint64_t)kind), (uint64_t)i)};
+            Random random = {mix(mix(mix(seed, 1), 2 * (uint64_t)kind.mutation + kind.everywhere), (uint64_t)i)};
             judge(examples[i % count], kind, &random, &t);
         }
         _exit(write(ends[1], &t, sizeof t) == (ssize_t)sizeof t ? 0 : 3);
@@ -131,9 +134,9 @@ static bool judge_chunk(Example *const *examples, int count, Mutation kind, int 
     return true;
 }
 
-static bool judge_kind(Example *examples, int example_count, Mutation kind, int mutants, uint64_t seed, Tally *sum)
+static bool judge_kind(Example *examples, int example_count, Kind kind, int mutants, uint64_t seed, Tally *sum)
 {
-    const char *name = MUTATION_NAME[kind];
+    const char *name = format("%s%s", MUTATION_NAME[kind.mutation], kind.everywhere ? "_everywhere" : "");
     Example **able = NEW_ARRAY(Example *, example_count);
     int count = 0;
     for (int i = 0; i < example_count; i++)
@@ -146,7 +149,8 @@ static bool judge_kind(Example *examples, int example_count, Mutation kind, int 
             return false;
         }
     }
-    printf("# %-17s %8d %8d %10d %12d\n", name, sum->mutants, sum->rejected, sum->equivalent, sum->conservative);
+    printf("# %-26s %8d %8d %10d %12d %5d\n", name, sum->mutants, sum->rejected, sum->equivalent, sum->conservative,
+           sum->wrong);
     if (sum->wrong)
         printf("not ok %s: %d mutants accepted although they are wrong; %s\n", name, sum->wrong, sum->message);
     else if (sum->mutants < LEAST)
@@ -186,10 +190,11 @@ int main(int argc, char **argv)
         return 1;
     each = each < LEAST ? LEAST : each;
     Tally all = {0};
-    printf("# kind               mutants rejected equivalent conservative\n");
-    for (int kind = 0; kind < MUTATIONS; kind++) {
+    printf("# kind                        mutants rejected equivalent conservative wrong\n");
+    for (int kind = 0; kind < 2 * MUTATIONS; kind++) {
         Tally t = {0};
-        good = judge_kind(examples, example_count, (Mutation)kind, each, seed, &t) && good;
+        Kind k = {(Mutation)(kind / 2), kind % 2};
+        good = judge_kind(examples, example_count, k, each, seed, &t) && good;
         all.mutants += t.mutants;
         all.rejected += t.rejected;
         all.equivalent += t.equivalent;
@@ -197,7 +202,7 @@ int main(int argc, char **argv)
         all.wrong += t.wrong;
     }
     printf("%s all: %d mutants: %d rejected (%d of them equivalent) + %d equivalent, %d accepted although they are wrong\n",
-           all.wrong || all.mutants < each * MUTATIONS ? "not ok" : "ok", all.mutants, all.rejected, all.conservative, all.equivalent,
+           all.wrong || all.mutants < 2 * each * MUTATIONS ? "not ok" : "ok", all.mutants, all.rejected, all.conservative, all.equivalent,
            all.wrong);
-    return good && !all.wrong && all.mutants >= each * MUTATIONS ? 0 : 1;
+    return good && !all.wrong && all.mutants >= 2 * each * MUTATIONS ? 0 : 1;
 }

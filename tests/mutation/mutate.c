@@ -3,14 +3,15 @@
  * A mutant is a copy as deep as the change: the changed phase of the changed device (or of all phases, where the change
  * is to what persists). A try that finds nothing to change returns NULL. */
 #include "compiler/plan/schedule.h"
-#include "tests/mutation/mutation.h"
+#include "tests/mutation/change.h"
 
 #include <string.h>
 
 const char *const MUTATION_NAME[MUTATIONS] = {
     "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
     "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "add_wait",
-    "swap_arguments", "change_kernel", "drop_call", "drop_argument", "change_transfer"};
+    "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
+    "change_dtype", "exchange_index", "change_transfer"};
 
 /* ---- copies */
 
@@ -32,7 +33,7 @@ static Schedule *copy_schedule(const Schedule *s)
     return copy;
 }
 
-static DeviceSchedule *own_device(Schedule *s, int phase, int device)
+DeviceSchedule *own_device(Schedule *s, int phase, int device)
 {
     PhaseSchedule *p = &s->phases[phase];
     COPY(p->devices, s->devices);
@@ -50,17 +51,9 @@ static DeviceSchedule *own_device(Schedule *s, int phase, int device)
     return d;
 }
 
-/* ---- kinds. Each gets its own copy of one device of one phase. */
+/* ---- kinds */
 
-typedef struct Change {
-    Schedule *s;
-    int phase, device;
-    DeviceSchedule *d;
-    Random *random;
-    const char *what;
-} Change;
-
-static bool pick_op(const Change *c, bool (*fits)(const Change *, const ScheduledOp *), int *op)
+bool pick_op(const Change *c, bool (*fits)(const Change *, const ScheduledOp *), int *op)
 {
     int count = 0;
     for (int o = 0; o < c->d->op_count; o++)
@@ -101,7 +94,7 @@ static bool uses_slots(const Change *c, const ScheduledOp *op)
     return false;
 }
 
-static const char *op_name(const Change *c, int op)
+const char *op_name(const Change *c, int op)
 {
     return format("d%d.%s", c->device, c->d->ops[op].id);
 }
@@ -125,6 +118,25 @@ static bool begins_next_strip(const Change *c, const ScheduledOp *op)
 {
     int before = call_before(c, op);
     return before >= 0 && c->d->ops[before].strip != op->strip;
+}
+
+void remove_op(Change *c, int o)
+{
+    PhaseSchedule *p = &c->s->phases[c->phase];
+    for (int i = 0; i < c->d->op_count; i++) {
+        ScheduledOp *op = &c->d->ops[i];
+        for (int w = op->wait_count - 1; w >= 0; w--) {
+            if (op->waits[w].op == o)
+                op->waits[w] = op->waits[--op->wait_count];
+            else if (op->waits[w].op > o)
+                op->waits[w].op--;
+        }
+    }
+    memmove(&c->d->ops[o], &c->d->ops[o + 1], sizeof *c->d->ops * (size_t)(--c->d->op_count - o));
+    for (int k = 0; k < p->collective_count; k++) {
+        int *op = &p->collectives[k].ops[c->device];
+        *op = *op == o ? -1 : *op > o ? *op - 1 : *op;
+    }
 }
 
 static bool drop_wait(Change *c)
@@ -175,7 +187,7 @@ static bool swap_neighbours(Change *c)
     return true;
 }
 
-static bool is_own(const Buffer *b) /* each thread has its own */
+bool is_own(const Buffer *b)
 {
     return b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL;
 }
@@ -319,22 +331,9 @@ static bool change_collective(Change *c)
     while (next < c->d->op_count && c->d->ops[next].verb != VERB_REDUCE)
         next++;
     int how = next < c->d->op_count ? random_below(c->random, 3) : 0;
-    if (how == 0) { /* skipped: what waited for it waits for nothing */
+    if (how == 0) {
         c->what = format("%s is skipped", op_name(c, o));
-        for (int i = 0; i < c->d->op_count; i++) {
-            ScheduledOp *op = &c->d->ops[i];
-            for (int w = op->wait_count - 1; w >= 0; w--) {
-                if (op->waits[w].op == o)
-                    op->waits[w] = op->waits[--op->wait_count];
-                else if (op->waits[w].op > o)
-                    op->waits[w].op--;
-            }
-        }
-        memmove(&c->d->ops[o], &c->d->ops[o + 1], sizeof *c->d->ops * (size_t)(--c->d->op_count - o));
-        for (int k = 0; k < p->collective_count; k++) {
-            int *op = &p->collectives[k].ops[c->device];
-            *op = k == target ? -1 : *op > o ? *op - 1 : *op;
-        }
+        remove_op(c, o);
     } else if (how == 1) {
         c->what = format("the collectives %s and %s change places", op_name(c, o), op_name(c, next));
         swap_ops(c, o, next);
@@ -493,66 +492,22 @@ static bool overlap_in_strip(Change *c)
     return change_buffer(c, moved, at->offset + by, b->bytes, b->slots);
 }
 
-/* ---- meaning: of one device of several; on all devices, or on a single one, nothing in a schedule speaks against it */
-
-static bool calls_kernel(const Change *c, const ScheduledOp *op)
+/* a collective that no device takes part in any more is none */
+static void remove_empty(Schedule *s, int phase)
 {
-    return c->s->devices > 1 && op->verb == VERB_CALL;
-}
-
-static bool swap_arguments(Change *c)
-{
-    int o;
-    if (!pick_op(c, calls_kernel, &o))
-        return false;
-    ScheduledOp *op = &c->d->ops[o];
-    bool write = random_below(c->random, 2);
-    int count = write ? op->write_count : op->read_count;
-    Access *list = write ? op->writes : op->reads;
-    int a = count ? random_below(c->random, count) : 0, b = count ? random_below(c->random, count) : 0;
-    if (count < 2 || list[a].buffer == list[b].buffer)
-        return false;
-    c->what = format("%s has arguments %d and %d exchanged", op_name(c, o), a, b);
-    Access kept = list[a];
-    list[a] = list[b];
-    list[b] = kept;
-    return true;
-}
-
-static bool change_kernel(Change *c)
-{
-    int o, other;
-    if (!pick_op(c, calls_kernel, &o) || !pick_op(c, calls_kernel, &other) ||
-        strcmp(c->d->ops[o].label, c->d->ops[other].label) == 0)
-        return false;
-    c->what = format("%s calls %s, not %s", op_name(c, o), c->d->ops[other].label, c->d->ops[o].label);
-    c->d->ops[o].label = c->d->ops[other].label;
-    c->d->ops[o].target = c->d->ops[other].target;
-    return true;
-}
-
-/* it does nothing any more, and whoever waits for it still does */
-static bool drop_call(Change *c)
-{
-    int o;
-    if (!pick_op(c, calls_kernel, &o))
-        return false;
-    c->what = format("%s reads and writes nothing", op_name(c, o));
-    c->d->ops[o].read_count = c->d->ops[o].write_count = 0;
-    return true;
-}
-
-static bool drop_argument(Change *c)
-{
-    int o;
-    if (!pick_op(c, calls_kernel, &o) || c->d->ops[o].read_count < 2)
-        return false;
-    ScheduledOp *op = &c->d->ops[o];
-    int k = random_below(c->random, op->read_count);
-    c->what = format("%s does not read %s", op_name(c, o), c->d->buffers[op->reads[k].buffer].name);
-    for (op->read_count--; k < op->read_count; k++)
-        op->reads[k] = op->reads[k + 1];
-    return true;
+    PhaseSchedule *p = &s->phases[phase];
+    for (int k = p->collective_count - 1; k >= 0; k--) {
+        bool empty = true;
+        for (int d = 0; d < s->devices; d++)
+            empty = empty && p->collectives[k].ops[d] < 0;
+        if (!empty)
+            continue;
+        memmove(&p->collectives[k], &p->collectives[k + 1], sizeof *p->collectives * (size_t)(--p->collective_count - k));
+        for (int d = 0; d < s->devices; d++)
+            for (int o = 0; o < p->devices[d].op_count; o++)
+                if (p->devices[d].ops[o].verb == VERB_REDUCE && p->devices[d].ops[o].target > k)
+                    p->devices[d].ops[o].target--;
+    }
 }
 
 /* ---- transfers */
@@ -602,18 +557,30 @@ static bool change_transfer(Change *c)
     return before.transfer != parties->transfer || before.from != parties->from || before.to != parties->to || (parties->parts != before.parts && by);
 }
 
-Schedule *mutate(const Schedule *s, Mutation kind, Random *random, const char **what, int *phase)
+Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *random, const char **what, int *phase)
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
         wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, add_wait,
-        swap_arguments, change_kernel, drop_call, drop_argument, change_transfer};
-    Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count), .device = random_below(random, s->devices),
-                .random = random};
-    c.d = own_device(c.s, c.phase, c.device);
-    if (!MAKE[kind](&c))
-        return NULL;
-    *what = format("%s, phase %s: %s", MUTATION_NAME[kind], s->phases[c.phase].name, c.what);
+        swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
+        change_dtype, exchange_index, change_transfer};
+    Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};
+    int first = everywhere ? 0 : random_below(random, s->devices), last = everywhere && kind != CHANGE_DTYPE ? s->devices - 1 : first;
+    Random same = *random; /* devices have equal lists of operations and buffers, so equal draws make the same change */
+    for (int d = first; d <= last; d++) {
+        Random own = same;
+        c.device = d;
+        c.random = &own;
+        c.d = own_device(c.s, c.phase, d);
+        bool made = MAKE[kind](&c);
+        *random = own;
+        if (!made)
+            return NULL;
+    }
+    if (everywhere)
+        remove_empty(c.s, c.phase);
+    *what = format("%s%s, phase %s: %s", MUTATION_NAME[kind], everywhere && s->devices > 1 ? " on all devices" : "",
+                   s->phases[c.phase].name, c.what);
     *phase = c.phase;
     return c.s;
 }

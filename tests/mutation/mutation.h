@@ -1,6 +1,6 @@
 /* mutation.h: what the files of the mutation test share.
  *
- *   mutate.c   one small change to a schedule, of a kind
+ *   mutate.c   one small change to a schedule, of a kind; mutate_values.c: those of what is computed
  *   oracle.c   does a change matter? Runs schedules on tokens instead of numbers; shares no code with the verifier
  *   run.c      the operations of such a run, and the memory that they touch
  *   main.c     the verifier against the oracle */
@@ -30,16 +30,23 @@ typedef enum Mutation {
     DROP_SAMPLES,     /* a call does not work sample by sample, a buffer does not consist of samples */
     OVERLAP_IN_STRIP, /* two buffers of one strip */
     ADD_WAIT,         /* for any operation: a deadlock, or nothing */
-    SWAP_ARGUMENTS,   /* of a call on one of several devices, as the three that follow */
+    /* what is computed */
+    SWAP_ARGUMENTS,   /* of a call */
     CHANGE_KERNEL,
     DROP_CALL,        /* it reads and writes nothing */
+    DROP_OPERATION,   /* any, and the waits for it */
     DROP_ARGUMENT,    /* that is read */
+    WRONG_ARGUMENT,   /* another buffer of its kind and size */
+    SHRINK_ARGUMENT,  /* a kernel is given fewer bytes than it takes */
+    CHANGE_DTYPE,     /* of a collective, to one of the same size; the same for all devices */
+    EXCHANGE_INDEX,   /* of two inputs, variables or outputs, in all phases */
     CHANGE_TRANSFER,  /* a collective's kind, its parts, from which device or to which; its parts with what its members touch */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];
-/* A mutant that shares what did not change; NULL: this try found nothing to change. *phase: where the change is. */
-Schedule *mutate(const Schedule *, Mutation, Random *, const char **what, int *phase);
+/* A mutant that shares what did not change; NULL: this try found nothing to change. everywhere: the same change on all
+ * devices; else on one of them. *phase: where the change is. */
+Schedule *mutate(const Schedule *, Mutation, bool everywhere, Random *, const char **what, int *phase);
 
 /* ---- oracle.c */
 enum { RUN_STEPS = 8 };

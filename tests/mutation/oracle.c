@@ -1,8 +1,9 @@
 /* oracle.c: the token interpreter.
  *
  * In: a schedule and the phases of a few steps. A run is executed on tokens: every write stores, for its range of bytes,
- * a hash of its operation, the step and all tokens that the operation read; REDUCE stores per byte a hash of what all
- * devices had there, or moves it, as the row of its transfer says; READ a hash of its samples. Variables begin with their names, other memory with garbage that is new
+ * a hash of its operation, the step and all tokens that the operation read; REDUCE stores per byte a hash of its dtype and of
+ * what all devices had there, or moves it, as the row of its transfer says; READ a hash of its samples. Variables begin with
+ * their names, other memory with garbage that is new
  * in every execution. What is left of a run is one number: the tokens of the variables, and all that REPORT and FETCH saw.
  * The workspace of a call in a strip holds what its threads have found until the strip ends: it counts if it does not.
  * What is local to a strip is garbage behind it.
@@ -99,7 +100,7 @@ static void exchange_tokens(Run *r, const int *members)
     const Instance *first = &r->instances[members[0]];
     const Collective *c = &r->schedule->phases[first->phase].collectives[first->op->target];
     int devices = r->schedule->devices;
-    uint64_t name = mix((uint64_t)first->op->target, mix((uint64_t)first->step, (uint64_t)first->phase));
+    uint64_t name = mix(hash_bytes(0, "sum", 3), (uint64_t)c->dtype);
     Whole whole[MOST_DEVICES];
     for (int d = 0; d < devices; d++)
         whole[d] = whole_of(r, &r->instances[members[d]]);
@@ -136,6 +137,14 @@ static void end_strip(Run *r, int end)
     }
 }
 
+/* the host knows what it reads, reports and fetches by its number */
+static uint64_t host_name(const Run *r, const Instance *x, int access)
+{
+    if (x->op->lane != LANE_HOST)
+        return 0;
+    return (uint64_t)r->schedule->phases[x->phase].devices[x->device].buffers[access_of(x->op, access)->buffer].index;
+}
+
 static void execute(Run *r, int node)
 {
     const int *members = &r->members[r->first_member[node]];
@@ -153,13 +162,13 @@ static void execute(Run *r, int node)
     uint64_t hash = x->name;
     for (int i = 0; i < x->op->read_count; i++)
         for (int t = 0; t < copies_of(r, x, i); t++)
-            hash = read_tokens(m, &regions[t * access_count(x->op) + i], hash);
+            hash = read_tokens(m, &regions[t * access_count(x->op) + i], mix(hash, host_name(r, x, i)));
     if (x->op->verb == VERB_REPORT || x->op->verb == VERB_FETCH)
         r->reported += mix(hash, 1);
     for (int i = 0; i < x->op->write_count; i++) {
         int k = x->op->read_count + i;
         for (int t = 0; t < copies_of(r, x, k); t++)
-            write_token(m, &regions[t * access_count(x->op) + k], mix(hash, (uint64_t)i));
+            write_token(m, &regions[t * access_count(x->op) + k], mix(hash, x->op->lane == LANE_HOST ? host_name(r, x, k) : (uint64_t)i));
         if (kind_of(r, x, k) == BUFFER_WORKSPACE)
             x->work = mix(hash, (uint64_t)i);
     }

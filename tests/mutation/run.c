@@ -388,7 +388,7 @@ static void add_kept(Run *r, int device)
             if (buffer->kind != BUFFER_VARIABLE || map_get(&known, buffer->name))
                 continue;
             map_set(&known, buffer->name, d->buffers + b);
-            Kept k = {.name = hash_text(buffer->name), .bytes = buffer->bytes, .region.begin = buffer->offset};
+            Kept k = {.name = mix(hash_text(buffer->name), (uint64_t)buffer->index), .bytes = buffer->bytes, .region.begin = buffer->offset};
             add_address(&r->memory[device], buffer->offset);
             add_address(&r->memory[device], buffer->offset + buffer->bytes);
             APPEND(r->kept[device], r->kept_count[device], k);

@@ -74,9 +74,10 @@ static const char *error_of(const char *text)
     return copy_text(message, length);
 }
 
-#define HEAD "mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
+#define HEAD "mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
 #define DEVICE HEAD "device 0 name \"host\" arena 64 work 0 staging 0 samples 0..2 capacity 2\n"
 #define BUFFER DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1\n"
+#define CALL " digest 0123abcd" END
 #define END " begin_us 0.0 time_us 0.0 line 0\n"
 
 static void test_errors(void)
@@ -84,11 +85,12 @@ static void test_errors(void)
     static const struct { const char *text, *message; } CASES[] = {
         {"", "junk.sched:1:1: error: this is no schedule"},
         {"\x7f\x45\x4c\x46\x02", "junk.sched:1:1: error: this is no schedule"},
-        {"mgpu-schedule 2\n", "junk.sched:1:14: error: this version"},
-        {"mgpu-schedule 1", "junk.sched:1:16: error: expected 'model'"},
-        {"mgpu-schedule 1\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is too large"},
-        {"mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1 x", "junk.sched:2:54: error: the record ends here"},
-        {"mgpu-schedule 1\nmodel m precision f32 batch 2 accumulate 1 devices 1\nop d0.c0", "junk.sched:3:1: error: a 'op' belongs to a phase"},
+        {"mgpu-schedule 3\n", "junk.sched:1:15: error: this version"},
+        {"mgpu-schedule 1\n", "junk.sched:1:15: error: version 1 of the format has no table of kernels"},
+        {"mgpu-schedule 2", "junk.sched:1:16: error: expected 'model'"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is too large"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1 x", "junk.sched:2:54: error: the record ends here"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nop d0.c0", "junk.sched:3:1: error: a 'op' belongs to a phase"},
         {HEAD, "junk.sched:3:6: error: the phase has 0 devices, the schedule 1"},
         {HEAD "buffer d0.a", "junk.sched:4:9: error: the phase has no device 0"},
         {HEAD "device 1 name", "junk.sched:4:7: error: expected device 0"},
@@ -103,15 +105,18 @@ static void test_errors(void)
         {DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1 each", "junk.sched:5:58: error: expected the size of a sample"},
         {BUFFER "op d0.c0 lane comp call k1 strip" END, "junk.sched:6:34: error: expected the number of the strip"},
         {BUFFER "op d0.c0 lane comp call k1 strip 0 chunk" END, "junk.sched:6:42: error: expected the samples of a chunk"},
-        {BUFFER "op d0.c0 lane comp call k1 samples" END, "junk.sched:6:28: error: expected 'begin_us'"},
+        {BUFFER "op d0.c0 lane comp call k1 samples" END, "junk.sched:6:28: error: expected 'digest'"},
+        {BUFFER "op d0.c0 lane comp call k1 digest 0123abc begin_us", "junk.sched:6:35: error: expected a digest"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nkernel k1 in f32", "junk.sched:3:17: error: expected the size of a parameter"},
+        {HEAD "kernel k1 in f32 4", "junk.sched:4:1: error: a record is"},
         {BUFFER "op d0.c0 lane comp call 12" END, "junk.sched:6:25: error: '12' is no kernel"},
-        {BUFFER "op d0.c0 lane comp call k1 reads d0.b" END, "junk.sched:6:37: error: device 0 has no buffer 'b'"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.b" CALL, "junk.sched:6:37: error: device 0 has no buffer 'b'"},
         {BUFFER "op d0.c0 lane comp call k1 reads d0.a[0-4]" END, "junk.sched:6:40: error: expected ':'"},
-        {BUFFER "op d0.c0 lane comp call k1 reads d0.a@1" END, "junk.sched:6:39: error: expected + or -"},
-        {BUFFER "op d0.c0 lane comp call k1 waits d0.c1" END, "junk.sched:6:37: error: device 0 has no operation 'c1'"},
-        {BUFFER "op d0.c0 lane comp call k1" END "op d0.c0 lane comp call k1" END, "junk.sched:7:7: error: device 0 has an operation"},
+        {BUFFER "op d0.c0 lane comp call k1 reads d0.a@1" CALL, "junk.sched:6:39: error: expected + or -"},
+        {BUFFER "op d0.c0 lane comp call k1 waits d0.c1" CALL, "junk.sched:6:37: error: device 0 has no operation 'c1'"},
+        {BUFFER "op d0.c0 lane comp call k1" CALL "op d0.c0 lane comp call k1" CALL, "junk.sched:7:7: error: device 0 has an operation"},
         {BUFFER "op d0.m0 lane comm reduce r0" END, "junk.sched:6:27: error: the phase has no collective 'r0'"},
-        {BUFFER "op d0.c0 lane comp call k1 begin_us x", "junk.sched:6:37: error: expected the begin"},
+        {BUFFER "op d0.c0 lane comp call k1 digest 0123abcd begin_us x", "junk.sched:6:53: error: expected the begin"},
         {BUFFER "collective r0 group all members d0.m0", "junk.sched:6:33: error: device 0 has no operation 'm0'"},
         {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 d0.m0", "junk.sched:7:39: error: device 0 has two"},
         {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind sum bytes 5 dtype f32", "junk.sched:7:54: error: 5 bytes are"},

@@ -10,21 +10,33 @@
 /* Two devices, five samples of four bytes; per device a weight, temporaries, buckets, a workspace, a report and an output.
  * Strip 4 has two calls, of which the second reads what the first makes, sample by sample. */
 static const char GOOD[] =
-    "mgpu-schedule 1\n"
+    "mgpu-schedule 2\n"
     "model hand precision f32 batch 5 accumulate 1 devices 2\n"
+    "kernel k0 in f32 each 4 f32 16 out f32 each 8\n"
+    "kernel k1 in f32 each 8 out f32 16 work 100\n"
+    "kernel k2 in f32 each 8 out f32 each 8 f64 8\n"
+    "kernel k2 in f32 each 8 out f32 each 8 f64 8 work 100\n"
+    "kernel k3 in f32 each 8 out f32 16 f32 16\n"
+    "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2\n"
+    "kernel k5 in f32 each 4 f32 16 out f32 each 8\n"
+    "kernel k6 in f32 each 8 out f32 each 4\n"
+    "kernel k7 in f32 each 4 out f32 each 4\n"
+    "kernel k8 in f32 each 8 out f32 each 8\n"
+    "kernel k9 in f32 each 8 out f32 each 8 over 0\n"
+    "kernel k9 in f32 16 out f32 16 over 0\n"
     "phase train.full\n"
     "device 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3\n"
     "device 1 name \"host\" arena 1472 work 128 staging 128 samples 3..5 capacity 2\n"
-    "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0\n"
+    "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0 type f32\n"
     "buffer d0.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 each 4 index 0\n"
-    "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
-    "buffer d0.report kind report offset 320 bytes 8 slots 2\n"
-    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0\n"
-    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8\n"
-    "buffer d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8\n"
-    "buffer d0.bucket0 kind bucket offset 704 bytes 80 slots 1\n"
-    "buffer d0.bucket1 kind bucket offset 832 bytes 16 slots 1\n"
+    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 each 4 index 0 type f32\n"
+    "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0 type f32 updated\n"
+    "buffer d0.report kind report offset 320 bytes 8 slots 2 type f64\n"
+    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n"
+    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8 type f32\n"
+    "buffer d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8 type f32\n"
+    "buffer d0.bucket0 kind bucket offset 704 bytes 80 slots 1 type f32\n"
+    "buffer d0.bucket1 kind bucket offset 832 bytes 16 slots 1 type f32\n"
     "buffer d0.work kind workspace offset 1344 bytes 100 slots 1\n"
     "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d0.h1 lane host report - reads d0.report@-1 waits d0.c2@-1 begin_us 0 time_us 1 line 0\n"
@@ -36,16 +48,16 @@ static const char GOOD[] =
     "op d0.c3 lane comp call k3 strip 4 samples chunk 2 reads d0.t1 d0.step writes d0.bucket0[0:16] d0.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
     "op d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0 waits d0.c3 begin_us 0 time_us 1 line 7\n"
     "op d0.c4 lane comp call k4 strip 6 reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc waits d0.m1 begin_us 0 time_us 1 line 7\n"
-    "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0\n"
+    "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0 type f32\n"
     "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 each 4 index 0\n"
-    "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
-    "buffer d1.report kind report offset 320 bytes 8 slots 2\n"
-    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 each 4 index 0\n"
-    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1 each 8\n"
-    "buffer d1.t1 kind temporary offset 640 bytes 16 slots 1 each 8\n"
-    "buffer d1.bucket0 kind bucket offset 704 bytes 80 slots 1\n"
-    "buffer d1.bucket1 kind bucket offset 832 bytes 16 slots 1\n"
+    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 each 4 index 0 type f32\n"
+    "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0 type f32 updated\n"
+    "buffer d1.report kind report offset 320 bytes 8 slots 2 type f64\n"
+    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 each 4 index 0 type f32\n"
+    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1 each 8 type f32\n"
+    "buffer d1.t1 kind temporary offset 640 bytes 16 slots 1 each 8 type f32\n"
+    "buffer d1.bucket0 kind bucket offset 704 bytes 80 slots 1 type f32\n"
+    "buffer d1.bucket1 kind bucket offset 832 bytes 16 slots 1 type f32\n"
     "buffer d1.work kind workspace offset 1344 bytes 100 slots 1\n"
     "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d1.h1 lane host report - reads d1.report@-1 waits d1.c2@-1 begin_us 0 time_us 1 line 0\n"
@@ -62,23 +74,23 @@ static const char GOOD[] =
     "phase eval.full\n"
     "device 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3\n"
     "device 1 name \"host\" arena 1472 work 128 staging 128 samples 3..5 capacity 2\n"
-    "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0\n"
+    "buffer d0.stage.x kind staging offset 0 bytes 12 slots 2 index 0 type f32\n"
     "buffer d0.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 each 4 index 0\n"
-    "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
-    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0\n"
-    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8\n"
+    "buffer d0.in.x kind input offset 128 bytes 12 slots 2 each 4 index 0 type f32\n"
+    "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 index 0 type f32\n"
+    "buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n"
+    "buffer d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8 type f32\n"
     "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d0.h1 lane host fetch p reads d0.out.p@-1 waits d0.c1@-1 begin_us 0 time_us 1 line 0\n"
     "op d0.u0 lane copy upload - reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c1@-2 begin_us 0 time_us 1 line 0\n"
     "op d0.c0 lane comp call k5 strip 0 samples reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
     "op d0.c1 lane comp call k6 strip 0 samples reads d0.t0 d0.step writes d0.out.p waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
-    "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0\n"
+    "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0 type f32\n"
     "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
-    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 each 4 index 0\n"
-    "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0\n"
-    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 each 4 index 0\n"
-    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1 each 8\n"
+    "buffer d1.in.x kind input offset 128 bytes 8 slots 2 each 4 index 0 type f32\n"
+    "buffer d1.w.fc kind variable offset 256 bytes 16 slots 1 index 0 type f32\n"
+    "buffer d1.out.p kind output offset 448 bytes 8 slots 2 each 4 index 0 type f32\n"
+    "buffer d1.t0 kind temporary offset 576 bytes 16 slots 1 each 8 type f32\n"
     "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d1.h1 lane host fetch p reads d1.out.p@-1 waits d1.c1@-1 begin_us 0 time_us 1 line 0\n"
     "op d1.u0 lane copy upload - reads d1.stage.x writes d1.in.x d1.step waits d1.h0 d1.c1@-2 begin_us 0 time_us 1 line 0\n"
@@ -103,6 +115,74 @@ static char *replace(const char *text, const char *find, const char *by)
     }
     text_add(&t, "%s", text);
     return t.data;
+}
+
+/* ---- digests: schedules made by hand leave them out */
+static const char *with_digests(const char *text)
+{
+    Text t = {0};
+    for (const char *line = text; *line;) {
+        const char *end = strchr(line, '\n'), *call = strstr(line, " call k"), *at = strstr(line, " begin_us");
+        size_t length = end ? (size_t)(end + 1 - line) : strlen(line);
+        if (call && at && call < line + length) {
+            text_bytes(&t, line, (size_t)(at - line));
+            text_add(&t, " digest 00000000");
+            length -= (size_t)(at - line);
+            line = at;
+        }
+        text_bytes(&t, line, length);
+        line += length;
+    }
+    return t.data;
+}
+
+typedef struct Value { const Buffer *buffer; int64_t begin; uint64_t digest; } Value;
+typedef struct Values { Map of; Value **all; int count; const DeviceSchedule *device; } Values;
+
+static Value *value_of(Values *v, const Access *a)
+{
+    const char *key = format("%d %lld", a->buffer, (long long)a->begin);
+    Value *x = map_get(&v->of, key);
+    if (x)
+        return x;
+    x = NEW(Value);
+    const Buffer *b = &v->device->buffers[a->buffer];
+    *x = (Value){b, a->begin, digest_leaf(b->name, b->index)};
+    map_set(&v->of, key, x);
+    APPEND(v->all, v->count, x);
+    return x;
+}
+
+/* as the operations stand in the text */
+static void fill_digests(const PhaseSchedule *p, DeviceSchedule *d)
+{
+    Values v = {.device = d};
+    for (int o = 0; o < d->op_count; o++) {
+        ScheduledOp *op = &d->ops[o];
+        uint64_t digest = digest_call(op->label);
+        for (int i = 0; i < v.count && op->verb == VERB_REDUCE; i++)
+            if (v.all[i]->buffer == &d->buffers[op->reads[0].buffer])
+                v.all[i]->digest = digest_transfer(v.all[i]->digest, &p->collectives[op->target].parties);
+        for (int i = 0; i < op->read_count - 1 && op->verb == VERB_CALL; i++)
+            digest = digest_argument(digest, value_of(&v, &op->reads[i])->digest);
+        for (int i = 0; i < op->write_count && op->verb == VERB_CALL; i++) {
+            const Buffer *b = &d->buffers[op->writes[i].buffer];
+            if (b->kind == BUFFER_VARIABLE || b->kind == BUFFER_REPORT || b->kind == BUFFER_OUTPUT)
+                digest = digest_argument(digest, digest_leaf(b->name, b->index));
+        }
+        for (int i = 0; i < op->write_count && op->verb == VERB_CALL; i++)
+            value_of(&v, &op->writes[i])->digest = digest_result(digest, i);
+        op->digest = (uint32_t)digest;
+    }
+}
+
+static Schedule *read_schedule(const char *name, const char *text)
+{
+    Schedule *s = schedule_read(name, with_digests(text));
+    for (int p = 0; p < s->phase_count; p++)
+        for (int d = 0; d < s->devices; d++)
+            fill_digests(&s->phases[p], &s->phases[p].devices[d]);
+    return s;
 }
 
 static void say(const char *name, const char *expected, const char *got)
@@ -300,8 +380,8 @@ static const Case CASES[] = {
      "phase train.full: send r0 is from device 1 to 1 of 2"},
     {"split_otherwise", /* bucket1, scattered by r0, goes through c8 to t9, which r2 gathers */
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"}, {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"}, {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
-      {"buffer d0.work kind", "buffer d0.t9 kind bucket offset 896 bytes 16 slots 1\nbuffer d0.work kind"},
-      {"buffer d1.work kind", "buffer d1.t9 kind bucket offset 896 bytes 16 slots 1\nbuffer d1.work kind"},
+      {"buffer d0.work kind", "buffer d0.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d0.work kind"},
+      {"buffer d1.work kind", "buffer d1.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d1.work kind"},
       {"op d0.c4 lane", "op d0.c8 lane comp call k8 strip 5 reads d0.bucket1 d0.step writes d0.t9 waits d0.m0 begin_us 0 time_us 1 line 0\n"
                         "op d0.m2 lane comm all_gather r2 reads d0.t9[0:8] writes d0.t9 waits d0.c8 begin_us 0 time_us 1 line 0\nop d0.c4 lane"},
       {"op d1.c4 lane", "op d1.c8 lane comp call k8 strip 5 reads d1.bucket1 d1.step writes d1.t9 waits d1.m0 begin_us 0 time_us 1 line 0\n"
@@ -347,7 +427,7 @@ static const Case CASES[] = {
      {{"d0.in.x d0.step waits d0.h0 d0.c1@-2", "d0.in.x d0.step waits d0.h0"}},
      "phase eval.full, 2 steps after phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for lane comp of 2 steps before)"},
     {"over_written",
-     {{"buffer d0.work kind", "buffer d0.t2 kind temporary offset 576 bytes 8 slots 1\nbuffer d0.work kind"},
+     {{"buffer d0.work kind", "buffer d0.t2 kind temporary offset 576 bytes 8 slots 1 type f32\nbuffer d0.work kind"},
       {"op d0.c1 lane", "op d0.c8 lane comp call k8 strip 1 writes d0.t2 begin_us 0 time_us 1 line 0\nop d0.c1 lane"}},
      "phase train.full: d0.c1 reads t0 [0, 8), over which d0.c8 has written t2"},
     {"not_written",
@@ -364,11 +444,11 @@ static const Case CASES[] = {
       {"buffer d0.work kind workspace offset 1344", "buffer d0.work kind temporary offset 960"}},
      "phase train.full: d0.c2 writes work [0, 100), which d0.c1 has written in this step"},
     {"added_in_place",
-     {{"op d0.c1 lane", "op d0.c8 lane comp call k8 strip 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
-      {"op d0.m0 lane", "op d0.c9 lane comp call k8 strip 3 reads d0.bucket1 writes d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane"},
+     {{"op d0.c1 lane", "op d0.c8 lane comp call k9 strip 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
+      {"op d0.m0 lane", "op d0.c9 lane comp call k9 strip 3 reads d0.bucket1 d0.step writes d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane"},
       {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c9"},
-      {"op d1.c1 lane", "op d1.c8 lane comp call k8 strip 1 reads d1.t0 d1.step writes d1.t0 begin_us 0 time_us 1 line 0\nop d1.c1 lane"},
-      {"op d1.m0 lane", "op d1.c9 lane comp call k8 strip 3 reads d1.bucket1 writes d1.bucket1 begin_us 0 time_us 1 line 0\nop d1.m0 lane"},
+      {"op d1.c1 lane", "op d1.c8 lane comp call k9 strip 1 reads d1.t0 d1.step writes d1.t0 begin_us 0 time_us 1 line 0\nop d1.c1 lane"},
+      {"op d1.m0 lane", "op d1.c9 lane comp call k9 strip 3 reads d1.bucket1 d1.step writes d1.bucket1 begin_us 0 time_us 1 line 0\nop d1.m0 lane"},
       {"writes d1.bucket1 waits d1.c1", "writes d1.bucket1 waits d1.c9"}},
      NULL},
     {"added_too_late",
@@ -426,7 +506,7 @@ static const Case CASES[] = {
      "phase train.full: d0.c2 writes t1 over bucket1, which d0.c1 of the same strip 4 writes: a barrier is missing between them"},
     {"barrier_overlap_of_samples",
      {{"call k1 strip 2", "call k1 strip 4 samples chunk 2"},
-      {"buffer d0.work kind", "buffer d0.t2 kind temporary offset 640 bytes 24 slots 1 each 8\nbuffer d0.work kind"},
+      {"buffer d0.work kind", "buffer d0.t2 kind temporary offset 640 bytes 24 slots 1 each 8 type f32\nbuffer d0.work kind"},
       {"writes d0.bucket1 d0.work", "writes d0.t2 d0.bucket1 d0.work"}},
      "phase train.full: d0.c2 writes t1 over t2, which d0.c1 of the same strip 4 writes: a barrier is missing between them"},
     {"barrier_workspace",
@@ -531,18 +611,18 @@ static const Case CASES[] = {
      "phase train.full: d0.c3 reads t1 [0, 16), over which d0.c1 has written work"},
     {"local_in_turn", /* of two local ones that share bytes the second begins when the first is over */
      {{LOCAL_T1(1344, 16)},
-      {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8\nbuffer d0.work kind"},
-      {"op d0.m1 lane comm", "op d0.c8 lane comp call k8 strip 4 samples chunk 2 reads d0.t0 writes d0.t2 begin_us 0 time_us 1 line 0\n"
+      {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d0.work kind"},
+      {"op d0.m1 lane comm", "op d0.c8 lane comp call k8 strip 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
                              "op d0.m1 lane comm"},
       {"d1.t1 kind temporary offset 640 bytes 16 slots 1", "d1.t1 kind local offset 1344 bytes 16 slots 1"},
-      {"buffer d1.work kind", "buffer d1.t2 kind local offset 1344 bytes 16 slots 1 each 8\nbuffer d1.work kind"},
-      {"op d1.m1 lane comm", "op d1.c8 lane comp call k8 strip 4 samples chunk 2 reads d1.t0 writes d1.t2 begin_us 0 time_us 1 line 0\n"
+      {"buffer d1.work kind", "buffer d1.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d1.work kind"},
+      {"op d1.m1 lane comm", "op d1.c8 lane comp call k8 strip 4 samples chunk 2 reads d1.t0 d1.step writes d1.t2 begin_us 0 time_us 1 line 0\n"
                              "op d1.m1 lane comm"}},
      NULL},
     {"local_too_early",
      {{LOCAL_T1(1344, 16)},
-      {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8\nbuffer d0.work kind"},
-      {"op d0.c3 lane comp", "op d0.c8 lane comp call k8 strip 4 samples chunk 2 reads d0.t0 writes d0.t2 begin_us 0 time_us 1 line 0\n"
+      {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d0.work kind"},
+      {"op d0.c3 lane comp", "op d0.c8 lane comp call k8 strip 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
                              "op d0.c3 lane comp"}},
      "phase train.full: d0.c3 reads t1 [0, 16), over which d0.c8 has written t2"},
     {"redundant_wait", {{"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"}}, NULL},
@@ -550,10 +630,90 @@ static const Case CASES[] = {
     {"reads_step_earlier", {{"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.h1@-1"}}, NULL},
 };
 
+/* What is computed: GOOD, with its digests, and one mistake that is the same on both devices: # stands for their numbers. */
+static const Case CALLS[] = {
+    {"another_kernel", /* of the same parameters */
+     {{"*call k0 ", "call k5 "}},
+     "phase train.full: d0.c0 computes another value than the program: the digest of k5 and its arguments is 17c94ea0, not 3c6f37a7"},
+    {"kernel_of_other_parameters", {{"*call k6 ", "call k8 "}},
+     "phase eval.full: d0.c1 writes out.p (f32, 4 bytes a sample) as result 0, where k8 has f32, 8 bytes a sample"},
+    {"no_kernel", {{"*call k6 ", "call k66 "}}, "phase eval.full: d0.c1 calls k66, which is not in the table of kernels"},
+    {"operands_exchanged", /* of one type and size */
+     {{"d#.bucket0[0:16] d#.bucket1 d#.w.fc", "d#.bucket1 d#.bucket0[0:16] d#.w.fc"}},
+     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is beecf099, not 017e4b0a"},
+    {"operands_of_other_types", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.w.fc d#.in.x d#.step writes d#.t0"}},
+     "phase train.full: d0.c0 reads w.fc (f32, 16 bytes) as operand 0, where k0 has f32, 4 bytes a sample"},
+    {"operand_in_place", {{"d#.bucket1 d#.w.fc d#.step", "d#.w.fc d#.bucket1 d#.step"}},
+     "phase train.full: d0.c4 writes w.fc over operand 1, but k4 does not write result 0 in place"},
+    {"operand_not_in_place", {{"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 1"}},
+     "phase train.full: d0.c4 writes w.fc as result 0, but k4 writes that over operand 1, which is bucket1"},
+    {"results_exchanged", {{"writes d#.bucket0[0:16] d#.bucket0[64:80]", "writes d#.bucket0[64:80] d#.bucket0[0:16]"}},
+     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is f5fd8288, not 017e4b0a"},
+    {"operand_left_out", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.step writes d#.t0"}},
+     "phase train.full: d0.c0 has 1 operands and 1 results, but k0 has 2 and 1"},
+    {"step_left_out", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc writes d#.t0"}},
+     "phase train.full: d0.c0 does not read the step block last, as every call does"},
+    {"step_partly", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc d#.step[0:32] writes d#.t0"}},
+     "phase train.full: d0.c0 reads a part of the step block"},
+    {"work_left_out", {{"writes d#.bucket1 d#.work", "writes d#.bucket1"}},
+     "phase train.full: d0.c1 has no workspace of 100 bytes as its last result, but k1 takes one"},
+    {"work_of_samples", {{"f32 16 work 100", "f32 16 work 40 each 20"}}, "phase train.full: d1.c1 has no workspace of 80 bytes as its last result, but k1 takes one"},
+    {"work_too_large", {{"f32 16 work 100", "f32 16 work 40 each 4000000000000000000"}}, "phase train.full: d0.c1: the workspace of k1 is too large"},
+    {"sample_of_another_size", {{"kernel k5 in f32 each 4", "kernel k5 in f32 each 8"}},
+     "phase eval.full: d0.c0 reads in.x (f32, 4 bytes a sample) as operand 0, where k5 has f32, 8 bytes a sample"},
+    {"samples_partly", {{"*call k5 strip 0 samples", "call k5 strip 0"}, {"*call k6 strip 0 samples", "call k6 strip 1"}, {"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x[0:4] d#.w.fc d#.step writes d#.t0"}},
+     "phase train.full: d0.c0 reads in.x (4 of its 12 bytes) as operand 0, where k0 has f32, 4 bytes a sample"},
+    {"another_type", {{"kernel k1 in f32 each 8", "kernel k1 in i32 each 8"}},
+     "phase train.full: d0.c1 reads t0 (f32, 8 bytes a sample) as operand 0, where k1 has i32, 8 bytes a sample"},
+    {"sum_of_another_type", {{"bytes 16 dtype f32", "bytes 16 dtype i32"}}, "phase train.full: d0.m0 sums bucket1, which is f32, but r0 sums i32"},
+    {"sum_left_out",
+     {{"collective r0 group all members d0.m0 d1.m0 kind sum bytes 16 dtype f32 via host\n", ""},
+      {"op d#.m0 lane comm reduce r0 reads d#.bucket1 writes d#.bucket1 waits d#.c1 begin_us 0.0 time_us 1.0 line 7\n", ""}},
+     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is 2ec77a2d, not 017e4b0a"},
+    {"update_left_out", {{"*d#.w.fc kind variable offset 256 bytes 16 index 0 type f32\n", "d#.w.fc kind variable offset 256 bytes 16 index 0 type f32 updated\n"}},
+     "phase eval.full: calls write 0 of the 16 bytes of d0.w.fc, which this phase updates"},
+    {"update_too_many", {{"*f32 updated", "f32"}}, "phase train.full: d0.c4 writes w.fc, which this phase does not update"},
+    {"updated_bucket", {{"d#.bucket1 kind bucket offset 832 bytes 16 type f32", "d#.bucket1 kind bucket offset 832 bytes 16 type f32 updated"}},
+     "phase train.full: d0.bucket1, a bucket, is updated, but only variables are"},
+    {"report_left_out",
+     {{"op d#.h1 lane host report - reads d#.report@-1 waits d#.c2@-1 begin_us 0.0 time_us 1.0 line 0\n", ""}, {" waits d#.h1@-1 digest", " digest"}},
+     "phase train.full: calls write 8 bytes of d0.report, of which the host takes 0"},
+    {"fetch_of_another", {{"*fetch p ", "fetch q "}}, "phase eval.full: d0.h1 fetches q, but reads out.p"},
+    {"index_of_another", {{"*d#.w.fc kind variable offset 256 bytes 16 index 0", "d#.w.fc kind variable offset 256 bytes 16 index 1"}},
+     "phase train.full: d0.c0 computes another value than the program: the digest of k0 and its arguments is 8a3d1f1f, not 3c6f37a7"},
+    {"index_of_another_input", {{"*d#.stage.x kind", "d#.stage.y kind"}, {"*d#.stage.x", "d#.stage.y"}},
+     "phase train.full: d0.in.x has the index of d0.stage.y"},
+};
+
+static const char *for_device(const char *text, int d)
+{
+    Text t = {0};
+    for (; *text; text++) {
+        char c = *text == '#' ? (char)('0' + d) : *text;
+        text_bytes(&t, &c, 1);
+    }
+    text_add(&t, "%s", "");
+    return t.data;
+}
+
+static void test_calls(void)
+{
+    Text good = {0};
+    schedule_write(read_schedule("good", GOOD), &good);
+    for (int i = 0; i < COUNT(CALLS); i++) {
+        const Case *c = &CALLS[i];
+        const char *text = text_of(&good);
+        for (int k = 0; k < COUNT(c->change) && c->change[k].find; k++)
+            for (int d = 0; d < (strchr(c->change[k].find, '#') ? 2 : 1); d++)
+                text = replace(text, for_device(c->change[k].find, d), for_device(c->change[k].by, d));
+        say(c->name, c->message, verify(schedule_read(c->name, text)));
+    }
+}
+
 /* no text says this: numbers of operations and buffers that do not exist */
 static void test_numbers(void)
 {
-    Schedule *s = schedule_read("good", GOOD);
+    Schedule *s = read_schedule("good", GOOD);
     ScheduledOp *op = &s->phases[0].devices[0].ops[3];
     op->reads[0].buffer = 99;
     say("buffer_number", "phase train.full: d0.c0 reads buffer number 99, which does not exist", verify(s));
@@ -573,15 +733,15 @@ static void test_numbers(void)
 static void deep_device(Text *t, int d, int layers, bool train)
 {
     int variables = 256, temporaries = variables + 64 * layers, buckets = temporaries + 64 * layers;
-    text_add(t, "buffer d%d.stage.x kind staging offset 0 bytes 64 slots 2 index 0\n"
+    text_add(t, "buffer d%d.stage.x kind staging offset 0 bytes 64 slots 2 index 0 type f32\n"
                 "buffer d%d.step kind step offset 0 bytes 64 slots 2\n"
-                "buffer d%d.in.x kind input offset 128 bytes 64 slots 2 each 64 index 0\n", d, d, d);
+                "buffer d%d.in.x kind input offset 128 bytes 64 slots 2 each 64 index 0 type f32\n", d, d, d);
     for (int i = 0; i < layers; i++)
-        text_add(t, "buffer d%d.w%d kind variable offset %d bytes 64 slots 1 index %d\n"
-                    "buffer d%d.a%d kind temporary offset %d bytes 64 slots 1 each 64\n", d, i, variables + 64 * i, i, d, i,
+        text_add(t, "buffer d%d.w%d kind variable offset %d bytes 64 slots 1 index %d type f32%s\n"
+                    "buffer d%d.a%d kind temporary offset %d bytes 64 slots 1 each 64 type f32\n", d, i, variables + 64 * i, i, train ? " updated" : "", d, i,
                  temporaries + 64 * i);
     for (int i = 0; i < layers / 10 && train; i++)
-        text_add(t, "buffer d%d.bucket%d kind bucket offset %d bytes 640 slots 1\n", d, i, buckets + 640 * i);
+        text_add(t, "buffer d%d.bucket%d kind bucket offset %d bytes 640 slots 1 type f32\n", d, i, buckets + 640 * i);
     static const char TIMES[] = "begin_us 0 time_us 1 line 0\n";
     text_add(t, "op d%d.h0 lane host read - writes d%d.stage.x waits d%d.u0@-2 %s"
                 "op d%d.u0 lane copy upload - reads d%d.stage.x writes d%d.in.x d%d.step waits d%d.h0 d%d.%s%d@-2 %s", d, d, d,
@@ -607,7 +767,9 @@ static Schedule *deep(int layers, int devices)
 {
     static const char *const PHASES[] = {"train.full", "train.ragged", "eval.full", "eval.ragged"};
     Text t = {0};
-    text_add(&t, "mgpu-schedule 1\nmodel deep precision f32 batch %d accumulate 1 devices %d\n", devices, devices);
+    text_add(&t, "mgpu-schedule 2\nmodel deep precision f32 batch %d accumulate 1 devices %d\n"
+             "kernel k0 in f32 each 64 f32 64 out f32 each 64\nkernel k1 in f32 each 64 f32 64 out f32 64\n"
+             "kernel k2 in f32 64 f32 64 out f32 64 over 1\n", devices, devices);
     for (int p = 0; p < COUNT(PHASES); p++) {
         text_add(&t, "phase %s\n", PHASES[p]);
         for (int d = 0; d < devices; d++)
@@ -621,21 +783,21 @@ static Schedule *deep(int layers, int devices)
             text_add(&t, " kind sum bytes 640 dtype f32 via host\n");
         }
     }
-    return schedule_read("deep", text_of(&t));
+    return read_schedule("deep", text_of(&t));
 }
 
 /* what no text can say */
 static void test_made(void)
 {
-    Schedule *s = schedule_read("made", GOOD);
+    Schedule *s = read_schedule("made", GOOD);
     DeviceSchedule *d = &s->phases[0].devices[0];
     d->buffers[1].name = d->buffers[0].name;
     say("made_buffer", "phase train.full: device 0 has two buffers d0.stage.x", verify(s));
-    s = schedule_read("made", GOOD);
+    s = read_schedule("made", GOOD);
     d = &s->phases[0].devices[0];
     d->ops[1].id = d->ops[0].id;
     say("made_operation", "phase train.full: two operations d0.h0", verify(s));
-    s = schedule_read("made", GOOD);
+    s = read_schedule("made", GOOD);
     d = &s->phases[0].devices[0];
     d->ops[1].verb = VERBS;
     say("made_verb", "phase train.full: d0.h1 has no verb or no lane", verify(s));
@@ -669,16 +831,17 @@ static void test_deep(void)
 static void test_wide(int calls)
 {
     Text t = {0};
-    text_add(&t, "mgpu-schedule 1\nmodel wide precision f32 batch 2 accumulate 1 devices 1\nphase train.full\n"
+    text_add(&t, "mgpu-schedule 2\nmodel wide precision f32 batch 2 accumulate 1 devices 1\n"
+                 "kernel k0 out f32 each 32\nkernel k0 in f32 each 32 out f32 each 32\nphase train.full\n"
                  "device 0 name \"host\" arena %d work 0 staging 0 samples 0..2 capacity 2\n"
                  "buffer d0.step kind step offset 0 bytes 64 slots 2\n", 64 * calls + 128);
     for (int i = 0; i < calls; i++)
-        text_add(&t, "buffer d0.t%d kind temporary offset %d bytes 64 slots 1 each 32\n", i, 64 * i + 128);
+        text_add(&t, "buffer d0.t%d kind temporary offset %d bytes 64 slots 1 each 32 type f32\n", i, 64 * i + 128);
     text_add(&t, "op d0.u0 lane copy upload - writes d0.step waits d0.c%d@-2 begin_us 0 time_us 1 line 0\n", calls - 1);
     for (int i = 0; i < calls; i++)
         text_add(&t, "op d0.c%d lane comp call k0 strip 0 samples chunk 1 reads %sd0.step writes d0.t%d %sbegin_us 0 time_us 1 line 0\n",
                  i, i ? format("d0.t%d ", i - 1) : "", i, i ? "" : "waits d0.u0 ");
-    Schedule *s = schedule_read("wide", text_of(&t));
+    Schedule *s = read_schedule("wide", text_of(&t));
     double began = seconds();
     say("wide", NULL, verify(s));
     double took = seconds() - began;
@@ -692,14 +855,15 @@ static void test_wide(int calls)
 
 int main(void)
 {
-    say("good", NULL, verify(schedule_read("good", GOOD)));
+    say("good", NULL, verify(read_schedule("good", GOOD)));
     for (int i = 0; i < COUNT(CASES); i++) {
         const Case *c = &CASES[i];
         const char *text = GOOD;
         for (int k = 0; k < COUNT(c->change) && c->change[k].find; k++)
             text = replace(text, c->change[k].find, c->change[k].by);
-        say(c->name, c->message, verify(schedule_read(c->name, text)));
+        say(c->name, c->message, verify(read_schedule(c->name, text)));
     }
+    test_calls();
     test_numbers();
     test_made();
     test_deep();

@@ -1,0 +1,210 @@
+/* calls.c: every call of a device is one of the program's.
+ *
+ * In: one device of one phase, whose accesses are known to lie in their buffers. Out: NULL, or what is wrong. The schedule's table of
+ * kernels and what its lines say of themselves (types, digests, `updated`) are held against what the operations do:
+ *   - a call's kernel is in the table, and its arguments are what that kernel takes: their number, direction, type and bytes, of one
+ *     sample where they have samples; what is written in place of a parameter is that parameter's own bytes; the step block comes last
+ *   - a collective sums numbers of the type that its buffer holds
+ *   - a call of a phase writes a variable, all of it, if and only if the phase updates it; reports and outputs that calls write are
+ *     delivered by REPORT and FETCH, by their names
+ * verify/values.c proves that a call reads the values that the program's does. */
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/verify.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Calls {
+    const Schedule *schedule;
+    const PhaseSchedule *phase;
+    const DeviceSchedule *device;
+    int d;
+} Calls;
+
+static const char *bad(const Calls *c, const char *pattern, ...) PRINTF(2, 3);
+static const char *bad(const Calls *c, const char *pattern, ...)
+{
+    char message[1000];
+    va_list arguments;
+    va_start(arguments, pattern);
+    vsnprintf(message, sizeof message, pattern, arguments);
+    va_end(arguments);
+    return format("phase %s: %s", c->phase->name, message);
+}
+
+/* ---- arguments */
+static const char *type_text(int64_t bytes, int64_t each, int type)
+{
+    return format("%s, %lld bytes%s", type ? dtype_name((Dtype)(type - 1)) : "no numbers", (long long)(each ? each : bytes), each ? " a sample" : "");
+}
+
+/* NULL: the access is what the parameter takes; else what it is */
+static const char *wrong_parameter(const Calls *c, const Access *a, const Parameter *p)
+{
+    const Buffer *b = &c->device->buffers[a->buffer];
+    int64_t bytes = a->end - a->begin;
+    bool whole = a->begin == 0 && a->end == b->bytes, fits = p->each ? b->each == p->each && whole : b->each == 0 && bytes == p->bytes;
+    if (fits && b->type == (int)p->dtype + 1)
+        return NULL;
+    if (b->each && !whole)
+        return format("%s (%lld of its %lld bytes)", b->name, (long long)bytes, (long long)b->bytes);
+    return format("%s (%s)", b->name, type_text(bytes, b->each, b->type));
+}
+
+static bool same_access(const Access *a, const Access *b)
+{
+    return a->buffer == b->buffer && a->begin == b->begin && a->end == b->end && a->slot == b->slot;
+}
+
+static const char *check_counts(const Calls *c, const ScheduledOp *op, const Signature *s, int64_t work)
+{
+    int reads = op->read_count - 1, writes = op->write_count - (work > 0);
+    if (op->read_count < 1 || c->device->buffers[op->reads[reads].buffer].kind != BUFFER_STEP)
+        return bad(c, "d%d.%s does not read the step block last, as every call does", c->d, op->id);
+    if (work > 0 && (op->write_count < 1 || c->device->buffers[op->writes[writes].buffer].kind != BUFFER_WORKSPACE ||
+                     op->writes[writes].end - op->writes[writes].begin != work))
+        return bad(c, "d%d.%s has no workspace of %lld bytes as its last result, but k%d takes one", c->d, op->id, (long long)work, s->kernel);
+    if (reads != s->in_count || writes != s->out_count)
+        return bad(c, "d%d.%s has %d operands and %d results, but k%d has %d and %d", c->d, op->id, reads, writes, s->kernel, s->in_count,
+                   s->out_count);
+    const Access *step = &op->reads[reads];
+    if (step->begin != 0 || step->end != c->device->buffers[step->buffer].bytes)
+        return bad(c, "d%d.%s reads a part of the step block", c->d, op->id);
+    return NULL;
+}
+
+static const char *check_places(const Calls *c, const ScheduledOp *op, const Signature *s)
+{
+    for (int i = 0; i < s->out_count; i++)
+        for (int k = 0; k < s->in_count; k++) {
+            bool same = same_access(&op->writes[i], &op->reads[k]), over = s->out[i].over == k + 1;
+            if (over && !same)
+                return bad(c, "d%d.%s writes %s as result %d, but k%d writes that over operand %d, which is %s", c->d, op->id,
+                           c->device->buffers[op->writes[i].buffer].name, i, s->kernel, k, c->device->buffers[op->reads[k].buffer].name);
+            if (same && !over)
+                return bad(c, "d%d.%s writes %s over operand %d, but k%d does not write result %d in place", c->d, op->id,
+                           c->device->buffers[op->writes[i].buffer].name, k, s->kernel, i);
+        }
+    return NULL;
+}
+
+static const char *check_signature(const Calls *c, const ScheduledOp *op, const Signature *s)
+{
+    int64_t samples;
+    if (__builtin_mul_overflow(s->work_each, c->device->capacity, &samples) || __builtin_add_overflow(samples, s->work, &samples))
+        return bad(c, "d%d.%s: the workspace of k%d is too large", c->d, op->id, s->kernel);
+    const char *why = check_counts(c, op, s, samples);
+    for (int i = 0; i < s->in_count + s->out_count && !why; i++) {
+        bool in = i < s->in_count;
+        int k = in ? i : i - s->in_count;
+        const Parameter *p = in ? &s->in[k] : &s->out[k];
+        const char *wrong = wrong_parameter(c, in ? &op->reads[k] : &op->writes[k], p);
+        if (wrong)
+            why = bad(c, "d%d.%s %s %s as %s %d, where k%d has %s", c->d, op->id, in ? "reads" : "writes", wrong, in ? "operand" : "result", k,
+                      s->kernel, type_text(p->bytes, p->each, (int)p->dtype + 1));
+    }
+    return why ? why : check_places(c, op, s);
+}
+
+/* one of the kernel's rows must fit */
+static const char *check_call(const Calls *c, const ScheduledOp *op)
+{
+    const Schedule *s = c->schedule;
+    int low = 0, high = s->signature_count; /* the first row of the kernel */
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (s->signatures[middle].kernel < op->target)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const char *first = NULL;
+    for (int i = low; i < s->signature_count && s->signatures[i].kernel == op->target; i++) {
+        const char *why = check_signature(c, op, &s->signatures[i]);
+        if (!why)
+            return NULL;
+        first = first ? first : why;
+    }
+    return first ? first : bad(c, "d%d.%s calls %s, which is not in the table of kernels", c->d, op->id, op->label);
+}
+
+/* ---- collectives */
+static const char *check_reduce(const Calls *c, const ScheduledOp *op)
+{
+    const Collective *k = &c->phase->collectives[op->target];
+    const Buffer *b = &c->device->buffers[op->reads[0].buffer];
+    if (b->type == (int)k->dtype + 1)
+        return NULL;
+    return bad(c, "d%d.%s sums %s, which is %s, but %s sums %s", c->d, op->id, b->name, b->type ? dtype_name((Dtype)(b->type - 1)) : "no numbers",
+               k->name, dtype_name(k->dtype));
+}
+
+/* ---- what a step leaves */
+static const char *check_results(const Calls *c)
+{
+    const DeviceSchedule *d = c->device;
+    int64_t *written = NEW_ARRAY(int64_t, d->buffer_count), *delivered = NEW_ARRAY(int64_t, d->buffer_count);
+    const ScheduledOp **writer = NEW_ARRAY(const ScheduledOp *, d->buffer_count);
+    for (int o = 0; o < d->op_count; o++) {
+        const ScheduledOp *op = &d->ops[o];
+        for (int i = 0; i < op->write_count && op->verb == VERB_CALL; i++) { /* each byte once: verify/memory.c */
+            written[op->writes[i].buffer] += op->writes[i].end - op->writes[i].begin;
+            writer[op->writes[i].buffer] = op;
+        }
+        for (int i = 0; i < op->read_count && (op->verb == VERB_REPORT || op->verb == VERB_FETCH); i++) {
+            const Buffer *b = &d->buffers[op->reads[i].buffer];
+            delivered[op->reads[i].buffer] += op->reads[i].end - op->reads[i].begin;
+            if (op->verb == VERB_FETCH && strcmp(op->label, strncmp(b->name, "out.", 4) == 0 ? b->name + 4 : b->name) != 0)
+                return bad(c, "d%d.%s fetches %s, but reads %s", c->d, op->id, op->label, b->name);
+        }
+    }
+    for (int i = 0; i < d->buffer_count; i++) {
+        const Buffer *b = &d->buffers[i];
+        if (b->updated && b->kind != BUFFER_VARIABLE)
+            return bad(c, "d%d.%s, a %s, is updated, but only variables are", c->d, b->name, BUFFER_KIND_NAME[b->kind]);
+        if (b->kind == BUFFER_VARIABLE && !b->updated && writer[i])
+            return bad(c, "d%d.%s writes %s, which this phase does not update", c->d, writer[i]->id, b->name);
+        if (b->updated && written[i] != b->bytes)
+            return bad(c, "calls write %lld of the %lld bytes of d%d.%s, which this phase updates", (long long)written[i], (long long)b->bytes,
+                       c->d, b->name);
+        if ((b->kind == BUFFER_REPORT || b->kind == BUFFER_OUTPUT) && written[i] != delivered[i])
+            return bad(c, "calls write %lld bytes of d%d.%s, of which the host takes %lld", (long long)written[i], c->d, b->name,
+                       (long long)delivered[i]);
+    }
+    return NULL;
+}
+
+/* an input and the staging buffer that it comes from have one name, and so one reader */
+static const char *check_names(const Calls *c)
+{
+    const char **name = NULL;
+    int count = 0;
+    const DeviceSchedule *d = c->device;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < d->buffer_count; i++) {
+            const Buffer *b = &d->buffers[i];
+            const char *dot = strchr(b->name, '.');
+            if (b->kind != (pass ? BUFFER_INPUT : BUFFER_STAGING) || b->index < 0 || b->index >= d->buffer_count)
+                continue;
+            while (count <= b->index)
+                APPEND(name, count, NULL);
+            if (!pass)
+                name[b->index] = b->name;
+            else if (name[b->index] && strcmp(dot ? dot : "", strchr(name[b->index], '.') ? strchr(name[b->index], '.') : "") != 0)
+                return bad(c, "d%d.%s has the index of d%d.%s", c->d, b->name, c->d, name[b->index]);
+        }
+    return NULL;
+}
+
+const char *verify_calls(const Schedule *s, int p, int d)
+{
+    Calls c = {s, &s->phases[p], &s->phases[p].devices[d], d};
+    for (int o = 0; o < c.device->op_count; o++) {
+        const ScheduledOp *op = &c.device->ops[o];
+        const char *why = op->verb == VERB_CALL ? check_call(&c, op) : op->verb == VERB_REDUCE ? check_reduce(&c, op) : NULL;
+        if (why)
+            return why;
+    }
+    const char *why = check_results(&c);
+    return why ? why : check_names(&c);
+}

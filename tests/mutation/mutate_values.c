@@ -1,0 +1,156 @@
+/* mutate_values.c: changes to what is computed: kernels, their arguments, number types, the numbers of inputs and variables. */
+#include "tests/mutation/change.h"
+
+#include <string.h>
+
+static int access_count(const ScheduledOp *op) { return op->read_count + op->write_count; }
+
+static bool calls_kernel(const Change *c, const ScheduledOp *op)
+{
+    (void)c;
+    return op->verb == VERB_CALL;
+}
+
+bool swap_arguments(Change *c)
+{
+    int o;
+    if (!pick_op(c, calls_kernel, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    bool write = random_below(c->random, 2);
+    int count = write ? op->write_count : op->read_count;
+    Access *list = write ? op->writes : op->reads;
+    int a = count ? random_below(c->random, count) : 0, b = count ? random_below(c->random, count) : 0;
+    if (count < 2 || (list[a].buffer == list[b].buffer && list[a].begin == list[b].begin))
+        return false;
+    c->what = format("%s has arguments %d and %d exchanged", op_name(c, o), a, b);
+    Access kept = list[a];
+    list[a] = list[b];
+    list[b] = kept;
+    return true;
+}
+
+bool change_kernel(Change *c)
+{
+    int o, other;
+    if (!pick_op(c, calls_kernel, &o) || !pick_op(c, calls_kernel, &other) ||
+        strcmp(c->d->ops[o].label, c->d->ops[other].label) == 0)
+        return false;
+    c->what = format("%s calls %s, not %s", op_name(c, o), c->d->ops[other].label, c->d->ops[o].label);
+    c->d->ops[o].label = c->d->ops[other].label;
+    c->d->ops[o].target = c->d->ops[other].target;
+    return true;
+}
+
+/* it does nothing any more, and whoever waits for it still does */
+bool drop_call(Change *c)
+{
+    int o;
+    if (!pick_op(c, calls_kernel, &o))
+        return false;
+    c->what = format("%s reads and writes nothing", op_name(c, o));
+    c->d->ops[o].read_count = c->d->ops[o].write_count = 0;
+    return true;
+}
+
+bool drop_operation(Change *c)
+{
+    if (!c->d->op_count)
+        return false;
+    int o = random_below(c->random, c->d->op_count);
+    c->what = format("%s is not there", op_name(c, o));
+    remove_op(c, o);
+    return true;
+}
+
+bool drop_argument(Change *c)
+{
+    int o;
+    if (!pick_op(c, calls_kernel, &o) || c->d->ops[o].read_count < 2)
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    int k = random_below(c->random, op->read_count);
+    c->what = format("%s does not read %s", op_name(c, o), c->d->buffers[op->reads[k].buffer].name);
+    for (op->read_count--; k < op->read_count; k++)
+        op->reads[k] = op->reads[k + 1];
+    return true;
+}
+
+static Access *pick_argument(Change *c, int *op)
+{
+    if (!pick_op(c, calls_kernel, op) || !access_count(&c->d->ops[*op]))
+        return NULL;
+    ScheduledOp *o = &c->d->ops[*op];
+    int k = random_below(c->random, access_count(o));
+    return k < o->read_count ? &o->reads[k] : &o->writes[k - o->read_count];
+}
+
+bool wrong_argument(Change *c)
+{
+    int o;
+    Access *a = pick_argument(c, &o);
+    if (!a)
+        return false;
+    const Buffer *b = &c->d->buffers[a->buffer];
+    int count = 0, to = -1;
+    for (int i = 0; i < c->d->buffer_count; i++) {
+        const Buffer *x = &c->d->buffers[i];
+        if (i != a->buffer && is_own(x) == is_own(b) && x->bytes == b->bytes && x->each == b->each && x->slots == b->slots &&
+            random_below(c->random, ++count) == 0)
+            to = i;
+    }
+    if (to < 0)
+        return false;
+    c->what = format("%s touches %s, not %s", op_name(c, o), c->d->buffers[to].name, b->name);
+    a->buffer = to;
+    return true;
+}
+
+bool shrink_argument(Change *c)
+{
+    int o;
+    Access *a = pick_argument(c, &o);
+    if (!a || a->end - a->begin < 8)
+        return false;
+    int64_t bytes = a->end - a->begin, by = 4 * (1 + random_below(c->random, (int)(bytes < 4096 ? bytes / 4 - 1 : 1023)));
+    c->what = format("%s is given %lld bytes less of %s", op_name(c, o), (long long)by, c->d->buffers[a->buffer].name);
+    a->end -= by;
+    return true;
+}
+
+bool change_dtype(Change *c)
+{
+    PhaseSchedule *p = &c->s->phases[c->phase];
+    if (!p->collective_count)
+        return false;
+    Collective *k = &p->collectives[random_below(c->random, p->collective_count)];
+    Dtype to;
+    do
+        to = (Dtype)random_below(c->random, DTYPES);
+    while (to == k->dtype || dtype_bytes(to) != dtype_bytes(k->dtype));
+    c->what = format("%s sums %s, not %s", k->name, dtype_name(to), dtype_name(k->dtype));
+    k->dtype = to;
+    return true;
+}
+
+bool exchange_index(Change *c)
+{
+    if (!c->d->buffer_count)
+        return false;
+    const Buffer *a = &c->d->buffers[random_below(c->random, c->d->buffer_count)];
+    const Buffer *b = &c->d->buffers[random_below(c->random, c->d->buffer_count)];
+    if (a->index < 0 || b->index < 0 || a->index == b->index || a->kind != b->kind)
+        return false;
+    int first = a->index, second = b->index;
+    const char *one = a->name, *other = b->name;
+    c->what = format("%s and %s have each other's index", one, other);
+    for (int p = 0; p < c->s->phase_count; p++) {
+        DeviceSchedule *d = p == c->phase ? c->d : own_device(c->s, p, c->device);
+        for (int i = 0; i < d->buffer_count; i++)
+            if (strcmp(d->buffers[i].name, one) == 0)
+                d->buffers[i].index = second;
+            else if (strcmp(d->buffers[i].name, other) == 0)
+                d->buffers[i].index = first;
+    }
+    return true;
+}
