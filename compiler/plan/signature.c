@@ -106,7 +106,7 @@ TaskDigest *digest_tasks(const Phase *p, int devices)
         const Task *task = p->tasks[t];
         digests[t].task = task;
         if (task->kind == TASK_REDUCE) {
-            if (devices > 1)
+            if (devices > 1 && tensor_bytes(task->writes[0], 1) > 0) /* bucket.c moves nothing else */
                 value[task->writes[0]->id] = digest_transfer(value[task->writes[0]->id], &task->parties);
             continue;
         }

@@ -69,7 +69,8 @@ static inline Task *random_add(RandomPhase *b, TaskKind kind)
     APPEND(b->phase->tasks, b->phase->task_count, t);
     if (kind == TASK_REDUCE)
         return t;
-    t->kernel = NEW(Kernel); /* only its `split` is looked at */
+    t->kernel = NEW(Kernel); /* only its `split` and its number are looked at */
+    t->kernel->number = b->program->kernel_count;
     APPEND(b->program->kernels, b->program->kernel_count, t->kernel);
     t->flops_per_sample = random_below(b->r, 1000000);
     t->bytes = random_below(b->r, 10000);
