@@ -234,7 +234,11 @@ typedef struct Scan {
     double product_flops;       /* of its products, for a sample */
 } Scan;
 
+/* What a kernel is made of. Rows of a kind: its cost in fuse/fuse.c, its text in host/target.c and cuda/kinds.c */
+typedef enum KernelKind { KERNEL_NESTS, KERNEL_CONTRACTION, KERNEL_ATTENTION, KERNEL_ROWS, KERNEL_SCAN, KERNEL_KINDS } KernelKind;
+
 struct Kernel {
+    KernelKind kind;
     int number;
     const char *name;       /* "k12" */
     const char *title;      /* "relu(conv_1 + bias)" */

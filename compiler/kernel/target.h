@@ -26,8 +26,8 @@ struct Target {
     void (*packed)(Kernel *);   /* and what is settled when all of them are there */
     /* samples that a scan takes at a time, so many at most; NULL: as many as stay near. By samples: workspaces in it are, too */
     int64_t (*chunk)(int64_t samples);
-    /* bytes; alone: as above */
-    void (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *bytes, int64_t *per_sample);
+    /* bytes, and those of each sample, which are 0 before; alone: as above */
+    int64_t (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *per_sample);
     int64_t (*workspace_for)(const Kernel *, int64_t samples, const char *archs); /* of a contraction; NULL: no other than above */
     void (*end_phase)(Phase *, const char *archs); /* all its tasks are there; NULL: nothing is left to do */
     void (*end_kernels)(Program *);                /* likewise, all kernels of all phases */

@@ -456,6 +456,7 @@ static void build_contraction(Fusion *f, Group *g, Kernel *k)
     n->in[1] = (Node *)(uintptr_t)in[1];
     n->text = text;
     const Tensor *a = tensor_of(f, base[0]), *b = tensor_of(f, base[1]), *result = f->info[n->id].tensor;
+    k->kind = KERNEL_CONTRACTION;
     k->contraction = contraction_plan(n, as_shape(a, base[0], in[0]),
                                       n->op == OP_CONVOLVE ? transposed(b, base[1], in[1]) : as_shape(b, base[1], in[1]), result,
                                       f->around != NULL);
@@ -481,6 +482,7 @@ static void build_attention(Fusion *f, Group *g, Kernel *k)
     }
     for (int i = 0; i < g->count; i++)
         APPEND(k->writes, k->write_count, result[i]);
+    k->kind = KERNEL_ATTENTION;
     k->attention = attention_plan(nodes, g->count, base, operand, result);
 }
 
@@ -498,6 +500,7 @@ static void build_rows(Fusion *f, Group *g, Kernel *k)
         result[i] = f->info[nodes[i]->id].tensor;
         APPEND(k->writes, k->write_count, result[i]);
     }
+    k->kind = KERNEL_ROWS;
     k->rows = rows_plan(nodes, g->count, operand, result, f->around != NULL);
 }
 

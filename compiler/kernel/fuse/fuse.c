@@ -124,7 +124,7 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *key, const char *bo
     map_set(&p->kernel_texts, copy_text(key, strlen(key)), own);
     own->number = k->number = p->kernel_count;
     own->name = k->name = format("k%d", k->number);
-    if (k->scan)
+    if (k->kind == KERNEL_SCAN)
         target->name_scan(k);
     if (k->nest_count)
         own->text = printed(k, target->print_nests);
@@ -212,37 +212,64 @@ static void nest_cost(Task *t, const Nest *nest)
     add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);
 }
 
-static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
+/* each reads and writes all of its arguments once */
+static void argument_cost(Task *t, const Kernel *k)
 {
-    f->program->target->workspace(k, f->program->options->arch, f->around != NULL, &t->workspace_bytes, &t->workspace_bytes_per_sample);
-    if (k->contraction) {
-        k->split = contraction_split(k->contraction);
-        contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
-    }
-    if (k->attention) {
-        double flops, bytes;
-        bool samples;
-        k->split = attention_split(k->attention);
-        attention_cost(k->attention, &flops, &bytes, &samples);
-        add_cost(t, flops, bytes, samples);
-    }
-    if (k->rows) {
-        double flops, bytes;
-        bool samples;
-        k->split = rows_split(k->rows, &k->extent, &k->grain);
-        rows_cost(k->rows, &flops, &bytes, &samples);
-        add_cost(t, flops, bytes, samples);
-    }
-    if (k->scan) {
-        t->flops = k->scan->flops;
-        t->flops_per_sample = k->scan->flops_per_sample;
-    }
+    for (int i = 0; i < k->read_count; i++)
+        add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
+    for (int i = 0; i < k->write_count; i++)
+        add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
+}
+
+static void nests_cost(Task *t, Kernel *k)
+{
     for (int i = 0; i < k->nest_count; i++)
         nest_cost(t, &k->nests[i]);
-    for (int i = 0; i < k->read_count && (k->nest_count || k->scan); i++)
-        add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
-    for (int i = 0; i < k->write_count && (k->nest_count || k->scan); i++)
-        add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
+    argument_cost(t, k);
+}
+
+static void cost_of_contraction(Task *t, Kernel *k)
+{
+    k->split = contraction_split(k->contraction);
+    contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
+}
+
+static void cost_of_attention(Task *t, Kernel *k)
+{
+    double flops, bytes;
+    bool samples;
+    k->split = attention_split(k->attention);
+    attention_cost(k->attention, &flops, &bytes, &samples);
+    add_cost(t, flops, bytes, samples);
+}
+
+static void cost_of_rows(Task *t, Kernel *k)
+{
+    double flops, bytes;
+    bool samples;
+    k->split = rows_split(k->rows, &k->extent, &k->grain);
+    rows_cost(k->rows, &flops, &bytes, &samples);
+    add_cost(t, flops, bytes, samples);
+}
+
+static void scan_cost(Task *t, Kernel *k)
+{
+    t->flops = k->scan->flops;
+    t->flops_per_sample = k->scan->flops_per_sample;
+    argument_cost(t, k);
+}
+
+/* what a kernel costs, and how a team of threads shares it, if that is not known */
+static void (*const COST[KERNEL_KINDS])(Task *, Kernel *) = {
+    [KERNEL_NESTS] = nests_cost, [KERNEL_CONTRACTION] = cost_of_contraction, [KERNEL_ATTENTION] = cost_of_attention,
+    [KERNEL_ROWS] = cost_of_rows, [KERNEL_SCAN] = scan_cost,
+};
+
+static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
+{
+    const Program *p = f->program;
+    t->workspace_bytes = p->target->workspace(k, p->options->arch, f->around != NULL, &t->workspace_bytes_per_sample);
+    COST[k->kind](t, k);
 }
 
 /* ---- what may make NaN or infinity of finite numbers */

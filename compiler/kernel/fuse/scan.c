@@ -540,6 +540,7 @@ void fuse_build_scan(Fusion *f, Group *g)
     b.body = (Fusion){.program = f->program, .phase = f->phase, .graph = body, .separate = f->separate, .around = f,
                       .inputs = f->inputs, .variables = f->variables, .arguments = b.arguments, .results = b.body.results};
     fuse_stages(&b.body);
+    b.kernel->kind = KERNEL_SCAN;
     b.kernel->scan = s;
     b.kernel->split = s->samples ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_NONE;
     Spot *spot = find_spots(&b);

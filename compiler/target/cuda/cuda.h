@@ -5,6 +5,7 @@
  *   cuda/points.c   what it does at them (cuda/points.h)
  *   cuda/scan.c     a scan
  *   cuda/given.c    kernels that differ in numbers
+ *   cuda/kinds.c    kinds of kernels
  *   cuda/kernels.c  functions, and the file of all kernels
  */
 #ifndef MGPU_CUDA_H
@@ -30,6 +31,7 @@ bool cuda_is_little(const Kernel *);                  /* few blocks, whatever th
 void cuda_share_blocks(Kernel *);                     /* each nest begins with other blocks; once all are there */
 /* how the functions are launched: one or two */
 void cuda_launches(const Kernel *, mgpu_launch launch[2]);
+void cuda_launches_nests(const Kernel *, mgpu_launch launch[2]);
 
 /* ---- cuda/nest.c */
 void cuda_nest(Printer *, const Nest *);
@@ -38,6 +40,22 @@ void cuda_nest(Printer *, const Nest *);
 void cuda_scan_name(Kernel *);                        /* gives its kernels names, k12_0 ..., and their text */
 void cuda_scan_print(const Kernel *, Text *);
 mgpu_launch cuda_scan_launch(const Kernel *);
+void cuda_print_block_scan(const Kernel *, Text *);
+int cuda_scan_shared_bytes(const Kernel *);
+
+/* ---- cuda/kinds.c */
+typedef struct CudaKind {
+    void (*print)(const Kernel *, Text *);
+    void (*launches)(const Kernel *, mgpu_launch launch[2]);
+    int64_t (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *per_sample); /* kernel/target.h */
+    /* as a part of a scan: a function of a block, its dynamic shared memory; the end of its name, what it is given behind its
+     * arguments; the threads must meet behind it */
+    void (*print_block)(const Kernel *, Text *);
+    int (*shared_bytes)(const Kernel *);
+    const char *end, *given;
+    bool meets;
+} CudaKind;
+extern const CudaKind CUDA_KIND[KERNEL_KINDS];
 
 /* ---- cuda/given.c: kernels that differ in numbers alone become one */
 void cuda_give_numbers(Program *);
@@ -52,6 +70,7 @@ void cuda_print_block(const Kernel *, Text *);        /* a function of a block, 
 void cuda_print_canonical(const Kernel *, Text *);
 /* the kernel's functions, whose names begin with its own, as they stand in the file of all kernels */
 void cuda_print(const Kernel *, Text *);
+void cuda_print_nests(const Kernel *, Text *);
 void emit_cuda(const Program *, Text *);
 void cuda_print_given(const Kernel *, Text *);        /* what its launches hand over: an initializer */
 #endif

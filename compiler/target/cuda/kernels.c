@@ -98,19 +98,8 @@ void cuda_print_given(const Kernel *k, Text *t)
     text_add(t, k->path_count ? "}" : "");
 }
 
-void cuda_print(const Kernel *k, Text *t)
+void cuda_print_nests(const Kernel *k, Text *t)
 {
-    if (!k->nest_count) {
-        if (k->contraction)
-            cuda_print_contraction(k->contraction, k->name, k->twin ? k->twin->name : NULL, t);
-        else if (k->attention)
-            cuda_print_attention(k->attention, k->name, t);
-        else if (k->rows)
-            cuda_print_rows(k->rows, k->name, t);
-        else
-            cuda_scan_print(k, t);
-        return;
-    }
     if (k->twin) {
         text_add(t, "%s\n",
                  c_comment("%s is %s with other %s%s", k->name, k->twin->name, k->given ? "numbers: " : "paths",

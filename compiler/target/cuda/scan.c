@@ -8,25 +8,16 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/target/c/scan.h"
 #include "compiler/target/cuda/cuda.h"
-#include "compiler/target/cuda/tiles.h"
 
 /* ---- what is called */
 
-static int max_of(int a, int b) { return a > b ? a : b; }
-
-static int shared_bytes(const Scan *s)
+int cuda_scan_shared_bytes(const Kernel *k)
 {
     int most = 0;
-    for (int i = 0; i < s->call_count; i++) {
-        const Kernel *k = s->calls[i].kernel;
-        if (k->contraction)
-            most = max_of(most, cuda_block_shared_bytes(k->contraction));
-        if (k->attention)
-            most = max_of(most, cuda_block_attention_shared_bytes(k->attention));
-        if (k->rows)
-            most = max_of(most, cuda_block_rows_shared_bytes(k->rows));
-        if (k->scan)
-            most = max_of(most, shared_bytes(k->scan));
+    for (int i = 0; i < k->scan->call_count; i++) {
+        const Kernel *called = k->scan->calls[i].kernel;
+        int bytes = CUDA_KIND[called->kind].shared_bytes(called);
+        most = bytes > most ? bytes : most;
     }
     return most;
 }
@@ -35,14 +26,15 @@ static void print_call(ScanWriter *w, int number)
 {
     const ScanCall *call = &w->scan->calls[number];
     const Kernel *k = call->kernel;
+    const CudaKind *kind = &CUDA_KIND[k->kind];
     Text list = {0};
     for (int i = 0; i < k->read_count + k->write_count; i++)
         text_add(&list, "%s, ", scan_pointer(w, scan_argument(k, i)));
     if (call->work >= 0)
         text_add(&list, "work + %lld, ", (long long)call->work);
-    text_add(&list, k->contraction ? "shared, " : k->scan ? "shared, step, " : k->nest_count ? "step, " : "");
-    emit_line(&w->print, "%s%s(%sbegin, end);", k->name, k->scan ? "_steps" : "", text_of(&list));
-    if (!k->contraction && !k->scan) /* they end with one */
+    text_add(&list, "%s", kind->given);
+    emit_line(&w->print, "%s%s(%sbegin, end);", k->name, kind->end, text_of(&list));
+    if (kind->meets)
         emit_line(&w->print, "__syncthreads();");
 }
 
@@ -104,23 +96,12 @@ static void print_loop(const Kernel *k, Text *t)
 
 void cuda_scan_name(Kernel *k) { scan_name_parts(k, cuda_print_block, print_loop); }
 
-static void print_functions(const Kernel *k, Text *t)
+void cuda_print_block_scan(const Kernel *k, Text *t)
 {
     const Scan *s = k->scan;
     for (int i = 0; i < s->call_count; i++) {
         const Kernel *called = s->calls[i].kernel;
-        if (called->contraction) {
-            cuda_print_block_contraction(called->contraction, called->name, t);
-        } else if (called->attention) {
-            cuda_print_block_attention(called->attention, called->name, t);
-        } else if (called->rows) {
-            cuda_print_block_rows(called->rows, called->name, t);
-        } else if (called->scan) {
-            print_functions(called, t);
-        } else {
-            text_add(t, "%s\nstatic __device__ void %s%s", c_comment("%s: %s", called->name, called->title), called->name,
-                     called->text);
-        }
+        CUDA_KIND[called->kind].print_block(called, t);
         text_add(t, "\n");
     }
     text_add(t, "%s\nstatic __device__ void %s_steps%s",
@@ -132,14 +113,14 @@ void cuda_scan_print(const Kernel *k, Text *t)
 {
     const Scan *s = k->scan;
     Text list = {0};
-    print_functions(k, t);
+    cuda_print_block_scan(k, t);
     text_add(t, "\nextern \"C\" __global__ void %s(", k->name);
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         text_add(t, "%s *a%d, ", emit_element_type(scan_argument(k, i)->dtype), i);
         text_add(&list, "a%d, ", i);
     }
     text_add(t, "%sconst mgpu_step *step, int64_t n)\n{\n", s->work_bytes ? "char *work, " : "");
-    const char *shared = shared_bytes(s) ? "mgpu_dynamic_shared()" : "NULL";
+    const char *shared = cuda_scan_shared_bytes(k) ? "mgpu_dynamic_shared()" : "NULL";
     if (s->samples) {
         text_add(t, "    for (int64_t chunk = blockIdx.x, begin; (begin = chunk * %lld) < n; chunk += gridDim.x)\n", (long long)s->chunk);
         text_add(t, "        %s_steps(%s%s%s, step, begin, begin + %lld < n ? begin + %lld : n);\n", k->name, text_of(&list),
@@ -153,7 +134,7 @@ void cuda_scan_print(const Kernel *k, Text *t)
 mgpu_launch cuda_scan_launch(const Kernel *k)
 {
     const Scan *s = k->scan;
-    mgpu_launch l = {.function = k->name, .per_block = s->chunk, .most = INT32_MAX, .threads = CUDA_THREADS, .shared_bytes = shared_bytes(s)};
+    mgpu_launch l = {.function = k->name, .per_block = s->chunk, .most = INT32_MAX, .threads = CUDA_THREADS, .shared_bytes = cuda_scan_shared_bytes(k)};
     *(s->samples ? &l.points_per_sample : &l.points) = 1;
     return l;
 }

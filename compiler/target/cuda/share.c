@@ -476,25 +476,8 @@ static mgpu_launch common_launch(const Kernel *k)
     return most;
 }
 
-void cuda_launches(const Kernel *k, mgpu_launch launch[2])
+void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
 {
-    launch[0] = launch[1] = (mgpu_launch){0};
-    if (k->contraction) {
-        cuda_launches_contraction(k->contraction, k->name, launch);
-        return;
-    }
-    if (k->attention) {
-        cuda_launches_attention(k->attention, k->name, launch);
-        return;
-    }
-    if (k->rows) {
-        cuda_launches_rows(k->rows, k->name, launch);
-        return;
-    }
-    if (k->scan) {
-        launch[0] = cuda_scan_launch(k);
-        return;
-    }
     if (is_scatter(k)) {
         nest_launch(&k->nests[0], &launch[0]);
         nest_launch(&k->nests[1], &launch[1]);

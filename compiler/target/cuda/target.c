@@ -22,21 +22,9 @@ static int64_t lane(int64_t extent)
 
 static int64_t chunk(int64_t samples) { return samples > BLOCKS * BLOCK_SAMPLES ? (samples + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES; }
 
-/* alone: by a block, which needs none for contractions */
-static void workspace(const Kernel *k, const char *archs, bool alone, int64_t *bytes, int64_t *per_sample)
+static int64_t workspace(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
 {
-    *bytes = k->partial_bytes;
-    *per_sample = 0;
-    if (k->contraction && !alone)
-        *bytes = cuda_contraction_or_library_workspace(k->contraction, contraction_samples(k->contraction), archs);
-    if (k->attention)
-        *bytes = cuda_attention_workspace(k->attention, per_sample);
-    if (k->rows)
-        *bytes = (alone ? cuda_block_rows_workspace : cuda_rows_workspace)(k->rows);
-    if (k->scan) {
-        *bytes = k->scan->work_bytes; /* each block has its own */
-        *per_sample = k->scan->samples && !alone ? (k->scan->work_bytes + k->scan->chunk - 1) / k->scan->chunk : 0;
-    }
+    return CUDA_KIND[k->kind].workspace(k, archs, alone, per_sample);
 }
 
 static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs)

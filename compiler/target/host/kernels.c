@@ -177,7 +177,7 @@ void kernel_print_canonical(const Kernel *k, Text *t)
 }
 
 /* the kernel, or a call of the body that it shares with others; and its end */
-static void emit_function(const Kernel *k, Text *t)
+void nests_emit(const Kernel *k, Text *t)
 {
     const char *small = k->small ? "MGPU_SMALL " : "";
     if (k->finish_text)
@@ -193,21 +193,6 @@ static void emit_function(const Kernel *k, Text *t)
     for (int i = 0; i < k->path_count; i++)
         text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
     text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);
-}
-
-/* all that belongs to a kernel, in the file of all kernels and in pieces of it */
-void kernel_emit(const Kernel *k, Text *t)
-{
-    if (k->contraction)
-        contraction_print(k->contraction, k->name, t);
-    else if (k->attention)
-        attention_print(k->attention, k->name, t);
-    else if (k->rows)
-        rows_print(k->rows, k->name, t);
-    else if (k->scan)
-        scan_emit(k, t);
-    else
-        emit_function(k, t);
 }
 
 /* its row in the table; `function`: the name of what it runs, with which those of its end and its product begin */
@@ -241,7 +226,7 @@ void emit_kernels(const Program *program, Text *t)
         const Kernel *k = program->kernels[i];
         text_add(t, "\n");
         emit_kernel_title(k, t);
-        kernel_emit(k, t);
+        host_target.print(k, t);
     }
     text_add(t, "\n/* name, function, its end, line, split, extent, grain, product */\nconst mgpu_kernel mgpu_kernels[] = {\n");
     for (int i = 0; i < program->kernel_count; i++)

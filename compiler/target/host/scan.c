@@ -137,7 +137,7 @@ void scan_emit(const Kernel *k, Text *t)
         const Kernel *called = s->calls[i].kernel;
         if (called->nest_count || called->scan)
             text_add(t, "%s\n", c_comment("%s: %s", called->name, called->title));
-        kernel_emit(called, t);
+        host_target.print(called, t);
         text_add(t, "\n");
     }
     text_add(t, "%s\n", c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
@@ -145,26 +145,11 @@ void scan_emit(const Kernel *k, Text *t)
     text_add(t, "%s", k->text);
 }
 
-static void print_scan_key(const Kernel *k, Text *t)
+void scan_print_key(const Kernel *k, Text *t)
 {
-    text_add(t, "scan ");
     for (int i = 0; i < k->scan->call_count; i++) {
         kernel_print_key(k->scan->calls[i].kernel, kernel_print_canonical, t);
         text_add(t, "\n");
     }
     print_loop(k, t, "kernel", true);
-}
-
-void kernel_print_key(const Kernel *k, PrintKernel *nests, Text *t)
-{
-    if (k->contraction)
-        text_add(t, "contraction %s", contraction_key(k->contraction));
-    else if (k->attention)
-        text_add(t, "attention %s", attention_key(k->attention));
-    else if (k->rows)
-        text_add(t, "rows %s", rows_key(k->rows));
-    else if (k->scan)
-        print_scan_key(k, t);
-    else
-        nests(k, t);
 }
