@@ -13,59 +13,6 @@
 
 enum { BOUNCE_BYTES = 4 << 20 };
 
-/* ---- failures */
-/* what an operation did that was issued some time before */
-static bool is_late(CUresult r)
-{
-    return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT || r == CUDA_ERROR_ASSERT ||
-           (r >= CUDA_ERROR_HARDWARE_STACK_ERROR && r <= CUDA_ERROR_LAUNCH_FAILED);
-}
-
-static bool waits_for_each(void)
-{
-    const char *graphs = getenv("MGPU_GRAPHS");
-    return graphs && strcmp(graphs, "wait") == 0;
-}
-
-/* Where each operation is waited for, a device has one at a time, and the thread whose it is says that it failed. Others hear
- * of that, too; they wait until it is over, which it will not be. (Devices that share a GPU fail together.) */
-static _Thread_local const CudaDevice *alone_on;
-
-static const char *error_text(const CudaDevice *d, CUresult r, const char *call, char text[400])
-{
-    char error[200];
-    bool late = is_late(r), each = waits_for_each(), own = alone_on == d;
-    mgpu_cuda_error(d->cuda, r, error);
-    if (late && !each)
-        d->fail_late(d->owner, error, call);
-    if (late && each && !own)
-        pthread_mutex_lock(d->alone);
-    if (late && each && own)
-        snprintf(text, 400, "it failed: %s", error);
-    else
-        snprintf(text, 400, "%s: %s", call, error);
-    return text;
-}
-
-void mgpu_cuda_check(const CudaDevice *d, int lane, CUresult r, const char *call)
-{
-    char text[400];
-    atomic_fetch_add_explicit(d->returned, 1, memory_order_relaxed);
-    if (r != CUDA_SUCCESS)
-        d->fail(d->owner, lane, error_text(d, r, call, text));
-}
-
-void mgpu_cuda_enter(const CudaDevice *d, int lane)
-{
-    mgpu_cuda_check(d, lane, d->cuda->ctx_set_current(d->context), "cuCtxSetCurrent");
-}
-
-void mgpu_cuda_declare(const CudaDevice *d, int lane, const char *operation, const CudaRange *ranges, int count)
-{
-    if (d->cuda->declare)
-        d->cuda->declare(d->stream[lane], operation, ranges, count);
-}
-
 /* ---- the machine */
 /* before there are devices, and behind them; device -1: none */
 static void check_machine(const Machine *m, int device, CUresult r, const char *call)
@@ -367,7 +314,7 @@ static const char *cuda_reach(Device *device, int mark, char text[400])
     CUresult r = d->cuda->ctx_set_current(d->context);
     if (r == CUDA_SUCCESS)
         r = d->cuda->event_synchronize(d->marks[mark]);
-    return r == CUDA_SUCCESS ? NULL : error_text(d, r, "cuEventSynchronize", text);
+    return r == CUDA_SUCCESS ? NULL : mgpu_cuda_error_text(d, r, "cuEventSynchronize", text);
 }
 
 static bool cuda_reached(Device *device, int mark)
@@ -380,7 +327,7 @@ static void cuda_begin(Device *device)
 {
     CudaDevice *d = cuda_device(device);
     pthread_mutex_lock(d->alone);
-    alone_on = d;
+    mgpu_cuda_alone_on(d);
 }
 
 static void cuda_finish(Device *device, int lane)
@@ -388,7 +335,7 @@ static void cuda_finish(Device *device, int lane)
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
     mgpu_cuda_check(d, lane, d->cuda->stream_synchronize(d->stream[lane]), "cuStreamSynchronize");
-    alone_on = NULL;
+    mgpu_cuda_alone_on(NULL);
     pthread_mutex_unlock(d->alone);
 }
 

@@ -58,8 +58,11 @@ typedef struct CudaDevice {
 
 static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }
 
+/* ---- calls.c */
 /* ends the program if the call failed; lane: whose operation it belongs to, -1: none's */
 void mgpu_cuda_check(const CudaDevice *, int lane, CUresult, const char *call);
+const char *mgpu_cuda_error_text(const CudaDevice *, CUresult, const char *call, char text[400]); /* of one that failed */
+void mgpu_cuda_alone_on(const CudaDevice *);         /* MGPU_GRAPHS=wait: the calling thread's operation is under way there; NULL: none is */
 void mgpu_cuda_enter(const CudaDevice *, int lane);  /* its context becomes that of the calling thread */
 
 /* To a stand-in that checks: what is issued to the lane from now on belongs to `operation` and touches these bytes; count -1:
