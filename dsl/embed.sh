@@ -1,15 +1,15 @@
 #!/bin/sh
-# embed.sh OUT.c FILE...: writes the texts of the library as C: the table LIBRARY_FILES of elaborate.h.
+# embed.sh OUT.c HEADER TABLE FOLDER FILE...: writes the texts of files as C: a table of names (FOLDER/FILE) and texts that HEADER declares.
 set -eu
-out=$1
-shift
+out=$1 header=$2 table=$3 folder=$4
+shift 4
 {
     echo '/* written by dsl/embed.sh */'
-    echo '#include "dsl/elaborate.h"'
+    echo "#include \"$header\""
     echo
-    echo 'const LibraryFile LIBRARY_FILES[] = {'
+    echo "const $table[] = {"
     for file in "$@"; do
-        printf '    {"stdlib/%s",\n' "$(basename "$file")"
+        printf '    {"%s%s",\n' "$folder" "$(basename "$file")"
         sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/     "/' -e 's/$/\\n"/' "$file"
         echo '    },'
     done

@@ -6,6 +6,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/target.h"
 #include "compiler/link/pieces.h"
+#include "compiler/machine/machine.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
@@ -414,6 +415,7 @@ static Compilation begin(const Options *options)
     Compilation c = {.options = options, .program = NEW(Program)};
     c.program->options = options;
     c.program->target = parse_devices(options->devices, &c.program->plans, &c.program->plan_count);
+    c.program->machine = machine_default(c.program->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST);
     c.program->gpus = selected_gpus(options->devices);
     c.source = read_source(options->file);
     return c;

@@ -22,6 +22,7 @@ typedef struct Program {
     Model *model;
     const Options *options;
     const Target *target;   /* what kernels are printed for: kernel/target.h */
+    const struct Machine *machine; /* whose times decide: machine/machine.h; NULL: the target's default */
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each text once */
     Map kernel_texts;       /* text -> Kernel: fuse.c */

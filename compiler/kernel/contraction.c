@@ -323,6 +323,21 @@ static void count_operations(const Contraction *plan, double *fixed, double *per
     *per_sample = sampled ? count : 0;
 }
 
+/* Of a convolution whose channels are all groups each element of the result meets no other channel: there is an axis that all three
+ * have besides the samples, and the lists of rows or columns have nothing but places. */
+WorkKind contraction_work(const Contraction *plan)
+{
+    int64_t shared = 1, columns = 1;
+    if (!plan->windows)
+        return WORK_MATMUL;
+    for (int i = 0; i < plan->count[BATCH]; i++)
+        shared *= plan->list[BATCH][i].extent > 0 ? plan->list[BATCH][i].extent : 1;
+    for (int i = 0; i < plan->count[N]; i++)
+        columns *= plan->list[N][i].extent > 0 ? plan->list[N][i].extent : 1;
+    bool depthwise = shared > 1 && columns < 8;
+    return !depthwise ? WORK_CONVOLUTION : plan->node->op == OP_CONVOLVE_WEIGHT ? WORK_DEPTHWISE_WEIGHT : WORK_DEPTHWISE;
+}
+
 void contraction_cost(const Contraction *plan, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample)
 {
     count_operations(plan, flops, flops_per_sample);

@@ -45,6 +45,9 @@ int64_t contraction_workspace(const Contraction *, int64_t *per_sample);
 /* it keeps an operand packed in its workspace from one call of an operation to the next */
 bool contraction_keeps(const Contraction *);
 
+/* what the cost model calls it */
+WorkKind contraction_work(const Contraction *);
+
 /* work of one call, in the terms of Task: a constant part, and a part for every sample */
 void contraction_cost(const Contraction *, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample);
 #endif

@@ -3,6 +3,7 @@
 #define MGPU_KERNEL_PHASE_H
 
 #include "compiler/ir/graph.h"
+#include "compiler/machine/work.h"
 
 typedef struct Kernel Kernel;
 typedef struct Program Program;
@@ -55,6 +56,7 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
     Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_REDUCE: the same one in both */
     int64_t workspace_bytes, workspace_bytes_per_sample;
     double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
+    WorkKind work;          /* what kind of work, for the cost model */
     bool backward, update;  /* made by differentiate; behind the reductions */
     const Place *at;
     Suspect *suspects; int suspect_count;

@@ -18,7 +18,7 @@
  * waited for implies nothing, but for comp and comm: at a change of phase they wait for each other.
  *
  * Devices of equal capacity have equal schedules, and devices have at most three capacities; the work is done once for
- * each. Times: by SPEED, every operation as early as its lane, waits and collective allow.
+ * each. Times: of times.c, every operation as early as its lane, waits and collective allow.
  *
  * A program whose arena does not fit into a GPU says which batch would. So the arena is also planned for 1, 2, 4, 8 ... groups
  * of samples and what the devices have, and nothing but its size is kept. Between two of these it grows as its parts do, if
@@ -33,13 +33,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* what a device does in a microsecond: FLOPs, bytes of its memory, bytes from and to host memory, bytes from another
- * device; and the time in which devices meet. Estimates, of an ordinary server: begin_us and time_us rest on them. */
-static const struct Speed { double flops, bytes, host, link, meeting_us; } SPEED[] = { /* by own_memory */
-    [false] = {20e3, 8e3, 8e3, 8e3, 5},
-    [true] = {40e6, 2e6, 25e3, 200e3, 10},
-};
 
 /* ---- one phase for the devices of one capacity */
 typedef struct Class {
@@ -57,6 +50,7 @@ typedef struct Builder {
     const Class *class;
     const Layout *layout;
     const TaskDigest *digests;
+    Members members;
     ScheduledOp *ops;
     int op_count;
     Memory *kept;               /* of names, which become the schedule's */
@@ -104,8 +98,6 @@ static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const c
 static void add_read(ScheduledOp *op, Access a) { APPEND(op->reads, op->read_count, a); }
 static void add_write(ScheduledOp *op, Access a) { APPEND(op->writes, op->write_count, a); }
 
-static const struct Speed *speed(const Builder *b) { return &SPEED[b->program->target->own_memory]; }
-
 static double bytes_of(const Access *accesses, int count)
 {
     double bytes = 0;
@@ -143,7 +135,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is owed of the 
         const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
         ScheduledOp *op = add_op(b, LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
         add_read(op, slot);
-        op->time_us = bytes_of(op->reads, 1) / speed(b)->host;
+        op->time_us = cost_download(b->members.machine, b->members.processor, 0, bytes_of(op->reads, 1)).us;
     }
     upload = add_op(b, LANE_COPY, VERB_UPLOAD, -1, "-");
     for (int i = 0; read && i < read->write_count; i++) {
@@ -153,9 +145,9 @@ static void add_input_ops(Builder *b) /* READ of this step, what is owed of the 
         add_write(upload, from);
     }
     if (read)
-        read->time_us = bytes_of(read->writes, read->write_count) / SPEED[false].bytes;
+        read->time_us = cost_upload(b->members.machine, PROCESSOR_HOST, 0, bytes_of(read->writes, read->write_count)).us;
     add_write(upload, step_access(b));
-    upload->time_us = bytes_of(upload->writes, upload->write_count) / speed(b)->host;
+    upload->time_us = cost_upload(b->members.machine, b->members.processor, 0, bytes_of(upload->writes, upload->write_count)).us;
 }
 
 static void add_call(Builder *b, const KernelNumber *kernels, int call)
@@ -170,10 +162,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
         add_write(op, b->layout->tensor[task->writes[i]->id]);
     if (b->layout->work[call].buffer >= 0)
         add_write(op, b->layout->work[call]);
-    double samples = (double)b->class->capacity;
-    double flops = (task->flops + task->flops_per_sample * samples) / speed(b)->flops;
-    double bytes = (task->bytes + task->bytes_per_sample * samples) / speed(b)->bytes;
-    op->time_us = flops > bytes ? flops : bytes;
+    op->time_us = time_of_call(b->program, &b->members, b->order, call, (double)b->class->capacity);
     op->strip = b->order->strip[call];
     op->chunk = b->order->chunk[call];
     op->by_sample = b->program->target->strips && task->kernel->split == MGPU_SPLIT_SAMPLES;
@@ -191,9 +180,7 @@ static void add_transfer(Builder *b, int group)
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
-    int devices = b->plan->devices;
-    int ways = b->order->groups[group].parties.transfer == MGPU_TRANSFER_REDUCE ? 2 : 1;
-    op->time_us = speed(b)->meeting_us + ways * bytes_of(&a, 1) * (devices - 1) / devices / speed(b)->link;
+    op->time_us = time_of_transfer(&b->members, &b->order->groups[group], bytes_of(&a, 1));
     op->line = model_line(b->order->groups[group].at);
 }
 
@@ -519,11 +506,12 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     else
         cut_calls(order);
     TaskDigest *digests = digest_tasks(phase, plan->devices);
+    Members members = members_of(machine_of(p), processor_of(p), plan->devices);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
-        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests};
+        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests, .members = members};
         Layout *layout = place_class(p, phase, order, &classes[c]);
         mark_updated(phase, layout);
         b->layout = layout;

@@ -3,6 +3,7 @@
 #define MGPU_SCHEDULE_INTERNAL_H
 
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/cost.h"
 #include "compiler/plan/schedule.h"
 
 /* ---- bucket.c: in which order a phase runs, and what its collectives sum */
@@ -30,6 +31,12 @@ Signature *list_signatures(const Program *, int *count);
 typedef struct TaskDigest TaskDigest;
 TaskDigest *digest_tasks(const Phase *, int devices);
 uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
+
+/* ---- times.c: microseconds, by the program's machine */
+Processor processor_of(const Program *);
+const Machine *machine_of(const Program *);
+double time_of_call(const Program *, const Members *, const Order *, int call, double samples);
+double time_of_transfer(const Members *, const Group *, double bytes);
 
 /* ---- strip.c: calls that the threads of a device run without a barrier between them */
 void cut_strips(const Phase *, Order *);

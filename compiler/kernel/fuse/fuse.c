@@ -223,14 +223,17 @@ static void argument_cost(Task *t, const Kernel *k)
 
 static void nests_cost(Task *t, Kernel *k)
 {
-    for (int i = 0; i < k->nest_count; i++)
+    for (int i = 0; i < k->nest_count; i++) {
         nest_cost(t, &k->nests[i]);
+        t->work = k->owned_rows ? WORK_SCATTER : k->nests[i].reduction_count && t->work == WORK_POINTS ? WORK_SUMS : t->work;
+    }
     argument_cost(t, k);
 }
 
 static void cost_of_contraction(Task *t, Kernel *k)
 {
     k->split = contraction_split(k->contraction);
+    t->work = contraction_work(k->contraction);
     contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
 }
 
@@ -239,6 +242,7 @@ static void cost_of_attention(Task *t, Kernel *k)
     double flops, bytes;
     bool samples;
     k->split = attention_split(k->attention);
+    t->work = WORK_ATTENTION;
     attention_cost(k->attention, &flops, &bytes, &samples);
     add_cost(t, flops, bytes, samples);
 }
@@ -248,12 +252,14 @@ static void cost_of_rows(Task *t, Kernel *k)
     double flops, bytes;
     bool samples;
     k->split = rows_split(k->rows, &k->extent, &k->grain);
+    t->work = WORK_ROWS;
     rows_cost(k->rows, &flops, &bytes, &samples);
     add_cost(t, flops, bytes, samples);
 }
 
 static void scan_cost(Task *t, Kernel *k)
 {
+    t->work = WORK_SCAN;
     t->flops = k->scan->flops;
     t->flops_per_sample = k->scan->flops_per_sample;
     argument_cost(t, k);

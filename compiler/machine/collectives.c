@@ -1,0 +1,282 @@
+/* collectives.c: the time of collectives, by method (cost.h has the formulas).
+ *
+ * The rate of a ring is looked for in the links: an order of the devices in which the slowest step to the next one is fastest, then
+ * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
+ * steps that cross it. */
+#include "compiler/machine/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const METHOD_NAME[METHODS] = {"ring", "tree", "in-switch", "host", "copy"};
+
+/* The share of the links' nominal rate that a method reaches with large messages. Ring: 8 H100, 370 GB/s of 450 (bus bandwidth of
+ * nccl-tests, published); in-switch: 475 GB/s bus bandwidth there, which is 271 GB/s of a rate of 450 x 8 / 9 (published); the copy engines
+ * move 87 % of what a link carries (assumed). */
+static const double SHARE[METHODS] = {[METHOD_RING] = .82, [METHOD_TREE] = .75, [METHOD_SWITCH] = .68, [METHOD_HOST] = .87, [METHOD_COPY] = .87};
+
+enum { MOST_RINGS = 8, MOST_SEARCHED = 16, MOST_TRIES = 20000 };
+
+typedef struct Ring {
+    const Machine *machine;
+    Route *routes;          /* from device i to j: [i * count + j] */
+    bool *there;
+    double *left;           /* by link and direction */
+    double *load;
+    int count, *order, tries;
+    bool *used;
+} Ring;
+
+static double left_on(const Ring *r, int from, int to)
+{
+    const Route *way = &r->routes[from * r->count + to];
+    double rate = r->there[from * r->count + to] ? 1e300 : 0;
+    for (int k = 0; k < way->count && rate > 0; k++) {
+        double left = r->left[2 * way->link[k] + way->back[k]];
+        rate = left < rate ? left : rate;
+    }
+    return rate;
+}
+
+/* from order[at - 1] on: every step at least so fast */
+static bool extend(Ring *r, int at, double least)
+{
+    if (r->tries++ > MOST_TRIES)
+        return false;
+    if (at == r->count)
+        return left_on(r, r->order[at - 1], r->order[0]) >= least;
+    for (int next = 0; next < r->count; next++) {
+        if (r->used[next] || left_on(r, r->order[at - 1], next) < least)
+            continue;
+        r->order[at] = next;
+        r->used[next] = true;
+        if (extend(r, at + 1, least))
+            return true;
+        r->used[next] = false;
+    }
+    return false;
+}
+
+static bool find_order(Ring *r, double least)
+{
+    memset(r->used, 0, (size_t)r->count * sizeof *r->used);
+    r->order[0] = 0;
+    r->used[0] = true;
+    r->tries = 0;
+    return extend(r, 1, least);
+}
+
+/* the rate of the order that was found, in which several steps may share a link; its links have so much less left */
+static double take_order(Ring *r)
+{
+    int links = 2 * r->machine->link_count;
+    memset(r->load, 0, (size_t)links * sizeof *r->load);
+    for (int i = 0; i < r->count; i++) {
+        const Route *way = &r->routes[r->order[i] * r->count + r->order[(i + 1) % r->count]];
+        for (int k = 0; k < way->count; k++)
+            r->load[2 * way->link[k] + way->back[k]]++;
+    }
+    double rate = 1e300;
+    for (int i = 0; i < links; i++)
+        rate = r->load[i] > 0 && r->left[i] / r->load[i] < rate ? r->left[i] / r->load[i] : rate;
+    for (int i = 0; i < links; i++)
+        r->left[i] -= r->load[i] * rate;
+    return rate;
+}
+
+/* the fastest order: by the rates that there are, from the highest down */
+static double next_ring(Ring *r, double enough)
+{
+    for (double below = 1e300;;) {
+        double least = 0;
+        for (int i = 0; i < r->count * r->count; i++) {
+            double rate = i / r->count == i % r->count ? 0 : left_on(r, i / r->count, i % r->count);
+            least = rate < below && rate > least ? rate : least;
+        }
+        if (least <= enough)
+            return 0;
+        if (find_order(r, least))
+            return take_order(r);
+        below = least;
+    }
+}
+
+/* what all rings together carry into each device, and the latency of a step; 0: there is no ring */
+static double ring_rate(const Machine *m, int count, double *latency_us)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Ring r = {.machine = m, .count = count};
+    r.routes = NEW_ARRAY(Route, count * count);
+    r.there = NEW_ARRAY(bool, count * count);
+    r.left = NEW_ARRAY(double, 2 * m->link_count);
+    r.load = NEW_ARRAY(double, 2 * m->link_count);
+    r.order = NEW_ARRAY(int, count);
+    r.used = NEW_ARRAY(bool, count);
+    for (int i = 0; i < 2 * m->link_count; i++)
+        r.left[i] = m->links[i / 2].rate[i % 2].value;
+    for (int i = 0; i < count * count; i++)
+        r.there[i] = i / count != i % count && machine_route(m, i / count, i % count, &r.routes[i]);
+    double rate = 0, first = 0;
+    *latency_us = 0;
+    if (count > MOST_SEARCHED) { /* in the order of their numbers */
+        for (int i = 0; i < count; i++)
+            r.order[i] = i;
+        rate = take_order(&r);
+    }
+    for (int k = 0; k < MOST_RINGS && count <= MOST_SEARCHED; k++) {
+        double more = next_ring(&r, first / 4);
+        if (more <= 0)
+            break;
+        first = k == 0 ? more : first;
+        rate += more;
+        for (int i = 0; i < count && k == 0; i++) {
+            double us = r.routes[r.order[i] * count + r.order[(i + 1) % count]].latency_us;
+            *latency_us = us > *latency_us ? us : *latency_us;
+        }
+    }
+    memory_use(outer);
+    memory_free(own);
+    return rate;
+}
+
+/* the rate of the slowest way of a device into a switch that adds; 0: there is none that all of them reach */
+static double switch_rate(const Machine *m, int count, double *latency_us)
+{
+    for (int s = 0; s < m->switch_count; s++) {
+        double rate = 1e300;
+        *latency_us = 0;
+        for (int d = 0; d < count && m->switches[s].adds; d++) {
+            Route r;
+            bool there = machine_route(m, d, machine_host(m) + 1 + s, &r) && !r.staged;
+            rate = !there ? 0 : r.rate < rate ? r.rate : rate;
+            *latency_us = r.latency_us > *latency_us ? r.latency_us : *latency_us;
+        }
+        if (m->switches[s].adds && rate > 0)
+            return rate;
+    }
+    return 0;
+}
+
+/* microseconds for B bytes: us + B x each */
+typedef struct Line { double us, each; } Line;
+
+static Line line_of(double of_none, double of_bytes, double bytes) { return (Line){of_none, (of_bytes - of_none) / bytes}; }
+
+static bool adds_up(Collect what) { return what == COLLECT_ALL_REDUCE || what == COLLECT_REDUCE_SCATTER; }
+
+static double through_host_us(const Machine *m, Collect what, double bytes, int n, Transfer *all)
+{
+    for (int d = 0; d < n; d++)
+        all[d] = (Transfer){d, machine_host(m), adds_up(what) ? bytes : what == COLLECT_ALL_GATHER ? bytes / n : d ? 0 : bytes};
+    double us = cost_transfers(m, all, n).us;
+    for (int d = 0; d < n; d++)
+        all[d] = (Transfer){machine_host(m), d, what == COLLECT_REDUCE_SCATTER ? bytes / n : bytes};
+    us = (us + cost_transfers(m, all, n).us) / SHARE[METHOD_HOST];
+    return us + (adds_up(what) && m->host.bandwidth.value > 0 ? (n + 1) * bytes / m->host.bandwidth.value * 1e6 : 0);
+}
+
+static double by_copies_us(const Machine *m, Collect what, double bytes, int n, Transfer *all)
+{
+    const Device *d = &m->devices[0];
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++)
+            if (i != k && (what != COLLECT_BROADCAST || i == 0))
+                all[count++] = (Transfer){i, k, what == COLLECT_BROADCAST ? bytes : bytes / n};
+    double round = cost_transfers(m, all, count).us / SHARE[METHOD_COPY];
+    double add = adds_up(what) ? d->launch_us.value + (n + 1) * bytes / n / d->bandwidth.value * 1e6 : 0;
+    return what == COLLECT_ALL_REDUCE ? 2 * round + add : round + add;
+}
+
+Members members_of(const Machine *m, Processor p, int devices)
+{
+    Members g = {.machine = m, .processor = p, .count = devices};
+    int n = devices < m->device_count ? devices : m->device_count;
+    if (p == PROCESSOR_HOST || n < 2)
+        return g;
+    Memory *own = memory_new(), *outer = memory_use(own);
+    g.ring = ring_rate(m, n, &g.ring_us);
+    g.in_switch = switch_rate(m, n, &g.switch_us);
+    Transfer *all = NEW_ARRAY(Transfer, n * n);
+    const double BYTES = 1e9;
+    for (int what = 0; what < COLLECTS; what++) {
+        Line host = line_of(through_host_us(m, (Collect)what, 0, n, all), through_host_us(m, (Collect)what, BYTES, n, all), BYTES);
+        Line copy = line_of(by_copies_us(m, (Collect)what, 0, n, all), by_copies_us(m, (Collect)what, BYTES, n, all), BYTES);
+        g.host_us[what] = host.us, g.host_each[what] = host.each;
+        g.copy_us[what] = copy.us, g.copy_each[what] = copy.each;
+    }
+    memory_use(outer);
+    memory_free(own);
+    return g;
+}
+
+bool method_works(const Members *g, Method method)
+{
+    bool host = g->processor == PROCESSOR_HOST, alone = g->machine->device_count < 2; /* on one GPU: its memory is theirs */
+    switch (method) {
+    case METHOD_RING:
+    case METHOD_TREE: return !host && !alone && g->ring > 0;
+    case METHOD_SWITCH: return !host && !alone && g->in_switch > 0;
+    case METHOD_HOST: return host || (!alone && isfinite(g->host_each[COLLECT_ALL_REDUCE]));
+    case METHOD_COPY: return !host && (alone || isfinite(g->copy_each[COLLECT_ALL_REDUCE]));
+    case METHODS: break;
+    }
+    return false;
+}
+
+static Cost with_latency(double latency, double rest)
+{
+    return (Cost){latency + rest, rest > latency ? BOUND_LINK : BOUND_LATENCY};
+}
+
+/* Host devices meet, each adds up its slice of all, in the memory that they have in common, and writes it to all (runtime/host/reduce.c):
+ * n reads and n writes of B in all. More devices than cores have to wait for their turn. */
+static Cost on_host(const Machine *m, Collect what, double bytes, int n)
+{
+    double turns = n > m->host.cores.value ? n / m->host.cores.value : 1;
+    double touched = what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
+    double meeting = m->host.meeting_us.value * turns * turns, memory = touched * bytes / m->host.bandwidth.value * 1e6;
+    return (Cost){meeting + memory, memory > meeting ? BOUND_MEMORY : BOUND_LATENCY};
+}
+
+Cost cost_collective(const Members *g, Collect what, Method method, double bytes)
+{
+    const Machine *m = g->machine;
+    if (g->count < 2)
+        return (Cost){0, BOUND_LATENCY};
+    if (g->processor == PROCESSOR_HOST)
+        return on_host(m, what, bytes, g->count);
+    double n = g->count, half = what == COLLECT_ALL_REDUCE ? 2 : 1, share = SHARE[method];
+    const Device *d = &m->devices[0];
+    double begin = d->launch_us.value + d->event_us.value;
+    switch (method) {
+    case METHOD_RING: return with_latency(begin + half * (n - 1) * g->ring_us, half * (n - 1) / n * bytes / (g->ring * share) * 1e6);
+    case METHOD_TREE: return with_latency(begin + half * ceil(log2(n)) * g->ring_us, half * bytes / (g->ring * share) * 1e6);
+    case METHOD_SWITCH:
+        return with_latency(begin + 2 * half * g->switch_us, (what == COLLECT_ALL_REDUCE ? (n + 1) / n : 1) * bytes / (g->in_switch * share) * 1e6);
+    case METHOD_HOST: return with_latency(2 * begin + g->host_us[what], bytes * g->host_each[what]);
+    case METHOD_COPY:
+        if (m->device_count < 2)
+            return with_latency(2 * begin, 2 * half * bytes / d->bandwidth.value * 1e6);
+        return with_latency(2 * begin + g->copy_us[what], bytes * g->copy_each[what]);
+    case METHODS: break;
+    }
+    die("a collective by no method");
+}
+
+Cost cost_cheapest(const Members *g, Collect what, double bytes, Method *chosen)
+{
+    Cost best = {INFINITY, BOUND_LINK};
+    *chosen = METHOD_HOST;
+    for (int k = 0; k < METHODS; k++) {
+        Cost c = method_works(g, (Method)k) ? cost_collective(g, what, (Method)k, bytes) : best;
+        if (c.us < best.us) {
+            best = c;
+            *chosen = (Method)k;
+        }
+    }
+    if (isinf(best.us))
+        fail(1, "machine %s: its devices reach neither each other nor the host; say how, with lines such as 'link 0 1 25GB/s' and "
+                "'link * host 12GB/s'", g->machine->name);
+    return best;
+}

@@ -1,0 +1,131 @@
+/* cost.c: the time of kernels and transfers; collectives.c has that of collectives. cost.h has the formulas. */
+#include "compiler/machine/cost.h"
+
+#include <math.h>
+
+const char *const BOUND_NAME[BOUNDS] = {"launch", "memory", "instructions", "matrix units", "link", "latency"};
+
+/* The share of the nominal rate that kernels of a kind reach: of the arithmetic of products, of the instructions of all else (as a
+ * share of the plain rate), of the memory's rate; and the least time of one, on top of a launch. `apart`: loads and arithmetic do not
+ * overlap, so their times add up.
+ *
+ * Host: fitted to 1,800 calls of thirteen examples, one thread, on a core of an Intel Xeon (Sapphire Rapids, 2.6 GHz) with oneDNN
+ * 2.6.3 (2026-11-23, bench/results/predicted.md): the shares with the least mean of |log(predicted / measured)|, weighted by time.
+ * GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak (published
+ * microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of issue slots, and a
+ * multiply-add counts twice in the plain rate. Convolutions and attention: what their loops' instructions in SASS came to. */
+typedef struct Efficiency { double products, operations, bytes, least_us; bool apart; } Efficiency;
+static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
+    [PROCESSOR_HOST] = {
+        [WORK_POINTS] = {.18, .18, 1, 0, true},
+        [WORK_SUMS] = {.18, .18, .67, 0, true},
+        [WORK_SCATTER] = {.18, .05, 1, 0, true},
+        [WORK_MATMUL] = {.9, .18, .4, 0, false},
+        [WORK_CONVOLUTION] = {.96, .18, .2, 0, false},
+        [WORK_DEPTHWISE] = {.42, .18, .4, 0, false},
+        [WORK_DEPTHWISE_WEIGHT] = {.035, .18, .4, 0, false},
+        [WORK_ATTENTION] = {.77, .18, .13, 0, true},
+        [WORK_ROWS] = {.18, .02, .3, 0, true},
+        [WORK_SCAN] = {.72, .18, .6, 0, true},
+    },
+    [PROCESSOR_CUDA] = {
+        [WORK_POINTS] = {.37, .37, .87, .8, false},
+        [WORK_SUMS] = {.37, .37, .87, .8, false},
+        [WORK_SCATTER] = {.1, .1, .4, 2, false},
+        [WORK_MATMUL] = {.45, .37, .87, 2.3, false},
+        [WORK_CONVOLUTION] = {.12, .37, .87, 2.3, false},
+        [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false},
+        [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false},
+        [WORK_ATTENTION] = {.12, .37, .87, 2.3, false},
+        [WORK_ROWS] = {.1, .1, .4, 2, false},
+        [WORK_SCAN] = {.05, .1, .4, 2, false},
+    },
+};
+static const double LIBRARY_PRODUCTS = .7;      /* cuBLASLt; oneDNN is in the table already */
+static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
+
+/* operations a second; a type without a rate of its own computes in f32 */
+static double plain_rate(const Device *d, Dtype t)
+{
+    return d->plain[t].value > 0 ? d->plain[t].value : d->plain[F32].value;
+}
+
+static double product_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound)
+{
+    double share = w->library && d->processor == PROCESSOR_CUDA ? LIBRARY_PRODUCTS : e->products;
+    bool matrix = d->matrix[w->type].value > 0 && (w->type != F32 || w->tf32);
+    *bound = matrix ? BOUND_MATRIX : BOUND_INSTRUCTIONS;
+    return share * (matrix ? d->matrix[w->type].value : plain_rate(d, w->type));
+}
+
+static double us_of(double amount, double rate)
+{
+    if (amount > 0 && rate <= 0)
+        die("a machine without a rate that is needed");
+    return amount > 0 ? amount / rate * 1e6 : 0;
+}
+
+Cost cost_kernel(const Device *d, const Work *w)
+{
+    const Efficiency *e = &EFFICIENCY[d->processor][w->kind];
+    Bound arithmetic;
+    double rate = product_rate(d, w, e, &arithmetic), products = us_of(w->products, rate);
+    double operations = us_of(w->operations, e->operations * plain_rate(d, w->wide ? F64 : F32));
+    double memory = us_of(w->bytes, e->bytes * d->bandwidth.value), least = e->least_us + w->steps * STEP_US[d->processor];
+    Cost c = {memory, BOUND_MEMORY};
+    if (products + operations > memory)
+        c = (Cost){products + operations, products > operations ? arithmetic : BOUND_INSTRUCTIONS};
+    if (e->apart)
+        c.us = memory + products + operations;
+    if (c.us < least)
+        c = (Cost){least, BOUND_LAUNCH};
+    if (c.us < d->launch_us.value)
+        c.bound = BOUND_LAUNCH;
+    return c;
+}
+
+/* ---- transfers */
+
+/* what a link's direction carries, and the time that it needs for that */
+Cost cost_transfers(const Machine *m, const Transfer *transfers, int count)
+{
+    double *bytes = NEW_ARRAY(double, 2 * m->link_count), latency = 0, longest = 0;
+    for (int i = 0; i < count; i++) {
+        Route r;
+        const Transfer *t = &transfers[i];
+        if (!machine_route(m, t->from, t->to, &r))
+            return (Cost){INFINITY, BOUND_LINK};
+        for (int k = 0; k < r.count && t->bytes > 0; k++)
+            bytes[2 * r.link[k] + r.back[k]] += t->bytes;
+        latency = r.latency_us > latency ? r.latency_us : latency;
+    }
+    for (int i = 0; i < 2 * m->link_count; i++) {
+        double us = us_of(bytes[i], m->links[i / 2].rate[i % 2].value);
+        longest = us > longest ? us : longest;
+    }
+    return (Cost){latency + longest, longest > latency ? BOUND_LINK : BOUND_LATENCY};
+}
+
+Cost cost_transfer(const Machine *m, int from, int to, double bytes)
+{
+    Transfer t = {from, to, bytes};
+    return cost_transfers(m, &t, 1);
+}
+
+/* a host's device is in the host's memory: a copy reads and writes it */
+static Cost cost_copy(const Machine *m, double bytes)
+{
+    return (Cost){us_of(2 * bytes, m->host.bandwidth.value), BOUND_MEMORY};
+}
+
+static int gpu_of(const Machine *m, int device) { return device < m->device_count ? device : m->device_count - 1; }
+
+Cost cost_upload(const Machine *m, Processor p, int device, double bytes)
+{
+    return p == PROCESSOR_HOST ? cost_copy(m, bytes) : cost_transfer(m, machine_host(m), gpu_of(m, device), bytes);
+}
+
+Cost cost_download(const Machine *m, Processor p, int device, double bytes)
+{
+    return p == PROCESSOR_HOST ? cost_copy(m, bytes) : cost_transfer(m, gpu_of(m, device), machine_host(m), bytes);
+}

@@ -1,0 +1,70 @@
+/* cost.h: how long things take on a machine. All stages ask here.
+ *
+ * Kernels: the roofline (Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009):
+ * the longest of what its memory, its matrix units and its instructions take, each with the share of the nominal rate that kernels
+ * of this kind reach; and the launch. The shares are the table EFFICIENCY in cost.c, with where they come from.
+ *
+ * Transfers: latency + bytes / rate (Hockney, "The communication challenge for MPP", Parallel Computing 20(3), 1994); several at
+ * the same time: each link carries what all of them send over it.
+ *
+ * All-reduces of B bytes on n devices, latency a and rate r of a link (Thakur, Rabenseifner, Gropp, "Optimization of collective
+ * communication operations in MPICH", IJHPCA 19(1), 2005; Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations", JPDC 69(2), 2009; Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+ * Parallel Computing 35(12), 2009; NVIDIA, NCCL 2.27's tuning model for in-switch sums):
+ *   ring       2 (n - 1) a + 2 (n - 1) / n B / r; reduce-scatter and all-gather are half of it each
+ *   tree       2 log2(n) a + 2 B / r, both halves of two trees at a time
+ *   in-switch  2 a + (n + 1) / n B / r
+ *   host       everybody sends B to the host's memory, the host adds, everybody takes B
+ *   copy       everybody takes 1 / n of B of everybody else, adds it up, and takes all others' sums: 2 (n - 1) / n B over each
+ *              device's links, all at the same time */
+#ifndef MGPU_MACHINE_COST_H
+#define MGPU_MACHINE_COST_H
+
+#include "compiler/machine/machine.h"
+#include "compiler/machine/work.h"
+
+/* what bounds a time */
+typedef enum Bound { BOUND_LAUNCH, BOUND_MEMORY, BOUND_INSTRUCTIONS, BOUND_MATRIX, BOUND_LINK, BOUND_LATENCY, BOUNDS } Bound;
+extern const char *const BOUND_NAME[BOUNDS];
+typedef struct Cost { double us; Bound bound; } Cost;
+
+/* ---- kernels and library calls */
+typedef struct Work {
+    WorkKind kind;
+    Dtype type;         /* of the operands of its products */
+    bool library;       /* cuBLASLt does it */
+    bool tf32;          /* products of f32 by matrix units */
+    bool wide;          /* all else is in f64 */
+    double products;    /* operations of products, a multiply-add is two */
+    double operations;  /* all others */
+    double bytes;       /* each operand once, each result once */
+    double steps;       /* of a scan; else 0 */
+} Work;
+Cost cost_kernel(const Device *, const Work *);
+
+/* ---- transfers. Ends are devices or the host */
+typedef struct Transfer { int from, to; double bytes; } Transfer;
+Cost cost_transfer(const Machine *, int from, int to, double bytes);
+Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the same time: until the last one is over */
+
+/* ---- collectives of a number of GPUs, or of host devices */
+typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS } Collect;
+typedef enum Method { METHOD_RING, METHOD_TREE, METHOD_SWITCH, METHOD_HOST, METHOD_COPY, METHODS } Method;
+extern const char *const METHOD_NAME[METHODS];
+typedef struct Members { /* of a collective, with what their links give it */
+    const Machine *machine;
+    Processor processor;
+    int count;              /* more than the machine has: as if it had more of them, with the rates of its own */
+    double ring, ring_us;   /* bytes a second into each device, all rings together, and latency of a step; 0: there is none */
+    double in_switch, switch_us;
+    double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* of none, and of each byte */
+} Members;
+Members members_of(const Machine *, Processor, int devices);
+bool method_works(const Members *, Method);
+Cost cost_collective(const Members *, Collect, Method, double bytes);
+Cost cost_cheapest(const Members *, Collect, double bytes, Method *chosen);
+
+/* bytes between the host's memory and a device */
+Cost cost_upload(const Machine *, Processor, int device, double bytes);
+Cost cost_download(const Machine *, Processor, int device, double bytes);
+#endif

@@ -1,0 +1,43 @@
+/* known.c: a name -> Machine: one that mgpuc has with it (compiler/machine/files, embedded), or a file. */
+#include "compiler/machine/machine.h"
+
+#include <string.h>
+
+static const MachineFile *find(const char *name)
+{
+    const char *with_suffix = format("%s.machine", name);
+    for (const MachineFile *f = MACHINE_FILES; f->name; f++)
+        if (strcmp(f->name, with_suffix) == 0)
+            return f;
+    return NULL;
+}
+
+const char *machine_names(void)
+{
+    Text t = {0};
+    for (const MachineFile *f = MACHINE_FILES; f->name; f++)
+        text_add(&t, "%s%.*s", t.length ? " " : "", (int)(strlen(f->name) - strlen(".machine")), f->name);
+    return text_take(&t);
+}
+
+static Machine *read_known(const MachineFile *f) { return machine_read(f->name, f->text, strlen(f->text)); }
+
+Machine *machine_named(const char *name)
+{
+    const MachineFile *known = find(name);
+    size_t length;
+    if (known)
+        return read_known(known);
+    char *text = read_file(name, &length);
+    if (text)
+        return machine_read(name, text, length);
+    if (strpbrk(name, "./"))
+        fail(1, "%s cannot be read: %m; a machine is a file or one of: %s", name, machine_names());
+    const char *names[64];
+    int count = 0;
+    for (const MachineFile *f = MACHINE_FILES; f->name && count < COUNT(names); f++)
+        names[count++] = copy_text(f->name, strlen(f->name) - strlen(".machine"));
+    fail(2, "no machine is called '%s'%s; there are: %s; or name a file", name, did_you_mean(name, names, count), machine_names());
+}
+
+Machine *machine_default(Processor p) { return read_known(find(p == PROCESSOR_HOST ? "host2" : "h100x8")); }

@@ -1,0 +1,87 @@
+/* machine.h: a machine: its devices, its host, the links between them. A stage that decides by cost is handed one.
+ *
+ *   read.c     a machine file -> Machine, and what may stand in one
+ *   known.c    the machines that mgpuc knows by name: compiler/machine/files
+ *   route.c    which links a transfer takes, and how fast they are together
+ *   cost.c     the time of a kernel, a transfer, an all-reduce (cost.h)
+ *
+ * Links join devices, the host and switches; what several transfers share is a link that all of them take. A link carries its
+ * rate in each direction at the same time. */
+#ifndef MGPU_MACHINE_H
+#define MGPU_MACHINE_H
+
+#include "compiler/base/base.h"
+#include "compiler/ir/graph.h"
+
+typedef struct Fact { /* a number and where it comes from; value 0: nobody says it */
+    double value;
+    int measured;       /* the day, 20261123; 0: nominal, of a data sheet */
+} Fact;
+
+typedef enum Processor { PROCESSOR_HOST, PROCESSOR_CUDA, PROCESSORS } Processor;
+
+typedef struct Device {
+    const char *name;
+    Processor processor;
+    int capability;     /* 90: sm_90; 0: of a host */
+    Fact units;         /* SMs, cores */
+    Fact memory;        /* bytes */
+    Fact bandwidth;     /* of that memory, bytes a second */
+    Fact plain[DTYPES]; /* operations a second without matrix units, a multiply-add is two */
+    Fact matrix[DTYPES];/* with them, of operands of that type; f32: tf32 */
+    Fact launch_us;     /* from a kernel to the next one; of a host: a barrier of the thread pool */
+    Fact event_us;      /* of a wait of one lane for another */
+} Device;
+
+typedef struct Host {
+    Fact cores, memory, bandwidth;
+    Fact plain[DTYPES]; /* of a core */
+    Fact barrier_us;    /* of the thread pool of a device */
+    Fact meeting_us;    /* of the host devices in an all-reduce */
+    Fact decode;        /* ImageNet pictures a second and core: decoded, cut to 224 x 224 */
+    Fact disk;          /* bytes a second */
+} Host;
+
+/* ends are devices, then the host, then switches */
+typedef struct Switch { const char *name; bool adds; } Switch; /* adds: all-reduces are done in it */
+typedef struct Link {
+    int end[2];
+    Fact rate[2];       /* from end[0] to end[1], and back; bytes a second */
+    Fact latency_us;
+} Link;
+
+typedef struct Machine {
+    const char *name;
+    Device *devices; int device_count;  /* GPUs; devices of kind host are parts of the host */
+    Host host;
+    Switch *switches; int switch_count;
+    Link *links; int link_count;
+} Machine;
+
+/* ---- read.c: error_at for what it does not understand */
+Machine *machine_read(const char *file, const char *text, size_t length);
+
+/* ---- known.c */
+typedef struct MachineFile { const char *name, *text; } MachineFile;
+extern const MachineFile MACHINE_FILES[]; /* the last one's name is NULL */
+Machine *machine_named(const char *name); /* "dgx-1", or a file; fails for what is neither */
+const char *machine_names(void);          /* of those that mgpuc has with it */
+Machine *machine_default(Processor);      /* for plans that name no machine: the same everywhere, so schedules are, too */
+
+/* ---- route.c */
+enum { MOST_HOPS = 8 };
+typedef struct Route {
+    int link[MOST_HOPS];
+    bool back[MOST_HOPS];   /* from end[1] to end[0] */
+    int count;              /* 0: from an end to itself */
+    bool staged;            /* through the memory of the host */
+    double rate, latency_us;/* of the slowest of its links; of all */
+} Route;
+int machine_host(const Machine *);      /* the host's number among the ends */
+const char *machine_end_name(const Machine *, int end);
+bool machine_route(const Machine *, int from, int to, Route *); /* false: there is none */
+
+/* a device of a plan: GPU `number`, or the host's part when `count` host devices share it. Plans may have more GPUs than the machine:
+ * these are like its last one. */
+Device machine_device(const Machine *, Processor, int number, int count);
+#endif

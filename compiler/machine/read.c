@@ -1,0 +1,424 @@
+/* read.c: the text of a machine file -> Machine. the format.
+ *
+ * A line is a fact; # begins a comment. DEVICES is a number, 2-5, or * for all; END is one of these, host, or a switch. AMOUNT is a number
+ * with its unit: 80GiB, 25GB/s, 2us, 989TFLOP/s. A last word `nominal`, or two, `measured 2026-11-23`, say where a number comes from;
+ * without them it is nominal.
+ *
+ *   machine TEXT                          devices N
+ *   name DEVICES TEXT                     capability DEVICES 9.0          multiprocessors DEVICES N
+ *   memory DEVICES AMOUNT                 bandwidth DEVICES AMOUNT        launch DEVICES AMOUNT        event DEVICES AMOUNT
+ *   arithmetic DEVICES DTYPE AMOUNT       matrix DEVICES DTYPE AMOUNT
+ *   switch NAME [adds]                    link END END (AMOUNT | none) [AMOUNT]
+ *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | barrier AMOUNT | meeting AMOUNT | decode AMOUNT | disk AMOUNT)
+ *
+ * Words that only virtual GPUs know (docs/cuda.md) are passed over: a file may describe both. */
+#include "compiler/machine/machine.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 1024, MOST_WORDS = 64 };
+
+typedef struct Word { const char *text; int column; } Word;
+typedef struct Reader {
+    Source source;
+    Machine *machine;
+    Word word[MOST_WORDS];
+    int count, line;
+    int measured;               /* of this line's numbers */
+    bool counted;               /* `devices` has been read */
+} Reader;
+
+static Place place_of(const Reader *r, int k)
+{
+    return (Place){.source = &r->source, .line = r->line, .column = r->word[k < r->count ? k : r->count - 1].column};
+}
+
+#define WRONG(reader, k, ...)                                                                                          \
+    do {                                                                                                               \
+        Place at_ = place_of(reader, k);                                                                               \
+        error_at(&at_, __VA_ARGS__);                                                                                   \
+    } while (0)
+
+static const char *word(const Reader *r, int k, const char *example)
+{
+    if (k >= r->count)
+        WRONG(r, k, "this fact is not complete; an example of a whole one: %s", example);
+    return r->word[k].text;
+}
+
+static bool is(const Reader *r, int k, const char *text) { return k < r->count && strcmp(r->word[k].text, text) == 0; }
+
+static void end(const Reader *r, int count)
+{
+    if (r->count > count)
+        WRONG(r, count, "'%s' is one word too many; a remark begins with #", r->word[count].text);
+}
+
+/* ---- numbers */
+typedef enum Unit { UNIT_BYTES, UNIT_RATE, UNIT_TIME, UNIT_FLOPS, UNIT_EACH } Unit;
+static const struct { const char *text, *example; double factor; } UNITS[] = {
+    [UNIT_BYTES] = {"B", "80GiB", 1}, [UNIT_RATE] = {"B/s", "25GB/s", 1}, [UNIT_TIME] = {"s", "2us", 1e6},
+    [UNIT_FLOPS] = {"FLOP/s", "67TFLOP/s", 1}, [UNIT_EACH] = {"/s", "500/s", 1},
+};
+static const struct { const char *text; double factor; } PREFIXES[] = {
+    {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
+    {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40},
+};
+
+static Fact amount(const Reader *r, int k, Unit unit, const char *example)
+{
+    const char *text = word(r, k, example);
+    char *at;
+    double v = strtod(text, &at);
+    for (int i = 0; i < COUNT(PREFIXES) && at != text; i++) {
+        size_t length = strlen(PREFIXES[i].text);
+        if (strncmp(at, PREFIXES[i].text, length) != 0 || strcmp(at + length, UNITS[unit].text) != 0)
+            continue;
+        v *= PREFIXES[i].factor * UNITS[unit].factor;
+        if (!(v > 0 && v < 1e30))
+            WRONG(r, k, "'%s' is not an amount above 0; leave the line out if nobody knows it", text);
+        return (Fact){v, r->measured};
+    }
+    WRONG(r, k, "'%s' is not an amount with its unit, such as %s", text, UNITS[unit].example);
+}
+
+static int whole(const Reader *r, int k, int least, int most, const char *example)
+{
+    const char *text = word(r, k, example);
+    char *at;
+    long v = strtol(text, &at, 10);
+    if (at == text || *at || v < least || v > most)
+        WRONG(r, k, "'%s' is not a whole number from %d to %d", text, least, most);
+    return (int)v;
+}
+
+static Dtype dtype(const Reader *r, int k, const char *example)
+{
+    Dtype t;
+    if (!dtype_by_name(word(r, k, example), &t) || t == BOOL)
+        WRONG(r, k, "'%s' is not a type of numbers, such as f32, bf16 or f64", r->word[k].text);
+    return t;
+}
+
+/* 20261123 of 2026-11-23; 0: it is none */
+static int day_of(const char *text)
+{
+    int year, month, day, length = -1;
+    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &length) != 3 || length != 10 || text[length] || month < 1 || month > 12 || day < 1 ||
+        day > 31 || year < 1900)
+        return 0;
+    return 10000 * year + 100 * month + day;
+}
+
+/* the words at the end that say where the numbers come from */
+static void read_origin(Reader *r)
+{
+    r->measured = 0;
+    if (r->count > 1 && is(r, r->count - 1, "nominal")) {
+        r->count--;
+    } else if (is(r, r->count - 1, "measured")) {
+        WRONG(r, r->count - 1, "measured when? Write the day: measured 2026-11-23");
+    } else if (r->count > 2 && is(r, r->count - 2, "measured")) {
+        r->measured = day_of(r->word[r->count - 1].text);
+        if (!r->measured)
+            WRONG(r, r->count - 1, "'%s' is not a day, such as 2026-11-23", r->word[r->count - 1].text);
+        r->count -= 2;
+    }
+}
+
+/* ---- devices and ends */
+static bool read_range(const char *text, int *first, int *last)
+{
+    int length = -1;
+    if (!isdigit((unsigned char)*text) || strlen(text) > 16)
+        return false;
+    *last = -1;
+    if (sscanf(text, "%9d-%9d%n", first, last, &length) == 2 && length == (int)strlen(text))
+        return true;
+    length = -1;
+    if (sscanf(text, "%9d%n", first, &length) != 1 || length != (int)strlen(text))
+        return false;
+    *last = *first;
+    return true;
+}
+
+static bool find_devices(const Reader *r, int k, const char *example, int *first, int *last)
+{
+    const char *text = word(r, k, example);
+    if (strcmp(text, "*") == 0) {
+        *first = 0;
+        *last = r->machine->device_count - 1;
+        return true;
+    }
+    if (!read_range(text, first, last))
+        return false;
+    if (!r->counted)
+        WRONG(r, k, "how many devices there are stands before what they are: add a line such as 'devices 8'");
+    if (*first > *last || *last >= r->machine->device_count)
+        WRONG(r, k, "there is no device %s: the machine has %d, counted from 0", text, r->machine->device_count);
+    return true;
+}
+
+static void devices_of(const Reader *r, int k, const char *example, int *first, int *last)
+{
+    if (!find_devices(r, k, example, first, last))
+        WRONG(r, k, "'%s' is not a device: write a number, 0-3, or * for all", r->word[k].text);
+}
+
+static void end_of(const Reader *r, int k, const char *example, int *first, int *last)
+{
+    const Machine *m = r->machine;
+    if (find_devices(r, k, example, first, last))
+        return;
+    const char *text = r->word[k].text;
+    *first = *last = machine_host(m);
+    if (strcmp(text, "host") == 0)
+        return;
+    for (int s = 0; s < m->switch_count; s++)
+        if (strcmp(text, m->switches[s].name) == 0) {
+            *first = *last = machine_host(m) + 1 + s;
+            return;
+        }
+    WRONG(r, k, "'%s' is not an end of a link: a device, host, or a switch that stands above ('switch %s')", text, text);
+}
+
+/* the rest of the line as one text */
+static const char *rest(const Reader *r, int k, const char *example)
+{
+    Text t = {0};
+    word(r, k, example);
+    for (int i = k; i < r->count; i++)
+        text_add(&t, "%s%s", i > k ? " " : "", r->word[i].text);
+    return text_take(&t);
+}
+
+/* ---- facts */
+static void read_machine(Reader *r) { r->machine->name = rest(r, 1, "machine DGX-1"); }
+
+static void read_devices(Reader *r)
+{
+    Machine *m = r->machine;
+    if (r->counted || m->switch_count || m->link_count)
+        WRONG(r, 0, "'devices' stands once, before all switches and links");
+    m->device_count = whole(r, 1, 0, MOST_DEVICES, "devices 8");
+    end(r, 2);
+    m->devices = NEW_ARRAY(Device, m->device_count);
+    for (int d = 0; d < m->device_count; d++)
+        m->devices[d] = (Device){.name = "GPU", .processor = PROCESSOR_CUDA};
+    r->counted = true;
+}
+
+static void read_switch(Reader *r)
+{
+    static const char example[] = "switch nvswitch adds";
+    Machine *m = r->machine;
+    int first, last;
+    const char *name = word(r, 1, example);
+    bool adds = is(r, 2, "adds");
+    end(r, 2 + adds);
+    if (strcmp(name, "host") == 0 || strcmp(name, "*") == 0 || read_range(name, &first, &last))
+        WRONG(r, 1, "a switch cannot be called %s, which is something else in a link; take a word", name);
+    for (int s = 0; s < m->switch_count; s++)
+        if (strcmp(m->switches[s].name, name) == 0)
+            WRONG(r, 1, "there is a switch %s already; give this one another name", name);
+    APPEND(m->switches, m->switch_count, ((Switch){name, adds}));
+}
+
+static void set_link(Machine *m, int from, int to, Fact rate, Fact latency)
+{
+    for (int i = 0; i < m->link_count; i++) {
+        Link *l = &m->links[i];
+        if (l->end[0] == from && l->end[1] == to)
+            l->rate[0] = l->rate[1] = rate;
+        else if (l->end[0] == to && l->end[1] == from)
+            l->rate[1] = rate; /* the other direction of a line above */
+        else
+            continue;
+        l->latency_us = latency.value > 0 ? latency : l->latency_us;
+        return;
+    }
+    APPEND(m->links, m->link_count, ((Link){{from, to}, {rate, rate}, latency}));
+}
+
+static void read_link(Reader *r)
+{
+    static const char example[] = "link 0 1 25GB/s 2us";
+    int first[2], last[2];
+    Fact latency = {0};
+    end_of(r, 1, example, &first[0], &last[0]);
+    end_of(r, 2, example, &first[1], &last[1]);
+    Fact rate = is(r, 3, "none") ? (Fact){0} : amount(r, 3, UNIT_RATE, example);
+    if (r->count > 4)
+        latency = amount(r, 4, UNIT_TIME, example);
+    end(r, 5);
+    bool same = first[0] == first[1] && last[0] == last[1];
+    if (same && first[0] == last[0] && first[0] >= r->machine->device_count)
+        WRONG(r, 2, "a link of %s to itself is none; name two ends", r->word[2].text);
+    for (int a = first[0]; a <= last[0]; a++)
+        for (int b = first[1]; b <= last[1]; b++)
+            if (a != b && (!same || a < b))
+                set_link(r->machine, a, b, rate, latency);
+}
+
+static void read_host(Reader *r)
+{
+    static const struct { const char *name; Unit unit; size_t at; const char *example; } PARTS[] = {
+        {"memory", UNIT_BYTES, offsetof(Host, memory), "host memory 64GiB"},
+        {"bandwidth", UNIT_RATE, offsetof(Host, bandwidth), "host bandwidth 200GB/s"},
+        {"barrier", UNIT_TIME, offsetof(Host, barrier_us), "host barrier 2us"},
+        {"meeting", UNIT_TIME, offsetof(Host, meeting_us), "host meeting 10us"},
+        {"decode", UNIT_EACH, offsetof(Host, decode), "host decode 500/s"},
+        {"disk", UNIT_RATE, offsetof(Host, disk), "host disk 2GB/s"},
+    };
+    Host *h = &r->machine->host;
+    const char *what = word(r, 1, "host cores 16");
+    if (strcmp(what, "cores") == 0) {
+        h->cores = (Fact){whole(r, 2, 1, 1 << 20, "host cores 16"), r->measured};
+        end(r, 3);
+        return;
+    }
+    if (strcmp(what, "arithmetic") == 0) {
+        static const char example[] = "host arithmetic f32 80GFLOP/s";
+        Dtype t = dtype(r, 2, example);
+        h->plain[t] = amount(r, 3, UNIT_FLOPS, example);
+        end(r, 4);
+        return;
+    }
+    for (int i = 0; i < COUNT(PARTS); i++)
+        if (strcmp(what, PARTS[i].name) == 0) {
+            *(Fact *)((char *)h + PARTS[i].at) = amount(r, 2, PARTS[i].unit, PARTS[i].example);
+            end(r, 3);
+            return;
+        }
+    const char *names[COUNT(PARTS) + 2] = {"cores", "arithmetic"};
+    for (int i = 0; i < COUNT(PARTS); i++)
+        names[2 + i] = PARTS[i].name;
+    WRONG(r, 1, "a host has no '%s'%s; it has cores, arithmetic, memory, bandwidth, barrier, meeting, decode and disk", what,
+          did_you_mean(what, names, COUNT(names)));
+}
+
+static void set_name(Reader *r, Device *d) { d->name = rest(r, 2, "name * NVIDIA H100"); }
+
+static void set_capability(Reader *r, Device *d)
+{
+    int major, minor, length = -1;
+    const char *text = word(r, 2, "capability * 9.0");
+    if (strlen(text) > 5 || sscanf(text, "%2d.%1d%n", &major, &minor, &length) != 2 || text[length] || major < 1)
+        WRONG(r, 2, "'%s' is not a compute capability, such as 9.0", text);
+    d->capability = 10 * major + minor;
+    end(r, 3);
+}
+
+static void set_units(Reader *r, Device *d)
+{
+    d->units = (Fact){whole(r, 2, 1, 1 << 20, "multiprocessors * 132"), r->measured};
+    end(r, 3);
+}
+
+static void set_memory(Reader *r, Device *d) { d->memory = amount(r, 2, UNIT_BYTES, "memory * 80GiB"); end(r, 3); }
+static void set_bandwidth(Reader *r, Device *d) { d->bandwidth = amount(r, 2, UNIT_RATE, "bandwidth * 3350GB/s"); end(r, 3); }
+static void set_launch(Reader *r, Device *d) { d->launch_us = amount(r, 2, UNIT_TIME, "launch * 2us"); end(r, 3); }
+static void set_event(Reader *r, Device *d) { d->event_us = amount(r, 2, UNIT_TIME, "event * 1us"); end(r, 3); }
+
+static void set_arithmetic(Reader *r, Device *d)
+{
+    Dtype t = dtype(r, 2, "arithmetic * f32 67TFLOP/s");
+    d->plain[t] = amount(r, 3, UNIT_FLOPS, "arithmetic * f32 67TFLOP/s");
+    end(r, 4);
+}
+
+static void set_matrix(Reader *r, Device *d)
+{
+    Dtype t = dtype(r, 2, "matrix * bf16 989TFLOP/s");
+    d->matrix[t] = amount(r, 3, UNIT_FLOPS, "matrix * bf16 989TFLOP/s");
+    end(r, 4);
+}
+
+static const struct { const char *name; void (*read)(Reader *); void (*set)(Reader *, Device *); } FACTS[] = {
+    {"machine", read_machine, NULL}, {"devices", read_devices, NULL}, {"switch", read_switch, NULL}, {"link", read_link, NULL},
+    {"host", read_host, NULL}, {"name", NULL, set_name}, {"capability", NULL, set_capability}, {"multiprocessors", NULL, set_units},
+    {"memory", NULL, set_memory}, {"bandwidth", NULL, set_bandwidth}, {"launch", NULL, set_launch}, {"event", NULL, set_event},
+    {"arithmetic", NULL, set_arithmetic}, {"matrix", NULL, set_matrix},
+};
+static const char *const VIRTUAL[] = {"bus", "shared", "seed", "order", "delay", "driver", "epilogue", "biases", "nccl", "patience", "truth",
+                                      "fail", "lost", "forget", "hang", "deadline", "corrupt"};
+
+static void read_fact(Reader *r)
+{
+    const char *names[COUNT(FACTS)];
+    for (int i = 0; i < COUNT(VIRTUAL); i++)
+        if (is(r, 0, VIRTUAL[i]))
+            return;
+    if (!is(r, 0, "name") && !is(r, 0, "machine"))
+        read_origin(r);
+    for (int i = 0; i < COUNT(FACTS); i++) {
+        int first, last;
+        names[i] = FACTS[i].name;
+        if (!is(r, 0, FACTS[i].name))
+            continue;
+        if (FACTS[i].read) {
+            FACTS[i].read(r);
+            return;
+        }
+        devices_of(r, 1, "memory * 80GiB", &first, &last);
+        for (int d = first; d <= last; d++)
+            FACTS[i].set(r, &r->machine->devices[d]);
+        return;
+    }
+    WRONG(r, 0, "'%s' begins no fact of a machine%s; compiler/machine/read.c lists them", r->word[0].text, did_you_mean(r->word[0].text, names, COUNT(names)));
+}
+
+/* ---- lines */
+static void split_line(Reader *r, const char *begin, const char *line_end)
+{
+    r->count = 0;
+    for (const char *at = begin;;) {
+        while (at < line_end && isspace((unsigned char)*at))
+            at++;
+        if (at == line_end || *at == '#')
+            return;
+        const char *first = at;
+        while (at < line_end && !isspace((unsigned char)*at))
+            at++;
+        r->word[r->count++] = (Word){copy_text(first, (size_t)(at - first)), (int)(first - begin) + 1};
+        if (r->count == MOST_WORDS)
+            WRONG(r, r->count - 1, "a line has at most %d words", MOST_WORDS - 1);
+    }
+}
+
+/* what all times are made of */
+static void check_complete(const Machine *m, const char *file)
+{
+    for (int d = 0; d < m->device_count; d++) {
+        const Device *x = &m->devices[d];
+        const char *lacking = x->bandwidth.value <= 0 ? "bandwidth * 3350GB/s" : x->plain[F32].value <= 0 ? "arithmetic * f32 67TFLOP/s" :
+                              x->memory.value <= 0 ? "memory * 80GiB" : NULL;
+        if (lacking)
+            fail(1, "%s: device %d lacks what its times or sizes are made of; add a line such as '%s'", file, d, lacking);
+    }
+    const Host *h = &m->host;
+    const char *lacking = h->cores.value <= 0 ? "host cores 16" : h->bandwidth.value <= 0 ? "host bandwidth 200GB/s" :
+                          h->plain[F32].value <= 0 ? "host arithmetic f32 80GFLOP/s" : NULL;
+    if (lacking)
+        fail(1, "%s: the host lacks what its times are made of; add a line such as '%s'", file, lacking);
+}
+
+Machine *machine_read(const char *file, const char *text, size_t length)
+{
+    Reader r = {.source = {.file = file, .text = text, .length = length}, .machine = NEW(Machine)};
+    r.machine->name = file;
+    for (const char *at = text, *stop = text + length; at < stop; at++) {
+        const char *line_end = memchr(at, '\n', (size_t)(stop - at));
+        line_end = line_end ? line_end : stop;
+        r.line++;
+        split_line(&r, at, line_end);
+        if (r.count)
+            read_fact(&r);
+        at = line_end;
+    }
+    check_complete(r.machine, file);
+    return r.machine;
+}

@@ -1,0 +1,92 @@
+/* route.c: Machine, two ends -> the links that a transfer takes.
+ *
+ * A direct link if there is one; else through switches; else through the memory of the host, which is two transfers that follow
+ * each other piece by piece. Devices pass nothing on. Of several ways the one with the fewest links, then the widest. */
+#include "compiler/machine/machine.h"
+
+#include <string.h>
+
+int machine_host(const Machine *m) { return m->device_count; }
+
+const char *machine_end_name(const Machine *m, int end)
+{
+    return end < m->device_count ? format("%d", end) : end == machine_host(m) ? "host" : m->switches[end - machine_host(m) - 1].name;
+}
+
+static int end_count(const Machine *m) { return m->device_count + 1 + m->switch_count; }
+
+static double rate_of(const Machine *m, int link, bool back) { return m->links[link].rate[back].value; }
+
+typedef struct Reached { int hops, link; bool back; double rate; } Reached; /* hops -1: not yet */
+
+/* ends are visited in rounds of one more link; within a round the widest way to an end stays */
+static bool find_way(const Machine *m, int from, int to, Route *r)
+{
+    int ends = end_count(m), last = from;
+    Reached *reached = NEW_ARRAY(Reached, ends);
+    for (int e = 0; e < ends; e++)
+        reached[e] = (Reached){.hops = -1};
+    reached[from] = (Reached){.hops = 0, .rate = 1e300};
+    for (int hops = 1; hops <= MOST_HOPS && reached[to].hops < 0; hops++)
+        for (int i = 0; i < m->link_count; i++)
+            for (int back = 0; back < 2; back++) {
+                int near = m->links[i].end[back], far = m->links[i].end[!back];
+                const Reached *before = &reached[near];
+                if (before->hops != hops - 1 || (near != from && near <= machine_host(m)) || rate_of(m, i, back) <= 0)
+                    continue;
+                double rate = rate_of(m, i, back) < before->rate ? rate_of(m, i, back) : before->rate;
+                Reached *x = &reached[far];
+                if (x->hops < 0 || (x->hops == hops && rate > x->rate))
+                    *x = (Reached){hops, i, back, rate};
+            }
+    if (reached[to].hops < 0)
+        return false;
+    *r = (Route){.count = reached[to].hops, .rate = reached[to].rate};
+    for (int at = to, k = r->count - 1; k >= 0; k--) {
+        const Reached *x = &reached[at];
+        r->link[k] = x->link;
+        r->back[k] = x->back;
+        r->latency_us += m->links[x->link].latency_us.value;
+        at = last = m->links[x->link].end[x->back];
+    }
+    return last == from;
+}
+
+bool machine_route(const Machine *m, int from, int to, Route *r)
+{
+    Route up, down;
+    *r = (Route){.rate = 1e300};
+    if (from == to || find_way(m, from, to, r))
+        return true;
+    int host = machine_host(m);
+    if (from == host || to == host || !find_way(m, from, host, &up) || !find_way(m, host, to, &down) || up.count + down.count > MOST_HOPS)
+        return false;
+    *r = up;
+    for (int k = 0; k < down.count; k++) {
+        r->link[r->count] = down.link[k];
+        r->back[r->count++] = down.back[k];
+    }
+    r->staged = true;
+    r->rate = down.rate < up.rate ? down.rate : up.rate;
+    r->latency_us += down.latency_us;
+    return true;
+}
+
+static Fact divided(Fact f, double by) { return (Fact){f.value / by, f.measured}; }
+
+Device machine_device(const Machine *m, Processor processor, int number, int count)
+{
+    if (processor == PROCESSOR_CUDA) {
+        if (!m->device_count)
+            die("the machine %s has no GPU", m->name);
+        return m->devices[number < m->device_count ? number : m->device_count - 1];
+    }
+    const Host *h = &m->host;
+    Device d = {.name = "host", .processor = PROCESSOR_HOST, .units = divided(h->cores, count), .memory = divided(h->memory, count),
+                .bandwidth = divided(h->bandwidth, count), .event_us = h->barrier_us};
+    if (d.units.value > 1) /* a single thread waits for nobody */
+        d.launch_us = h->barrier_us;
+    for (int t = 0; t < DTYPES; t++)
+        d.plain[t] = (Fact){h->plain[t].value * d.units.value, h->plain[t].measured};
+    return d;
+}

@@ -1,0 +1,44 @@
+/* times.c: how long a call and a transfer take, by the machine's cost model. */
+#include "compiler/ir/program.h"
+#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/target.h"
+#include "compiler/machine/cost.h"
+#include "compiler/plan/schedule_internal.h"
+
+Processor processor_of(const Program *p) { return p->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST; }
+
+const Machine *machine_of(const Program *p) { return p->machine ? p->machine : machine_default(processor_of(p)); }
+
+static Work work_of(const Program *p, const Task *t, double samples)
+{
+    const Model *m = p->model;
+    double flops = t->flops + t->flops_per_sample * samples;
+    Work w = {.kind = t->work, .type = m->precision, .tf32 = m->tf32, .wide = m->precision == F64};
+    w.products = kernel_product_flops(t->kernel, flops);
+    w.operations = flops > w.products ? flops - w.products : 0;
+    w.bytes = t->bytes + t->bytes_per_sample * samples;
+    w.steps = t->kernel->scan ? (double)t->kernel->scan->steps : 0;
+    return w;
+}
+
+/* workers of a host device meet between strips; a GPU's calls follow each other */
+double time_of_call(const Program *p, const Members *members, const Order *o, int call, double samples)
+{
+    Device d = machine_device(members->machine, members->processor, 0, members->count);
+    Work w = work_of(p, o->calls[call], samples);
+    bool first = call == 0 || o->strip[call] != o->strip[call - 1];
+    return cost_kernel(&d, &w).us + (first ? d.launch_us.value : 0);
+}
+
+double time_of_transfer(const Members *members, const Group *g, double bytes)
+{
+    static const Collect COLLECT[MGPU_TRANSFERS] = {
+        [MGPU_TRANSFER_REDUCE] = COLLECT_ALL_REDUCE,
+        [MGPU_TRANSFER_REDUCE_SCATTER] = COLLECT_REDUCE_SCATTER,
+        [MGPU_TRANSFER_ALL_GATHER] = COLLECT_ALL_GATHER,
+        [MGPU_TRANSFER_BROADCAST_FROM] = COLLECT_BROADCAST,
+        [MGPU_TRANSFER_SEND] = COLLECT_BROADCAST,
+    };
+    Method method;
+    return cost_cheapest(members, COLLECT[g->parties.transfer], bytes, &method).us;
+}

@@ -1,0 +1,192 @@
+/* machine_test.c: machine files and the cost model: what is read, what is refused and how, and the times that published measurements and
+ * data sheets fix (transfers within 1 %). */
+#include "compiler/machine/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures;
+
+static void check(bool good, const char *what)
+{
+    printf("%s %s\n", good ? "ok" : "not ok", what);
+    failures += !good;
+}
+
+static bool near(double a, double b, double share) { return fabs(a - b) <= share * fabs(b); }
+
+/* ---- files */
+static void known_machines(void)
+{
+    int count = 0;
+    for (const MachineFile *f = MACHINE_FILES; f->name; f++, count++) {
+        const char *name = copy_text(f->name, strlen(f->name) - strlen(".machine"));
+        Machine *m = machine_named(name);
+        bool reach = true;
+        for (int a = 0; a < m->device_count; a++)
+            for (int b = 0; b <= m->device_count; b++) {
+                Route r;
+                reach &= machine_route(m, a, b, &r) && r.rate > 0;
+            }
+        check(reach && m->host.cores.value > 0, format("%s: every device reaches all others and the host", name));
+    }
+    check(count >= 12, "twelve machines have names");
+}
+
+static const char LEAST[] = "devices 2\nbandwidth * 1TB/s\nmemory * 1GiB\narithmetic * f32 10TFLOP/s\nhost cores 2\nhost bandwidth 10GB/s\n"
+                            "host arithmetic f32 10GFLOP/s\n";
+
+static Machine *read_text(const char *text) { return machine_read("m", text, strlen(text)); }
+
+static void facts(void)
+{
+    Machine *m = read_text(format("machine My machine\n%sbus 0 0000:65:00.0   # of virtual GPUs\nlink 0 1 25GB/s 2us measured 2026-11-23\n"
+                                  "link * host 6.5GB/s\nlink host * 6GB/s\nmemory 1 2GiB nominal\n", LEAST));
+    check(strcmp(m->name, "My machine") == 0 && m->device_count == 2 && m->link_count == 3, "names and counts");
+    check(near(m->devices[1].memory.value, 0x1p31, 0) && near(m->devices[0].memory.value, 0x1p30, 0), "a later line says it of one device");
+    check(m->links[0].rate[0].measured == 20261123 && m->devices[0].bandwidth.measured == 0, "measured and nominal");
+    check(near(cost_transfer(m, 0, 2, 6.5e9).us, 1e6, 1e-9) && near(cost_transfer(m, 2, 0, 6e9).us, 1e6, 1e-9), "each direction has its rate");
+}
+
+/* what is said of a wrong text, and that mgpuc ends with status 1 */
+static void refused(const char *text, const char *message)
+{
+    int ends[2], status = 0;
+    char said[2000];
+    fflush(stdout);
+    if (pipe(ends))
+        exit(3);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        close(ends[0]);
+        close(ends[1]);
+        read_text(text);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t got; (got = read(ends[0], said + length, sizeof said - 1 - length)) > 0;)
+        length += (size_t)got;
+    said[length] = 0;
+    close(ends[0]);
+    waitpid(child, &status, 0);
+    bool good = WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(said, message);
+    check(good, format("refused: %s", message));
+    if (!good)
+        printf("    said: %s\n", said);
+}
+
+static void messages(void)
+{
+    static const struct { const char *line, *message; } WRONG[] = {
+        {"devices", "m:1:1: error: this fact is not complete; an example of a whole one: devices 8"},
+        {"devices 2 3", "m:1:11: error: '3' is one word too many"},
+        {"devices 2000", "m:1:9: error: '2000' is not a whole number from 0 to 1024"},
+        {"devices 1\ndevices 2", "m:2:1: error: 'devices' stands once"},
+        {"memory 0 1GiB", "m:1:8: error: how many devices there are stands before what they are"},
+        {"devices 2\nmemory 2 1GiB", "m:2:8: error: there is no device 2: the machine has 2"},
+        {"devices 2\nmemory x 1GiB", "m:2:8: error: 'x' is not a device"},
+        {"devices 2\nmemory 0 1GB/s", "m:2:10: error: '1GB/s' is not an amount with its unit, such as 80GiB"},
+        {"devices 2\nmemory 0 0B", "m:2:10: error: '0B' is not an amount above 0"},
+        {"devices 2\nbandwith 0 1GB/s", "m:2:1: error: 'bandwith' begins no fact of a machine; did you mean 'bandwidth'?"},
+        {"devices 2\ncapability 0 9", "m:2:14: error: '9' is not a compute capability"},
+        {"devices 2\nmatrix 0 bf17 1TFLOP/s", "m:2:10: error: 'bf17' is not a type of numbers"},
+        {"devices 2\nlink 0 nvswitch 1GB/s", "m:2:8: error: 'nvswitch' is not an end of a link"},
+        {"link host host 1GB/s", "m:1:11: error: a link of host to itself is none"},
+        {"switch host", "m:1:8: error: a switch cannot be called host"},
+        {"switch a\nswitch a", "m:2:8: error: there is a switch a already"},
+        {"host core 2", "m:1:6: error: a host has no 'core'; did you mean 'cores'?"},
+        {"host bandwidth 10GB/s measured", "m:1:23: error: measured when? Write the day"},
+        {"host bandwidth 10GB/s measured yesterday", "m:1:32: error: 'yesterday' is not a day"},
+        {"devices 1", "m: device 0 lacks what its times or sizes are made of; add a line such as 'bandwidth * 3350GB/s'"},
+        {"devices 0\nhost cores 2", "m: the host lacks what its times are made of; add a line such as 'host bandwidth 200GB/s'"},
+        {"a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a", "a line has at most 63 words"},
+    };
+    for (int i = 0; i < COUNT(WRONG); i++)
+        refused(WRONG[i].line, WRONG[i].message);
+}
+
+/* ---- times */
+static void transfers(void)
+{
+    static const struct { const char *machine; int device; double bytes, ms; } TIMES[] = {
+        {"7gforce", 0, 102546848, 130.40}, {"7gforce", 6, 102546848, 15.92}, {"dgx-1", 0, 102546848, 7.96},
+        {"7gforce", 0, 95407136, 121.32},  {"7gforce", 6, 95407136, 14.81},  {"dgx-1", 0, 95407136, 7.40},
+        {"7gforce", 0, 34457984, 43.82},   {"7gforce", 6, 34457984, 5.35},   {"dgx-1", 0, 34457984, 2.67},
+    };
+    for (int i = 0; i < COUNT(TIMES); i++) {
+        Machine *m = machine_named(TIMES[i].machine);
+        double ms = cost_upload(m, PROCESSOR_CUDA, TIMES[i].device, TIMES[i].bytes).us / 1e3;
+        check(near(ms, TIMES[i].ms, .01), format("%s: %.0f bytes to device %d: %.2f ms, %.2f", TIMES[i].machine, TIMES[i].bytes, TIMES[i].device, ms, TIMES[i].ms));
+    }
+    Machine *m = machine_named("m60x4");
+    check(near(1e9 / cost_transfer(m, 0, machine_host(m), 1e9).us / 1e3, 6.5, .01), "M60: 6.5 GB/s to the host");
+    m = machine_named("dgx-1");
+    Transfer two[] = {{machine_host(m), 0, 1e9}, {machine_host(m), 1, 1e9}}, apart[] = {{machine_host(m), 0, 1e9}, {machine_host(m), 2, 1e9}};
+    double alone = cost_transfer(m, machine_host(m), 0, 1e9).us;
+    check(near(cost_transfers(m, two, 2).us, 2 * alone, .01), "DGX-1: two GPUs share the x16 of their switch");
+    check(near(cost_transfers(m, apart, 2).us, alone, .01), "DGX-1: those of other switches do not");
+}
+
+static double bus_bandwidth(const Members *g, Method method)
+{
+    double bytes = 1e9, us = cost_collective(g, COLLECT_ALL_REDUCE, method, bytes).us;
+    return 2 * (g->count - 1.0) / g->count * bytes / us / 1e3; /* GB/s, as nccl-tests prints it */
+}
+
+static void collectives(void)
+{
+    Members h100 = members_of(machine_named("h100x8"), PROCESSOR_CUDA, 8), a100 = members_of(machine_named("a100x8"), PROCESSOR_CUDA, 8);
+    Members dgx = members_of(machine_named("dgx-1"), PROCESSOR_CUDA, 8), risers = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 6);
+    Members host = members_of(machine_default(PROCESSOR_HOST), PROCESSOR_HOST, 2), one = members_of(machine_default(PROCESSOR_HOST), PROCESSOR_HOST, 1);
+    Method method;
+    check(near(bus_bandwidth(&h100, METHOD_RING), 370, .03), "8 H100, ring: 370 GB/s");
+    check(near(bus_bandwidth(&h100, METHOD_SWITCH), 475, .03), "8 H100, in-switch: 475 GB/s");
+    cost_cheapest(&h100, COLLECT_ALL_REDUCE, 1e9, &method);
+    check(method == METHOD_SWITCH, "8 H100: large sums are made in the switch");
+    double a = bus_bandwidth(&a100, METHOD_RING);
+    check(a > 200 && a < 250 && !method_works(&a100, METHOD_SWITCH), "8 A100: 200 to 250 GB/s, no sums in the switch");
+    check(dgx.ring > 39e9 && dgx.ring < 81e9, format("DGX-1: 2 to 4 rings of 20 GB/s: %.0f GB/s", dgx.ring / 1e9));
+    check(near(risers.ring, 750 * 0x1p20, .01), "7gforce: a ring as slow as its risers");
+    double small = cost_cheapest(&h100, COLLECT_ALL_REDUCE, 8, &method).us;
+    check(small > 2 && small < 40, "8 H100: a small sum takes microseconds");
+    double whole = cost_collective(&dgx, COLLECT_ALL_REDUCE, METHOD_RING, 1e8).us, half = cost_collective(&dgx, COLLECT_REDUCE_SCATTER, METHOD_RING, 1e8).us;
+    check(near(whole, 2 * half, .01), "a reduce-scatter is half of a ring");
+    check(cost_cheapest(&host, COLLECT_ALL_REDUCE, 1e6, &method).us > 10 && method == METHOD_HOST, "host devices meet");
+    check(cost_cheapest(&one, COLLECT_ALL_REDUCE, 1e6, &method).us <= 0, "one device owes nobody a sum");
+}
+
+static void kernels(void)
+{
+    Machine *h100 = machine_named("h100x8"), *host = machine_named("host2");
+    Device gpu = machine_device(h100, PROCESSOR_CUDA, 0, 1), cores = machine_device(host, PROCESSOR_HOST, 0, 1), core = machine_device(host, PROCESSOR_HOST, 1, 2);
+    Work stream = {.kind = WORK_POINTS, .type = BF16, .bytes = 3.352e9, .operations = 1e6};
+    Cost c = cost_kernel(&gpu, &stream);
+    check(near(c.us, 1e3 / .87, .01) && c.bound == BOUND_MEMORY, "H100: a stream at 87 % of 3.35 TB/s");
+    Work product = {.kind = WORK_MATMUL, .type = BF16, .library = true, .products = 989.4e9, .bytes = 1e6};
+    c = cost_kernel(&gpu, &product);
+    check(near(c.us, 1e3 / .7, .01) && c.bound == BOUND_MATRIX, "H100: cuBLASLt at 70 % of the peak");
+    product.type = F32;
+    check(cost_kernel(&gpu, &product).bound == BOUND_INSTRUCTIONS, "f32 does not use matrix units");
+    product.tf32 = true;
+    check(cost_kernel(&gpu, &product).bound == BOUND_MATRIX, "but where it may be rounded");
+    Work tiny = {.kind = WORK_POINTS, .bytes = 8, .operations = 1};
+    check(cost_kernel(&gpu, &tiny).bound == BOUND_LAUNCH, "H100: a kernel of nearly nothing is its launch");
+    product = (Work){.kind = WORK_MATMUL, .type = F32, .products = 298.8e6};
+    check(near(cost_kernel(&cores, &product).us, 1000, .01) && near(cost_kernel(&core, &product).us, 2000, .01), "a core of two takes twice as long");
+}
+
+int main(void)
+{
+    known_machines();
+    facts();
+    messages();
+    transfers();
+    collectives();
+    kernels();
+    return failures != 0;
+}
