@@ -51,8 +51,18 @@ static void facts(void)
     check(near(cost_transfer(m, 0, 2, 6.5e9).us, 1e6, 1e-9) && near(cost_transfer(m, 2, 0, 6e9).us, 1e6, 1e-9), "each direction has its rate");
 }
 
-/* what is said of a wrong text, and that mgpuc ends with status 1 */
-static void refused(const char *text, const char *message)
+static void read_only(const char *text) { read_text(text); }
+static void find_only(const char *name) { machine_named(name); }
+
+static void reduce_only(const char *text)
+{
+    Method method;
+    Members g = members_of(read_text(text), PROCESSOR_CUDA, 2);
+    cost_cheapest(&g, COLLECT_ALL_REDUCE, 8, &method);
+}
+
+/* what is said of a wrong text or name, and the status with which mgpuc ends */
+static void refused(void (*try)(const char *), const char *text, int expected, const char *message)
 {
     int ends[2], status = 0;
     char said[2000];
@@ -64,7 +74,7 @@ static void refused(const char *text, const char *message)
         dup2(ends[1], 2);
         close(ends[0]);
         close(ends[1]);
-        read_text(text);
+        try(text);
         _exit(0);
     }
     close(ends[1]);
@@ -74,7 +84,7 @@ static void refused(const char *text, const char *message)
     said[length] = 0;
     close(ends[0]);
     waitpid(child, &status, 0);
-    bool good = WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(said, message);
+    bool good = WIFEXITED(status) && WEXITSTATUS(status) == expected && strstr(said, message);
     check(good, format("refused: %s", message));
     if (!good)
         printf("    said: %s\n", said);
@@ -107,7 +117,10 @@ static void messages(void)
         {"a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a", "a line has at most 63 words"},
     };
     for (int i = 0; i < COUNT(WRONG); i++)
-        refused(WRONG[i].line, WRONG[i].message);
+        refused(read_only, WRONG[i].line, 1, WRONG[i].message);
+    refused(find_only, "dgx1", 2, "no machine is called 'dgx1'; did you mean 'dgx-1'?; there are: 7gforce a100x8");
+    refused(find_only, "./none.machine", 1, "./none.machine cannot be read: No such file or directory; a machine is a file or one of: 7gforce");
+    refused(reduce_only, LEAST, 1, "machine m: its devices reach neither each other nor the host; say how, with lines such as 'link 0 1 25GB/s' and 'link * host 12GB/s'");
 }
 
 /* ---- times */
