@@ -2,7 +2,7 @@
  *
  * A target takes bytes, and must end in one of two ways: it returns, or it exits with status 1 after exactly one error
  * message. All else is a failure: a signal, a sanitizer's report, another status, silence, two messages, too much time
- * or memory. A new target is a function and a row of TARGETS (targets.c), and a folder tests/fuzz/corpus/NAME. */
+ * or memory. A new target is a function and a row of FUZZ_TARGETS (targets.c), and a folder tests/fuzz/corpus/NAME. */
 #ifndef MGPU_FUZZ_H
 #define MGPU_FUZZ_H
 
@@ -24,7 +24,7 @@ typedef struct FuzzTarget {
     bool located;                                    /* messages begin with FILE:LINE:COLUMN */
     size_t most;                                     /* longer inputs are not tried */
 } FuzzTarget;
-extern const FuzzTarget TARGETS[];
+extern const FuzzTarget FUZZ_TARGETS[];
 
 /* ---- for targets */
 _Noreturn void fuzz_wrong(const char *pattern, ...) __attribute__((format(printf, 1, 2))); /* a failure: what is not so */

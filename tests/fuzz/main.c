@@ -34,7 +34,7 @@ const char *__ubsan_default_options(void)
 
 static const FuzzTarget *find_target(const char *name)
 {
-    for (const FuzzTarget *t = TARGETS; t->name; t++)
+    for (const FuzzTarget *t = FUZZ_TARGETS; t->name; t++)
         if (strcmp(t->name, name) == 0)
             return t;
     fprintf(stderr, "fuzz: there is no target '%s'; --list shows them\n", name);
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
         if (strcmp(word, "--help") == 0)
             return fputs(HELP, stdout) < 0;
         if (strcmp(word, "--list") == 0) {
-            for (const FuzzTarget *t = TARGETS; t->name; t++)
+            for (const FuzzTarget *t = FUZZ_TARGETS; t->name; t++)
                 puts(t->name);
             return 0;
         }

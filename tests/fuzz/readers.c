@@ -1,7 +1,6 @@
 /* readers.c: bytes -> the runtime's readers of files; see readers.h. What a reader accepts must hold together: every byte
  * that it promises is touched. */
 
-
 #include "runtime/base/base.h"
 #include "runtime/run/sets.h"
 #include "runtime/save/checkpoint.h"

@@ -197,7 +197,7 @@ static const char *const GRAPH[] = {
     "9223372036854775807", "0", "1", "8", "nan", "inf", "order [1, 0]", "batch 3", "precision f64", NULL};
 /* clang-format on */
 
-const FuzzTarget TARGETS[] = {
+const FuzzTarget FUZZ_TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},
     {"elaborate", run_elaborate, "tests/lang examples tests/models tests/fuzz/corpus/compile", LANGUAGE, true, true, 8000},
     {"compile", run_compile, "tests/lang tests/models", LANGUAGE, true, false, 4000},

@@ -7,7 +7,6 @@
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
 
-
 /* ---- functions */
 
 /* the expressions that the function computes: of a kernel with partial sums, its end makes the OUTER stores */
