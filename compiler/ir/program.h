@@ -24,8 +24,8 @@ typedef struct Program {
     const Target *target;   /* what kernels are printed for: kernel/target.h */
     const struct Machine *machine; /* whose times decide: machine/machine.h; NULL: the target's default */
     Phase **phases; int phase_count;
-    Kernel **kernels; int kernel_count;  /* each text once */
-    Map kernel_texts;       /* text -> Kernel: fuse.c */
+    Kernel **kernels; int kernel_count;  /* each once */
+    Map kernels_known;      /* what a kernel is, or a part of that: kernel/identity.h -> Kernel */
     Plan *plans; int plan_count;
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
     const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */

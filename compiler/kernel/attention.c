@@ -6,6 +6,7 @@
  * result, and their gradients parts of one value. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/attention.h"
+#include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
 
 #include <string.h>
@@ -262,11 +263,17 @@ bool attention_is_aligned(const Attention *plan)
     return aligned;
 }
 
-const char *attention_key(const Attention *plan)
+/* ---- identity */
+
+void attention_identity(const Attention *plan, Sha256 *sha)
 {
-    Text text = {0};
-    print_body(plan, "kernel", &text);
-    if (!attention_is_aligned(plan))
-        text_add(&text, "not aligned\n");
-    return text_take(&text);
+    const mgpu_attention *t = &plan->table;
+    const mgpu_attention_operand *const operands[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->dq, &t->dk, &t->dv};
+    IDENTITY_ADD(sha, t->type, t->backward, t->causal, t->queries, t->keys, t->heads, t->groups, t->d, t->e, t->window, t->rows, t->workspace,
+                 attention_is_aligned(plan));
+    identity_double(sha, t->scale);
+    for (int i = 0; i < COUNT(operands); i++) {
+        const mgpu_attention_operand *o = operands[i];
+        IDENTITY_ADD(sha, o->argument, o->first, o->sample, o->row, o->head, o->half);
+    }
 }

@@ -10,6 +10,7 @@
 #define MGPU_ATTENTION_PLAN_H
 
 #include "compiler/kernel/phase.h"
+#include "runtime/base/sha256.h"
 
 typedef struct Attention Attention;
 
@@ -37,8 +38,8 @@ bool attention_is_aligned(const Attention *);
 /* how a team of threads shares it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if it is the same for all samples */
 uint8_t attention_split(const Attention *);
 
-/* the function without its name and comment: two with equal keys may share one kernel */
-const char *attention_key(const Attention *);
+/* for kernel/identity.h */
+void attention_identity(const Attention *, Sha256 *);
 
 int64_t attention_workspace(const Attention *); /* bytes of each thread */
 

@@ -9,6 +9,7 @@
  * operand is A; without windows the smaller of two estimates decides which one is (N is the side that is cut into
  * vectors). */
 #include "compiler/kernel/contraction_internal.h"
+#include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
 
 #include <math.h>
@@ -541,3 +542,33 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
 }
 
 const mgpu_contraction *contraction_table(const Contraction *plan) { return &plan->table; }
+
+/* ---- identity */
+
+static void identify_convolution(Sha256 *sha, const mgpu_convolution *v)
+{
+    IDENTITY_ADD(sha, v->weight, v->dims, v->groups, v->in, v->out);
+    const int64_t *const lists[] = {v->x, v->w, v->y, v->stride, v->dilation, v->before, v->spread};
+    for (int i = 0; i < COUNT(lists); i++)
+        identity_numbers(sha, lists[i], v->dims);
+    const int64_t *const strides[] = {v->x_stride, v->w_stride, v->y_stride};
+    for (int i = 0; i < COUNT(strides); i++)
+        identity_numbers(sha, strides[i], v->dims + 2);
+}
+
+void contraction_identity(const Contraction *plan, Sha256 *sha)
+{
+    const mgpu_contraction *t = &plan->table;
+    IDENTITY_ADD(sha, t->batch, t->m, t->n, t->k, t->windows, t->convolution != NULL, t->a, t->b, t->swapped, t->type, t->half_a, t->half_b,
+                 t->half_c, t->copy, t->sums, t->packed, t->wide, t->keep, plan->team);
+    for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
+        const mgpu_axis *a = &t->axis[i];
+        IDENTITY_ADD(sha, a->extent, a->a, a->b, a->c, a->window, a->step);
+    }
+    for (int i = 0; i < t->windows; i++)
+        IDENTITY_ADD(sha, t->window[i].extent, t->window[i].stride, t->window[i].first, t->window[i].spread);
+    if (t->convolution)
+        identify_convolution(sha, t->convolution);
+    for (int i = 0; i < 3; i++) /* in a bucket, aligned to its elements only */
+        IDENTITY_ADD(sha, plan->tensor[i]->partial);
+}

@@ -12,6 +12,7 @@
 #define MGPU_CONTRACTION_H
 
 #include "compiler/kernel/phase.h"
+#include "runtime/base/sha256.h"
 
 typedef struct Contraction Contraction;
 
@@ -36,8 +37,8 @@ void contraction_print_table(const Contraction *, const char *kernel_name, Text 
 /* how a team of threads shares it: MGPU_SPLIT_SAMPLES or MGPU_SPLIT_TEAM */
 uint8_t contraction_split(const Contraction *);
 
-/* the function without its name and comment: two contractions with equal keys may share one kernel */
-const char *contraction_key(const Contraction *);
+/* for kernel/identity.h */
+void contraction_identity(const Contraction *, Sha256 *);
 
 /* bytes of workspace of each thread, and what each sample adds to that (always 0: blocks have a fixed size) */
 int64_t contraction_workspace(const Contraction *, int64_t *per_sample);

@@ -5,6 +5,7 @@
  * The operand may lie in an order of its own (a variable's); results are row-major. All axes but the one that is summed or
  * searched along count the rows; those that are one axis in both the operand and the results become one. */
 #include "compiler/base/c_text.h"
+#include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/rows.h"
 
@@ -184,9 +185,16 @@ bool rows_are_sums(const Rows *plan) { return plan->node->op == OP_CUMSUM; }
 
 int64_t rows_samples(const Rows *plan) { return plan->samples && plan->node->graph->model->batch > 0 ? plan->node->graph->model->batch : 1; }
 
-const char *rows_key(const Rows *plan)
+/* ---- identity */
+
+static void add_axis(Sha256 *sha, const mgpu_row_axis *a) { IDENTITY_ADD(sha, a->extent, a->operand, a->result); }
+
+void rows_identity(const Rows *plan, Sha256 *sha)
 {
-    Text text = {0};
-    print_body(plan, "kernel", &text);
-    return text_take(&text);
+    const mgpu_rows *t = &plan->table;
+    IDENTITY_ADD(sha, plan->node->op, t->type, t->half, t->backwards, t->k, t->axes, t->rows, t->operand_sample, t->result_sample, t->by_row,
+                 t->operand, t->values, t->places, t->workspace);
+    add_axis(sha, &t->along);
+    for (int i = 0; i < t->axes; i++)
+        add_axis(sha, &t->axis[i]);
 }

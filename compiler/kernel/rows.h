@@ -8,6 +8,7 @@
 #define MGPU_ROWS_PLAN_H
 
 #include "compiler/kernel/phase.h"
+#include "runtime/base/sha256.h"
 
 typedef struct Rows Rows;
 
@@ -27,8 +28,8 @@ void rows_print_comment(const Rows *, Text *);
 /* how a team of threads shares it: by samples; else by rows, if there are many */
 uint8_t rows_split(const Rows *, int64_t *extent, int64_t *grain);
 
-/* the function without its name and comment: two with equal keys may share one kernel */
-const char *rows_key(const Rows *);
+/* for kernel/identity.h */
+void rows_identity(const Rows *, Sha256 *);
 
 int64_t rows_workspace(const Rows *); /* bytes of each thread */
 

@@ -35,12 +35,12 @@ struct Target {
     /* ---- text. Of nests: parameters and body, "(...) { ... }" */
     void (*name_scan)(Kernel *);                     /* gives a scan's kernels names, k12_0 ..., and their text */
     void (*print_nests)(const Kernel *, Text *);
-    void (*print_canonical)(const Kernel *, Text *); /* all names by number: equal texts, equal bodies */
     void (*print_finish)(const Kernel *, Text *);    /* its second function */
     bool (*finishes)(const Kernel *);                /* it has one */
-    /* Kernels that differ in what their caller hands over: the text of what is common to them (body: the canonical text), by
-     * which twins are found; NULL: there are none, but kernels may share a body, with a last parameter, path */
-    const char *(*form)(const Kernel *, const char *body);
+    /* Kernels that differ only in what launches hand over are one: a name of what they have in common; NULL: of this one nothing */
+    const char *(*form)(const Kernel *);
+    /* Kernels that differ only in the paths of random numbers: their common body, with a last parameter, path; NULL: one launch
+     * or another hands the paths over, and they are one */
     void (*print_body)(const Kernel *, Text *);
     void (*print)(const Kernel *, Text *);           /* all that belongs to a kernel, in the file of all kernels and in pieces of it */
     void (*print_all)(const Program *, Text *);      /* the file of all kernels */

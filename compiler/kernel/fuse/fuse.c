@@ -1,9 +1,10 @@
 /* fuse.c: Graph -> Phase: tensors, kernels and tasks.
  *
  * In: a graph of one phase, distributed and specialised. Out: its tasks in a legal order of execution, the tensors that
- * pass between them, and kernels, which are shared with everything compiled before if their text is the same. The stages
- * are listed in fuse.h. */
+ * pass between them, and kernels, which are shared with everything compiled before if they are the same (kernel/identity.h).
+ * The stages are listed in fuse.h. */
 #include "compiler/kernel/fuse/fuse.h"
+#include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/ir/rebuild.h"
 #include "runtime/abi/mgpu.h"
@@ -117,11 +118,20 @@ static Kernel *without_loops(const Kernel *k)
     return rest;
 }
 
-static Kernel *add_kernel(Program *p, Kernel *k, const char *key, const char *body)
+/* the first kernel that was known by this key; this one, if there is none */
+static Kernel *first_of(Program *p, const char *key, Kernel *k)
+{
+    Kernel *first = map_get(&p->kernels_known, key);
+    if (!first)
+        map_set(&p->kernels_known, copy_text(key, strlen(key)), k);
+    return first ? first : k;
+}
+
+/* form: its identity whatever the paths */
+static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
 {
     const Target *target = p->target;
     Kernel *own = !target->launches && k->nest_count ? without_loops(k) : k;
-    map_set(&p->kernel_texts, copy_text(key, strlen(key)), own);
     own->number = k->number = p->kernel_count;
     own->name = k->name = format("k%d", k->number);
     if (k->kind == KERNEL_SCAN)
@@ -130,26 +140,21 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *key, const char *bo
         own->text = printed(k, target->print_nests);
     if (target->finishes(k))
         own->finish_text = printed(k, target->print_finish);
-    const char *form = target->form ? target->form(k, body) : NULL;
-    if (form) {
-        own->twin = map_get(&p->kernel_texts, form);
-        if (!own->twin)
-            map_set(&p->kernel_texts, copy_text(form, strlen(form)), own);
-    }
+    const char *launched = target->form ? target->form(k) : NULL;
     if (k->path_count && target->print_body) {
-        own->body = map_get(&p->kernel_texts, body);
-        if (!own->body) {
-            map_set(&p->kernel_texts, copy_text(body, strlen(body)), own);
-            own->body = own;
+        own->body = first_of(p, form, own);
+        if (own->body == own)
             own->body_text = printed(k, target->print_body);
-        }
         own->body->body_users++;
+    } else if (k->path_count || launched) {
+        const Kernel *first = first_of(p, k->path_count ? form : launched, own);
+        own->twin = first != own ? first : NULL;
     }
     APPEND(p->kernels, p->kernel_count, own);
     return own;
 }
 
-/* The kernel of the program with this text: the group's own, or one that was there: of a deep model's hundreds of equal
+/* The kernel of the program that is the same one: the group's own, or one that was there: of a deep model's hundreds of equal
  * blocks one keeps its kernels. */
 static Kernel *share(const Fusion *f, Group *g)
 {
@@ -157,14 +162,15 @@ static Kernel *share(const Fusion *f, Group *g)
     Kernel *k = g->kernel;
     Memory *outer = memory_use(g->memory);
     find_paths(k);
-    const char *body = printed(k, p->target->print_canonical);
-    const char *key = body;
+    const char *form = kernel_form(k), *key = form;
     for (int i = 0; i < k->path_count; i++)
-        key = format("%s\npath %llx", key, (unsigned long long)k->paths[i]);
+        key = format("%s %llx", key, (unsigned long long)k->paths[i]);
     memory_use(outer);
-    Kernel *shared = map_get(&p->kernel_texts, key);
-    if (!shared)
-        shared = add_kernel(p, k, key, body);
+    Kernel *shared = map_get(&p->kernels_known, key);
+    if (!shared) {
+        shared = add_kernel(p, k, form);
+        map_set(&p->kernels_known, copy_text(key, strlen(key)), shared);
+    }
     if (shared == k) {
         memory_join(outer, g->memory);
         g->memory = NULL;

@@ -34,11 +34,9 @@ typedef struct Printer {
     const Kernel *kernel;
     const Nest *nest;
     Text *t;
-    bool canonical;       /* all names by number: to find equal kernels */
     bool by_path;         /* paths of random numbers are a parameter */
     const bool **needed;  /* per nest: the expressions that the function computes */
     Map names;            /* taken: EMIT_TAKEN, or the number of the last name that is made of this one */
-    int unnamed;
     const char **argument; int argument_count;
     const Tensor **tensor;
     const Node **table; const char **table_name; int table_count;
@@ -69,7 +67,7 @@ const char *emit_own_name(Printer *, const char *word);
 const char *emit_name(Printer *, const char *wish);
 const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
 void emit_line(Printer *, const char *pattern, ...) PRINTF(2, 3);
-const char *emit_shape_comment(const Printer *, const Tensor *); /* " [n, 28, 28]", as a comment */
+const char *emit_shape_comment(const Tensor *); /* " [n, 28, 28]", as a comment */
 void emit_close(Printer *);                               /* the brace of the innermost block */
 const char *emit_literal(double, Dtype);                  /* reads back as the same number */
 const char *emit_operand(Printer *, const Expr *, Level); /* its text, in parentheses if it binds less tightly */

@@ -26,19 +26,19 @@ const char *emit_element_type(Dtype t)
 
 const char *emit_own_name(Printer *p, const char *word)
 {
-    const char *wanted = p->canonical ? format("v%d", p->unnamed++) : word, *name = wanted;
+    const char *name = word;
     uintptr_t number = (uintptr_t)map_get(&p->names, name); /* the last that was given away: name, name_2, ... */
     while (map_get(&p->names, name))
-        name = format("%s_%d", wanted, (int)++number);
-    if (name != wanted)
-        map_set(&p->names, wanted, (void *)number);
+        name = format("%s_%d", word, (int)++number);
+    if (name != word)
+        map_set(&p->names, word, (void *)number);
     map_set(&p->names, name, EMIT_TAKEN);
     return name;
 }
 
 const char *emit_name(Printer *p, const char *wish)
 {
-    const char *name = p->canonical ? NULL : c_name(wish);
+    const char *name = c_name(wish);
     return emit_own_name(p, name ? name : "value");
 }
 
@@ -112,10 +112,8 @@ void emit_line(Printer *p, const char *pattern, ...)
     text_bytes(p->t, "\n", 1);
 }
 
-const char *emit_shape_comment(const Printer *p, const Tensor *t)
+const char *emit_shape_comment(const Tensor *t)
 {
-    if (p->canonical)
-        return "";
     return format(" %s", c_comment("[%s%s", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1));
 }
 

@@ -4,6 +4,7 @@
  * and k12_finish if its terms are split. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
+#include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/library.h"
 
@@ -85,24 +86,25 @@ void cuda_print_contraction(const Contraction *plan, const char *kernel_name, co
         print_functions(plan, p, kernel_name, text);
 }
 
+/* functions are equal if their texts are: tables of what the numbers leave open, and types */
+static const char *form_of(const Contraction *plan, const CudaProduct *p)
+{
+    Text text = {0};
+    print_functions(plan, p, "k", &text);
+    Digest d = mgpu_sha256_of(text_of(&text), text.length);
+    return identity_key(&d);
+}
+
 const char *cuda_contraction_form(const Contraction *plan)
 {
     const CudaProduct *p = product_of(plan, false);
-    Text text = {0};
-    if (cuda_number_count(p) == 0)
-        return NULL;
-    print_functions(plan, p, "k", &text);
-    return text_of(&text);
+    return cuda_number_count(p) > 0 ? form_of(plan, p) : NULL;
 }
 
 const char *cuda_contraction_form_in_parts(const Contraction *plan)
 {
     CudaProduct *p = product_of(plan, false);
-    Text text = {0};
-    if (cuda_number_count(p) == 0 || !cuda_put_in_parts(p, contraction_samples(plan)))
-        return NULL;
-    print_functions(plan, p, "k", &text);
-    return text_of(&text);
+    return cuda_number_count(p) > 0 && cuda_put_in_parts(p, contraction_samples(plan)) ? form_of(plan, p) : NULL;
 }
 
 bool cuda_contraction_in_parts(const Contraction *plan) { return product_of(plan, false)->tiles.split_tiles > 0; }

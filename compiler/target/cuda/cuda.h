@@ -67,7 +67,6 @@ void emit_cuda_includes(const char *kernels, Text *); /* the device headers that
 void cuda_print_text(const Kernel *, Text *);
 void cuda_print_finish(const Kernel *, Text *);
 void cuda_print_block(const Kernel *, Text *);        /* a function of a block, with begin and end in place of n */
-void cuda_print_canonical(const Kernel *, Text *);
 /* the kernel's functions, whose names begin with its own, as they stand in the file of all kernels */
 void cuda_print(const Kernel *, Text *);
 void cuda_print_nests(const Kernel *, Text *);

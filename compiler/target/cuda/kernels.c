@@ -27,7 +27,7 @@ static void print_parameters(Printer *p)
         }
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
-        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], emit_shape_comment(p, tensor));
+        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], emit_shape_comment(tensor));
     }
     if (p->block) {
         emit_line(p, "const mgpu_step *step, int64_t begin, int64_t end)");
@@ -43,9 +43,9 @@ static void print_parameters(Printer *p)
 /* ---- functions of nests */
 
 /* A kernel's launch hands over the paths of its random numbers: those that differ in them alone are one. */
-static void print_function(const Kernel *k, Text *t, bool canonical, bool finish, bool block)
+static void print_function(const Kernel *k, Text *t, bool finish, bool block)
 {
-    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .is_wide = cuda_index_is_wide, .block = block};
+    Printer p = {.kernel = k, .t = t, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .is_wide = cuda_index_is_wide, .block = block};
     emit_reserve(&p);
     bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */
     p.finish = finish && !parts;
@@ -63,21 +63,9 @@ static void print_function(const Kernel *k, Text *t, bool canonical, bool finish
     text_add(t, "}\n");
 }
 
-void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, false, false); }
-void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, true, false); }
-void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, false, true); }
-
-void cuda_print_canonical(const Kernel *k, Text *t)
-{
-    mgpu_launch launch[2];
-    print_function(k, t, true, false, false);
-    if (cuda_finishes(k))
-        print_function(k, t, true, true, false);
-    cuda_launches(k, launch);
-    for (int i = 0; i < 2; i++)
-        text_add(t, "%lld %lld %lld %lld %lld\n", (long long)launch[i].points, (long long)launch[i].points_per_sample,
-                 (long long)launch[i].group, (long long)launch[i].per_block, (long long)launch[i].most);
-}
+void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, false); }
+void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, true, false); }
+void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, true); }
 
 void cuda_print_given(const Kernel *k, Text *t)
 {

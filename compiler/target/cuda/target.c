@@ -40,7 +40,7 @@ static void end_kernels(Program *p)
     for (int i = 0; i < p->kernel_count; i++) {
         Kernel *k = p->kernels[i];
         const char *form = k->contraction && !k->twin ? cuda_contraction_form_in_parts(k->contraction) : NULL;
-        k->twin = form ? map_get(&p->kernel_texts, form) : k->twin;
+        k->twin = form ? map_get(&p->kernels_known, form) : k->twin;
     }
     for (int i = 0; i < p->kernel_count; i++)
         if (p->kernels[i]->twin && p->kernels[i]->twin->twin)
@@ -50,12 +50,7 @@ static void end_kernels(Program *p)
 
 /* ---- text */
 
-static void print_canonical(const Kernel *k, Text *t) { kernel_print_key(k, cuda_print_canonical, t); }
-
-static const char *form(const Kernel *k, const char *body)
-{
-    return k->contraction ? cuda_contraction_form(k->contraction) : k->path_count ? body : NULL;
-}
+static const char *form(const Kernel *k) { return k->contraction ? cuda_contraction_form(k->contraction) : NULL; }
 
 /* ---- link */
 
@@ -110,7 +105,7 @@ const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = "auto", .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
     .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .end_phase = end_phase, .end_kernels = end_kernels,
-    .name_scan = cuda_scan_name, .print_nests = cuda_print_text, .print_canonical = print_canonical, .print_finish = cuda_print_finish,
+    .name_scan = cuda_scan_name, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .begin_piece = begin_piece,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
 };

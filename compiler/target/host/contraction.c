@@ -150,13 +150,3 @@ void contraction_print(const Contraction *plan, const char *kernel_name, Text *t
     contraction_print_comment(plan, "", text);
     print_body(plan, kernel_name, text);
 }
-
-const char *contraction_key(const Contraction *plan)
-{
-    Text text = {0};
-    print_body(plan, "kernel", &text);
-    for (int i = 0; i < 3; i++) /* in a bucket, aligned to its elements only */
-        if (plan->tensor[i]->partial)
-            text_add(&text, "%c is a part of a sum\n", "abc"[i]);
-    return text_take(&text);
-}

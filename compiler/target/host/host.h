@@ -19,15 +19,11 @@ void team_split(Kernel *, bool alone); /* alone: one thread calls it, for any sa
 /* parameters and body: "(void *const *argument, ...) { ... }" */
 void kernel_print(const Kernel *, Text *);
 void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */
-void kernel_print_canonical(const Kernel *, Text *); /* likewise, all names by number: equal texts, equal bodies */
 void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has partial sums */
 /* its row in the table of all kernels */
 void kernel_emit_row(const Kernel *, const char *function, Text *);
 void emit_kernels(const Program *, Text *);
 void scan_name(Kernel *);
 void scan_emit(const Kernel *, Text *);
-void scan_print_key(const Kernel *, Text *);
 void nests_emit(const Kernel *, Text *);
-/* Two with equal keys may share one kernel; nests: prints those canonically */
-void kernel_print_key(const Kernel *, void (*nests)(const Kernel *, Text *), Text *);
 #endif

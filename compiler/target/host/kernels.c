@@ -64,7 +64,7 @@ static void print_arguments(Printer *p)
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
         emit_line(p, "%s%s *restrict %s = argument[%d];%s", output ? "" : "const ", emit_element_type(tensor->dtype), p->argument[i], i,
-             emit_shape_comment(p, tensor));
+             emit_shape_comment(tensor));
     }
 }
 
@@ -125,9 +125,9 @@ static void print_own(Printer *p)
               index ? TYPE[index->dtype] : "I32", count);
 }
 
-static void print_function(const Kernel *k, Text *t, bool canonical, bool by_path, bool finish)
+static void print_function(const Kernel *k, Text *t, bool by_path, bool finish)
 {
-    Printer p = {.kernel = k, .t = t, .canonical = canonical, .by_path = by_path, .finish = finish, .indent = 1};
+    Printer p = {.kernel = k, .t = t, .by_path = by_path, .finish = finish, .indent = 1};
     emit_reserve(&p);
     bool uses_step = false, uses_n = false, uses_part = finish, divided = false;
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
@@ -163,17 +163,9 @@ static void print_function(const Kernel *k, Text *t, bool canonical, bool by_pat
     text_add(t, "}\n");
 }
 
-void kernel_print(const Kernel *k, Text *t) { print_function(k, t, false, false, false); }
-void kernel_print_body(const Kernel *k, Text *t) { print_function(k, t, false, true, false); }
-void kernel_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, false, true); }
-
-void kernel_print_canonical(const Kernel *k, Text *t)
-{
-    print_function(k, t, true, k->path_count > 0, false);
-    if (k->partial_bytes)
-        print_function(k, t, true, k->path_count > 0, true);
-    text_add(t, "%d %lld %lld\n", k->split, (long long)k->extent, (long long)k->grain);
-}
+void kernel_print(const Kernel *k, Text *t) { print_function(k, t, false, false); }
+void kernel_print_body(const Kernel *k, Text *t) { print_function(k, t, true, false); }
+void kernel_print_finish(const Kernel *k, Text *t) { print_function(k, t, false, true); }
 
 /* the kernel, or a call of the body that it shares with others; and its end */
 void nests_emit(const Kernel *k, Text *t)

@@ -573,10 +573,7 @@ static void name_axes(Printer *p)
             wish = "group";
         if (p->nest->share.vector > 1 && i == x->axis_count - 1)
             wish = "v";
-        bool canonical = p->canonical;
-        p->canonical = false;
         p->axis_name[i] = emit_own_name(p, wish);
-        p->canonical = canonical;
     }
 }
 

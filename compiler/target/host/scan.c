@@ -18,7 +18,7 @@ static void print_arguments(ScanWriter *w)
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
         emit_line(&w->print, "%s *const %s = argument[%d];%s", emit_element_type(t->dtype), scan_new_pointer(w, t), i,
-                  emit_shape_comment(&w->print, t));
+                  emit_shape_comment(t));
     }
     bool works = w->scan->carry_count + w->scan->buffer_count > 0;
     for (int i = 0; i < w->scan->call_count; i++)
@@ -89,11 +89,11 @@ static bool any_fresh(const Scan *s)
     return false;
 }
 
-static void print_loop(const Kernel *k, Text *t, const char *function, bool canonical)
+static void print_loop(const Kernel *k, Text *t, const char *function)
 {
     const Scan *s = k->scan;
     static const char *const OWN[] = {"own", "fresh", "chunks", "i"};
-    ScanWriter w = {.print = {.kernel = k, .t = t, .canonical = canonical, .indent = 1}, .kernel = k, .scan = s, .function = function,
+    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1}, .kernel = k, .scan = s, .function = function,
                     .call = print_call, .copy = print_copy, .fill = print_fill};
     scan_begin_text(&w, OWN, COUNT(OWN));
     text_add(t, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", function);
@@ -125,7 +125,7 @@ static void print_loop(const Kernel *k, Text *t, const char *function, bool cano
 
 /* ---- all of it */
 
-static void print_own_loop(const Kernel *k, Text *t) { print_loop(k, t, k->name, false); }
+static void print_own_loop(const Kernel *k, Text *t) { print_loop(k, t, k->name); }
 
 /* while the numbers of tensors are those of the fuser */
 void scan_name(Kernel *k) { scan_name_parts(k, kernel_print, print_own_loop); }
@@ -143,13 +143,4 @@ void scan_emit(const Kernel *k, Text *t)
     text_add(t, "%s\n", c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
                                   s->samples ? format(", %lld samples at a time", (long long)s->chunk) : ""));
     text_add(t, "%s", k->text);
-}
-
-void scan_print_key(const Kernel *k, Text *t)
-{
-    for (int i = 0; i < k->scan->call_count; i++) {
-        kernel_print_key(k->scan->calls[i].kernel, kernel_print_canonical, t);
-        text_add(t, "\n");
-    }
-    print_loop(k, t, "kernel", true);
 }

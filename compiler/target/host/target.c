@@ -25,10 +25,6 @@ static void emit_contraction(const Kernel *k, Text *t) { contraction_print(k->co
 static void emit_attention(const Kernel *k, Text *t) { attention_print(k->attention, k->name, t); }
 static void emit_rows(const Kernel *k, Text *t) { rows_print(k->rows, k->name, t); }
 
-static void key_of_contraction(const Kernel *k, Text *t) { text_add(t, "%s", contraction_key(k->contraction)); }
-static void key_of_attention(const Kernel *k, Text *t) { text_add(t, "%s", attention_key(k->attention)); }
-static void key_of_rows(const Kernel *k, Text *t) { text_add(t, "%s", rows_key(k->rows)); }
-
 static int64_t bytes_of_nests(const Kernel *k, int64_t *per_sample) { return (void)per_sample, k->partial_bytes; }
 static int64_t bytes_of_contraction(const Kernel *k, int64_t *per_sample) { return contraction_workspace(k->contraction, per_sample); }
 static int64_t bytes_of_attention(const Kernel *k, int64_t *per_sample) { return (void)per_sample, attention_workspace(k->attention); }
@@ -36,16 +32,14 @@ static int64_t bytes_of_rows(const Kernel *k, int64_t *per_sample) { return (voi
 static int64_t bytes_of_scan(const Kernel *k, int64_t *per_sample) { return (void)per_sample, k->scan->work_bytes; }
 
 static const struct HostKind {
-    const char *name;
-    void (*print_key)(const Kernel *, Text *);
     void (*print)(const Kernel *, Text *);
     int64_t (*workspace)(const Kernel *, int64_t *per_sample);
 } KIND[KERNEL_KINDS] = {
-    [KERNEL_NESTS] = {"", NULL, nests_emit, bytes_of_nests},
-    [KERNEL_CONTRACTION] = {"contraction ", key_of_contraction, emit_contraction, bytes_of_contraction},
-    [KERNEL_ATTENTION] = {"attention ", key_of_attention, emit_attention, bytes_of_attention},
-    [KERNEL_ROWS] = {"rows ", key_of_rows, emit_rows, bytes_of_rows},
-    [KERNEL_SCAN] = {"scan ", scan_print_key, scan_emit, bytes_of_scan},
+    [KERNEL_NESTS] = {nests_emit, bytes_of_nests},
+    [KERNEL_CONTRACTION] = {emit_contraction, bytes_of_contraction},
+    [KERNEL_ATTENTION] = {emit_attention, bytes_of_attention},
+    [KERNEL_ROWS] = {emit_rows, bytes_of_rows},
+    [KERNEL_SCAN] = {scan_emit, bytes_of_scan},
 };
 
 static void print(const Kernel *k, Text *t) { KIND[k->kind].print(k, t); }
@@ -55,15 +49,6 @@ static int64_t workspace(const Kernel *k, const char *archs, bool alone, int64_t
     (void)archs, (void)alone;
     return KIND[k->kind].workspace(k, per_sample);
 }
-
-void kernel_print_key(const Kernel *k, void (*nests)(const Kernel *, Text *), Text *t)
-{
-    const struct HostKind *kind = &KIND[k->kind];
-    text_add(t, "%s", kind->name);
-    (kind->print_key ? kind->print_key : nests)(k, t);
-}
-
-static void print_canonical(const Kernel *k, Text *t) { kernel_print_key(k, kernel_print_canonical, t); }
 
 static bool finishes(const Kernel *k) { return k->partial_bytes > 0; }
 
@@ -102,7 +87,7 @@ static void print_table(const Text *rows, Text *t)
 
 const Target host_target = {
     .name = "host", .suffix = "c", .transfers = "host", .strips = true, .workspace_alignment = 64, .lane = lane, .draws_in_arrays = true,
-    .map_threads = map_threads, .workspace = workspace, .name_scan = scan_name, .print_nests = kernel_print, .print_canonical = print_canonical,
+    .map_threads = map_threads, .workspace = workspace, .name_scan = scan_name, .print_nests = kernel_print,
     .print_finish = kernel_print_finish, .finishes = finishes, .print_body = kernel_print_body, .print = print, .print_all = emit_kernels,
     .begin_piece = begin_piece, .export = export_kernel, .declare = declare_kernel, .print_row = kernel_emit_row, .print_table = print_table,
 };

@@ -123,9 +123,9 @@ static void print_nests(const Kernel *k, Text *t)
 
 /* ---- kinds of kernels */
 
-static void print_contraction(const Kernel *k, Text *t) { text_add(t, "  contraction\n%s", contraction_key(k->contraction)); }
-static void print_attention(const Kernel *k, Text *t) { text_add(t, "  attention\n%s", attention_key(k->attention)); }
-static void print_rows(const Kernel *k, Text *t) { text_add(t, "  rows\n%s", rows_key(k->rows)); }
+static void print_contraction(const Kernel *k, Text *t) { text_add(t, "  contraction\n"), contraction_print_table(k->contraction, "kernel", t); }
+static void print_attention(const Kernel *k, Text *t) { text_add(t, "  attention\n"), attention_print(k->attention, "kernel", t); }
+static void print_rows(const Kernel *k, Text *t) { text_add(t, "  rows\n"), rows_print(k->rows, "kernel", t); }
 
 static void print_scan(const Kernel *k, Text *t);
 static void (*const BODY[KERNEL_KINDS])(const Kernel *, Text *) = {
@@ -133,13 +133,13 @@ static void (*const BODY[KERNEL_KINDS])(const Kernel *, Text *) = {
     [KERNEL_ROWS] = print_rows, [KERNEL_SCAN] = print_scan,
 };
 
-static void print_canonical(const Kernel *k, Text *t) { BODY[k->kind](k, t); }
+static void print_body(const Kernel *k, Text *t) { BODY[k->kind](k, t); }
 
 static void print_scan(const Kernel *k, Text *t)
 {
     text_add(t, "  scan, %lld steps\n", (long long)k->scan->steps);
     for (int i = 0; i < k->scan->call_count; i++)
-        print_canonical(k->scan->calls[i].kernel, t);
+        print_body(k->scan->calls[i].kernel, t);
 }
 
 static void name_scan(Kernel *k)
@@ -160,7 +160,7 @@ static void print(const Kernel *k, Text *t)
     if (k->text)
         text_add(t, "%s", k->text);
     else
-        print_canonical(k, t);
+        print_body(k, t);
 }
 
 static void print_all(const Program *p, Text *t)
@@ -171,6 +171,6 @@ static void print_all(const Program *p, Text *t)
 
 const Target trace_target = {
     .name = "trace", .suffix = "txt", .transfers = "auto", .workspace_alignment = 64, .lane = lane, .map_threads = map_threads,
-    .workspace = workspace, .name_scan = name_scan, .print_nests = print_nests, .print_canonical = print_canonical, .finishes = finishes,
+    .workspace = workspace, .name_scan = name_scan, .print_nests = print_nests, .finishes = finishes,
     .print = print, .print_all = print_all,
 };

@@ -1,0 +1,18 @@
+/* identity.h: which kernels are the same one, whatever the target prints of them. */
+#ifndef MGPU_KERNEL_IDENTITY_H
+#define MGPU_KERNEL_IDENTITY_H
+
+#include "compiler/kernel/phase.h"
+#include "runtime/base/sha256.h"
+
+/* Of all that a kernel's text is made of besides names: structure, types, numbers. Paths of random numbers are parameters: their
+ * places in kernel->paths stand for them. Kernels with equal identities are one function, which is called with other paths. */
+Digest kernel_identity(const Kernel *);
+const char *kernel_form(const Kernel *);     /* the same as a key of maps */
+const char *identity_key(const Digest *);
+
+/* ---- what the files of kinds say of their own part */
+void identity_numbers(Sha256 *, const int64_t *, int count);
+#define IDENTITY_ADD(sha, ...) identity_numbers((sha), (const int64_t[]){__VA_ARGS__}, COUNT(((const int64_t[]){__VA_ARGS__})))
+void identity_double(Sha256 *, double);
+#endif
