@@ -33,7 +33,7 @@ struct Target {
     void (*end_kernels)(Program *);                /* likewise, all kernels of all phases */
 
     /* ---- text. Of nests: parameters and body, "(...) { ... }" */
-    void (*name_scan)(Kernel *);                     /* gives a scan's kernels names, k12_0 ..., and their text */
+    void (*print_scan)(Kernel *);                    /* gives it and its kernels their text */
     void (*print_nests)(const Kernel *, Text *);
     void (*print_finish)(const Kernel *, Text *);    /* its second function */
     bool (*finishes)(const Kernel *);                /* it has one */

@@ -13,7 +13,6 @@
 #include "compiler/kernel/target.h"
 #include "compiler/link/pieces.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,47 +32,31 @@ typedef struct Unit {
     const char *prefix; /* of the names of its kernels: prefix + place in the unit */
 } Unit;
 
-/* ---- names and comments */
-
-/* C text without its comments; names that begin like those of the kernels get `prefix` and the kernel's place instead */
-static void rename_kernels(const char *text, const Unit *u, const char *prefix, Text *out)
+/* C text without its comments, and the spaces before them */
+static void add_without_comments(const char *text, Text *out)
 {
-    Map places = {0};
-    for (int i = 0; i < u->count; i++)
-        map_set(&places, u->kernels[i]->name, (void *)(uintptr_t)format("%s%d", prefix, i));
-    for (const char *at = text; *at;) {
-        const char *end = at + 1;
-        if (at[0] == '/' && at[1] == '*') {
-            end = strstr(at + 2, "*/");
-            at = end ? end + 2 : at + strlen(at);
-            while (at > text && out->length && out->data[out->length - 1] == ' ')
-                out->length--;
-            continue;
-        }
-        if (isalnum((unsigned char)*at) || *at == '_') {
-            while (isalnum((unsigned char)*end) || *end == '_')
-                end++;
-            char name[16] = "";
-            size_t length = strcspn(at, "_"), most = (size_t)(end - at);
-            length = length < most ? length : most;
-            bool likely = *at == u->kernels[0]->name[0] && length < sizeof name; /* names are k and a number */
-            const char *fresh = likely ? map_get(&places, memcpy(name, at, length)) : NULL;
-            if (fresh) {
-                text_add(out, "%s", fresh);
-                at += length;
-            }
-        }
-        text_bytes(out, at, (size_t)(end - at));
-        at = end;
+    for (const char *comment; (comment = strstr(text, "/*")); text = comment) {
+        text_bytes(out, text, (size_t)(comment - text));
+        while (out->length && out->data[out->length - 1] == ' ')
+            out->length--;
+        const char *end = strstr(comment + 2, "*/");
+        comment = end ? end + 2 : comment + strlen(comment);
     }
+    text_add(out, "%s", text);
 }
 
+/* the kernels as if they were called by the prefix and their place */
 static void unit_text(const Unit *u, const char *prefix, Text *out)
 {
     Text text = {0};
-    for (int i = 0; i < u->count; i++)
-        u->target->print(u->kernels[i], &text);
-    rename_kernels(text_of(&text), u, prefix, out);
+    Kernel *own = NEW_ARRAY(Kernel, u->count);
+    for (int i = 0; i < u->count; i++) {
+        own[i] = *u->kernels[i];
+        own[i].name = format("%s%d", prefix, i);
+        own[i].body = own[i].body ? &own[0] : NULL;
+        u->target->print(&own[i], &text);
+    }
+    add_without_comments(text_of(&text), out);
     free(text.data);
 }
 

@@ -135,7 +135,7 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
     own->number = k->number = p->kernel_count;
     own->name = k->name = format("k%d", k->number);
     if (k->kind == KERNEL_SCAN)
-        target->name_scan(k);
+        target->print_scan(k);
     if (k->nest_count)
         own->text = printed(k, target->print_nests);
     if (target->finishes(k))

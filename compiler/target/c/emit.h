@@ -56,6 +56,9 @@ typedef struct Printer {
     bool block;           /* of one block of threads: for samples [begin, end) */
 } Printer;
 
+#define EMIT_OWN "\1" /* in a text that is kept, the name of its kernel, which is printed under other names, too */
+void emit_named(const Kernel *, const char *text, Text *);
+
 extern const char *const C_TYPE[DTYPES];                  /* of values: those of bf16 and f16 are floats */
 const char *emit_element_type(Dtype);                     /* of what lies in memory */
 

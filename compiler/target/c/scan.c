@@ -137,13 +137,20 @@ void scan_print_steps(ScanWriter *w, const char *after)
 
 /* ---- all of it */
 
-void scan_name_parts(Kernel *k, PrintKernel *nest, PrintKernel *loop)
+Kernel scan_part(const Kernel *k, int i)
+{
+    Kernel part = *k->scan->calls[i].kernel;
+    part.name = format("%s_%d", k->name, i);
+    return part;
+}
+
+void scan_print_parts(Kernel *k, PrintKernel *nest, PrintKernel *loop)
 {
     for (int i = 0; i < k->scan->call_count; i++) {
         Kernel *called = k->scan->calls[i].kernel;
         called->name = format("%s_%d", k->name, i);
         if (called->scan) {
-            scan_name_parts(called, nest, loop);
+            scan_print_parts(called, nest, loop);
         } else if (called->nest_count) {
             Text t = {0};
             nest(called, &t);

@@ -11,7 +11,6 @@ struct ScanWriter {
     const Kernel *kernel;
     const Scan *scan;
     const char **name;        /* of the pointers, by the tensors' ids */
-    const char *function;     /* what the loop is called: the kernel, or any kernel of its text */
     /* how the language calls a kernel of the body, copies a tensor to another one, fills one with a number */
     void (*call)(ScanWriter *, int number);
     void (*copy)(ScanWriter *, const Tensor *to, const Tensor *from);
@@ -29,7 +28,8 @@ void scan_print_initial(ScanWriter *);                            /* carries bef
 void scan_print_steps(ScanWriter *, const char *after);           /* the loop; `after`: its last line, or NULL */
 bool scan_print_last(ScanWriter *);                               /* carries behind the last step; false: there are none */
 
-/* gives the kernels of the body names, k12_0 ..., and their texts, and the scan its own */
+/* gives the kernels of the body their texts, and the scan its own: with EMIT_OWN as its name */
 typedef void PrintKernel(const Kernel *, Text *);
-void scan_name_parts(Kernel *, PrintKernel *nest, PrintKernel *loop);
+void scan_print_parts(Kernel *, PrintKernel *nest, PrintKernel *loop);
+Kernel scan_part(const Kernel *, int call); /* what is called, as k12_0 ... of k12 */
 #endif

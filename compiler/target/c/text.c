@@ -89,6 +89,15 @@ bool emit_written(const Kernel *k, const Tensor *tensor)
     return false;
 }
 
+void emit_named(const Kernel *k, const char *text, Text *t)
+{
+    for (const char *name; (name = strstr(text, EMIT_OWN)); text = name + strlen(EMIT_OWN)) {
+        text_bytes(t, text, (size_t)(name - text));
+        text_add(t, "%s", k->name);
+    }
+    text_add(t, "%s", text);
+}
+
 /* ---- lines */
 
 void emit_line(Printer *p, const char *pattern, ...)

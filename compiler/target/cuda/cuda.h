@@ -37,7 +37,7 @@ void cuda_launches_nests(const Kernel *, mgpu_launch launch[2]);
 void cuda_nest(Printer *, const Nest *);
 
 /* ---- cuda/scan.c */
-void cuda_scan_name(Kernel *);                        /* gives its kernels names, k12_0 ..., and their text */
+void cuda_scan_prepare(Kernel *);                     /* gives it and its kernels their text */
 void cuda_scan_print(const Kernel *, Text *);
 mgpu_launch cuda_scan_launch(const Kernel *);
 void cuda_print_block_scan(const Kernel *, Text *);

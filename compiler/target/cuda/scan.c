@@ -33,7 +33,7 @@ static void print_call(ScanWriter *w, int number)
     if (call->work >= 0)
         text_add(&list, "work + %lld, ", (long long)call->work);
     text_add(&list, "%s", kind->given);
-    emit_line(&w->print, "%s%s(%sbegin, end);", k->name, kind->end, text_of(&list));
+    emit_line(&w->print, EMIT_OWN "_%d%s(%sbegin, end);", number, kind->end, text_of(&list));
     if (kind->meets)
         emit_line(&w->print, "__syncthreads();");
 }
@@ -79,7 +79,7 @@ static void print_loop(const Kernel *k, Text *t)
 {
     static const char *const OWN[] = {"shared"};
     ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1, .cuda = true, .is_wide = cuda_index_is_wide, .block = true}, .kernel = k, .scan = k->scan,
-                    .function = k->name, .call = print_call, .copy = print_copy, .fill = print_fill};
+                    .call = print_call, .copy = print_copy, .fill = print_fill};
     scan_begin_text(&w, OWN, COUNT(OWN));
     print_parameters(&w);
     scan_print_buffers(&w);
@@ -94,19 +94,19 @@ static void print_loop(const Kernel *k, Text *t)
 
 /* ---- all of it */
 
-void cuda_scan_name(Kernel *k) { scan_name_parts(k, cuda_print_block, print_loop); }
+void cuda_scan_prepare(Kernel *k) { scan_print_parts(k, cuda_print_block, print_loop); }
 
 void cuda_print_block_scan(const Kernel *k, Text *t)
 {
     const Scan *s = k->scan;
     for (int i = 0; i < s->call_count; i++) {
-        const Kernel *called = s->calls[i].kernel;
-        CUDA_KIND[called->kind].print_block(called, t);
+        const Kernel part = scan_part(k, i);
+        CUDA_KIND[part.kind].print_block(&part, t);
         text_add(t, "\n");
     }
-    text_add(t, "%s\nstatic __device__ void %s_steps%s",
-             c_comment("%s: %lld steps%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : ""), k->name,
-             k->text);
+    text_add(t, "%s\nstatic __device__ void %s_steps",
+             c_comment("%s: %lld steps%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : ""), k->name);
+    emit_named(k, k->text, t);
 }
 
 void cuda_scan_print(const Kernel *k, Text *t)

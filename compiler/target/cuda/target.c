@@ -105,7 +105,7 @@ const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = "auto", .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
     .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .end_phase = end_phase, .end_kernels = end_kernels,
-    .name_scan = cuda_scan_name, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
+    .print_scan = cuda_scan_prepare, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .begin_piece = begin_piece,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
 };

@@ -23,7 +23,7 @@ void kernel_print_finish(const Kernel *, Text *);    /* its end, if it has parti
 /* its row in the table of all kernels */
 void kernel_emit_row(const Kernel *, const char *function, Text *);
 void emit_kernels(const Program *, Text *);
-void scan_name(Kernel *);
+void scan_print(Kernel *);
 void scan_emit(const Kernel *, Text *);
 void nests_emit(const Kernel *, Text *);
 #endif

@@ -77,8 +77,7 @@ static void print_call(ScanWriter *w, int number)
         text_add(&list, "%s%s", i ? ", " : "", scan_pointer(w, scan_argument(k, i)));
     if (call->work >= 0)
         text_add(&list, ", work + %lld", (long long)call->work);
-    emit_line(&w->print, "%s_%d((void *const[]){%s}, step, &%s);", w->function, number, text_take(&list),
-              call->fresh ? "fresh" : "own");
+    emit_line(&w->print, EMIT_OWN "_%d((void *const[]){%s}, step, &%s);", number, text_take(&list), call->fresh ? "fresh" : "own");
 }
 
 static bool any_fresh(const Scan *s)
@@ -89,14 +88,13 @@ static bool any_fresh(const Scan *s)
     return false;
 }
 
-static void print_loop(const Kernel *k, Text *t, const char *function)
+static void print_loop(const Kernel *k, Text *t)
 {
     const Scan *s = k->scan;
     static const char *const OWN[] = {"own", "fresh", "chunks", "i"};
-    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1}, .kernel = k, .scan = s, .function = function,
-                    .call = print_call, .copy = print_copy, .fill = print_fill};
+    ScanWriter w = {.print = {.kernel = k, .t = t, .indent = 1}, .kernel = k, .scan = s, .call = print_call, .copy = print_copy, .fill = print_fill};
     scan_begin_text(&w, OWN, COUNT(OWN));
-    text_add(t, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", function);
+    text_add(t, "static void " EMIT_OWN "(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n");
     print_arguments(&w);
     emit_line(&w.print, "mgpu_part own = *part;");
     emit_line(&w.print, "own.thread = 0;");
@@ -125,22 +123,20 @@ static void print_loop(const Kernel *k, Text *t, const char *function)
 
 /* ---- all of it */
 
-static void print_own_loop(const Kernel *k, Text *t) { print_loop(k, t, k->name); }
-
 /* while the numbers of tensors are those of the fuser */
-void scan_name(Kernel *k) { scan_name_parts(k, kernel_print, print_own_loop); }
+void scan_print(Kernel *k) { scan_print_parts(k, kernel_print, print_loop); }
 
 void scan_emit(const Kernel *k, Text *t)
 {
     const Scan *s = k->scan;
     for (int i = 0; i < s->call_count; i++) {
-        const Kernel *called = s->calls[i].kernel;
-        if (called->nest_count || called->scan)
-            text_add(t, "%s\n", c_comment("%s: %s", called->name, called->title));
-        host_target.print(called, t);
+        const Kernel part = scan_part(k, i);
+        if (part.nest_count || part.scan)
+            text_add(t, "%s\n", c_comment("%s: %s", part.name, part.title));
+        host_target.print(&part, t);
         text_add(t, "\n");
     }
     text_add(t, "%s\n", c_comment("%s: %lld steps%s%s", k->name, (long long)s->steps, s->reverse ? ", the last one first" : "",
                                   s->samples ? format(", %lld samples at a time", (long long)s->chunk) : ""));
-    text_add(t, "%s", k->text);
+    emit_named(k, k->text, t);
 }

@@ -87,7 +87,7 @@ static void print_table(const Text *rows, Text *t)
 
 const Target host_target = {
     .name = "host", .suffix = "c", .transfers = "host", .strips = true, .workspace_alignment = 64, .lane = lane, .draws_in_arrays = true,
-    .map_threads = map_threads, .workspace = workspace, .name_scan = scan_name, .print_nests = kernel_print,
+    .map_threads = map_threads, .workspace = workspace, .print_scan = scan_print, .print_nests = kernel_print,
     .print_finish = kernel_print_finish, .finishes = finishes, .print_body = kernel_print_body, .print = print, .print_all = emit_kernels,
     .begin_piece = begin_piece, .export = export_kernel, .declare = declare_kernel, .print_row = kernel_emit_row, .print_table = print_table,
 };

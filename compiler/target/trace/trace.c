@@ -142,7 +142,7 @@ static void print_scan(const Kernel *k, Text *t)
         print_body(k->scan->calls[i].kernel, t);
 }
 
-static void name_scan(Kernel *k)
+static void prepare_scan(Kernel *k)
 {
     Text t = {0};
     print_scan(k, &t);
@@ -171,6 +171,6 @@ static void print_all(const Program *p, Text *t)
 
 const Target trace_target = {
     .name = "trace", .suffix = "txt", .transfers = "auto", .workspace_alignment = 64, .lane = lane, .map_threads = map_threads,
-    .workspace = workspace, .name_scan = name_scan, .print_nests = print_nests, .finishes = finishes,
+    .workspace = workspace, .print_scan = prepare_scan, .print_nests = print_nests, .finishes = finishes,
     .print = print, .print_all = print_all,
 };
