@@ -2,9 +2,9 @@
  *
  *     OMP_NUM_THREADS=2 floor 2 [f32|bf16] [SIZE] [SECONDS]
  *
- * In: threads, element type, rows = columns = terms of the product (2048), seconds to spend (1). Out: one line of JSON: the
- * library, its version, GFLOP/s of the best product. The library is oneDNN, opened when the program runs, its operands
- * as they lie or in the form that it prefers; where there is none, the product of the runtime (f32 alone). */
+ * In: threads, element type, rows = columns = terms of the contraction (2048), seconds to spend (1). Out: one line of JSON: the
+ * library, its version, GFLOP/s of the best contraction. The library is oneDNN, opened when the program runs, its operands
+ * as they lie or in the form that it prefers; where there is none, the contraction of the runtime (f32 alone). */
 #include "runtime/abi/mgpu_gemm.h"
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ typedef struct Task {
     int threads, size;
     bool bf16;
     double budget_s;
-    double best_s;             /* of one product */
+    double best_s;             /* of one contraction */
     char library[64];
 } Task;
 
@@ -49,20 +49,20 @@ static void *filled(const Task *t, size_t bytes)
     return memory;
 }
 
-/* the shortest time of `product`, called until half of the budget is spent */
-static void measure(Task *t, void (*product)(void *context), void *context)
+/* the shortest time of `contraction`, called until half of the budget is spent */
+static void measure(Task *t, void (*contraction)(void *context), void *context)
 {
-    product(context);
+    contraction(context);
     double begin = seconds();
     for (int turn = 0; turn < 3 || seconds() - begin < t->budget_s / 2; turn++) {
         double from = seconds();
-        product(context);
+        contraction(context);
         double took = seconds() - from;
         t->best_s = took < t->best_s ? took : t->best_s;
     }
 }
 
-/* ---- the runtime's product */
+/* ---- the runtime's contraction */
 typedef struct Own { const Task *task; const mgpu_contraction *table; void *operand[3], *work; int64_t stride; } Own;
 typedef struct OwnShare { const Own *own; int thread; pthread_t id; } OwnShare;
 
@@ -76,7 +76,7 @@ static void *own_share(void *context)
     return NULL;
 }
 
-static void own_product(void *context)
+static void own_contraction(void *context)
 {
     const Own *o = context;
     OwnShare share[64];
@@ -101,13 +101,13 @@ static void measure_own(Task *t)
         own.operand[i] = filled(t, (size_t)(n * n) * 4);
     own.work = filled(t, (size_t)(own.stride * t->threads));
     snprintf(t->library, sizeof t->library, "mgpuc %s", MGPU_VERSION);
-    measure(t, own_product, &own);
+    measure(t, own_contraction, &own);
     for (int i = 0; i < 3; i++)
         free(own.operand[i]);
     free(own.work);
 }
 
-/* ---- oneDNN; versions 2 and 3 describe a product differently */
+/* ---- oneDNN; versions 2 and 3 describe a contraction differently */
 #ifdef DNNL_VERSION_MAJOR
 #define DNNL_FUNCTIONS(F)                                                                                              \
     F(dnnl_version) F(dnnl_engine_create) F(dnnl_stream_create) F(dnnl_stream_wait) F(dnnl_primitive_create)           \
@@ -140,7 +140,8 @@ static bool open_dnnl(Dnnl *d)
            d->dnnl_stream_create_(&d->stream, d->engine, dnnl_stream_default_flags) == dnnl_success;
 }
 
-static bool describe(Dnnl *d, const Task *t, dnnl_memory_desc_t form[3], dnnl_format_tag_t tag, dnnl_primitive_desc_t *product)
+static bool describe(Dnnl *d, const Task *t, dnnl_memory_desc_t form[3], dnnl_format_tag_t tag,
+                     dnnl_primitive_desc_t *contraction)
 {
     const dnnl_dims_t dims = {t->size, t->size};
     dnnl_data_type_t type = t->bf16 ? dnnl_bf16 : dnnl_f32;
@@ -148,18 +149,18 @@ static bool describe(Dnnl *d, const Task *t, dnnl_memory_desc_t form[3], dnnl_fo
 #if DNNL_VERSION_MAJOR >= 3
     for (int i = 0; i < 3; i++)
         good = good && d->dnnl_memory_desc_create_with_tag_(&form[i], 2, dims, type, tag) == dnnl_success;
-    return good && d->dnnl_matmul_primitive_desc_create_(product, d->engine, form[0], form[1], NULL, form[2], NULL) ==
+    return good && d->dnnl_matmul_primitive_desc_create_(contraction, d->engine, form[0], form[1], NULL, form[2], NULL) ==
                        dnnl_success;
 #else
     dnnl_matmul_desc_t matmul;
     for (int i = 0; i < 3; i++)
         good = good && d->dnnl_memory_desc_init_by_tag_(&form[i], 2, dims, type, tag) == dnnl_success;
     return good && d->dnnl_matmul_desc_init_(&matmul, &form[0], &form[1], NULL, &form[2]) == dnnl_success &&
-           d->dnnl_primitive_desc_create_(product, &matmul, NULL, d->engine, NULL) == dnnl_success;
+           d->dnnl_primitive_desc_create_(contraction, &matmul, NULL, d->engine, NULL) == dnnl_success;
 #endif
 }
 
-static void dnnl_product(void *context)
+static void dnnl_matmul(void *context)
 {
     Dnnl *d = context;
     if (d->dnnl_primitive_execute_(d->primitive, d->stream, 3, d->args) != dnnl_success ||
@@ -172,19 +173,19 @@ static bool measure_dnnl_as(Dnnl *d, Task *t, dnnl_format_tag_t tag)
     static const dnnl_query_t QUERY[] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md};
     static const int ARGUMENT[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     dnnl_memory_desc_t form[3];
-    dnnl_primitive_desc_t product;
-    if (!describe(d, t, form, tag, &product) || d->dnnl_primitive_create_(&d->primitive, product) != dnnl_success)
+    dnnl_primitive_desc_t contraction;
+    if (!describe(d, t, form, tag, &contraction) || d->dnnl_primitive_create_(&d->primitive, contraction) != dnnl_success)
         return false;
     void *memory[3];
     for (int i = 0; i < 3; i++) {
-        __typeof__(d->dnnl_primitive_desc_query_md_(product, QUERY[i], 0)) chosen =
-            d->dnnl_primitive_desc_query_md_(product, QUERY[i], 0);
+        __typeof__(d->dnnl_primitive_desc_query_md_(contraction, QUERY[i], 0)) chosen =
+            d->dnnl_primitive_desc_query_md_(contraction, QUERY[i], 0);
         memory[i] = filled(t, d->dnnl_memory_desc_get_size_(chosen));
         d->args[i].arg = ARGUMENT[i];
         if (d->dnnl_memory_create_(&d->args[i].memory, chosen, d->engine, memory[i]) != dnnl_success)
             return false;
     }
-    measure(t, dnnl_product, d);
+    measure(t, dnnl_matmul, d);
     for (int i = 0; i < 3; i++)
         free(memory[i]);
     return true;

@@ -91,7 +91,7 @@ static Graph *part_of(Graph *eval, const char *name, bool outputs)
 {
     Graph *g = graph_new(eval->model, name, NULL);
     for (int i = 0; i < eval->node_count; i++)
-        eval->nodes[i]->twin = graph_copy_node(g, eval->nodes[i]);
+        eval->nodes[i]->mapped = graph_copy_node(g, eval->nodes[i]);
     graph_copy_results(g, eval);
     int kept = 0;
     for (int i = 0; i < g->result_count; i++)

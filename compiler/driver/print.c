@@ -31,7 +31,7 @@ static const char *magnitude(double n) /* 3209216 -> "3.21 M" */
     return u ? format("%.3g%s", n, UNIT[u]) : format("%.0f", n);
 }
 
-/* of matrix products and convolutions, as the literature counts: 2 x multiply-adds */
+/* of contractions and convolutions, as the literature counts: 2 x multiply-adds */
 static double step_flops(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++) {
@@ -41,7 +41,7 @@ static double step_flops(const Program *p)
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
             if (phase->tasks[k]->kernel)
-                flops += kernel_product_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
+                flops += kernel_contraction_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
         return flops;
     }
     return 0;

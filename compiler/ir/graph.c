@@ -77,7 +77,7 @@ static Node *append(Graph *graph, const Node *prototype)
         n->ints[i] = prototype->ints[i];
     n->id = graph->node_count;
     n->graph = graph;
-    n->twin = NULL;
+    n->mapped = NULL;
     APPEND(graph->nodes, graph->node_count, n);
     return n;
 }

@@ -73,7 +73,7 @@ struct Node {
     const Place *at;        /* the line that made it; kept to the end */
     bool backward;          /* made by differentiate */
     Graph *graph;
-    Node *twin;             /* scratch of graph_copy and of passes: what this node became */
+    Node *mapped;             /* scratch of graph_copy and of passes: what this node became */
 };
 
 /* What a graph is for. Roles of its results: */
@@ -375,15 +375,15 @@ typedef struct Loop {       /* a SCAN, taken apart; arg: the body's ARG of each 
 } Loop;
 Loop loop_of(const Node *scan);
 CaptureKind loop_kind(const Loop *, int input);
-/* the other way round, for passes that rebuild a body: a region in target whose ARGs are the twins of the old ones; inputs:
- * what the node's inputs became. It is closed with the twins of the old next values and stacks. */
+/* the other way round, for passes that rebuild a body: a region in target whose ARGs are the mapped nodes of the old ones;
+ * inputs: what the node's inputs became. It is closed with the mapped nodes of the old next values and stacks. */
 Graph *loop_open(Graph *target, const Loop *, Node **inputs);
 Node *loop_close(Graph *region, const Loop *);
 
-/* passes rebuild graphs: for each node in order, new = graph_copy_node(target, node) after setting twins; inputs are
- * taken from their twins, attributes are copied, at / path / name / backward kept. */
+/* passes rebuild graphs: for each node in order, new = graph_copy_node(target, node) after setting mapped nodes; inputs are
+ * taken from their mapped nodes, attributes are copied, at / path / name / backward kept. */
 Node *graph_copy_node(Graph *target, Node *);
-void graph_copy_results(Graph *target, const Graph *source); /* through twins; drops results whose value has no twin */
+void graph_copy_results(Graph *target, const Graph *source); /* through mapped nodes; drops results whose value has no mapped */
 
 /* a node like `like` (op, attributes; a leaf's dtype, shape and sharded), with other inputs: at, path, name and backward
  * are the target's own. What summed over samples still does: an input gets where(alive, x, 0) if none is sharded now. */

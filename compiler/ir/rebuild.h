@@ -1,5 +1,5 @@
 /* rebuild.h: what those who rebuild graphs share. A pass makes a new graph and sets, for every node of the old one in
- * order, node->twin: what the node became. */
+ * order, node->mapped: what the node became. */
 #ifndef MGPU_REBUILD_H
 #define MGPU_REBUILD_H
 
@@ -16,20 +16,20 @@ static inline void stand_at(Graph *target, const Node *n)
 }
 
 /* the inputs of n in the new graph */
-static inline Node **twins_of_inputs(const Node *n)
+static inline Node **mapped_inputs(const Node *n)
 {
     Node **in = NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
-        in[k] = n->in[k]->twin;
+        in[k] = n->in[k]->mapped;
     return in;
 }
 
-/* n became `twin`, which keeps its name if it has none of its own */
-static inline void become(Node *n, Node *twin)
+/* n became `mapped`, which keeps its name if it has none of its own */
+static inline void become(Node *n, Node *mapped)
 {
-    if (!twin->name)
-        twin->name = n->name;
-    n->twin = twin;
+    if (!mapped->name)
+        mapped->name = n->name;
+    n->mapped = mapped;
 }
 
 static inline bool is_constant(const Node *n, double value)

@@ -100,11 +100,11 @@ Graph *loop_open(Graph *target, const Loop *l, Node **inputs)
         if (!arg)
             continue;
         CaptureKind kind = loop_kind(l, i);
-        arg->twin = kind == AS_CARRY      ? graph_scan_carry(region, inputs[i], arg->sharded)
+        arg->mapped = kind == AS_CARRY      ? graph_scan_carry(region, inputs[i], arg->sharded)
                     : kind == AS_SEQUENCE ? graph_scan_sequence(region, inputs[i])
                                                 : graph_capture(region, inputs[i]);
-        if (!arg->twin->name)
-            arg->twin->name = arg->name;
+        if (!arg->mapped->name)
+            arg->mapped->name = arg->name;
     }
     return region;
 }
@@ -113,7 +113,7 @@ Node *loop_close(Graph *region, const Loop *l)
 {
     Node **values = NEW_ARRAY(Node *, l->carries + l->stacks);
     for (int i = 0; i < l->carries + l->stacks; i++)
-        values[i] = l->next[i]->twin;
+        values[i] = l->next[i]->mapped;
     return graph_close_scan(region, l->steps, l->reverse, values, values + l->carries, l->stacks);
 }
 
@@ -145,11 +145,11 @@ static Graph *put_in_order(const Graph *region, Node **arg, const bool *living, 
             if (region->kinds[i] != ORDER[o] || !arg[i] || !living[arg[i]->id])
                 continue;
             Node *in = region->captured[i];
-            arg[i]->twin = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
+            arg[i]->mapped = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
                            : ORDER[o] == AS_SEQUENCE ? graph_scan_sequence(target, in)
                                                            : graph_capture(target, in);
-            if (!arg[i]->twin->name)
-                arg[i]->twin->name = arg[i]->name;
+            if (!arg[i]->mapped->name)
+                arg[i]->mapped->name = arg[i]->name;
         }
     for (int i = 0; i < region->node_count; i++)
         if (living[i] && region->nodes[i]->op != OP_ARG)
@@ -182,7 +182,7 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
         for (int i = 0, c = 0; i < region->captured_count; i++) {
             if (region->kinds[i] != AS_CARRY)
                 continue;
-            const Node *carry = arg[i]->twin, *become = values[c++]->twin;
+            const Node *carry = arg[i]->mapped, *become = values[c++]->mapped;
             if (!shape_equal(&carry->shape, &become->shape) || carry->dtype != become->dtype)
                 die("a carry of %s%s becomes %s%s", dtype_name(carry->dtype), shape_text(&carry->shape),
                     dtype_name(become->dtype), shape_text(&become->shape));
@@ -191,7 +191,7 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
         }
     }
     for (int i = 0; i < carries + stack_count; i++)
-        graph_result(body, ROLE_RESULT, NULL, i, values[i]->twin, NULL);
+        graph_result(body, ROLE_RESULT, NULL, i, values[i]->mapped, NULL);
     for (int i = 0; i < body->captured_count; i++)
         sequences += body->kinds[i] == AS_SEQUENCE;
     int64_t ints[5] = {carries, sequences, steps, reverse, stack_count};
@@ -227,7 +227,7 @@ Node *graph_copy_node(Graph *target, Node *node)
 {
     Node *few[8], **in = node->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, node->inputs);
     for (int i = 0; i < node->inputs; i++)
-        in[i] = node->in[i]->twin;
+        in[i] = node->in[i]->mapped;
     Graph old = *target;
     target->at = node->at;
     target->path = node->path;
@@ -238,15 +238,15 @@ Node *graph_copy_node(Graph *target, Node *node)
     target->at = old.at;
     target->path = old.path;
     target->backward = old.backward;
-    return node->twin = copy;
+    return node->mapped = copy;
 }
 
 void graph_copy_results(Graph *target, const Graph *source)
 {
     for (int i = 0; i < source->result_count; i++) {
         Result r = source->results[i];
-        r.value = r.value->twin;
-        r.weight = r.weight ? r.weight->twin : NULL;
+        r.value = r.value->mapped;
+        r.weight = r.weight ? r.weight->mapped : NULL;
         if (r.value && r.value->graph == target)
             graph_add_result(target, r);
     }
@@ -258,11 +258,11 @@ void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results)
     for (int i = 0; i < body->node_count; i++) {
         Node *n = body->nodes[i];
         if (n->op == OP_ARG)
-            n->twin = inputs[n->ints[0]];
+            n->mapped = inputs[n->ints[0]];
         else
             graph_copy_node(target, n);
     }
     for (int i = 0; i < body->result_count; i++)
         if (body->results[i].role == ROLE_RESULT)
-            *results++ = body->results[i].value->twin;
+            *results++ = body->results[i].value->mapped;
 }

@@ -2,7 +2,7 @@
  *
  * In: nodes, and where their operands and results lie. Out: an Attention, printed as a table and one call.
  *
- * Operands are read where they lie, through slices, transposes and reshapes: q, k and v are often parts of one product's
+ * Operands are read where they lie, through slices, transposes and reshapes: q, k and v are often parts of one contraction's
  * result, and their gradients parts of one value. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/attention.h"

@@ -1,4 +1,4 @@
-/* contraction.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as one product for runtime/abi/mgpu_gemm.h.
+/* contraction.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as one contraction for runtime/abi/mgpu_gemm.h.
  *
  * In: a node and the tensors that hold its operands and its result. Out: a Contraction, printed as a table and one call.
  *
@@ -386,7 +386,7 @@ static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t colu
 
 typedef struct Workspace { int64_t copy, sums, packed; bool keep, wide; } Workspace;
 
-/* few columns, and a window: places side by side may fill the vectors (runtime/host/contract_product.h, mgpu_wide). Where they
+/* few columns, and a window: places side by side may fill the vectors (runtime/host/contract_matmul.h, mgpu_wide). Where they
  * are in M, packed B has room for more taps, and if they are in K there is room for all sums. */
 static bool may_be_wide(const Contraction *plan)
 {

@@ -1,8 +1,8 @@
-/* contraction.h: EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT as blocked matrix products on the host.
+/* contraction.h: EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT as blocked contractions on the host.
  *
  *   plan       node, tensors -> Contraction: C[batch, M, N] = sum_K A[batch, M, K] B[batch, K, N], every one of the four
  *              a list of axes with any strides; windows of a convolution are axes whose positions are checked.
- *   print      Contraction -> one C function that hands a constant table to the product in the runtime library.
+ *   print      Contraction -> one C function that hands a constant table to the contraction in the runtime library.
  *
  * Tensors may lie in any order (Variable.order). They are F32 or BF16 each, or all F64; sums of BF16 are F32. The printed
  * table and function need "runtime/abi/mgpu_gemm.h" included before them; the function's arguments are a, b, result, workspace
@@ -26,7 +26,7 @@ const struct mgpu_contraction *contraction_table(const Contraction *);
 /* samples of a call, as far as the model says it: of a micro-batch */
 int64_t contraction_samples(const Contraction *);
 
-/* a head comment (equation, line, shapes, M x N x K), then the tables kernel_name_axis, kernel_name_product ..., and
+/* a head comment (equation, line, shapes, M x N x K), then the tables kernel_name_axis, kernel_name_contraction ..., and
  * static void kernel_name(argument, step, part) */
 void contraction_print(const Contraction *, const char *kernel_name, Text *);
 

@@ -231,7 +231,7 @@ typedef struct Scan {
     ScanBuffer *buffers; int buffer_count;
     ScanCall *calls; int call_count;
     double flops, flops_per_sample; /* of all steps */
-    double product_flops;       /* of its products, for a sample */
+    double contraction_flops;       /* of its contractions, for a sample */
 } Scan;
 
 /* What a kernel is made of. Rows of a kind: its cost in fuse/fuse.c, its text in host/target.c and cuda/kinds.c */
@@ -249,10 +249,10 @@ struct Kernel {
     Kernel *body;           /* the first of them; NULL: no random numbers */
     int body_users;
     /* On GPUs kernels that differ in what launches hand over (numbers, paths) are one, of the first of them; those of
-     * products whose terms are in parts do what has no parts, too: */
-    const Kernel *twin;     /* that one; NULL: the kernel has functions of its own */
-    uint32_t *given; int given_count; /* of nests: what cuda/given.c has a launch hand over, */
-    const char *given_words;          /* "at[0] 64, f32(1) 0.5f" */
+     * contractions whose terms are in parts do what has no parts, too: */
+    const Kernel *canonical;     /* that one; NULL: the kernel has functions of its own */
+    uint32_t *parameters; int parameter_count; /* of nests: what cuda/parameters.c has a launch hand over, */
+    const char *parameter_words;          /* "at[0] 64, f32(1) 0.5f" */
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */
@@ -267,7 +267,7 @@ struct Kernel {
     Attention *attention;       /* likewise, */
     Rows *rows;                 /* likewise, */
     Scan *scan;                 /* likewise */
-    const struct mgpu_epilogue *epilogue; /* what it is to a library's product, in tasks that follow one; NULL: nothing */
+    const struct mgpu_epilogue *epilogue; /* what it is to a library's contraction, in tasks that follow one; NULL: nothing */
     const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
     const Tensor **writes; int write_count;
 };
@@ -277,8 +277,8 @@ const char *node_word(const Node *); /* fuse/roots.c: "relu": what readers call 
 void nest_finish(Nest *, const Target *);
 void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis mod by) */
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
-/* fuse/scan.c: that part of a kernel's operations for a sample that are products' */
-double kernel_product_flops(const Kernel *, double flops_per_sample);
+/* fuse/scan.c: that part of a kernel's operations for a sample that are contractions' */
+double kernel_contraction_flops(const Kernel *, double flops_per_sample);
 int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
 /* the axis, or `term`, is one digit of the offset: points that differ in it have different offsets, whatever the others are */
 bool team_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);

@@ -89,7 +89,7 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
     for (int i = 0; i < p->kernel_count; i++) {
         const Kernel *k = p->kernels[i];
         bool shared = k->body && k->body != k && k->body->body_users > 1;
-        if (k->twin)
+        if (k->canonical)
             continue;
         if (shared) {
             unit_of[i] = unit_of[k->body->number];
@@ -102,8 +102,8 @@ static Unit *find_units(const Program *p, int *count, int *unit_of)
         APPEND(u->kernels, u->count, k);
     }
     for (int i = 0; i < p->kernel_count; i++)
-        if (p->kernels[i]->twin)
-            unit_of[i] = unit_of[p->kernels[i]->twin->number];
+        if (p->kernels[i]->canonical)
+            unit_of[i] = unit_of[p->kernels[i]->canonical->number];
     for (int i = 0; i < *count; i++) {
         Text text = {0};
         unit_text(&units[i], "f", &text);
@@ -197,7 +197,7 @@ void make_pieces(const Program *p, Piece **pieces, int *count)
     for (int i = 0; i < p->kernel_count; i++) {
         const Kernel *k = p->kernels[i];
         const Unit *u = &units[unit_of[i]];
-        int at = k->twin ? 0 : place[unit_of[i]]++;
+        int at = k->canonical ? 0 : place[unit_of[i]]++;
         const char *function = p->target->export ? exported(u, at) : format("%s%d", u->prefix, at);
         if (p->target->declare)
             p->target->declare(k, function, &text);
@@ -236,7 +236,7 @@ GpuFunction *gpu_functions(const Program *p, int *count)
     *count = 0;
     for (int i = 0; i < p->kernel_count; i++) {
         const Unit *u = &units[unit_of[i]];
-        const char *name = format("%s%d", u->prefix, p->kernels[i]->twin ? 0 : place[unit_of[i]]++);
+        const char *name = format("%s%d", u->prefix, p->kernels[i]->canonical ? 0 : place[unit_of[i]]++);
         mgpu_launch launch[2];
         if (map_get(&known, name))
             continue;

@@ -5,16 +5,17 @@
 
 const char *const BOUND_NAME[BOUNDS] = {"launch", "memory", "instructions", "matrix units", "link", "latency"};
 
-/* The share of the nominal rate that kernels of a kind reach: of the arithmetic of products, of the instructions of all else (as a
- * share of the plain rate), of the memory's rate; and the least time of one, on top of a launch. `apart`: loads and arithmetic do not
- * overlap, so their times add up.
+/* The share of the nominal rate that kernels of a kind reach: of the arithmetic of contractions, of the instructions of all else
+ * (as a share of the plain rate), of the memory's rate; and the least time of one, on top of a launch. `apart`: loads and
+ * arithmetic do not overlap, so their times add up.
  *
  * Host: fitted to 1,800 calls of thirteen examples, one thread, on a core of an Intel Xeon (Sapphire Rapids, 2.6 GHz) with oneDNN
- * 2.6.3 (2026-11-23, bench/results/predicted.md): the shares with the least mean of |log(predicted / measured)|, weighted by time.
- * GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak (published
- * microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of issue slots, and a
- * multiply-add counts twice in the plain rate. Convolutions and attention: what their loops' instructions in SASS came to. */
-typedef struct Efficiency { double products, operations, bytes, least_us; bool apart; } Efficiency;
+ * 2.6.3 (2026-11-23, bench/results/predicted.md): the shares with the least mean of |log(predicted / measured)|, weighted by
+ * time. GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak
+ * (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of issue
+ * slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what their loops' instructions in SASS
+ * came to. */
+typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart; } Efficiency;
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {
         [WORK_POINTS] = {.18, .18, 1, 0, true},
@@ -41,7 +42,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_SCAN] = {.05, .1, .4, 2, false},
     },
 };
-static const double LIBRARY_PRODUCTS = .7;      /* cuBLASLt; oneDNN is in the table already */
+static const double LIBRARY_CONTRACTIONS = .7;      /* cuBLASLt; oneDNN is in the table already */
 static const double STEP_US[PROCESSORS] = {[PROCESSOR_HOST] = .2, [PROCESSOR_CUDA] = 2}; /* of a scan: its barriers */
 
 /* operations a second; a type without a rate of its own computes in f32 */
@@ -50,9 +51,9 @@ static double plain_rate(const Device *d, Dtype t)
     return d->plain[t].value > 0 ? d->plain[t].value : d->plain[F32].value;
 }
 
-static double product_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound)
+static double contraction_rate(const Device *d, const Work *w, const Efficiency *e, Bound *bound)
 {
-    double share = w->library && d->processor == PROCESSOR_CUDA ? LIBRARY_PRODUCTS : e->products;
+    double share = w->library && d->processor == PROCESSOR_CUDA ? LIBRARY_CONTRACTIONS : e->contractions;
     bool matrix = d->matrix[w->type].value > 0 && (w->type != F32 || w->tf32);
     *bound = matrix ? BOUND_MATRIX : BOUND_INSTRUCTIONS;
     return share * (matrix ? d->matrix[w->type].value : plain_rate(d, w->type));
@@ -69,14 +70,14 @@ Cost cost_kernel(const Device *d, const Work *w)
 {
     const Efficiency *e = &EFFICIENCY[d->processor][w->kind];
     Bound arithmetic;
-    double rate = product_rate(d, w, e, &arithmetic), products = us_of(w->products, rate);
+    double rate = contraction_rate(d, w, e, &arithmetic), contractions = us_of(w->contractions, rate);
     double operations = us_of(w->operations, e->operations * plain_rate(d, w->wide ? F64 : F32));
     double memory = us_of(w->bytes, e->bytes * d->bandwidth.value), least = e->least_us + w->steps * STEP_US[d->processor];
     Cost c = {memory, BOUND_MEMORY};
-    if (products + operations > memory)
-        c = (Cost){products + operations, products > operations ? arithmetic : BOUND_INSTRUCTIONS};
+    if (contractions + operations > memory)
+        c = (Cost){contractions + operations, contractions > operations ? arithmetic : BOUND_INSTRUCTIONS};
     if (e->apart)
-        c.us = memory + products + operations;
+        c.us = memory + contractions + operations;
     if (c.us < least)
         c = (Cost){least, BOUND_LAUNCH};
     if (c.us < d->launch_us.value)

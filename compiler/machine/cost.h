@@ -31,11 +31,11 @@ typedef struct Cost { double us; Bound bound; } Cost;
 /* ---- kernels and library calls */
 typedef struct Work {
     WorkKind kind;
-    Dtype type;         /* of the operands of its products */
+    Dtype type;         /* of the operands of its contractions */
     bool library;       /* cuBLASLt does it */
-    bool tf32;          /* products of f32 by matrix units */
+    bool tf32;          /* contractions of f32 by matrix units */
     bool wide;          /* all else is in f64 */
-    double products;    /* operations of products, a multiply-add is two */
+    double contractions;    /* operations of contractions, a multiply-add is two */
     double operations;  /* all others */
     double bytes;       /* each operand once, each result once */
     double steps;       /* of a scan; else 0 */

@@ -128,7 +128,7 @@ static Graph *make_prologue(const Splitter *s)
             copy_typed(g, train->nodes[i]);
     for (int c = 0; c < s->cut_count; c++)
         if (s->cuts[c].ahead) {
-            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->twin);
+            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->mapped);
             graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
         }
     return g;
@@ -172,14 +172,14 @@ static Graph *make_accumulate(const Splitter *s)
     }
     for (int c = 0; c < s->cut_count; c++)
         if (!s->cuts[c].ahead) {
-            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->twin);
+            Node *sum = accumulated(g, s->cuts[c].variable, s->cuts[c].reduce->in[0]->mapped);
             graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
         }
     for (int i = 0; i < train->result_count; i++) {
         Result r = train->results[i];
         if (!is_partial_update(s->model, &r))
             continue;
-        r.value = r.value->twin;
+        r.value = r.value->mapped;
         graph_add_result(g, r);
     }
     return g;
@@ -199,7 +199,7 @@ static Graph *make_last(const Splitter *s)
         if (cut->ahead) {
             become(n, denominator(g, cut));
         } else {
-            Node *sum = accumulated(g, cut->variable, n->in[0]->twin);
+            Node *sum = accumulated(g, cut->variable, n->in[0]->mapped);
             stand_at(g, n);
             become(n, with_type(graph_reduce(g, sum), REPLICATED));
         }

@@ -488,15 +488,15 @@ static Graph *replace_composites(Graph *g, bool bodies)
             continue;
         }
         if (n->op != OP_COMPOSITE) {
-            n->twin = graph_copy_node(target, n);
+            n->mapped = graph_copy_node(target, n);
             continue;
         }
         stand_at(target, n);
-        Node **inputs = twins_of_inputs(n);
+        Node **inputs = mapped_inputs(n);
         results[i] = NEW_ARRAY(Node *, result_count(n->body));
         if (bodies || !composite_expand(target, n, inputs, results[i]))
             graph_inline(target, n, inputs, results[i]);
-        n->twin = NULL;
+        n->mapped = NULL;
     }
     graph_copy_results(target, g);
     return target;

@@ -37,12 +37,12 @@ static void expand_nodes(Expansion *e, const Graph *from, Node **arguments)
     for (int i = 0; i < from->node_count; i++) {
         Node *n = from->nodes[i];
         if (n->op == OP_ARG && arguments) {
-            n->twin = arguments[n->ints[0]];
+            n->mapped = arguments[n->ints[0]];
         } else if (n->op == OP_RESULT && n->in[0]->op == OP_COMPOSITE) {
             become(n, results_of[n->in[0]->id][n->ints[0]]);
         } else if (n->op == OP_COMPOSITE) {
             const Graph *body = n->body;
-            Node **inputs = twins_of_inputs(n), **results = NEW_ARRAY(Node *, body->result_count);
+            Node **inputs = mapped_inputs(n), **results = NEW_ARRAY(Node *, body->result_count);
             int count = 0;
             stand_at(e->g, n);
             if (composite_expand(e->g, n, inputs, results)) {
@@ -54,7 +54,7 @@ static void expand_nodes(Expansion *e, const Graph *from, Node **arguments)
                 expand_nodes(e, body, inputs);
                 for (int k = 0; k < body->result_count; k++)
                     if (body->results[k].role == ROLE_RESULT)
-                        results[count++] = body->results[k].value->twin;
+                        results[count++] = body->results[k].value->mapped;
             }
             results_of[n->id] = results;
         } else {
@@ -154,10 +154,10 @@ static Term *make_terms(Graph *g, const Graph *train, int *count)
         stand_at(g, r->value);
         g->at = r->at ? r->at : r->value->at;
         g->backward = false;
-        Node *value = r->value->twin, *e = graph_strong(g, value, F32);
+        Node *value = r->value->mapped, *e = graph_strong(g, value, F32);
         if (!dtype_is_float(e->dtype))
             e = graph_cast(g, e, F32);
-        Term t = r->weight ? weighted_term(g, e, r->weight->twin) : unweighted_term(g, e);
+        Term t = r->weight ? weighted_term(g, e, r->weight->mapped) : unweighted_term(g, e);
         t.seed = scaled_seed(g, t.seed);
         t.at = value; /* a loss of whole numbers or of literals has no gradient */
         t.name = r->name;
@@ -251,7 +251,7 @@ Graph *differentiate(Graph *train)
         if (r->role == ROLE_LOSS)
             continue;
         g->at = r->at;
-        graph_result(g, r->role, r->name, r->index, r->value->twin, r->weight ? r->weight->twin : NULL);
+        graph_result(g, r->role, r->name, r->index, r->value->mapped, r->weight ? r->weight->mapped : NULL);
     }
     return sweep_merge(&s);
 }

@@ -247,7 +247,7 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
     for (int k = 0; k < n->inputs; k++) {
         Node *partial = d->values[n->in[k]->id].partial;
         bool adds = partial && own; /* its own part, though others want all */
-        in[k] = adds ? partial : n->in[k]->twin;
+        in[k] = adds ? partial : n->in[k]->mapped;
         d->type[k] = in[k]->distribution;
     }
     if (n->op == OP_STOP_GRADIENT || (n->op == OP_REDUCE && d->type[0] == REPLICATED)) {
@@ -272,10 +272,10 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
             in[k] = reduced(d, in[k]);
     stand_at(g, n);
     become(n, scattered ? add_scattered(d, n, in) : graph_rebuild(g, n, in));
-    n->twin->distribution = type;
+    n->mapped->distribution = type;
     if (type == PARTIAL && (v->forced || v->cost >= reduction_cost(n))) {
-        v->partial = n->twin;
-        n->twin = reduced(d, n->twin);
+        v->partial = n->mapped;
+        n->mapped = reduced(d, n->mapped);
     }
 }
 
@@ -283,8 +283,8 @@ static void distribute_result(Distributor *d, Result r)
 {
     Graph *g = d->target;
     stand_at(g, r.value);
-    r.value = r.value->twin;
-    r.weight = r.weight ? r.weight->twin : NULL;
+    r.value = r.value->mapped;
+    r.weight = r.weight ? r.weight->mapped : NULL;
     if (takes_partial(g, &r)) {
         if (r.value->distribution == REPLICATED && !zero(r.value))
             r.value = share_out(g, r.value);

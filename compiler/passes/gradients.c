@@ -708,8 +708,8 @@ Graph *sweep_merge(const Sweep *s)
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
         if (now[i]) {
-            n->twin = graph_copy_node(target, now[i]);
-            n->twin->backward = false;
+            n->mapped = graph_copy_node(target, now[i]);
+            n->mapped->backward = false;
         } else if (!moved[i]) {
             graph_copy_node(target, n);
         }

@@ -2,14 +2,14 @@
  *
  * In: a graph with SCANs. Out: one in which a loop holds the recurrence and little else. Values of a body are
  *   invariant     the same in every step: computed once, in front of the loop (views of them stay: they cost nothing)
- *   ahead         made of sequences alone: products, loops and sums over samples of all steps are computed at once in front
+ *   ahead         made of sequences alone: contractions, loops and sums over samples of all steps are computed at once in front
  *                 of the loop (passes/loops_batch.c); of the rest as much as makes the bytes that the loop reads the fewest
  *   recurrent     a carry leads to them and they to a carry: they stay
- *   behind        a carry leads to them, only stacks follow: products and sums over samples are computed at once behind the
+ *   behind        a carry leads to them, only stacks follow: contractions and sums over samples are computed at once behind the
  *                 loop, of stacked operands; of the rest as much as makes the bytes of stacks the fewest; but what is
  *                 recurrent is not computed twice
- * What is asked for as a sum over the steps (gradients of captured values) is pushed through what is linear: at a product it
- * becomes one product of all steps; else, where no stack is there anyway, a carry that adds up.
+ * What is asked for as a sum over the steps (gradients of captured values) is pushed through what is linear: at a contraction it
+ * becomes one contraction of all steps; else, where no stack is there anyway, a carry that adds up.
  *
  * A loop in which some carries have a value for every sample and others are the same for all is cut in two first: the latter
  * run in a loop of their own, and the rest goes over their stacks. So all carries and results of a loop are of one kind.
@@ -42,7 +42,7 @@ typedef struct Hoist {
 static bool is_leaf(const Node *n) { return OP_INFO[n->op].op_class == LEAF; }
 static bool is_loop(const Node *n) { return n->op == OP_SCAN || (n->op == OP_RESULT && n->in[0]->op == OP_SCAN); }
 
-/* a product that makes much of little is cheaper to compute in the loop than to stack */
+/* a contraction that makes much of little is cheaper to compute in the loop than to stack */
 static bool is_expansion(const Node *n)
 {
     double out = (double)shape_count(&n->shape), in = 0;
@@ -113,7 +113,7 @@ static void classify(Hoist *h)
 
 /* ---- sums over the steps: what they ask for */
 
-typedef enum Total { TOTAL_ONCE, TOTAL_THROUGH, TOTAL_PRODUCT, TOTAL_SPREAD, TOTAL_OWN } Total;
+typedef enum Total { TOTAL_ONCE, TOTAL_THROUGH, TOTAL_CONTRACTION, TOTAL_SPREAD, TOTAL_OWN } Total;
 
 /* sum f(x_t) = f(sum x_t) in each of the inputs that vary; there is at least one */
 static bool is_linear(const Hoist *h, const Node *n)
@@ -153,7 +153,7 @@ static Total total_kind(const Hoist *h, const Node *n)
         if (can)
             return TOTAL_SPREAD;
     }
-    return ready && batch_is_product(n, along) ? TOTAL_PRODUCT : TOTAL_OWN;
+    return ready && batch_is_contraction(n, along) ? TOTAL_CONTRACTION : TOTAL_OWN;
 }
 
 static bool far(const Hoist *h, const Node *n)
@@ -183,7 +183,7 @@ static void find_totals(Hoist *h, bool *needed)
             for (int k = 0; k < n->inputs; k++)
                 *(h->varies[n->in[k]->id] ? &wanted[n->in[k]->id] : &needed[n->in[k]->id]) = true;
             break;
-        case TOTAL_PRODUCT:
+        case TOTAL_CONTRACTION:
             for (int k = 0; k < n->inputs; k++)
                 needed[n->in[k]->id] = true;
             break;
@@ -341,18 +341,18 @@ static void compute_inside(Hoist *h, Graph *region)
     const Graph *body = h->l.body;
     for (int i = 0; i < body->node_count; i++) {
         Node *n = body->nodes[i];
-        n->twin = h->within[i];
-        if (!h->inside[i] || n->twin)
+        n->mapped = h->within[i];
+        if (!h->inside[i] || n->mapped)
             continue;
         if (h->sliced[i])
-            n->twin = graph_scan_sequence(region, h->value[i].node);
+            n->mapped = graph_scan_sequence(region, h->value[i].node);
         else if (!h->varies[i] && !stays_inside(n))
-            n->twin = graph_capture(region, h->value[i].node);
+            n->mapped = graph_capture(region, h->value[i].node);
         else
             graph_copy_node(region, n);
-        if (!n->twin->name)
-            n->twin->name = n->name;
-        h->within[i] = n->twin;
+        if (!n->mapped->name)
+            n->mapped->name = n->name;
+        h->within[i] = n->mapped;
     }
 }
 
@@ -419,9 +419,9 @@ static Node *total_of(Hoist *h, Node *scan, const Node *n)
         stand_at(h->g, n);
         *known = graph_rebuild(h->g, n, in);
         break;
-    case TOTAL_PRODUCT:
+    case TOTAL_CONTRACTION:
         stand_at(h->g, n);
-        *known = batch_product_total(h->g, h->l.steps, n, values_of_inputs(h, n));
+        *known = batch_contraction_total(h->g, h->l.steps, n, values_of_inputs(h, n));
         break;
     case TOTAL_SPREAD: {
         Outside operands[2] = {h->value[batch_operand(n, 0)->id], h->value[batch_operand(n, 1)->id]};
@@ -516,12 +516,12 @@ static Node **hoist_same(Graph *g, const Loop *l, Node **in, int *count)
     *count = 0;
     for (int i = 0; i < l->carries; i++)
         if (!is_same(l, i)) /* takes no part, and goes because nothing needs it */
-            region->kinds[l->arg[i]->twin->ints[0]] = AS_IT_IS;
+            region->kinds[l->arg[i]->mapped->ints[0]] = AS_IT_IS;
     copy_body(region, l);
     for (int i = 0; i < l->carries; i++)
         if (is_same(l, i)) {
-            APPEND(next, *count, l->next[i]->twin);
-            APPEND(before, stacks, l->arg[i]->twin);
+            APPEND(next, *count, l->next[i]->mapped);
+            APPEND(before, stacks, l->arg[i]->mapped);
         }
     Node *scan = graph_close_scan(region, l->steps, l->reverse, next, before, stacks);
     bool *used = NEW_ARRAY(bool, 2 * stacks);
@@ -544,14 +544,14 @@ static Node **hoist_both_kinds(Graph *g, const Loop *l, Node **in, const bool *u
             continue;
         if (i < l->carries && is_same(l, i)) {
             results[i] = alone[same];
-            arg->twin = graph_scan_sequence(rest, alone[same_count + same]);
+            arg->mapped = graph_scan_sequence(rest, alone[same_count + same]);
             same++;
         } else if (i < l->carries) {
-            arg->twin = graph_scan_carry(rest, in[i], true);
+            arg->mapped = graph_scan_carry(rest, in[i], true);
         } else {
-            arg->twin = loop_kind(l, i) == AS_SEQUENCE ? graph_scan_sequence(rest, in[i]) : graph_capture(rest, in[i]);
+            arg->mapped = loop_kind(l, i) == AS_SEQUENCE ? graph_scan_sequence(rest, in[i]) : graph_capture(rest, in[i]);
         }
-        arg->twin->name = arg->name;
+        arg->mapped->name = arg->name;
     }
     copy_body(rest, l);
     for (int i = 0; i < l->carries + l->stacks; i++) {
@@ -561,9 +561,9 @@ static Node **hoist_both_kinds(Graph *g, const Loop *l, Node **in, const bool *u
         rest_summed[count] = summed && summed[i];
         place[count++] = i;
         if (i < l->carries)
-            APPEND(next, next_count, l->next[i]->twin);
+            APPEND(next, next_count, l->next[i]->mapped);
         else
-            APPEND(stacks, stack_count, l->next[i]->twin);
+            APPEND(stacks, stack_count, l->next[i]->mapped);
     }
     if (!count)
         return results;
@@ -624,8 +624,8 @@ Graph *hoist_loops(Graph *g)
         Node *n = g->nodes[i];
         stand_at(target, n);
         if (n->op == OP_SCAN) {
-            results[i] = hoist_loop(target, n, twins_of_inputs(n), used[i], NULL);
-            n->twin = NULL;
+            results[i] = hoist_loop(target, n, mapped_inputs(n), used[i], NULL);
+            n->mapped = NULL;
         } else if (n->op == OP_RESULT && n->in[0]->op == OP_SCAN) {
             become(n, results[n->in[0]->id][n->ints[0]]);
         } else {

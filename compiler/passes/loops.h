@@ -14,11 +14,11 @@ Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in);
 bool batch_has_rule(const Node *n, const bool *along); /* can batch_node do it? */
 Node *batch_stack(Graph *g, int64_t steps, Outside);   /* with the axis, even if it is the same in each step */
 
-/* The sum over the steps of what n gives, where that is one operation of its inputs (a product): NULL: it is not. */
-bool batch_is_product(const Node *n, const bool *along);
-Node *batch_product_total(Graph *g, int64_t steps, const Node *n, const Outside *in);
+/* The sum over the steps of what n gives, where that is one operation of its inputs (a contraction): NULL: it is not. */
+bool batch_is_contraction(const Node *n, const bool *along);
+Node *batch_contraction_total(Graph *g, int64_t steps, const Node *n, const Outside *in);
 
-/* likewise of a product of elements whose operands (what they are before they are repeated) are smaller than the result */
+/* likewise of a contraction of elements whose operands (what they are before they are repeated) are smaller than the result */
 bool batch_is_spread(const Node *n);
 Node *batch_operand(const Node *n, int k);
 Node *batch_spread_total(Graph *g, int64_t steps, const Node *n, const Outside *operands);

@@ -6,7 +6,7 @@
  * the steps, heads of an attention for each step, a loop in whose body every value has the axis.
  *
  * And sums over the steps that are one operation: an einsum whose result lacks the letter of the steps, a convolution's
- * weight gradient, rows that are added to a table. So the gradient of a weight is one product of all steps and samples. */
+ * weight gradient, rows that are added to a table. So the gradient of a weight is one contraction of all steps and samples. */
 #include "compiler/passes/loops.h"
 
 typedef struct Batch { Graph *g; int64_t steps; } Batch;
@@ -465,7 +465,7 @@ Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
     return (Outside){y, true};
 }
 
-bool batch_is_product(const Node *n, const bool *along)
+bool batch_is_contraction(const Node *n, const bool *along)
 {
     int count = 0;
     for (int k = 0; k < n->inputs; k++)
@@ -478,7 +478,7 @@ bool batch_is_product(const Node *n, const bool *along)
     }
 }
 
-Node *batch_product_total(Graph *g, int64_t steps, const Node *n, const Outside *in)
+Node *batch_contraction_total(Graph *g, int64_t steps, const Node *n, const Outside *in)
 {
     Batch b = {g, steps};
     return n->op == OP_EINSUM             ? einsum(&b, n, in, true)
@@ -486,11 +486,11 @@ Node *batch_product_total(Graph *g, int64_t steps, const Node *n, const Outside 
                                          : scatter_total(&b, n, in);
 }
 
-/* ---- a b, where each is repeated along axes that the other has: the sum over the steps is a product */
+/* ---- a b, where each is repeated along axes that the other has: the sum over the steps is a contraction */
 
-Node *batch_operand(const Node *product, int k)
+Node *batch_operand(const Node *contraction, int k)
 {
-    Node *x = product->in[k];
+    Node *x = contraction->in[k];
     return x->op == OP_BROADCAST ? x->in[0] : x;
 }
 

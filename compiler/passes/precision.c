@@ -8,7 +8,7 @@
  *
  * bf16, f16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states
  * of the optimizer, sums over samples. Of the values of samples, what lies in memory becomes BF16 (or F16: below, BF16 stands for both):
- *   products       EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; what they make of every sample is BF16,
+ *   contractions       EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; what they make of every sample is BF16,
  *                  a sum over samples is F32 (their last attribute says so)
  *   activations    what is made of such results, element by element: one that is used at several places (which may be
  *                  kernels) is rounded once, and all see the rounded one: x -> cast bf16 -> cast f32. So nothing is
@@ -16,10 +16,10 @@
  *                  rule. A cast to BF16 that is not stored rounds nothing (evaluate.c): it says where rounding is allowed.
  *   views          move the BF16 numbers where their operands are such
  * Reductions (statistics, maxima, sums), and what is made of them alone, stay F32, so do losses of whole samples; a
- * product that wants one gets a rounded copy.
+ * contraction that wants one gets a rounded copy.
  *
- * A variable that products read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables): it lies in
- * memory in the order that products want, is written by the kernel that writes its master, is never saved, and is made
+ * A variable that contractions read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables): it lies in
+ * memory in the order that contractions want, is written by the kernel that writes its master, is never saved, and is made
  * again when weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) take the master.
  *
  * Bodies of loops are computed in F32.
@@ -52,7 +52,7 @@ static Node *widen_loop(Graph *g, const Node *scan, Node **in)
 
 static Node *widen(Graph *g, Node *n)
 {
-    Node **in = twins_of_inputs(n);
+    Node **in = mapped_inputs(n);
     switch (n->op) {
     case OP_SCAN:
         return widen_loop(g, n, in);
@@ -83,10 +83,10 @@ static Graph *widen_all(Graph *g)
         Node *n = g->nodes[i];
         stand_at(target, n);
         become(n, widen(target, n));
-        if (n->op != OP_SCAN && n->twin->dtype != wide(n->dtype))
-            die("%s became %s", dtype_name(n->dtype), dtype_name(n->twin->dtype));
-        if (n->twin->distribution == UNTYPED)
-            n->twin->distribution = n->distribution;
+        if (n->op != OP_SCAN && n->mapped->dtype != wide(n->dtype))
+            die("%s became %s", dtype_name(n->dtype), dtype_name(n->mapped->dtype));
+        if (n->mapped->distribution == UNTYPED)
+            n->mapped->distribution = n->distribution;
     }
     graph_copy_results(target, g);
     return target;
@@ -95,15 +95,15 @@ static Graph *widen_all(Graph *g)
 /* ---- halves: which values */
 
 typedef struct Value {      /* of a node of the old graph */
-    bool activation;        /* made of a product's result, or of a choice that one decided, and of its size */
-    bool operand;           /* of a product, through moves */
+    bool activation;        /* made of a contraction's result, or of a choice that one decided, and of its size */
+    bool operand;           /* of a contraction, through moves */
     bool rounded;           /* its BF16 version is what all users see */
     bool want_half, want_full; /* which versions somebody uses */
     int end;                /* id of the node that all its uses lead to, through what has one use; -1: to several */
-    Node *half;             /* in the new graph: the BF16 version; the other one is the node's twin */
+    Node *half;             /* in the new graph: the BF16 version; the other one is node->mapped */
 } Value;
 
-static bool is_product(const Node *n)
+static bool is_contraction(const Node *n)
 {
     if (n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT)
         return n->dtype == F32 && n->sharded;
@@ -134,7 +134,7 @@ static void find_activations(const Graph *g, Value *values)
             values[i].activation = values[i].activation || values[n->in[k]->id].activation;
         if (n->op == OP_GATHER && n->sharded && !n->in[0]->sharded) /* rows of a table */
             values[i].activation = true;
-        if (is_product(n) && n->sharded)
+        if (is_contraction(n) && n->sharded)
             values[i].activation = true;
     }
 }
@@ -158,7 +158,7 @@ static void find_ends(const Graph *g, Value *values)
         for (int k = 0; k < n->inputs && values[i].end != UNUSED; k++) {
             Value *in = &values[n->in[k]->id];
             in->end = join(in->end, is_move(n) ? values[i].end : end);
-            in->operand = in->operand || is_product(n) || moved;
+            in->operand = in->operand || is_contraction(n) || moved;
         }
     }
 }
@@ -174,7 +174,7 @@ static void find_rounded(const Graph *g, Value *values)
             if (can_round(x) && values[x->id].activation && shape_count(&x->shape) > 1)
                 values[x->id].rounded = true;
         }
-        if (is_product(n))
+        if (is_contraction(n))
             v->rounded = n->sharded;
         else if (can_round(n))
             v->rounded = v->operand || (v->activation && v->end == SEVERAL && shape_count(&n->shape) > 1);
@@ -202,7 +202,7 @@ static void find_wanted(const Graph *g, Value *values)
         const Value *v = &values[i];
         if (!v->want_half && !v->want_full)
             continue;
-        bool moves = is_move(n), half = is_product(n) || (moves && (v->rounded || v->want_half));
+        bool moves = is_move(n), half = is_contraction(n) || (moves && (v->rounded || v->want_half));
         for (int k = 0; k < n->inputs; k++) {
             Value *in = &values[n->in[k]->id];
             in->want_half = in->want_half || half;
@@ -284,12 +284,12 @@ static Node **inputs_of(const Narrower *w, const Node *n, bool half)
 {
     Node **in = NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
-        in[k] = half ? w->values[n->in[k]->id].half : n->in[k]->twin;
+        in[k] = half ? w->values[n->in[k]->id].half : n->in[k]->mapped;
     return in;
 }
 
-/* the product of the BF16 versions; a sum over samples stays F32: an attribute says so */
-static Node *narrow_product(const Narrower *w, const Node *n)
+/* the contraction of the BF16 versions; a sum over samples stays F32: an attribute says so */
+static Node *narrow_contraction(const Narrower *w, const Node *n)
 {
     Node like = *n;
     if (!n->sharded) {
@@ -303,8 +303,8 @@ static Node *narrow_product(const Narrower *w, const Node *n)
 
 static Node *make_half(const Narrower *w, Node *n, Node *full)
 {
-    if (is_product(n))
-        return narrow_product(w, n);
+    if (is_contraction(n))
+        return narrow_contraction(w, n);
     if (is_move(n))
         return graph_rebuild(w->target, n, inputs_of(w, n, true));
     if (n->op == OP_VARIABLE && w->copy[n->ints[0]] >= 0)
@@ -316,26 +316,26 @@ static void narrow(const Narrower *w, Node *n)
 {
     Value *v = &w->values[n->id];
     Graph *g = w->target;
-    n->twin = NULL;
+    n->mapped = NULL;
     if (!v->want_half && !v->want_full)
         return;
     stand_at(g, n);
-    bool computed = !(is_product(n) && v->rounded) && !(is_move(n) && (v->rounded || !v->want_full));
+    bool computed = !(is_contraction(n) && v->rounded) && !(is_move(n) && (v->rounded || !v->want_full));
     if (computed) {
-        n->twin = is_product(n) ? narrow_product(w, n) : graph_rebuild(g, n, inputs_of(w, n, false));
-        if (n->twin->dtype != n->dtype)
-            die("%s became %s", dtype_name(n->dtype), dtype_name(n->twin->dtype));
-        typed(n, n->twin);
+        n->mapped = is_contraction(n) ? narrow_contraction(w, n) : graph_rebuild(g, n, inputs_of(w, n, false));
+        if (n->mapped->dtype != n->dtype)
+            die("%s became %s", dtype_name(n->dtype), dtype_name(n->mapped->dtype));
+        typed(n, n->mapped);
     }
     if (v->rounded || v->want_half) {
-        v->half = make_half(w, n, n->twin);
+        v->half = make_half(w, n, n->mapped);
         if (v->half->dtype != w->half)
             die("a %s for %s", dtype_name(v->half->dtype), dtype_name(w->half));
         typed(n, v->half);
     }
     if (v->rounded && v->want_full) {
-        n->twin = graph_cast(g, v->half, F32);
-        typed(n, n->twin);
+        n->mapped = graph_cast(g, v->half, F32);
+        typed(n, n->mapped);
     }
 }
 

@@ -91,7 +91,7 @@ static Node *sum_elements(Graph *g, Node *x)
 static int add_mean(Reporter *r, const Result *x, const char *name)
 {
     Graph *g = r->step;
-    Node *e = graph_strong(g, x->value->twin, F64);
+    Node *e = graph_strong(g, x->value->mapped, F64);
     if (!x->weight) {
         int first = add_sum(r, name, 0, sum_elements(g, e));
         add_sum(r, name, 1, graph_number(g, (double)shape_count(&e->shape), F64));
@@ -99,7 +99,7 @@ static int add_mean(Reporter *r, const Result *x, const char *name)
     }
     Dtype t = dtype_promote(e->dtype, F32);
     e = graph_cast(g, e, t);
-    Node *w = graph_cast(g, graph_strong(g, x->weight->twin, t), t), *zero = graph_number(g, 0, t);
+    Node *w = graph_cast(g, graph_strong(g, x->weight->mapped, t), t), *zero = graph_number(g, 0, t);
     Node *product = graph_binary(g, OP_MUL, w, e);
     w = graph_broadcast(g, w, product->shape);
     product = graph_where(g, graph_binary(g, OP_EQ, w, zero), zero, product);
@@ -144,8 +144,8 @@ static void copy_step(Reporter *r, const char *name)
             continue;
         if (r->after_total[x.value->id])
             error_at(x.at, "total is for metrics: here every step has its own value");
-        x.value = x.value->twin;
-        x.weight = x.weight ? x.weight->twin : NULL;
+        x.value = x.value->mapped;
+        x.weight = x.weight ? x.weight->mapped : NULL;
         graph_add_result(r->step, x);
     }
 }
@@ -174,7 +174,7 @@ static void add_totals(Reporter *r, const bool *needed)
         if (!needed[i] || n->op != OP_TOTAL)
             continue;
         stand_at(r->step, n);
-        Node *x = graph_cast(r->step, graph_strong(r->step, n->in[0]->twin, F64), F64);
+        Node *x = graph_cast(r->step, graph_strong(r->step, n->in[0]->mapped, F64), F64);
         r->sum_of_total[i] = add_sum(r, "total", count++, x);
     }
 }

@@ -7,9 +7,9 @@
  * It goes over
  *   - the gradients of the stacks,
  *   - values of the forward step, which are stacked by the loop (its node is replaced by one with more results) or computed
- *     again. Stored is what is dear, that is STORE_FLOPS or more operations for each byte, products as a rule; of the rest,
+ *     again. Stored is what is dear, that is STORE_FLOPS or more operations for each byte, contractions as a rule; of the rest,
  *     carries before the step included, a least cut decides: the fewest bytes from which the rest can be computed again.
- * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one product of
+ * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one contraction of
  * all steps and samples of them where it can. Through carries that no gradient reaches nothing is computed. */
 #include "compiler/passes/loops.h"
 #include "compiler/passes/same.h"
@@ -64,7 +64,7 @@ static Sweep begin_sweep(Reverse *r)
         bool changed = false;
         for (int a = 0; a < r->argument_count; a++) {
             int i = r->arguments[a].number;
-            if (r->arguments[a].meaning == BEFORE && !needs[a] && sweep_needs(&own, l->next[i]->twin))
+            if (r->arguments[a].meaning == BEFORE && !needs[a] && sweep_needs(&own, l->next[i]->mapped))
                 changed = needs[a] = true;
         }
         if (!changed)
@@ -96,7 +96,7 @@ static bool build_step(Reverse *r)
     r->body = graph_open_region(r->g, l->body->name);
     for (int i = 0; i < l->inputs; i++)
         if (l->arg[i])
-            arg[i] = l->arg[i]->twin = new_argument(r, l->in[i], l->arg[i], i < l->carries ? BEFORE : INPUT, i);
+            arg[i] = l->arg[i]->mapped = new_argument(r, l->in[i], l->arg[i], i < l->carries ? BEFORE : INPUT, i);
     for (int i = 0; i < l->body->node_count; i++)
         if (l->body->nodes[i]->op != OP_ARG)
             graph_copy_node(r->body, l->body->nodes[i]);
@@ -105,14 +105,14 @@ static bool build_step(Reverse *r)
     r->body->backward = true;
     for (int i = 0; i < l->carries; i++)
         if (r->active[i])
-            contribute(&own, l->next[i]->twin, new_argument(r, l->in[i], l->arg[i], CARRY_GRADIENT, i));
+            contribute(&own, l->next[i]->mapped, new_argument(r, l->in[i], l->arg[i], CARRY_GRADIENT, i));
     for (int j = 0; j < l->stacks; j++) {
         Node *given = r->given[l->carries + j];
         if (!given)
             continue;
         Node like = *given;
         like.shape = l->stack[j]->shape;
-        contribute(&own, l->stack[j]->twin, new_argument(r, given, &like, STACK_GRADIENT, j));
+        contribute(&own, l->stack[j]->mapped, new_argument(r, given, &like, STACK_GRADIENT, j));
     }
     for (int i = own.forward_count - 1; i >= 0; i--)
         sweep_node(&own, r->body->nodes[i]);
@@ -217,22 +217,22 @@ static void store(Reverse *r)
     Node **next = NEW_ARRAY(Node *, l->carries), **stacks = NULL;
     int count = 0;
     for (int i = 0; i < l->carries; i++)
-        next[i] = l->next[i]->twin;
+        next[i] = l->next[i]->mapped;
     for (int j = 0; j < l->stacks; j++)
-        APPEND(stacks, count, l->stack[j]->twin);
+        APPEND(stacks, count, l->stack[j]->mapped);
     int *place = NEW_ARRAY(int, b->node_count);
     for (int i = 0; i < b->node_count; i++) {
         Node *n = b->nodes[i];
         if (!needed[i])
             continue;
         if (n->op == OP_ARG)
-            n->twin = l->arg[r->arguments[n->ints[0]].number]->twin;
+            n->mapped = l->arg[r->arguments[n->ints[0]].number]->mapped;
         else
             graph_copy_node(region, n)->backward = false;
         if (!r->crosses[i] || is_sequence(r, n))
             continue;
         place[i] = l->carries + count;
-        APPEND(stacks, count, n->twin);
+        APPEND(stacks, count, n->mapped);
     }
     Node *more = graph_close_scan(region, l->steps, l->reverse, next, stacks, count);
     for (int i = 0; i < b->node_count; i++)
@@ -281,9 +281,9 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
         if (!needed[i])
             continue;
         if (r->crosses[i])
-            n->twin = graph_scan_sequence(region, r->stored[i]);
+            n->mapped = graph_scan_sequence(region, r->stored[i]);
         else if (n->op == OP_ARG)
-            n->twin = argument_inside(r, region, n, carries);
+            n->mapped = argument_inside(r, region, n, carries);
         else
             graph_copy_node(region, n)->backward = true;
     }
@@ -293,7 +293,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
         Node *n = graph_fill(region, 0, l->arg[i]->shape, l->arg[i]->dtype);
         for (int o = 0; o < r->output_count; o++)
             if (r->outputs[o].meaning == BEFORE && r->outputs[o].number == i)
-                n = b->results[o].value->twin;
+                n = b->results[o].value->mapped;
         used[next_count] = sweep_needs(r->s, l->in[i]);
         APPEND(next, next_count, n);
     }
@@ -301,7 +301,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
         if (r->outputs[o].meaning == INPUT) {
             used[next_count + stack_count] = true;
             summed[next_count + stack_count] = loop_kind(l, r->outputs[o].number) == AS_IT_IS;
-            APPEND(stacks, stack_count, b->results[o].value->twin);
+            APPEND(stacks, stack_count, b->results[o].value->mapped);
         }
     return graph_close_scan(region, l->steps, !l->reverse, next, stacks, stack_count);
 }

@@ -22,7 +22,7 @@ Graph *count_applied(Graph *);                               /* `step` of other 
 Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */
 void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue);
-/* precision.c      F32 -> the model's precision; for bf16, variables that products read get rounded copies first */
+/* precision.c      F32 -> the model's precision; for bf16, variables that contractions read get rounded copies first */
 void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
 /* layout.c         order of variables in memory */

@@ -165,7 +165,7 @@ static void judge(Updater *u, const Graph *train)
         if (r->role != ROLE_REPORT || strcmp(r->name, "loss") != 0)
             continue;
         g->at = r->value->at;
-        Node *n = count_bad(g, graph_cast(g, r->value->twin, F64));
+        Node *n = count_bad(g, graph_cast(g, r->value->mapped, F64));
         APPEND(bad, count, n);
     }
     for (int v = 0; v < m->variable_count; v++)
@@ -323,7 +323,7 @@ Graph *update(Graph *train)
             continue;
         if (late[r->value->id])
             die("the gradient of %s depends on gradients", m->variables[r->index].name);
-        u.gradients[r->index] = unscaled(g, r->value->twin);
+        u.gradients[r->index] = unscaled(g, r->value->mapped);
     }
     judge(&u, train);
     clip(&u, m);
@@ -337,7 +337,7 @@ Graph *update(Graph *train)
         }
         int64_t v = n->ints[0];
         stand_at(g, n);
-        n->twin = u.gradients[v] ? u.gradients[v] : graph_fill(g, 0, n->shape, n->dtype);
+        n->mapped = u.gradients[v] ? u.gradients[v] : graph_fill(g, 0, n->shape, n->dtype);
     }
     /* results in their old order, what was made here behind them */
     Result *made = g->results;
@@ -348,8 +348,8 @@ Graph *update(Graph *train)
         Result r = train->results[i];
         if (r.role == ROLE_GRADIENT)
             continue;
-        r.value = r.value->twin;
-        r.weight = r.weight ? r.weight->twin : NULL;
+        r.value = r.value->mapped;
+        r.weight = r.weight ? r.weight->mapped : NULL;
         if (is_guarded(m, &r)) {
             stand_at(g, r.value);
             r.value = if_good(&u, r.value, r.index);

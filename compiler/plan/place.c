@@ -464,7 +464,7 @@ static void touch_groups(Placing *s)
     }
 }
 
-/* other kernels than products differ little */
+/* other kernels than contractions differ little */
 static int64_t fixed_workspace(const Placing *s, const Task *t)
 {
     const Kernel *k = t->kernel;

@@ -14,8 +14,8 @@ static Work work_of(const Program *p, const Task *t, double samples)
     const Model *m = p->model;
     double flops = t->flops + t->flops_per_sample * samples;
     Work w = {.kind = t->work, .type = m->precision, .tf32 = m->tf32, .wide = m->precision == F64};
-    w.products = kernel_product_flops(t->kernel, flops);
-    w.operations = flops > w.products ? flops - w.products : 0;
+    w.contractions = kernel_contraction_flops(t->kernel, flops);
+    w.operations = flops > w.contractions ? flops - w.contractions : 0;
     w.bytes = t->bytes + t->bytes_per_sample * samples;
     w.steps = t->kernel->scan ? (double)t->kernel->scan->steps : 0;
     return w;

@@ -45,7 +45,7 @@ typedef struct mgpu_kernel {
     int line;                     /* in the model */
     uint8_t split;
     int64_t extent, grain;        /* MGPU_SPLIT_RANGE */
-    const struct mgpu_contraction *product; /* NULL; else what `run` computes: a library may do it instead */
+    const struct mgpu_contraction *contraction; /* NULL; else what `run` computes: a library may do it instead */
 } mgpu_kernel;
 
 /* The kernels of a GPU: functions of the images, as in docs/cuda.md. Their parameters are the kernel's arguments, then the
@@ -64,18 +64,18 @@ typedef struct mgpu_library_matrix {
     int64_t first, pitch, member;             /* where it begins; from a column to the next (0: there is one, or they lie without
                                                * gaps), or from a row to the next; from a member to the next */
 } mgpu_library_matrix;
-typedef struct mgpu_library_product {
+typedef struct mgpu_library_matmul {
     mgpu_library_matrix a, b, d;
     int64_t extent[4];                        /* rows and columns of d, terms, members */
     int sampled;                              /* which of these is times the samples; -1: none */
     uint8_t sums;                             /* MGPU_F32 or MGPU_F64 */
     bool tf32;                                /* f32 operands may be rounded to it */
     bool takes_workspace;                     /* the kernel does, too */
-} mgpu_library_product;
-/* What a kernel makes of a product that stands before it in the lane. A library may do both at once, in the call of this
- * kernel: the product's is then left out. d is the product's result; biases and sums have a number for each row of it. The
- * call's arguments are what the kernel reads; a, b; what the kernel writes; d, if the library stores something there, which is
- * then among what is read, too; and a workspace. */
+} mgpu_library_matmul;
+/* What a kernel makes of a contraction that stands before it in the lane. A library may do both at once, in the call of this
+ * kernel: the contraction's is then left out. d is the contraction's result; biases and sums have a number for each row of it.
+ * The call's arguments are what the kernel reads; a, b; what the kernel writes; d, if the library stores something there, which
+ * is then among what is read, too; and a workspace. */
 enum { MGPU_EPILOGUE_NONE,
        MGPU_EPILOGUE_BIAS,    /* y = d + bias */
        MGPU_EPILOGUE_RELU,    /* y = relu(d) or relu(d + bias) */
@@ -94,12 +94,12 @@ typedef struct mgpu_gpu_kernel {
     const char *name;
     int line;                                 /* in the model */
     mgpu_launch launch[2];                    /* the second one adds up what the blocks of the first have left */
-    const mgpu_library_product *product;      /* NULL; else what it computes: a library may do it instead. The last argument is
+    const mgpu_library_matmul *matmul;      /* NULL; else what it computes: a library may do it instead. The last argument is
                                                * then a workspace */
-    mgpu_epilogue epilogue;                   /* in calls that follow a product's */
-    const void *given;                        /* NULL, or a parameter behind all others, by value: of a product mgpu_numbers, one for
-                                               * each of its parts; of others the paths of their random numbers, uint64_t each, or
-                                               * words of mgpu_given */
+    mgpu_epilogue epilogue;                   /* in calls that follow a contraction's */
+    const void *parameters; /* NULL, or a parameter behind all others, by value: of a contraction mgpu_numbers, one for
+                             * each of its parts; of others the paths of their random numbers, uint64_t each, or
+                             * words of mgpu_parameters */
     bool spare;                               /* the function takes a workspace behind its arguments, and will not touch it */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends

@@ -1,5 +1,5 @@
 /* mgpu_device.h: what emitted CUDA C includes, and nothing else: types, arithmetic, random numbers, the threads of a grid and
- * what they do together. What products, attention and rows need besides is in mgpu_device_*.h.
+ * what they do together. What contractions, attention and rows need besides is in mgpu_device_*.h.
  *
  * It is compiled by NVRTC, which has no system headers, and with MGPU_VGPU by a C++ compiler, for the virtual GPU: mgpu_vgpu.h
  * defines what CUDA C++ has built in. All inline PTX stands in the device headers, each with a body for MGPU_VGPU.
@@ -144,7 +144,7 @@ MGPU_FUNCTION int64_t operator/(int64_t a, mgpu_divisor by) { return a / (int64_
 MGPU_FUNCTION int64_t operator%(int64_t a, mgpu_divisor by) { return a % (int64_t)by.number; }
 
 /* numbers in which kernels of one function differ, as words, which a kernel's launch hands over */
-template <int COUNT> struct mgpu_given {
+template <int COUNT> struct mgpu_parameters {
     int at[COUNT];
     __device__ __forceinline__ mgpu_divisor by(int i) const { return {(uint32_t)at[i], (uint32_t)at[i + 1], (uint32_t)at[i + 2]}; }
     __device__ __forceinline__ float f32(int i) const { return __uint_as_float((uint32_t)at[i]); }

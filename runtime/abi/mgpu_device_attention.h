@@ -190,7 +190,7 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         }
     }
 
-    /* ---- products */
+    /* ---- contractions */
 
     /* tile = rows x columns over the elements of q and k */
     template <bool SECOND> __device__ __forceinline__ void score(scores &tile, int stage, int64_t column)

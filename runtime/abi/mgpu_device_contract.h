@@ -1,4 +1,4 @@
-/* mgpu_device_contract.h: products of mgpu_gemm.h on a GPU, in tiles as mgpu_tiles.h says.
+/* mgpu_device_contract.h: contractions of mgpu_gemm.h on a GPU, in tiles as mgpu_tiles.h says.
  *
  * A block takes a tile of C, and all terms or a part of them. Stages of both operands are copied to shared memory while
  * earlier ones are multiplied: after Nvidia's CUTLASS, "Efficient GEMM in CUDA". Sums are added up by one thread each, in the
@@ -8,8 +8,8 @@
 
 #include "mgpu_device_operand.h"
 
-/* the tile of a product */
-template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_product_tile {
+/* the tile of a contraction */
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_contraction_tile {
     typedef mgpu_operand<T, S, S.turned ? MGPU_LIST_N : MGPU_LIST_M> down_operand;
     typedef mgpu_operand<T, S, S.turned ? MGPU_LIST_M : MGPU_LIST_N> across_operand;
     typedef mgpu_fma_tile<typename mgpu_element<T.type>::sum, typename down_operand::lines, typename across_operand::lines, S.down, S.across> fma;
@@ -38,12 +38,12 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_result {
 };
 
 /* how much there is to do */
-template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_product_sizes {
+template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_contraction_sizes {
     int64_t rows, columns, tiles, terms; /* of C; tiles of all members of the batch */
     int64_t each, parts;                 /* terms of a part; parts of a tile */
 
-    mgpu_product_sizes(void) = default;
-    template <typename NUMBERS> __device__ __forceinline__ mgpu_product_sizes(const NUMBERS &numbers, int64_t n)
+    mgpu_contraction_sizes(void) = default;
+    template <typename NUMBERS> __device__ __forceinline__ mgpu_contraction_sizes(const NUMBERS &numbers, int64_t n)
     {
         rows = mgpu_numbered_extent<T>(numbers, mgpu_result<T, S>::ROW_LIST, n);
         columns = mgpu_numbered_extent<T>(numbers, mgpu_result<T, S>::COLUMN_LIST, n);
@@ -59,7 +59,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_product_si
 template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_tile_place {
     int64_t batch, row, column;
 
-    __device__ __forceinline__ mgpu_tile_place(unsigned tile, const mgpu_product_sizes<T, S> &all)
+    __device__ __forceinline__ mgpu_tile_place(unsigned tile, const mgpu_contraction_sizes<T, S> &all)
     {
         enum { GROUP = 8 };
         const unsigned down = (unsigned)((all.rows + S.rows - 1) / S.rows), across = (unsigned)((all.columns + S.columns - 1) / S.columns);
@@ -73,8 +73,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_tile_place
 };
 
 template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS, typename TILE>
-MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_product_sizes<T, S> &all, const TILE &tile, const mgpu_tile_place<T, S> &at,
-                                   void *tensor)
+MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_contraction_sizes<T, S> &all, const TILE &tile,
+                                   const mgpu_tile_place<T, S> &at, void *tensor)
 {
     typedef mgpu_result<T, S> result;
     mgpu_place<T, result::ROW_LIST> row;
@@ -113,12 +113,12 @@ MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_product_si
 
 /* ---- tiles first, first + step, ... of all parts: parts of one tile are `tiles` apart. shared: mgpu_tiles_shared_bytes */
 template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT, typename NUMBERS>
-MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_product_sizes<T, S> &all, const void *a, const void *b, void *c,
-                                       void *work, char *shared, unsigned first, unsigned step)
+MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contraction_sizes<T, S> &all, const void *a,
+                                       const void *b, void *c, void *work, char *shared, unsigned first, unsigned step)
 {
-    typedef typename mgpu_product_tile<T, S>::type tile_type;
-    typedef typename mgpu_product_tile<T, S>::down_operand down_operand;
-    typedef typename mgpu_product_tile<T, S>::across_operand across_operand;
+    typedef typename mgpu_contraction_tile<T, S>::type tile_type;
+    typedef typename mgpu_contraction_tile<T, S>::down_operand down_operand;
+    typedef typename mgpu_contraction_tile<T, S>::across_operand across_operand;
     typedef typename tile_type::sum sum;
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.turned ? b : a, *const from_across = S.turned ? a : b;
@@ -172,11 +172,12 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_produc
     }
 }
 
-/* ---- a product of nothing: the places of C that no tap of a convolution meets */
+/* ---- a contraction of nothing: the places of C that no tap of a convolution meets */
 template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
-MGPU_FUNCTION void mgpu_contract_nothing(const NUMBERS &numbers, const mgpu_product_sizes<T, S> &all, void *c, unsigned first, unsigned step)
+MGPU_FUNCTION void mgpu_contract_nothing(const NUMBERS &numbers, const mgpu_contraction_sizes<T, S> &all, void *c, unsigned first,
+                                         unsigned step)
 {
-    typename mgpu_product_tile<T, S>::type tile;
+    typename mgpu_contraction_tile<T, S>::type tile;
     tile.clear();
     for (unsigned item = first; item < (unsigned)all.tiles; item += step)
         mgpu_store_tile<T, S>(numbers, all, tile, mgpu_tile_place<T, S>(item, all), c);
@@ -275,7 +276,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_direct {
 template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT>
 MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, void *work, int64_t first, int64_t step, int64_t n)
 {
-    const mgpu_product_sizes<T, S> all(mgpu_constant_numbers<T, S>(), n);
+    const mgpu_contraction_sizes<T, S> all(mgpu_constant_numbers<T, S>(), n);
     const int64_t parts = SPLIT ? all.parts : 1;
     for (int64_t item = first; item < all.tiles * parts; item += step) {
         const int64_t part = SPLIT ? item / all.tiles : 0;
@@ -289,7 +290,7 @@ MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, v
 }
 
 /* ---- what kernels call. a, b: the operands that the table calls A and B; work: NULL, or room for parts; numbers: those that the
- * launch hands over, or mgpu_constant_numbers. A kernel may do several products: `before` are tiles of those before it
+ * launch hands over, or mgpu_constant_numbers. A kernel may do several contractions: `before` are tiles of those before it
  * (MGPU_DIRECT: elements), which other blocks take. Returns that for the next. */
 
 template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
@@ -298,12 +299,13 @@ MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, 
     if constexpr (S.arithmetic == MGPU_DIRECT) {
         const int64_t all = (int64_t)gridDim.x * blockDim.x, first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x - before % all;
         mgpu_contract_direct<T, S, (S.split_tiles > 0)>(a, b, c, work, first < 0 ? first + all : first, all, n);
-        return before + mgpu_product_sizes<T, S>(numbers, n).tiles;
+        return before + mgpu_contraction_sizes<T, S>(numbers, n).tiles;
     } else {
-        __shared__ mgpu_product_sizes<T, S> sizes; /* in registers they would stay through the loop over terms, which needs all */
-        __syncthreads(); /* a product of the same form may be just before this one */
+        __shared__ mgpu_contraction_sizes<T, S>
+            sizes;       /* in registers they would stay through the loop over terms, which needs all */
+        __syncthreads(); /* a contraction of the same form may be just before this one */
         if (threadIdx.x == 0)
-            sizes = mgpu_product_sizes<T, S>(numbers, n);
+            sizes = mgpu_contraction_sizes<T, S>(numbers, n);
         __syncthreads();
         const unsigned others = (unsigned)before % gridDim.x, first = blockIdx.x < others ? blockIdx.x + gridDim.x - others : blockIdx.x - others;
         if constexpr (S.stages == 0)
@@ -323,7 +325,7 @@ MGPU_FUNCTION int64_t mgpu_contract(const void *a, const void *b, void *c, void 
 template <const mgpu_contraction &T, const mgpu_tiles &S>
 MGPU_FUNCTION int64_t mgpu_contract(const mgpu_numbers &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
 {
-    return mgpu_contract_some<T, S>(mgpu_given_numbers{numbers}, a, b, c, work, n, before);
+    return mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, work, n, before);
 }
 
 /* adds up the parts: a thread has one element at a time */
@@ -331,7 +333,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
 MGPU_FUNCTION void mgpu_finish_some(const NUMBERS &numbers, const void *work, void *c, int64_t n)
 {
     typedef typename mgpu_element<T.type>::sum sum_type;
-    const mgpu_product_sizes<T, S> all(numbers, n);
+    const mgpu_contraction_sizes<T, S> all(numbers, n);
     const int64_t count = S.arithmetic == MGPU_DIRECT ? 1 : (int64_t)S.rows * S.columns; /* of a tile's part */
     if (all.parts == 1)
         return;
@@ -345,7 +347,7 @@ MGPU_FUNCTION void mgpu_finish_some(const NUMBERS &numbers, const void *work, vo
         if constexpr (S.arithmetic == MGPU_DIRECT) {
             mgpu_direct<T, S>(tile, n).store(c, sum);
         } else {
-            typedef typename mgpu_product_tile<T, S>::type tile_type;
+            typedef typename mgpu_contraction_tile<T, S>::type tile_type;
             typedef mgpu_result<T, S> result;
             /* blocks have the threads of a tile's: what was stored by thread t is thread t's */
             const int i = (int)(rest / (tile_type::ACROSS * mgpu_tiles_threads(&S))), j = (int)(rest / mgpu_tiles_threads(&S)) % tile_type::ACROSS;
@@ -372,7 +374,7 @@ MGPU_FUNCTION void mgpu_contract_finish(const void *work, void *c, int64_t n)
 template <const mgpu_contraction &T, const mgpu_tiles &S>
 MGPU_FUNCTION void mgpu_contract_finish(const mgpu_numbers &numbers, const void *work, void *c, int64_t n)
 {
-    mgpu_finish_some<T, S>(mgpu_given_numbers{numbers}, work, c, n);
+    mgpu_finish_some<T, S>(mgpu_parameter_numbers{numbers}, work, c, n);
 }
 
 /* the samples on which tensors depend move with their first one */
@@ -385,8 +387,8 @@ template <const mgpu_contraction &T> MGPU_FUNCTION int64_t mgpu_sample_stride(in
     return stride;
 }
 
-/* the same product for samples [begin, end) of the tensors, by one block of mgpu_tiles_threads threads; they are through with it
- * and see its results when it returns. shared: mgpu_tiles_shared_bytes */
+/* the same contraction for samples [begin, end) of the tensors, by one block of mgpu_tiles_threads threads; they are through with
+ * it and see its results when it returns. shared: mgpu_tiles_shared_bytes */
 template <const mgpu_contraction &T, const mgpu_tiles &S>
 MGPU_FUNCTION void mgpu_contract_block(const void *a, const void *b, void *c, char *shared, int64_t begin, int64_t end)
 {
@@ -394,7 +396,7 @@ MGPU_FUNCTION void mgpu_contract_block(const void *a, const void *b, void *c, ch
     b = (const typename mgpu_element<S.type_b>::stored *)b + begin * mgpu_sample_stride<T>(1);
     c = (typename mgpu_element<S.type_c>::stored *)c + begin * mgpu_sample_stride<T>(2);
     typedef mgpu_constant_numbers<T, S> numbers;
-    const mgpu_product_sizes<T, S> all(numbers(), end - begin);
+    const mgpu_contraction_sizes<T, S> all(numbers(), end - begin);
     if constexpr (S.arithmetic == MGPU_DIRECT)
         mgpu_contract_direct<T, S, false>(a, b, c, nullptr, threadIdx.x, blockDim.x, end - begin);
     else if constexpr (S.stages == 0)

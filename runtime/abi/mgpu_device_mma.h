@@ -1,5 +1,5 @@
-/* mgpu_device_mma.h: what tiles of products need of a GPU's own instructions: copies to shared memory that run ahead, 8 x 8
- * matrices from shared memory to the registers of a warp, products of small matrices by a warp, numbers of 16 bits. PTX ISA
+/* mgpu_device_mma.h: what tiles of contractions need of a GPU's own instructions: copies to shared memory that run ahead, 8 x 8
+ * matrices from shared memory to the registers of a warp, contractions of small matrices by a warp, numbers of 16 bits. PTX ISA
  * 8.0, sections 9.7.8.25 (cp.async), 9.7.13.4 (mma, ldmatrix). Everything has a body for the virtual GPU. */
 #ifndef MGPU_DEVICE_MMA_H
 #define MGPU_DEVICE_MMA_H

@@ -1,5 +1,5 @@
-/* mgpu_device_operand.h: where the elements of a product lie (mgpu_gemm.h), and an operand's way into shared memory. Tables are
- * constants; numbers that they leave open come with the launch (mgpu_numbers.h). */
+/* mgpu_device_operand.h: where the elements of a contraction lie (mgpu_gemm.h), and an operand's way into shared memory. Tables
+ * are constants; numbers that they leave open come with the launch (mgpu_numbers.h). */
 #ifndef MGPU_DEVICE_OPERAND_H
 #define MGPU_DEVICE_OPERAND_H
 
@@ -8,9 +8,9 @@
 /* ---- numbers */
 
 /* an axis of a table whose numbers the launch gives, but for the window that it moves in */
-MGPU_TILES_FUNCTION mgpu_axis mgpu_given_axis(int window) { return {0, 0, 0, 0, window, 0}; }
+MGPU_TILES_FUNCTION mgpu_axis mgpu_parameter_axis(int window) { return {0, 0, 0, 0, window, 0}; }
 
-/* The numbers of a product: constants of its table, or given at launch. Text is the same for both. */
+/* The numbers of a contraction: constants of its table, or parameters at launch. Text is the same for both. */
 template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_constant_numbers {
     MGPU_FUNCTION int64_t extent(int axis) { return T.axis[axis].extent; }
     MGPU_FUNCTION int64_t stride(int axis, int tensor) { return mgpu_axis_stride(&T, axis, tensor); }
@@ -23,26 +23,26 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_constant_n
     MGPU_FUNCTION int64_t first(int tensor) { return tensor == 2 ? S.c : mgpu_first_element(&T, tensor); }
 };
 
-/* of the parts of a product */
+/* of the parts of a contraction */
 template <int COUNT> struct mgpu_number_list { mgpu_numbers of[COUNT]; };
 
-struct mgpu_given_numbers {
-    const mgpu_numbers &given;
-    __device__ __forceinline__ int64_t extent(int axis) const { return given.axis[axis].extent; }
-    __device__ __forceinline__ int64_t stride(int axis, int tensor) const { return given.axis[axis].stride[tensor]; }
-    __device__ __forceinline__ int step(int axis) const { return given.axis[axis].step; }
+struct mgpu_parameter_numbers {
+    const mgpu_numbers &parameters;
+    __device__ __forceinline__ int64_t extent(int axis) const { return parameters.axis[axis].extent; }
+    __device__ __forceinline__ int64_t stride(int axis, int tensor) const { return parameters.axis[axis].stride[tensor]; }
+    __device__ __forceinline__ int step(int axis) const { return parameters.axis[axis].step; }
     __device__ __forceinline__ uint64_t divide(int axis, uint64_t index) const
     {
-        return __umul64hi(2 * index, given.axis[axis].wide) >> given.axis[axis].shift;
+        return __umul64hi(2 * index, parameters.axis[axis].wide) >> parameters.axis[axis].shift;
     }
     __device__ __forceinline__ unsigned divide(int axis, unsigned index) const
     {
-        return __umulhi(2 * index, given.axis[axis].inverse) >> given.axis[axis].shift;
+        return __umulhi(2 * index, parameters.axis[axis].inverse) >> parameters.axis[axis].shift;
     }
-    __device__ __forceinline__ int window_extent(int window) const { return given.window[window].extent; }
-    __device__ __forceinline__ int window_first(int window) const { return given.window[window].first; }
-    __device__ __forceinline__ int64_t window_stride(int window) const { return given.window[window].stride; }
-    __device__ __forceinline__ int64_t first(int tensor) const { return given.first[tensor]; }
+    __device__ __forceinline__ int window_extent(int window) const { return parameters.window[window].extent; }
+    __device__ __forceinline__ int window_first(int window) const { return parameters.window[window].first; }
+    __device__ __forceinline__ int64_t window_stride(int window) const { return parameters.window[window].stride; }
+    __device__ __forceinline__ int64_t first(int tensor) const { return parameters.first[tensor]; }
 };
 
 template <const mgpu_contraction &T, typename NUMBERS> MGPU_FUNCTION int64_t mgpu_numbered_extent(const NUMBERS &numbers, int list, int64_t n)

@@ -5,7 +5,7 @@
  * with windows: two axes (the place p of the window, the tap k in it) together make a position p step_p + k step_k +
  * first in one dimension of the gathered operand, whose elements outside [0, extent) are 0.
  *
- * The product itself is in the runtime library, once for every instruction set: runtime/host/contract.c. */
+ * The contraction itself is in the runtime library, once for every instruction set: runtime/host/contract.c. */
 #ifndef MGPU_GEMM_H
 #define MGPU_GEMM_H
 

@@ -1,5 +1,5 @@
-/* mgpu_numbers.h: the numbers of a product on a GPU on which its code does not depend: extents, strides, first elements. Products
- * that differ in them alone are one function of an image; each launch hands over its own. */
+/* mgpu_numbers.h: the numbers of a contraction on a GPU on which its code does not depend: extents, strides, first elements.
+ * Contractions that differ in them alone are one function of an image; each launch hands over its own. */
 #ifndef MGPU_NUMBERS_H
 #define MGPU_NUMBERS_H
 

@@ -1,4 +1,4 @@
-/* mgpu_tables.h: what kernels say of products, attention and rows: constant tables, for the runtime library (mgpu_gemm.h,
+/* mgpu_tables.h: what kernels say of contractions, attention and rows: constant tables, for the runtime library (mgpu_gemm.h,
  * mgpu_attention.h, mgpu_rows.h) and for GPUs (mgpu_device_*.h) alike. */
 #ifndef MGPU_TABLES_H
 #define MGPU_TABLES_H
@@ -9,7 +9,7 @@
 #endif
 #include "mgpu_types.h"
 
-/* ---- products: mgpu_gemm.h */
+/* ---- contractions: mgpu_gemm.h */
 
 enum {
     MGPU_AXES = 9,     /* in one of batch, M, N, K: eight of a tensor and the samples */
@@ -55,7 +55,7 @@ typedef struct mgpu_contraction {
     mgpu_half half_a, half_b, half_c;
     int64_t copy, sums, packed; /* bytes of the workspace, multiples of 64: for a copy of a block of A (0: A is read in
                            * place), for sums that do not go straight to C (0: all do), for B in vectors along N */
-    bool wide;            /* there is room for what few columns need: see contract_product.h, mgpu_wide */
+    bool wide;            /* there is room for what few columns need: see contract_matmul.h, mgpu_wide */
     bool keep;            /* there is room for all of B, which stays packed between the calls of an operation */
 } mgpu_contraction;
 

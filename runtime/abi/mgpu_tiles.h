@@ -1,4 +1,4 @@
-/* mgpu_tiles.h: how a product of mgpu_gemm.h is done on a GPU: what the compiler chooses (compiler/target/cuda/tiles.c) and
+/* mgpu_tiles.h: how a contraction of mgpu_gemm.h is done on a GPU: what the compiler chooses (compiler/target/cuda/tiles.c) and
  * mgpu_device_contract.h obeys. C for the compiler, C++ for the device.
  *
  * C's rows and columns are cut into tiles, one for each block at a time; the terms of its sums pass through shared memory in

@@ -1,6 +1,6 @@
-/* cublaslt.c: products by cuBLASLt in place of a program's own kernels.
+/* cublaslt.c: matmuls by cuBLASLt in place of a program's own kernels.
  *
- * In: the plan's calls of kernels with a library's form (mgpu_library_product), and how their operands are aligned. Out, when
+ * In: the plan's calls of kernels with a library's form (mgpu_library_matmul), and how their operands are aligned. Out, when
  * the device is opened: for each form and alignment an algorithm that the library's own rules take for the fastest, or, with
  * --tune, that is; none, or one that is refused when it is tried: the kernel stays. Sums of parts are added in f32 (or f64), in a fixed order. A gelu that is trained and
  * its gradient are both the library's, or neither is: they leave something else in the buffer between them than kernels do. */
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; less the library does not take of a bias, sums, what gelu is made of */
-enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: the least of ROUNDS times of RUNS products */
+enum { CANDIDATES = 16, ROUNDS = 3, RUNS = 10 }; /* of --tune: the least of ROUNDS times of RUNS matmuls */
 enum { ALGORITHM_WORDS = MGPU_COUNT(((cublasLtMatmulAlgo_t *)0)->data) };
 enum { ROWS, COLUMNS, TERMS, MEMBERS };
 enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* what gelu is made of */, OPERANDS };
@@ -28,7 +28,7 @@ static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0, or pip's nvidia-cublas";
 
 typedef struct Choice Choice;
-struct Choice { /* how to do a kernel's product, of operands that are aligned so (0: there is none), with this epilogue */
+struct Choice { /* how to do a kernel's matmul, of operands that are aligned so (0: there is none), with this epilogue */
     int alignment[OPERANDS];
     uint32_t epilogue;
     cublasLtMatmulDesc_t desc;
@@ -43,7 +43,7 @@ typedef struct Operands {
 } Operands;
 typedef struct Done { /* an operation that the library does */
     const mgpu_op *op;
-    const mgpu_library_product *product;
+    const mgpu_library_matmul *matmul;
     const Choice *choice;   /* NULL: the next operation does it, too */
     uint32_t epilogue;      /* CUBLASLT_EPILOGUE_... */
     int argument[OPERANDS]; /* of the call; -1: none */
@@ -55,8 +55,8 @@ struct Cublaslt {
     int kernels;
     Tuned *tuned;     /* NULL: no --tune */
     CUevent clock[2];
-    int timed, known; /* products: just now; before */
-    int refused; cublasStatus_t why; /* products that it offered to do and does not; of the last one */
+    int timed, known; /* matmuls: just now; before */
+    int refused; cublasStatus_t why; /* matmuls that it offered to do and does not; of the last one */
     Done *done; int done_count; /* by op */
 };
 
@@ -143,12 +143,12 @@ static int type_of(uint8_t type)
     return type == MGPU_F64 ? CUDA_R_64F : type == MGPU_F32 ? CUDA_R_32F : type == MGPU_F16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-static int64_t extent_of(const mgpu_library_product *p, int which, int64_t samples)
+static int64_t extent_of(const mgpu_library_matmul *p, int which, int64_t samples)
 {
     return p->sampled == which ? p->extent[which] * samples : p->extent[which];
 }
 
-static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p,
+static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p,
                                           const mgpu_library_matrix *m, int64_t rows, int64_t columns)
 {
     cublasLtMatrixLayout_t layout = NULL;
@@ -167,7 +167,7 @@ static void set(const Cublaslt *l, const CudaDevice *d, int lane, cublasLtMatmul
     check(l, d, lane, l->f.desc_set(desc, attribute, value, bytes), "cublasLtMatmulDescSetAttribute");
 }
 
-static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, const Choice *c)
+static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, const Choice *c)
 {
     int32_t type = type_of(p->sums);
     int64_t pitch = p->d.pitch ? p->d.pitch : extent_of(p, ROWS, d->samples);
@@ -187,7 +187,7 @@ static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const
         set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->at[AUX], sizeof o->at[AUX]);
 }
 
-static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_product *p, Choice *c)
+static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, Choice *c)
 {
     int64_t rows = extent_of(p, ROWS, d->samples), columns = extent_of(p, COLUMNS, d->samples), terms = extent_of(p, TERMS, d->samples);
     int compute = p->sums == MGPU_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -230,7 +230,7 @@ static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const 
     return usable;
 }
 
-static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c,
+static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const Choice *c,
                                const cublasLtMatmulAlgo_t *algo, const Operands *o)
 {
     static const double ONE = 1, ZERO = 0;
@@ -251,26 +251,26 @@ static bool is_refused(Cublaslt *l, cublasStatus_t status)
     return refused;
 }
 
-static bool try_product(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, const Choice *c, const Operands *o)
+static bool try_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_library_matmul *p, const Choice *c, const Operands *o)
 {
-    mgpu_cuda_declare(d, MGPU_COMP, "a product that is tried", NULL, -1);
+    mgpu_cuda_declare(d, MGPU_COMP, "a matmul that is tried", NULL, -1);
     cublasStatus_t status = multiply(d, l, p, c, &c->algo, o);
     if (is_refused(l, status))
         return false;
-    check(l, d, -1, status, "cublasLtMatmul of a product that is tried");
+    check(l, d, -1, status, "cublasLtMatmul of a matmul that is tried");
     return true;
 }
 
-/* ---- --tune: each algorithm is run where the product will be; the arena holds nothing yet. What it leaves there is
+/* ---- --tune: each algorithm is run where the matmul will be; the arena holds nothing yet. What it leaves there is
  * written again before anything reads it; what counts on the zeros of a new arena is written by kernels alone. */
 
-/* microseconds for a product; negative: it does not run */
-static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, const cublasLtMatmulAlgo_t *algo,
-                      const Operands *o)
+/* microseconds for a matmul; negative: it does not run */
+static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const Choice *c,
+                      const cublasLtMatmulAlgo_t *algo, const Operands *o)
 {
     CUstream stream = d->stream[MGPU_COMP];
     double least = -1;
-    mgpu_cuda_declare(d, MGPU_COMP, "a product that is timed", NULL, -1);
+    mgpu_cuda_declare(d, MGPU_COMP, "a matmul that is timed", NULL, -1);
     if (multiply(d, l, p, c, algo, o)) /* the first time loads its kernel */
         return -1;
     for (int k = 0; k < ROUNDS; k++) {
@@ -280,7 +280,7 @@ static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library
             if (multiply(d, l, p, c, algo, o))
                 return -1;
         mgpu_cuda_check(d, -1, d->cuda->event_record(l->clock[1], stream), "cuEventRecord");
-        mgpu_cuda_check(d, -1, d->cuda->event_synchronize(l->clock[1]), "cuEventSynchronize of a product that is timed");
+        mgpu_cuda_check(d, -1, d->cuda->event_synchronize(l->clock[1]), "cuEventSynchronize of a matmul that is timed");
         mgpu_cuda_check(d, -1, d->cuda->event_elapsed_time(&ms, l->clock[0], l->clock[1]), "cuEventElapsedTime");
         least = least < 0 || ms < least ? ms : least;
     }
@@ -293,7 +293,7 @@ static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
 }
 
 /* all that a time depends on */
-static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_product *p, const Choice *c, int64_t workspace)
+static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const Choice *c, int64_t workspace)
 {
     int version = 0;
     char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
@@ -308,8 +308,8 @@ static char *key_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library_p
 }
 
 /* of the candidates the fastest, as it was found before or is now; false: none of them runs */
-static bool tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p, Choice *c, const cublasLtMatmulHeuristicResult_t *results,
-                 int count, const Operands *o)
+static bool tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_matmul *p, Choice *c,
+                 const cublasLtMatmulHeuristicResult_t *results, int count, const Operands *o)
 {
     cublasLtMatmulHeuristicResult_t result;
     char *key = key_of(d, l, p, c, o->bytes);
@@ -319,7 +319,7 @@ static bool tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p
         result.workspaceSize <= (size_t)o->bytes) {
         l->known++;
         free(key);
-        return try_product(d, l, p, c, o);
+        return try_matmul(d, l, p, c, o);
     }
     for (int i = 0; i < count; i++) {
         double us = time_of(d, l, p, c, &results[i].algo, o);
@@ -337,7 +337,7 @@ static bool tune(const CudaDevice *d, Cublaslt *l, const mgpu_library_product *p
     return least >= 0;
 }
 
-static int64_t bytes_before(const mgpu_library_product *p, int which)
+static int64_t bytes_before(const mgpu_library_matmul *p, int which)
 {
     const mgpu_library_matrix *m = which == A ? &p->a : which == B ? &p->b : &p->d;
     return which >= MATRICES ? 0 : m->first * (m->type == MGPU_F64 ? 8 : m->type == MGPU_F32 ? 4 : 2);
@@ -378,7 +378,7 @@ static Operands operands_at(const CudaDevice *d, const mgpu_device_phase *p, con
     Operands o = {.workspace = (void *)(uintptr_t)(d->arena + (CUdeviceptr)(p->buffers[work->buffer].offset + work->begin)), .bytes = workspace_of(op)};
     for (int i = 0; i < OPERANDS; i++)
         if (done->argument[i] >= 0)
-            o.at[i] = (uint8_t *)(uintptr_t)(d->arena + place_of(p, op, done->argument[i])) + bytes_before(done->product, i);
+            o.at[i] = (uint8_t *)(uintptr_t)(d->arena + place_of(p, op, done->argument[i])) + bytes_before(done->matmul, i);
     return o;
 }
 
@@ -401,21 +401,22 @@ static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_
     if (!c) {
         c = mgpu_allocate(1, sizeof *c);
         *c = like;
-        describe(l, d, done->product, c);
+        describe(l, d, done->matmul, c);
         set_pointers(l, d, -1, c, &o);
         cublasLtMatmulHeuristicResult_t results[CANDIDATES] = {0};
         int count = ask(l, d, o.bytes, c, results, l->tuned ? CANDIDATES : 1);
         c->algo = results[0].algo;
-        c->found = count > 0 && (l->tuned ? tune(d, l, done->product, c, results, count, &o) : try_product(d, l, done->product, c, &o));
+        c->found =
+            count > 0 && (l->tuned ? tune(d, l, done->matmul, c, results, count, &o) : try_matmul(d, l, done->matmul, c, &o));
         c->next = l->choices[kernel];
         l->choices[kernel] = c;
     }
     return c->found ? c : NULL;
 }
 
-/* ---- calls that do a product and what follows it */
+/* ---- calls that do a matmul and what follows it */
 
-/* stored: the library stores something where the product's result is; of_a: sums are those of A */
+/* stored: the library stores something where the matmul's result is; of_a: sums are those of A */
 static uint32_t epilogue_of(const mgpu_epilogue *e, bool stored, bool of_a)
 {
     uint32_t bias = e->bias >= 0 ? CUBLASLT_EPILOGUE_BIAS : 0;
@@ -435,14 +436,14 @@ static bool is_stored(const mgpu_epilogue *e, const mgpu_op *op) { return op->wr
 static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     const mgpu_op *before = mgpu_comp_before(p, op);
-    const mgpu_library_product *product = d->kernels[before->target].product;
+    const mgpu_library_matmul *matmul = d->kernels[before->target].matmul;
     const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
     int first = op->read_count - 1; /* of what is written: the step block is no argument */
     int y = first + e->y, sums = e->sums >= 0 ? first + e->sums : -1, result = first + e->writes;
-    bool of_a = op->access[e->x].buffer == op->access[e->reads + product->a.argument].buffer, stored = is_stored(e, op);
-    Done done = {.op = op, .product = product, .epilogue = epilogue_of(e, stored, of_a)};
-    done.argument[A] = e->reads + product->a.argument;
-    done.argument[B] = e->reads + product->b.argument;
+    bool of_a = op->access[e->x].buffer == op->access[e->reads + matmul->a.argument].buffer, stored = is_stored(e, op);
+    Done done = {.op = op, .matmul = matmul, .epilogue = epilogue_of(e, stored, of_a)};
+    done.argument[A] = e->reads + matmul->a.argument;
+    done.argument[B] = e->reads + matmul->b.argument;
     done.argument[D] = e->kind == MGPU_EPILOGUE_BGRAD ? result : y;
     done.argument[VECTOR] = e->kind == MGPU_EPILOGUE_DGELU || e->kind == MGPU_EPILOGUE_BGRAD ? sums : e->bias;
     done.argument[AUX] = e->kind == MGPU_EPILOGUE_DGELU ? e->before : e->kind == MGPU_EPILOGUE_GELU && stored ? result : -1;
@@ -450,7 +451,7 @@ static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p,
     return done;
 }
 
-/* the library does the call, and not the product in front of it */
+/* the library does the call, and not the matmul in front of it */
 static void replace(Cublaslt *l, const mgpu_device_phase *p, Done done)
 {
     const mgpu_op *before = mgpu_comp_before(p, done.op);
@@ -492,24 +493,24 @@ static void prepare_epilogue(const CudaDevice *d, Cublaslt *l, const mgpu_device
     }
 }
 
-static void prepare_product(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
+static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
-    const mgpu_library_product *product = d->kernels[op->target].product;
-    Done done = {.op = op, .product = product, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
-                 .argument = {product->a.argument, product->b.argument, 2, -1, -1}};
+    const mgpu_library_matmul *matmul = d->kernels[op->target].matmul;
+    Done done = {.op = op, .matmul = matmul, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                 .argument = {matmul->a.argument, matmul->b.argument, 2, -1, -1}};
     done.choice = choose(d, l, p, op->target, &done);
     if (done.choice)
         add_done(l, done);
 }
 
-/* the products' calls, then those behind them */
+/* the matmuls' calls, then those behind them */
 static void prepare_phase(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p)
 {
     for (int behind = 0; behind < 2; behind++)
         for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
             const mgpu_gpu_kernel *kernel = op->verb == MGPU_CALL ? &d->kernels[op->target] : NULL;
-            if (kernel && !behind && kernel->product)
-                prepare_product(d, l, p, op);
+            if (kernel && !behind && kernel->matmul)
+                prepare_matmul(d, l, p, op);
             else if (kernel && behind && mgpu_is_joined(kernel, op))
                 prepare_epilogue(d, l, p, op);
         }
@@ -531,7 +532,7 @@ static void begin_tuning(const CudaDevice *d, Cublaslt *l)
 static void end_tuning(const CudaDevice *d, Cublaslt *l, char *said, size_t room)
 {
     size_t used = strlen(said);
-    snprintf(said + used, room - used, ", %d product%s timed, %d known", l->timed, l->timed == 1 ? "" : "s", l->known);
+    snprintf(said + used, room - used, ", %d matmul%s timed, %d known", l->timed, l->timed == 1 ? "" : "s", l->known);
     for (int i = 0; i < MGPU_COUNT(l->clock); i++)
         mgpu_cuda_check(d, -1, d->cuda->event_destroy(l->clock[i]), "cuEventDestroy");
     mgpu_tuned_close(l->tuned);
@@ -545,12 +546,13 @@ void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, const mgpu_plan *pl
         begin_tuning(d, l);
     for (int k = 0; k < plan->phase_count; k++)
         prepare_phase(d, l, &plan->phases[k].devices[d->number]);
-    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of products that are tried");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of matmuls that are tried");
     if (tuned)
         end_tuning(d, l, said, room);
     size_t used = strlen(said);
     if (l->refused)
-        snprintf(said + used, room - used, ", %d product%s by kernels (%s)", l->refused, l->refused == 1 ? "" : "s", l->f.get_status_name(l->why));
+        snprintf(said + used, room - used, ", %d matmul%s by kernels (%s)", l->refused, l->refused == 1 ? "" : "s",
+                 l->f.get_status_name(l->why));
     if (l->done_count)
         qsort(l->done, (size_t)l->done_count, sizeof *l->done, by_operation);
 }
@@ -564,8 +566,8 @@ int mgpu_cublaslt_run(const CudaDevice *d, const Cublaslt *l, const DeviceCall *
     Operands o = {.workspace = call->argument[call->arguments - 1], .bytes = workspace_of(call->op)};
     for (int i = 0; i < OPERANDS; i++)
         if (done->argument[i] >= 0)
-            o.at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(done->product, i);
+            o.at[i] = (uint8_t *)call->argument[done->argument[i]] + bytes_before(done->matmul, i);
     set_pointers(l, d, MGPU_COMP, done->choice, &o);
-    check(l, d, MGPU_COMP, multiply(d, l, done->product, done->choice, &done->choice->algo, &o), "cublasLtMatmul");
+    check(l, d, MGPU_COMP, multiply(d, l, done->matmul, done->choice, &done->choice->algo, &o), "cublasLtMatmul");
     return 1;
 }

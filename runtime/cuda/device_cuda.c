@@ -102,7 +102,7 @@ static void open_library(CudaDevice *d, const DevicePlan *p)
 {
     bool any = false;
     for (int k = 0; k < d->kernel_count; k++)
-        any = any || d->kernels[k].product;
+        any = any || d->kernels[k].matmul;
     if (!any)
         return;
     size_t used = strlen(d->said);
@@ -378,16 +378,16 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
     double began = mgpu_seconds();
     bool joined = mgpu_is_joined(kernel, call->op);
-    int arguments = call->arguments - (kernel->product && !kernel->product->takes_workspace);
+    int arguments = call->arguments - (kernel->matmul && !kernel->matmul->takes_workspace);
     void *nothing = NULL;
     mgpu_cuda_enter(d, MGPU_COMP);
-    int issued = d->library && (kernel->product || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
+    int issued = d->library && (kernel->matmul || joined) ? mgpu_cublaslt_run(d, d->library, call) : -1;
     if (issued >= 0) {
         count_launch(d, issued, began);
         return issued > 0;
     }
     const mgpu_epilogue *e = &kernel->epilogue;
-    int more = joined ? call->op->read_count - 1 - e->reads : 0; /* a product's operands, in the midst of the kernel's arguments */
+    int more = joined ? call->op->read_count - 1 - e->reads : 0; /* a matmul's operands, in the midst of the kernel's arguments */
     if (joined)
         arguments = e->reads + e->writes + e->workspace;
     for (int i = 0; i < arguments; i++)
@@ -396,7 +396,7 @@ static bool cuda_call(Device *device, const DeviceCall *call, const mgpu_step *s
         d->parameters[arguments++] = &nothing;
     d->parameters[arguments] = &step;
     d->parameters[arguments + 1] = &d->samples;
-    d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->given;
+    d->parameters[arguments + 2] = (void *)(uintptr_t)kernel->parameters;
     for (int i = 0; i < 2; i++) {
         const mgpu_launch *l = &kernel->launch[i];
         if (l->function)

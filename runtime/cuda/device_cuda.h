@@ -78,12 +78,12 @@ char *mgpu_image_archs(const mgpu_image *); /* "sm_90, compute_90", each once, f
 void mgpu_cuda_load(CudaDevice *, const mgpu_program *);
 CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
 
-/* cublaslt.c: products by cuBLASLt. NULL: there is none, or it is not wanted; said: its name, or why not */
+/* cublaslt.c: matmuls by cuBLASLt. NULL: there is none, or it is not wanted; said: its name, or why not */
 Cublaslt *mgpu_cublaslt_open(const CudaDevice *, int kernels, char *said, size_t room);
 void mgpu_cublaslt_close(const CudaDevice *, Cublaslt *);
 /* before the first step: what it does of the calls; tuned: by the algorithms that are the fastest here, and says so behind `said` */
 void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bool tuned, char *said, size_t room);
-/* what it issues to the lane comp in place of a call: 1: the product, 0: nothing, as the next call does both; -1: it does not do
+/* what it issues to the lane comp in place of a call: 1: the matmul, 0: nothing, as the next call does both; -1: it does not do
  * this one */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
 

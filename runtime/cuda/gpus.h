@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum { MGPU_OLDEST_GPU = 8 }; /* compute capability: asynchronous copies and products of bf16 in tensor cores came with 8.0 */
+enum { MGPU_OLDEST_GPU = 8 }; /* compute capability: asynchronous copies and matmuls of bf16 in tensor cores came with 8.0 */
 
 typedef struct Gpu {
     char name[96];

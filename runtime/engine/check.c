@@ -73,30 +73,38 @@ const mgpu_op *mgpu_comp_before(const mgpu_device_phase *p, const mgpu_op *op)
     return NULL;
 }
 
-/* a product that a library may do: two operands and the step block are read, the result and a workspace written */
-static void check_product(const Check *c, const mgpu_device_phase *p, const mgpu_library_product *m)
+/* a matmul that a library may do: two operands and the step block are read, the result and a workspace written */
+static void check_matmul(const Check *c, const mgpu_device_phase *p, const mgpu_library_matmul *m)
 {
     const mgpu_op *op = c->op;
-    require(c, op->read_count == 3 && op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE, "a product has other arguments");
+    require(c, op->read_count == 3 && op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE,
+            "a matmul has other arguments");
     require(c, m->a.argument < 2 && m->b.argument < 2 && m->d.argument == 2 && m->sampled >= -1 && m->sampled < 4,
-            "a product makes no sense");
+            "a matmul makes no sense");
 }
 
-/* of a call that follows a product's, and has its operands, too */
+/* of a call that follows a matmul's, and has its operands, too */
 static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgpu_epilogue *e)
 {
-    const mgpu_op *op = c->op, *product = mgpu_comp_before(p, op);
+    const mgpu_op *op = c->op, *matmul = mgpu_comp_before(p, op);
     const mgpu_access *write = op->access + op->read_count;
-    require(c, product && product->verb == MGPU_CALL && c->program->gpu_kernels[product->target].product, "an epilogue follows no product");
-    int result = product->access[product->read_count].buffer, x = e->x < 0 || e->x >= e->reads ? -1 : op->access[e->x].buffer;
+    require(c, matmul && matmul->verb == MGPU_CALL && c->program->gpu_kernels[matmul->target].matmul,
+            "an epilogue follows no matmul");
+    int result = matmul->access[matmul->read_count].buffer, x = e->x < 0 || e->x >= e->reads ? -1 : op->access[e->x].buffer;
     bool stored = op->write_count == e->writes + 2;
-    require(c, op->read_count >= e->reads + 3 && (stored || op->write_count == e->writes + 1) && (!stored || write[e->writes].buffer == result) &&
-                   p->buffers[write[op->write_count - 1].buffer].kind == MGPU_WORKSPACE &&
-                   op->access[e->reads].buffer == product->access[0].buffer && op->access[e->reads + 1].buffer == product->access[1].buffer,
+    require(c,
+            op->read_count >= e->reads + 3 && (stored || op->write_count == e->writes + 1) &&
+                (!stored || write[e->writes].buffer == result) &&
+                p->buffers[write[op->write_count - 1].buffer].kind == MGPU_WORKSPACE &&
+                op->access[e->reads].buffer == matmul->access[0].buffer &&
+                op->access[e->reads + 1].buffer == matmul->access[1].buffer,
             "an epilogue has other arguments");
-    require(c, e->kind <= MGPU_EPILOGUE_BGRAD && e->bias < e->reads && e->before < e->reads && e->y < e->writes && e->sums < e->writes &&
-                   (e->kind == MGPU_EPILOGUE_BGRAD ? stored && e->sums >= 0 && (x == product->access[0].buffer || x == product->access[1].buffer)
-                                                   : e->y >= 0 && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
+    require(c,
+            e->kind <= MGPU_EPILOGUE_BGRAD && e->bias < e->reads && e->before < e->reads && e->y < e->writes &&
+                e->sums < e->writes &&
+                (e->kind == MGPU_EPILOGUE_BGRAD
+                     ? stored && e->sums >= 0 && (x == matmul->access[0].buffer || x == matmul->access[1].buffer)
+                     : e->y >= 0 && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
             "an epilogue makes no sense");
 }
 
@@ -108,8 +116,8 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         require(c, op->target >= 0 && op->target < c->program->kernel_count, "there is no such kernel");
         for (int i = 0; i < op->read_count + op->write_count; i++)
             require(c, kind_of(p, op, i) != MGPU_STAGING, "a kernel cannot use staging memory");
-        if (c->program->gpu_kernels && c->program->gpu_kernels[op->target].product)
-            check_product(c, p, c->program->gpu_kernels[op->target].product);
+        if (c->program->gpu_kernels && c->program->gpu_kernels[op->target].matmul)
+            check_matmul(c, p, c->program->gpu_kernels[op->target].matmul);
         if (c->program->gpu_kernels && mgpu_is_joined(&c->program->gpu_kernels[op->target], op))
             check_epilogue(c, p, &c->program->gpu_kernels[op->target].epilogue);
         break;

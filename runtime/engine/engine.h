@@ -36,10 +36,10 @@ Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be fil
 void mgpu_engine_post(Engine *);
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
 void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
-/* check.c: a call of an epilogue's kernel that has a product's operands, too; the lane comp's operation before; NULL: none */
+/* check.c: a call of an epilogue's kernel that has a matmul's operands, too; the lane comp's operation before; NULL: none */
 bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
-const char *mgpu_engine_library(const Engine *); /* what computes: the library of products, or why there is none; the GPUs */
+const char *mgpu_engine_library(const Engine *); /* what computes: the library of matmuls, or why there is none; the GPUs */
 int64_t mgpu_engine_library_bytes(const Engine *); /* of all devices, beside the arenas */
 int64_t mgpu_engine_launches(const Engine *, double *seconds); /* on GPUs, by all devices' lanes comp so far; the host's time in them */
 int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */

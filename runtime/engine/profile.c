@@ -1,7 +1,7 @@
 /* profile.c: how long each operation of a step takes, added up over steps, sorted, with what it does per second.
  *
  * In: seconds, as the engine measures them around operations; the program's tables, which say what an operation computes
- * (the multiply-adds of a product) and touches (the bytes of its accesses). Out: a table. The lane comp's operations
+ * (the multiply-adds of a matmul) and touches (the bytes of its accesses). Out: a table. The lane comp's operations
  * follow each other, so what is left of the step's time is waiting: for other lanes and devices, and between steps. */
 #include "runtime/abi/mgpu_gemm.h"
 #include "runtime/base/base.h"
@@ -79,8 +79,8 @@ static const char *does(const Profile *p, const Row *r)
     return r->op->verb == MGPU_CALL ? mgpu_kernel_name(p->program, r->op->target) : VERB[r->op->verb];
 }
 
-/* of a product, "M x N x K"; with batch axes "B of M x N x K" */
-static void product_text(const mgpu_contraction *c, int64_t samples, char *text, size_t room)
+/* of a matmul, "M x N x K"; with batch axes "B of M x N x K" */
+static void matmul_text(const mgpu_contraction *c, int64_t samples, char *text, size_t room)
 {
     const int axes[] = {c->batch, c->m, c->n, c->k};
     double extent[4] = {1, 1, 1, 1};
@@ -92,11 +92,11 @@ static void product_text(const mgpu_contraction *c, int64_t samples, char *text,
              extent[3]);
 }
 
-static const mgpu_contraction *product_of(const Profile *p, const mgpu_op *op)
+static const mgpu_contraction *matmul_of(const Profile *p, const mgpu_op *op)
 {
     if (op->verb != MGPU_CALL)
         return NULL;
-    return p->program->gpu_kernels ? NULL : p->program->kernels[op->target].product;
+    return p->program->gpu_kernels ? NULL : p->program->kernels[op->target].contraction;
 }
 
 static int compare(const void *a, const void *b)
@@ -125,7 +125,7 @@ static Row *rows_of(const Profile *p, int64_t steps, int *count)
                     continue;
                 Row *r = &rows[(*count)++];
                 *r = (Row){&p->plan->phases[k], op, d, p->seconds[k][d][i] / (double)steps, 0, bytes_of(phase, op)};
-                const mgpu_contraction *c = product_of(p, op);
+                const mgpu_contraction *c = matmul_of(p, op);
                 r->flops = c ? flops_of(c, p->plan->device[d].shard.capacity) : 0;
             }
         }
@@ -190,9 +190,9 @@ typedef struct Layout { const Source *source; double step_s; int kernel_width; F
 
 static void print_row(const Profile *p, const Row *r, const Layout *l)
 {
-    char flops[16] = "", bytes[16] = "", product[100] = "";
-    if (product_of(p, r->op))
-        product_text(product_of(p, r->op), p->plan->device[r->device].shard.capacity, product, sizeof product);
+    char flops[16] = "", bytes[16] = "", matmul[100] = "";
+    if (matmul_of(p, r->op))
+        matmul_text(matmul_of(p, r->op), p->plan->device[r->device].shard.capacity, matmul, sizeof matmul);
     if (r->flops > 0)
         snprintf(flops, sizeof flops, "%.1f", rate(p, r, r->flops));
     if (r->bytes > 0)
@@ -200,10 +200,10 @@ static void print_row(const Profile *p, const Row *r, const Layout *l)
     char id[48];
     snprintf(id, sizeof id, "d%d.%s", r->device, r->op->id);
     fprintf(l->f, "%9.3f %6.1f %9s %7s  %-10s  %-*s  %-24s %5d  %.60s\n", 1e3 * r->seconds, 100 * r->seconds / l->step_s, flops,
-            bytes, id, l->kernel_width, does(p, r), product, r->op->line, line_text(l->source, r->op->line));
+            bytes, id, l->kernel_width, does(p, r), matmul, r->op->line, line_text(l->source, r->op->line));
 }
 
-static void print_products(const Profile *p, const Row *rows, int count, FILE *f)
+static void print_matmul(const Profile *p, const Row *rows, int count, FILE *f)
 {
     double seconds = 0, flops = 0;
     for (int i = 0; i < count; i++)
@@ -212,7 +212,7 @@ static void print_products(const Profile *p, const Row *rows, int count, FILE *f
             flops += rows[i].flops * times_per_step(p, &rows[i]);
         }
     if (seconds > 0)
-        fprintf(f, "matrix products and convolutions: %.3f ms, %.2f GFLOP, %.1f GFLOP/s%s\n", 1e3 * seconds, 1e-9 * flops,
+        fprintf(f, "matmuls and convolutions: %.3f ms, %.2f GFLOP, %.1f GFLOP/s%s\n", 1e3 * seconds, 1e-9 * flops,
                 1e-9 * flops / seconds, p->plan->devices > 1 ? ", all devices together" : "");
 }
 
@@ -233,9 +233,9 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
         fprintf(f, " comp outside of operations (waiting) %.3f ms\n",
                 1e3 * (l.step_s - lane_seconds(rows, count, d, MGPU_COMP)));
     }
-    print_products(p, rows, count, f);
+    print_matmul(p, rows, count, f);
     fprintf(f, "\n%9s %6s %9s %7s  %-10s  %-*s  %-24s %5s\n", "ms/step", "%", "GFLOP/s", "GB/s", "operation", l.kernel_width,
-            "kernel", "product: M x N x K", "line");
+            "kernel", "matmul: M x N x K", "line");
     for (int i = 0; i < count; i++)
         print_row(p, &rows[i], &l);
     free(source.lines);

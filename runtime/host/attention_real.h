@@ -1,7 +1,7 @@
-/* attention_real.h: mgpu_attention.h for one element type: blocks of queries through the product in registers. Included by
+/* attention_real.h: mgpu_attention.h for one element type: blocks of queries through the matmul in registers. Included by
  * contract_real.h behind what it defines.
  *
- * Rows of a block and keys are cut to what is seen: a product of scores begins at the first row that sees its keys, one
+ * Rows of a block and keys are cut to what is seen: a matmul of scores begins at the first row that sees its keys, one
  * over keys ends at the last key that its rows see. */
 typedef struct MGPU_NAME(attend) { /* a head of a sample */
     const mgpu_attention *table;
@@ -137,7 +137,7 @@ MGPU_NOINLINE void MGPU_NAME(softmax_slope)(const MGPU_REAL *p, MGPU_REAL *dp, M
         STORE(dp + j) = (VECTOR){0};
 }
 
-/* ---- products: C [m, some vectors] = or += A [m, terms] B; row and row_c: offsets of A's and C's rows, row with as many
+/* ---- matmuls: C [m, some vectors] = or += A [m, terms] B; row and row_c: offsets of A's and C's rows, row with as many
  * more as a tile may be too high */
 MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t columns, int64_t terms, const MGPU_REAL *a,
                                          const int64_t *row, const int64_t *term, const MGPU_REAL *b, int64_t next,

@@ -1,4 +1,4 @@
-/* contract.h: the product of mgpu_gemm.h, once for every instruction set that the library may meet. */
+/* contract.h: the matmul of mgpu_gemm.h, once for every instruction set that the library may meet. */
 #ifndef MGPU_CONTRACT_H
 #define MGPU_CONTRACT_H
 

@@ -10,7 +10,7 @@
     F(1, 3) F(2, 3) F(3, 3) F(4, 3)
 #define MGPU_TILES_BESIDE(F) F(1) F(2) F(4) F(6) F(8)
 enum { MGPU_ROWS_1 = 10, MGPU_ROWS_2 = 6, MGPU_ROWS_3 = 4, MGPU_ROWS_4 = 0, MGPU_ROWS_BESIDE = 8 };
-#include "runtime/host/contract_product.h"
+#include "runtime/host/contract_matmul.h"
 
 const mgpu_contract_variant mgpu_contract_avx2 = {"avx2", mgpu_contract_typed, mgpu_attend_typed};
 #else

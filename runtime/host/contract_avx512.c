@@ -11,7 +11,7 @@
     F(1, 4) F(2, 4) F(3, 4) F(4, 4) F(5, 4) F(6, 4)
 #define MGPU_TILES_BESIDE(F) F(1) F(2) F(4) F(6) F(8) F(10) F(12)
 enum { MGPU_ROWS_1 = 24, MGPU_ROWS_2 = 14, MGPU_ROWS_3 = 8, MGPU_ROWS_4 = 6, MGPU_ROWS_BESIDE = 12 };
-#include "runtime/host/contract_product.h"
+#include "runtime/host/contract_matmul.h"
 
 const mgpu_contract_variant mgpu_contract_avx512 = {"avx512", mgpu_contract_typed, mgpu_attend_typed};
 #else

@@ -7,6 +7,6 @@
     F(1, 2) F(2, 2) F(3, 2) F(4, 2)
 #define MGPU_TILES_BESIDE(F) F(1) F(2) F(4) F(6)
 enum { MGPU_ROWS_1 = 6, MGPU_ROWS_2 = 4, MGPU_ROWS_3 = 0, MGPU_ROWS_4 = 0, MGPU_ROWS_BESIDE = 6 };
-#include "runtime/host/contract_product.h"
+#include "runtime/host/contract_matmul.h"
 
 const mgpu_contract_variant mgpu_contract_base = {"base", mgpu_contract_typed, mgpu_attend_typed};

@@ -1,5 +1,5 @@
-/* contract_pack.h: elements moved for the product, for one element type: copies of A, packed B, and results that do not go
- * straight to C. Included by contract_product.h after contract_tile.h. Operands may be bf16 or f16; here they become MGPU_REAL. */
+/* contract_pack.h: elements moved for the matmul, for one element type: copies of A, packed B, and results that do not go
+ * straight to C. Included by contract_matmul.h after contract_tile.h. Operands may be bf16 or f16; here they become MGPU_REAL. */
 
 /* ---- bf16 and f16 */
 typedef uint16_t MGPU_NAME(short_vector)
@@ -402,16 +402,16 @@ MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void
     }
 }
 
-/* B of a wide product for all terms, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
-MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, const mgpu_product *product)
+/* B of a wide matmul for all terms, as MGPU_NAME(pack) would do it; where a place has no tap it is 0 */
+MGPU_NOINLINE void MGPU_NAME(pack_wide)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, const mgpu_matmul *matmul)
 {
     enum { TERMS = 256 };
-    const mgpu_wide *wide = &product->wide;
-    int64_t column[LANES], term[TERMS], n = product->bn.count, k = product->bk.count, end;
-    mgpu_offsets(&product->bn, 0, n, column);
+    const mgpu_wide *wide = &matmul->wide;
+    int64_t column[LANES], term[TERMS], n = matmul->bn.count, k = matmul->bk.count, end;
+    mgpu_offsets(&matmul->bn, 0, n, column);
     for (int64_t begin = 0; begin < k; begin = end) {
         end = mgpu_least(k, begin + TERMS);
-        mgpu_offsets(&product->bk, begin, end, term);
+        mgpu_offsets(&matmul->bk, begin, end, term);
         for (int64_t i = begin; i < end; i++, to += LANES) {
             int64_t tap = i / wide->inner % wide->positions, j = 0;
             for (int64_t p = 0; p < wide->places; p++, tap--)

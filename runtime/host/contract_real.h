@@ -1,7 +1,7 @@
-/* contract_real.h: the product of contract_product.h for one element type: blocks, and what is not worth any. Included
+/* contract_real.h: the matmul of contract_matmul.h for one element type: blocks, and what is not worth any. Included
  * after contract_tile.h and contract_pack.h. */
 typedef struct MGPU_NAME(block) { /* what the loops over blocks share */
-    const mgpu_product *product;
+    const mgpu_matmul *matmul;
     const void *a, *b;            /* the tensors */
     void *c;
     mgpu_half half_a, half_b, half_c;
@@ -44,18 +44,18 @@ MGPU_INLINE int64_t MGPU_NAME(times)(int64_t terms, int64_t rows) { return terms
 MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_ahead *next_a)
 {
     static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
-    const mgpu_product *product = block->product;
+    const mgpu_matmul *matmul = block->matmul;
     int64_t m = end - begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
     int64_t vectors = mgpu_quotient_up(n, LANES), some, vector = MGPU_VECTOR_BYTES, bytes = sizeof(MGPU_REAL);
     const MGPU_REAL *a = block->copies || block->packs ? block->copy : (const MGPU_REAL *)block->a + block->from;
     const MGPU_REAL *b = block->from_b;
     int64_t ldb = block->ldb, next = block->next_b;
     MGPU_REAL *c = block->straight ? (MGPU_REAL *)block->c + (block->c_offset + block->n_begin) : block->sums;
-    bool far = next_a == NULL && !product->beside && (ldb != LANES || product->bk.count * n * bytes > MGPU_PACKED_BYTES);
+    bool far = next_a == NULL && !matmul->beside && (ldb != LANES || matmul->bk.count * n * bytes > MGPU_PACKED_BYTES);
     mgpu_ahead ahead = next_a != NULL ? *next_a : (mgpu_ahead){.each = 0};
     for (int64_t v = 0; v < vectors; v += some, b += some * next, c += some * LANES) {
-        some = product->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
-        int64_t kind = product->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
+        some = matmul->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
+        int64_t kind = matmul->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
         int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES), times = tiles * MGPU_NAME(times)(terms, most[kind]);
         if (far)
             ahead = ldb == LANES ? mgpu_ahead_of(b + some * next, some, terms * vector, next * bytes, times)
@@ -67,7 +67,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64
             MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[kind][rows - 1];
             while (*tile == NULL)
                 tile++;
-            (*tile)(terms, product->beside ? a + v * LANES : a, block->row + i, block->term, b, ldb, next, c, block->row_c + i,
+            (*tile)(terms, matmul->beside ? a + v * LANES : a, block->row + i, block->term, b, ldb, next, c, block->row_c + i,
                     rows, columns, block->k_begin > 0, &ahead);
         }
     }
@@ -78,10 +78,10 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64
 MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
 {
     enum { NEAR_BYTES = 512 * 1024 };
-    const mgpu_product *product = block->product;
+    const mgpu_matmul *matmul = block->matmul;
     int64_t m = block->m_end - block->m_begin, n = block->n_end - block->n_begin, terms = block->k_end - block->k_begin;
     int64_t size = sizeof(MGPU_REAL), vectors = mgpu_quotient_up(n, LANES), chunks = mgpu_quotient_up(m, MGPU_ROWS_2), some;
-    bool lines = product->am.axes == 1 && product->ak.axes == 1 && product->ak.stride[0] == 1;
+    bool lines = matmul->am.axes == 1 && matmul->ak.axes == 1 && matmul->ak.stride[0] == 1;
     if (block->copies || block->packs || !lines || vectors < 2 || m <= n || terms * n * size > NEAR_BYTES) {
         MGPU_NAME(multiply_rows)(block, 0, m, NULL);
         return;
@@ -91,7 +91,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
         some = mgpu_quotient_up(m - i, chunks);
         int64_t times = mgpu_quotient_up(vectors, 2) * MGPU_NAME(times)(terms, MGPU_ROWS_2);
         mgpu_ahead next = mgpu_ahead_of(a + block->row[i + some] + block->term[0], some, terms * size,
-                                        product->am.stride[0] * size, times);
+                                        matmul->am.stride[0] * size, times);
         if (i + some >= m)
             next.each = 0;
         MGPU_NAME(multiply_rows)(block, i, i + some, &next);
@@ -113,24 +113,24 @@ MGPU_INLINE int64_t MGPU_NAME(packed_pitch)(const MGPU_NAME(block) *block)
 MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
 {
     enum { SOME = 256 };
-    const mgpu_product *product = block->product;
+    const mgpu_matmul *matmul = block->matmul;
     int64_t rows = block->m_end - block->m_begin, terms = block->k_end - block->k_begin, offset[SOME], some, first;
     int64_t pitch = MGPU_NAME(packed_pitch)(block), count = block->along ? rows : terms;
     if (!block->along && !block->groups) {
-        MGPU_NAME(pack)(block->copy, terms, block->a, block->a_offset, block->half_a, &product->am, block->m_begin,
-                        block->m_end, &product->ak, block->k_begin, block->k_end);
+        MGPU_NAME(pack)(block->copy, terms, block->a, block->a_offset, block->half_a, &matmul->am, block->m_begin,
+                        block->m_end, &matmul->ak, block->k_begin, block->k_end);
         return;
     }
     for (int64_t i = 0; i < count; i += some) {
         some = mgpu_least(SOME, count - i);
         if (block->along) {
             first = block->a_offset + block->k_begin;
-            mgpu_offsets(&product->am, block->m_begin + i, block->m_begin + i + some, offset);
+            mgpu_offsets(&matmul->am, block->m_begin + i, block->m_begin + i + some, offset);
             MGPU_NAME(pack_along)(block->copy + i * pitch, pitch, block->a, first, block->half_a, offset, some, terms);
             continue;
         }
         first = block->a_offset + block->m_begin;
-        mgpu_offsets(&product->ak, block->k_begin + i, block->k_begin + i + some, offset);
+        mgpu_offsets(&matmul->ak, block->k_begin + i, block->k_begin + i + some, offset);
         if (block->half_a == MGPU_HALF_BF16)
             MGPU_NAME(pack_groups)(block->copy + i * MGPU_ROWS_2, pitch, block->a, first, MGPU_HALF_BF16, offset, rows, some);
         else if (block->half_a)
@@ -143,14 +143,14 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
 /* the tables of the block of A that begins at m_begin and ends by m_end, and its copy; sets m_end */
 MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box *terms)
 {
-    const mgpu_product *product = block->product;
-    int64_t lanes = product->beside ? block->n_end - block->n_begin : 1, most = MGPU_BLOCK_ROWS;
+    const mgpu_matmul *matmul = block->matmul;
+    int64_t lanes = matmul->beside ? block->n_end - block->n_begin : 1, most = MGPU_BLOCK_ROWS;
     mgpu_patch copy;
     mgpu_box rows;
     if (block->copies) {
         do {
-            mgpu_box_at(&rows, &product->am, block->m_begin, block->m_end, most);
-            mgpu_patch_of(&copy, product, &rows, terms, product->beside ? block->n_begin : 0, lanes, sizeof(MGPU_REAL));
+            mgpu_box_at(&rows, &matmul->am, block->m_begin, block->m_end, most);
+            mgpu_patch_of(&copy, matmul, &rows, terms, matmul->beside ? block->n_begin : 0, lanes, sizeof(MGPU_REAL));
             most = rows.count / 2;
         } while (copy.elements > block->copy_most && most > 0);
         block->m_end = block->m_begin + rows.count;
@@ -161,11 +161,11 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
         block->m_end = block->m_begin + mgpu_least(m, mgpu_least(room, even));
     }
     const int64_t key[] = {block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end,
-                           product->beside ? block->n_begin : 0, lanes};
+                           matmul->beside ? block->n_begin : 0, lanes};
     bool same_tables = memcmp(key + 1, block->key + 1, 4 * sizeof *key) == 0 && key[6] == block->key[6];
     bool same = same_tables && key[0] == block->key[0] && key[5] == block->key[5];
     int64_t count = block->m_end - block->m_begin, terms_count = block->k_end - block->k_begin;
-    block->from = block->a_offset + (product->beside ? block->n_begin : 0);
+    block->from = block->a_offset + (matmul->beside ? block->n_begin : 0);
     if (block->copies && !same_tables) {
         mgpu_offsets(&copy.rows, 0, count, block->row);
         mgpu_offsets(&copy.terms, 0, terms_count, block->term);
@@ -176,8 +176,8 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
         for (int64_t i = 0; i < terms_count; i++)
             block->term[i] = i * unit;
     } else if (!same_tables) {
-        mgpu_offsets(&product->am, block->m_begin, block->m_end, block->row);
-        mgpu_offsets(&product->ak, block->k_begin, block->k_end, block->term);
+        mgpu_offsets(&matmul->am, block->m_begin, block->m_end, block->row);
+        mgpu_offsets(&matmul->ak, block->k_begin, block->k_end, block->term);
     }
     if (block->copies && !same)
         MGPU_NAME(copy_box)(block->copy, block->a, block->a_offset, block->half_a, &copy);
@@ -188,23 +188,23 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
             block->row[count + i] = block->row[count - 1];
     memcpy(block->key, key, sizeof key);
     if (block->straight)
-        mgpu_offsets(&product->cm, block->m_begin, block->m_end, block->row_c);
+        mgpu_offsets(&matmul->cm, block->m_begin, block->m_end, block->row_c);
     else
         for (int64_t i = 0; i < count; i++)
             block->row_c[i] = (block->m_begin - block->first_row + i) * block->pitch;
 }
 
-/* the sums of a wide product to C: a tap adds up what its places have found */
+/* the sums of a wide matmul to C: a tap adds up what its places have found */
 MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
 {
-    const mgpu_product *product = block->product;
-    const mgpu_wide *wide = &product->wide;
+    const mgpu_matmul *matmul = block->matmul;
+    const mgpu_wide *wide = &matmul->wide;
     int64_t column[LANES], row;
-    mgpu_offsets(&product->cn, 0, wide->columns, column);
+    mgpu_offsets(&matmul->cn, 0, wide->columns, column);
     for (int64_t i = 0; i < count; i++) {
         if ((block->first_row + i) / wide->inner % wide->positions >= wide->taps)
             continue;
-        mgpu_offsets(&product->cm, block->first_row + i, block->first_row + i + 1, &row);
+        mgpu_offsets(&matmul->cm, block->first_row + i, block->first_row + i + 1, &row);
         for (int64_t n = 0; n < wide->columns; n++) {
             MGPU_REAL sum = 0;
             for (int64_t j = 0; j < wide->places; j++)
@@ -217,18 +217,18 @@ MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
 /* the sums of rows [first_row, end) to C */
 MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
 {
-    const mgpu_product *product = block->product;
+    const mgpu_matmul *matmul = block->matmul;
     int64_t column[MGPU_BLOCK_N], some, count = end - block->first_row;
-    if (product->wide.places > 1 && !product->wide.in_b) {
+    if (matmul->wide.places > 1 && !matmul->wide.in_b) {
         MGPU_NAME(fold_sums)(block, count);
         return;
     }
     for (int64_t i = 0; i < count; i += MGPU_BLOCK_ROWS) {
         int64_t rows = mgpu_least(MGPU_BLOCK_ROWS, count - i);
-        mgpu_offsets(&product->cm, block->first_row + i, block->first_row + i + rows, block->row_c);
+        mgpu_offsets(&matmul->cm, block->first_row + i, block->first_row + i + rows, block->row_c);
         for (int64_t j = block->n_begin; j < block->n_end; j += some) {
             some = mgpu_least(MGPU_BLOCK_N, block->n_end - j);
-            mgpu_offsets(&product->cn, j, j + some, column);
+            mgpu_offsets(&matmul->cn, j, j + some, column);
             for (int64_t l = 0; l < some; l++)
                 column[l] += block->c_offset;
             MGPU_NAME(unpack)(block->c, block->half_c, block->row_c, rows, column, some,
@@ -241,8 +241,8 @@ MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
 
 MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
 {
-    const mgpu_product *product = block->product;
-    int64_t k = product->ak.count, n_most = mgpu_round_up(product->n.end - product->n.begin, LANES);
+    const mgpu_matmul *matmul = block->matmul;
+    int64_t k = matmul->ak.count, n_most = mgpu_round_up(matmul->n.end - matmul->n.begin, LANES);
     bool packs_b = block->kept == NULL && block->direct == 0;
     block->k_most = 512 * 4 / (int64_t)sizeof(MGPU_REAL);
     block->whole = packs_b && k * 4 * LANES <= block->packed_most;
@@ -250,17 +250,17 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
         n_most = mgpu_least(n_most, mgpu_most(block->whole ? 4 : MGPU_BLOCK_N / LANES, block->packed_most / k / LANES) * LANES);
     if (!block->straight)
         n_most = mgpu_least(n_most, MGPU_BLOCK_N / 2);
-    if (product->beside)
+    if (matmul->beside)
         n_most = mgpu_least(n_most, 4 * LANES);
     block->whole = packs_b && k * n_most <= block->packed_most;
-    if (product->windows > 0 && block->kept != NULL)
+    if (matmul->windows > 0 && block->kept != NULL)
         block->k_most = mgpu_least(k, MGPU_BLOCK_TERMS);
     if (packs_b && !block->whole)
         block->k_most = mgpu_least(block->k_most, block->packed_most / n_most);
     block->n_most = n_most;
     block->pitch = n_most + LANES;
     /* M in larger blocks around those of K, so that C stays in the cache meanwhile; but packing A brings in more than C */
-    int64_t m = product->m.end - product->m.begin, c_bytes = (int64_t)MGPU_BLOCK_C_BYTES * (block->packs ? 5 : 2) / 2;
+    int64_t m = matmul->m.end - matmul->m.begin, c_bytes = (int64_t)MGPU_BLOCK_C_BYTES * (block->packs ? 5 : 2) / 2;
     int64_t m_large = k <= block->k_most ? m : c_bytes / (int64_t)sizeof(MGPU_REAL) / n_most;
     if (!block->copies)
         m_large = mgpu_most(m_large, MGPU_BLOCK_ROWS / 2);
@@ -274,17 +274,17 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
 /* sets k_end; rows [begin, end) of A are to be multiplied. terms: as a box, where A is copied */
 MGPU_NOINLINE void MGPU_NAME(take_terms)(MGPU_NAME(block) *block, int64_t begin, int64_t end, mgpu_box *terms)
 {
-    const mgpu_product *product = block->product;
-    int64_t k = product->ak.count, last = block->k_begin < block->direct ? block->direct : k, some = block->k_most;
+    const mgpu_matmul *matmul = block->matmul;
+    int64_t k = matmul->ak.count, last = block->k_begin < block->direct ? block->direct : k, some = block->k_most;
     block->k_end = mgpu_least(last, block->k_begin + mgpu_quotient_up(k, mgpu_quotient_up(k, some)));
     if (!block->copies)
         return;
     mgpu_patch copy;
     mgpu_box rows;
-    mgpu_box_at(&rows, &product->am, begin, end, 128);
+    mgpu_box_at(&rows, &matmul->am, begin, end, 128);
     do {
-        mgpu_box_at(terms, &product->ak, block->k_begin, last, some);
-        mgpu_patch_of(&copy, product, &rows, terms, 0, product->beside ? block->n_end - block->n_begin : 1, sizeof(MGPU_REAL));
+        mgpu_box_at(terms, &matmul->ak, block->k_begin, last, some);
+        mgpu_patch_of(&copy, matmul, &rows, terms, 0, matmul->beside ? block->n_end - block->n_begin : 1, sizeof(MGPU_REAL));
         some = terms->count / 2;
     } while (copy.elements > block->copy_most && some > 0);
     block->k_end = block->k_begin + terms->count;
@@ -293,16 +293,16 @@ MGPU_NOINLINE void MGPU_NAME(take_terms)(MGPU_NAME(block) *block, int64_t begin,
 /* says where the block's B lies, and packs it if need be */
 MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
 {
-    const mgpu_product *product = block->product;
+    const mgpu_matmul *matmul = block->matmul;
     int64_t terms = block->k_end - block->k_begin;
     block->ldb = LANES;
     if (block->kept != NULL) {
-        block->next_b = product->bk.count * LANES;
+        block->next_b = matmul->bk.count * LANES;
         block->from_b = block->kept + (block->n_begin - block->kept_begin) / LANES * block->next_b + block->k_begin * LANES;
         return;
     }
     if (block->k_begin < block->direct) {
-        block->ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
+        block->ldb = matmul->bk.axes > 0 ? matmul->bk.stride[0] : 0;
         block->next_b = LANES;
         block->from_b = (const MGPU_REAL *)block->b + (block->b_offset + block->k_begin * block->ldb + block->n_begin);
         return;
@@ -313,29 +313,29 @@ MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
     if (memcmp(block->key_b, key, sizeof key) == 0)
         return;
     memcpy(block->key_b, key, sizeof key);
-    MGPU_NAME(pack)(block->packed, terms, block->b, block->b_offset, block->half_b, &product->bn, block->n_begin, block->n_end,
-                    &product->bk, block->k_begin, block->k_end);
+    MGPU_NAME(pack)(block->packed, terms, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin, block->n_end,
+                    &matmul->bk, block->k_begin, block->k_end);
 }
 
 /* one member of the batch */
 MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
 {
-    const mgpu_product *product = block->product;
-    int64_t m_end = product->m.end, n_end = product->n.end, k = product->ak.count;
+    const mgpu_matmul *matmul = block->matmul;
+    int64_t m_end = matmul->m.end, n_end = matmul->n.end, k = matmul->ak.count;
     MGPU_NAME(choose_blocks)(block);
-    for (block->n_begin = product->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
+    for (block->n_begin = matmul->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
         block->n_end = mgpu_least(n_end, block->n_begin + block->n_most);
         if (block->whole) {
-            MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->half_b, &product->bn, block->n_begin,
-                            block->n_end, &product->bk, 0, k);
+            MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin,
+                            block->n_end, &matmul->bk, 0, k);
             block->kept = block->packed;
             block->kept_begin = block->n_begin;
         }
-        for (int64_t end, begin = product->m.begin; begin < m_end; begin = end) {
+        for (int64_t end, begin = matmul->m.begin; begin < m_end; begin = end) {
             mgpu_box terms;
             end = mgpu_least(m_end, begin + block->m_large);
             if (block->copies && end < m_end) {
-                mgpu_box_at(&terms, &product->am, begin, m_end, block->m_large);
+                mgpu_box_at(&terms, &matmul->am, begin, m_end, block->m_large);
                 end = begin + terms.count;
             }
             block->first_row = begin;
@@ -375,36 +375,36 @@ MGPU_INLINE MGPU_REAL MGPU_NAME(dot)(const MGPU_REAL *a, const MGPU_REAL *b, int
 
 MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
 {
-    const mgpu_product *product = block->product;
+    const mgpu_matmul *matmul = block->matmul;
     mgpu_walk am, cm, bn, cn;
-    mgpu_walk_start(&am, &product->am, product->m.begin);
-    mgpu_walk_start(&cm, &product->cm, product->m.begin);
-    for (int64_t m = product->m.begin; m < product->m.end; m++) {
-        mgpu_walk_start(&bn, &product->bn, product->n.begin);
-        mgpu_walk_start(&cn, &product->cn, product->n.begin);
-        for (int64_t n = product->n.begin; n < product->n.end; n++) {
+    mgpu_walk_start(&am, &matmul->am, matmul->m.begin);
+    mgpu_walk_start(&cm, &matmul->cm, matmul->m.begin);
+    for (int64_t m = matmul->m.begin; m < matmul->m.end; m++) {
+        mgpu_walk_start(&bn, &matmul->bn, matmul->n.begin);
+        mgpu_walk_start(&cn, &matmul->cn, matmul->n.begin);
+        for (int64_t n = matmul->n.begin; n < matmul->n.end; n++) {
             ((MGPU_REAL *)block->c)[block->c_offset + cm.offset + cn.offset] =
                 MGPU_NAME(dot)((const MGPU_REAL *)block->a + (block->a_offset + am.offset),
-                               (const MGPU_REAL *)block->b + (block->b_offset + bn.offset), product->ak.count);
-            mgpu_walk_next(&bn, &product->bn);
-            mgpu_walk_next(&cn, &product->cn);
+                               (const MGPU_REAL *)block->b + (block->b_offset + bn.offset), matmul->ak.count);
+            mgpu_walk_next(&bn, &matmul->bn);
+            mgpu_walk_next(&cn, &matmul->cn);
         }
-        mgpu_walk_next(&am, &product->am);
-        mgpu_walk_next(&cm, &product->cm);
+        mgpu_walk_next(&am, &matmul->am);
+        mgpu_walk_next(&cm, &matmul->cm);
     }
 }
 
 /* a sum of nothing */
 MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
 {
-    const mgpu_product *product = block->product;
+    const mgpu_matmul *matmul = block->matmul;
     int64_t column[MGPU_BLOCK_N], some;
-    for (int64_t n = product->n.begin; n < product->n.end; n += some) {
-        some = mgpu_least(MGPU_BLOCK_N, product->n.end - n);
-        mgpu_offsets(&product->cn, n, n + some, column);
+    for (int64_t n = matmul->n.begin; n < matmul->n.end; n += some) {
+        some = mgpu_least(MGPU_BLOCK_N, matmul->n.end - n);
+        mgpu_offsets(&matmul->cn, n, n + some, column);
         mgpu_walk cm;
-        mgpu_walk_start(&cm, &product->cm, product->m.begin);
-        for (int64_t m = product->m.begin; m < product->m.end; m++, mgpu_walk_next(&cm, &product->cm)) {
+        mgpu_walk_start(&cm, &matmul->cm, matmul->m.begin);
+        for (int64_t m = matmul->m.begin; m < matmul->m.end; m++, mgpu_walk_next(&cm, &matmul->cm)) {
             int64_t at = block->c_offset + cm.offset;
             if (block->straight)
                 MGPU_NAME(clear)((MGPU_REAL *)block->c + at + column[0], some);
@@ -422,13 +422,13 @@ MGPU_INLINE bool MGPU_NAME(single)(const mgpu_index *list)
 }
 
 /* Of B in lines of columns: as many as may be read in whole vectors without leaving it. Not worth it for a few terms. */
-MGPU_NOINLINE int64_t MGPU_NAME(terms_in_place)(const mgpu_product *product)
+MGPU_NOINLINE int64_t MGPU_NAME(terms_in_place)(const mgpu_matmul *matmul)
 {
-    int64_t k = product->bk.count, n = product->n.end - product->n.begin;
-    int64_t ldb = product->bk.axes > 0 ? product->bk.stride[0] : 0;
-    if (product->beside || n % LANES == 0)
+    int64_t k = matmul->bk.count, n = matmul->n.end - matmul->n.begin;
+    int64_t ldb = matmul->bk.axes > 0 ? matmul->bk.stride[0] : 0;
+    if (matmul->beside || n % LANES == 0)
         return k;
-    int64_t last = (k - 1) * ldb + product->bn.count - (product->n.begin + mgpu_round_up(n, LANES));
+    int64_t last = (k - 1) * ldb + matmul->bn.count - (matmul->n.begin + mgpu_round_up(n, LANES));
     return k < 64 || ldb <= 0 || last < 0 ? 0 : mgpu_least(k, last / ldb + 1);
 }
 
@@ -443,44 +443,44 @@ MGPU_INLINE bool MGPU_NAME(near)(int64_t apart)
 /* kept: where B is packed whole, on the thread's first call; NULL: it is not */
 MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL *kept, bool first)
 {
-    const mgpu_product *product = block->product;
-    int64_t m = product->m.end - product->m.begin, n = product->n.end - product->n.begin, k = product->ak.count;
-    if (n == 0 || product->members.end == product->members.begin || (m == 0 && kept == NULL))
+    const mgpu_matmul *matmul = block->matmul;
+    int64_t m = matmul->m.end - matmul->m.begin, n = matmul->n.end - matmul->n.begin, k = matmul->ak.count;
+    if (n == 0 || matmul->members.end == matmul->members.begin || (m == 0 && kept == NULL))
         return;
-    int64_t across = product->am.axes > 0 ? product->am.stride[product->am.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
-    int64_t down = product->ak.axes > 0 ? product->ak.stride[product->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
+    int64_t across = matmul->am.axes > 0 ? matmul->am.stride[matmul->am.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
+    int64_t down = matmul->ak.axes > 0 ? matmul->ak.stride[matmul->ak.axes - 1] * (int64_t)sizeof(MGPU_REAL) : 0;
     /* rows fall onto each other in the cache, or every term is a line of its own */
     bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
-    bool lines = product->bk.axes <= 1 && MGPU_NAME(single)(&product->bn) && !block->half_b;
-    bool dense = product->bk.axes == 0 || product->bk.stride[0] <= 4 * LANES;
-    bool dots = (m == 1 || n == 1) && k >= 2 * LANES && !product->beside && product->windows == 0 &&
-                MGPU_NAME(single)(&product->ak) && MGPU_NAME(single)(&product->bk) && !block->half_a && !block->half_b &&
+    bool lines = matmul->bk.axes <= 1 && MGPU_NAME(single)(&matmul->bn) && !block->half_b;
+    bool dense = matmul->bk.axes == 0 || matmul->bk.stride[0] <= 4 * LANES;
+    bool dots = (m == 1 || n == 1) && k >= 2 * LANES && !matmul->beside && matmul->windows == 0 &&
+                MGPU_NAME(single)(&matmul->ak) && MGPU_NAME(single)(&matmul->bk) && !block->half_a && !block->half_b &&
                 !block->half_c;
-    block->packs = product->windows == 0 && !product->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
-    block->copies = product->windows > 0 || (block->half_a && !block->packs);
-    block->along = product->ak.axes == 1 && product->ak.stride[0] == 1;
-    block->groups = !block->along && product->am.axes == 1 && product->am.stride[0] == 1;
-    bool near = (block->packs || m <= MGPU_BLOCK_ROWS) && MGPU_NAME(near)(product->bk.axes > 0 ? product->bk.stride[0] : 0);
+    block->packs = matmul->windows == 0 && !matmul->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
+    block->copies = matmul->windows > 0 || (block->half_a && !block->packs);
+    block->along = matmul->ak.axes == 1 && matmul->ak.stride[0] == 1;
+    block->groups = !block->along && matmul->am.axes == 1 && matmul->am.stride[0] == 1;
+    bool near = (block->packs || m <= MGPU_BLOCK_ROWS) && MGPU_NAME(near)(matmul->bk.axes > 0 ? matmul->bk.stride[0] : 0);
     bool in_place = kept == NULL && lines && (m <= 2 * MGPU_ROWS_2 || dense || near);
-    block->direct = in_place ? MGPU_NAME(terms_in_place)(product) : 0;
-    block->straight = MGPU_NAME(single)(&product->cn) && !block->half_c && (product->wide.places == 1 || product->wide.in_b);
+    block->direct = in_place ? MGPU_NAME(terms_in_place)(matmul) : 0;
+    block->straight = MGPU_NAME(single)(&matmul->cn) && !block->half_c && (matmul->wide.places == 1 || matmul->wide.in_b);
     memset(block->key, 0xff, sizeof block->key);
     memset(block->key_b, 0xff, sizeof block->key_b);
     mgpu_walk at_a, at_b, at_c;
-    mgpu_walk_start(&at_a, &product->batch_a, product->members.begin);
-    mgpu_walk_start(&at_b, &product->batch_b, product->members.begin);
-    mgpu_walk_start(&at_c, &product->batch_c, product->members.begin);
-    for (int64_t i = product->members.begin; i < product->members.end; i++) {
-        block->a_offset = product->a + at_a.offset;
-        block->b_offset = product->b + at_b.offset;
-        block->c_offset = product->c + at_c.offset;
+    mgpu_walk_start(&at_a, &matmul->batch_a, matmul->members.begin);
+    mgpu_walk_start(&at_b, &matmul->batch_b, matmul->members.begin);
+    mgpu_walk_start(&at_c, &matmul->batch_c, matmul->members.begin);
+    for (int64_t i = matmul->members.begin; i < matmul->members.end; i++) {
+        block->a_offset = matmul->a + at_a.offset;
+        block->b_offset = matmul->b + at_b.offset;
+        block->c_offset = matmul->c + at_c.offset;
         block->kept = kept;
-        block->kept_begin = product->n.begin;
-        if (kept != NULL && first && product->wide.places > 1)
-            MGPU_NAME(pack_wide)(kept, block->b, block->b_offset, block->half_b, product);
+        block->kept_begin = matmul->n.begin;
+        if (kept != NULL && first && matmul->wide.places > 1)
+            MGPU_NAME(pack_wide)(kept, block->b, block->b_offset, block->half_b, matmul);
         else if (kept != NULL && first)
-            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->half_b, &product->bn, product->n.begin, product->n.end,
-                            &product->bk, 0, k);
+            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->half_b, &matmul->bn, matmul->n.begin, matmul->n.end,
+                            &matmul->bk, 0, k);
         if (kept != NULL)
             kept += k * mgpu_round_up(n, LANES);
         if (k == 0)
@@ -489,18 +489,18 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
             MGPU_NAME(multiply_dots)(block);
         else if (m > 0)
             MGPU_NAME(multiply)(block);
-        mgpu_walk_next(&at_a, &product->batch_a);
-        mgpu_walk_next(&at_b, &product->batch_b);
-        mgpu_walk_next(&at_c, &product->batch_c);
+        mgpu_walk_next(&at_a, &matmul->batch_a);
+        mgpu_walk_next(&at_b, &matmul->batch_b);
+        mgpu_walk_next(&at_c, &matmul->batch_c);
     }
 }
 
 MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, const void *a, const void *b, void *c,
                                               void *workspace, const mgpu_part *part)
 {
-    mgpu_product product;
+    mgpu_matmul matmul;
     MGPU_NAME(block) block;
-    block.product = &product;
+    block.matmul = &matmul;
     block.a = a;
     block.b = b;
     block.c = c;
@@ -516,10 +516,10 @@ MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, con
     MGPU_REAL *kept = block.packed, *end = kept + (table->keep ? block.packed_most : 0);
     int64_t phases = 1;
     for (int64_t phase = 0; phase < phases; phase++) {
-        phases = mgpu_product_of(&product, table, part->begin, part->end, phase, LANES);
-        mgpu_take_share(&product, part, MGPU_ROWS_2, LANES);
-        int64_t members = product.members.end - product.members.begin, n = product.n.end - product.n.begin;
-        int64_t needed = members * product.bk.count * mgpu_round_up(n, LANES);
+        phases = mgpu_matmul_of(&matmul, table, part->begin, part->end, phase, LANES);
+        mgpu_take_share(&matmul, part, MGPU_ROWS_2, LANES);
+        int64_t members = matmul.members.end - matmul.members.begin, n = matmul.n.end - matmul.n.begin;
+        int64_t needed = members * matmul.bk.count * mgpu_round_up(n, LANES);
         bool keep = needed > 0 && needed <= end - kept;
         MGPU_NAME(multiply_batch)(&block, keep ? kept : NULL, part->first);
         kept += keep ? needed : 0;

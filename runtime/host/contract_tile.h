@@ -1,4 +1,4 @@
-/* contract_tile.h: vectors and the product in registers, for one element type. Included by contract_product.h with
+/* contract_tile.h: vectors and the matmul in registers, for one element type. Included by contract_matmul.h with
  * MGPU_REAL and MGPU_NAME(name) defined. */
 typedef MGPU_REAL MGPU_NAME(vector) __attribute__((vector_size(MGPU_VECTOR_BYTES)));
 typedef MGPU_REAL MGPU_NAME(anywhere) /* a vector in memory, at any element */

@@ -1,6 +1,6 @@
-/* library.c: which products a library computes, on one host device.
+/* library.c: which matmuls a library computes, on one host device.
  *
- * A product that is divided by samples is prepared for every number of samples that a thread calls it with: a chunk, and
+ * A matmul that is divided by samples is prepared for every number of samples that a thread calls it with: a chunk, and
  * what is left of a thread's share. One that is divided otherwise is prepared for every thread's share; where that is a
  * part of the sum (weight gradients of convolutions), thread 0 has its sum in the result, the others in memory of their
  * own, and in the end each thread adds up a part of all of them.
@@ -16,13 +16,13 @@
 
 enum { MOST_SIZES = 4, ALIGNMENT = 64 };
 
-typedef struct Sized { int64_t samples; MgpuLibraryProduct *product; } Sized;
+typedef struct Sized { int64_t samples; MgpuLibraryMatmul *matmul; } Sized;
 
 struct LibraryCall {
     LibraryCall *next;
     int sizes;                       /* divided by samples */
     Sized sized[MOST_SIZES];
-    MgpuLibraryProduct **share;      /* else: by thread */
+    MgpuLibraryMatmul **share;      /* else: by thread */
     bool partial;
     uint8_t type;                    /* of a partial sum */
     int64_t result_bytes;
@@ -51,7 +51,7 @@ Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room
 static void free_call(LibraryCall *c, int threads)
 {
     for (int i = 0; i < c->sizes; i++)
-        mgpu_onednn_free(c->sized[i].product);
+        mgpu_onednn_free(c->sized[i].matmul);
     for (int t = 0; t < threads && c->share; t++)
         if (c->share[t])
             mgpu_onednn_free(c->share[t]);
@@ -90,7 +90,7 @@ static int64_t reserve(Library *l, int64_t bytes)
     return at;
 }
 
-static void need_scratch(Library *l, const MgpuLibraryProduct *p)
+static void need_scratch(Library *l, const MgpuLibraryMatmul *p)
 {
     int64_t bytes = mgpu_onednn_scratch(p);
     l->scratch_bytes = bytes > l->scratch_bytes ? bytes : l->scratch_bytes;
@@ -104,7 +104,8 @@ static bool prepare_size(Library *l, LibraryCall *c, const mgpu_kernel *k, int64
             return true;
     if (samples == 0)
         return true;
-    MgpuLibraryProduct *p = c->sizes == MOST_SIZES ? NULL : mgpu_onednn_prepare(k->product, &(MgpuShare){samples, 0, 1, l->threads, false});
+    MgpuLibraryMatmul *p =
+        c->sizes == MOST_SIZES ? NULL : mgpu_onednn_prepare(k->contraction, &(MgpuShare){samples, 0, 1, l->threads, false});
     if (!p)
         return false;
     c->sized[c->sizes++] = (Sized){samples, p};
@@ -122,7 +123,7 @@ static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
     if (!good || !c->sizes)
         return false;
     c->packed_at = -1;
-    int64_t packed = mgpu_onednn_packed(c->sized[0].product);
+    int64_t packed = mgpu_onednn_packed(c->sized[0].matmul);
     if (packed > 0 && least > l->chunk)
         c->packed_at = reserve(l, packed);
     return true;
@@ -130,15 +131,15 @@ static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
 
 static bool prepare_by_thread(Library *l, LibraryCall *c, const mgpu_kernel *k, int64_t result_bytes)
 {
-    c->share = mgpu_allocate((size_t)l->threads, sizeof(MgpuLibraryProduct *));
+    c->share = mgpu_allocate((size_t)l->threads, sizeof(MgpuLibraryMatmul *));
     for (int t = 0; t < l->threads; t++) {
-        c->share[t] = mgpu_onednn_prepare(k->product, &(MgpuShare){l->samples, t, l->threads, l->threads, false});
+        c->share[t] = mgpu_onednn_prepare(k->contraction, &(MgpuShare){l->samples, t, l->threads, l->threads, false});
         if (!c->share[t])
             return false;
         need_scratch(l, c->share[t]);
         c->partial = c->partial || (l->threads > 1 && mgpu_onednn_partial(c->share[t]));
     }
-    c->type = k->product->type == MGPU_F64 ? MGPU_F64 : MGPU_F32;
+    c->type = k->contraction->type == MGPU_F64 ? MGPU_F64 : MGPU_F32;
     c->result_bytes = result_bytes;
     if (c->partial)
         c->partial_at = reserve(l, c->result_bytes);
@@ -147,7 +148,7 @@ static bool prepare_by_thread(Library *l, LibraryCall *c, const mgpu_kernel *k, 
 
 LibraryCall *mgpu_library_prepare(Library *l, const mgpu_kernel *k, int64_t result_bytes)
 {
-    if (!k->product)
+    if (!k->contraction)
         return NULL;
     LibraryCall *c = mgpu_allocate(1, sizeof *c);
     bool good = k->split == MGPU_SPLIT_SAMPLES ? prepare_by_samples(l, c, k) : prepare_by_thread(l, c, k, result_bytes);
@@ -187,12 +188,12 @@ bool mgpu_library_partial(const LibraryCall *c)
     return c->partial;
 }
 
-static MgpuLibraryProduct *of_size(const LibraryCall *c, int64_t samples)
+static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)
 {
     for (int i = 0; i < c->sizes; i++)
         if (c->sized[i].samples == samples)
-            return c->sized[i].product;
-    mgpu_die("a product is called for %lld samples, which nobody prepared", (long long)samples);
+            return c->sized[i].matmul;
+    mgpu_die("a matmul is called for %lld samples, which nobody prepared", (long long)samples);
 }
 
 void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thread, int64_t begin, int64_t end, bool first)
@@ -206,8 +207,8 @@ void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thr
     }
     if (begin == end)
         return;
-    MgpuLibraryProduct *p = of_size(c, end - begin);
-    uint8_t *packed = c->packed_at >= 0 && p == c->sized[0].product ? memory + c->packed_at : NULL;
+    MgpuLibraryMatmul *p = of_size(c, end - begin);
+    uint8_t *packed = c->packed_at >= 0 && p == c->sized[0].matmul ? memory + c->packed_at : NULL;
     if (packed && first)
         mgpu_onednn_pack(p, argument[1], packed, scratch, thread);
     mgpu_onednn_run(p, argument[0], argument[1], argument[2], packed, begin, scratch, thread);

@@ -3,12 +3,12 @@
  * A convolution is the library's convolution over channels-last activations. Its fast code wants weights in blocks of its
  * own choice, so weights are reordered before (or the gradient behind) the primitive, in every run, unless the caller keeps
  * them packed. Plain weights would mean its general code: slower than ours.
- * A plain product is a matrix product, which takes any strides; axes that do not fold into one M, N or K become loops
+ * A plain matmul is a matmul, which takes any strides; axes that do not fold into one M, N or K become loops
  * around it.
  * bf16: without AMX the library's bf16 code is half as fast as its f32 code. Operands are then widened, and results
  * narrowed, in scratch memory, a few samples or rows at a time so that they stay in the cache. Without AVX-512 its reorders
  * convert number by number (bn_cnn, width 8, bf16 on Zen 3: 520 ms a step, 24 ms without the library): then they are ours. */
-#include "runtime/host/onednn_product.h"
+#include "runtime/host/onednn_matmul.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static bool available;
  *         with a stride, 64 channels or more               115 - 125    125 - 145    ours
  *         1 to 3 channels to 32 or more                    100 - 125    120 - 150    ours
  *         large weights, few places: they are reordered     90 - 110    125 - 135    ours
- *     1x1 and products of matrices, 64 rows and more       110 - 175     75 - 160
+ *     1x1 and matmuls of matrices, 64 rows and more       110 - 175     75 - 160
  *         fewer rows                                        50 - 150     60 - 165    ours
  *         by many rows that lie whole pages apart           65 -  80    100 - 130    ours
  *         gradients of weights by 1024 rows and more       120 - 150    140 - 150    ours
@@ -74,7 +74,7 @@ static const char *to_avoid(const OnednnConvolution *c)
 /* calls: of the primitive in one run */
 static bool worth_convolution(const OnednnConvolution *c, const OnednnPrimitive *primitive, int64_t calls)
 {
-    enum { WIDE = 64, FEW = 64 /* places: their products are as short as those that reorder weights */ };
+    enum { WIDE = 64, FEW = 64 /* places: their matmuls are as short as those that reorder weights */ };
     enum { MANY = 512, LARGE = 512 * 1024 /* weights: more than the cache holds */ };
     Looks it = looks_of(c);
     it.terms *= calls;
@@ -199,9 +199,9 @@ static bool describe_convolution(const mgpu_convolution *c, const Types *types, 
 }
 
 /* the weights as few axes, outermost first; taps run backwards */
-static void set_flip(MgpuLibraryProduct *product, const mgpu_convolution *c)
+static void set_flip(MgpuLibraryMatmul *matmul, const mgpu_convolution *c)
 {
-    Tap *tap = product->flip;
+    Tap *tap = matmul->flip;
     int count = 0;
     bool any = false;
     tap[count++] = (Tap){c->groups * c->out, c->w_stride[0], false};
@@ -226,7 +226,7 @@ static void set_flip(MgpuLibraryProduct *product, const mgpu_convolution *c)
         else
             tap[kept++] = tap[i];
     }
-    product->flips = any ? kept : 0;
+    matmul->flips = any ? kept : 0;
 }
 
 /* the largest divisor of `count` that is at most `most`, or 1 */
@@ -239,11 +239,11 @@ static int64_t divisor(int64_t count, int64_t most)
 }
 
 /* between the operand's memory, `plain`, and the argument of `main` */
-static bool prepare_conversion(MgpuLibraryProduct *product, int argument, const OnednnTensor *plain)
+static bool prepare_conversion(MgpuLibraryMatmul *matmul, int argument, const OnednnTensor *plain)
 {
-    const void *tensor = product->main.tensor[argument];
+    const void *tensor = matmul->main.tensor[argument];
     return onednn_is(tensor, plain) ||
-           onednn_reorder(plain, tensor, argument == product->result, &product->convert[argument]);
+           onednn_reorder(plain, tensor, argument == matmul->result, &matmul->convert[argument]);
 }
 
 static bool best_convolution(OnednnConvolution *c, OnednnPrimitive *primitive)
@@ -258,7 +258,7 @@ static bool best_convolution(OnednnConvolution *c, OnednnPrimitive *primitive)
     return onednn_convolution(c, primitive);
 }
 
-static bool prepare_convolution(MgpuLibraryProduct *product, const mgpu_contraction *table, const Types *types,
+static bool prepare_convolution(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types,
                                 const MgpuShare *share)
 {
     const mgpu_convolution *c = table->convolution;
@@ -267,24 +267,24 @@ static bool prepare_convolution(MgpuLibraryProduct *product, const mgpu_contract
     int64_t begin = share->samples * share->share / share->shares;
     int64_t samples = share->samples * (share->share + 1) / share->shares - begin;
     OnednnConvolution to = {0};
-    if (!describe_convolution(c, types, samples > 0 ? samples : 1, &to, product->operand))
+    if (!describe_convolution(c, types, samples > 0 ? samples : 1, &to, matmul->operand))
         return false;
-    product->result = product->operand[X] == C ? X : product->operand[W] == C ? W : Y;
-    product->partial = c->weight;
+    matmul->result = matmul->operand[X] == C ? X : matmul->operand[W] == C ? W : Y;
+    matmul->partial = c->weight;
     const int64_t per_sample[] = {c->x_stride[0], c->weight ? c->y_stride[0] : 0, c->weight ? 0 : c->y_stride[0]};
     for (int i = 0; i < 3; i++) {
-        product->sample[i] = per_sample[i] * bytes_of(types->operand[i]);
-        product->offset[i] = begin * product->sample[i];
+        matmul->sample[i] = per_sample[i] * bytes_of(types->operand[i]);
+        matmul->offset[i] = begin * matmul->sample[i];
     }
     if (to.kind == ONEDNN_BACKWARD_DATA)
-        set_flip(product, c);
-    product->element = bytes_of(to.w.type);
-    product->to = 1;
+        set_flip(matmul, c);
+    matmul->element = bytes_of(to.w.type);
+    matmul->to = 1;
     if (samples == 0) {
-        product->to = 0;
-        product->zeros = c->weight ? c->groups * c->out * c->in * bytes_of(types->operand[C]) : 0;
+        matmul->to = 0;
+        matmul->zeros = c->weight ? c->groups * c->out * c->in * bytes_of(types->operand[C]) : 0;
         for (int d = 0; d < c->dims; d++)
-            product->zeros *= c->w[d];
+            matmul->zeros *= c->w[d];
         return true;
     }
     OnednnConvolution wide = to;
@@ -295,18 +295,18 @@ static bool prepare_convolution(MgpuLibraryProduct *product, const mgpu_contract
         if (c->weight && looks_of(&to).weights * 4 > CACHE_BYTES)
             chunk = samples; /* adding up gradients would cost more */
         wide.x.extent[0] = wide.y.extent[0] = to.x.extent[0] = to.y.extent[0] = chunk;
-        product->to = samples / chunk;
-        product->loop[product->loops++] = (Loop){product->to, {0}};
+        matmul->to = samples / chunk;
+        matmul->loop[matmul->loops++] = (Loop){matmul->to, {0}};
         for (int i = 0; i < 3; i++)
-            product->loop[0].move[i] = product->sample[i] * chunk;
-        product->moves[X] = product->moves[Y] = product->to > 1;
+            matmul->loop[0].move[i] = matmul->sample[i] * chunk;
+        matmul->moves[X] = matmul->moves[Y] = matmul->to > 1;
     }
-    return best_convolution(&wide, &product->main) && (share->any_speed || worth_convolution(&wide, &product->main, product->to)) &&
-           prepare_conversion(product, X, &to.x) && prepare_conversion(product, W, &to.w) &&
-           prepare_conversion(product, Y, &to.y);
+    return best_convolution(&wide, &matmul->main) && (share->any_speed || worth_convolution(&wide, &matmul->main, matmul->to)) &&
+           prepare_conversion(matmul, X, &to.x) && prepare_conversion(matmul, W, &to.w) &&
+           prepare_conversion(matmul, Y, &to.y);
 }
 
-/* ---- plain products */
+/* ---- plain matmuls */
 
 typedef struct Axis { int64_t extent, stride[3]; } Axis;       /* strides in A, B, C of the table */
 typedef struct AxisList { Axis axis[MGPU_AXES]; int count; } AxisList;
@@ -376,28 +376,28 @@ static OnednnTensor widened(const OnednnTensor *from)
     return to;
 }
 
-static void add_loop(MgpuLibraryProduct *product, int64_t count, const int64_t stride[3], const int64_t bytes[3],
+static void add_loop(MgpuLibraryMatmul *matmul, int64_t count, const int64_t stride[3], const int64_t bytes[3],
                      const int place[3])
 {
-    Loop *loop = &product->loop[product->loops++];
+    Loop *loop = &matmul->loop[matmul->loops++];
     loop->count = count;
     for (int i = 0; i < 3; i++)
         loop->move[place[i]] = stride[i] * bytes[i];
 }
 
 /* Divides the result among `shares`: the iterations of the loops if there are enough of them, else rows or columns. */
-static bool divide(MgpuLibraryProduct *product, Axis *m, Axis *n, const MgpuShare *share, const int64_t bytes[3],
+static bool divide(MgpuLibraryMatmul *matmul, Axis *m, Axis *n, const MgpuShare *share, const int64_t bytes[3],
                    const int place[3])
 {
     enum { BLOCK = 16 };
     int64_t count = 1;
-    for (int i = 0; i < product->loops; i++)
-        count *= product->loop[i].count;
-    product->to = count;
+    for (int i = 0; i < matmul->loops; i++)
+        count *= matmul->loop[i].count;
+    matmul->to = count;
     if (count >= share->shares) {
-        product->from = count * share->share / share->shares;
-        product->to = count * (share->share + 1) / share->shares;
-        return product->from < product->to;
+        matmul->from = count * share->share / share->shares;
+        matmul->to = count * (share->share + 1) / share->shares;
+        return matmul->from < matmul->to;
     }
     Axis *axis = n->extent >= m->extent ? n : m;
     int64_t blocks = (axis->extent + BLOCK - 1) / BLOCK;
@@ -405,11 +405,11 @@ static bool divide(MgpuLibraryProduct *product, Axis *m, Axis *n, const MgpuShar
     to = to < axis->extent ? to : axis->extent;
     axis->extent = to - from;
     for (int i = 0; i < 3; i++)
-        product->offset[place[i]] += from * axis->stride[i] * bytes[i];
+        matmul->offset[place[i]] += from * axis->stride[i] * bytes[i];
     return from < to;
 }
 
-static bool prepare_matmul(MgpuLibraryProduct *product, const mgpu_contraction *table, const Types *types,
+static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types,
                            const MgpuShare *share)
 {
     AxisList batch, m_list, n_list, k_list;
@@ -423,25 +423,25 @@ static bool prepare_matmul(MgpuLibraryProduct *product, const mgpu_contraction *
     int64_t bytes[3];
     for (int i = 0; i < 3; i++)
         bytes[i] = bytes_of(types->operand[place[i]]);
-    product->offset[place[0]] = table->a * bytes[0];
-    product->offset[place[1]] = table->b * bytes[1];
+    matmul->offset[place[0]] = table->a * bytes[0];
+    matmul->offset[place[1]] = table->b * bytes[1];
     for (int i = 0; i < table->batch + table->m + table->n + table->k; i++)
         if (table->axis[i].extent == MGPU_SAMPLES) {
             const int64_t stride[] = {table->axis[i].a, table->axis[i].b, table->axis[i].c};
             for (int j = 0; j < 3; j++)
-                product->sample[place[j]] += stride[j] * bytes[j];
+                matmul->sample[place[j]] += stride[j] * bytes[j];
         }
     Axis m = take(&m_list, 0), n = take(&n_list, 1), k = take(&k_list, 0);
     const AxisList *rest[] = {&batch, &m_list, &n_list};
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < rest[i]->count; j++)
-            add_loop(product, rest[i]->axis[j].extent, rest[i]->axis[j].stride, bytes, place);
-    if (table->convolution != NULL && product->loops > 0)
+            add_loop(matmul, rest[i]->axis[j].extent, rest[i]->axis[j].stride, bytes, place);
+    if (table->convolution != NULL && matmul->loops > 0)
         return false;
     if (m.extent == 0 || n.extent == 0 || k.extent == 0)
         return false;
-    if (!divide(product, &m, &n, share, bytes, place)) {
-        product->from = product->to = 0;
+    if (!divide(matmul, &m, &n, share, bytes, place)) {
+        matmul->from = matmul->to = 0;
         return true;
     }
     /* C by rows: the library's y = x w has N beside each other */
@@ -453,12 +453,12 @@ static bool prepare_matmul(MgpuLibraryProduct *product, const mgpu_contraction *
         first = 1;
     }
     OnednnTensor tensor[3];
-    product->operand[X] = place[first];
-    product->operand[W] = place[1 - first];
-    product->operand[Y] = C;
-    product->result = Y;
-    if (!matrix(types->operand[product->operand[X]], &m, &k, first, &tensor[X]) ||
-        !matrix(types->operand[product->operand[W]], &k, &n, 1 - first, &tensor[W]) ||
+    matmul->operand[X] = place[first];
+    matmul->operand[W] = place[1 - first];
+    matmul->operand[Y] = C;
+    matmul->result = Y;
+    if (!matrix(types->operand[matmul->operand[X]], &m, &k, first, &tensor[X]) ||
+        !matrix(types->operand[matmul->operand[W]], &k, &n, 1 - first, &tensor[W]) ||
         !matrix(types->operand[C], &m, &n, C, &tensor[Y]) || tensor[Y].stride[1] != 1)
         return false;
     OnednnTensor wide[3];
@@ -469,9 +469,9 @@ static bool prepare_matmul(MgpuLibraryProduct *product, const mgpu_contraction *
         if (rows >= 64 && rows < m.extent) {
             int64_t stride[3] = {m.stride[0] * rows, m.stride[1] * rows, m.stride[2] * rows};
             calls = m.extent / rows;
-            product->from *= calls;
-            product->to *= calls;
-            add_loop(product, calls, stride, bytes, place);
+            matmul->from *= calls;
+            matmul->to *= calls;
+            add_loop(matmul, calls, stride, bytes, place);
             tensor[X].extent[0] = tensor[Y].extent[0] = m.extent = rows;
         }
         for (int i = 0; i < 3; i++)
@@ -479,47 +479,48 @@ static bool prepare_matmul(MgpuLibraryProduct *product, const mgpu_contraction *
     }
     if (!types->native && !share->any_speed && !worth_widening(&wide[W], calls, m.extent, n.extent, k.extent))
         return false;
-    if (!onednn_matmul(&wide[X], &wide[W], &wide[Y], &product->main) ||
-        !(share->any_speed || worth_matmul(&wide[X], &wide[W], &product->main, product->loops, calls * m.extent, n.extent, k.extent)))
+    if (!onednn_matmul(&wide[X], &wide[W], &wide[Y], &matmul->main) ||
+        !(share->any_speed ||
+          worth_matmul(&wide[X], &wide[W], &matmul->main, matmul->loops, calls * m.extent, n.extent, k.extent)))
         return false;
-    for (int i = 0; i < product->loops; i++)
+    for (int i = 0; i < matmul->loops; i++)
         for (int j = 0; j < 3; j++)
-            product->moves[j] = product->moves[j] || product->loop[i].move[product->operand[j]] != 0;
+            matmul->moves[j] = matmul->moves[j] || matmul->loop[i].move[matmul->operand[j]] != 0;
     for (int i = 0; i < 3; i++)
-        if (!prepare_conversion(product, i, &tensor[i]))
+        if (!prepare_conversion(matmul, i, &tensor[i]))
             return false;
     return true;
 }
 
-/* ---- products */
+/* ---- matmuls */
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* the primitive's results of one run are parts of a sum */
-static bool adds(const MgpuLibraryProduct *product)
+static bool adds(const MgpuLibraryMatmul *matmul)
 {
-    return product->to - product->from > 1 && !product->moves[product->result];
+    return matmul->to - matmul->from > 1 && !matmul->moves[matmul->result];
 }
 
-static void place_scratch(MgpuLibraryProduct *product)
+static void place_scratch(MgpuLibraryMatmul *matmul)
 {
-    size_t most = product->main.scratch_bytes;
+    size_t most = matmul->main.scratch_bytes;
     for (int i = 0; i < 3; i++)
-        most = product->convert[i].scratch_bytes > most ? product->convert[i].scratch_bytes : most;
+        most = matmul->convert[i].scratch_bytes > most ? matmul->convert[i].scratch_bytes : most;
     int64_t at = round_up((int64_t)most);
     for (int i = 0; i < 3; i++) {
-        product->staged[i] = at;
-        if (product->convert[i].primitive != NULL || (i == product->result && adds(product)))
-            at += round_up((int64_t)product->main.bytes[i]);
+        matmul->staged[i] = at;
+        if (matmul->convert[i].primitive != NULL || (i == matmul->result && adds(matmul)))
+            at += round_up((int64_t)matmul->main.bytes[i]);
     }
-    product->sums = at;
-    if (adds(product))
-        at += round_up((int64_t)product->main.bytes[product->result]);
-    product->flipped = at;
-    int64_t weights = product->flips > 0 ? product->element : 0;
-    for (int i = 0; i < product->flips; i++)
-        weights *= product->flip[i].extent;
-    product->scratch = at + round_up(weights);
+    matmul->sums = at;
+    if (adds(matmul))
+        at += round_up((int64_t)matmul->main.bytes[matmul->result]);
+    matmul->flipped = at;
+    int64_t weights = matmul->flips > 0 ? matmul->element : 0;
+    for (int i = 0; i < matmul->flips; i++)
+        weights *= matmul->flip[i].extent;
+    matmul->scratch = at + round_up(weights);
 }
 
 bool mgpu_onednn_open(char *said, size_t room)
@@ -534,58 +535,58 @@ bool mgpu_onednn_open(char *said, size_t room)
 }
 
 /* as before any attempt */
-static void clear(MgpuLibraryProduct *product)
+static void clear(MgpuLibraryMatmul *matmul)
 {
-    MgpuLibraryProduct empty = {.threads = product->threads, .seat = product->seat};
+    MgpuLibraryMatmul empty = {.threads = matmul->threads, .seat = matmul->seat};
     for (int i = 0; i < 3; i++)
-        onednn_free(&product->convert[i]);
-    onednn_free(&product->main);
-    *product = empty;
+        onednn_free(&matmul->convert[i]);
+    onednn_free(&matmul->main);
+    *matmul = empty;
 }
 
-/* a convolution with one tap and no steps is a plain product */
-static bool prepare(MgpuLibraryProduct *product, const mgpu_contraction *table, const Types *types, const MgpuShare *share)
+/* a convolution with one tap and no steps is a plain matmul */
+static bool prepare(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types, const MgpuShare *share)
 {
-    if (prepare_matmul(product, table, types, share))
+    if (prepare_matmul(matmul, table, types, share))
         return true;
-    clear(product);
-    return table->convolution != NULL && prepare_convolution(product, table, types, share);
+    clear(matmul);
+    return table->convolution != NULL && prepare_convolution(matmul, table, types, share);
 }
 
-MgpuLibraryProduct *mgpu_onednn_prepare(const mgpu_contraction *table, const MgpuShare *share)
+MgpuLibraryMatmul *mgpu_onednn_prepare(const mgpu_contraction *table, const MgpuShare *share)
 {
     Types types = types_of(table);
     if (!available || !types.known || share->samples < 0 || !(types.native || share->any_speed || onednn_converts()))
         return NULL;
-    MgpuLibraryProduct *product = mgpu_allocate(1, sizeof *product);
-    product->threads = share->threads;
-    product->seat = mgpu_allocate((size_t)share->threads, sizeof *product->seat);
-    bool done = prepare(product, table, &types, share);
+    MgpuLibraryMatmul *matmul = mgpu_allocate(1, sizeof *matmul);
+    matmul->threads = share->threads;
+    matmul->seat = mgpu_allocate((size_t)share->threads, sizeof *matmul->seat);
+    bool done = prepare(matmul, table, &types, share);
     if (!done && types.native && types.operand[A] == ONEDNN_BF16) { /* 2.6 has no gradient of data with steps for AMX */
-        clear(product);
+        clear(matmul);
         types.native = false;
-        done = prepare(product, table, &types, share);
+        done = prepare(matmul, table, &types, share);
     }
     if (!done) {
-        mgpu_onednn_free(product);
+        mgpu_onednn_free(matmul);
         return NULL;
     }
-    place_scratch(product);
-    return product;
+    place_scratch(matmul);
+    return matmul;
 }
 
-void mgpu_onednn_free(MgpuLibraryProduct *product)
+void mgpu_onednn_free(MgpuLibraryMatmul *matmul)
 {
-    for (int i = 0; i < product->threads; i++) {
-        for (int j = 0; product->seat[i] != NULL && j < 4; j++)
-            onednn_leave(&(*product->seat[i])[j]);
-        free(product->seat[i]);
+    for (int i = 0; i < matmul->threads; i++) {
+        for (int j = 0; matmul->seat[i] != NULL && j < 4; j++)
+            onednn_leave(&(*matmul->seat[i])[j]);
+        free(matmul->seat[i]);
     }
-    clear(product);
-    free(product->seat);
-    free(product);
+    clear(matmul);
+    free(matmul->seat);
+    free(matmul);
 }
 
-bool mgpu_onednn_partial(const MgpuLibraryProduct *product) { return product->partial; }
-int64_t mgpu_onednn_scratch(const MgpuLibraryProduct *product) { return product->scratch; }
-const char *mgpu_onednn_said(const MgpuLibraryProduct *product) { return product->main.said != NULL ? product->main.said : ""; }
+bool mgpu_onednn_partial(const MgpuLibraryMatmul *matmul) { return matmul->partial; }
+int64_t mgpu_onednn_scratch(const MgpuLibraryMatmul *matmul) { return matmul->scratch; }
+const char *mgpu_onednn_said(const MgpuLibraryMatmul *matmul) { return matmul->main.said != NULL ? matmul->main.said : ""; }

@@ -1,4 +1,4 @@
-/* onednn_library.h: the few calls of oneDNN's C interface that products need, the same for versions 2 and 3.
+/* onednn_library.h: the few calls of oneDNN's C interface that matmuls need, the same for versions 2 and 3.
  *
  * No header of oneDNN is needed: what is declared here and in onednn_library.c is a part of its stable interface
  * (https://oneapi-src.github.io/oneDNN/, dnnl.h and dnnl_types.h of 2.0 to 2.7 and of 3.x). Version 2 has descriptors by

@@ -240,7 +240,7 @@ static void close_list(NameList *l)
     fclose(l->f);
 }
 
-/* what products read in place of the masters */
+/* what contractions read in place of the masters */
 static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engine *engine)
 {
     for (int i = 0; i < program->copy_count; i++) {

@@ -26,7 +26,7 @@ static Node **write_out(Graph *g, const Node *scan)
 {
     Loop l = loop_of(scan);
     int results = l.carries + l.stacks;
-    Node **in = twins_of_inputs(scan), **result = NEW_ARRAY(Node *, results), ***stack = NEW_ARRAY(Node **, l.stacks);
+    Node **in = mapped_inputs(scan), **result = NEW_ARRAY(Node *, results), ***stack = NEW_ARRAY(Node **, l.stacks);
     for (int i = 0; i < l.stacks; i++)
         stack[i] = NEW_ARRAY(Node *, l.steps);
     for (int64_t step = 0; step < l.steps; step++) {
@@ -34,15 +34,15 @@ static Node **write_out(Graph *g, const Node *scan)
         stand_at(g, scan);
         for (int i = 0; i < l.inputs; i++)
             if (l.arg[i])
-                l.arg[i]->twin = loop_kind(&l, i) == AS_SEQUENCE ? slice_of(g, in[i], t) : in[i];
+                l.arg[i]->mapped = loop_kind(&l, i) == AS_SEQUENCE ? slice_of(g, in[i], t) : in[i];
         for (int i = 0; i < l.body->node_count; i++)
             if (l.body->nodes[i]->op != OP_ARG)
                 graph_copy_node(g, l.body->nodes[i]);
         for (int i = 0; i < l.carries; i++)
-            result[i] = l.next[i]->twin;
+            result[i] = l.next[i]->mapped;
         stand_at(g, scan);
         for (int i = 0; i < l.stacks; i++)
-            stack[i][t] = as_slice(g, l.stack[i]->twin);
+            stack[i][t] = as_slice(g, l.stack[i]->mapped);
         memcpy(in, result, (size_t)l.carries * sizeof *in);
     }
     for (int i = 0; i < l.stacks; i++)

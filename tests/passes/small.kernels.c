@@ -61,13 +61,13 @@ static const mgpu_axis k2_axis[] = {
     {3, 0, 16, 1, 0, 0}, /* N: b */
     {16, 1, 1, 0, 0, 0}, /* K: a */
 };
-static const mgpu_contraction k2_product = {
+static const mgpu_contraction k2_contraction = {
     .type = MGPU_F32, .swapped = false, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k2_axis, 
     .copy = 0, .sums = 0, .packed = 1024, .keep = true};
 static void k2(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
     (void)step;
-    mgpu_contract(&k2_product, argument, part);
+    mgpu_contract(&k2_contraction, argument, part);
 }
 
 /* k3: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
@@ -122,13 +122,13 @@ static const mgpu_axis k4_axis[] = {
     {16, 0, 1, 1, 0, 0}, /* N: a */
     {MGPU_SAMPLES, 3, 16, 0, 0, 0}, /* K: sample */
 };
-static const mgpu_contraction k4_product = {
+static const mgpu_contraction k4_contraction = {
     .type = MGPU_F32, .swapped = true, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k4_axis, 
     .copy = 0, .sums = 0, .packed = 65536, .keep = false};
 static void k4(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
     (void)step;
-    mgpu_contract_team(&k4_product, argument, part);
+    mgpu_contract_team(&k4_contraction, argument, part);
 }
 
 /* k5: cross_entropy_1: sum  [n] f64  small.net:6 */
@@ -465,13 +465,13 @@ static MGPU_SMALL void k20(void *const *argument, const mgpu_step *step, const m
     v_1[0] = 0.0;
 }
 
-/* name, function, its end, line, split, extent, grain, product */
+/* name, function, its end, line, split, extent, grain, contraction */
 const mgpu_kernel mgpu_kernels[] = {
     {"k0", k0, NULL, 5, MGPU_SPLIT_NONE, 0, 0, NULL},
     {"k1", k1, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k2", k2, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, &k2_product},
+    {"k2", k2, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, &k2_contraction},
     {"k3", k3, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k4", k4, NULL, 5, MGPU_SPLIT_TEAM, 0, 0, &k4_product},
+    {"k4", k4, NULL, 5, MGPU_SPLIT_TEAM, 0, 0, &k4_contraction},
     {"k5", k5, k5_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
     {"k6", k6, k6_finish, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
     {"k7", k7, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},

@@ -63,14 +63,14 @@ static __device__ constexpr mgpu_axis k3_axis[] = {
     {3, 0, 16, 1, 0, 0}, /* N */
     {16, 1, 1, 0, 0, 0}, /* K */
 };
-static __device__ constexpr mgpu_contraction k3_product = { /* axes of batch, M, N, K; windows; first elements; sums */
+static __device__ constexpr mgpu_contraction k3_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */
     0, 1, 1, 1, k3_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
 static __device__ constexpr mgpu_tiles k3_tiles = { /* A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; A, B in lines of terms; moved at once */
     MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, true, true, 4, 4, 1};
 extern "C" __global__ void __launch_bounds__(256, 2) k3(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
 {
     (void)step;
-    mgpu_contract<k3_product, k3_tiles>(a, b, c, nullptr, n, 0);
+    mgpu_contract<k3_matmul, k3_tiles>(a, b, c, nullptr, n, 0);
 }
 MGPU_ENTRY(k3)
 
@@ -124,14 +124,14 @@ static __device__ constexpr mgpu_axis k5_axis[] = {
     {16, 0, 1, 1, 0, 0}, /* N */
     {MGPU_SAMPLES, 3, 16, 0, 0, 0}, /* K */
 };
-static __device__ constexpr mgpu_contraction k5_product = { /* axes of batch, M, N, K; windows; first elements; sums */
+static __device__ constexpr mgpu_contraction k5_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */
     0, 1, 1, 1, k5_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
 static __device__ constexpr mgpu_tiles k5_tiles = { /* A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; A, B in lines of terms; moved at once */
     MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, false, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 1};
 extern "C" __global__ void __launch_bounds__(256, 2) k5(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, const mgpu_step *step, int64_t n)
 {
     (void)step;
-    mgpu_contract<k5_product, k5_tiles>(b, a, c, nullptr, n, 0);
+    mgpu_contract<k5_matmul, k5_tiles>(b, a, c, nullptr, n, 0);
 }
 MGPU_ENTRY(k5)
 

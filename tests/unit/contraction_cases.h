@@ -1,5 +1,5 @@
-/* contraction_cases.h: products to test: an EINSUM, CONVOLVE or CONVOLVE_WEIGHT each, with shapes, shards, memory orders, and values.
- * Some are chosen, the others drawn from a fixed seed. */
+/* contraction_cases.h: contractions to test: an EINSUM, CONVOLVE or CONVOLVE_WEIGHT each, with shapes, shards, memory orders, and
+ * values. Some are chosen, the others drawn from a fixed seed. */
 #ifndef CONTRACTION_CASES_H
 #define CONTRACTION_CASES_H
 
@@ -11,7 +11,7 @@
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
 
-/* runtime/base/dtype.c: the slow way, which shares nothing with the products' */
+/* runtime/base/dtype.c: the slow way, which shares nothing with the contractions' */
 double mgpu_to_double(const void *data, uint8_t dtype, int64_t index);
 void mgpu_from_double(void *data, uint8_t dtype, int64_t index, double value);
 

@@ -188,7 +188,7 @@ static void run_all(const Library *library, const char *name, double **expected)
         printf("ok %d contractions, %s\n", case_count, name);
 }
 
-/* all cases as kernels; the product that they call is a pointer, so that each of the library's can be put there */
+/* all cases as kernels; the contraction that they call is a pointer, so that each of the library's can be put there */
 static void print_kernels(Text *text)
 {
     text_add(text, "#include \"runtime/abi/mgpu.h\"\n#include \"runtime/host/contract.h\"\n"
@@ -230,9 +230,17 @@ static void test_nan(void)
     enum { M = 40, N = 24, K = 19 };
     static const mgpu_axis axis[] = {{M, K, 0, N, 0, 0}, {N, 0, 1, 1, 0, 0}, {K, 1, N, 0, 0, 0}};
     static uint16_t a[M * K], b[K * N], c[M * N];
-    const mgpu_contraction product = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32, .half_a = MGPU_HALF_BF16, .half_b = MGPU_HALF_BF16,
-                                      .half_c = MGPU_HALF_BF16, .copy = MGPU_COPY_BYTES, .sums = MGPU_SUMS_BYTES,
-                                      .packed = MGPU_PACKED_BYTES};
+    const mgpu_contraction contraction = {.m = 1,
+                                          .n = 1,
+                                          .k = 1,
+                                          .axis = axis,
+                                          .type = MGPU_F32,
+                                          .half_a = MGPU_HALF_BF16,
+                                          .half_b = MGPU_HALF_BF16,
+                                          .half_c = MGPU_HALF_BF16,
+                                          .copy = MGPU_COPY_BYTES,
+                                          .sums = MGPU_SUMS_BYTES,
+                                          .packed = MGPU_PACKED_BYTES};
     const mgpu_part part = {.samples = 1, .end = 1, .threads = 1, .first = true};
     void *workspace = aligned_alloc(64, MGPU_COPY_BYTES + MGPU_SUMS_BYTES + MGPU_PACKED_BYTES);
     void *argument[] = {a, b, c, workspace};
@@ -246,7 +254,7 @@ static void test_nan(void)
     const mgpu_contract_variant *variant;
     for (int i = 0; (variant = mgpu_contract_choice(i)) != NULL; i++) {
         bool right = true;
-        variant->run(&product, argument, &part, false);
+        variant->run(&contraction, argument, &part, false);
         for (int j = 0; j < M * N; j++) {
             double value = from_bf16(c[j]);
             int row = j / N;

@@ -57,7 +57,7 @@ static void test_description(int compute, int scale)
     status = status ? status : f.desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, &pitch, sizeof pitch);
     status = status ? status : f.desc_set(desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
     char name[80];
-    snprintf(name, sizeof name, "a product in compute type %d", compute);
+    snprintf(name, sizeof name, "a matmul in compute type %d", compute);
     say(name, status ? status : f.desc_destroy(desc));
 }
 

@@ -1,6 +1,6 @@
-/* cuda_divisor_test: mgpu_divisor (runtime/abi/mgpu_device.h), with the words that cuda/given.c makes, against plain division: small
- * divisors, powers of two and their neighbours, others at random, each with the dividends where a quotient changes, and with the
- * least and largest of 32 bits. */
+/* cuda_divisor_test: mgpu_divisor (runtime/abi/mgpu_device.h), with the words that cuda/parameters.c makes, against plain
+ * division: small divisors, powers of two and their neighbours, others at random, each with the dividends where a quotient
+ * changes, and with the least and largest of 32 bits. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "tests/unit/cuda_module.h"
@@ -15,7 +15,7 @@ static const char KERNEL[] =
     "extern \"C\" __global__ void divide(const uint32_t *words, const uint32_t *dividends, uint32_t *wrong, const mgpu_step *step, int64_t n)\n"
     "{\n"
     "    for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {\n"
-    "        const mgpu_given<3> given = {{(int)words[3 * i], (int)words[3 * i + 1], (int)words[3 * i + 2]}};\n"
+    "        const mgpu_parameters<3> given = {{(int)words[3 * i], (int)words[3 * i + 1], (int)words[3 * i + 2]}};\n"
     "        const uint32_t by = words[3 * i];\n"
     "        uint32_t bad = 0;\n"
     "        for (int k = 0; k < 40; k++) {\n"

@@ -1,6 +1,6 @@
-/* cuda_epilogue_test.c: where compiler/target/cuda/epilogue.c puts kernels that a library may do with a product: right behind it, one
- * behind each, and only where the order of the tasks stays legal. Small graphs go through the fuser; what calls compute there,
- * cublaslt.test holds against the host. */
+/* cuda_epilogue_test.c: where compiler/target/cuda/epilogue.c puts kernels that a library may do with a matmul: right behind it,
+ * one behind each, and only where the order of the tasks stays legal. Small graphs go through the fuser; what calls compute
+ * there, cublaslt.test holds against the host. */
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
@@ -49,7 +49,7 @@ static void assign(Graph *g, const Node *v, Node *value) { graph_result(g, ROLE_
 static void keep(Graph *g, Node *value) { assign(g, variable(g, value->shape), value); }
 static void output(Graph *g, Node *value) { graph_result(g, ROLE_OUTPUT, format("y%d", g->result_count), 0, value, NULL); }
 
-static Node *product(Graph *g, const char *spec, Node *a, Node *b, bool over_samples)
+static Node *matmul(Graph *g, const char *spec, Node *a, Node *b, bool over_samples)
 {
     Node *in[] = {a, b};
     return graph_einsum(g, spec, in, 2, over_samples);
@@ -66,82 +66,82 @@ static Node *spread(Graph *g, Node *x, Node *like) { return graph_binary(g, OP_A
 
 /* ---- graphs */
 
-/* a state becomes relu of a product of variables */
-static Graph *state_of_product(void)
+/* a state becomes relu of a matmul of variables */
+static Graph *state_of_matmul(void)
 {
     Graph *g = begin();
     Node *p = variable(g, SHAPE(N, TERMS)), *q = variable(g, SHAPE(TERMS, N));
-    assign(g, variable(g, SHAPE(N, N)), relu(g, product(g, "ik,kj->ij", p, q, false)));
+    assign(g, variable(g, SHAPE(N, N)), relu(g, matmul(g, "ik,kj->ij", p, q, false)));
     return g;
 }
 
-/* and another one reads what it was, behind the product */
+/* and another one reads what it was, behind the matmul */
 static Graph *state_that_others_read(void)
 {
     Graph *g = begin();
     Node *p = variable(g, SHAPE(N, TERMS)), *q = variable(g, SHAPE(TERMS, N)), *s = variable(g, SHAPE(N, N));
-    Node *d = product(g, "ik,kj->ij", p, q, false);
-    output(g, product(g, "i,ij->j", input(g, N), s, false));
+    Node *d = matmul(g, "ik,kj->ij", p, q, false);
+    output(g, matmul(g, "i,ij->j", input(g, N), s, false));
     assign(g, s, relu(g, d));
     return g;
 }
 
-/* the product reads what it was */
+/* the matmul reads what it was */
 static Graph *state_that_is_read(void)
 {
     Graph *g = begin();
     Node *p = variable(g, SHAPE(N, N)), *q = variable(g, SHAPE(N, N));
-    assign(g, p, relu(g, product(g, "ik,kj->ij", p, q, false)));
+    assign(g, p, relu(g, matmul(g, "ik,kj->ij", p, q, false)));
     return g;
 }
 
-/* sums of what a product over the samples reads */
+/* sums of what a matmul over the samples reads */
 static Graph *sums(void)
 {
     Graph *g = begin();
     Node *x = input(g, N), *y = input(g, TERMS);
     keep(g, sum(g, x));
-    keep(g, product(g, "i,j->ij", x, y, true));
+    keep(g, matmul(g, "i,j->ij", x, y, true));
     return g;
 }
 
-/* the product's other operand is made of them */
+/* the matmul's other operand is made of them */
 static Graph *sums_that_it_needs(void)
 {
     Graph *g = begin();
     Node *x = input(g, N), *y = input(g, N);
-    keep(g, product(g, "i,j->ij", x, spread(g, sum(g, x), y), true));
+    keep(g, matmul(g, "i,j->ij", x, spread(g, sum(g, x), y), true));
     return g;
 }
 
-/* two products read it */
+/* two matmuls read it */
 static Graph *sums_of_two(void)
 {
     Graph *g = begin();
     Node *x = input(g, N), *y = input(g, TERMS), *z = input(g, TERMS + N);
     keep(g, sum(g, x));
-    keep(g, product(g, "i,j->ij", x, y, true));
-    keep(g, product(g, "i,j->ij", x, z, true));
+    keep(g, matmul(g, "i,j->ij", x, y, true));
+    keep(g, matmul(g, "i,j->ij", x, z, true));
     return g;
 }
 
-/* what follows the product, and sums of what it reads */
+/* what follows the matmul, and sums of what it reads */
 static Graph *function_and_sums(void)
 {
     Graph *g = begin();
     Node *x = input(g, N), *y = input(g, TERMS);
     keep(g, sum(g, x));
-    keep(g, relu(g, product(g, "i,j->ij", x, y, true)));
+    keep(g, relu(g, matmul(g, "i,j->ij", x, y, true)));
     return g;
 }
 
-/* two kernels that a product with a bias could do */
+/* two kernels that a matmul with a bias could do */
 static Graph *functions(void)
 {
     Graph *g = begin();
-    Node *x = input(g, TERMS), *d = product(g, "k,ik->i", x, variable(g, SHAPE(N, TERMS)), false);
+    Node *x = input(g, TERMS), *d = matmul(g, "k,ik->i", x, variable(g, SHAPE(N, TERMS)), false);
     Node *y = relu(g, graph_binary(g, OP_ADD, d, variable(g, SHAPE(N))));
-    output(g, relu(g, product(g, "k,ik->i", y, variable(g, SHAPE(N, N)), false)));
+    output(g, relu(g, matmul(g, "k,ik->i", y, variable(g, SHAPE(N, N)), false)));
     return g;
 }
 
@@ -171,7 +171,7 @@ static const char *why_illegal(const Phase *p)
     return NULL;
 }
 
-/* *joined: how many kernels stand behind products */
+/* *joined: how many kernels stand behind matmuls */
 static const char *why_apart(const Phase *p, int *joined)
 {
     for (int i = 0; i < p->task_count; i++) {
@@ -182,15 +182,15 @@ static const char *why_apart(const Phase *p, int *joined)
         ++*joined;
         if (!before || !before->kernel || !before->kernel->contraction || task->reads[own] != before->reads[0] ||
             task->reads[own + 1] != before->reads[1])
-            return format("task %d is not behind its product", i);
+            return format("task %d is not behind its matmul", i);
         if (has(before->reads, before->read_count, task->writes[0]))
-            return format("task %d writes what its product reads", i);
+            return format("task %d writes what its matmul reads", i);
     }
     return NULL;
 }
 
 static const struct { const char *name; Graph *(*graph)(void); int joined; } CASES[] = {
-    {"a state that a product makes", state_of_product, 1},
+    {"a state that a matmul makes", state_of_matmul, 1},
     {"a state that others read behind it", state_that_others_read, 0},
     {"a state that it reads", state_that_is_read, 0},
     {"sums of what it reads", sums, 1},

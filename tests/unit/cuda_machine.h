@@ -30,7 +30,7 @@ static int64_t blocks_of(const mgpu_launch *l, int64_t samples)
 static const char *launch(const Team *team, const Kernel *k, const mgpu_launch *l, int way)
 {
     mgpu_vgpu_entry *entry;
-    const Kernel *own = k->twin ? k->twin : k; /* whose functions they are */
+    const Kernel *own = k->canonical ? k->canonical : k; /* whose functions they are */
     void *found = dlsym(modules[module_of(own)], format("mgpu_entry_%s%s", own->name, l->function + strlen(k->name)));
     memcpy(&entry, &found, sizeof entry);
     if (!entry)
@@ -45,7 +45,7 @@ static const char *launch(const Team *team, const Kernel *k, const mgpu_launch *
     }
     params[count] = &step;
     params[count + 1] = &n;
-    params[count + 2] = k->given ? (void *)k->given : (void *)k->paths;
+    params[count + 2] = k->parameters ? (void *)k->parameters : (void *)k->paths;
     const char *wrong = NULL;
     mgpu_vgpu_launch launched = {.name = l->function, .grid = {(unsigned)blocks_of(l, SAMPLES), 1, 1}, .block = {(unsigned)l->threads, 1, 1},
                                  .shared_bytes = (unsigned)l->shared_bytes, .params = params, .seed = way > 2 ? (uint64_t)way : 0,
@@ -129,7 +129,7 @@ static void check_nvrtc(void)
     Text some = {0};
     text_add(&some, "%s", MODULE_HEAD);
     for (int i = 0, number = 0; i < program.kernel_count; i++)
-        if (is_gpu_kernel(program.kernels[i]) && !program.kernels[i]->twin && number++ % SOME == 0)
+        if (is_gpu_kernel(program.kernels[i]) && !program.kernels[i]->canonical && number++ % SOME == 0)
             cuda_print(program.kernels[i], &some);
     for (int i = 0; i < (all && *all ? MODULES : 1); i++) { /* each of them for one */
         bool refused;
@@ -147,7 +147,7 @@ static int check_on_gpu(int argc, char **argv, int chosen, const char *rest)
     int given = 0;
     cuda_give_numbers(&program);
     for (int i = 0; i < program.kernel_count; i++)
-        given += program.kernels[i]->twin && program.kernels[i]->given;
+        given += program.kernels[i]->canonical && program.kernels[i]->parameters;
     if (given)
         printf("%d of %d kernels are others with other numbers\n", given, program.kernel_count);
     print_host(&host);

@@ -1,6 +1,6 @@
-/* cuda_tiles_test: products as CUDA C (compiler/target/cuda/contract.c, runtime/abi/mgpu_device_contract.h) on the virtual GPU.
+/* cuda_tiles_test: matmuls as CUDA C (compiler/target/cuda/contract.c, runtime/abi/mgpu_device_contract.h) on the virtual GPU.
  *
- * Products of contraction_cases.h against the interpreter, and every shape of a tile with operands that lie in every way
+ * Matmuls of contraction_cases.h against the interpreter, and every shape of a tile with operands that lie in every way
  * against sums in double. Each runs twice, with different grids and orders of threads: the same bits. */
 #include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
@@ -77,7 +77,7 @@ static const char *run_case(void *module, CheckedGpu *gpu, const Case *item, con
     else
         cuda_launches_contraction(item->plan, name, launch);
     mgpu_numbers numbers[CUDA_NUMBERS];
-    launch_numbers = cuda_contraction_given(item->plan, numbers) > 0 ? numbers : NULL;
+    launch_numbers = cuda_contraction_parameters(item->plan, numbers) > 0 ? numbers : NULL;
     bool works = !block && (launch[1].function != NULL || work > 0);
     void *arguments[4] = {run.memory[0].begin, run.memory[1].begin, run.memory[2].begin, run.memory[3].begin};
     double *first = NEW_ARRAY(double, elements(item, 2));
@@ -103,13 +103,13 @@ static const char *run_case(void *module, CheckedGpu *gpu, const Case *item, con
 static void print_block_kernel(const Case *item, const char *name, Text *text)
 {
     static const char *const types[] = {[F32] = "float", [F64] = "double", [BF16] = "mgpu_bf16", [F16] = "mgpu_f16"};
-    cuda_print_block_contraction(item->plan, format("%s_product_of", name), text);
+    cuda_print_block_contraction(item->plan, format("%s_matmul_of", name), text);
     bool parts = item->tensor[2]->sharded;
     text_add(text, "extern \"C\" __global__ void %s(const %s *a, const %s *b, %s *c, const mgpu_step *step, int64_t n)\n{\n", name,
              types[item->tensor[0]->dtype], types[item->tensor[1]->dtype], types[item->tensor[2]->dtype]);
     if (parts)
-        text_add(text, "    %s_product_of(a, b, c, mgpu_dynamic_shared(), n / 2, n);\n", name);
-    text_add(text, "    %s_product_of(a, b, c, mgpu_dynamic_shared(), 0, %s);\n}\n", name, parts ? "n / 2" : "n");
+        text_add(text, "    %s_matmul_of(a, b, c, mgpu_dynamic_shared(), n / 2, n);\n", name);
+    text_add(text, "    %s_matmul_of(a, b, c, mgpu_dynamic_shared(), 0, %s);\n}\n", name, parts ? "n / 2" : "n");
 }
 
 static const char *name_of(int i, bool block) { return format("%s%d", block ? "b" : "k", i); }
@@ -149,7 +149,7 @@ static void run_cases(void *const *modules, CheckedGpu *gpu)
 /* ---- every shape of a tile */
 
 typedef struct Tile { int rows, columns, down, across; } Tile;
-typedef struct TileCase { CudaProduct *product; uint8_t type[3]; int64_t samples; double limit; const char *name; } TileCase;
+typedef struct TileCase { CudaMatmul *matmul; uint8_t type[3]; int64_t samples; double limit; const char *name; } TileCase;
 static TileCase *tile_cases;
 static int tile_case_count;
 
@@ -192,7 +192,7 @@ static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3
     axis[count++] = (mgpu_axis){k, a_rows ? lda : 1, b_rows ? ldb : 1, 0, 0, 0};
     t.k = 1 + (sampled == 3);
     CudaOptions options = {.type = {type[0], type[1], type[2]}, .aligned = {true, true, true}, .samples = samples, .tf32 = arithmetic == MGPU_MMA};
-    CudaProduct *p = cuda_product(&t, &options);
+    CudaMatmul *p = cuda_matmul(&t, &options);
     mgpu_tiles *s = &p->tiles;
     s->arithmetic = arithmetic;
     s->rows = tile->rows;
@@ -236,7 +236,7 @@ static void make_tile_cases(bool full)
 
 static const char *c_type(uint8_t type) { return type == MGPU_F64 ? "double" : type == MGPU_F32 ? "float" : type == MGPU_BF16 ? "mgpu_bf16" : "mgpu_f16"; }
 
-/* its numbers come with the launch; else they are constants, as those of a block's products are */
+/* its numbers come with the launch; else they are constants, as those of a block's matmuls are */
 static bool is_given(int tile_case) { return tile_case % 3 > 0; }
 
 static void print_tile_cases(Text text[MODULES])
@@ -246,17 +246,23 @@ static void print_tile_cases(Text text[MODULES])
         const TileCase *own = &tile_cases[i];
         const char *name = format("t%d", i);
         bool given = is_given(i);
-        cuda_print_product(own->product, given, name, t);
+        cuda_print_matmul(own->matmul, given, name, t);
         const char *parameters = format("(const %s *__restrict__ a, const %s *__restrict__ b, %s *__restrict__ c, void *__restrict__ work, "
                                         "const mgpu_step *step, int64_t n%s)", c_type(own->type[0]), c_type(own->type[1]), c_type(own->type[2]),
                                         given ? ", const __grid_constant__ mgpu_numbers numbers" : "");
         const char *numbers = given ? "numbers, " : "";
-        int threads = mgpu_tiles_threads(&own->product->tiles);
-        text_add(t, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s\n{\n    mgpu_contract<%s_product, %s_tiles>(%sa, b, c, work, n, 0);\n}\n"
-                 "MGPU_ENTRY(%s)\n", threads, cuda_product_blocks(own->product), name, parameters, name, name, numbers, name);
-        if (own->product->tiles.split_tiles > 0)
-            text_add(t, "extern \"C\" __global__ void %s_finish%s\n{\n    mgpu_contract_finish<%s_product, %s_tiles>(%swork, c, n);\n}\n"
-                     "MGPU_ENTRY(%s_finish)\n", name, parameters, name, name, numbers, name);
+        int threads = mgpu_tiles_threads(&own->matmul->tiles);
+        text_add(t,
+                 "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s\n{\n    mgpu_contract<%s_matmul, %s_tiles>(%sa, b, "
+                 "c, work, n, 0);\n}\n"
+                 "MGPU_ENTRY(%s)\n",
+                 threads, cuda_matmul_blocks(own->matmul), name, parameters, name, name, numbers, name);
+        if (own->matmul->tiles.split_tiles > 0)
+            text_add(
+                t,
+                "extern \"C\" __global__ void %s_finish%s\n{\n    mgpu_contract_finish<%s_matmul, %s_tiles>(%swork, c, n);\n}\n"
+                "MGPU_ENTRY(%s_finish)\n",
+                name, parameters, name, name, numbers, name);
     }
 }
 
@@ -309,7 +315,7 @@ static int64_t size_of(const mgpu_contraction *t, int64_t samples, int tensor)
 
 static const char *check_tile_case(const TileCase *own, void *const *memory)
 {
-    const mgpu_contraction *t = &own->product->table;
+    const mgpu_contraction *t = &own->matmul->table;
     int64_t n = own->samples, extent[4];
     double most = 0, worst = 0;
     for (int list = 0; list < 4; list++)
@@ -333,17 +339,17 @@ static const char *check_tile_case(const TileCase *own, void *const *memory)
 
 static const char *run_tile_case(const TileCase *own, const char *name, void *module, CheckedGpu *gpu)
 {
-    const CudaProduct *p = own->product;
+    const CudaMatmul *p = own->matmul;
     mgpu_launch launch[2];
     Guarded memory[4];
     void *arguments[4], *first = NULL;
     const char *wrong = NULL;
     mgpu_numbers numbers[CUDA_NUMBERS];
     launch_numbers = cuda_number_list(p, numbers) > 0 ? numbers : NULL;
-    cuda_product_launches(p, name, launch);
+    cuda_matmul_launches(p, name, launch);
     for (int i = 0; i < 4; i++) {
         int64_t count = i < 3 ? size_of(&p->table, own->samples, i) : 0;
-        memory[i] = guarded(i < 3 ? count * mgpu_type_bytes(own->type[i]) : cuda_product_workspace(p));
+        memory[i] = guarded(i < 3 ? count * mgpu_type_bytes(own->type[i]) : cuda_matmul_workspace(p));
         arguments[i] = memory[i].begin;
         for (int64_t k = 0; k < count && i < 2; k++)
             set_element(memory[i].begin, own->type[i], k, (draw(2) ? 1 : -1) * (double)(4 + draw(4)) / (double)(8 << draw(3)));
@@ -351,7 +357,7 @@ static const char *run_tile_case(const TileCase *own, const char *name, void *mo
     int64_t bytes = size_of(&p->table, own->samples, 2) * mgpu_type_bytes(own->type[2]);
     for (int turn = 0; turn < 2 && !wrong; turn++) {
         memset(memory[2].begin, 0xff, (size_t)bytes);
-        memset(memory[3].begin, 0xff, (size_t)cuda_product_workspace(p));
+        memset(memory[3].begin, 0xff, (size_t)cuda_matmul_workspace(p));
         wrong = run_launches(module, launch, arguments, 4, own->samples, turn ? 1 + draw(4) : 0, (uint64_t)turn * 1234567);
         if (turn == 0)
             first = memcpy(malloc((size_t)bytes), memory[2].begin, (size_t)bytes);
@@ -360,7 +366,8 @@ static const char *run_tile_case(const TileCase *own, const char *name, void *mo
         wrong = wrong ? wrong : check_tile_case(own, arguments);
     }
     const int64_t sizes[] = {size_of(&p->table, own->samples, 0) * mgpu_type_bytes(own->type[0]),
-                             size_of(&p->table, own->samples, 1) * mgpu_type_bytes(own->type[1]), bytes, cuda_product_workspace(p)};
+                             size_of(&p->table, own->samples, 1) * mgpu_type_bytes(own->type[1]), bytes,
+                             cuda_matmul_workspace(p)};
     if (gpu && !wrong)
         wrong = run_checked(gpu, launch, arguments, sizes, 2, 4, own->samples);
     for (int i = 0; i < 4; i++)
@@ -429,7 +436,7 @@ int main(void)
     void *modules[MODULES];
     Text text[MODULES] = {{0}};
     if (!mkdtemp(folder)) {
-        printf("skip products for GPUs: no folder for kernels\n");
+        printf("skip matmuls for GPUs: no folder for kernels\n");
         return 0;
     }
     const char *all = getenv("MGPU_FULL");

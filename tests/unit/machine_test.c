@@ -180,17 +180,18 @@ static void kernels(void)
     Work stream = {.kind = WORK_POINTS, .type = BF16, .bytes = 3.352e9, .operations = 1e6};
     Cost c = cost_kernel(&gpu, &stream);
     check(near(c.us, 1e3 / .87, .01) && c.bound == BOUND_MEMORY, "H100: a stream at 87 % of 3.35 TB/s");
-    Work product = {.kind = WORK_MATMUL, .type = BF16, .library = true, .products = 989.4e9, .bytes = 1e6};
-    c = cost_kernel(&gpu, &product);
+    Work contraction = {.kind = WORK_MATMUL, .type = BF16, .library = true, .contractions = 989.4e9, .bytes = 1e6};
+    c = cost_kernel(&gpu, &contraction);
     check(near(c.us, 1e3 / .7, .01) && c.bound == BOUND_MATRIX, "H100: cuBLASLt at 70 % of the peak");
-    product.type = F32;
-    check(cost_kernel(&gpu, &product).bound == BOUND_INSTRUCTIONS, "f32 does not use matrix units");
-    product.tf32 = true;
-    check(cost_kernel(&gpu, &product).bound == BOUND_MATRIX, "but where it may be rounded");
+    contraction.type = F32;
+    check(cost_kernel(&gpu, &contraction).bound == BOUND_INSTRUCTIONS, "f32 does not use matrix units");
+    contraction.tf32 = true;
+    check(cost_kernel(&gpu, &contraction).bound == BOUND_MATRIX, "but where it may be rounded");
     Work tiny = {.kind = WORK_POINTS, .bytes = 8, .operations = 1};
     check(cost_kernel(&gpu, &tiny).bound == BOUND_LAUNCH, "H100: a kernel of nearly nothing is its launch");
-    product = (Work){.kind = WORK_MATMUL, .type = F32, .products = 298.8e6};
-    check(near(cost_kernel(&cores, &product).us, 1000, .01) && near(cost_kernel(&core, &product).us, 2000, .01), "a core of two takes twice as long");
+    contraction = (Work){.kind = WORK_MATMUL, .type = F32, .contractions = 298.8e6};
+    check(near(cost_kernel(&cores, &contraction).us, 1000, .01) && near(cost_kernel(&core, &contraction).us, 2000, .01),
+          "a core of two takes twice as long");
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* onednn_test: products by oneDNN (runtime/host/onednn.h) against sums in double.
+/* onednn_test: matmuls by oneDNN (runtime/host/onednn.h) against sums in double.
  *
  * usage: onednn_test [LIBRARY ...]      default: $MGPU_ONEDNN, libdnnl.so.3, libdnnl.so.2
  * Every library that can be opened is tested in a process of its own; without any there is one line "skip". The tables are
@@ -147,7 +147,7 @@ static void convolution_case(int dims, int64_t side, Window window, int64_t in, 
              node, samples, order, expected);
 }
 
-static void make_products(void)
+static void make_matmul(void)
 {
     einsum_case("a,ba->b", SHAPE(48), SHAPE(80, 48), 5, 33, true);
     einsum_case("b,ba->a", SHAPE(80), SHAPE(80, 48), 5, 33, true);
@@ -203,10 +203,10 @@ static void make_convolutions(void)
 
 static void make_cases(void)
 {
-    make_products();
+    make_matmul();
     make_convolutions();
     for (half = 3; half < 8; half += 4) {
-        make_products();
+        make_matmul();
         make_convolutions();
     }
     half = 7; /* large enough for several calls of the primitive in a run */
@@ -334,9 +334,9 @@ static bool compare(const Run *run, const double *got, int64_t from, int64_t to,
     return true;
 }
 
-static void *scratch_for(const MgpuLibraryProduct *product)
+static void *scratch_for(const MgpuLibraryMatmul *matmul)
 {
-    size_t bytes = ((size_t)mgpu_onednn_scratch(product) + 64) / 64 * 64;
+    size_t bytes = ((size_t)mgpu_onednn_scratch(matmul) + 64) / 64 * 64;
     void *scratch = aligned_alloc(64, bytes);
     memset(scratch, 0xff, bytes);
     return scratch;
@@ -359,31 +359,31 @@ static bool run_shares(const Run *run, int shares, bool packs)
     bool whole = true, partial = false;
     for (int share = 0; share < shares && whole; share++) {
         MgpuShare want = {.samples = item->samples, .share = share, .shares = shares, .threads = THREADS, .any_speed = true};
-        MgpuLibraryProduct *product = mgpu_onednn_prepare(item->table, &want);
-        if (product == NULL) {
+        MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(item->table, &want);
+        if (matmul == NULL) {
             whole = false;
             break;
         }
-        void *scratch = scratch_for(product), *packed = NULL;
-        if (packs && mgpu_onednn_packed(product) > 0) {
-            packed = aligned_alloc(64, (size_t)mgpu_onednn_packed(product));
-            mgpu_onednn_pack(product, run->memory[1], packed, scratch, 0);
+        void *scratch = scratch_for(matmul), *packed = NULL;
+        if (packs && mgpu_onednn_packed(matmul) > 0) {
+            packed = aligned_alloc(64, (size_t)mgpu_onednn_packed(matmul));
+            mgpu_onednn_pack(matmul, run->memory[1], packed, scratch, 0);
         }
-        mgpu_onednn_run(product, run->memory[0], run->memory[1], c, packed, 0, scratch, share % THREADS);
-        partial = mgpu_onednn_partial(product);
+        mgpu_onednn_run(matmul, run->memory[0], run->memory[1], c, packed, 0, scratch, share % THREADS);
+        partial = mgpu_onednn_partial(matmul);
         if (partial)
             add_result(run, c, sum, share > 0);
-        said = format("%s", mgpu_onednn_said(product));
+        said = format("%s", mgpu_onednn_said(matmul));
         free(packed);
         free(scratch);
-        mgpu_onednn_free(product);
+        mgpu_onednn_free(matmul);
     }
     if (whole) {
         if (!partial)
             add_result(run, c, sum, false);
         compare(run, sum, 0, run->elements[2], format("%d shares%s", shares, packs ? ", packed" : ""), said);
     } else if (item->expected || shares > 1) {
-        printf("not ok %s: no product for %d shares\n", item->name, shares);
+        printf("not ok %s: no matmul for %d shares\n", item->name, shares);
         failures++;
     }
     free(sum);
@@ -395,16 +395,16 @@ static void run_last(const Run *run)
 {
     const Case *item = run->item;
     MgpuShare want = {.samples = 1, .share = 0, .shares = 1, .threads = 1, .any_speed = true};
-    MgpuLibraryProduct *product = item->tensor[2]->sharded && item->samples > 1 ? mgpu_onednn_prepare(item->table, &want) : NULL;
-    if (product == NULL)
+    MgpuLibraryMatmul *matmul = item->tensor[2]->sharded && item->samples > 1 ? mgpu_onednn_prepare(item->table, &want) : NULL;
+    if (matmul == NULL)
         return;
     double *got = calloc((size_t)run->elements[2], sizeof *got);
-    void *scratch = scratch_for(product);
+    void *scratch = scratch_for(matmul);
     memset(run->memory[2], 0xff, (size_t)run->bytes[2]);
-    mgpu_onednn_run(product, run->memory[0], run->memory[1], run->memory[2], NULL, item->samples - 1, scratch, 0);
+    mgpu_onednn_run(matmul, run->memory[0], run->memory[1], run->memory[2], NULL, item->samples - 1, scratch, 0);
     add_result(run, run->memory[2], got, false);
     int64_t per_sample = run->elements[2] / item->samples;
-    compare(run, got, run->elements[2] - per_sample, run->elements[2], "the last sample", mgpu_onednn_said(product));
+    compare(run, got, run->elements[2] - per_sample, run->elements[2], "the last sample", mgpu_onednn_said(matmul));
     for (int64_t i = 0; i < run->elements[2] - per_sample; i++)
         if (!isnan(got[i])) {
             printf("not ok %s: writes other samples\n", item->name);
@@ -413,31 +413,31 @@ static void run_last(const Run *run)
         }
     free(scratch);
     free(got);
-    mgpu_onednn_free(product);
+    mgpu_onednn_free(matmul);
 }
 
-typedef struct Worker { const Run *run; MgpuLibraryProduct *product; int thread; char *c; } Worker;
+typedef struct Worker { const Run *run; MgpuLibraryMatmul *matmul; int thread; char *c; } Worker;
 
 static void *work(void *context)
 {
     Worker *worker = context;
-    void *scratch = scratch_for(worker->product);
+    void *scratch = scratch_for(worker->matmul);
     for (int i = 0; i < 20; i++)
-        mgpu_onednn_run(worker->product, worker->run->memory[0], worker->run->memory[1], worker->c, NULL, 0, scratch,
+        mgpu_onednn_run(worker->matmul, worker->run->memory[0], worker->run->memory[1], worker->c, NULL, 0, scratch,
                         worker->thread);
     free(scratch);
     return NULL;
 }
 
-/* one product, several threads at once, each with its own result */
+/* one matmul, several threads at once, each with its own result */
 static void run_threads(const Run *run)
 {
     MgpuShare want = {.samples = run->item->samples, .share = 0, .shares = 1, .threads = THREADS, .any_speed = true};
-    MgpuLibraryProduct *product = mgpu_onednn_prepare(run->item->table, &want);
+    MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(run->item->table, &want);
     pthread_t thread[THREADS];
     Worker worker[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        worker[i] = (Worker){run, product, i, malloc((size_t)run->bytes[2])};
+        worker[i] = (Worker){run, matmul, i, malloc((size_t)run->bytes[2])};
         pthread_create(&thread[i], NULL, work, &worker[i]);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -449,11 +449,11 @@ static void run_threads(const Run *run)
     }
     double *got = calloc((size_t)run->elements[2], sizeof *got);
     add_result(run, worker[0].c, got, false);
-    compare(run, got, 0, run->elements[2], "threads", mgpu_onednn_said(product));
+    compare(run, got, 0, run->elements[2], "threads", mgpu_onednn_said(matmul));
     for (int i = 0; i < THREADS; i++)
         free(worker[i].c);
     free(got);
-    mgpu_onednn_free(product);
+    mgpu_onednn_free(matmul);
 }
 
 static double seconds(void)
@@ -482,23 +482,23 @@ static void check_overhead(void)
     static const mgpu_contraction table = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32};
     static float a[256], b[256], c[256];
     MgpuShare want = {.samples = 1, .share = 0, .shares = 1, .threads = 1, .any_speed = true};
-    MgpuLibraryProduct *product = mgpu_onednn_prepare(&table, &want);
-    if (product == NULL) {
-        printf("not ok no small product\n");
+    MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(&table, &want);
+    if (matmul == NULL) {
+        printf("not ok no small matmul\n");
         failures++;
         return;
     }
-    void *scratch = scratch_for(product);
+    void *scratch = scratch_for(matmul);
     double best = 1;
     for (int i = 0; i < 200; i++) {
         double begin = seconds();
         for (int j = 0; j < 10; j++)
-            mgpu_onednn_run(product, a, b, c, NULL, 0, scratch, 0);
+            mgpu_onednn_run(matmul, a, b, c, NULL, 0, scratch, 0);
         double time = (seconds() - begin) / 10;
         best = time < best ? time : best;
     }
     free(scratch);
-    mgpu_onednn_free(product);
+    mgpu_onednn_free(matmul);
     if (count_threads() != 1) {
         printf("not ok the library has threads of its own\n");
         failures++;
@@ -538,12 +538,12 @@ static int test_library(const char *name)
         free(run.expected);
     }
     check_overhead();
-    printf("%s %d of %d products, %s\n", failures == 0 ? "ok" : "not ok", done, case_count, said);
+    printf("%s %d of %d matmuls, %s\n", failures == 0 ? "ok" : "not ok", done, case_count, said);
     fflush(stdout);
     return failures != 0;
 }
 
-/* on a CPU without AVX-512 products of bf16 are not the library's, and some of f32 are */
+/* on a CPU without AVX-512 matmuls of bf16 are not the library's, and some of f32 are */
 static int test_narrow(const char *name)
 {
     char said[300];
@@ -555,13 +555,13 @@ static int test_narrow(const char *name)
     int taken[2] = {0, 0};
     for (int i = 0; i < case_count; i++) {
         MgpuShare want = {.samples = cases[i].samples, .share = 0, .shares = 1, .threads = 1};
-        MgpuLibraryProduct *product = mgpu_onednn_prepare(cases[i].table, &want);
-        taken[has_half(&cases[i], 0) || has_half(&cases[i], 1)] += product != NULL;
-        if (product != NULL)
-            mgpu_onednn_free(product);
+        MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(cases[i].table, &want);
+        taken[has_half(&cases[i], 0) || has_half(&cases[i], 1)] += matmul != NULL;
+        if (matmul != NULL)
+            mgpu_onednn_free(matmul);
     }
     bool good = taken[0] > 0 && taken[1] == 0;
-    printf("%s without AVX-512, %s: %d products of f32, %d of bf16\n", good ? "ok" : "not ok", said, taken[0], taken[1]);
+    printf("%s without AVX-512, %s: %d matmuls of f32, %d of bf16\n", good ? "ok" : "not ok", said, taken[0], taken[1]);
     fflush(stdout);
     return !good;
 }
@@ -582,7 +582,7 @@ static void build_tables(void)
         contraction_print(cases[i].plan, format("kernel%d", i), &text);
     text_add(&text, "const mgpu_contraction *const tables[] = {");
     for (int i = 0; i < case_count; i++)
-        text_add(&text, "&kernel%d_product, ", i);
+        text_add(&text, "&kernel%d_contraction, ", i);
     text_add(&text, "};\n");
     FILE *file = fopen(format("%s/tables.c", folder), "w");
     fwrite(text.data, 1, text.length, file);

@@ -287,8 +287,9 @@ static Graph *with_transfers(Graph *g, int devices)
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i], **in = NEW_ARRAY(Node *, n->inputs);
         for (int k = 0; k < n->inputs; k++)
-            in[k] = n->in[k]->twin;
-        n->twin = n->op == OP_REDUCE && dtype_is_float(n->dtype) ? sum_by_transfers(target, in[0], devices) : graph_rebuild(target, n, in);
+            in[k] = n->in[k]->mapped;
+        n->mapped = n->op == OP_REDUCE && dtype_is_float(n->dtype) ? sum_by_transfers(target, in[0], devices)
+                                                                   : graph_rebuild(target, n, in);
     }
     graph_copy_results(target, g);
     return target;

@@ -1,8 +1,8 @@
 /* scan_kernel_test.c: scans as kernels against the interpreter.
  *
  * Loops built by hand, as the compiler has them before it makes kernels: in f64 and f32, with several carries, sequences and
- * stacks, products, attention and convolutions in the body, nested; fused and separate, by 1 to 7 threads, in parts and chunks
- * of a few samples. The arguments, if any, are the C compiler and its flags. */
+ * stacks, contractions, attention and convolutions in the body, nested; fused and separate, by 1 to 7 threads, in parts and
+ * chunks of a few samples. The arguments, if any, are the C compiler and its flags. */
 #define TEST "scan_kernel"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
@@ -11,7 +11,7 @@
 
 /* ---- facts */
 
-/* one call in a step for the product and one for the rest */
+/* one call in a step for the contraction and one for the rest */
 static void check_calls(void)
 {
     Graph *g = lstm(5, 16, false);

@@ -1,4 +1,4 @@
-/* vgpu_cublaslt_test: the virtual GPU's cuBLASLt (tests/vgpu/cublaslt.c): products, turned and in batches, and their epilogues
+/* vgpu_cublaslt_test: the virtual GPU's cuBLASLt (tests/vgpu/cublaslt.c): matmuls, turned and in batches, and their epilogues
  * against sums by hand; and what it says of calls that are wrong: a program that is right, and one with the planted bug. */
 #include <math.h>
 
@@ -145,7 +145,7 @@ static double sum_of(const float *from, int apart)
     return sum;
 }
 
-/* a batch has no bias. A gradient of gelu is that at what a product with gelu has left before */
+/* a batch has no bias. A gradient of gelu is that at what a matmul with gelu has left before */
 static void single_values(int wrong)
 {
     float small[FLOATS], b[SUMS + COLUMNS];
@@ -188,7 +188,7 @@ static void test_values(void)
     for (int turned = 0; turned < 4; turned++) {
         values_of = (Case){turned & 1, turned >> 1, CUBLASLT_EPILOGUE_DEFAULT, 16, 4 * FLOATS};
         int status = in_process(NULL, 1, "vgpu", values, 0, report);
-        snprintf(title, sizeof title, "products, turned %d %d", turned & 1, turned >> 1);
+        snprintf(title, sizeof title, "matmuls, turned %d %d", turned & 1, turned >> 1);
         result(!status && !*report, title, report);
     }
     static const uint32_t EPILOGUES[] = {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU,
@@ -324,10 +324,10 @@ int main(void)
     open_scratch();
     test_values();
     both("a pitch of what gelu is made of", NULL, "vgpu", pitch, "library", "that is not divisible by 8");
-    both("a gradient of gelu at something else", NULL, "vgpu", gradient, "library", "no product with gelu has left there");
+    both("a gradient of gelu at something else", NULL, "vgpu", gradient, "library", "no matmul with gelu has left there");
     both("a bias that is aligned less", NULL, "vgpu", other_bias, "library", "aligned less than when its algorithm was chosen");
     both("an operand that is not aligned", NULL, "vgpu", alignment, "library", "not aligned as was said");
-    both("an algorithm for another product", NULL, "vgpu", other_algorithm, "library", "an algorithm for another product");
+    both("an algorithm for another matmul", NULL, "vgpu", other_algorithm, "library", "an algorithm for another matmul");
     both("a workspace that is too small", NULL, "vgpu", workspace, "library", "too small a workspace");
     both("a workspace that 256 does not divide", NULL, "vgpu", workspace_alignment, "library", "a workspace that is not aligned to 256 bytes");
     both("a bias that 16 does not divide", NULL, "vgpu", bias_alignment, "library", "not aligned to 16 bytes");

@@ -1,6 +1,6 @@
-/* cublaslt.c: libcublasLt.so.13 for virtual GPUs: matrix products. What NVIDIA's library leaves to the caller is checked: an
+/* cublaslt.c: libcublasLt.so.13 for virtual GPUs: matmuls. What NVIDIA's library leaves to the caller is checked: an
  * algorithm is used for what it was asked for, with operands that are aligned as was said, and the workspace that it needs;
- * what gelu was made of has a pitch that the library takes, and is what a product with gelu has left there. */
+ * what gelu was made of has a pitch that the library takes, and is what a matmul with gelu has left there. */
 #include "runtime/cuda/cublaslt.h"
 #include "tests/vgpu/driver.h"
 #include "tests/vgpu/half.h"
@@ -31,13 +31,13 @@ struct cublasLtMatmulDesc {
 struct cublasLtMatrixLayout { int type; uint64_t rows, columns; int64_t pitch, member; int32_t members; };
 struct cublasLtMatmulPreference { uint64_t workspace; uint32_t schemes, alignment[4]; };
 
-typedef struct Product { /* what is run */
+typedef struct Matmul { /* what is run */
     struct cublasLtMatmulDesc desc;
     struct cublasLtMatrixLayout layout[3];
     uintptr_t at[3], work;
     size_t work_bytes;
     uint64_t slowness;
-} Product;
+} Matmul;
 
 static cublasStatus_t enter(const char *call)
 {
@@ -110,7 +110,7 @@ static bool reads_bias(const struct cublasLtMatmulDesc *desc) { return desc->epi
 static bool reads_aux(const struct cublasLtMatmulDesc *desc) { return (desc->epilogue & (AUX | GRADIENT)) == (AUX | GRADIENT); }
 static bool writes_aux(const struct cublasLtMatmulDesc *desc) { return (desc->epilogue & (AUX | GRADIENT)) == AUX; }
 
-static double finish(const Product *p, int64_t row, int64_t column, double sum)
+static double finish(const Matmul *p, int64_t row, int64_t column, double sum)
 {
     const struct cublasLtMatmulDesc *desc = &p->desc;
     int type = p->layout[D].type;
@@ -129,13 +129,13 @@ static double finish(const Product *p, int64_t row, int64_t column, double sum)
     return sum;
 }
 
-static double element(const Product *p, int which, int member, int64_t row, int64_t column)
+static double element(const Matmul *p, int which, int member, int64_t row, int64_t column)
 {
     const struct cublasLtMatrixLayout *l = &p->layout[which];
     return load(l->type, p->at[which], member * l->member + (p->desc.turned[which] ? row * l->pitch + column : column * l->pitch + row));
 }
 
-static void multiply(const Product *p, int member)
+static void multiply(const Matmul *p, int member)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
     int64_t terms = (int64_t)(p->desc.turned[A] ? a->rows : a->columns);
@@ -152,12 +152,12 @@ static void multiply(const Product *p, int member)
 }
 
 /* how many sums there are, or numbers of a bias */
-static uint64_t vector_length(const Product *p)
+static uint64_t vector_length(const Matmul *p)
 {
     return p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADB ? p->layout[D].columns : p->layout[D].rows;
 }
 
-static void add_up(const Product *p)
+static void add_up(const Matmul *p)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
     bool of_a = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADA, of_b = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADB;
@@ -170,13 +170,13 @@ static void add_up(const Product *p)
     }
 }
 
-/* ---- what products with gelu have left for those with its gradient */
+/* ---- what matmuls with gelu have left for those with its gradient */
 
 typedef struct Left { uintptr_t at; uint64_t hash; } Left;
 static Left *left;
 static int left_count;
 
-static uint64_t hash_of_aux(const Product *p)
+static uint64_t hash_of_aux(const Matmul *p)
 {
     uint64_t hash = 14695981039346656037u;
     size_t column = p->layout[D].rows * bytes_of(p->layout[D].type), pitch = (size_t)p->desc.aux_pitch * bytes_of(p->layout[D].type);
@@ -186,7 +186,7 @@ static uint64_t hash_of_aux(const Product *p)
     return hash;
 }
 
-static void leave_aux(const Product *p)
+static void leave_aux(const Matmul *p)
 {
     int i = 0;
     while (i < left_count && left[i].at != (uintptr_t)p->desc.aux)
@@ -196,7 +196,7 @@ static void leave_aux(const Product *p)
     left[i] = (Left){(uintptr_t)p->desc.aux, hash_of_aux(p)};
 }
 
-static bool was_left(const Product *p)
+static bool was_left(const Matmul *p)
 {
     for (int i = 0; i < left_count; i++)
         if (left[i].at == (uintptr_t)p->desc.aux)
@@ -204,7 +204,7 @@ static bool was_left(const Product *p)
     return false;
 }
 
-static void touch_aux(Op *op, const Product *p)
+static void touch_aux(Op *op, const Matmul *p)
 {
     struct cublasLtMatrixLayout aux = p->layout[D];
     aux.pitch = p->desc.aux_pitch;
@@ -219,8 +219,8 @@ static void spoil_matrix(const struct cublasLtMatrixLayout *l, uintptr_t at, int
             memset((void *)(at + (uintptr_t)(m * l->member + (int64_t)c * pitch) * each), 0xFF, l->rows * each);
 }
 
-/* what a product writes that is only timed: nobody may ever read it */
-static void spoil(const Product *p)
+/* what a matmul writes that is only timed: nobody may ever read it */
+static void spoil(const Matmul *p)
 {
     spoil_matrix(&p->layout[D], p->at[D], p->layout[D].pitch);
     if (writes_aux(&p->desc))
@@ -231,7 +231,7 @@ static void spoil(const Product *p)
 
 static void run(Op *op)
 {
-    const Product *p = op->work.library.data;
+    const Matmul *p = op->work.library.data;
     VirtualDevice *device = op->work.device;
     const struct cublasLtMatmulDesc *desc = &p->desc;
     bool timed = op->work.label && op->work.label->count < 0; /* nothing is said of what it is for */
@@ -253,8 +253,8 @@ static void run(Op *op)
     }
     if (reads_aux(desc) && !timed && !was_left(p))
         vgpu_violation(device, CUDA_ERROR_LAUNCH_FAILED, "library",
-                       "%s: cublasLtMatmul takes the gradient of gelu at what no product with gelu has left there",
-                       op->work.label ? op->work.label->name : "a product");
+                       "%s: cublasLtMatmul takes the gradient of gelu at what no matmul with gelu has left there",
+                       op->work.label ? op->work.label->name : "a matmul");
     for (int m = 0; m < p->layout[D].members; m++)
         multiply(p, m);
     if (writes_aux(desc))
@@ -401,11 +401,12 @@ static bool inside(const VirtualDevice *device, uintptr_t address, const struct 
 static cublasStatus_t misused(VirtualDevice *device, CUstream stream, const char *what)
 {
     vgpu_violation(device, CUDA_ERROR_LAUNCH_FAILED, "library", "%s: cublasLtMatmul %s",
-                   stream->label && stream->label->name ? stream->label->name : "a product", what);
+                   stream->label && stream->label->name ? stream->label->name : "a matmul", what);
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-static cublasStatus_t issue(cublasLtHandle_t handle, Product p, const cublasLtMatmulAlgo_t *algo, size_t workspace, CUstream stream)
+static cublasStatus_t issue(cublasLtHandle_t handle, Matmul p, const cublasLtMatmulAlgo_t *algo, size_t workspace,
+                            CUstream stream)
 {
     const struct cublasLtMatrixLayout *const layout[] = {&p.layout[A], &p.layout[B], &p.layout[D]};
     VirtualDevice *device = handle->device;
@@ -416,7 +417,7 @@ static cublasStatus_t issue(cublasLtHandle_t handle, Product p, const cublasLtMa
     if (algo->data[KIND] == MAGIC + 1)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (algo->data[KIND] != MAGIC || algo->data[PRODUCT] != hash_of(&p.desc, layout))
-        return misused(device, stream, "is called with an algorithm for another product");
+        return misused(device, stream, "is called with an algorithm for another matmul");
     for (int i = 0; i < 3; i++) {
         if (!inside(device, p.at[i], layout[i]))
             return misused(device, stream, "has a matrix that is not inside memory of its device");
@@ -597,7 +598,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     }
     if (!status && handle->device->failed)
         status = CUBLAS_STATUS_EXECUTION_FAILED;
-    Product p = {.desc = *desc, .layout = {*a_layout, *b_layout, *d_layout}, .at = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)d},
+    Matmul p = {.desc = *desc, .layout = {*a_layout, *b_layout, *d_layout}, .at = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)d},
                  .work = (uintptr_t)workspace};
     return leave(status ? status : issue(handle, p, algo, workspace_bytes, stream));
 }

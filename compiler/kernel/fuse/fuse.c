@@ -446,7 +446,8 @@ static Graph *scatter_into_sums(Graph *g)
             continue;
         }
         stand_at(target, n);
-        become(n, graph_scatter_add(target, table[i]->twin, s->in[1]->twin, s->in[2]->twin, (int)s->ints[0], node_sums_samples(s)));
+        become(n, graph_scatter_add(target, table[i]->mapped, s->in[1]->mapped, s->in[2]->mapped, (int)s->ints[0],
+                                    node_sums_samples(s)));
     }
     if (found)
         graph_copy_results(target, g);

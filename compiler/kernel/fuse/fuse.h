@@ -82,7 +82,7 @@ typedef struct Info {       /* of a node */
     Root *maker;
     Tensor *tensor;
     Tensor *result;         /* in a body: the value is made there, for whoever called it */
-    const bool *hard;       /* SCAN, by input: a product of its body reads it */
+    const bool *hard;       /* SCAN, by input: a contraction of its body reads it */
     Root *part[8];          /* SCAN: the first of its results that are one computation: by samples, early, update */
     Root **readers; int reader_count;
 } Info;

@@ -102,7 +102,7 @@ static void add_edge(Group *before, Group *after)
 
 typedef struct Heap { Group **list; int count; } Heap;
 
-/* The product that is a weight's gradient comes as soon as it can: what it reads may go, and the products and
+/* The contraction that is a weight's gradient comes as soon as it can: what it reads may go, and the contractions and
  * element-wise kernels of samples behind it follow each other. Small updates stand together behind the others:
  * fuse/pack.c makes few kernels of them. */
 static int rank_of(const Group *g)

@@ -299,7 +299,7 @@ static void choose(Fusion *f)
         Info *info = &f->info[i];
         if (!info->needed)
             continue;
-        bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a product reads */
+        bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a contraction reads */
         if (!never_root(n) || moved)
             info->root = always_root(n) || info->store || info->same || f->separate || (!f->computed[i] && worth_storing(f, n));
         store_operands(f, n);

@@ -8,7 +8,7 @@
  *   carries     two buffers each, which change places after every step
  *   sequences   the slice of a step, read where it lies: a tensor with a pitch; stacks are written likewise
  *   captured    the tensors themselves. Views of them, constants and numbers of the run are made in the body, so that nothing
- *               is stored for them; but what a product reads must lie in memory as the product can read it.
+ *               is stored for them; but what a contraction reads must lie in memory as the contraction can read it.
  * A thread takes a chunk of its samples through all steps, then the next. A chunk's carries and temporaries should stay in the
  * core's cache; temporaries are placed by their lifetime, first fit. On a GPU a block takes a chunk, whose part of the workspace
  * is its own. */
@@ -21,7 +21,7 @@
 
 enum {
     NEAR_BYTES = 512 * 1024, /* of a chunk's buffers */
-    LEAST_SAMPLES = 32,      /* of a chunk: a product reads its weights for each chunk anew */
+    LEAST_SAMPLES = 32,      /* of a chunk: a contraction reads its weights for each chunk anew */
     LINE = 64
 };
 
@@ -56,8 +56,8 @@ static bool shows(const Node *n)
     return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST || n->op == OP_STOP_GRADIENT;
 }
 
-/* by ARG: a product reads it, or something of which nothing is known here */
-static const bool *products_read(const Fusion *f, const Node *scan)
+/* by ARG: a contraction reads it, or something of which nothing is known here */
+static const bool *contraction_read(const Fusion *f, const Node *scan)
 {
     Info *info = &f->info[scan->id];
     if (info->hard)
@@ -106,7 +106,7 @@ const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
     double value;
     Part part = part_of(scan, input);
     if (part == PART_CAPTURED)
-        return f->separate && !is_number(o) ? o : captured_operand(o, products_read(f, scan)[input]);
+        return f->separate && !is_number(o) ? o : captured_operand(o, contraction_read(f, scan)[input]);
     if (node_is_constant(o, &value))
         return NULL;
     while (part == PART_SEQUENCE && !f->separate &&
@@ -152,7 +152,7 @@ Graph *fuse_straighten(const Fusion *f)
             continue;
         }
         stand_at(target, n);
-        Node **in = twins_of_inputs(n);
+        Node **in = mapped_inputs(n);
         for (int k = 0; k < n->inputs; k++)
             if (reads_crooked(f, n, k))
                 in[k] = NODE(target, OP_STOP_GRADIENT, NULL, 0, NULL, in[k]);
@@ -337,7 +337,7 @@ static Graph *body_of(Build *b, const Group *g)
         for (int k = 0; k < g->count && !tensor; k++)
             if (g->members[k]->node->ints[0] == i)
                 tensor = slice_of(b, b->f->info[g->members[k]->node->id].tensor, from->results[i].value, true);
-        graph_result(to, ROLE_RESULT, NULL, count, from->results[i].value->twin, NULL);
+        graph_result(to, ROLE_RESULT, NULL, count, from->results[i].value->mapped, NULL);
         APPEND(results, count, tensor);
     }
     b->body.results = results;
@@ -523,9 +523,9 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
 
 /* ---- all of it */
 
-double kernel_product_flops(const Kernel *k, double flops_per_sample)
+double kernel_contraction_flops(const Kernel *k, double flops_per_sample)
 {
-    return k->scan ? k->scan->product_flops : k->contraction || k->attention ? flops_per_sample : 0;
+    return k->scan ? k->scan->contraction_flops : k->contraction || k->attention ? flops_per_sample : 0;
 }
 
 void fuse_build_scan(Fusion *f, Group *g)
@@ -550,7 +550,7 @@ void fuse_build_scan(Fusion *f, Group *g)
         const Task *t = tasks[i] = fuse_task(&b.body, b.body.groups[i]);
         s->flops += (double)s->steps * t->flops;
         s->flops_per_sample += (double)s->steps * t->flops_per_sample;
-        s->product_flops += (double)s->steps * kernel_product_flops(b.body.groups[i]->kernel, t->flops_per_sample);
+        s->contraction_flops += (double)s->steps * kernel_contraction_flops(b.body.groups[i]->kernel, t->flops_per_sample);
     }
     place_work(&b, tasks, spot);
     graph_lies_here(body);

@@ -15,14 +15,14 @@ typedef struct Operand {
     char letters[MAX_RANK + 1];
 } Operand;
 
-typedef struct Product {
+typedef struct Einsum {
     Operand *operand;
     int count;
     char result[MAX_RANK + 1];
     int64_t extent[128];    /* by letter */
     bool over;              /* sums over the samples */
     Dtype dtype;
-} Product;
+} Einsum;
 
 static bool has(const char *letters, char c) { return strchr(letters, c) != NULL; }
 
@@ -35,7 +35,7 @@ static bool has_twice(const char *letters)
 }
 
 /* in an operand other than `but` */
-static bool elsewhere(const Product *p, int but, char c)
+static bool elsewhere(const Einsum *p, int but, char c)
 {
     for (int i = 0; i < p->count; i++)
         if (i != but && has(p->operand[i].letters, c))
@@ -43,7 +43,7 @@ static bool elsewhere(const Product *p, int but, char c)
     return false;
 }
 
-static Shape shape_of_letters(const Product *p, const char *letters)
+static Shape shape_of_letters(const Einsum *p, const char *letters)
 {
     Shape s = {.rank = (int)strlen(letters)};
     for (int i = 0; i < s.rank; i++)
@@ -52,9 +52,9 @@ static Shape shape_of_letters(const Product *p, const char *letters)
 }
 
 /* false: a diagonal, which stays as it is */
-static bool read_product(const Node *n, Product *p)
+static bool read_einsum(const Node *n, Einsum *p)
 {
-    *p = (Product){.count = n->inputs, .operand = NEW_ARRAY(Operand, n->inputs), .over = node_sums_samples(n), .dtype = n->dtype};
+    *p = (Einsum){.count = n->inputs, .operand = NEW_ARRAY(Operand, n->inputs), .over = node_sums_samples(n), .dtype = n->dtype};
     const char *t = n->text;
     for (int i = 0; i < n->inputs; i++, t++) {
         Operand *o = &p->operand[i];
@@ -86,7 +86,7 @@ static bool read_through_transpose(Operand *o)
 }
 
 /* drops stretched axes whose letter another operand has; the others stay broadcast */
-static bool read_through_broadcast(Simplifier *s, Product *p, int which)
+static bool read_through_broadcast(Simplifier *s, Einsum *p, int which)
 {
     Operand *o = &p->operand[which];
     Node *wide = o->node, *x = wide->op == OP_BROADCAST ? wide->in[0] : NULL;
@@ -119,7 +119,7 @@ static bool read_through_broadcast(Simplifier *s, Product *p, int which)
 
 /* ---- 2 */
 
-static bool sum_lonely_letters(Simplifier *s, Product *p, int which)
+static bool sum_lonely_letters(Simplifier *s, Einsum *p, int which)
 {
     Operand *o = &p->operand[which];
     int axes[MAX_RANK], count = 0, kept = 0;
@@ -145,7 +145,7 @@ static bool sum_lonely_letters(Simplifier *s, Product *p, int which)
 /* ---- as element-wise operations */
 
 /* the operand with the axes of `letters`, in their order; its own must be among them */
-static Node *along(Simplifier *s, const Product *p, const Operand *o, const char *letters)
+static Node *along(Simplifier *s, const Einsum *p, const Operand *o, const char *letters)
 {
     int order[MAX_RANK], rank = 0, wide = 0;
     int64_t extent[MAX_RANK];
@@ -160,7 +160,7 @@ static Node *along(Simplifier *s, const Product *p, const Operand *o, const char
     return simplify_node(s, graph_broadcast(s->target, x, shape_of_letters(p, letters)));
 }
 
-static Node *multiply(Simplifier *s, const Product *p, const Operand *a, const Operand *b, const char *letters)
+static Node *multiply(Simplifier *s, const Einsum *p, const Operand *a, const Operand *b, const char *letters)
 {
     return SIMPLE(s, OP_MUL, along(s, p, a, letters), along(s, p, b, letters));
 }
@@ -168,13 +168,13 @@ static Node *multiply(Simplifier *s, const Product *p, const Operand *a, const O
 /* ---- 4: pairs */
 
 typedef struct Pairing {
-    Product *product;
+    Einsum *einsum;
     double cost[1 << MANY];
     int half[1 << MANY];    /* of the best way to split the set */
     double samples;
 } Pairing;
 
-static bool in_set(const Product *p, int set, char c)
+static bool in_set(const Einsum *p, int set, char c)
 {
     for (int i = 0; i < p->count; i++)
         if (set >> i & 1 && has(p->operand[i].letters, c))
@@ -182,7 +182,7 @@ static bool in_set(const Product *p, int set, char c)
     return false;
 }
 
-static bool set_sharded(const Product *p, int set)
+static bool set_sharded(const Einsum *p, int set)
 {
     for (int i = 0; i < p->count; i++)
         if (set >> i & 1 && p->operand[i].node->sharded)
@@ -190,8 +190,8 @@ static bool set_sharded(const Product *p, int set)
     return false;
 }
 
-/* the letters that the product of a set must keep */
-static void letters_of_set(const Product *p, int set, char *letters)
+/* the letters that the contraction of a set must keep */
+static void letters_of_set(const Einsum *p, int set, char *letters)
 {
     int all = (1 << p->count) - 1, count = 0;
     for (int c = 'A'; c <= 'z'; c++)
@@ -207,7 +207,7 @@ static void letters_of_set(const Product *p, int set, char *letters)
 
 static double pair_cost(const Pairing *q, int a, int b)
 {
-    const Product *p = q->product;
+    const Einsum *p = q->einsum;
     double cost = set_sharded(p, a | b) ? q->samples : 1;
     char kept_a[MAX_RANK + 1], kept_b[MAX_RANK + 1];
     letters_of_set(p, a, kept_a);
@@ -222,7 +222,7 @@ static double pair_cost(const Pairing *q, int a, int b)
 
 static Node *contract(Simplifier *s, const Pairing *q, int set)
 {
-    const Product *p = q->product;
+    const Einsum *p = q->einsum;
     if ((set & (set - 1)) == 0)
         return p->operand[__builtin_ctz((unsigned)set)].node;
     int all = (1 << p->count) - 1, half[2] = {q->half[set], set & ~q->half[set]};
@@ -246,10 +246,10 @@ static Node *contract(Simplifier *s, const Pairing *q, int set)
     return simplify_node(s, graph_einsum(s->target, text_of(&spec), in, 2, over));
 }
 
-static Node *contract_in_pairs(Simplifier *s, Product *p)
+static Node *contract_in_pairs(Simplifier *s, Einsum *p)
 {
     while (p->count > MANY) { /* the two at the left */
-        Product two = *p, rest = *p;
+        Einsum two = *p, rest = *p;
         two.count = 2;
         rest.operand = p->operand + 2;
         rest.count = p->count - 2;
@@ -275,7 +275,7 @@ static Node *contract_in_pairs(Simplifier *s, Product *p)
         p->over = p->over && !over;
     }
     Pairing *q = NEW(Pairing);
-    q->product = p;
+    q->einsum = p;
     q->samples = s->target->model && s->target->model->batch > 0 ? (double)s->target->model->batch : 64;
     for (int set = 1; set < 1 << p->count; set++) {
         if ((set & (set - 1)) == 0)
@@ -305,7 +305,7 @@ static void append_renamed(Text *spec, const char *letters, char *name, char *ne
     }
 }
 
-static Node *contract_two(Simplifier *s, const Product *p)
+static Node *contract_two(Simplifier *s, const Einsum *p)
 {
     const Operand *a = &p->operand[0], *b = &p->operand[1];
     bool own = false, summed = p->over;
@@ -318,7 +318,7 @@ static Node *contract_two(Simplifier *s, const Product *p)
     if (!summed)
         return multiply(s, p, a, b, p->result);
     if (!own) {
-        Product sum = *p;
+        Einsum sum = *p;
         Operand product = {multiply(s, p, a, b, a->letters), ""};
         memcpy(product.letters, a->letters, sizeof product.letters);
         sum.operand = &product;
@@ -339,7 +339,7 @@ static Node *contract_two(Simplifier *s, const Product *p)
 /* ---- 3: factors */
 
 /* takes an operand without letters away; returns it, or NULL if it went into an other operand */
-static Node *take_factor(Simplifier *s, Product *p, int which)
+static Node *take_factor(Simplifier *s, Einsum *p, int which)
 {
     Node *factor = p->operand[which].node;
     memmove(&p->operand[which], &p->operand[which + 1], sizeof(Operand) * (size_t)(p->count - which - 1));
@@ -357,10 +357,10 @@ static Node *take_factor(Simplifier *s, Product *p, int which)
 
 Node *rule_einsum(Simplifier *s, Node *n)
 {
-    Product p;
+    Einsum p;
     if (dtype_is_half(n->in[0]->dtype)) /* it was simple before `precision`, and rounds where it stands */
         return NULL;
-    if (!read_product(n, &p))
+    if (!read_einsum(n, &p))
         return fold_by_interpreter(s, n);
     for (int i = 0; i < p.count; i++)
         if (p.operand[i].node->dtype != p.dtype)

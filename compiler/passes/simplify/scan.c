@@ -36,36 +36,36 @@ static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, 
         CaptureKind kind = loop_kind(l, i);
         if (!arg)
             continue;
-        arg->twin = NULL;
+        arg->mapped = NULL;
         if (kind == AS_CARRY && !stays(l, i)) {
             if (needed[i])
-                arg->twin = graph_scan_carry(region, in[i], arg->sharded);
+                arg->mapped = graph_scan_carry(region, in[i], arg->sharded);
         } else if (kind == AS_SEQUENCE) {
-            arg->twin = graph_scan_sequence(region, in[i]);
+            arg->mapped = graph_scan_sequence(region, in[i]);
         } else {
             double value;
             bool known = node_is_constant(in[i], &value) || in[i]->op == OP_ARANGE;
-            arg->twin = known ? graph_rebuild(region, in[i], NULL) : graph_capture(region, in[i]);
+            arg->mapped = known ? graph_rebuild(region, in[i], NULL) : graph_capture(region, in[i]);
         }
-        if (arg->twin && !arg->twin->name)
-            arg->twin->name = arg->name;
+        if (arg->mapped && !arg->mapped->name)
+            arg->mapped->name = arg->name;
     }
     for (int i = 0; i < l->body->node_count; i++) {
         Node *n = l->body->nodes[i];
         bool known = n->op != OP_ARG;
         for (int k = 0; k < n->inputs; k++)
-            known = known && n->in[k]->twin;
+            known = known && n->in[k]->mapped;
         if (known)
             graph_copy_node(region, n);
         else if (n->op != OP_ARG)
-            n->twin = NULL;
+            n->mapped = NULL;
     }
     Node **values = NEW_ARRAY(Node *, l->carries + l->stacks);
     for (int i = 0; i < l->carries + l->stacks; i++) {
         place[i] = -1;
         if (!needed[i] || (i < l->carries && stays(l, i)))
             continue;
-        values[count] = l->next[i]->twin;
+        values[count] = l->next[i]->mapped;
         place[i] = count++;
         carries += i < l->carries;
     }

@@ -186,11 +186,11 @@ static bool made_of_needed(const Simplifier *s, const Node *z)
 /* y = where(x <= 0, 0, x): where else x <= 0 is asked for, y <= 0 says the same, and x need not be kept */
 static void ask_result_instead(Simplifier *s, const Node *n)
 {
-    const Node *y = n->twin;
-    if (!is_relu(n) || !is_relu(y) || n->in[0]->twin != y->in[0] || made_of_needed(s, n->in[2]))
+    const Node *y = n->mapped;
+    if (!is_relu(n) || !is_relu(y) || n->in[0]->mapped != y->in[0] || made_of_needed(s, n->in[2]))
         return;
     stand_at(s->target, n->in[0]);
-    n->in[0]->twin = NODE(s->target, OP_LE, NULL, 0, NULL, n->twin, n->twin->in[1]);
+    n->in[0]->mapped = NODE(s->target, OP_LE, NULL, 0, NULL, n->mapped, n->mapped->in[1]);
 }
 
 static void simplify_one(Simplifier *s, Node *n, int uses)
@@ -199,16 +199,16 @@ static void simplify_one(Simplifier *s, Node *n, int uses)
     stand_at(g, n);
     Node *in_place[8], **in = n->inputs <= COUNT(in_place) ? in_place : NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
-        in[k] = n->in[k]->twin;
+        in[k] = n->in[k]->mapped;
     if (n->op == OP_ALIVE && s->all_alive) {
-        n->twin = graph_fill(g, 1, n->shape, BOOL);
+        n->mapped = graph_fill(g, 1, n->shape, BOOL);
         s->changes++;
         return;
     }
     if (n->op == OP_GROUP_SUM && n->in[0]->sharded && !in[0]->sharded)
         in[0] = select_alive(g, in[0]);
     become(n, simplify_node(s, graph_rebuild(g, n, in)));
-    add_uses(s, n->twin, uses);
+    add_uses(s, n->mapped, uses);
     ask_result_instead(s, n);
 }
 
@@ -217,7 +217,7 @@ static Node *result_value(Graph *g, const Result *r, const Node *old)
 {
     stand_at(g, old);
     bool of_samples = r->role == ROLE_OUTPUT || r->role == ROLE_LOSS || r->role == ROLE_METRIC;
-    return of_samples && old->sharded && !old->twin->sharded ? select_alive(g, old->twin) : old->twin;
+    return of_samples && old->sharded && !old->mapped->sharded ? select_alive(g, old->mapped) : old->mapped;
 }
 
 static Graph *drop_dead(Graph *g) /* in its place */
@@ -261,11 +261,11 @@ static Graph *simplify_round(Simplifier *s, Graph *g)
             continue;
         if (n->op == OP_SCAN) {
             stand_at(s->target, n);
-            results[i] = simplify_scan(s, n, twins_of_inputs(n), used_results(g, n, uses));
-            n->twin = NULL;
+            results[i] = simplify_scan(s, n, mapped_inputs(n), used_results(g, n, uses));
+            n->mapped = NULL;
         } else if (n->op == OP_RESULT && results[n->in[0]->id]) {
             become(n, results[n->in[0]->id][n->ints[0]]);
-            add_uses(s, n->twin, uses[i]);
+            add_uses(s, n->mapped, uses[i]);
         } else {
             simplify_one(s, n, uses[i]);
         }

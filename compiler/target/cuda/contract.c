@@ -1,6 +1,6 @@
 /* contract.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as CUDA C.
  *
- * In: a Contraction (contraction.c). Out: its product's tables, and functions that hand them to mgpu_device_contract.h: k12,
+ * In: a Contraction (contraction.c). Out: its matmul's tables, and functions that hand them to mgpu_device_contract.h: k12,
  * and k12_finish if its terms are split. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
@@ -21,7 +21,7 @@ static const char *type_text(const Tensor *tensor)
 }
 
 /* what is reduced over devices lies in a bucket, aligned to its elements; a block's operands begin at any step of a sequence */
-static CudaProduct *product_for(const Contraction *plan, int64_t samples, bool block)
+static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool block)
 {
     int first = plan->swapped ? B : A, second = B - first;
     const Tensor *const tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
@@ -30,12 +30,12 @@ static CudaProduct *product_for(const Contraction *plan, int64_t samples, bool b
         options.type[i] = type_of(tensor[i]);
         options.aligned[i] = !tensor[i]->partial && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
     }
-    return cuda_product(&plan->table, &options);
+    return cuda_matmul(&plan->table, &options);
 }
 
-static CudaProduct *product_of(const Contraction *plan, bool block)
+static CudaMatmul *matmul_of(const Contraction *plan, bool block)
 {
-    return product_for(plan, contraction_samples(plan), block);
+    return matmul_for(plan, contraction_samples(plan), block);
 }
 
 static const char *tiles_text(const mgpu_tiles *s)
@@ -46,29 +46,31 @@ static const char *tiles_text(const mgpu_tiles *s)
     return format(", tiles of %d x %d by %s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA], s->split_tiles > 0 ? ", terms in parts" : "");
 }
 
-static void print_function(const Contraction *plan, const CudaProduct *p, const char *name, bool finish, Text *text)
+static void print_function(const Contraction *plan, const CudaMatmul *p, const char *name, bool finish, Text *text)
 {
-    int threads = mgpu_tiles_threads(&p->tiles), given = cuda_number_count(p);
+    int threads = mgpu_tiles_threads(&p->tiles), parameters = cuda_number_count(p);
     bool works = p->tiles.split_tiles > 0;
     const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b";
     text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s(const %s *__restrict__ a, const %s *__restrict__ b, "
-             "%s *__restrict__ c, ", threads, cuda_product_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
+             "%s *__restrict__ c, ", threads, cuda_matmul_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
              type_text(plan->tensor[B]), type_text(plan->tensor[C]));
     text_add(text, "%sconst mgpu_step *step, int64_t n", works ? "char *__restrict__ work, " : "");
-    if (given > 0)
-        text_add(text, ", const __grid_constant__ %s numbers", given > 1 ? format("mgpu_number_list<%d>", given) : "mgpu_numbers");
+    if (parameters > 0)
+        text_add(text, ", const __grid_constant__ %s numbers",
+                 parameters > 1 ? format("mgpu_number_list<%d>", parameters) : "mgpu_numbers");
     text_add(text, ")\n{\n    (void)step;\n");
     if (finish)
-        text_add(text, "    (void)a, (void)b;\n    mgpu_contract_finish<%s_product, %s_tiles>(%swork, c, n);\n", name, name, given ? "numbers, " : "");
+        text_add(text, "    (void)a, (void)b;\n    mgpu_contract_finish<%s_matmul, %s_tiles>(%swork, c, n);\n", name, name,
+                 parameters ? "numbers, " : "");
     else
-        cuda_print_calls(p, given, name, a, b, text);
+        cuda_print_calls(p, parameters, name, a, b, text);
     text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
 }
 
 /* all but the comment */
-static void print_functions(const Contraction *plan, const CudaProduct *p, const char *name, Text *text)
+static void print_functions(const Contraction *plan, const CudaMatmul *p, const char *name, Text *text)
 {
-    cuda_print_product(p, cuda_number_count(p) > 0, name, text);
+    cuda_print_matmul(p, cuda_number_count(p) > 0, name, text);
     print_function(plan, p, name, false, text);
     if (p->tiles.split_tiles > 0)
         print_function(plan, p, name, true, text);
@@ -76,7 +78,7 @@ static void print_functions(const Contraction *plan, const CudaProduct *p, const
 
 void cuda_print_contraction(const Contraction *plan, const char *kernel_name, const char *known, Text *text)
 {
-    const CudaProduct *p = product_of(plan, false);
+    const CudaMatmul *p = matmul_of(plan, false);
     contraction_print_comment(plan, tiles_text(&p->tiles), text);
     if (cuda_number_count(p) > 0)
         cuda_comment_numbers(p, text);
@@ -107,26 +109,29 @@ const char *cuda_contraction_form_in_parts(const Contraction *plan)
     return cuda_number_count(p) > 0 && cuda_put_in_parts(p, contraction_samples(plan)) ? form_of(plan, p) : NULL;
 }
 
-bool cuda_contraction_in_parts(const Contraction *plan) { return product_of(plan, false)->tiles.split_tiles > 0; }
+bool cuda_contraction_in_parts(const Contraction *plan) { return matmul_of(plan, false)->tiles.split_tiles > 0; }
 
 const char *cuda_contraction_words(const Contraction *plan)
 {
-    const mgpu_tiles *s = &product_of(plan, false)->tiles;
-    return format("product_%dx%d_", s->rows, s->columns);
+    const mgpu_tiles *s = &matmul_of(plan, false)->tiles;
+    return format("matmul_%dx%d_", s->rows, s->columns);
 }
 
-int cuda_contraction_given(const Contraction *plan, mgpu_numbers to[CUDA_NUMBERS]) { return cuda_number_list(product_of(plan, false), to); }
+int cuda_contraction_parameters(const Contraction *plan, mgpu_numbers to[CUDA_NUMBERS])
+{
+    return cuda_number_list(matmul_of(plan, false), to);
+}
 
-void cuda_contraction_numbers(const Contraction *plan, Text *text) { cuda_print_numbers(product_of(plan, false), text); }
+void cuda_contraction_numbers(const Contraction *plan, Text *text) { cuda_print_numbers(matmul_of(plan, false), text); }
 
 void cuda_launches_contraction(const Contraction *plan, const char *kernel_name, mgpu_launch launch[2])
 {
-    cuda_product_launches(product_of(plan, false), kernel_name, launch);
+    cuda_matmul_launches(matmul_of(plan, false), kernel_name, launch);
 }
 
-bool cuda_library_form(const Contraction *plan, mgpu_library_product *to)
+bool cuda_library_form(const Contraction *plan, mgpu_library_matmul *to)
 {
-    if (plan->alone || !cuda_library_product(product_of(plan, false), plan->swapped, to))
+    if (plan->alone || !cuda_library_matmul(matmul_of(plan, false), plan->swapped, to))
         return false;
     to->tf32 = to->a.type == MGPU_F32 && plan->node->graph->model->tf32;
     return true;
@@ -134,14 +139,14 @@ bool cuda_library_form(const Contraction *plan, mgpu_library_product *to)
 
 int64_t cuda_contraction_workspace(const Contraction *plan, int64_t samples)
 {
-    return cuda_product_workspace(product_for(plan, samples, false));
+    return cuda_matmul_workspace(matmul_for(plan, samples, false));
 }
 
 int64_t cuda_contraction_or_library_workspace(const Contraction *plan, int64_t samples, const char *archs)
 {
-    mgpu_library_product product;
+    mgpu_library_matmul matmul;
     int64_t own = cuda_contraction_workspace(plan, samples);
-    int64_t library = cuda_library_form(plan, &product) ? cuda_library_workspace(archs) : 0;
+    int64_t library = cuda_library_form(plan, &matmul) ? cuda_library_workspace(archs) : 0;
     return own > library ? own : library;
 }
 
@@ -149,13 +154,13 @@ int64_t cuda_contraction_or_library_workspace(const Contraction *plan, int64_t s
 
 void cuda_print_block_contraction(const Contraction *plan, const char *name, Text *text)
 {
-    const CudaProduct *p = product_of(plan, true);
+    const CudaMatmul *p = matmul_of(plan, true);
     contraction_print_comment(plan, tiles_text(&p->tiles), text);
-    cuda_print_product(p, false, name, text);
+    cuda_print_matmul(p, false, name, text);
     text_add(text, "static __device__ void %s(const %s *a, const %s *b, %s *c, char *shared, int64_t begin, int64_t end)\n{\n", name,
              type_text(plan->tensor[A]), type_text(plan->tensor[B]), type_text(plan->tensor[C]));
     cuda_print_block_calls(p, name, plan->swapped ? "b" : "a", plan->swapped ? "a" : "b", text);
     text_add(text, "}\n");
 }
 
-int cuda_block_shared_bytes(const Contraction *plan) { return cuda_product_shared_bytes(product_of(plan, true)); }
+int cuda_block_shared_bytes(const Contraction *plan) { return cuda_matmul_shared_bytes(matmul_of(plan, true)); }

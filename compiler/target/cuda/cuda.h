@@ -4,7 +4,7 @@
  *   cuda/nest.c     a nest: which thread takes which points
  *   cuda/points.c   what it does at them (cuda/points.h)
  *   cuda/scan.c     a scan
- *   cuda/given.c    kernels that differ in numbers
+ *   cuda/parameters.c    kernels that differ in numbers
  *   cuda/kinds.c    kinds of kernels
  *   cuda/kernels.c  functions, and the file of all kernels
  */
@@ -57,7 +57,7 @@ typedef struct CudaKind {
 } CudaKind;
 extern const CudaKind CUDA_KIND[KERNEL_KINDS];
 
-/* ---- cuda/given.c: kernels that differ in numbers alone become one */
+/* ---- cuda/parameters.c: kernels that differ in numbers alone become one */
 void cuda_give_numbers(Program *);
 void cuda_divisor(uint32_t by, uint32_t words[3]);
 
@@ -71,5 +71,5 @@ void cuda_print_block(const Kernel *, Text *);        /* a function of a block, 
 void cuda_print(const Kernel *, Text *);
 void cuda_print_nests(const Kernel *, Text *);
 void emit_cuda(const Program *, Text *);
-void cuda_print_given(const Kernel *, Text *);        /* what its launches hand over: an initializer */
+void cuda_print_parameters(const Kernel *, Text *);        /* what its launches hand over: an initializer */
 #endif

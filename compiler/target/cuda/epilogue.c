@@ -1,15 +1,15 @@
-/* epilogue.c: what a library's product may do besides: add a bias, and relu or gelu; gelu's gradient; a bias's gradient.
+/* epilogue.c: what a library's matmul may do besides: add a bias, and relu or gelu; gelu's gradient; a bias's gradient.
  *
- * In: the tasks of a phase. Kernels of three kinds may be part of a product's call:
+ * In: the tasks of a phase. Kernels of three kinds may be part of a matmul's call:
  *
- *   y = f(d) or f(d + bias)              where d is the product's result, which nobody else reads
- *   y = d gelu'(x + bias), and its sums  likewise. x is another product's result, which the kernel of y = gelu(x + bias) reads, too:
- *                                        both calls are then the library's or both are kernels', since it stores x + bias
+ *   y = f(d) or f(d + bias)              where d is the matmul's result, which nobody else reads
+ *   y = d gelu'(x + bias), and its sums  likewise. x is another matmul's result, which the kernel of y = gelu(x + bias) reads,
+ *                                        too: both calls are then the library's or both are kernels', since it stores x + bias
  *                                        where the kernels have x
- *   sums of an operand over the terms    of a product that reads it as well: a bias's gradient with that of the weights
+ *   sums of an operand over the terms    of a matmul that reads it as well: a bias's gradient with that of the weights
  *
  * The bias is that of an element's place along the last axis, and sums are over all other axes. The kernel's task moves behind
- * the product's, and from now on its accesses are also the product's operands, a workspace, and the product's result, changed in
+ * the matmul's, and from now on its accesses are also the matmul's operands, a workspace, and the matmul's result, changed in
  * place, where the library stores something there: it may do both calls in this one's place.
  *
  * What a kernel computes, values tell: its expressions are evaluated at many points. */
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum { PROBES = 64, MOST_READS = 6, PITCH = 8 /* of what gelu is made of: divisible by it, says the library */ };
-enum { ROWS, COLUMNS, TERMS, MEMBERS }; /* as in mgpu_library_product */
+enum { ROWS, COLUMNS, TERMS, MEMBERS }; /* as in mgpu_library_matmul */
 
 /* ---- what it computes */
 
@@ -233,17 +233,17 @@ static bool names(Tensor *const *list, int count, const Tensor *t)
 
 static int place_of(const Task *task, const Tensor *t) { return place_in((const Tensor *const *)task->reads, task->read_count, t); }
 
-static Dtype sums_type(const mgpu_library_product *p) { return p->sums == MGPU_F64 ? F64 : F32; }
+static Dtype sums_type(const mgpu_library_matmul *p) { return p->sums == MGPU_F64 ? F64 : F32; }
 
-/* one number for each row of the product's result, of the type of its sums */
-static bool is_vector(const Tensor *t, const mgpu_library_product *p)
+/* one number for each row of the matmul's result, of the type of its sums */
+static bool is_vector(const Tensor *t, const mgpu_library_matmul *p)
 {
     return !t->sharded && t->dtype == sums_type(p) && shape_count(&t->shape) == p->extent[ROWS] && p->extent[ROWS] > 1 &&
            p->sampled != ROWS && p->sampled != MEMBERS && p->extent[MEMBERS] == 1;
 }
 
-/* the product's result d -> f(d + bias) */
-static bool find_function(const Task *task, const Tensor *d, const mgpu_library_product *p, mgpu_epilogue *e)
+/* the matmul's result d -> f(d + bias) */
+static bool find_function(const Task *task, const Tensor *d, const mgpu_library_matmul *p, mgpu_epilogue *e)
 {
     const Kernel *k = task->kernel;
     int x = place_of(task, d), bias = task->read_count == 2 ? 1 - x : -1, sums;
@@ -259,9 +259,9 @@ static bool find_function(const Task *task, const Tensor *d, const mgpu_library_
     return false;
 }
 
-/* the product's result d -> d gelu'(x + bias), where the task `forward` makes gelu(x + bias) */
-static bool find_gradient(const Task *task, const Tensor *d, const mgpu_library_product *p, const Task *forward, const mgpu_epilogue *f,
-                          mgpu_epilogue *e)
+/* the matmul's result d -> d gelu'(x + bias), where the task `forward` makes gelu(x + bias) */
+static bool find_gradient(const Task *task, const Tensor *d, const mgpu_library_matmul *p, const Task *forward,
+                          const mgpu_epilogue *f, mgpu_epilogue *e)
 {
     const Kernel *k = task->kernel;
     const Tensor *x = forward->reads[f->x], *bias = f->bias >= 0 ? forward->reads[f->bias] : NULL;
@@ -283,13 +283,13 @@ static bool find_gradient(const Task *task, const Tensor *d, const mgpu_library_
            (sums < 0 || is_gradient(k, k->nests->reductions[0].value, e, forward->kernel, f, from));
 }
 
-/* sums of an operand over the product's terms, where these are all that it has besides the summed axis */
-static bool find_sums(const Task *task, const Task *product, const mgpu_library_product *p, mgpu_epilogue *e)
+/* sums of an operand over the matmul's terms, where these are all that it has besides the summed axis */
+static bool find_sums(const Task *task, const Task *matmul, const mgpu_library_matmul *p, mgpu_epilogue *e)
 {
     const Kernel *k = task->kernel;
-    int sums, argument = place_of(product, task->reads[0]);
+    int sums, argument = place_of(matmul, task->reads[0]);
     const Tensor *t = task->reads[0];
-    if (task->write_count != 1 || argument < 0 || product->reads[0] == product->reads[1] ||
+    if (task->write_count != 1 || argument < 0 || matmul->reads[0] == matmul->reads[1] ||
         !is_pointwise(k, -1, &sums) || sums < 0)
         return false;
     bool of_a = p->a.argument == argument;
@@ -314,15 +314,15 @@ void cuda_print_epilogue(const Kernel *k, Text *t)
         text_add(t, "{0}");
 }
 
-/* ---- which products they go with */
+/* ---- which matmuls they go with */
 
-/* tasks that read the tensor, and nobody but the product writes it: how many, in their order; -1: others do, or too many */
-static int find_readers(const Phase *p, const Tensor *t, const Task *product, Task *readers[2])
+/* tasks that read the tensor, and nobody but the matmul writes it: how many, in their order; -1: others do, or too many */
+static int find_readers(const Phase *p, const Tensor *t, const Task *matmul, Task *readers[2])
 {
     int count = 0;
     for (int i = 0; i < p->task_count; i++) {
         Task *task = p->tasks[i];
-        if (task == product)
+        if (task == matmul)
             continue;
         bool reads = names(task->reads, task->read_count, t);
         if (names(task->writes, task->write_count, t) || (reads && (count == 2 || task->kind != TASK_KERNEL)))
@@ -341,22 +341,22 @@ static int place_of_task(const Phase *p, const Task *task)
     return -1;
 }
 
-static bool product_form(const Task *task, mgpu_library_product *form)
+static bool matmul_form(const Task *task, mgpu_library_matmul *form)
 {
     return task->kind == TASK_KERNEL && task->kernel->contraction && task->write_count == 1 && cuda_library_form(task->kernel->contraction, form);
 }
 
 static bool is_joined(const Task *task) { return task->kind == TASK_KERNEL && task->read_count > task->kernel->read_count; }
 
-/* whether the task can stand right behind the product, where no other does, and its kernel have this form. A tensor has one task
+/* whether the task can stand right behind the matmul, where no other does, and its kernel have this form. A tensor has one task
  * that writes it, a variable behind all that read its old value: what the task reads nobody writes in between. */
-static bool may_join(const Phase *p, const Task *product, const Task *task, const mgpu_epilogue *e)
+static bool may_join(const Phase *p, const Task *matmul, const Task *task, const mgpu_epilogue *e)
 {
-    int to = place_of_task(p, product), at = place_of_task(p, task);
+    int to = place_of_task(p, matmul), at = place_of_task(p, task);
     if (is_joined(task))
         return false;
     for (int i = 0; i < task->write_count; i++)
-        if (names(product->reads, product->read_count, task->writes[i]))
+        if (names(matmul->reads, matmul->read_count, task->writes[i]))
             return false;
     for (int i = to < at ? to + 1 : at + 1; i < (to < at ? at : to); i++) {
         const Task *t = p->tasks[i];
@@ -368,29 +368,29 @@ static bool may_join(const Phase *p, const Task *product, const Task *task, cons
     return !(to + 1 < p->task_count && is_joined(p->tasks[to + 1])) && (!had || memcmp(had, e, sizeof *had) == 0);
 }
 
-/* result: the library stores something where the product's result is */
-static void join(Phase *p, Task *product, Task *task, mgpu_epilogue e, bool result, int64_t workspace)
+/* result: the library stores something where the matmul's result is */
+static void join(Phase *p, Task *matmul, Task *task, mgpu_epilogue e, bool result, int64_t workspace)
 {
     int at = place_of_task(p, task);
     memmove(&p->tasks[at], &p->tasks[at + 1], (size_t)(p->task_count - at - 1) * sizeof *p->tasks);
-    int to = place_of_task(p, product) + 1;
+    int to = place_of_task(p, matmul) + 1;
     memmove(&p->tasks[to + 1], &p->tasks[to], (size_t)(p->task_count - to - 1) * sizeof *p->tasks);
     p->tasks[to] = task;
     mgpu_epilogue *form = NEW(mgpu_epilogue);
     *form = e;
     task->kernel->epilogue = form;
-    APPEND(task->reads, task->read_count, product->reads[0]);
-    APPEND(task->reads, task->read_count, product->reads[1]);
-    if (result && place_of(task, product->writes[0]) < 0) /* so that it counts as changed in place, not written twice */
-        APPEND(task->reads, task->read_count, product->writes[0]);
+    APPEND(task->reads, task->read_count, matmul->reads[0]);
+    APPEND(task->reads, task->read_count, matmul->reads[1]);
+    if (result && place_of(task, matmul->writes[0]) < 0) /* so that it counts as changed in place, not written twice */
+        APPEND(task->reads, task->read_count, matmul->writes[0]);
     if (result)
-        APPEND(task->writes, task->write_count, product->writes[0]);
+        APPEND(task->writes, task->write_count, matmul->writes[0]);
     if (task->workspace_bytes < workspace)
         task->workspace_bytes = workspace;
 }
 
 /* a result that lies without gaps in columns that the library takes as what gelu was made of */
-static bool is_whole(const mgpu_library_product *p)
+static bool is_whole(const mgpu_library_matmul *p)
 {
     const mgpu_library_matrix *d = &p->d;
     return p->extent[ROWS] % PITCH == 0 && d->first == 0 && (d->pitch == 0 || d->pitch == p->extent[ROWS]) && p->sampled != ROWS &&
@@ -405,12 +405,12 @@ static Task *maker_of(const Phase *p, const Tensor *t)
     return NULL;
 }
 
-/* gelu and its gradient, both behind their products; nobody else reads what gelu's kernel stores besides, since the library does
+/* gelu and its gradient, both behind their matmuls; nobody else reads what gelu's kernel stores besides, since the library does
  * not store it */
-static void join_trained(Phase *p, Task *product, const mgpu_library_product *form, Task *forward, const mgpu_epilogue *f, Task *backward,
-                         int64_t workspace)
+static void join_trained(Phase *p, Task *matmul, const mgpu_library_matmul *form, Task *forward, const mgpu_epilogue *f,
+                         Task *backward, int64_t workspace)
 {
-    mgpu_library_product other;
+    mgpu_library_matmul other;
     mgpu_epilogue e;
     Task *readers[2];
     for (int i = 0; i < forward->write_count; i++)
@@ -419,44 +419,45 @@ static void join_trained(Phase *p, Task *product, const mgpu_library_product *fo
     for (int i = 0; i < backward->read_count; i++) {
         const Tensor *d = backward->reads[i];
         Task *maker = d->kind == TENSOR_TEMPORARY && !d->partial ? maker_of(p, d) : NULL;
-        if (!maker || maker == product || !product_form(maker, &other) || find_readers(p, d, maker, readers) != 1 || !is_whole(form) ||
-            !is_whole(&other) || !find_gradient(backward, d, &other, forward, f, &e))
+        if (!maker || maker == matmul || !matmul_form(maker, &other) || find_readers(p, d, maker, readers) != 1 ||
+            !is_whole(form) || !is_whole(&other) || !find_gradient(backward, d, &other, forward, f, &e))
             continue;
-        if (may_join(p, product, forward, f) && may_join(p, maker, backward, &e)) {
-            join(p, product, forward, *f, true, workspace);
+        if (may_join(p, matmul, forward, f) && may_join(p, maker, backward, &e)) {
+            join(p, matmul, forward, *f, true, workspace);
             join(p, maker, backward, e, false, workspace);
         }
         return;
     }
 }
 
-static void join_function(Phase *p, Task *product, int64_t workspace)
+static void join_function(Phase *p, Task *matmul, int64_t workspace)
 {
-    mgpu_library_product form;
+    mgpu_library_matmul form;
     mgpu_epilogue e;
     Task *readers[2];
-    const Tensor *d = product->writes[0];
-    if (!product_form(product, &form) || d->kind != TENSOR_TEMPORARY || d->partial)
+    const Tensor *d = matmul->writes[0];
+    if (!matmul_form(matmul, &form) || d->kind != TENSOR_TEMPORARY || d->partial)
         return;
-    int count = find_readers(p, d, product, readers);
+    int count = find_readers(p, d, matmul, readers);
     if (count < 1 || !find_function(readers[0], d, &form, &e))
         return;
     if (count == 2 && e.kind == MGPU_EPILOGUE_GELU)
-        join_trained(p, product, &form, readers[0], &e, readers[1], workspace);
-    else if (count == 1 && readers[0]->write_count == 1 && may_join(p, product, readers[0], &e))
-        join(p, product, readers[0], e, false, workspace);
+        join_trained(p, matmul, &form, readers[0], &e, readers[1], workspace);
+    else if (count == 1 && readers[0]->write_count == 1 && may_join(p, matmul, readers[0], &e))
+        join(p, matmul, readers[0], e, false, workspace);
 }
 
-static void join_sums(Phase *p, Task *product, int64_t workspace)
+static void join_sums(Phase *p, Task *matmul, int64_t workspace)
 {
-    mgpu_library_product form;
+    mgpu_library_matmul form;
     mgpu_epilogue e;
-    if (!product_form(product, &form))
+    if (!matmul_form(matmul, &form))
         return;
     for (int i = 0; i < p->task_count; i++) {
         Task *task = p->tasks[i];
-        if (task->kind == TASK_KERNEL && task->read_count == 1 && find_sums(task, product, &form, &e) && may_join(p, product, task, &e)) {
-            join(p, product, task, e, true, workspace);
+        if (task->kind == TASK_KERNEL && task->read_count == 1 && find_sums(task, matmul, &form, &e) &&
+            may_join(p, matmul, task, &e)) {
+            join(p, matmul, task, e, true, workspace);
             return;
         }
     }

@@ -67,16 +67,16 @@ void cuda_print_text(const Kernel *k, Text *t) { print_function(k, t, false, fal
 void cuda_print_finish(const Kernel *k, Text *t) { print_function(k, t, true, false); }
 void cuda_print_block(const Kernel *k, Text *t) { print_function(k, t, false, true); }
 
-void cuda_print_given(const Kernel *k, Text *t)
+void cuda_print_parameters(const Kernel *k, Text *t)
 {
     if (k->contraction) {
         cuda_contraction_numbers(k->contraction, t);
         return;
     }
-    if (k->given_count) {
+    if (k->parameter_count) {
         text_add(t, "(const uint32_t[]){");
-        for (int i = 0; i < k->given_count; i++)
-            text_add(t, "%s%uu", i ? ", " : "", k->given[i]);
+        for (int i = 0; i < k->parameter_count; i++)
+            text_add(t, "%s%uu", i ? ", " : "", k->parameters[i]);
         text_add(t, "}");
         return;
     }
@@ -88,14 +88,14 @@ void cuda_print_given(const Kernel *k, Text *t)
 
 void cuda_print_nests(const Kernel *k, Text *t)
 {
-    if (k->twin) {
+    if (k->canonical) {
         text_add(t, "%s\n",
-                 c_comment("%s is %s with other %s%s", k->name, k->twin->name, k->given ? "numbers: " : "paths",
-                           k->given ? k->given_words : ""));
+                 c_comment("%s is %s with other %s%s", k->name, k->canonical->name, k->parameters ? "numbers: " : "paths",
+                           k->parameters ? k->parameter_words : ""));
         return;
     }
-    if (k->given)
-        text_add(t, "%s\n", c_comment("its launch gives %s", k->given_words));
+    if (k->parameters)
+        text_add(t, "%s\n", c_comment("its launch gives %s", k->parameter_words));
     text_add(t, "extern \"C\" __global__ void %s%sMGPU_ENTRY(%s)\n", k->name, k->text, k->name);
     if (k->finish_text)
         text_add(t, "\nextern \"C\" __global__ void %s_finish%sMGPU_ENTRY(%s_finish)\n", k->name, k->finish_text, k->name);

@@ -1,6 +1,6 @@
-/* library.c: which products a library for GPUs may do in place of the kernel, and how.
+/* library.c: which matmuls a library for GPUs may do in place of the kernel, and how.
  *
- * In: a CudaProduct. Out: mgpu_library_product (mgpu.h), if each of batch, M, N and K is one axis, and every matrix lies in
+ * In: a CudaMatmul. Out: mgpu_library_matmul (mgpu.h), if each of batch, M, N and K is one axis, and every matrix lies in
  * memory as the library wants it: by columns, elements of a column side by side, or so when rows and columns change places.
  * The rows of its result are those of C's lists, M or N, whose elements lie side by side. */
 #include "compiler/target/cuda/library.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { LARGE_WORKSPACE = 32 << 20, WORKSPACE = 4 << 20 };
-enum { ROWS, COLUMNS, TERMS, MEMBERS }; /* as in mgpu_library_product */
+enum { ROWS, COLUMNS, TERMS, MEMBERS }; /* as in mgpu_library_matmul */
 
 int64_t cuda_library_workspace(const char *archs)
 {
@@ -57,7 +57,7 @@ static bool takes_types(const mgpu_contraction *t, const mgpu_tiles *s)
            t->type == (s->type_a == MGPU_F64 ? MGPU_F64 : MGPU_F32);
 }
 
-bool cuda_library_product(const CudaProduct *p, bool swapped, mgpu_library_product *to)
+bool cuda_library_matmul(const CudaMatmul *p, bool swapped, mgpu_library_matmul *to)
 {
     const mgpu_contraction *t = &p->table;
     const mgpu_tiles *s = &p->tiles;
@@ -72,7 +72,7 @@ bool cuda_library_product(const CudaProduct *p, bool swapped, mgpu_library_produ
     int c = r == MGPU_LIST_N ? MGPU_LIST_M : MGPU_LIST_N;
     const mgpu_axis *rows = &list[r], *columns = &list[c], *terms = &list[MGPU_LIST_K], *members = &list[MGPU_LIST_BATCH];
     bool by_b = r == MGPU_LIST_N; /* its first operand is B */
-    *to = (mgpu_library_product){.extent = {rows->extent, columns->extent, terms->extent, members->extent}, .sampled = -1,
+    *to = (mgpu_library_matmul){.extent = {rows->extent, columns->extent, terms->extent, members->extent}, .sampled = -1,
                                  .sums = t->type, .takes_workspace = s->split_tiles > 0};
     for (int i = 0; i < 4; i++)
         if (sampled[i])
@@ -93,9 +93,9 @@ static void print_matrix(const mgpu_library_matrix *m, Text *t)
              (long long)m->pitch, (long long)m->member);
 }
 
-void cuda_print_library_product(const mgpu_library_product *p, Text *t)
+void cuda_print_library_matmul(const mgpu_library_matmul *p, Text *t)
 {
-    text_add(t, "&(const mgpu_library_product){");
+    text_add(t, "&(const mgpu_library_matmul){");
     print_matrix(&p->a, t);
     print_matrix(&p->b, t);
     print_matrix(&p->d, t);

@@ -1,19 +1,19 @@
-/* library.h: products that a library for GPUs may do in place of the kernel. */
-#ifndef MGPU_CUDA_LIBRARY_PRODUCT_H
-#define MGPU_CUDA_LIBRARY_PRODUCT_H
+/* library.h: matmuls that a library for GPUs may do in place of the kernel. */
+#ifndef MGPU_CUDA_LIBRARY_MATMUL_H
+#define MGPU_CUDA_LIBRARY_MATMUL_H
 
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/tiles.h"
 
-/* swapped: the product's A is argument 1 of the kernel. false: the library has no such form. tf32 is left to the caller */
-bool cuda_library_product(const CudaProduct *, bool swapped, mgpu_library_product *);
-bool cuda_library_form(const Contraction *, mgpu_library_product *); /* cuda/contract.c */
+/* swapped: the matmul's A is argument 1 of the kernel. false: the library has no such form. tf32 is left to the caller */
+bool cuda_library_matmul(const CudaMatmul *, bool swapped, mgpu_library_matmul *);
+bool cuda_library_form(const Contraction *, mgpu_library_matmul *); /* cuda/contract.c */
 /* bytes that it may use for a call, of the architectures of --arch; NULL: none in particular */
 int64_t cuda_library_workspace(const char *archs);
-void cuda_print_library_product(const mgpu_library_product *, Text *); /* the address of a constant */
+void cuda_print_library_matmul(const mgpu_library_matmul *, Text *); /* the address of a constant */
 
 /* ---- cuda/epilogue.c */
 void cuda_print_epilogue(const Kernel *, Text *); /* of its row: mgpu_epilogue */
-/* a product and what the library may do with its result follow each other; workspace: of a call of the library */
+/* a matmul and what the library may do with its result follow each other; workspace: of a call of the library */
 void cuda_join_epilogues(Phase *, int64_t workspace);
 #endif

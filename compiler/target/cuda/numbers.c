@@ -1,4 +1,4 @@
-/* numbers.c: what of a product is handed over at its launch (runtime/abi/mgpu_numbers.h), so that products of one form are one
+/* numbers.c: what of a matmul is handed over at its launch (runtime/abi/mgpu_numbers.h), so that matmuls of one form are one
  * function. A form is the kinds of its axes, which of them move in windows, how its operands lie in shared memory and how many
  * elements are moved at once; the numbers are the rest: extents, strides, first elements. */
 #include "compiler/base/c_text.h"
@@ -12,7 +12,7 @@ static bool lies_by_terms(const mgpu_contraction *t, int list, int tensor)
     return mgpu_follow(t, MGPU_LIST_K, tensor) || !mgpu_follow(t, list, tensor);
 }
 
-mgpu_tiles cuda_moved_tiles(const CudaProduct *p)
+mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
 {
     const mgpu_contraction *t = &p->table;
     mgpu_tiles s = p->tiles;
@@ -30,7 +30,7 @@ mgpu_tiles cuda_moved_tiles(const CudaProduct *p)
 
 static bool is_small(int64_t number) { return number >= INT32_MIN && number <= INT32_MAX; }
 
-static bool has_room(const CudaProduct *p)
+static bool has_room(const CudaMatmul *p)
 {
     const mgpu_contraction *t = &p->table;
     int axes = t->batch + t->m + t->n + t->k;
@@ -49,7 +49,7 @@ static bool has_room(const CudaProduct *p)
     return true;
 }
 
-int cuda_number_count(const CudaProduct *p)
+int cuda_number_count(const CudaMatmul *p)
 {
     int count = 0;
     for (; p; p = p->next, count++)
@@ -70,7 +70,7 @@ static uint64_t inverse_of(uint64_t extent, int shift, int bits)
     return quotient + (rest > 0);
 }
 
-static mgpu_numbers numbers_of(const CudaProduct *p)
+static mgpu_numbers numbers_of(const CudaMatmul *p)
 {
     const mgpu_contraction *t = &p->table;
     mgpu_numbers to = {.first = {mgpu_first_element(t, 0), mgpu_first_element(t, 1), p->tiles.c}};
@@ -92,7 +92,7 @@ static mgpu_numbers numbers_of(const CudaProduct *p)
     return to;
 }
 
-int cuda_number_list(const CudaProduct *p, mgpu_numbers to[CUDA_NUMBERS])
+int cuda_number_list(const CudaMatmul *p, mgpu_numbers to[CUDA_NUMBERS])
 {
     int count = cuda_number_count(p);
     for (int i = 0; i < count; i++, p = p->next)
@@ -102,7 +102,7 @@ int cuda_number_list(const CudaProduct *p, mgpu_numbers to[CUDA_NUMBERS])
 
 /* ---- text */
 
-static void print_numbers(const CudaProduct *p, Text *text)
+static void print_numbers(const CudaMatmul *p, Text *text)
 {
     const mgpu_contraction *t = &p->table;
     const mgpu_numbers own = numbers_of(p);
@@ -118,16 +118,16 @@ static void print_numbers(const CudaProduct *p, Text *text)
     text_add(text, "}, {%lld, %lld, %lld}}, ", (long long)own.first[0], (long long)own.first[1], (long long)own.first[2]);
 }
 
-void cuda_print_numbers(const CudaProduct *p, Text *text)
+void cuda_print_numbers(const CudaMatmul *p, Text *text)
 {
     int count = cuda_number_count(p);
     text_add(text, count ? "(const mgpu_numbers[]){" : "NULL");
-    for (const CudaProduct *own = p; own && count; own = own->next)
+    for (const CudaMatmul *own = p; own && count; own = own->next)
         print_numbers(own, text);
     text_add(text, count ? "}" : "");
 }
 
-static const char *part_text(const CudaProduct *p)
+static const char *part_text(const CudaMatmul *p)
 {
     Text words = {0}, *text = &words;
     static const char *const lists[] = {"batch", "M", "N", "K"};
@@ -147,13 +147,13 @@ static const char *part_text(const CudaProduct *p)
     return text_take(&words);
 }
 
-void cuda_comment_numbers(const CudaProduct *p, Text *text)
+void cuda_comment_numbers(const CudaMatmul *p, Text *text)
 {
     const char *line[1 + CUDA_NUMBERS] = {"its launch gives, with strides in A, B, C:"};
     int lines = 1;
     if (!p->next)
         line[0] = format("%s%s", line[0], part_text(p));
-    for (const CudaProduct *own = p; p->next && own; own = own->next)
+    for (const CudaMatmul *own = p; p->next && own; own = own->next)
         line[lines++] = format("  %s", part_text(own));
     text_add(text, "%s\n", c_comment_lines(line, lines));
 }

@@ -36,7 +36,7 @@ const char *cuda_points_text(Points p)
     return p.count == 1 ? p.times : format("%lld * %s", (long long)p.count, p.times);
 }
 
-/* the same as an operand of a product */
+/* the same as an operand of a matmul */
 const char *cuda_points_factor(Points p) { return p.times && p.count != 1 ? format("(%s)", cuda_points_text(p)) : cuda_points_text(p); }
 
 /* the number of points, by name if it has to be computed */

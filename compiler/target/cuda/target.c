@@ -43,8 +43,8 @@ static void end_kernels(Program *p)
         k->twin = form ? map_get(&p->kernels_known, form) : k->twin;
     }
     for (int i = 0; i < p->kernel_count; i++)
-        if (p->kernels[i]->twin && p->kernels[i]->twin->twin)
-            p->kernels[i]->twin = p->kernels[i]->twin->twin;
+        if (p->kernels[i]->canonical && p->kernels[i]->canonical->canonical)
+            p->kernels[i]->canonical = p->kernels[i]->canonical->canonical;
     cuda_give_numbers(p);
 }
 
@@ -80,17 +80,18 @@ static void print_row(const Kernel *k, const char *function, Text *t)
                  (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
                  l->shared_bytes);
     }
-    mgpu_library_product product;
+    mgpu_library_matmul matmul;
     text_add(t, "}, ");
-    if (k->contraction && cuda_library_form(k->contraction, &product))
-        cuda_print_library_product(&product, t);
+    if (k->contraction && cuda_library_form(k->contraction, &matmul))
+        cuda_print_library_matmul(&matmul, t);
     else
         text_add(t, "NULL");
     text_add(t, ", ");
     cuda_print_epilogue(k, t);
     text_add(t, ", ");
-    cuda_print_given(k, t);
-    bool spare = k->contraction && k->twin && cuda_contraction_in_parts(k->twin->contraction) && !cuda_contraction_in_parts(k->contraction);
+    cuda_print_parameters(k, t);
+    bool spare = k->contraction && k->canonical && cuda_contraction_in_parts(k->canonical->contraction) &&
+                 !cuda_contraction_in_parts(k->contraction);
     text_add(t, ", %s},\n", spare ? "true" : "false");
 }
 

@@ -1,6 +1,6 @@
-/* tiles.c: which tiles a product is cut into on a GPU, and its tables as CUDA C.
+/* tiles.c: which tiles a matmul is cut into on a GPU, and its tables as CUDA C.
  *
- * In: a table of runtime/abi/mgpu_gemm.h. Out: the same product with as few axes as there can be (what windows never leave
+ * In: a table of runtime/abi/mgpu_gemm.h. Out: the same matmul with as few axes as there can be (what windows never leave
  * becomes strides, axes that follow each other become one), or several of them for a window whose positions are spread: one
  * for each class of places that meet the same taps (the gradient of a convolution with a stride: three of four terms are
  * zeros). And mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the
@@ -17,7 +17,7 @@ static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "
 
 enum { MOST_CLASSES = 16 };
 
-typedef struct Part { /* of a product: some of its places */
+typedef struct Part { /* of a matmul: some of its places */
     mgpu_contraction table;
     mgpu_axis axis[4 * MGPU_AXES];
     mgpu_window window[MGPU_WINDOWS];
@@ -99,7 +99,7 @@ static void split_classes(const Part *part, int window, Part **parts, int *count
     }
 }
 
-static Part *split_product(const mgpu_contraction *from, int *count)
+static Part *split_matmul(const mgpu_contraction *from, int *count)
 {
     Part whole = {.table = *from}, *parts = NULL;
     int64_t classes = 1;
@@ -142,7 +142,7 @@ static bool stays_inside(const mgpu_contraction *t, int window)
     return w->spread == 1 && w->first >= 0 && last_position(t, window) < w->extent;
 }
 
-static void copy_windows(const mgpu_contraction *from, CudaProduct *p, bool alike, int number[MGPU_WINDOWS])
+static void copy_windows(const mgpu_contraction *from, CudaMatmul *p, bool alike, int number[MGPU_WINDOWS])
 {
     p->table.windows = 0;
     for (int w = 0; w < from->windows; w++) {
@@ -163,7 +163,7 @@ static bool is_one_axis(const mgpu_axis *outer, const mgpu_axis *inner)
            outer->a == inner->a * inner->extent && outer->b == inner->b * inner->extent && outer->c == inner->c * inner->extent;
 }
 
-static void copy_axes(const mgpu_contraction *from, CudaProduct *p, bool alike, const int number[MGPU_WINDOWS])
+static void copy_axes(const mgpu_contraction *from, CudaMatmul *p, bool alike, const int number[MGPU_WINDOWS])
 {
     int *const counts[] = {&p->table.batch, &p->table.m, &p->table.n, &p->table.k};
     mgpu_axis *to = p->axis;
@@ -235,7 +235,7 @@ static int last_axis(const mgpu_contraction *t, int list)
     return count > 0 ? mgpu_list_first(t, list) + count - 1 : -1;
 }
 
-static int64_t parts_of(const CudaProduct *p, int64_t samples)
+static int64_t parts_of(const CudaMatmul *p, int64_t samples)
 {
     int64_t terms = mgpu_list_extent(&p->table, MGPU_LIST_K, samples);
     int64_t each = mgpu_part_terms(&p->tiles, mgpu_tiles_of(&p->table, &p->tiles, samples), terms);
@@ -243,7 +243,7 @@ static int64_t parts_of(const CudaProduct *p, int64_t samples)
 }
 
 /* cycles, of those that multiply; then of the second function */
-static double estimate(const CudaProduct *p, const TileShape *shape, int64_t samples)
+static double estimate(const CudaMatmul *p, const TileShape *shape, int64_t samples)
 {
     const mgpu_tiles *s = &p->tiles;
     double rate = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? 512 : 1024) : p->table.type == MGPU_F64 ? 64 : 128;
@@ -253,7 +253,7 @@ static double estimate(const CudaProduct *p, const TileShape *shape, int64_t sam
     return ceil(tiles * parts / PROCESSORS) * own + (parts > 1 ? 4000 + tiles * parts * shape->rows * shape->columns * 8 / 1500 : 0);
 }
 
-static void set_shape(CudaProduct *p, const TileShape *shape)
+static void set_shape(CudaMatmul *p, const TileShape *shape)
 {
     mgpu_tiles *s = &p->tiles;
     bool wide = p->table.type == MGPU_F64;
@@ -265,7 +265,7 @@ static void set_shape(CudaProduct *p, const TileShape *shape)
     s->stages = s->arithmetic == MGPU_MMA ? 4 : 3;
 }
 
-static const TileShape *shapes_of(const CudaProduct *p, bool block, int *count)
+static const TileShape *shapes_of(const CudaMatmul *p, bool block, int *count)
 {
     static const TileShape *const lists[2][3] = {{FMA_F32, FMA_F64, MMA}, {BLOCK_F32, BLOCK_F64, BLOCK_MMA}};
     static const int counts[2][3] = {{COUNT(FMA_F32), COUNT(FMA_F64), COUNT(MMA)}, {COUNT(BLOCK_F32), COUNT(BLOCK_F64), COUNT(BLOCK_MMA)}};
@@ -274,7 +274,7 @@ static const TileShape *shapes_of(const CudaProduct *p, bool block, int *count)
     return lists[block][kind];
 }
 
-static void choose_shape(CudaProduct *p, const CudaOptions *options)
+static void choose_shape(CudaMatmul *p, const CudaOptions *options)
 {
     int count;
     const TileShape *shapes = shapes_of(p, options->block, &count), *best = NULL;
@@ -292,7 +292,7 @@ static void choose_shape(CudaProduct *p, const CudaOptions *options)
 }
 
 /* an element has so few others with which it shares what it reads that tiles gain nothing; or all is very little */
-static bool is_direct(const CudaProduct *p, int64_t samples)
+static bool is_direct(const CudaMatmul *p, int64_t samples)
 {
     const mgpu_contraction *t = &p->table;
     double m = (double)mgpu_list_extent(t, MGPU_LIST_M, samples), n = (double)mgpu_list_extent(t, MGPU_LIST_N, samples);
@@ -305,9 +305,9 @@ static bool is_direct(const CudaProduct *p, int64_t samples)
 }
 
 /* alike: it is a part of a result, and others have the same axes and windows */
-static CudaProduct *simple_product(const mgpu_contraction *from, const CudaOptions *options, int64_t c, bool alike)
+static CudaMatmul *simple_matmul(const mgpu_contraction *from, const CudaOptions *options, int64_t c, bool alike)
 {
-    CudaProduct *p = NEW(CudaProduct);
+    CudaMatmul *p = NEW(CudaMatmul);
     mgpu_tiles *s = &p->tiles;
     int number[MGPU_WINDOWS];
     p->table = (mgpu_contraction){.axis = p->axis, .window = p->window, .a = from->a, .b = from->b, .type = from->type};
@@ -321,7 +321,7 @@ static CudaProduct *simple_product(const mgpu_contraction *from, const CudaOptio
     return p;
 }
 
-static void choose_tiles(CudaProduct *p, const CudaOptions *options, bool splits)
+static void choose_tiles(CudaMatmul *p, const CudaOptions *options, bool splits)
 {
     mgpu_tiles *s = &p->tiles;
     bool matrices = p->table.type == MGPU_F32 && s->type_a == s->type_b && (s->type_a != MGPU_F32 || options->tf32);
@@ -338,7 +338,7 @@ static void choose_tiles(CudaProduct *p, const CudaOptions *options, bool splits
     choose_shape(p, options);
 }
 
-bool cuda_put_in_parts(CudaProduct *p, int64_t samples)
+bool cuda_put_in_parts(CudaMatmul *p, int64_t samples)
 {
     mgpu_tiles *s = &p->tiles;
     if (p->next || s->arithmetic == MGPU_DIRECT || s->stages == 0 || s->split_tiles > 0 ||
@@ -353,17 +353,17 @@ static bool is_empty(const mgpu_contraction *t)
     return mgpu_list_extent(t, MGPU_LIST_K, 1) == 0;
 }
 
-CudaProduct *cuda_product(const mgpu_contraction *from, const CudaOptions *options)
+CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options)
 {
     int count;
-    Part *parts = split_product(from, &count);
+    Part *parts = split_matmul(from, &count);
     int some = 0; /* parts that have terms: their code may be the same */
     for (int i = 0; i < count; i++)
         some += !is_empty(&parts[i].table);
-    CudaProduct *first = NULL, **end = &first, *most = NULL;
+    CudaMatmul *first = NULL, **end = &first, *most = NULL;
     int64_t most_terms = -1;
     for (int i = 0; i < count; i++, end = &(*end)->next) {
-        *end = simple_product(&parts[i].table, options, parts[i].c, some > 1 && !is_empty(&parts[i].table));
+        *end = simple_matmul(&parts[i].table, options, parts[i].c, some > 1 && !is_empty(&parts[i].table));
         int64_t terms = mgpu_list_extent(&(*end)->table, MGPU_LIST_K, options->samples);
         if (terms > most_terms) {
             most = *end;
@@ -371,7 +371,7 @@ CudaProduct *cuda_product(const mgpu_contraction *from, const CudaOptions *optio
         }
     }
     choose_tiles(most, options, count == 1 && !options->block);
-    for (CudaProduct *p = first; p; p = p->next) {
+    for (CudaMatmul *p = first; p; p = p->next) {
         int64_t c = p->tiles.c;
         bool turned = p->tiles.turned;
         p->tiles = most->tiles;
@@ -387,9 +387,9 @@ CudaProduct *cuda_product(const mgpu_contraction *from, const CudaOptions *optio
 
 enum { MOST_BLOCKS = INT32_MAX };
 
-static int64_t sum_bytes(const CudaProduct *p) { return p->table.type == MGPU_F64 ? 8 : 4; }
+static int64_t sum_bytes(const CudaMatmul *p) { return p->table.type == MGPU_F64 ? 8 : 4; }
 
-static bool has_samples(const CudaProduct *p, int list)
+static bool has_samples(const CudaMatmul *p, int list)
 {
     int first = mgpu_list_first(&p->table, list);
     return mgpu_list_count(&p->table, list) > 0 && p->axis[first].extent == MGPU_SAMPLES;
@@ -398,7 +398,7 @@ static bool has_samples(const CudaProduct *p, int list)
 /* tiles (MGPU_DIRECT: elements) are at most (fixed + per_sample x samples) / per, rounded up */
 typedef struct TileCount { int64_t fixed, per_sample, per; } TileCount;
 
-static TileCount count_tiles(const CudaProduct *p)
+static TileCount count_tiles(const CudaMatmul *p)
 {
     const mgpu_tiles *s = &p->tiles;
     const int lists[] = {s->turned ? MGPU_LIST_N : MGPU_LIST_M, s->turned ? MGPU_LIST_M : MGPU_LIST_N};
@@ -423,7 +423,7 @@ static mgpu_launch launch_of(const char *name, TileCount tiles, int64_t each, in
                          .per_block = tiles.per * per_block, .most = MOST_BLOCKS, .threads = threads};
 }
 
-int cuda_product_shared_bytes(const CudaProduct *p)
+int cuda_matmul_shared_bytes(const CudaMatmul *p)
 {
     int most = 0;
     for (; p; p = p->next)
@@ -431,20 +431,20 @@ int cuda_product_shared_bytes(const CudaProduct *p)
     return most;
 }
 
-void cuda_product_launches(const CudaProduct *p, const char *name, mgpu_launch launch[2])
+void cuda_matmul_launches(const CudaMatmul *p, const char *name, mgpu_launch launch[2])
 {
     const mgpu_tiles *s = &p->tiles;
     bool direct = s->arithmetic == MGPU_DIRECT;
     int threads = mgpu_tiles_threads(s);
     int64_t of_block = direct ? threads : 1; /* parts of tiles */
     TileCount tiles = count_tiles(p);
-    for (const CudaProduct *next = p->next; next; next = next->next) {
+    for (const CudaMatmul *next = p->next; next; next = next->next) {
         TileCount own = count_tiles(next);
         tiles.fixed += own.fixed;
         tiles.per_sample += own.per_sample;
     }
     launch[0] = launch_of(name, tiles, 1, of_block, threads);
-    launch[0].shared_bytes = cuda_product_shared_bytes(p);
+    launch[0].shared_bytes = cuda_matmul_shared_bytes(p);
     launch[1] = (mgpu_launch){.function = NULL};
     if (s->split_tiles == 0)
         return;
@@ -464,7 +464,7 @@ void cuda_product_launches(const CudaProduct *p, const char *name, mgpu_launch l
     launch[1].most = ratio_up(s->split_tiles / 2 * elements, threads);
 }
 
-int64_t cuda_product_workspace(const CudaProduct *p)
+int64_t cuda_matmul_workspace(const CudaMatmul *p)
 {
     const mgpu_tiles *s = &p->tiles;
     int64_t elements = s->arithmetic == MGPU_DIRECT ? 1 : s->rows * s->columns;
@@ -473,25 +473,26 @@ int64_t cuda_product_workspace(const CudaProduct *p)
 
 /* ---- text */
 
-static const char *part_name(const CudaProduct *first, const CudaProduct *p, const char *name)
+static const char *part_name(const CudaMatmul *first, const CudaMatmul *p, const char *name)
 {
     int number = 0;
-    for (const CudaProduct *other = first; other != p; other = other->next)
+    for (const CudaMatmul *other = first; other != p; other = other->next)
         number++;
     return first->next ? format("%s_%d", name, number) : name;
 }
 
-/* given: of its numbers those alone on which the code depends */
-static void print_axes(const mgpu_contraction *t, bool given, const char *name, Text *text)
+/* by_parameter: of its numbers those alone on which the code depends */
+static void print_axes(const mgpu_contraction *t, bool by_parameter, const char *name, Text *text)
 {
     static const char *const lists[] = {"batch", "M", "N", "K"};
     const mgpu_axis *axis = t->axis;
     text_add(text, "static __device__ constexpr mgpu_axis %s_axis[] = {\n    %s\n", name,
-             c_comment("%s", given ? "the window that it moves in, 0: none; all else is given" : "extent, strides in A, B, C, window, step"));
+             c_comment("%s", by_parameter ? "the window that it moves in, 0: none; all else is by_parameter"
+                                          : "extent, strides in A, B, C, window, step"));
     for (int list = 0; list < 4; list++)
         for (int i = 0; i < mgpu_list_count(t, list); i++, axis++) {
-            if (given) {
-                text_add(text, "    mgpu_given_axis(%d), %s\n", axis->window, c_comment("%s", lists[list]));
+            if (by_parameter) {
+                text_add(text, "    mgpu_parameter_axis(%d), %s\n", axis->window, c_comment("%s", lists[list]));
                 continue;
             }
             text_add(text, axis->extent == MGPU_SAMPLES ? "    {MGPU_SAMPLES" : "    {%lld", (long long)axis->extent);
@@ -501,95 +502,106 @@ static void print_axes(const mgpu_contraction *t, bool given, const char *name, 
     text_add(text, "%s};\n", axis == t->axis ? "    {}\n" : "");
 }
 
-static void print_windows(const mgpu_contraction *t, bool given, const char *name, Text *text)
+static void print_windows(const mgpu_contraction *t, bool by_parameter, const char *name, Text *text)
 {
     for (int w = 0; w < t->windows; w++) {
         const mgpu_window *own = &t->window[w];
         if (w == 0)
             text_add(text, "static __device__ constexpr mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name);
-        text_add(text, "    {%lld, %lld, %lld, %lld}%s", given ? 0LL : (long long)own->extent, given ? 0LL : (long long)own->stride,
-                 given ? 0LL : (long long)own->first, (long long)own->spread, w + 1 < t->windows ? ",\n" : "};\n");
+        text_add(text, "    {%lld, %lld, %lld, %lld}%s", by_parameter ? 0LL : (long long)own->extent,
+                 by_parameter ? 0LL : (long long)own->stride, by_parameter ? 0LL : (long long)own->first, (long long)own->spread,
+                 w + 1 < t->windows ? ",\n" : "};\n");
     }
 }
 
 static const char *truth(bool value) { return value ? "true" : "false"; }
 
-static void print_tables(const CudaProduct *p, bool given, const char *name, Text *text)
+static void print_tables(const CudaMatmul *p, bool by_parameter, const char *name, Text *text)
 {
     static const char *const arithmetic[] = {"MGPU_FMA", "MGPU_MMA", "MGPU_DIRECT"};
     const mgpu_contraction *t = &p->table;
     const mgpu_tiles s = cuda_moved_tiles(p);
-    print_axes(t, given, name, text);
-    print_windows(t, given, name, text);
-    text_add(text, "static __device__ constexpr mgpu_contraction %s_product = { /* axes of batch, M, N, K; windows; first elements; sums */\n"
-             "    %d, %d, %d, %d, %s_axis, %d, %s, nullptr, %lld, %lld, false, %s};\n", name, t->batch, t->m, t->n, t->k, name,
-             t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr", given ? 0LL : (long long)t->a, given ? 0LL : (long long)t->b,
-             TYPE_NAME[t->type]);
-    text_add(text, "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %lld, "
-             "%lld, %lld, %s, %s, %d, %d, %d};\n", name,
-             c_comment("A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; A, B in lines of "
-                       "terms; moved at once"), arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c],
-             truth(s.aligned_a), truth(s.aligned_b), truth(s.aligned_c), truth(s.turned), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
-             (long long)s.split_tiles, (long long)s.split_terms, given ? 0LL : (long long)s.c, truth(s.terms_a), truth(s.terms_b), s.piece_a,
-             s.piece_b, s.piece_c);
+    print_axes(t, by_parameter, name, text);
+    print_windows(t, by_parameter, name, text);
+    text_add(
+        text,
+        "static __device__ constexpr mgpu_contraction %s_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */\n"
+        "    %d, %d, %d, %d, %s_axis, %d, %s, nullptr, %lld, %lld, false, %s};\n",
+        name, t->batch, t->m, t->n, t->k, name, t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr",
+        by_parameter ? 0LL : (long long)t->a, by_parameter ? 0LL : (long long)t->b, TYPE_NAME[t->type]);
+    text_add(text,
+             "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, "
+             "%d, %lld, "
+             "%lld, %lld, %s, %s, %d, %d, %d};\n",
+             name,
+             c_comment("A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; "
+                       "A, B in lines of "
+                       "terms; moved at once"),
+             arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
+             truth(s.aligned_b), truth(s.aligned_c), truth(s.turned), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
+             (long long)s.split_tiles, (long long)s.split_terms, by_parameter ? 0LL : (long long)s.c, truth(s.terms_a),
+             truth(s.terms_b), s.piece_a, s.piece_b, s.piece_c);
 }
 
 /* parts from this one on whose tables are the same text */
-static int alike_count(const CudaProduct *p, bool given)
+static int alike_count(const CudaMatmul *p, bool by_parameter)
 {
     Text first = {0};
     int count = 1;
-    print_tables(p, given, "k", &first);
-    for (const CudaProduct *next = p->next; next && given; next = next->next, count++) {
+    print_tables(p, by_parameter, "k", &first);
+    for (const CudaMatmul *next = p->next; next && by_parameter; next = next->next, count++) {
         Text own = {0};
-        print_tables(next, given, "k", &own);
+        print_tables(next, by_parameter, "k", &own);
         if (strcmp(text_of(&first), text_of(&own)) != 0)
             break;
     }
     return count;
 }
 
-static const CudaProduct *skip(const CudaProduct *p, int count)
+static const CudaMatmul *skip(const CudaMatmul *p, int count)
 {
     while (count-- > 0)
         p = p->next;
     return p;
 }
 
-void cuda_print_product(const CudaProduct *p, bool given, const char *name, Text *text)
+void cuda_print_matmul(const CudaMatmul *p, bool by_parameter, const char *name, Text *text)
 {
-    for (const CudaProduct *own = p; own; own = skip(own, alike_count(own, given)))
-        print_tables(own, given, part_name(p, own, name), text);
+    for (const CudaMatmul *own = p; own; own = skip(own, alike_count(own, by_parameter)))
+        print_tables(own, by_parameter, part_name(p, own, name), text);
 }
 
-void cuda_print_calls(const CudaProduct *p, bool given, const char *name, const char *a, const char *b, Text *text)
+void cuda_print_calls(const CudaMatmul *p, bool by_parameter, const char *name, const char *a, const char *b, Text *text)
 {
     const char *work = p->tiles.split_tiles > 0 ? "work" : "nullptr";
     int number = 0;
     if (p->next)
         text_add(text, "    int64_t before = 0; /* tiles of other parts */\n");
-    for (const CudaProduct *own = p; own;) {
-        int alike = alike_count(own, given);
+    for (const CudaMatmul *own = p; own;) {
+        int alike = alike_count(own, by_parameter);
         const char *part = part_name(p, own, name), *before = p->next ? "before = " : "";
-        const char *numbers = !given ? "" : !p->next ? "numbers, " : alike > 1 ? "numbers.of[part], " : format("numbers.of[%d], ", number);
+        const char *numbers = !by_parameter ? ""
+                              : !p->next    ? "numbers, "
+                              : alike > 1   ? "numbers.of[part], "
+                                            : format("numbers.of[%d], ", number);
         if (alike > 1)
             text_add(text, "#pragma unroll 1\n    for (int part = %d; part < %d; part++)\n    ", number, number + alike);
-        text_add(text, "    %smgpu_contract<%s_product, %s_tiles>(%s%s, %s, c, %s, n, %s);\n", before, part, part, numbers, a, b, work,
-                 p->next ? "before" : "0");
+        text_add(text, "    %smgpu_contract<%s_matmul, %s_tiles>(%s%s, %s, c, %s, n, %s);\n", before, part, part, numbers, a, b,
+                 work, p->next ? "before" : "0");
         own = skip(own, alike);
         number += alike;
     }
 }
 
-void cuda_print_block_calls(const CudaProduct *p, const char *name, const char *a, const char *b, Text *text)
+void cuda_print_block_calls(const CudaMatmul *p, const char *name, const char *a, const char *b, Text *text)
 {
-    for (const CudaProduct *own = p; own; own = own->next) {
+    for (const CudaMatmul *own = p; own; own = own->next) {
         const char *part = part_name(p, own, name);
-        text_add(text, "    mgpu_contract_block<%s_product, %s_tiles>(%s, %s, c, shared, begin, end);\n", part, part, a, b);
+        text_add(text, "    mgpu_contract_block<%s_matmul, %s_tiles>(%s, %s, c, shared, begin, end);\n", part, part, a, b);
     }
 }
 
-int cuda_product_blocks(const CudaProduct *p)
+int cuda_matmul_blocks(const CudaMatmul *p)
 {
     int threads = mgpu_tiles_threads(&p->tiles);
     return threads >= 256 ? 2 : 384 / threads;

@@ -1,7 +1,7 @@
-/* tiles.h: products of runtime/abi/mgpu_gemm.h as CUDA C.
+/* tiles.h: matmuls of runtime/abi/mgpu_gemm.h as CUDA C.
  *
- *   plan       a table -> CudaProduct: the table as the device header likes it, and how it is cut into tiles
- *   print      CudaProduct -> constant tables, and the functions NAME and NAME_finish (or one for a block of threads)
+ *   plan       a table -> CudaMatmul: the table as the device header likes it, and how it is cut into tiles
+ *   print      CudaMatmul -> constant tables, and the functions NAME and NAME_finish (or one for a block of threads)
  *   launches   how they are launched; the workspace that they need */
 #ifndef MGPU_CUDA_TILES_H
 #define MGPU_CUDA_TILES_H
@@ -12,40 +12,43 @@
 #include "runtime/abi/mgpu.h"
 #include "runtime/abi/mgpu_tiles.h"
 
-typedef struct CudaProduct CudaProduct;
-struct CudaProduct {
+typedef struct CudaMatmul CudaMatmul;
+struct CudaMatmul {
     mgpu_contraction table;     /* its axis and window point to those below */
     mgpu_axis axis[4 * MGPU_AXES];
     mgpu_window window[MGPU_WINDOWS];
     mgpu_tiles tiles;
-    CudaProduct *next;          /* another part of the same result, in tiles of the same shape; NULL: none */
+    CudaMatmul *next;          /* another part of the same result, in tiles of the same shape; NULL: none */
 };
 
 /* types: as they are stored, MGPU_F32 ...; aligned: they begin at multiples of 16 bytes; A, B, C of the table. samples: a
  * likely number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded to it */
 typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32; } CudaOptions;
-CudaProduct *cuda_product(const mgpu_contraction *, const CudaOptions *);
-/* false: it cannot be, or would change; true: its code from now on is that of a product whose terms are in parts. Of so few terms
+CudaMatmul *cuda_matmul(const mgpu_contraction *, const CudaOptions *);
+/* false: it cannot be, or would change; true: its code from now on is that of a matmul whose terms are in parts. Of so few terms
  * it makes one part, so it needs no workspace and no end */
-bool cuda_put_in_parts(CudaProduct *, int64_t samples);
+bool cuda_put_in_parts(CudaMatmul *, int64_t samples);
 
-/* tables NAME_axis, NAME_window, NAME_product, NAME_tiles; of several products NAME_0_axis ... given: numbers come with the launch */
-void cuda_print_product(const CudaProduct *, bool given, const char *name, Text *);
-/* statements of a kernel (or of its end): A, B, C and the workspace are called a, b, c and work, what is given `numbers` */
-void cuda_print_calls(const CudaProduct *, bool given, const char *name, const char *a, const char *b, Text *);
-void cuda_print_block_calls(const CudaProduct *, const char *name, const char *a, const char *b, Text *); /* of a block, from sample begin to end */
-int cuda_product_shared_bytes(const CudaProduct *); /* dynamic */
-int cuda_product_blocks(const CudaProduct *); /* that a processor should have room for: __launch_bounds__ */
-void cuda_product_launches(const CudaProduct *, const char *name, mgpu_launch launch[2]);
-int64_t cuda_product_workspace(const CudaProduct *); /* bytes; 0: none */
+/* tables NAME_axis, NAME_window, NAME_matmul, NAME_tiles; of several matmuls NAME_0_axis ... by_parameter: numbers come with the
+ * launch */
+void cuda_print_matmul(const CudaMatmul *, bool by_parameter, const char *name, Text *);
+/* statements of a kernel (or of its end): A, B, C and the workspace are called a, b, c and work, what is by_parameter `numbers`
+ */
+void cuda_print_calls(const CudaMatmul *, bool by_parameter, const char *name, const char *a, const char *b, Text *);
+void cuda_print_block_calls(const CudaMatmul *, const char *name, const char *a, const char *b,
+                            Text *);              /* of a block, from sample begin to end */
+int cuda_matmul_shared_bytes(const CudaMatmul *); /* dynamic */
+int cuda_matmul_blocks(const CudaMatmul *); /* that a processor should have room for: __launch_bounds__ */
+void cuda_matmul_launches(const CudaMatmul *, const char *name, mgpu_launch launch[2]);
+int64_t cuda_matmul_workspace(const CudaMatmul *); /* bytes; 0: none */
 
 /* ---- numbers that launches hand over: cuda/numbers.c */
 enum { CUDA_NUMBERS = 4 /* at most: parameters of a kernel are 4 KiB */ };
-int cuda_number_count(const CudaProduct *);            /* its parts; 0: their numbers are constants of the code */
-int cuda_number_list(const CudaProduct *, mgpu_numbers to[CUDA_NUMBERS]); /* likewise, and their numbers */
-mgpu_tiles cuda_moved_tiles(const CudaProduct *);      /* of one part, with how its elements are moved */
-void cuda_print_numbers(const CudaProduct *, Text *);  /* an initializer: the end of a row of mgpu_gpu_kernel */
-void cuda_comment_numbers(const CudaProduct *, Text *);
+int cuda_number_count(const CudaMatmul *);            /* its parts; 0: their numbers are constants of the code */
+int cuda_number_list(const CudaMatmul *, mgpu_numbers to[CUDA_NUMBERS]); /* likewise, and their numbers */
+mgpu_tiles cuda_moved_tiles(const CudaMatmul *);      /* of one part, with how its elements are moved */
+void cuda_print_numbers(const CudaMatmul *, Text *);  /* an initializer: the end of a row of mgpu_gpu_kernel */
+void cuda_comment_numbers(const CudaMatmul *, Text *);
 
 /* ---- the kernel of a contraction: cuda/contract.c */
 /* a comment, tables, functions: parameters a, b, c, (work,) step, n (, numbers); in order of the arguments. known: the functions
@@ -54,12 +57,12 @@ void cuda_print_contraction(const Contraction *, const char *kernel_name, const 
 void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgpu_launch launch[2]);
 /* the functions as text, if launches hand over the numbers: kernels with equal texts are one; else NULL */
 const char *cuda_contraction_form(const Contraction *);
-/* likewise, of functions that do this product as one part of many that it does not have; NULL: there are none */
+/* likewise, of functions that do this matmul as one part of many that it does not have; NULL: there are none */
 const char *cuda_contraction_form_in_parts(const Contraction *);
 bool cuda_contraction_in_parts(const Contraction *); /* its functions have a workspace */
-const char *cuda_contraction_words(const Contraction *); /* "product_128x64_": a part of the functions' names */
+const char *cuda_contraction_words(const Contraction *); /* "matmul_128x64_": a part of the functions' names */
 void cuda_contraction_numbers(const Contraction *, Text *);
-int cuda_contraction_given(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);
+int cuda_contraction_parameters(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);
 /* bytes, if the model has so many samples in a micro-batch; the library may do it, too */
 int64_t cuda_contraction_workspace(const Contraction *, int64_t samples);
 int64_t cuda_contraction_or_library_workspace(const Contraction *, int64_t samples, const char *archs);

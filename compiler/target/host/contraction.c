@@ -1,4 +1,4 @@
-/* contraction.c: a Contraction as host C: its table, and a function that hands it to the product in the runtime library. */
+/* contraction.c: a Contraction as host C: its table, and a function that hands it to the contraction in the runtime library. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/kernel/phase.h"
@@ -118,7 +118,7 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
         text_add(text, "};\n");
     if (t->convolution)
         print_convolution(t->convolution, name, text);
-    text_add(text, "static const mgpu_contraction %s_product = {\n    .type = MGPU_%s, .swapped = %s, ", name,
+    text_add(text, "static const mgpu_contraction %s_contraction = {\n    .type = MGPU_%s, .swapped = %s, ", name,
              t->type == MGPU_F64 ? "F64" : "F32", t->swapped ? "true" : "false");
     if (t->convolution)
         text_add(text, ".convolution = &%s_convolution, ", name);
@@ -142,7 +142,8 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
 {
     contraction_print_table(plan, name, text);
     text_add(text, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", name);
-    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_product, argument, part);\n}\n", plan->team ? "_team" : "", name);
+    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_contraction, argument, part);\n}\n", plan->team ? "_team" : "",
+             name);
 }
 
 void contraction_print(const Contraction *plan, const char *kernel_name, Text *text)

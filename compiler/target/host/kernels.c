@@ -186,14 +186,14 @@ void nests_emit(const Kernel *k, Text *t)
     text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);
 }
 
-/* its row in the table; `function`: the name of what it runs, with which those of its end and its product begin */
+/* its row in the table; `function`: the name of what it runs, with which those of its end and its contraction begin */
 void kernel_emit_row(const Kernel *k, const char *function, Text *t)
 {
     static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "TEAM"};
     text_add(t, "    {%s, %s, ", c_string(k->name), function);
     text_add(t, k->partial_bytes ? "%s_finish" : "NULL", function);
     text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);
-    text_add(t, k->contraction ? "&%s_product" : "NULL", function);
+    text_add(t, k->contraction ? "&%s_contraction" : "NULL", function);
     text_add(t, "},\n");
 }
 
@@ -219,7 +219,8 @@ void emit_kernels(const Program *program, Text *t)
         emit_kernel_title(k, t);
         host_target.print(k, t);
     }
-    text_add(t, "\n/* name, function, its end, line, split, extent, grain, product */\nconst mgpu_kernel mgpu_kernels[] = {\n");
+    text_add(t,
+             "\n/* name, function, its end, line, split, extent, grain, contraction */\nconst mgpu_kernel mgpu_kernels[] = {\n");
     for (int i = 0; i < program->kernel_count; i++)
         kernel_emit_row(program->kernels[i], program->kernels[i]->name, t);
     text_add(t, "%s};\n", program->kernel_count ? "" : "    {0},\n");

@@ -68,7 +68,8 @@ static void export_kernel(const Kernel *k, const char *name, const char *functio
     if (k->partial_bytes)
         text_add(t, "mgpu_kernel_function %s_finish __attribute__((alias(%s)));\n", name, c_string(format("%s_finish", function)));
     if (k->contraction)
-        text_add(t, "extern const mgpu_contraction %s_product __attribute__((alias(%s)));\n", name, c_string(format("%s_product", function)));
+        text_add(t, "extern const mgpu_contraction %s_contraction __attribute__((alias(%s)));\n", name,
+                 c_string(format("%s_contraction", function)));
 }
 
 static void declare_kernel(const Kernel *k, const char *name, Text *t)
@@ -77,7 +78,7 @@ static void declare_kernel(const Kernel *k, const char *name, Text *t)
     if (k->partial_bytes)
         text_add(t, "extern mgpu_kernel_function %s_finish;\n", name);
     if (k->contraction)
-        text_add(t, "extern const struct mgpu_contraction %s_product;\n", name);
+        text_add(t, "extern const struct mgpu_contraction %s_contraction;\n", name);
 }
 
 static void print_table(const Text *rows, Text *t)

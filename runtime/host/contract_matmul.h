@@ -1,16 +1,16 @@
-/* contract_product.h: the products of mgpu_gemm.h and mgpu_attention.h for one instruction set. Included by one file for
+/* contract_matmul.h: the matmuls of mgpu_gemm.h and mgpu_attention.h for one instruction set. Included by one file for
  * each, with MGPU_VECTOR_BYTES and the tiles defined: MGPU_TILES(F), F(rows, vectors) for each of them, MGPU_TILES_BESIDE(F),
  * and the most rows of tiles of 1, 2, 3 and 4 vectors: MGPU_ROWS_1 ... MGPU_ROWS_4. Out: mgpu_contract_typed,
  * mgpu_attend_typed.
  *
  * Algorithm: blocks of N, M and K as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
- * around a product in registers of R rows of A by V vectors of N. What it takes from A are single elements at
+ * around a matmul in registers of R rows of A by V vectors of N. What it takes from A are single elements at
  * row[r] + term[k], two tables of offsets; so A lies as it likes, and is read where it is. It is copied only if windows move
  * over it, which leave it (the copy has zeros around it; a tap is then a mere offset, and no element is copied once for
  * every tap), if its elements are of another type, or if its rows fall onto each other in the cache. B lies in vectors
  * along N, one below the other along K: packed so, or in place. Spread windows (zeros between the elements: transposed
  * convolutions, gradients of strided ones) are split into their phases, each of which is a convolution without zeros.
- * Products that are a batch of vectors (depthwise convolutions) have the batch as N; A has vectors, too, then.
+ * Matmuls that are a batch of vectors (depthwise convolutions) have the batch as N; A has vectors, too, then.
  *
  * The order of additions: blocks of K in ascending order, in a block one sum per element in ascending order of K. */
 #include <math.h>
@@ -198,8 +198,8 @@ typedef struct mgpu_wide {
     int64_t columns;      /* of N for one place */
 } mgpu_wide;
 
-/* ---- one product: a contraction with the samples known and a phase of every window chosen */
-typedef struct mgpu_product {
+/* ---- one matmul: a contraction with the samples known and a phase of every window chosen */
+typedef struct mgpu_matmul {
     mgpu_index batch_a, batch_b, batch_c, am, ak, bk, bn, cm, cn;
     int windows;              /* over A */
     mgpu_window window[MGPU_WINDOWS];
@@ -207,7 +207,7 @@ typedef struct mgpu_product {
     mgpu_wide wide;
     bool beside;              /* N is an axis of the batch: A has it, too, its elements next to each other */
     mgpu_range members, m, n; /* this call's share */
-} mgpu_product;
+} mgpu_matmul;
 
 MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
 {
@@ -221,7 +221,7 @@ MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
 
 /* Results at places phase + phases q see only the terms first + every t of the sum: the others meet zeros. The window's
  * two axes, `place` of the result and `term` of the sum, become those of q and t, and the window loses its spread. */
-MGPU_NOINLINE void mgpu_take_phase(mgpu_product *product, mgpu_window *window, mgpu_axis *place, mgpu_axis *term,
+MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgpu_axis *place, mgpu_axis *term,
                                         int64_t phases, int64_t phase)
 {
     int64_t spread = window->spread, every = spread / mgpu_common_divisor(spread, term->step), first = 0;
@@ -233,9 +233,9 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_product *product, mgpu_window *window, m
     mgpu_axis *axis[] = {place, term};
     int64_t from[] = {phase, first}, factor[] = {phases, every};
     for (int i = 0; i < 2; i++) {
-        product->a += from[i] * axis[i]->a;
-        product->b += from[i] * axis[i]->b;
-        product->c += from[i] * axis[i]->c;
+        matmul->a += from[i] * axis[i]->a;
+        matmul->b += from[i] * axis[i]->b;
+        matmul->c += from[i] * axis[i]->c;
         axis[i]->extent = mgpu_most(0, mgpu_quotient_up(axis[i]->extent - from[i], factor[i]));
         axis[i]->a *= factor[i];
         axis[i]->b *= factor[i];
@@ -248,11 +248,11 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_product *product, mgpu_window *window, m
 
 /* the innermost window, if it can be made so, with `lanes` elements in a vector: its axes become those of positions and of
  * every places-th place; the axis of the places between, for N, is returned. most_rows: of C, if it is to be folded */
-MGPU_NOINLINE mgpu_axis mgpu_widen(mgpu_product *product, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
+MGPU_NOINLINE mgpu_axis mgpu_widen(mgpu_matmul *matmul, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
                                    int64_t most_rows)
 {
     mgpu_axis *n = axis + table->batch + table->m, *k = n + table->n, between = {.extent = 1}, *place = NULL, *term = NULL;
-    mgpu_wide *wide = &product->wide;
+    mgpu_wide *wide = &matmul->wide;
     int64_t columns = 1, terms = 1;
     *wide = (mgpu_wide){.places = 1};
     for (mgpu_axis *i = n; i < k + table->k; i++)
@@ -303,60 +303,60 @@ MGPU_NOINLINE mgpu_axis mgpu_widen(mgpu_product *product, const mgpu_contraction
 /* Sets up phase `phase` of all for samples [begin, end); returns the number of phases. The sum over all of them is the
  * contraction. An axis of the batch whose elements lie together in A and C, at least half a vector of them, becomes N, and
  * what was N a part of the batch. */
-MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contraction *table, int64_t begin, int64_t end,
+MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction *table, int64_t begin, int64_t end,
                                       int64_t phase, int64_t lanes)
 {
     mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *term[MGPU_WINDOWS] = {0};
     const int sizes[] = {table->batch, table->m, table->n, table->k};
     int count = table->batch + table->m + table->n + table->k, sum = count - table->k;
-    memset(product, 0, sizeof *product);
-    product->a = table->a;
-    product->b = table->b;
-    product->windows = table->windows;
+    memset(matmul, 0, sizeof *matmul);
+    matmul->a = table->a;
+    matmul->b = table->b;
+    matmul->windows = table->windows;
     for (int i = 0; i < count; i++) {
         axis[i] = table->axis[i];
         if (axis[i].extent == MGPU_SAMPLES) {
             axis[i].extent = end - begin;
-            product->a += begin * axis[i].a;
-            product->b += begin * axis[i].b;
-            product->c += begin * axis[i].c;
+            matmul->a += begin * axis[i].a;
+            matmul->b += begin * axis[i].b;
+            matmul->c += begin * axis[i].c;
         }
         if (axis[i].window > 0)
             *(i < sum ? &place[axis[i].window - 1] : &term[axis[i].window - 1]) = &axis[i];
     }
     int64_t phases = 1;
     for (int w = 0; w < table->windows; w++) {
-        mgpu_window *window = &product->window[w];
+        mgpu_window *window = &matmul->window[w];
         *window = table->window[w];
         int64_t own = window->spread / mgpu_common_divisor(window->spread, place[w]->step);
         if (window->spread > 1)
-            mgpu_take_phase(product, window, place[w], term[w], own, phase / phases % own);
+            mgpu_take_phase(matmul, window, place[w], term[w], own, phase / phases % own);
         phases *= own;
         /* the table has no strides of these two in A: they follow from their steps */
         place[w]->a = place[w]->step * window->stride;
         term[w]->a = term[w]->step * window->stride;
-        product->a += window->first * window->stride;
+        matmul->a += window->first * window->stride;
     }
     int beside = -1; /* the innermost axis of the batch */
     for (int i = 0; i < table->batch; i++)
         beside = axis[i].extent > 1 ? i : beside;
     if (beside >= 0 && (2 * axis[beside].extent < lanes || axis[beside].a != 1 || axis[beside].c != 1))
         beside = -1;
-    product->beside = beside >= 0;
-    product->wide.places = 1;
+    matmul->beside = beside >= 0;
+    matmul->wide.places = 1;
     mgpu_axis between = {.extent = 1};
-    if (table->wide && !product->beside)
-        between = mgpu_widen(product, table, axis, lanes, table->sums / (2 * MGPU_VECTOR_BYTES));
+    if (table->wide && !matmul->beside)
+        between = mgpu_widen(matmul, table, axis, lanes, table->sums / (2 * MGPU_VECTOR_BYTES));
     const mgpu_axis *next = axis;
-    mgpu_index *batch[] = {&product->batch_a, &product->batch_b, &product->batch_c};
-    mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]}, {&product->am, NULL, &product->cm},
-                               {NULL, &product->bn, &product->cn}, {&product->ak, &product->bk, NULL}};
+    mgpu_index *batch[] = {&matmul->batch_a, &matmul->batch_b, &matmul->batch_c};
+    mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]}, {&matmul->am, NULL, &matmul->cm},
+                               {NULL, &matmul->bn, &matmul->cn}, {&matmul->ak, &matmul->bk, NULL}};
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 3; j++)
             if (lists[i][j] != NULL)
                 lists[i][j]->count = 1;
-    mgpu_index_add(&product->bn, between.extent, between.b, -1, 0);
-    mgpu_index_add(&product->cn, between.extent, between.c, -1, 0);
+    mgpu_index_add(&matmul->bn, between.extent, between.b, -1, 0);
+    mgpu_index_add(&matmul->cn, between.extent, between.c, -1, 0);
     for (int i = 0; i < 4; i++)
         for (const mgpu_axis *last = next + sizes[i]; next < last; next++) {
             const int64_t strides[] = {next->a, next->b, next->c};
@@ -368,9 +368,9 @@ MGPU_NOINLINE int64_t mgpu_product_of(mgpu_product *product, const mgpu_contract
                                    next->step);
             }
         }
-    product->members = (mgpu_range){0, product->batch_a.count};
-    product->m = (mgpu_range){0, product->am.count};
-    product->n = (mgpu_range){0, product->bn.count};
+    matmul->members = (mgpu_range){0, matmul->batch_a.count};
+    matmul->m = (mgpu_range){0, matmul->am.count};
+    matmul->n = (mgpu_range){0, matmul->bn.count};
     return phases;
 }
 
@@ -384,12 +384,12 @@ MGPU_INLINE mgpu_range mgpu_share(int64_t count, int64_t unit, int64_t number, i
 
 /* The share of one thread: a grid of ranges of the batch, of M and of N, chosen so that the largest share is small, and of
  * those that are about as large, the one that reads least of A and B. Shares of N begin at whole vectors. */
-MGPU_NOINLINE void mgpu_take_share(mgpu_product *product, const mgpu_part *part, int64_t rows, int64_t columns)
+MGPU_NOINLINE void mgpu_take_share(mgpu_matmul *matmul, const mgpu_part *part, int64_t rows, int64_t columns)
 {
-    int64_t members = product->members.end, m = product->m.end, n = product->n.end, threads = part->threads;
+    int64_t members = matmul->members.end, m = matmul->m.end, n = matmul->n.end, threads = part->threads;
     if (threads <= 1 || members * m * n == 0)
         return;
-    const mgpu_wide *wide = &product->wide;
+    const mgpu_wide *wide = &matmul->wide;
     int64_t together = wide->places > 1 && !wide->in_b ? wide->positions * wide->inner : m > threads * rows ? rows : 2;
     int64_t unit[3] = {1, together, columns}, count[3] = {members, m, n}, grid[3] = {1, 1, 1};
     double best = -1;
@@ -406,11 +406,11 @@ MGPU_NOINLINE void mgpu_take_share(mgpu_product *product, const mgpu_part *part,
             }
         }
     int64_t number = part->thread;
-    product->members = mgpu_share(members, unit[0], number / (grid[1] * grid[2]), grid[0]);
-    product->m = mgpu_share(m, unit[1], number / grid[2] % grid[1], grid[1]);
-    product->n = mgpu_share(n, unit[2], number % grid[2], grid[2]);
+    matmul->members = mgpu_share(members, unit[0], number / (grid[1] * grid[2]), grid[0]);
+    matmul->m = mgpu_share(m, unit[1], number / grid[2] % grid[1], grid[1]);
+    matmul->n = mgpu_share(n, unit[2], number % grid[2], grid[2]);
     if (number >= grid[0] * grid[1] * grid[2])
-        product->members.end = product->members.begin;
+        matmul->members.end = matmul->members.begin;
 }
 
 /* ---- a copy of A: what a box of rows (M) and a box of terms (K) touch, as one box of A's memory with zeros around it */
@@ -428,17 +428,17 @@ typedef struct mgpu_patch {
 } mgpu_patch;
 
 /* lanes: elements that follow each other from each place on (1, or a part of N that lies beside) */
-MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_product *product, const mgpu_box *rows, const mgpu_box *terms,
+MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, const mgpu_box *rows, const mgpu_box *terms,
                                 int64_t lane, int64_t lanes, int64_t element_bytes)
 {
-    const mgpu_index *list[] = {&product->am, &product->ak};
+    const mgpu_index *list[] = {&matmul->am, &matmul->ak};
     const mgpu_box *box[] = {rows, terms};
     mgpu_index *to[] = {&copy->rows, &copy->terms};
     int number[2][MGPU_AXES], of_window[MGPU_WINDOWS], place[2 * MGPU_AXES + 1], count = 0;
     int64_t common[MGPU_WINDOWS] = {0}, position[MGPU_WINDOWS], reach[MGPU_WINDOWS] = {0}, stride[2 * MGPU_AXES + 1];
     mgpu_dim dim[2 * MGPU_AXES + 1];
-    for (int w = 0; w < product->windows; w++)
-        position[w] = product->window[w].first;
+    for (int w = 0; w < matmul->windows; w++)
+        position[w] = matmul->window[w].first;
     copy->from = lane;
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < list[side]->axes; i++) {
@@ -455,15 +455,15 @@ MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_product *product, 
                 dim[count++] = (mgpu_dim){extent, list[side]->stride[i], 0, 0, extent};
             }
         }
-    for (int w = 0; w < product->windows; w++) {
-        int64_t step = common[w] = mgpu_most(1, common[w]), from = position[w], last = product->window[w].extent - from;
+    for (int w = 0; w < matmul->windows; w++) {
+        int64_t step = common[w] = mgpu_most(1, common[w]), from = position[w], last = matmul->window[w].extent - from;
         int64_t extent = reach[w] / step + 1, low = from < 0 ? mgpu_quotient_up(-from, step) : 0;
         int64_t high = last > 0 ? mgpu_least(extent, mgpu_quotient_up(last, step)) : 0;
         of_window[w] = -1;
         if (extent == 1 && low == 0 && high == 1)
             continue;
         of_window[w] = count;
-        dim[count++] = (mgpu_dim){extent, product->window[w].stride * step, 0, mgpu_least(low, high), high};
+        dim[count++] = (mgpu_dim){extent, matmul->window[w].stride * step, 0, mgpu_least(low, high), high};
     }
     if (lanes > 1)
         dim[count++] = (mgpu_dim){lanes, 1, 0, 0, lanes};

@@ -3,7 +3,7 @@
  * A deep model has the same element-wise kernels and sums for every width and resolution, and NVRTC takes as long for each. In:
  * the kernels of all phases, with their text. Numbers in it are extents, strides and constants of the model. Kernels whose text
  * is the same without them are those of the first one; each number in which they differ is one of a parameter by value
- * (mgpu_given), from where instructions take them as they take constants. A division by an extent becomes a multiplication
+ * (mgpu_parameters), from where instructions take them as they take constants. A division by an extent becomes a multiplication
  * (mgpu_divisor).
  *
  * What the compiler has to know stays in the text: how far loops are unrolled, how many lanes there are, how large arrays are.
@@ -42,7 +42,8 @@ static int token_length(const char *at)
         while (isalnum((unsigned char)at[length]) || at[length] == '_')
             length++;
     else if (isdigit((unsigned char)*at))
-        while (isalnum((unsigned char)at[length]) || at[length] == '.' || ((at[length] == '-' || at[length] == '+') && at[length - 1] == 'e'))
+        while (isalnum((unsigned char)at[length]) || at[length] == '.' ||
+               ((at[length] == '-' || at[length] == '+') && at[length - 1] == 'e'))
             length++;
     return length;
 }
@@ -76,7 +77,8 @@ static Bracket opened(const Reader *r)
     bool outer = r->depth > 0 && r->bracket[r->depth - 1].constant;
     Bracket b = {.constant = outer};
     if (*r->at == '[') {
-        b.constant = was_word(r, 0) && (was_word(r, 1) || is(r, 1, "*")) && !is(r, 1, "return"); /* "float sum[4]", not "x[4 * i]" */
+        b.constant =
+            was_word(r, 0) && (was_word(r, 1) || is(r, 1, "*")) && !is(r, 1, "return"); /* "float sum[4]", not "x[4 * i]" */
     } else if (*r->at == '{' && is(r, 0, "=")) {
         b.constant = true; /* a static table */
     } else if (*r->at == '(' && is(r, 0, "for")) {
@@ -96,7 +98,7 @@ static Bracket opened(const Reader *r)
 }
 
 /* 0 and 1 are no numbers: texts with them are other texts */
-static bool may_be_given(const Reader *r, int length, NumberKind *kind)
+static bool may_be_parameter(const Reader *r, int length, NumberKind *kind)
 {
     const char *at = r->at;
     const Bracket *in = r->depth > 0 ? &r->bracket[r->depth - 1] : NULL;
@@ -126,7 +128,7 @@ static void find_numbers(const char *text, Numbers *to)
         }
         if (isdigit((unsigned char)*r.at)) {
             NumberKind kind;
-            if (may_be_given(&r, length, &kind))
+            if (may_be_parameter(&r, length, &kind))
                 APPEND(to->list, to->count, ((Number){r.at, length, kind}));
         } else if (strchr("([{", *r.at)) {
             if (r.depth == DEPTH)
@@ -174,7 +176,8 @@ static void add_form(const char *text, const Number *number, Text *form)
         if (number->at == at) {
             text_add(form, "%s", KIND[number->kind]);
             number++;
-        } else if (is_word(at) && *end != '(' && !is_member(text, at) && strncmp(at, "mgpu_", 5) != 0 && !map_get(&known.names, name)) {
+        } else if (is_word(at) && *end != '(' && !is_member(text, at) && strncmp(at, "mgpu_", 5) != 0 &&
+                   !map_get(&known.names, name)) {
             if (!map_get(&names, name))
                 map_set(&names, name, (void *)(uintptr_t)format("$%d", names.count));
             text_add(form, "%s", (const char *)map_get(&names, name));
@@ -184,7 +187,10 @@ static void add_form(const char *text, const Number *number, Text *form)
     }
 }
 
-static bool same_number(const Number *a, const Number *b) { return a->length == b->length && memcmp(a->at, b->at, (size_t)a->length) == 0; }
+static bool same_number(const Number *a, const Number *b)
+{
+    return a->length == b->length && memcmp(a->at, b->at, (size_t)a->length) == 0;
+}
 
 static bool differs(const Form *f, int number)
 {
@@ -235,9 +241,9 @@ void cuda_divisor(uint32_t by, uint32_t words[3])
     words[2] = shift - 1;
 }
 
-static void add_word(Kernel *k, uint32_t word) { APPEND(k->given, k->given_count, word); }
+static void add_word(Kernel *k, uint32_t word) { APPEND(k->parameters, k->parameter_count, word); }
 
-static const char *given_text(NumberKind kind, int word)
+static const char *parameter_text(NumberKind kind, int word)
 {
     static const char *const BEFORE[] = {"at[", "by(", "f32(", "f64("};
     return format("%s%d%s", BEFORE[kind], word, kind == NUMBER_INT ? "]" : ")");
@@ -246,8 +252,8 @@ static const char *given_text(NumberKind kind, int word)
 static void give(Kernel *k, const Number *n)
 {
     double value = strtod(n->at, NULL);
-    k->given_words = format("%s%s%s %.*s", k->given_count ? k->given_words : "", k->given_count ? ", " : "", given_text(n->kind, k->given_count),
-                            n->length, n->at);
+    k->parameter_words = format("%s%s%s %.*s", k->parameter_count ? k->parameter_words : "", k->parameter_count ? ", " : "",
+                                parameter_text(n->kind, k->parameter_count), n->length, n->at);
     if (n->kind == NUMBER_F32) {
         float single = strtof(n->at, NULL);
         uint32_t bits;
@@ -267,19 +273,19 @@ static void give(Kernel *k, const Number *n)
 }
 
 /* the text with what is given at words first[i] of number i (-1: as it is) */
-static const char *with_given(const char *text, const Number *numbers, int count, const int *first, int words)
+static const char *with_parameters(const char *text, const Number *numbers, int count, const int *first, int words)
 {
     static const char LAST_PARAMETER[] = "int64_t n)";
     Text t = {0};
     const char *at = strstr(text, LAST_PARAMETER) + strlen(LAST_PARAMETER) - 1;
     text_bytes(&t, text, (size_t)(at - text));
-    text_add(&t, ", const __grid_constant__ mgpu_given<%d> given", words);
+    text_add(&t, ", const __grid_constant__ mgpu_parameters<%d> given", words);
     for (int i = 0; i < count; i++) {
         const Number *n = &numbers[i];
         if (first[i] < 0)
             continue;
         text_bytes(&t, at, (size_t)(n->at - at));
-        text_add(&t, "given.%s", given_text(n->kind, first[i]));
+        text_add(&t, "given.%s", parameter_text(n->kind, first[i]));
         at = n->at + n->length;
     }
     text_add(&t, "%s", at);
@@ -300,19 +306,20 @@ static void make_one(const Form *f)
                 first[i] = first[k];
         if (first[i] >= 0)
             continue;
-        first[i] = own->given_count;
+        first[i] = own->parameter_count;
         for (int k = 0; k < f->count; k++)
             give(f->kernels[k], &f->numbers[k].list[i]);
     }
     for (int k = 1; k < f->count; k++)
-        f->kernels[k]->twin = own;
+        f->kernels[k]->canonical = own;
     int begin = 0; /* numbers of the first function */
     const char *behind = own->text + strlen(own->text);
     while (begin < count && f->numbers[0].list[begin].at >= own->text && f->numbers[0].list[begin].at < behind)
         begin++;
-    own->text = with_given(own->text, f->numbers[0].list, begin, first, own->given_count);
+    own->text = with_parameters(own->text, f->numbers[0].list, begin, first, own->parameter_count);
     if (own->finish_text)
-        own->finish_text = with_given(own->finish_text, f->numbers[0].list + begin, count - begin, first + begin, own->given_count);
+        own->finish_text =
+            with_parameters(own->finish_text, f->numbers[0].list + begin, count - begin, first + begin, own->parameter_count);
 }
 
 void cuda_give_numbers(Program *p)
@@ -322,7 +329,7 @@ void cuda_give_numbers(Program *p)
         Kernel *k = p->kernels[i];
         Text text = {0};
         Numbers numbers = {0};
-        if (!k->nest_count || k->twin || k->path_count)
+        if (!k->nest_count || k->canonical || k->path_count)
             continue;
         find_numbers(k->text, &numbers);
         int begin = numbers.count;

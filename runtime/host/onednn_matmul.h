@@ -1,6 +1,6 @@
-/* onednn_product.h: a prepared product: onednn.c makes it, onednn_run.c runs it. */
-#ifndef MGPU_ONEDNN_PRODUCT_H
-#define MGPU_ONEDNN_PRODUCT_H
+/* onednn_matmul.h: a prepared matmul: onednn.c makes it, onednn_run.c runs it. */
+#ifndef MGPU_ONEDNN_MATMUL_H
+#define MGPU_ONEDNN_MATMUL_H
 
 #include "runtime/host/onednn.h"
 #include "runtime/host/onednn_library.h"
@@ -11,7 +11,7 @@ enum { X, W, Y };                   /* arguments of a primitive */
 typedef struct Loop { int64_t count, move[3]; } Loop; /* bytes, in a, b, c */
 typedef struct Tap { int64_t extent, stride; bool flipped; } Tap;
 
-struct MgpuLibraryProduct {
+struct MgpuLibraryMatmul {
     OnednnPrimitive main, convert[3];   /* convert: between the memory of a, b, c and that of an argument; or nothing */
     int operand[3];                     /* which of a, b, c is X, W, Y */
     int result;                         /* X, W or Y */
