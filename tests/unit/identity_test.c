@@ -32,7 +32,7 @@ static Node *x(Graph *g) { return graph_input(g, 0); }
 static Node *other(Graph *g) { return graph_input(g, 1); }
 static Node *times(Graph *g, Node *a, double factor) { return graph_binary(g, OP_MUL, a, graph_broadcast(g, graph_number(g, factor, F32), a->shape)); }
 
-static Node *product(Graph *g, const char *text)
+static Node *contraction(Graph *g, const char *text)
 {
     Node *in[] = {x(g), variable(g, SHAPE(24, 8))};
     return graph_einsum(g, text, in, 2, false);
@@ -45,7 +45,7 @@ static Node *draw(Graph *g, const char *path) { return graph_binary(g, OP_ADD, x
 static Node *names(Graph *g, bool second) { return second ? times(g, other(g), 3) : times(g, x(g), 3); }
 static Node *numbers(Graph *g, bool second) { return second ? times(g, x(g), 5) : times(g, x(g), 3); }
 static Node *close_numbers(Graph *g, bool second) { return second ? times(g, other(g), 1e-3 + 1e-13) : times(g, x(g), 1e-3); }
-static Node *letters(Graph *g, bool second) { return second ? product(g, "a,ab->b") : product(g, "k,kj->j"); }
+static Node *letters(Graph *g, bool second) { return second ? contraction(g, "a,ab->b") : contraction(g, "k,kj->j"); }
 static Node *operands(Graph *g, bool second) { return second ? graph_binary(g, OP_SUB, other(g), x(g)) : graph_binary(g, OP_SUB, x(g), other(g)); }
 static Node *ops(Graph *g, bool second) { return second ? graph_unary(g, OP_TANH, x(g)) : graph_unary(g, OP_EXP, x(g)); }
 static Node *types(Graph *g, bool second) { return second ? graph_cast(g, x(g), I32) : graph_cast(g, x(g), F64); }

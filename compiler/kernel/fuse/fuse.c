@@ -148,7 +148,7 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
         own->body->body_users++;
     } else if (k->path_count || launched) {
         const Kernel *first = first_of(p, k->path_count ? form : launched, own);
-        own->twin = first != own ? first : NULL;
+        own->canonical = first != own ? first : NULL;
     }
     APPEND(p->kernels, p->kernel_count, own);
     return own;

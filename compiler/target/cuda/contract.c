@@ -89,7 +89,7 @@ void cuda_print_contraction(const Contraction *plan, const char *kernel_name, co
 }
 
 /* functions are equal if their texts are: tables of what the numbers leave open, and types */
-static const char *form_of(const Contraction *plan, const CudaProduct *p)
+static const char *form_of(const Contraction *plan, const CudaMatmul *p)
 {
     Text text = {0};
     print_functions(plan, p, "k", &text);
@@ -99,13 +99,13 @@ static const char *form_of(const Contraction *plan, const CudaProduct *p)
 
 const char *cuda_contraction_form(const Contraction *plan)
 {
-    const CudaProduct *p = product_of(plan, false);
+    const CudaMatmul *p = matmul_of(plan, false);
     return cuda_number_count(p) > 0 ? form_of(plan, p) : NULL;
 }
 
 const char *cuda_contraction_form_in_parts(const Contraction *plan)
 {
-    CudaProduct *p = product_of(plan, false);
+    CudaMatmul *p = matmul_of(plan, false);
     return cuda_number_count(p) > 0 && cuda_put_in_parts(p, contraction_samples(plan)) ? form_of(plan, p) : NULL;
 }
 

@@ -39,8 +39,8 @@ static void end_kernels(Program *p)
 {
     for (int i = 0; i < p->kernel_count; i++) {
         Kernel *k = p->kernels[i];
-        const char *form = k->contraction && !k->twin ? cuda_contraction_form_in_parts(k->contraction) : NULL;
-        k->twin = form ? map_get(&p->kernels_known, form) : k->twin;
+        const char *form = k->contraction && !k->canonical ? cuda_contraction_form_in_parts(k->contraction) : NULL;
+        k->canonical = form ? map_get(&p->kernels_known, form) : k->canonical;
     }
     for (int i = 0; i < p->kernel_count; i++)
         if (p->kernels[i]->canonical && p->kernels[i]->canonical->canonical)
