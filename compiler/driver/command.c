@@ -3,6 +3,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/machine/machine.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
@@ -29,6 +30,8 @@ static const struct OptionRow {
                                                                   "                       (4 logical devices on GPU 0, where the program then runs\n"
                                                                   "                       unless told otherwise); default: all GPUs, or one host device\n"
                                                                   "                       if there are none", BOTH},
+    {"--machine", NULL, VALUE, offsetof(Options, machine), "NAME", "plan for this machine: a name of 'mgpuc machines', or a file;\n"
+                                                                 "                       the schedule's times are its times", BOTH},
     {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
                                                             "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
                                                             "                       found here, else sm_80,sm_90)", BOTH},
@@ -57,6 +60,7 @@ static void print_help(void)
          "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
          "  mgpuc fmt FILE.net ...       rewrite models in the house layout; fmt --check, fmt -, fmt --help\n"
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
+         "  mgpuc machines [NAME]        the machines that --machine knows by name\n"
          "  mgpuc doc [NAME] [FILE.net]  what a layer, primitive, reader, setting or word means; doc --help\n"
          "\n"
          "Options");
@@ -110,7 +114,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "verify", "fmt", "doc", "devices"};
+    static const char *const COMMANDS[] = {"check", "verify", "fmt", "doc", "devices", "machines"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
@@ -256,10 +260,11 @@ Options parse_command(int argc, char **argv)
         o.cxx = "c++";
     Plan *plans; /* what is wrong with them is said before anything is compiled */
     int count;
-    const Target *target = parse_devices(o.devices, &plans, &count);
+    o.planned = o.machine ? machine_named(o.machine) : NULL;
+    const Target *target = parse_devices(o.devices, o.planned, &plans, &count);
     if (o.arch && !target->images)
         fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
     if (target->images)
-        o.arch = check_architectures(o.arch);
+        o.arch = check_architectures(o.arch ? o.arch : o.planned ? planned_architectures(o.planned, o.command != COMMAND_COMPILE || o.emit) : NULL);
     return o;
 }

@@ -11,14 +11,16 @@ Options parse_command(int argc, char **argv);         /* exit 2 for what it does
 void check_sources(const Model *, const Options *);   /* exit 2 if what would be written is what was read */
 /* devices.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
  * these; NULL: all GPUs, or one host device */
-const Target *parse_devices(const char *list, Plan **plans, int *count);
+const Target *parse_devices(const char *list, const struct Machine *named, Plan **plans, int *count); /* named: by --machine, or NULL */
 const char *selected_gpus(const char *list);          /* the list, if it names GPUs ("cuda:0x4"), not counts; else NULL */
 const char *check_architectures(const char *list);    /* each once, in order; NULL: the default */
+const char *planned_architectures(const struct Machine *, bool any); /* of its GPUs; if kernels are made for none of them: NULL, exit 1 unless `any` */
 /* machine.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90" of those that are new enough, NULL if there
  * are none; exit 3 if all are too old */
 int gpus_found(const char **why);
 const char *architectures_found(void);
 int command_devices(int argc, char **argv);           /* mgpuc devices ... */
+int command_machines(int argc, char **argv);          /* machines.c: mgpuc machines ... */
 /* memory.c: bytes of a device's arena, at most over all phases; what a run on this machine allocates for it, workspaces of all its
  * threads with it; a warning if there is not as much */
 int64_t arena_bytes(const Schedule *, int device);

@@ -1,6 +1,7 @@
 /* devices.c: --devices and --arch: how many devices of which kind a program has plans for, and what its GPUs may be. */
 #include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
+#include "compiler/machine/machine.h"
 #include "compiler/plan/plan.h"
 #include "compiler/target/target.h"
 #include "runtime/cuda/gpus.h"
@@ -37,9 +38,11 @@ const char *selected_gpus(const char *list)
 
 /* A list of GPUs is read as a program reads it, and is its own for runs that say nothing. A number alone would be a count here
  * and a GPU there. */
-static const Target *parse_gpus(const char *list, Plan **plans, int *count)
+static const Target *parse_gpus(const char *list, const Machine *named, Plan **plans, int *count)
 {
     DeviceList d;
+    if (named)
+        fail(2, "--devices %s names GPUs of the machine where the program runs; with --machine write how many: --devices cuda:4", list);
     if (strncmp(list, "cuda:", 5) != 0)
         fail(2, "--devices %s names GPUs, which stand behind cuda: as in cuda:0x4 and cuda:GPU-8932f937", list);
     char *wrong = mgpu_read_devices(list, &d);
@@ -79,7 +82,25 @@ static bool read_kind(const char **at, const char *list, const Target **kind, bo
     return true;
 }
 
-const Target *parse_devices(const char *list, Plan **plans, int *count)
+/* GPUs of the machine that --machine names, else of this one */
+static int gpus_of(const Machine *named, const char **why)
+{
+    *why = "";
+    return named ? named->device_count : gpus_found(why);
+}
+
+static void check_machine(const Machine *m, const char *list, const Target *kind, int most)
+{
+    if (!kind->own_memory)
+        return;
+    if (!m->device_count)
+        fail(2, "--devices %s: the machine '%s' has no GPU; write --devices host:4, or name another machine ('mgpuc machines' lists them)", list, m->name);
+    if (most > m->device_count)
+        fail(2, "--devices %s: the machine '%s' has %d GPU%s; for more of them make a machine file of your own ('mgpuc machines --help')", list, m->name,
+             m->device_count, m->device_count == 1 ? "" : "s");
+}
+
+const Target *parse_devices(const char *list, const Machine *named, Plan **plans, int *count)
 {
     bool wanted[MOST_DEVICES + 1] = {false}, given = false;
     const Target *kind = TARGETS[0];
@@ -87,7 +108,7 @@ const Target *parse_devices(const char *list, Plan **plans, int *count)
     *plans = NULL;
     *count = 0;
     if (selected_gpus(list))
-        return parse_gpus(list, plans, count);
+        return parse_gpus(list, named, plans, count);
     for (bool more = true; more;) {
         int from = 1, to = 1;
         const char *why;
@@ -100,8 +121,8 @@ const Target *parse_devices(const char *list, Plan **plans, int *count)
                     fail(2, "--devices %s: the range %d-%d is empty", list, from, to);
             }
         } else if (kind->own_memory) { /* all that are here */
-            from = to = gpus_found(&why);
-            if (!to)
+            from = to = gpus_of(named, &why);
+            if (!to && !named)
                 fail(3, "--devices %s: no GPU was found here: %s; a program for other machines says for how many: --devices cuda:4", list, why);
         }
         for (int n = from; n <= to; n++)
@@ -113,18 +134,41 @@ const Target *parse_devices(const char *list, Plan **plans, int *count)
             fail(2, "--devices %s: '%s' is not understood; write 4   1,2,4   1-8   host:3   cuda:4", list, at);
     }
     const char *none;
-    int here = given ? 0 : gpus_found(&none); /* without a kind: GPUs if there are any, and all of them without a count */
+    int here = given ? 0 : gpus_of(named, &none); /* without a kind: GPUs if there are any, and all of them without a count */
     if (here > 0) {
         kind = &cuda_target;
         wanted[1] = wanted[1] && (list || here == 1);
         wanted[here] = wanted[here] || !list;
     }
+    int most = 0;
+    for (int n = 1; n <= MOST_DEVICES; n++)
+        most = wanted[n] ? n : most;
+    if (named)
+        check_machine(named, list, kind, most);
     for (int n = 1; n <= MOST_DEVICES; n++)
         if (wanted[n]) {
             Plan p = {.devices = n, .kind = kind->name};
             APPEND(*plans, *count, p);
         }
     return kind;
+}
+
+const char *planned_architectures(const Machine *m, bool any)
+{
+    Text text = {0};
+    Map known = {0};
+    for (int d = 0; d < m->device_count; d++) {
+        const char *arch = format("sm_%d", m->devices[d].capability);
+        if (m->devices[d].capability < 10 * MGPU_OLDEST_GPU || map_get(&known, arch))
+            continue;
+        map_set(&known, arch, &known);
+        text_add(&text, "%s%s", text.length ? "," : "", arch);
+    }
+    if (!text.length && !any)
+        fail(1, "the GPUs of the machine '%s' (%s) have compute capability %d.%d, and kernels are made for %d.0 (A100, 2020) and newer. Such a machine can be "
+                "planned: mgpuc check, or --emit schedule. --arch sm_%d0 compiles for other GPUs", m->name, m->devices->name, m->devices->capability / 10,
+             m->devices->capability % 10, MGPU_OLDEST_GPU, MGPU_OLDEST_GPU);
+    return text.length ? text_take(&text) : NULL;
 }
 
 const char *check_architectures(const char *list)

@@ -414,8 +414,8 @@ static Compilation begin(const Options *options)
 {
     Compilation c = {.options = options, .program = NEW(Program)};
     c.program->options = options;
-    c.program->target = parse_devices(options->devices, &c.program->plans, &c.program->plan_count);
-    c.program->machine = machine_default(c.program->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST);
+    c.program->target = parse_devices(options->devices, options->planned, &c.program->plans, &c.program->plan_count);
+    c.program->machine = options->planned ? options->planned : machine_default(c.program->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST);
     c.program->gpus = selected_gpus(options->devices);
     c.source = read_source(options->file);
     return c;
@@ -523,6 +523,8 @@ static int run(int argc, char **argv)
         return command_doc(argc - 2, argv + 2);
     if (argc > 1 && strcmp(argv[1], "devices") == 0)
         return command_devices(argc - 2, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "machines") == 0)
+        return command_machines(argc - 2, argv + 2);
     if (argc > 1 && strcmp(argv[1], "--nvrtc") == 0)
         return command_nvrtc(argc - 2, argv + 2);
     Options options = parse_command(argc, argv);

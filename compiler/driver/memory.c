@@ -2,6 +2,7 @@
  * are not here, on a usual card. In: the schedule of a plan. */
 #include "compiler/driver/command.h"
 #include "compiler/kernel/target.h"
+#include "compiler/machine/machine.h"
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
@@ -29,7 +30,9 @@ int64_t device_bytes(const Program *p, const Plan *plan, int device)
     for (int i = 0; i < s->phase_count; i++)
         if (s->phases[i].devices[device].work_bytes > work)
             work = s->phases[i].devices[device].work_bytes;
-    int64_t threads = !p->target->own_memory ? mgpu_device_threads(mgpu_default_threads("mgpuc"), plan->devices, device) : 1;
+    const Machine *named = p->options->planned;
+    int cores = named ? (int)named->host.cores.value : mgpu_default_threads("mgpuc");
+    int64_t threads = !p->target->own_memory ? mgpu_device_threads(cores, plan->devices, device) : 1;
     return bytes + (threads - 1) * work;
 }
 
@@ -92,10 +95,22 @@ static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
     return samples / group * group * s->devices * parts;
 }
 
+/* of the named machine: its host's, or that of the smallest of its GPUs that the plan has */
+static double planned_memory(const Machine *m, bool host, int devices)
+{
+    double least = host ? m->host.memory.value : m->devices[0].memory.value;
+    for (int d = 1; d < devices && !host; d++) {
+        double bytes = machine_device(m, PROCESSOR_CUDA, d, devices).memory.value;
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
 void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
 {
     bool host = !p->target->own_memory;
-    double most = 0, all = 0, there = host ? host_memory() : gpu_memory();
+    const Machine *named = p->options->planned;
+    double most = 0, all = 0, there = named ? planned_memory(named, host, plan->devices) : host ? host_memory() : gpu_memory();
     for (int d = 0; d < plan->devices; d++) {
         double bytes = (double)device_bytes(p, plan, d);
         most = bytes > most ? bytes : most;
@@ -111,7 +126,8 @@ void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
                                : "not even one sample a device fits: a smaller model or shorter samples, or precision = bf16";
     fprintf(stderr, "%s: warning: %s:%d with a batch of %lld takes %s%s, %s %s; %s\n", plain_text(m->file, false), plan->kind, plan->devices,
             (long long)m->batch, size_text(needed), host ? "" : " on a device",
-            host    ? "this machine has"
+            named     ? format("the machine '%s' has", named->name)
+            : host    ? "this machine has"
             : there > 0 ? "the GPU here has"
                     : "a usual card (A100, H100) has",
             size_text(limit), cure);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const MachineFile *find(const char *name)
+const MachineFile *machine_file(const char *name)
 {
     const char *with_suffix = format("%s.machine", name);
     for (const MachineFile *f = MACHINE_FILES; f->name; f++)
@@ -24,7 +24,7 @@ static Machine *read_known(const MachineFile *f) { return machine_read(f->name, 
 
 Machine *machine_named(const char *name)
 {
-    const MachineFile *known = find(name);
+    const MachineFile *known = machine_file(name);
     size_t length;
     if (known)
         return read_known(known);
@@ -40,4 +40,4 @@ Machine *machine_named(const char *name)
     fail(2, "no machine is called '%s'%s; there are: %s; or name a file", name, did_you_mean(name, names, count), machine_names());
 }
 
-Machine *machine_default(Processor p) { return read_known(find(p == PROCESSOR_HOST ? "host2" : "h100x8")); }
+Machine *machine_default(Processor p) { return read_known(machine_file(p == PROCESSOR_HOST ? "host2" : "h100x8")); }

@@ -64,6 +64,7 @@ Machine *machine_read(const char *file, const char *text, size_t length);
 /* ---- known.c */
 typedef struct MachineFile { const char *name, *text; } MachineFile;
 extern const MachineFile MACHINE_FILES[]; /* the last one's name is NULL */
+const MachineFile *machine_file(const char *name); /* NULL: none of these has the name */
 Machine *machine_named(const char *name); /* "dgx-1", or a file; fails for what is neither */
 const char *machine_names(void);          /* of those that mgpuc has with it */
 Machine *machine_default(Processor);      /* for plans that name no machine: the same everywhere, so schedules are, too */
@@ -84,4 +85,5 @@ bool machine_route(const Machine *, int from, int to, Route *); /* false: there 
 /* a device of a plan: GPU `number`, or the host's part when `count` host devices share it. Plans may have more GPUs than the machine:
  * these are like its last one. */
 Device machine_device(const Machine *, Processor, int number, int count);
+bool machine_alike(const Machine *, int a, int b); /* two GPUs: all their rates, and those to the host, are the same */
 #endif

@@ -72,6 +72,27 @@ bool machine_route(const Machine *m, int from, int to, Route *r)
     return true;
 }
 
+static bool same_rates(const Device *a, const Device *b)
+{
+    for (int t = 0; t < DTYPES; t++)
+        if (a->plain[t].value != b->plain[t].value || a->matrix[t].value != b->matrix[t].value)
+            return false;
+    return a->bandwidth.value == b->bandwidth.value && a->launch_us.value == b->launch_us.value && a->event_us.value == b->event_us.value &&
+           a->memory.value == b->memory.value;
+}
+
+bool machine_alike(const Machine *m, int a, int b)
+{
+    Route x, y;
+    int host = machine_host(m), last = m->device_count - 1;
+    a = a < last ? a : last;
+    b = b < last ? b : last;
+    if (a == b)
+        return true;
+    return same_rates(&m->devices[a], &m->devices[b]) && machine_route(m, host, a, &x) == machine_route(m, host, b, &y) && x.rate == y.rate &&
+           x.latency_us == y.latency_us && machine_route(m, a, host, &x) == machine_route(m, b, host, &y) && x.rate == y.rate;
+}
+
 static Fact divided(Fact f, double by) { return (Fact){f.value / by, f.measured}; }
 
 Device machine_device(const Machine *m, Processor processor, int number, int count)

@@ -17,7 +17,7 @@
  * to be over) tells. A step that is not this one may have been of any phase, so what an operation of an earlier step
  * waited for implies nothing, but for comp and comm: at a change of phase they wait for each other.
  *
- * Devices of equal capacity have equal schedules, and devices have at most three capacities; the work is done once for
+ * Devices of equal capacity and rates have equal schedules, and devices have at most three capacities; the work is done once for
  * each. Times: of times.c, every operation as early as its lane, waits and collective allow.
  *
  * A program whose arena does not fit into a GPU says which batch would. So the arena is also planned for 1, 2, 4, 8 ... groups
@@ -36,6 +36,7 @@
 
 /* ---- one phase for the devices of one capacity */
 typedef struct Class {
+    int device;                      /* the first one of it */
     int64_t capacity, micro;         /* micro: as place_phase takes it */
     Persistent *persistent;
     int64_t arena_bytes, work_bytes; /* the most over all phases; arena_bytes without the workspaces */
@@ -135,7 +136,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is owed of the 
         const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
         ScheduledOp *op = add_op(b, LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
         add_read(op, slot);
-        op->time_us = cost_download(b->members.machine, b->members.processor, 0, bytes_of(op->reads, 1)).us;
+        op->time_us = cost_download(b->members.machine, b->members.processor, b->class->device, bytes_of(op->reads, 1)).us;
     }
     upload = add_op(b, LANE_COPY, VERB_UPLOAD, -1, "-");
     for (int i = 0; read && i < read->write_count; i++) {
@@ -147,7 +148,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is owed of the 
     if (read)
         read->time_us = cost_upload(b->members.machine, PROCESSOR_HOST, 0, bytes_of(read->writes, read->write_count)).us;
     add_write(upload, step_access(b));
-    upload->time_us = cost_upload(b->members.machine, b->members.processor, 0, bytes_of(upload->writes, upload->write_count)).us;
+    upload->time_us = cost_upload(b->members.machine, b->members.processor, b->class->device, bytes_of(upload->writes, upload->write_count)).us;
 }
 
 static void add_call(Builder *b, const KernelNumber *kernels, int call)
@@ -162,7 +163,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
         add_write(op, b->layout->tensor[task->writes[i]->id]);
     if (b->layout->work[call].buffer >= 0)
         add_write(op, b->layout->work[call]);
-    op->time_us = time_of_call(b->program, &b->members, b->order, call, (double)b->class->capacity);
+    op->time_us = time_of_call(b->program, &b->members, b->order, call, b->class->device, (double)b->class->capacity);
     op->strip = b->order->strip[call];
     op->chunk = b->order->chunk[call];
     op->by_sample = b->program->target->strips && task->kernel->split == MGPU_SPLIT_SAMPLES;
@@ -444,10 +445,15 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 }
 
 /* ---- the stage */
-static Class class_of_capacity(const Program *p, int64_t capacity, int64_t micro)
+static Class class_of_capacity(const Program *p, int device, int64_t capacity, int64_t micro)
 {
     Persistent *persistent = place_persistent(p, capacity);
-    return (Class){capacity, micro, persistent, persistent->arena_bytes, 0, 0};
+    return (Class){device, capacity, micro, persistent, persistent->arena_bytes, 0, 0};
+}
+
+static bool alike(const Program *p, int a, int b)
+{
+    return processor_of(p) == PROCESSOR_HOST || machine_alike(machine_of(p), a, b);
 }
 
 static int find_classes(const Program *p, const Plan *plan, Class *classes, int *class_of)
@@ -455,10 +461,10 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
     int count = 0;
     for (int d = 0; d < plan->devices; d++) {
         int c = 0;
-        while (c < count && classes[c].capacity != plan->shards[d].capacity)
+        while (c < count && (classes[c].capacity != plan->shards[d].capacity || !alike(p, classes[c].device, d)))
             c++;
         if (c == count)
-            classes[count++] = class_of_capacity(p, plan->shards[d].capacity, 0);
+            classes[count++] = class_of_capacity(p, d, plan->shards[d].capacity, 0);
         class_of[d] = c;
     }
     return count;
@@ -471,8 +477,8 @@ static int find_trials(const Program *p, const Plan *plan, const Class *classes,
     if (!p->target->own_memory)
         return 0;
     for (; samples <= most / 2; samples *= 2)
-        APPEND(*trials, count, class_of_capacity(p, samples, samples * plan->devices));
-    APPEND(*trials, count, class_of_capacity(p, most, plan->micro));
+        APPEND(*trials, count, class_of_capacity(p, 0, samples, samples * plan->devices));
+    APPEND(*trials, count, class_of_capacity(p, 0, most, plan->micro));
     return count;
 }
 

@@ -35,7 +35,7 @@ uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
 /* ---- times.c: microseconds, by the program's machine */
 Processor processor_of(const Program *);
 const Machine *machine_of(const Program *);
-double time_of_call(const Program *, const Members *, const Order *, int call, double samples);
+double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 double time_of_transfer(const Members *, const Group *, double bytes);
 
 /* ---- strip.c: calls that the threads of a device run without a barrier between them */

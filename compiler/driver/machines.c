@@ -1,0 +1,67 @@
+/* machines.c: `mgpuc machines`: the machines that --machine knows by name; `mgpuc machines NAME`: the file of one, to begin one's own
+ * with. */
+#include "compiler/driver/command.h"
+#include "compiler/machine/machine.h"
+
+#include <string.h>
+
+/* 12 GiB, 80 GB; what data sheets call it */
+static const char *memory_text(double bytes)
+{
+    double binary = bytes / 0x1p30;
+    return binary == (double)(int64_t)binary ? format("%.0f GiB", binary) : format("%.0f GB", bytes / 1e9);
+}
+
+static const char *rate_text(double bytes_a_second) { return format("%.3g GB/s", bytes_a_second / 1e9); }
+
+/* "6 x GTX 1070, 1 x GTX 1080" */
+static const char *devices_text(const Machine *m)
+{
+    Text t = {0};
+    for (int d = 0, count; d < m->device_count; d += count) {
+        for (count = 1; d + count < m->device_count && strcmp(m->devices[d].name, m->devices[d + count].name) == 0; count++)
+            ;
+        text_add(&t, "%s%d x %s, %s", d ? "; " : "", count, m->devices[d].name, memory_text(m->devices[d].memory.value));
+    }
+    return m->device_count ? text_take(&t) : "host devices alone";
+}
+
+static const char *links_text(const Machine *m)
+{
+    Route between, up;
+    int cores = (int)m->host.cores.value;
+    const char *host = format("host of %d cores", cores);
+    if (m->device_count < 1 || !machine_route(m, machine_host(m), 0, &up))
+        return host;
+    if (m->device_count < 2 || !machine_route(m, 0, 1, &between))
+        return format("%s to the host; %s", rate_text(up.rate), host);
+    return format("%s between GPUs%s, %s to the host; %s", rate_text(between.rate), between.staged ? " (through the host)" : "", rate_text(up.rate), host);
+}
+
+static int print_file(const char *name)
+{
+    size_t length;
+    machine_named(name); /* says what is wrong with it */
+    const MachineFile *known = machine_file(name);
+    fputs(known ? known->text : read_file(name, &length), stdout);
+    return 0;
+}
+
+int command_machines(int argc, char **argv)
+{
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        puts("mgpuc machines         the machines that --machine knows by name\n"
+             "mgpuc machines NAME    the file of one of them: mgpuc machines h100x8 > own.machine; change it; --machine own.machine");
+        return 0;
+    }
+    if (argc > 1)
+        fail(2, "mgpuc machines takes one name; what is '%s'?", argv[1]);
+    if (argc == 1)
+        return print_file(argv[0]);
+    for (const MachineFile *f = MACHINE_FILES; f->name; f++) {
+        const char *name = copy_text(f->name, strlen(f->name) - strlen(".machine"));
+        const Machine *m = machine_named(name);
+        printf("%-10s  %s\n            %s\n", name, devices_text(m), links_text(m));
+    }
+    return 0;
+}
