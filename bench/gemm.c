@@ -319,7 +319,7 @@ int main(int argc, char **argv)
     int count = 0;
     text_add(&text, "#include \"runtime/abi/mgpu.h\"\n#include \"runtime/host/contract.h\"\nmgpu_contract_function *contract;\n"
                     "#define mgpu_contract(table, argument, part) contract(table, argument, part, false)\n"
-                    "#define mgpu_contract_team(table, argument, part) contract(table, argument, part, true)\n");
+                    "#define mgpu_contract_shared(table, argument, part) contract(table, argument, part, true)\n");
     for (int i = 0; i < COUNT(layers); i++)
         for (int d = 0; d < (layers[i].spec ? 1 : DIRECTIONS); d++) {
             bool needed = d != INPUT || layers[i].kernel == 0 || layers[i].in > 3; /* nobody asks for the gradient of an image */

@@ -35,7 +35,7 @@ void attention_print_comment(const Attention *, const char *more, Text *); /* th
 /* all tensors begin at multiples of 16 bytes: none lies in a bucket */
 bool attention_is_aligned(const Attention *);
 
-/* how a team of threads shares it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if it is the same for all samples */
+/* how the workers of a thread pool share it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if it is the same for all samples */
 uint8_t attention_split(const Attention *);
 
 /* for kernel/identity.h */

@@ -254,7 +254,7 @@ static double estimate(const Contraction *plan, double samples, double calls)
     double tiles = ceil(m / rows) * vectors * 20, across = run_of(plan, N, second, samples);
     bool dense = across >= fmin(n, 4 * lanes), down = run_of(plan, K, second, samples) >= 8;
     double pack = n * k * (dense ? 0.15 : down ? 0.4 : 1.2);
-    if (!plan->team && !plan->tensor[second]->sharded && n * k * (double)real_bytes(plan) <= KEPT_MOST)
+    if (!plan->shared && !plan->tensor[second]->sharded && n * k * (double)real_bytes(plan) <= KEPT_MOST)
         pack /= calls;
     else if (dense && m <= 28)
         pack = 0;
@@ -271,7 +271,7 @@ static double estimate(const Contraction *plan, double samples, double calls)
 
 /* With few results for each sample (a dense layer) a thread's part of the samples is too few rows: all threads share all
  * samples, and each reads a part of the weight only. But small ones are not worth meeting the others for. */
-static bool shared_by_team(const Contraction *plan)
+static bool shared_by_workers(const Contraction *plan)
 {
     double weight = 1, places = 1;
     bool sampled = false;
@@ -295,9 +295,9 @@ static bool shared_by_team(const Contraction *plan)
 static void choose_a(Contraction *plan)
 {
     double batch = (double)contraction_samples(plan);
-    plan->team = shared_by_team(plan);
-    double samples = plan->team ? batch : fmin(batch, plan->alone ? ALONE_SAMPLES : 8);
-    double calls = plan->team ? 1 : plan->alone ? ALONE_CALLS : fmax(1, batch / 16);
+    plan->shared = shared_by_workers(plan);
+    double samples = plan->shared ? batch : fmin(batch, plan->alone ? ALONE_SAMPLES : 8);
+    double calls = plan->shared ? 1 : plan->alone ? ALONE_CALLS : fmax(1, batch / 16);
     make_lists(plan, B);
     double swapped = estimate(plan, samples, calls);
     make_lists(plan, A);
@@ -407,13 +407,13 @@ static Workspace workspace_of(const Contraction *plan)
     int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
     int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
     /* B is the same for all samples and not too large */
-    if (!plan->team && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
+    if (!plan->shared && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
         work.packed = packed_bytes(plan, batch, n, k);
         work.keep = work.packed <= KEPT_MOST;
     }
     if (!work.keep) { /* the B of one member of the batch, or as much of it as there should be room for */
         int64_t samples = contraction_samples(plan), lanes = innermost_extent(plan, BATCH);
-        most = plan->team ? KEPT_MOST : MGPU_PACKED_BYTES;
+        most = plan->shared ? KEPT_MOST : MGPU_PACKED_BYTES;
         n = extent_of_list(plan, N, samples, most / real_bytes(plan));
         n = round_up(n > lanes ? n : lanes, 16);
         k = extent_of_list(plan, K, samples, most / real_bytes(plan));
@@ -440,7 +440,7 @@ bool contraction_keeps(const Contraction *plan) { return workspace_of(plan).keep
 
 uint8_t contraction_split(const Contraction *plan)
 {
-    return plan->team ? MGPU_SPLIT_TEAM : MGPU_SPLIT_SAMPLES;
+    return plan->shared ? MGPU_SPLIT_WORKERS : MGPU_SPLIT_SAMPLES;
 }
 
 /* ---- the table */
@@ -560,7 +560,7 @@ void contraction_identity(const Contraction *plan, Sha256 *sha)
 {
     const mgpu_contraction *t = &plan->table;
     IDENTITY_ADD(sha, t->batch, t->m, t->n, t->k, t->windows, t->convolution != NULL, t->a, t->b, t->swapped, t->type, t->half_a, t->half_b,
-                 t->half_c, t->copy, t->sums, t->packed, t->wide, t->keep, plan->team);
+                 t->half_c, t->copy, t->sums, t->packed, t->wide, t->keep, plan->shared);
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_axis *a = &t->axis[i];
         IDENTITY_ADD(sha, a->extent, a->a, a->b, a->c, a->window, a->step);

@@ -34,7 +34,7 @@ void contraction_print(const Contraction *, const char *kernel_name, Text *);
 void contraction_print_comment(const Contraction *, const char *more, Text *);
 void contraction_print_table(const Contraction *, const char *kernel_name, Text *);
 
-/* how a team of threads shares it: MGPU_SPLIT_SAMPLES or MGPU_SPLIT_TEAM */
+/* how the workers of a thread pool share it: MGPU_SPLIT_SAMPLES or MGPU_SPLIT_WORKERS */
 uint8_t contraction_split(const Contraction *);
 
 /* for kernel/identity.h */

@@ -30,7 +30,7 @@ struct Contraction {
     Window window[MGPU_WINDOWS];
     int windows;
     int64_t first[2];       /* offset of the element at all indices 0, in a and b */
-    bool team;              /* a team of threads shares its results, not the samples */
+    bool shared;              /* the workers of a thread pool share its results, not the samples */
     bool alone;             /* one thread has the samples of a call to itself, and there are many calls */
     bool swapped;           /* the contraction's A is argument 1, b */
     mgpu_contraction table; /* what the runtime gets: without axes of one element */

@@ -170,7 +170,7 @@ typedef struct Store {
 /* how threads of a GPU share a nest (cuda/share.c) */
 typedef enum Sharing {
     SHARE_POINTS,   /* a thread for each kept point, or for each vector of them; it alone takes the reduced points */
-    SHARE_TEAMS,    /* a team of threads for each kept point; they take the reduced points in turn */
+    SHARE_GROUPS,    /* a group of threads for each kept point; they take the reduced points in turn */
     SHARE_COLUMNS,  /* a block for kept points that are neighbours: threads side by side for these, the others take the reduced
                      * points in turn */
     SHARE_ROWS,     /* of a table that is added to: a warp owns some of the rows, for some of the kept points; it looks at all
@@ -178,8 +178,8 @@ typedef enum Sharing {
 } Sharing;
 typedef struct Share {
     Sharing sharing;
-    int lanes;              /* TEAMS: threads of a team; COLUMNS: threads side by side */
-    int unrolled;           /* TEAMS: steps of a thread through its row, which it keeps from pass to pass; 0: not known, or too many */
+    int lanes;              /* GROUPS: threads of a group; COLUMNS: threads side by side */
+    int unrolled; /* GROUPS: steps of a thread through its row, which it keeps from pass to pass; 0: not known, or too many */
     int owners, parts;      /* ROWS: how many warps divide the rows, a power of two, and how many the kept points */
     int vector;             /* > 1: extent of the innermost axis, all of which one thread takes at once; else 1 */
     int64_t slice;          /* partial results: of a part of the reduced points, so many (or vectors of them) or more, */
@@ -196,8 +196,8 @@ typedef struct Nest {
     int passes;
     bool columns;           /* the innermost axis is kept, others are reduced */
     bool serial;            /* stores may meet: no vector loop over the innermost axis */
-    int divided;            /* + 1: the axis that a team of threads divides; 0: none */
-    int64_t grain;          /* MGPU_SPLIT_TEAM: of that axis */
+    int divided;            /* + 1: the axis that the workers divides; 0: none */
+    int64_t grain;          /* MGPU_SPLIT_WORKERS: of that axis */
     bool partial;           /* that axis is reduced: results are partial, and OUTER stores belong to the kernel's end */
     int owned;              /* + 1: the axis of the kernel's owned rows; 0: none */
     int64_t owned_points;   /* of that axis, of each row */
@@ -256,10 +256,10 @@ struct Kernel {
     const char *body_text;  /* with path[0], path[1] ... for them */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has its text and needs them no more */
-    uint8_t split;          /* MGPU_SPLIT_...: how a team of threads shares the work (mgpu.h) */
+    uint8_t split;          /* MGPU_SPLIT_...: how the workers of a thread pool share the work (mgpu.h) */
     int64_t extent, grain;  /* MGPU_SPLIT_RANGE */
     int64_t partial_bytes;  /* of the partial sums in a thread's workspace; 0: no function `finish` */
-    /* MGPU_SPLIT_TEAM, a scatter: threads own parts of a table (mgpu_scatter.h) */
+    /* MGPU_SPLIT_WORKERS, a scatter: threads own parts of a table (mgpu_scatter.h) */
     int64_t owned_rows, owned_columns, column_grain; /* rows 0: it is none; columns 1: not divided */
     const Tensor *index;    /* that rows are shared out by; NULL: equally many */
     bool small;             /* so little work that vector code is not worth the C compiler's time */
@@ -281,9 +281,9 @@ void nest_widen(Nest *);                            /* columns of few lanes, wit
 double kernel_contraction_flops(const Kernel *, double flops_per_sample);
 int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
 /* the axis, or `term`, is one digit of the offset: points that differ in it have different offsets, whatever the others are */
-bool team_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
+bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
 /* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
-const Expr *team_row_term(const Expr *offset, int64_t *factor);
+const Expr *offset_row_term(const Expr *offset, int64_t *factor);
 Dtype reduction_type(const Reduction *);            /* of its accumulator */
 bool scan_keeps(const Scan *);                        /* its workspace must not be used by others between two steps around it */
 #endif

@@ -25,7 +25,7 @@ int64_t rows_samples(const Rows *);
 void rows_print(const Rows *, const char *kernel_name, Text *);
 void rows_print_comment(const Rows *, Text *);
 
-/* how a team of threads shares it: by samples; else by rows, if there are many */
+/* how the workers of a thread pool share it: by samples; else by rows, if there are many */
 uint8_t rows_split(const Rows *, int64_t *extent, int64_t *grain);
 
 /* for kernel/identity.h */

@@ -24,7 +24,7 @@ typedef enum BufferKind {
     BUFFER_STEP,        /* the step block; slots */
     BUFFER_INPUT,       /* slots */
     BUFFER_VARIABLE, BUFFER_REPORT /* slots */, BUFFER_OUTPUT /* slots */, BUFFER_TEMPORARY, BUFFER_BUCKET,
-    BUFFER_WORKSPACE,   /* every thread of the device's team has its own */
+    BUFFER_WORKSPACE,   /* every worker of the device has its own */
     BUFFER_LOCAL,       /* likewise: values of a strip's samples that nothing reads behind it, room for one chunk */
     BUFFER_KINDS
 } BufferKind;
@@ -53,7 +53,7 @@ typedef struct ScheduledOp {
     Wait *waits; int wait_count;
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */
-    int strip;              /* CALL: calls of one strip follow each other, and no barrier of the device's team of threads
+    int strip;              /* CALL: calls of one strip follow each other, and no barrier of the device's thread pool
                                stands between them; strips are numbered from 0. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the strip at a time; the same in the whole strip */
     const Suspect *suspects; int suspect_count; /* CALL; not in the text */
@@ -70,7 +70,7 @@ typedef struct Collective {
 typedef struct DeviceSchedule {
     const char *name;
     int64_t arena_bytes, staging_bytes, first, share, capacity;
-    int64_t work_bytes;     /* the last of the arena, where workspaces lie: every thread of the team has so much of its own */
+    int64_t work_bytes;     /* the last of the arena, where workspaces lie: every worker has so much of its own */
     Buffer *buffers; int buffer_count;
     ScheduledOp *ops; int op_count;       /* lane by lane order is the order in this list */
 } DeviceSchedule;

@@ -12,7 +12,7 @@
  *   phase       "phase" NAME device* (buffer | op)* collective*
  *   device      "device" N "name" "TEXT" "arena" BYTES "work" BYTES "staging" BYTES "samples" FIRST..END "capacity" N
  *                 devices count from 0; samples are those of a micro-batch: from FIRST up to, not including, END; work:
- *                 the last bytes of the arena, of which each thread of the device's team has its own
+ *                 the last bytes of the arena, of which each thread of the device has its own
  *   buffer      "buffer" dN.NAME "kind" KIND "offset" BYTES "bytes" BYTES ["slots" N] ["each" BYTES] ["index" N]
  *                 ["type" DTYPE] ["updated"]
  *                 bytes of one slot (local: of a chunk); slots (absent: one) follow each other, each on a multiple of 64; offset in the arena, of staging

@@ -1,4 +1,4 @@
-/* strip.c: Order -> strips: runs of calls between which a device's team of threads needs no barrier.
+/* strip.c: Order -> strips: runs of calls between which a device's thread pool needs no barrier.
  *
  * In a strip every thread takes its own samples, a chunk at a time, through all calls that work sample by sample
  * (strip-mining), so that what one kernel stores is still in the core's cache when the next one reads it. Calls that are
@@ -166,7 +166,7 @@ void cut_strips(const Phase *p, Order *o)
         close_strip(&c, o->call_count);
 }
 
-/* of a device that has no team: every call for itself */
+/* of a device that has one worker: every call for itself */
 void cut_calls(Order *o)
 {
     o->strip = NEW_ARRAY(int, o->call_count);

@@ -19,7 +19,7 @@ enum { MGPU_MAX_RANK = 8 };
 #include "mgpu_step.h"
 #include "mgpu_transfers.h"
 
-/* A kernel is run by a device's team of threads: each call does a part of its work. Arguments are the tensors that it
+/* A kernel is run by a device's thread pool: each call does a part of its work. Arguments are the tensors that it
  * reads, those that it writes, then the workspace of the calling thread. */
 typedef struct mgpu_part {
     int64_t samples;      /* at full shape: the device's capacity */
@@ -35,7 +35,7 @@ enum {
     MGPU_SPLIT_SAMPLES,   /* any samples, in any number of calls, each sample once: it touches the elements of these samples
                            * alone in tensors that have samples, and writes no others but its workspace */
     MGPU_SPLIT_RANGE,     /* any part of [0, extent), each once; parts begin at multiples of `grain` */
-    MGPU_SPLIT_TEAM       /* every thread calls it once; it divides the work by `thread` and `threads` */
+    MGPU_SPLIT_WORKERS       /* every thread calls it once; it divides the work by `thread` and `threads` */
 };
 typedef struct mgpu_kernel {
     const char *name;
@@ -126,7 +126,7 @@ typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in th
 /* an operation of a kernel that may make NaN or infinity of finite numbers: "log", of the layer "head.fc", in that line. word "":
  * there is none but those whose results may be too large */
 typedef struct mgpu_suspect { const char *word, *layer; int line; } mgpu_suspect;
-/* Calls that follow each other and have the same `strip` run without a barrier of the team between them: each thread
+/* Calls that follow each other and have the same `strip` run without a barrier of the workers between them: each thread
  * takes `chunk` of its samples at a time through all of them. */
 typedef struct mgpu_op {
     const char *id;

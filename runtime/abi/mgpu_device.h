@@ -170,7 +170,7 @@ MGPU_DRAWS(f64, double, 0x1p-24, 4)
 MGPU_DRAWS(f64, double, 0x1p-24, 8)
 #undef MGPU_DRAWS
 
-/* ---- the threads of a grid. A team is so many threads of a block: 1 to 32, powers of two, are lanes of one warp; MGPU_THREADS
+/* ---- the threads of a grid. A group is so many threads of a block: 1 to 32, powers of two, are lanes of one warp; MGPU_THREADS
  * are the block. Loops go from one's own number in steps of how many there are, so any grid is right. */
 
 enum { MGPU_THREADS = 256 /* of a block of all kernels that are made of nests */ };
@@ -182,16 +182,16 @@ MGPU_FUNCTION uint32_t mgpu_grid_block(uint32_t first)
 }
 MGPU_FUNCTION uint32_t mgpu_grid_thread(uint32_t first = 0) { return mgpu_grid_block(first) * MGPU_THREADS + threadIdx.x; }
 MGPU_FUNCTION uint32_t mgpu_grid_threads(void) { return gridDim.x * MGPU_THREADS; }
-MGPU_FUNCTION uint32_t mgpu_grid_team(int lanes, uint32_t first = 0)
+MGPU_FUNCTION uint32_t mgpu_grid_group(int lanes, uint32_t first = 0)
 {
     return lanes > 32 ? mgpu_grid_block(first) : mgpu_grid_thread(first) / (uint32_t)lanes;
 }
-MGPU_FUNCTION uint32_t mgpu_grid_teams(int lanes) { return lanes > 32 ? gridDim.x : mgpu_grid_threads() / (uint32_t)lanes; }
+MGPU_FUNCTION uint32_t mgpu_grid_groups(int lanes) { return lanes > 32 ? gridDim.x : mgpu_grid_threads() / (uint32_t)lanes; }
 /* of one block that works alone */
 MGPU_FUNCTION uint32_t mgpu_block_thread(void) { return threadIdx.x; }
 MGPU_FUNCTION uint32_t mgpu_block_threads(void) { return MGPU_THREADS; }
-MGPU_FUNCTION uint32_t mgpu_block_team(int lanes) { return lanes > 32 ? 0 : threadIdx.x / (uint32_t)lanes; }
-MGPU_FUNCTION uint32_t mgpu_block_teams(int lanes) { return lanes > 32 ? 1 : MGPU_THREADS / (uint32_t)lanes; }
+MGPU_FUNCTION uint32_t mgpu_block_group(int lanes) { return lanes > 32 ? 0 : threadIdx.x / (uint32_t)lanes; }
+MGPU_FUNCTION uint32_t mgpu_block_groups(int lanes) { return lanes > 32 ? 1 : MGPU_THREADS / (uint32_t)lanes; }
 MGPU_FUNCTION uint32_t mgpu_lane(int lanes) { return threadIdx.x % (uint32_t)lanes; }
 
 /* partial results of `points` points: one for each `slice` of them, at most `most` */
@@ -210,8 +210,8 @@ struct mgpu_comparing {
     template <class T> MGPU_FUNCTION T of(T a, T b) { return (T)mgpu_larger(a, b); }
 };
 
-/* the lanes of the caller's team as bits */
-MGPU_FUNCTION uint32_t mgpu_team_bits(int lanes)
+/* the lanes of the caller's group as bits */
+MGPU_FUNCTION uint32_t mgpu_group_bits(int lanes)
 {
     return lanes == 32 ? 0xffffffffu : ((1u << lanes) - 1) << (threadIdx.x % 32 / (uint32_t)lanes * (uint32_t)lanes);
 }
@@ -220,20 +220,20 @@ template <class T> struct mgpu_wide { typedef decltype(+T()) type; }; /* shuffle
 
 template <class T> MGPU_FUNCTION T mgpu_from_above(T v, int by, int lanes)
 {
-    return (T)__shfl_down_sync(mgpu_team_bits(lanes), (typename mgpu_wide<T>::type)v, (uint32_t)by, lanes);
+    return (T)__shfl_down_sync(mgpu_group_bits(lanes), (typename mgpu_wide<T>::type)v, (uint32_t)by, lanes);
 }
 
 template <class T> MGPU_FUNCTION T mgpu_from_first(T v, int lanes)
 {
-    return (T)__shfl_sync(mgpu_team_bits(lanes), (typename mgpu_wide<T>::type)v, 0, lanes);
+    return (T)__shfl_sync(mgpu_group_bits(lanes), (typename mgpu_wide<T>::type)v, 0, lanes);
 }
 
-/* lanes <= 32: the values of the team's threads */
+/* lanes <= 32: the values of the group's threads */
 template <class Join, class T> MGPU_FUNCTION T mgpu_join_lanes(T v, int lanes)
 {
 #ifdef MGPU_VGPU /* what the shuffles do, in one operation of the warp */
     T all[32];
-    mgpu_vgpu_gather(mgpu_team_bits(lanes), v, all);
+    mgpu_vgpu_gather(mgpu_group_bits(lanes), v, all);
     T *own = all + threadIdx.x % 32 / (uint32_t)lanes * (uint32_t)lanes;
     for (int by = lanes / 2; by > 0; by /= 2)
         for (int k = 0; k < by; k++)
@@ -261,7 +261,7 @@ template <class Join, class T> MGPU_FUNCTION T mgpu_join_block(T v)
     return all;
 }
 
-template <class Join, class T> MGPU_FUNCTION T mgpu_join_team(T v, int lanes)
+template <class Join, class T> MGPU_FUNCTION T mgpu_join_group(T v, int lanes)
 {
     return lanes > 32 ? mgpu_join_block<Join>(v) : mgpu_join_lanes<Join>(v, lanes);
 }
@@ -303,8 +303,8 @@ MGPU_FUNCTION T mgpu_join_slices(const T *partial, int slices, int64_t points, i
     return v;
 }
 
-template <class T> MGPU_FUNCTION T mgpu_team_add(T v, int lanes) { return mgpu_join_team<mgpu_adding>(v, lanes); }
-template <class T> MGPU_FUNCTION T mgpu_team_larger(T v, int lanes) { return mgpu_join_team<mgpu_comparing>(v, lanes); }
+template <class T> MGPU_FUNCTION T mgpu_group_add(T v, int lanes) { return mgpu_join_group<mgpu_adding>(v, lanes); }
+template <class T> MGPU_FUNCTION T mgpu_group_larger(T v, int lanes) { return mgpu_join_group<mgpu_comparing>(v, lanes); }
 template <class T> MGPU_FUNCTION void mgpu_columns_add(T &v, int across) { mgpu_join_columns<mgpu_adding>(v, across); }
 template <class T> MGPU_FUNCTION void mgpu_columns_larger(T &v, int across) { mgpu_join_columns<mgpu_comparing>(v, across); }
 template <class T> MGPU_FUNCTION T mgpu_slices_add(const T *partial, int slices, int64_t points, int64_t point, int across)
@@ -325,7 +325,7 @@ template <class T, class P> MGPU_FUNCTION void mgpu_better_place(T &best, P &pla
     }
 }
 
-template <class T, class P> MGPU_FUNCTION void mgpu_team_first(T &best, P &place, int lanes)
+template <class T, class P> MGPU_FUNCTION void mgpu_group_first(T &best, P &place, int lanes)
 {
     __shared__ T best_room[MGPU_THREADS / 32];
     __shared__ P place_room[MGPU_THREADS / 32];

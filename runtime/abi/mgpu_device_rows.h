@@ -1,4 +1,5 @@
-/* mgpu_device_rows.h: running sums and the k largest of mgpu_rows.h on a GPU. A team of threads shares a row: a warp, or a block.
+/* mgpu_device_rows.h: running sums and the k largest of mgpu_rows.h on a GPU. A group of threads shares a row: a warp, or a
+ * block.
  *
  * Sums: threads have neighbours along the row, or parts of it where rows lie next to each other; sums of threads are added up
  * from the first to the last. The order depends on the shape alone.
@@ -31,9 +32,9 @@ template <const mgpu_rows &T> MGPU_FUNCTION mgpu_row mgpu_row_at(int64_t row)
 
 template <const mgpu_rows &T> MGPU_FUNCTION int64_t mgpu_row_count(int64_t n) { return T.result_sample > 0 ? T.rows * n : T.rows; }
 
-template <int TEAM> MGPU_FUNCTION void mgpu_team_meet(void)
+template <int GROUP> MGPU_FUNCTION void mgpu_group_meet(void)
 {
-    if (TEAM == 32)
+    if (GROUP == 32)
         __syncwarp();
     else
         __syncthreads();
@@ -84,8 +85,8 @@ template <const mgpu_rows &T> MGPU_FUNCTION typename mgpu_row_element<T.type>::v
 
 /* ---- running sums */
 
-/* the sum of all threads of the team before this one, and of all; `room`: of a block's warps */
-template <int TEAM, typename SUM> MGPU_FUNCTION SUM mgpu_sum_before(SUM own, SUM &all, SUM room[MGPU_ROWS_THREADS / 32])
+/* the sum of all threads of the group before this one, and of all; `room`: of a block's warps */
+template <int GROUP, typename SUM> MGPU_FUNCTION SUM mgpu_sum_before(SUM own, SUM &all, SUM room[MGPU_ROWS_THREADS / 32])
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     SUM sum = own;
@@ -97,7 +98,7 @@ template <int TEAM, typename SUM> MGPU_FUNCTION SUM mgpu_sum_before(SUM own, SUM
     SUM before = __shfl_up_sync(0xFFFFFFFFu, sum, 1);
     before = lane > 0 ? before : (SUM)0;
     all = __shfl_sync(0xFFFFFFFFu, sum, 31);
-    if (TEAM > 32) {
+    if (GROUP > 32) {
         if (lane == 31)
             room[warp] = sum;
         __syncthreads();
@@ -117,14 +118,15 @@ template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_
 {
     typedef typename mgpu_row_element<T.type>::value value;
     typedef typename mgpu_row_element<T.type>::sum sum;
-    constexpr int TEAM = S.team, SOME = MGPU_SUMS_AT_ONCE, TEAMS = MGPU_ROWS_THREADS / TEAM;
+    constexpr int GROUP = S.group, SOME = MGPU_SUMS_AT_ONCE, GROUPS = MGPU_ROWS_THREADS / GROUP;
     constexpr int64_t L = T.along.extent;
     __shared__ sum room[MGPU_ROWS_THREADS / 32];
-    const int64_t rows = mgpu_row_count<T>(n), thread = threadIdx.x % TEAM;
-    for (int64_t row = mgpu_first_block(S.alone) * TEAMS + threadIdx.x / TEAM; row < rows; row += mgpu_all_blocks(S.alone) * TEAMS) {
+    const int64_t rows = mgpu_row_count<T>(n), thread = threadIdx.x % GROUP;
+    for (int64_t row = mgpu_first_block(S.alone) * GROUPS + threadIdx.x / GROUP; row < rows;
+         row += mgpu_all_blocks(S.alone) * GROUPS) {
         const mgpu_row at = mgpu_row_at<T>(row);
         sum carry = 0;
-        for (int64_t first = 0; first < L; first += TEAM * SOME) {
+        for (int64_t first = 0; first < L; first += GROUP * SOME) {
             sum own[SOME], total = 0, all;
 #pragma unroll
             for (int i = 0; i < SOME; i++) {
@@ -132,7 +134,7 @@ template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_
                 own[i] = place < L ? (sum)mgpu_row_load<T>(x, at.operand + (T.backwards ? L - 1 - place : place) * T.along.operand) : (sum)0;
                 total += own[i];
             }
-            sum before = carry + mgpu_sum_before<TEAM>(total, all, room);
+            sum before = carry + mgpu_sum_before<GROUP>(total, all, room);
             carry += all;
 #pragma unroll
             for (int i = 0; i < SOME; i++) {
@@ -198,11 +200,11 @@ MGPU_FUNCTION void mgpu_no_key(uint64_t &key) { key = 0; }
 MGPU_FUNCTION void mgpu_no_key(mgpu_wide_key &key) { key = {0, 0}; }
 
 /* descending; count: a power of 2 */
-template <int TEAM, typename KEY> MGPU_FUNCTION void mgpu_sort_keys(KEY *keys, int64_t count)
+template <int GROUP, typename KEY> MGPU_FUNCTION void mgpu_sort_keys(KEY *keys, int64_t count)
 {
     for (int64_t run = 2; run <= count; run *= 2)
         for (int64_t apart = run / 2; apart > 0; apart /= 2) {
-            for (int64_t i = threadIdx.x % TEAM; i < count / 2; i += TEAM) {
+            for (int64_t i = threadIdx.x % GROUP; i < count / 2; i += GROUP) {
                 const int64_t low = 2 * i - (i & (apart - 1)), high = low + apart; /* i / apart * 2 * apart + i % apart */
                 const KEY a = keys[low], b = keys[high];
                 const bool down = (low & run) == 0;
@@ -211,7 +213,7 @@ template <int TEAM, typename KEY> MGPU_FUNCTION void mgpu_sort_keys(KEY *keys, i
                     keys[high] = a;
                 }
             }
-            mgpu_team_meet<TEAM>();
+            mgpu_group_meet<GROUP>();
         }
 }
 
@@ -220,49 +222,50 @@ MGPU_FUNCTION void mgpu_top_k(const void *x, void *values, int32_t *places, void
 {
     typedef mgpu_row_element<T.type> element;
     typedef typename mgpu_either<sizeof(typename element::key) == 4, uint64_t, mgpu_wide_key>::type key_type;
-    constexpr int TEAM = S.team, TEAMS = MGPU_ROWS_THREADS / TEAM;
+    constexpr int GROUP = S.group, GROUPS = MGPU_ROWS_THREADS / GROUP;
     constexpr int64_t L = T.along.extent, K = T.k, ROOM = S.room;
-    __shared__ int counts[TEAMS];
-    const int team = threadIdx.x / TEAM;
-    const int64_t thread = threadIdx.x % TEAM, rows = mgpu_row_count<T>(n);
-    key_type *keys = S.in_workspace ? (key_type *)work + mgpu_first_block(S.alone) * ROOM : (key_type *)mgpu_dynamic_shared() + team * ROOM;
-    for (int64_t row = mgpu_first_block(S.alone) * TEAMS + team; row < rows; row += mgpu_all_blocks(S.alone) * TEAMS) {
+    __shared__ int counts[GROUPS];
+    const int group = threadIdx.x / GROUP;
+    const int64_t thread = threadIdx.x % GROUP, rows = mgpu_row_count<T>(n);
+    key_type *keys =
+        S.in_workspace ? (key_type *)work + mgpu_first_block(S.alone) * ROOM : (key_type *)mgpu_dynamic_shared() + group * ROOM;
+    for (int64_t row = mgpu_first_block(S.alone) * GROUPS + group; row < rows; row += mgpu_all_blocks(S.alone) * GROUPS) {
         const mgpu_row at = mgpu_row_at<T>(row);
         key_type least;
         mgpu_no_key(least);
         if (thread == 0)
-            counts[team] = 0;
-        mgpu_team_meet<TEAM>();
-        for (int64_t first = 0; first < L; first += TEAM) {
+            counts[group] = 0;
+        mgpu_group_meet<GROUP>();
+        for (int64_t first = 0; first < L; first += GROUP) {
             const int64_t place = first + thread;
             if (place < L) {
                 key_type key;
                 mgpu_make_key(key, element::ordered(mgpu_row_load<T>(x, at.operand + place * T.along.operand)), place);
                 if (mgpu_larger_key(key, least))
-                    keys[atomicAdd(&counts[team], 1)] = key;
+                    keys[atomicAdd(&counts[group], 1)] = key;
             }
-            mgpu_team_meet<TEAM>();
-            const int count = counts[team];
-            const bool last = first + TEAM >= L;
-            if ((ROOM < L && count + TEAM > ROOM) || last) {
-                for (int64_t i = count + thread; i < ROOM; i += TEAM)
+            mgpu_group_meet<GROUP>();
+            const int count = counts[group];
+            const bool last = first + GROUP >= L;
+            if ((ROOM < L && count + GROUP > ROOM) || last) {
+                for (int64_t i = count + thread; i < ROOM; i += GROUP)
                     mgpu_no_key(keys[i]);
-                mgpu_team_meet<TEAM>();
-                mgpu_sort_keys<TEAM>(keys, ROOM);
+                mgpu_group_meet<GROUP>();
+                mgpu_sort_keys<GROUP>(keys, ROOM);
                 least = keys[K - 1];
                 if (thread == 0)
-                    counts[team] = (int)K;
+                    counts[group] = (int)K;
             }
-            mgpu_team_meet<TEAM>();
+            mgpu_group_meet<GROUP>();
         }
-        for (int64_t i = thread; i < K; i += TEAM) {
+        for (int64_t i = thread; i < K; i += GROUP) {
             const int64_t place = mgpu_place_of(keys[i]), to = at.result + i * T.along.result;
             if (T.values >= 0)
                 ((typename element::value *)values)[to] = mgpu_row_load<T>(x, at.operand + place * T.along.operand);
             if (T.places >= 0)
                 places[to] = (int32_t)place;
         }
-        mgpu_team_meet<TEAM>();
+        mgpu_group_meet<GROUP>();
     }
 }
 #endif

@@ -29,8 +29,8 @@ enum {
  * the instruction set alone.
  *
  * Where the samples are an axis of C, mgpu_contract computes samples [begin, end) of it (MGPU_SPLIT_SAMPLES); else, and
- * mgpu_contract_team in both cases, the share of `thread` among `threads` of all samples (MGPU_SPLIT_TEAM). Shares of a
- * team never overlap. */
+ * mgpu_contract_shared in both cases, the share of `thread` among `threads` of all samples (MGPU_SPLIT_WORKERS). Shares of
+ * workers never overlap. */
 void mgpu_contract(const mgpu_contraction *, void *const *argument, const mgpu_part *);
-void mgpu_contract_team(const mgpu_contraction *, void *const *argument, const mgpu_part *);
+void mgpu_contract_shared(const mgpu_contraction *, void *const *argument, const mgpu_part *);
 #endif

@@ -30,7 +30,7 @@ static inline void mgpu_prepare_stores(const void *from, int64_t bytes)
         __builtin_prefetch((const char *)from + at, 1);
 }
 
-/* ---- teams */
+/* ---- workers */
 
 /* where part `index` of `parts` of an extent begins; parts are multiples of `grain`, the last is the rest */
 static inline int64_t mgpu_share(int64_t extent, int64_t grain, int64_t index, int64_t parts)

@@ -1,4 +1,4 @@
-/* mgpu_scatter.h: which part of a table a thread of a team adds to (runtime/host/scatter.c).
+/* mgpu_scatter.h: which part of a table a worker adds to (runtime/host/scatter.c).
  *
  * A table [rows, columns] is cleared, and values are added to the rows that an index names. Each thread owns a rectangle of the
  * table: it clears that and takes all indices in their order, so every element is one thread's and is summed in one order:

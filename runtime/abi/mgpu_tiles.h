@@ -221,9 +221,9 @@ enum {
 };
 
 typedef struct mgpu_rows_tiles {
-    int team;                 /* threads that share a row (of sums: a few rows): 32 or MGPU_ROWS_THREADS */
-    int beside;               /* sums: rows that lie next to each other, and a team takes so many; 1: it takes elements along a row */
-    int64_t room;             /* the k largest: keys that a team has room for, a power of 2 */
+    int group;                 /* threads that share a row (of sums: a few rows): 32 or MGPU_ROWS_THREADS */
+    int beside; /* sums: rows that lie next to each other, and a group takes so many; 1: it takes elements along a row */
+    int64_t room;             /* the k largest: keys that a group has room for, a power of 2 */
     bool in_workspace;        /* and they lie there, not in shared memory */
     bool alone;               /* one block computes it all (loops) */
 } mgpu_rows_tiles;
@@ -232,6 +232,6 @@ MGPU_TILES_FUNCTION int mgpu_key_bytes(uint8_t type) { return type == MGPU_F64 |
 
 MGPU_TILES_FUNCTION int64_t mgpu_rows_shared_bytes(const mgpu_rows *t, const mgpu_rows_tiles *s)
 {
-    return s->in_workspace ? 0 : s->room * mgpu_key_bytes(t->type) * (MGPU_ROWS_THREADS / s->team);
+    return s->in_workspace ? 0 : s->room * mgpu_key_bytes(t->type) * (MGPU_ROWS_THREADS / s->group);
 }
 #endif

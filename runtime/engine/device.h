@@ -4,7 +4,7 @@
 #define MGPU_DEVICE_H
 
 #include "runtime/abi/mgpu.h"
-#include "runtime/engine/team.h"
+#include "runtime/engine/pool.h"
 
 typedef struct Device Device;
 typedef struct Machine Machine;    /* what the devices of a plan have in common; a kind's own */
@@ -13,7 +13,7 @@ typedef struct DevicePlan {
     const mgpu_program *program;
     const mgpu_plan *plan;
     const mgpu_device *device;
-    const TeamPlan *team;
+    const PoolPlan *pool;
     Machine *machine;
     int number;
     bool tune;                 /* what a library offers several ways for is timed */

@@ -54,7 +54,7 @@ static void make_tables(Engine *e)
 }
 
 /* Device d's share of the threads. They stay on cores of their own if there is one for each and none is left over. */
-static TeamPlan team_of(const Engine *e, int d, int *cores)
+static PoolPlan pool_of(const Engine *e, int d, int *cores)
 {
     int devices = e->plan->devices, count = 0;
     int64_t threads = e->threads > devices ? e->threads : devices;
@@ -68,7 +68,7 @@ static TeamPlan team_of(const Engine *e, int d, int *cores)
                 cores[count - first] = core;
             count++;
         }
-    return (TeamPlan){.threads = (int)(end - first), .cores = threads == count ? cores : NULL, .spin = threads <= count,
+    return (PoolPlan){.threads = (int)(end - first), .cores = threads == count ? cores : NULL, .spin = threads <= count,
                       .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
 }
 
@@ -101,14 +101,22 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
     int *cores = mgpu_allocate((size_t)(e->threads > e->plan->devices ? e->threads : e->plan->devices), sizeof *cores);
     for (int d = 0; d < e->plan->devices; d++) {
         const mgpu_device *device = &e->plan->device[d];
-        TeamPlan team = team_of(e, d, cores);
+        PoolPlan pool = pool_of(e, d, cores);
         Lane *comp = lane_of(e, d, MGPU_COMP);
-        comp->workers = mgpu_allocate((size_t)team.threads, sizeof *comp->workers);
-        comp->now = mgpu_allocate((size_t)team.threads, sizeof *comp->now);
+        comp->workers = mgpu_allocate((size_t)pool.threads, sizeof *comp->workers);
+        comp->now = mgpu_allocate((size_t)pool.threads, sizeof *comp->now);
         int64_t bytes = mgpu_device_bytes(e->plan, e->threads, d);
         mgpu_hang_stage(e, "it is being opened", d);
-        e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program, .plan = e->plan, .device = device, .team = &team, .machine = e->machine,
-                                                    .number = d, .tune = tune, .fail = fail, .fail_late = fail_late, .context = comp,
+        e->devices[d] = e->kind->open(&(DevicePlan){.program = e->program,
+                                                    .plan = e->plan,
+                                                    .device = device,
+                                                    .pool = &pool,
+                                                    .machine = e->machine,
+                                                    .number = d,
+                                                    .tune = tune,
+                                                    .fail = fail,
+                                                    .fail_late = fail_late,
+                                                    .context = comp,
                                                     .returned = &comp->returned});
         if (!e->devices[d])
             mgpu_fail(MGPU_MACHINE_FAILED, "no memory for device %d: %lld bytes of arena and %lld of staging; a smaller batch, "

@@ -47,7 +47,7 @@ struct Lane {
     void **argument;             /* and their arguments */
     int64_t *each;               /* parallel */
     const mgpu_op *_Atomic op;   /* being executed, of this step and phase: for messages, also of other threads */
-    Worker *workers;             /* of a lane comp: the other threads of the device's team */
+    Worker *workers;             /* of a lane comp: the other threads of the device's thread pool */
     const mgpu_op **now;         /* [thread]: what each is at */
     const mgpu_phase *_Atomic phase;
     _Atomic int64_t number;

@@ -7,7 +7,7 @@
 Profile *mgpu_profile_begin(const mgpu_program *, const mgpu_plan *);
 void mgpu_profile_end(Profile *);
 /* `seconds` more in operation `op` of `phase` on `device`. An operation's times come from one thread at a time, the first
- * of the device's team; different operations may come from different threads at once. */
+ * of the device's thread pool; different operations may come from different threads at once. */
 void mgpu_profile_add(Profile *, const mgpu_phase *phase, int device, int op, double seconds);
 /* of `steps` steps that took `seconds` together: a table for people, or the members "profiled_step_ms", "comp_ms" (by device)
  * and "operations" of a JSON object */

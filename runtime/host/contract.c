@@ -1,4 +1,4 @@
-/* contract.c: mgpu_contract, mgpu_contract_team and mgpu_attend: every call goes to the code for the best instruction set
+/* contract.c: mgpu_contract, mgpu_contract_shared and mgpu_attend: every call goes to the code for the best instruction set
  * that the processor and the system have. Asking is a few loads: the answers lie ready in the C compiler's library. */
 #include "runtime/host/contract.h"
 
@@ -37,7 +37,7 @@ void mgpu_contract(const mgpu_contraction *table, void *const *argument, const m
     mgpu_contract_choice(0)->run(table, argument, part, false);
 }
 
-void mgpu_contract_team(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)
+void mgpu_contract_shared(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)
 {
     mgpu_contract_choice(0)->run(table, argument, part, true);
 }

@@ -5,8 +5,8 @@
 #include "runtime/abi/mgpu_attention.h"
 #include "runtime/abi/mgpu_gemm.h"
 
-/* team: as mgpu_contract_team, else as mgpu_contract */
-typedef void mgpu_contract_function(const mgpu_contraction *, void *const *argument, const mgpu_part *, bool team);
+/* shared: as mgpu_contract_shared, else as mgpu_contract */
+typedef void mgpu_contract_function(const mgpu_contraction *, void *const *argument, const mgpu_part *, bool shared);
 
 typedef void mgpu_attend_function(const mgpu_attention *, void *const *argument, const mgpu_part *);
 

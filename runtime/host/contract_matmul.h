@@ -537,13 +537,13 @@ MGPU_NOINLINE void mgpu_patch_join(mgpu_patch *copy)
 #pragma GCC pop_options
 #endif
 
-MGPU_NOINLINE void mgpu_contract_typed(const mgpu_contraction *table, void *const *argument, const mgpu_part *part, bool team)
+MGPU_NOINLINE void mgpu_contract_typed(const mgpu_contraction *table, void *const *argument, const mgpu_part *part, bool shared)
 {
     mgpu_part own = *part;
     bool in_c = false;
     for (int i = 0; i < table->batch + table->m + table->n; i++)
         in_c = in_c || table->axis[i].extent == MGPU_SAMPLES;
-    if (!in_c || team) {
+    if (!in_c || shared) {
         own.begin = 0;
         own.end = part->samples;
     } else {

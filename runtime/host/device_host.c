@@ -1,6 +1,6 @@
 /* device_host.c: a device that is a part of this machine's memory and runs kernels on its cores.
  *
- * A strip of calls runs on the device's team: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
+ * A strip of calls runs on the device's thread pool: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
  * the strip, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
@@ -16,7 +16,7 @@ enum { ALIGNMENT = 64, PAGE = 4096, HUGE_PAGE = 2 << 20 };
 struct Device {
     int64_t arena_bytes, staging_bytes, work_bytes, samples;
     uint8_t *arena, *staging;
-    Team *team;
+    ThreadPool *pool;
     int threads;
     DeviceStrip *strip;        /* that runs */
     const mgpu_op **now;
@@ -54,8 +54,8 @@ static void unmap(uint8_t *p, int64_t bytes)
 
 static void host_close(Device *d)
 {
-    if (d->team)
-        mgpu_team_close(d->team);
+    if (d->pool)
+        mgpu_pool_close(d->pool);
     if (d->library)
         mgpu_library_close(d->library);
     for (int i = 0; d->argument && i < d->threads; i++)
@@ -80,24 +80,24 @@ static void host_leave(Machine *machine)
 static Device *host_open(const DevicePlan *p)
 {
     const mgpu_device *plan = p->device;
-    const TeamPlan *team = p->team;
+    const PoolPlan *pool = p->pool;
     Device *d = calloc(1, sizeof *d);
     if (!d)
         return NULL;
-    d->threads = team->threads;
+    d->threads = pool->threads;
     d->samples = plan->shard.capacity;
     d->work_bytes = plan->work_bytes;
-    d->arena_bytes = plan->arena_bytes + (team->threads - 1) * plan->work_bytes;
+    d->arena_bytes = plan->arena_bytes + (pool->threads - 1) * plan->work_bytes;
     d->arena = zeroed(d->arena_bytes);
     d->staging_bytes = plan->staging_bytes;
     d->staging = zeroed(d->staging_bytes);
-    d->argument = calloc((size_t)team->threads, sizeof *d->argument);
+    d->argument = calloc((size_t)pool->threads, sizeof *d->argument);
     if (!d->arena || !d->staging || !d->argument) {
         host_close(d);
         return NULL;
     }
     d->library = mgpu_library_open(d->samples, d->threads, d->said, sizeof d->said);
-    d->team = mgpu_team_open(team);
+    d->pool = mgpu_pool_open(pool);
     return d;
 }
 
@@ -193,7 +193,7 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
 
 static void finish_calls(Device *d, int thread)
 {
-    mgpu_team_barrier(d->team, thread);
+    mgpu_pool_barrier(d->pool, thread);
     for (int i = 0, number = 0; i < d->strip->count; i++) {
         const DeviceCall *c = &d->strip->calls[i];
         if (c->library && mgpu_library_partial(c->library)) {
@@ -241,7 +241,7 @@ static void host_run(Device *d, DeviceStrip *strip, const mgpu_op **now)
             d->argument[t] = mgpu_resize(d->argument[t], sizeof(void *) * (size_t)most);
         d->most_arguments = most;
     }
-    mgpu_team_run(d->team, run_share, d);
+    mgpu_pool_run(d->pool, run_share, d);
 }
 
 /* ---- libraries */

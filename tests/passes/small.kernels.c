@@ -128,7 +128,7 @@ static const mgpu_contraction k4_contraction = {
 static void k4(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
     (void)step;
-    mgpu_contract_team(&k4_contraction, argument, part);
+    mgpu_contract_shared(&k4_contraction, argument, part);
 }
 
 /* k5: cross_entropy_1: sum  [n] f64  small.net:6 */
@@ -471,7 +471,7 @@ const mgpu_kernel mgpu_kernels[] = {
     {"k1", k1, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
     {"k2", k2, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, &k2_contraction},
     {"k3", k3, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k4", k4, NULL, 5, MGPU_SPLIT_TEAM, 0, 0, &k4_contraction},
+    {"k4", k4, NULL, 5, MGPU_SPLIT_WORKERS, 0, 0, &k4_contraction},
     {"k5", k5, k5_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
     {"k6", k6, k6_finish, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
     {"k7", k7, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},

@@ -1,7 +1,7 @@
 /* contraction_test: kernels of compiler/kernel/contraction.c against the interpreter.
  *
  * All kernels are printed into one file, which is built and loaded; they run once for every instruction set of the library that
- * this machine has: whole, by ranges of samples, by teams of threads. Buffers are exactly as large as promised and the result holds
+ * this machine has: whole, by ranges of samples, by thread pools. Buffers are exactly as large as promised and the result holds
  * NaN before the call. */
 #include <dlfcn.h>
 #include <unistd.h>
@@ -104,8 +104,8 @@ static const char *run_ranges(Run *run)
     return NULL;
 }
 
-/* every element is written by one thread of a team */
-static const char *run_team(Run *run, int threads)
+/* every element is written by one worker */
+static const char *run_workers(Run *run, int threads)
 {
     int64_t written = 0;
     for (int thread = 0; thread < threads; thread++) {
@@ -121,12 +121,12 @@ static const char *run_team(Run *run, int threads)
                 return format("thread %d of %d: %s", thread, threads, wrong);
         }
     }
-    return written == run->count ? NULL : format("a team of %d writes %lld elements, not %lld", threads, (long long)written,
+    return written == run->count ? NULL : format("%d workers write %lld elements, not %lld", threads, (long long)written,
                                                  (long long)run->count);
 }
 
 /* NULL: as expected; else what is wrong */
-static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool *team, const double *expected)
+static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool *shared, const double *expected)
 {
     Run run = {.item = item, .kernel = kernel, .count = elements(item, 2), .expected = expected};
     int64_t per_sample = 0;
@@ -147,29 +147,29 @@ static const char *run_case(const Case *item, mgpu_kernel_function *kernel, bool
     contraction_cost(item->plan, &flops, &sampled, &bytes, &byte_samples);
     double terms = (flops + sampled * (double)item->samples) / 2 / (double)(run.count > 0 ? run.count : 1);
     run.limit = (item->node->dtype == F64 ? 2e-16 : 1e-7) * (8 + 2 * sqrt(terms));
-    *team = false;
+    *shared = false;
     const char *wrong = run_whole(&run);
     if (wrong == NULL)
         wrong = run_ranges(&run);
-    *team = true;
+    *shared = true;
     static const int threads[] = {1, 2, 3, 5, 16};
     for (int i = 0; i < COUNT(threads) && wrong == NULL; i++)
-        wrong = run_team(&run, threads[i]);
+        wrong = run_workers(&run, threads[i]);
     for (int i = 0; i < 4; i++)
         free(run.memory[i]);
     return wrong;
 }
 
-static void as_programs(const mgpu_contraction *table, void *const *argument, const mgpu_part *part, bool team)
+static void as_programs(const mgpu_contraction *table, void *const *argument, const mgpu_part *part, bool shared)
 {
-    (team ? mgpu_contract_team : mgpu_contract)(table, argument, part);
+    (shared ? mgpu_contract_shared : mgpu_contract)(table, argument, part);
 }
 
 static int failures;
 
 typedef struct Library { /* of kernels: what they call, and themselves */
     mgpu_contract_function **contract;
-    bool *team; /* call it as mgpu_contract_team */
+    bool *shared; /* call it as mgpu_contract_shared */
     mgpu_kernel_function *const *table;
 } Library;
 
@@ -177,7 +177,7 @@ static void run_all(const Library *library, const char *name, double **expected)
 {
     int wrong_cases = 0;
     for (int i = 0; i < case_count; i++) {
-        const char *wrong = run_case(&cases[i], library->table[i], library->team, expected[i]);
+        const char *wrong = run_case(&cases[i], library->table[i], library->shared, expected[i]);
         if (wrong == NULL)
             continue;
         wrong_cases++;
@@ -193,9 +193,9 @@ static void print_kernels(Text *text)
 {
     text_add(text, "#include \"runtime/abi/mgpu.h\"\n#include \"runtime/host/contract.h\"\n"
                    "extern mgpu_contract_function *contract;\nmgpu_contract_function *contract;\n"
-                   "extern bool team;\nbool team;\n"
-                   "#define mgpu_contract(table, argument, part) contract(table, argument, part, team)\n"
-                   "#define mgpu_contract_team(table, argument, part) contract(table, argument, part, true)\n");
+                   "extern bool shared;\nbool shared;\n"
+                   "#define mgpu_contract(table, argument, part) contract(table, argument, part, shared)\n"
+                   "#define mgpu_contract_shared(table, argument, part) contract(table, argument, part, true)\n");
     for (int i = 0; i < case_count; i++)
         contraction_print(cases[i].plan, format("kernel%d", i), text);
     text_add(text, "extern mgpu_kernel_function *const table[];\nmgpu_kernel_function *const table[] = {");
@@ -219,7 +219,7 @@ static const char *load(Library *library, const char *folder)
     if (handle == NULL)
         return dlerror();
     library->contract = (mgpu_contract_function **)dlsym(handle, "contract");
-    library->team = (bool *)dlsym(handle, "team");
+    library->shared = (bool *)dlsym(handle, "shared");
     library->table = (mgpu_kernel_function *const *)dlsym(handle, "table");
     return NULL;
 }

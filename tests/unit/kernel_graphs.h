@@ -514,7 +514,7 @@ static Graph *whole_numbers(void)
     return g;
 }
 
-/* what a team shares in each of the ways: large enough to be worth it */
+/* what workers share in each of the ways: large enough to be worth it */
 static Graph *shared_work(void)
 {
     Graph *g = new_graph(new_model());
@@ -596,7 +596,7 @@ static int add_cases(void)
     add_case("empty tensors", edges());
     add_case("whole numbers", whole_numbers());
     add_case("a perceptron's step", perceptron(3, 12, F64));
-    add_case("work that a team shares", shared_work());
+    add_case("work that workers share", shared_work());
     add_case("stores in runs", spread_lanes());
     add_case("bf16", halves());
     cases[case_count - 1].tolerance = 0x1p-8;

@@ -293,10 +293,10 @@ static const Tensor *find(const Phase *p, TensorKind kind, int index)
     return NULL;
 }
 
-/* ---- teams: what a runtime may do with a kernel, one thread after the other */
+/* ---- workers: what a runtime may do with a kernel, one thread after the other */
 
 enum { MOST_THREADS = 7 };
-typedef struct Team {
+typedef struct Workers {
     int threads;
     char *work;            /* of all threads: `stride` bytes each */
     int64_t stride;
@@ -304,61 +304,61 @@ typedef struct Team {
     int work_argument;
     mgpu_step step;
     bool called[MOST_THREADS];
-} Team;
+} Workers;
 
-static void call(Team *team, const mgpu_kernel *k, int thread, int64_t begin, int64_t end)
+static void call(Workers *workers, const mgpu_kernel *k, int thread, int64_t begin, int64_t end)
 {
-    mgpu_part part = {.samples = SAMPLES, .begin = begin, .end = end, .thread = thread, .threads = team->threads,
-                      .first = !team->called[thread], .stride = team->stride};
-    team->called[thread] = true;
-    team->arguments[team->work_argument] = team->work + thread * team->stride;
-    k->run(team->arguments, &team->step, &part);
+    mgpu_part part = {.samples = SAMPLES, .begin = begin, .end = end, .thread = thread, .threads = workers->threads,
+                      .first = !workers->called[thread], .stride = workers->stride};
+    workers->called[thread] = true;
+    workers->arguments[workers->work_argument] = workers->work + thread * workers->stride;
+    k->run(workers->arguments, &workers->step, &part);
 }
 
 /* parts of [0, extent) of random sizes, the last first, to random threads */
-static void call_parts(Team *team, const mgpu_kernel *k, int64_t extent, int64_t grain)
+static void call_parts(Workers *workers, const mgpu_kernel *k, int64_t extent, int64_t grain)
 {
     int64_t bound[8] = {0};
-    int parts = 0, most = team->threads == 1 ? 1 : 1 + (int)draw(COUNT(bound) - 1);
+    int parts = 0, most = workers->threads == 1 ? 1 : 1 + (int)draw(COUNT(bound) - 1);
     while (bound[parts] < extent) {
         int64_t left = extent - bound[parts], size = grain * (1 + draw((left + grain - 1) / grain));
         bound[parts + 1] = bound[parts] + (parts + 1 == most || size > left ? left : size);
         parts++;
     }
     for (int i = parts - 1; i >= 0; i--)
-        call(team, k, (int)draw(team->threads), bound[i], bound[i + 1]);
-    for (int t = 0; t < team->threads && k->finish; t++) /* every thread calls at least once */
-        if (!team->called[t])
-            call(team, k, t, 0, 0);
+        call(workers, k, (int)draw(workers->threads), bound[i], bound[i + 1]);
+    for (int t = 0; t < workers->threads && k->finish; t++) /* every thread calls at least once */
+        if (!workers->called[t])
+            call(workers, k, t, 0, 0);
 }
 
-static const char *run_kernel(Team *team, const mgpu_kernel *k)
+static const char *run_kernel(Workers *workers, const mgpu_kernel *k)
 {
-    memset(team->called, 0, sizeof team->called);
-    memset(team->work, 0xFF, (size_t)(team->stride * team->threads));
+    memset(workers->called, 0, sizeof workers->called);
+    memset(workers->work, 0xFF, (size_t)(workers->stride * workers->threads));
     if (k->split == MGPU_SPLIT_SAMPLES) {
-        call_parts(team, k, SAMPLES, 1);
+        call_parts(workers, k, SAMPLES, 1);
     } else if (k->split == MGPU_SPLIT_RANGE) {
         if (k->extent < 1 || k->grain < 1)
             return format("%s has extent %lld and grain %lld", k->name, (long long)k->extent, (long long)k->grain);
-        call_parts(team, k, k->extent, k->grain);
-    } else if (k->split == MGPU_SPLIT_TEAM) {
-        for (int t = team->threads - 1; t >= 0; t--)
-            call(team, k, t, 0, 1);
+        call_parts(workers, k, k->extent, k->grain);
+    } else if (k->split == MGPU_SPLIT_WORKERS) {
+        for (int t = workers->threads - 1; t >= 0; t--)
+            call(workers, k, t, 0, 1);
     } else {
-        call(team, k, 0, 0, 1);
+        call(workers, k, 0, 0, 1);
     }
     if (k->finish) {
-        mgpu_part part = {.samples = SAMPLES, .end = 1, .threads = team->threads, .stride = team->stride};
-        team->arguments[team->work_argument] = team->work;
-        k->finish(team->arguments, &team->step, &part);
+        mgpu_part part = {.samples = SAMPLES, .end = 1, .threads = workers->threads, .stride = workers->stride};
+        workers->arguments[workers->work_argument] = workers->work;
+        k->finish(workers->arguments, &workers->step, &part);
     }
     return NULL;
 }
 
 /* Runs kernels of nests and scans in place of run_kernel; NULL: there is none. The number of threads then says in which way; all
  * others run with one. */
-static const char *(*run_gpu)(const Team *, const Kernel *, int way);
+static const char *(*run_gpu)(const Workers *, const Kernel *, int way);
 
 static bool is_gpu_kernel(const Kernel *k) { return k->nest_count || k->scan; }
 
@@ -379,19 +379,21 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
             arguments[count++] = memory[t->reads[k]->id];
         for (int k = 0; k < t->kernel->write_count; k++)
             arguments[count++] = memory[t->writes[k]->id];
-        Team team = {.threads = run_gpu ? 1 : threads, .step = step_block(), .arguments = arguments, .work_argument = count};
+        Workers workers = {
+            .threads = run_gpu ? 1 : threads, .step = step_block(), .arguments = arguments, .work_argument = count};
         int64_t each = 0, bytes = t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample;
         if (run_gpu && !is_gpu_kernel(t->kernel)) /* it is run as on the host */
             bytes = t->kernel->contraction ? contraction_workspace(t->kernel->contraction, &each)
                     : t->kernel->attention ? attention_workspace(t->kernel->attention) : rows_workspace(t->kernel->rows);
         if (t->kernel->epilogue)
             bytes = t->kernel->partial_bytes;
-        team.stride = (bytes + 63) / 64 * 64;
+        workers.stride = (bytes + 63) / 64 * 64;
         enum { BEHIND = 4096 }; /* bytes that nobody may touch */
-        char *work = malloc((size_t)(team.threads * team.stride) + BEHIND + 64), *behind;
-        team.work = (char *)(((uintptr_t)work + 63) & ~(uintptr_t)63);
-        behind = memset(team.work + team.threads * team.stride, 0x55, BEHIND);
-        const char *wrong = run_gpu && is_gpu_kernel(t->kernel) ? run_gpu(&team, t->kernel, threads) : run_kernel(&team, &kernels[t->kernel->number]);
+        char *work = malloc((size_t)(workers.threads * workers.stride) + BEHIND + 64), *behind;
+        workers.work = (char *)(((uintptr_t)work + 63) & ~(uintptr_t)63);
+        behind = memset(workers.work + workers.threads * workers.stride, 0x55, BEHIND);
+        const char *wrong = run_gpu && is_gpu_kernel(t->kernel) ? run_gpu(&workers, t->kernel, threads)
+                                                                : run_kernel(&workers, &kernels[t->kernel->number]);
         for (int k = 0; k < BEHIND && !wrong; k++)
             if (behind[k] != 0x55)
                 wrong = format("%s writes behind its workspace", t->kernel->name);
@@ -463,11 +465,11 @@ static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
     Interpretation in = {.samples = SAMPLES, .first_sample = FIRST_SAMPLE, .step = STEP, .seed = SEED, .leaf = leaf, .context = c};
     in.values = NEW_ARRAY(double *, c->graph->node_count);
     interpret(c->graph, &in);
-    static const int TEAMS[] = {1, 2, 3, 5, MOST_THREADS};
+    static const int THREADS_OF[] = {1, 2, 3, 5, MOST_THREADS};
     uint64_t one_thread[2] = {0};
     bool all = true;
-    for (int i = 0; i < 2 * COUNT(TEAMS) && all; i++) {
-        int threads = TEAMS[i / 2];
+    for (int i = 0; i < 2 * COUNT(THREADS_OF) && all; i++) {
+        int threads = THREADS_OF[i / 2];
         if (i % 2 && c->separate == c->fused)
             continue;
         uint64_t bits = 0;

@@ -44,12 +44,14 @@ static void check_splits(void)
         for (int j = 0; j < k->read_count + k->write_count && k->split == MGPU_SPLIT_NONE; j++) {
             const Tensor *t = j < k->read_count ? k->reads[j] : k->writes[j - k->read_count];
             if (t->sharded || shape_count(&t->shape) >= 8192)
-                report("teams share all large kernels", format("not %s: %s", k->name, k->title));
+                report("workers share all large kernels", format("not %s: %s", k->name, k->title));
         }
     }
-    report("kernels are shared in every way", !count[MGPU_SPLIT_SAMPLES] || !count[MGPU_SPLIT_RANGE] || count[MGPU_SPLIT_TEAM] < 4 || finishes < 3
+    report("kernels are shared in every way",
+           !count[MGPU_SPLIT_SAMPLES] || !count[MGPU_SPLIT_RANGE] || count[MGPU_SPLIT_WORKERS] < 4 || finishes < 3
                ? format("%d by samples, %d by range, %d by thread, %d with partial sums", count[MGPU_SPLIT_SAMPLES],
-                        count[MGPU_SPLIT_RANGE], count[MGPU_SPLIT_TEAM], finishes) : NULL);
+                        count[MGPU_SPLIT_RANGE], count[MGPU_SPLIT_WORKERS], finishes)
+               : NULL);
 }
 
 /* deep nets: the time per layer stays, equal layers share their kernels */

@@ -231,7 +231,7 @@ static void k_report_train(void *const *a, const mgpu_step *step, const mgpu_par
 
 enum { K_INIT, K_COUNT, K_ERRORS, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT, K_REPORT_TRAIN };
 static const mgpu_kernel KERNELS[] = {
-    {"init", k_init, NULL, 1, MGPU_SPLIT_TEAM, 0, 0, NULL},
+    {"init", k_init, NULL, 1, MGPU_SPLIT_WORKERS, 0, 0, NULL},
     {"count", k_count, NULL, 2, MGPU_SPLIT_NONE, 0, 0, NULL},
     {"errors", k_errors, NULL, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
     {"accumulate", k_accumulate, k_accumulate_finish, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},

@@ -574,7 +574,7 @@ static void build_tables(void)
     if (mkdtemp(folder) == NULL)
         fail(3, "no folder for tables");
     text_add(&text, "#include \"runtime/abi/mgpu_gemm.h\"\n");
-    static const char *const CALLED[] = {"mgpu_contract", "mgpu_contract_team"}; /* never here */
+    static const char *const CALLED[] = {"mgpu_contract", "mgpu_contract_shared"}; /* never here */
     for (int i = 0; i < COUNT(CALLED); i++)
         text_add(&text, "void %s(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)\n{\n"
                         "    (void)table, (void)argument, (void)part;\n}\n", CALLED[i]);

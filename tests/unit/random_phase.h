@@ -296,7 +296,7 @@ static inline void random_reports(RandomPhase *b)
 /* What touches samples may work by sample: sums of them are partial until it is finished. */
 static inline void random_split(RandomPhase *b, const Task *t)
 {
-    static const uint8_t OTHER[] = {MGPU_SPLIT_NONE, MGPU_SPLIT_RANGE, MGPU_SPLIT_TEAM};
+    static const uint8_t OTHER[] = {MGPU_SPLIT_NONE, MGPU_SPLIT_RANGE, MGPU_SPLIT_WORKERS};
     bool samples = false;
     for (int i = 0; i < t->read_count; i++)
         samples |= t->reads[i]->sharded;

@@ -1,4 +1,4 @@
-/* scatter_test.c: the parts of a table that the threads of a team own (runtime/abi/mgpu_scatter.h): together they cover the table
+/* scatter_test.c: the parts of a table that the workers own (runtime/abi/mgpu_scatter.h): together they cover the table
  * once, for any size, number of threads and index; a table whose rows are drawn as words are is shared out evenly. */
 #include "runtime/abi/mgpu_scatter.h"
 

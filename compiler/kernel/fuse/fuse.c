@@ -271,7 +271,7 @@ static void scan_cost(Task *t, Kernel *k)
     argument_cost(t, k);
 }
 
-/* what a kernel costs, and how a team of threads shares it, if that is not known */
+/* what a kernel costs, and how the workers of a thread pool share it, if that is not known */
 static void (*const COST[KERNEL_KINDS])(Task *, Kernel *) = {
     [KERNEL_NESTS] = nests_cost, [KERNEL_CONTRACTION] = cost_of_contraction, [KERNEL_ATTENTION] = cost_of_attention,
     [KERNEL_ROWS] = cost_of_rows, [KERNEL_SCAN] = scan_cost,

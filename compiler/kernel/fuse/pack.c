@@ -1,6 +1,6 @@
 /* pack.c: kernels of little work that follow each other become one.
  *
- * In: groups in order. Out: kernels, fewer than there were groups: each call costs the device's team of threads a
+ * In: groups in order. Out: kernels, fewer than there were groups: each call costs the device's thread pool a
  * barrier, and what one thread does alone in a microsecond (updates of biases, statistics of a batchnorm) should not pay
  * for one each. The nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where
  * a launch takes as long, they run side by side: those that are packed touch nothing that another one writes. */
@@ -9,7 +9,7 @@
 
 #include "runtime/abi/mgpu.h"
 
-enum { MOST_NESTS = 16, MOST_POINTS = 8192 /* of all nests: what one thread does faster than a team begins */ };
+enum { MOST_NESTS = 16, MOST_POINTS = 8192 /* of all nests: what one thread does faster than others begin */ };
 
 static int64_t points(const Kernel *k)
 {

@@ -2,7 +2,7 @@
  *
  * In each loop stands first what is new there: an expression stands in the outermost loop in which all that it depends on
  * is known; it gets a name if it is used twice or in a deeper loop, else it is written where it is used.
- * The loops that a C compiler is to vectorise carry `omp simd`. The axis that the team divides runs over a part. */
+ * The loops that a C compiler is to vectorise carry `omp simd`. The axis that the workers divide runs over a part. */
 #include "compiler/target/c/emit.h"
 #include "runtime/abi/mgpu.h"
 
@@ -85,7 +85,7 @@ void emit_define(Printer *p, int depth, int pass)
     }
 }
 
-/* the threads of the team divide its points */
+/* the workers divide its points */
 static bool is_divided(const Printer *p, int axis) { return p->nest->divided == axis + 1 && !p->finish; }
 
 /* the thread owns some of its points */
@@ -162,7 +162,7 @@ void emit_part(Printer *p)
 {
     int axis = p->nest->divided - 1;
     p->begin = "begin", p->end = "end";
-    if (axis < 0 || p->kernel->split != MGPU_SPLIT_TEAM)
+    if (axis < 0 || p->kernel->split != MGPU_SPLIT_WORKERS)
         return;
     if (p->own) {
         p->begin = format("%s.column", p->own);

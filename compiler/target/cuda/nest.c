@@ -1,14 +1,14 @@
 /* nest.c: a nest as CUDA C.
  *
- * In: a nest, and how threads share it (cuda/share.c). Out: loops that go from a thread's own number, or a team's, in steps of
+ * In: a nest, and how threads share it (cuda/share.c). Out: loops that go from a thread's own number, or a group's, in steps of
  * how many there are:
  *
  *   points   for kept points (or vectors of them) { for reduced axes accumulate; stores }
- *   teams    for kept points { for reduced points, in steps of the team, accumulate; join the team; the first thread stores }
+ *   groups    for kept points { for reduced points, in steps of the group, accumulate; join the group; the first thread stores }
  *   columns  for blocks of neighbouring kept points { likewise, in steps of the rows of the block }
  *   rows     for the warp's rows { for reduced points { for kept points add to the row } }
  *
- * With partial results teams and columns take a slice of the reduced points, and the first thread stores what it has into the
+ * With partial results groups and columns take a slice of the reduced points, and the first thread stores what it has into the
  * workspace; `finish` adds the slices up and makes the OUTER stores. One number counts all kept points, one all reduced
  * ones; the axes are made of it by division. The lanes of a vector are the innermost loop: what is contiguous along it is
  * loaded before it and stored behind it. */
@@ -54,7 +54,7 @@ static void declare_accumulators(const Loops *l, int pass)
     }
 }
 
-/* every thread of the team, or of the column, gets the result of all */
+/* every thread of the group, or of the column, gets the result of all */
 static void join_accumulators(const Loops *l, int pass)
 {
     Printer *p = l->p;
@@ -65,9 +65,9 @@ static void join_accumulators(const Loops *l, int pass)
         if (r->value->pass != pass)
             continue;
         if (r->kind == REDUCE_ARGMAX)
-            emit_line(p, "mgpu_%s_first(%s_best, %s, %d);", s->sharing == SHARE_TEAMS ? "team" : "columns", own, own, s->lanes);
-        else if (s->sharing == SHARE_TEAMS)
-            emit_line(p, "%s = mgpu_team_%s(%s, %d);", own, how, own, s->lanes);
+            emit_line(p, "mgpu_%s_first(%s_best, %s, %d);", s->sharing == SHARE_GROUPS ? "group" : "columns", own, own, s->lanes);
+        else if (s->sharing == SHARE_GROUPS)
+            emit_line(p, "%s = mgpu_group_%s(%s, %d);", own, how, own, s->lanes);
         else
             emit_line(p, "mgpu_columns_%s(%s, %d);", how, own, s->lanes);
     }
@@ -142,9 +142,9 @@ static int open_reduced(const Loops *l, const char *reduced_points)
     }
     if (!l->reduced_count)
         return 0;
-    bool team = s->sharing == SHARE_TEAMS;
-    int64_t side = team ? s->lanes : CUDA_THREADS / s->lanes;
-    const char *own = team ? format("mgpu_lane(%d)", s->lanes) : l->row, *step = format("%lld", (long long)side);
+    bool group = s->sharing == SHARE_GROUPS;
+    int64_t side = group ? s->lanes : CUDA_THREADS / s->lanes;
+    const char *own = group ? format("mgpu_lane(%d)", s->lanes) : l->row, *step = format("%lld", (long long)side);
     if (l->slice) {
         own = format("%s * %lld + %s", l->slice, (long long)side, own);
         step = format("%s * %lld", l->slices, (long long)side);
@@ -258,7 +258,7 @@ static void print_passes(Loops *l, const char *reduced_points)
         outer_stores(l, roots);
 }
 
-/* ---- points, teams, columns */
+/* ---- points, groups, columns */
 
 static void print_points(Loops *l)
 {
@@ -290,11 +290,11 @@ static void name_slices(Loops *l, Points reduced, const char *reduced_points)
     emit_line(l->p, "const int %s = mgpu_slices(%s, %lld, %d);", l->slices, reduced_points, (long long)s->slice, s->slices);
 }
 
-static void print_teams(Loops *l)
+static void print_groups(Loops *l)
 {
     Printer *p = l->p;
     int lanes = l->nest->share.lanes;
-    const char *team = cuda_own_number(l, "team", lanes), *teams = cuda_own_number(l, "teams", lanes);
+    const char *group = cuda_own_number(l, "group", lanes), *groups = cuda_own_number(l, "groups", lanes);
     Points reduced = cuda_all_points(l, l->reduced, l->reduced_count);
     const char *kept = cuda_name_points(l, cuda_all_points(l, l->kept, l->kept_count));
     const char *reduced_points = l->in_group ? cuda_points_text(reduced) : cuda_name_points(l, reduced);
@@ -303,16 +303,16 @@ static void print_teams(Loops *l)
     if (l->slice) {
         l->slice = emit_own_name(p, "slice");
         const char *item = l->kept_count ? emit_own_name(p, "item") : l->slice;
-        emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, team, item,
-                  l->kept_count ? format("%s * %s", kept, l->slices) : l->slices, item, teams);
+        emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, group, item,
+                  l->kept_count ? format("%s * %s", kept, l->slices) : l->slices, item, groups);
         p->indent++;
         if (l->kept_count)
             emit_line(p, "const int %s = %s / %s;", l->slice, item, kept);
         cuda_define_axes(l, l->kept, l->kept_count, item, false);
     } else if (l->kept_count) {
-        cuda_open_points(l, l->kept, l->kept_count, "point", team, kept, teams);
+        cuda_open_points(l, l->kept, l->kept_count, "point", group, kept, groups);
     } else {
-        emit_line(p, "if (%s == 0) {", team);
+        emit_line(p, "if (%s == 0) {", group);
         p->indent++;
     }
     print_passes(l, reduced_points);
@@ -341,9 +341,9 @@ static void print_columns(Loops *l)
     const char *item = emit_own_name(p, l->slice && one ? "slice" : "item");
     l->row = emit_own_name(p, "row");
     emit_line(p, "const int %s = threadIdx.x / %d;", l->row, s->lanes);
-    emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", l->count_type, item, cuda_own_number(l, "team", CUDA_THREADS), item,
+    emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", l->count_type, item, cuda_own_number(l, "group", CUDA_THREADS), item,
               !l->slice ? cuda_points_text(all) : one ? l->slices : format("%s * %s", cuda_points_text(all), l->slices), item,
-              cuda_own_number(l, "teams", CUDA_THREADS));
+              cuda_own_number(l, "groups", CUDA_THREADS));
     p->indent++;
     if (l->slice && !one) {
         l->slice = emit_own_name(p, "slice");
@@ -385,8 +385,8 @@ static void print_rows(Loops *l)
                *mine = emit_own_name(p, "mine");
     Points reduced = cuda_all_points(l, l->reduced, l->reduced_count), kept = cuda_all_points(l, l->kept, l->kept_count);
     const char *reduced_points = cuda_name_points(l, reduced);
-    emit_line(p, "for (int %s = %s; %s < %d; %s += %s) {", item, cuda_own_number(l, "team", 32), item, s->owners * s->parts, item,
-              cuda_own_number(l, "teams", 32));
+    emit_line(p, "for (int %s = %s; %s < %d; %s += %s) {", item, cuda_own_number(l, "group", 32), item, s->owners * s->parts,
+              item, cuda_own_number(l, "groups", 32));
     p->indent++;
     emit_line(p, "const int %s = %s;", own, s->parts > 1 ? format("%s / %d", item, s->parts) : item);
     emit_line(p, "for (%s %s = 0; %s < %s; %s += %d) {", l->type, first, first, reduced_points, first, 32 * LOOKS);
@@ -458,7 +458,7 @@ static void print_finish(Loops *l)
     const char *point = count == 1 ? "0" : emit_own_name(p, "point");
     if (count > 1) {
         const char *item = emit_own_name(p, "item");
-        emit_line(p, "for (int %s = mgpu_grid_team(%d); %s < %lld; %s += mgpu_grid_teams(%d)) {", item, CUDA_THREADS, item,
+        emit_line(p, "for (int %s = mgpu_grid_group(%d); %s < %lld; %s += mgpu_grid_groups(%d)) {", item, CUDA_THREADS, item,
                   (long long)((count + across - 1) / across), item, CUDA_THREADS);
         p->indent++;
         emit_line(p, "const int %s = %s * %d + mgpu_lane(%d);", point, item, across, across);
@@ -535,8 +535,8 @@ void cuda_nest(Printer *p, const Nest *nest)
         print_finish(&l);
     else if (nest->share.sharing == SHARE_POINTS)
         print_points(&l);
-    else if (nest->share.sharing == SHARE_TEAMS)
-        print_teams(&l);
+    else if (nest->share.sharing == SHARE_GROUPS)
+        print_groups(&l);
     else if (nest->share.sharing == SHARE_COLUMNS)
         print_columns(&l);
     else

@@ -24,7 +24,7 @@ typedef struct Numbers { Number *list; int count; } Numbers;
 enum { NO_ARGUMENT = 0, ALL_ARGUMENTS = 0xFF };
 /* arguments of the device header's functions that stay constants, as bits; of others, powers among them, all */
 static const struct { const char *function; int constants; } ARGUMENTS[] = {
-    {"mgpu_grid_thread", NO_ARGUMENT}, {"mgpu_grid_team", 1 << 0},         {"mgpu_slices", NO_ARGUMENT},
+    {"mgpu_grid_thread", NO_ARGUMENT}, {"mgpu_grid_group", 1 << 0},         {"mgpu_slices", NO_ARGUMENT},
     {"mgpu_slices_add", 1 << 4},       {"mgpu_slices_larger", 1 << 4},
 };
 

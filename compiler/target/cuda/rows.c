@@ -1,6 +1,6 @@
 /* rows.c: CUMSUM and TOP_K as CUDA C.
  *
- * In: Rows (rows.c). Out: their table, and a function that hands it to mgpu_device_rows.h. A team is a warp for short rows, else
+ * In: Rows (rows.c). Out: their table, and a function that hands it to mgpu_device_rows.h. A group is a warp for short rows, else
  * a block; where rows lie next to each other, and many there are, a block sums some of them side by side. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/phase.h"
@@ -38,17 +38,17 @@ static mgpu_rows_tiles tiles_of(const Rows *plan, bool alone)
 {
     const mgpu_rows *t = rows_table(plan);
     int64_t length = t->along.extent, k = t->k;
-    mgpu_rows_tiles s = {.team = MGPU_ROWS_THREADS, .beside = 1, .alone = alone};
+    mgpu_rows_tiles s = {.group = MGPU_ROWS_THREADS, .beside = 1, .alone = alone};
     if (rows_are_sums(plan)) {
         if (lie_beside(t))
             s.beside = !alone && t->rows * rows_samples(plan) >= MANY_ROWS ? MGPU_ROWS_THREADS : BESIDE;
         else if (length <= SHORT_SUMS)
-            s.team = 32;
+            s.group = 32;
         return s;
     }
     if (length <= SHORT_ROW && k <= FEW)
-        s.team = 32;
-    s.room = power_of_2(larger(2 * k, k + s.team) + (s.team == 32 ? 32 : 512)); /* many before they are sorted */
+        s.group = 32;
+    s.room = power_of_2(larger(2 * k, k + s.group) + (s.group == 32 ? 32 : 512)); /* many before they are sorted */
     if (s.room > length)
         s.room = power_of_2(length);
     if (mgpu_rows_shared_bytes(t, &s) > SHARED_BYTES) {
@@ -63,9 +63,13 @@ void cuda_launches_rows(const Rows *plan, const char *name, mgpu_launch launch[2
     const mgpu_rows *t = rows_table(plan);
     const mgpu_rows_tiles s = tiles_of(plan, false);
     bool sampled = t->result_sample > 0;
-    launch[0] = (mgpu_launch){.function = name, .points = sampled ? 0 : t->rows, .points_per_sample = sampled ? t->rows : 0,
-                              .per_block = s.beside > 1 ? s.beside : MGPU_ROWS_THREADS / s.team, .most = s.in_workspace ? MGPU_ROWS_BLOCKS : INT32_MAX,
-                              .threads = MGPU_ROWS_THREADS, .shared_bytes = (int)mgpu_rows_shared_bytes(t, &s)};
+    launch[0] = (mgpu_launch){.function = name,
+                              .points = sampled ? 0 : t->rows,
+                              .points_per_sample = sampled ? t->rows : 0,
+                              .per_block = s.beside > 1 ? s.beside : MGPU_ROWS_THREADS / s.group,
+                              .most = s.in_workspace ? MGPU_ROWS_BLOCKS : INT32_MAX,
+                              .threads = MGPU_ROWS_THREADS,
+                              .shared_bytes = (int)mgpu_rows_shared_bytes(t, &s)};
     launch[1] = (mgpu_launch){.function = NULL};
 }
 
@@ -98,8 +102,10 @@ static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const cha
     }
     text_add(text, "%s},\n    /* rows, strides of samples; arguments */\n    %lld, %lld, %lld, false, %d, %d, %d, %d};\n", t->axes > 0 ? "" : "{}",
              (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->operand, t->values, t->places, t->workspace);
-    text_add(text, "static __device__ constexpr mgpu_rows_tiles %s_tiles = {%d, %d, %lld, %s, %s}; /* team, beside, room, in the workspace, alone */\n", name,
-             s->team, s->beside, (long long)s->room, s->in_workspace ? "true" : "false", s->alone ? "true" : "false");
+    text_add(text,
+             "static __device__ constexpr mgpu_rows_tiles %s_tiles = {%d, %d, %lld, %s, %s}; /* group, beside, room, in the "
+             "workspace, alone */\n",
+             name, s->group, s->beside, (long long)s->room, s->in_workspace ? "true" : "false", s->alone ? "true" : "false");
 }
 
 /* parameters, and the call */

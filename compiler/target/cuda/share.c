@@ -6,7 +6,7 @@
  *   vectors   where the innermost axis is contiguous in memory, a thread takes 16 bytes of it at once; what is left of that
  *             axis counts vectors
  *   points    all else is kept, or there are few reduced points, or more than enough kept ones
- *   teams     the innermost axis is reduced: neighbours read neighbouring elements of a row
+ *   groups     the innermost axis is reduced: neighbours read neighbouring elements of a row
  *   columns   it is kept: so they do, of neighbouring columns
  *   partial   few results of many points: blocks take parts of the reduced points, and a second function adds them up */
 #include "compiler/kernel/phase.h"
@@ -21,9 +21,9 @@ enum {
     ALONE = 8,                /* reduced points that one thread takes: of a row, */
     ALONE_COLUMN = 16,        /* of a column */
     MANY_THREADS = 16384,     /* keep a GPU busy without help */
-    MANY_TEAMS = 1024,        /* likewise, of teams of a warp */
+    MANY_GROUPS = 1024,        /* likewise, of groups of a warp */
     MANY_WARPS = 2048,        /* that own rows of a table */
-    STEPS = 4,                /* of a thread of a team, at least */
+    STEPS = 4,                /* of a thread of a group, at least */
     LONG_ROW = 1024,          /* for a warp */
     KEPT_STEPS = 8,           /* of a thread through a row that it keeps from pass to pass, */
     KEPT_VALUES = 32,         /* and values of it */
@@ -264,8 +264,8 @@ static void share_rows(Nest *nest, double kept, double reduced, bool whole)
     bool again = nest->passes > 1 && steps > KEPT_STEPS * 32; /* a warp would have to read it again */
     if (reduced <= ALONE)
         return;
-    s->sharing = SHARE_TEAMS;
-    if (steps > LONG_ROW || again || (steps > LONG_ROW / 4 && kept < MANY_TEAMS))
+    s->sharing = SHARE_GROUPS;
+    if (steps > LONG_ROW || again || (steps > LONG_ROW / 4 && kept < MANY_GROUPS))
         s->lanes = CUDA_THREADS;
     while (s->lanes < 32 && s->lanes * STEPS < steps)
         s->lanes *= 2;
@@ -342,7 +342,7 @@ static bool is_kept(const Nest *add, int axis)
     int64_t f = expr_factor(offset, axis), extent = add->exprs->axis[axis].extent;
     if (add->exprs->axis[axis].samples) /* nothing is beyond them */
         extent = INT64_MAX / (f > 0 ? f : 1);
-    return f > 0 && team_is_digit(offset, axis, NULL, f, extent);
+    return f > 0 && offset_is_digit(offset, axis, NULL, f, extent);
 }
 
 /* the second function adds: axes along which elements differ are kept, the others are gone through in their order. Where the
@@ -361,11 +361,11 @@ static void share_scatter(Nest *add, int64_t most)
         x->axis[i].reduced = !own;
         kept |= own ? 1u << i : 0;
     }
-    const Expr *row = team_row_term(offset, &factor);
+    const Expr *row = offset_row_term(offset, &factor);
     double each = points(add, false, samples), all = points(add, true, samples);
     Share *s = &add->share;
     bool owned = row && factor > 0 && !(row->axes & kept) && each / s->vector < MANY_THREADS && all > ALONE &&
-                 team_is_digit(offset, -1, row, factor, row->constant);
+                 offset_is_digit(offset, -1, row, factor, row->constant);
     if (!owned)
         return;
     s->sharing = SHARE_ROWS;
@@ -419,7 +419,7 @@ static void nest_launch(const Nest *nest, mgpu_launch *l)
         *l = (mgpu_launch){.points = 32 * s->owners * s->parts, .per_block = CUDA_THREADS, .most = MOST_BLOCKS};
         return;
     }
-    l->per_block = s->sharing == SHARE_POINTS ? CUDA_THREADS : s->sharing == SHARE_TEAMS ? CUDA_THREADS / s->lanes : s->lanes;
+    l->per_block = s->sharing == SHARE_POINTS ? CUDA_THREADS : s->sharing == SHARE_GROUPS ? CUDA_THREADS / s->lanes : s->lanes;
     l->most = MOST_BLOCKS;
     if (!s->slices)
         return;

@@ -1,7 +1,7 @@
 /* host.h: kernels as host C.
  *
  *   host/target.c       what other stages ask
- *   host/team.c         how the workers of a thread pool share a kernel
+ *   host/share.c         how the workers of a thread pool share a kernel
  *   host/nest.c         a nest as rows or columns
  *   host/contraction.c  tables of contractions
  *   host/scan.c         a scan: functions that a loop calls, and the loop
@@ -15,7 +15,7 @@
 
 extern const Target host_target;
 
-void team_split(Kernel *, bool alone); /* alone: one thread calls it, for any samples */
+void host_share(Kernel *, bool alone); /* alone: one thread calls it, for any samples */
 /* parameters and body: "(void *const *argument, ...) { ... }" */
 void kernel_print(const Kernel *, Text *);
 void kernel_print_body(const Kernel *, Text *);      /* with a last parameter, path */

@@ -142,8 +142,8 @@ static void print_function(const Kernel *k, Text *t, bool by_path, bool finish)
                                 (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));
         divided = divided || k->nests[i].divided;
     }
-    divided = divided && !finish && k->split != MGPU_SPLIT_TEAM;
-    uses_part = uses_part || divided || uses_n || k->split == MGPU_SPLIT_TEAM;
+    divided = divided && !finish && k->split != MGPU_SPLIT_WORKERS;
+    uses_part = uses_part || divided || uses_n || k->split == MGPU_SPLIT_WORKERS;
     text_add(t, "(void *const *argument, const mgpu_step *step, const mgpu_part *part%s)\n{\n",
              by_path ? ", const uint64_t *path" : "");
     print_arguments(&p);
@@ -189,7 +189,7 @@ void nests_emit(const Kernel *k, Text *t)
 /* its row in the table; `function`: the name of what it runs, with which those of its end and its contraction begin */
 void kernel_emit_row(const Kernel *k, const char *function, Text *t)
 {
-    static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "TEAM"};
+    static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "WORKERS"};
     text_add(t, "    {%s, %s, ", c_string(k->name), function);
     text_add(t, k->partial_bytes ? "%s_finish" : "NULL", function);
     text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent, (long long)k->grain);

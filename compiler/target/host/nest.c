@@ -308,7 +308,7 @@ static bool changes_in_place(const Nest *nest, const Store *s)
     return false;
 }
 
-/* an axis that the team divides, and tensors that are changed along it */
+/* an axis that the workers divide, and tensors that are changed along it */
 static bool is_update(const Printer *p)
 {
     const Nest *nest = p->nest;

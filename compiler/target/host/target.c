@@ -16,7 +16,7 @@ static void map_threads(Kernel *k, const Model *m, bool alone)
 {
     (void)m;
     if (!k->scan)
-        team_split(k, alone);
+        host_share(k, alone);
 }
 
 /* ---- kinds of kernels */

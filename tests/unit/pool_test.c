@@ -1,8 +1,8 @@
-/* Teams of threads (runtime/engine/team.c): every thread does its part of every run, what was written before a barrier is seen
- * behind it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with teams side by side. */
+/* Thread pools (runtime/engine/pool.c): every thread does its part of every run, what was written before a barrier is seen
+ * behind it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with pools side by side. */
 #include "runtime/base/base.h"
 #include "runtime/base/cores.h"
-#include "runtime/engine/team.h"
+#include "runtime/engine/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ static void pause_us(long us)
  * the begin and the end of a run, order what the threads do to them. */
 typedef struct Slot { int64_t value, runs, wrong; char apart[104]; } Slot;
 typedef struct Relay {
-    Team *team;
+    ThreadPool *pool;
     int threads, barriers, late;       /* barriers: pairs of them in a run; late: thread that keeps the others waiting; -1 */
     int64_t run;
     Slot slot[MOST];
@@ -51,9 +51,9 @@ static void pass_on(void *context, int thread)
         if (w->late == thread)
             pause_us(300);
         own->value = w->run * 1000 + i * 100 + thread;
-        mgpu_team_barrier(w->team, thread);
+        mgpu_pool_barrier(w->pool, thread);
         own->wrong += next->value != w->run * 1000 + i * 100 + (thread + 1) % w->threads;
-        mgpu_team_barrier(w->team, thread);
+        mgpu_pool_barrier(w->pool, thread);
     }
     own->value = -w->run;
 }
@@ -63,7 +63,7 @@ static const char *run_work(Relay *w, int barriers, int late)
     w->barriers = barriers;
     w->late = late;
     w->run++;
-    mgpu_team_run(w->team, pass_on, w);
+    mgpu_pool_run(w->pool, pass_on, w);
     for (int t = 0; t < w->threads; t++)
         if (w->slot[t].value != -w->run || w->slot[t].runs != w->run || w->slot[t].wrong)
             return "a thread has missed a run, or what another one had written";
@@ -74,20 +74,20 @@ static Relay *open_work(int threads, bool spin)
 {
     Relay *w = mgpu_allocate(1, sizeof *w);
     w->threads = threads;
-    w->team = mgpu_team_open(&(TeamPlan){.threads = threads, .spin = spin});
+    w->pool = mgpu_pool_open(&(PoolPlan){.threads = threads, .spin = spin});
     return w;
 }
 
 static void close_work(Relay *w)
 {
-    mgpu_team_close(w->team);
+    mgpu_pool_close(w->pool);
     free(w);
 }
 
 static void test_runs(int threads, bool spin, int runs)
 {
     Relay *w = open_work(threads, spin);
-    const char *why = mgpu_team_threads(w->team) == threads ? NULL : "the number of threads";
+    const char *why = mgpu_pool_threads(w->pool) == threads ? NULL : "the number of threads";
     for (int i = 0; i < runs && !why; i++)
         why = run_work(w, i % 4, -1);
     close_work(w);
@@ -140,10 +140,11 @@ static void test_visits(void)
     for (int i = 0; i < 200 && !why; i++) {
         Visits v = {{0}, {0}, {0}};
         int threads = 1 + i % 6;
-        Team *team = mgpu_team_open(&(TeamPlan){.threads = threads, .spin = i % 2, .enter = enter, .leave = leave, .context = &v});
+        ThreadPool *pool =
+            mgpu_pool_open(&(PoolPlan){.threads = threads, .spin = i % 2, .enter = enter, .leave = leave, .context = &v});
         for (int k = 0; k < i % 3; k++)
-            mgpu_team_run(team, do_nothing, NULL);
-        mgpu_team_close(team);
+            mgpu_pool_run(pool, do_nothing, NULL);
+        mgpu_pool_close(pool);
         for (int t = 0; t < threads; t++)
             if (v.entered[t] != (t > 0) || v.left[t] != (t > 0))
                 why = "a thread does not enter and leave once";
@@ -163,7 +164,7 @@ static void note_core(void *context, int thread)
 
 typedef struct Pinning { int *cores, count; const char *why; } Pinning;
 
-/* in a thread of its own, as thread 0 stays on its core too. The list of cores is the caller's, and gone when teams run. */
+/* in a thread of its own, as thread 0 stays on its core too. The list of cores is the caller's, and gone when pools run. */
 static void *pin(void *argument)
 {
     Pinning *p = argument;
@@ -172,11 +173,11 @@ static void *pin(void *argument)
         cores[t] = p->cores[threads - 1 - t];
         found[t] = -1;
     }
-    Team *team = mgpu_team_open(&(TeamPlan){.threads = threads, .cores = cores});
+    ThreadPool *pool = mgpu_pool_open(&(PoolPlan){.threads = threads, .cores = cores});
     memset(cores, 0xff, sizeof *cores * (size_t)threads);
     free(cores);
-    mgpu_team_run(team, note_core, found);
-    mgpu_team_close(team);
+    mgpu_pool_run(pool, note_core, found);
+    mgpu_pool_close(pool);
     for (int t = 0; t < threads; t++)
         if (found[t] != p->cores[threads - 1 - t])
             p->why = "a thread is not on its core";
@@ -194,7 +195,7 @@ static void test_cores(void)
     free(p.cores);
 }
 
-/* ---- teams side by side, as devices have them: each is run by a thread of its own */
+/* ---- pools side by side, as devices have them: each is run by a thread of its own */
 static void *drive(void *argument)
 {
     int number = *(int *)argument;
@@ -206,23 +207,23 @@ static void *drive(void *argument)
     return (void *)(uintptr_t)why;
 }
 
-static void test_teams(void)
+static void test_pools(void)
 {
-    enum { TEAMS = 4 };
-    pthread_t threads[TEAMS];
-    int numbers[TEAMS];
+    enum { POOLS = 4 };
+    pthread_t threads[POOLS];
+    int numbers[POOLS];
     const char *why = NULL;
-    for (int i = 0; i < TEAMS; i++) {
+    for (int i = 0; i < POOLS; i++) {
         numbers[i] = i;
         if (pthread_create(&threads[i], NULL, drive, &numbers[i]) != 0)
             mgpu_fail(3, "no thread");
     }
-    for (int i = 0; i < TEAMS; i++) {
+    for (int i = 0; i < POOLS; i++) {
         void *result;
         pthread_join(threads[i], &result);
         why = result ? result : why;
     }
-    say("teams-side-by-side", why);
+    say("pools-side-by-side", why);
 }
 
 int main(int argc, char **argv)
@@ -243,6 +244,6 @@ int main(int argc, char **argv)
     test_runs(MOST, false, 60 * scale);
     test_visits();
     test_cores();
-    test_teams();
+    test_pools();
     return failed != 0;
 }

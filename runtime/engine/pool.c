@@ -1,10 +1,10 @@
-/* team.c: a team of threads, and its barrier.
+/* pool.c: a pool of threads, and its barrier.
  *
  * A run is announced by the number of the round; each thread says where it is in a line of its own, and thread 0 is the
  * one that looks at all of them, so a barrier costs two cache lines a thread. Who waits spins first: rounds follow each
  * other within microseconds. Only then does it sleep (counter.c). */
 #include "runtime/base/base.h"
-#include "runtime/engine/team.h"
+#include "runtime/engine/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@ enum { SPINS_ALONE = 5000, SPINS_SHARED = 50 };
 
 typedef struct Member {
     Counter arrived;          /* barriers and rounds that this thread has reached */
-    Team *team;
+    ThreadPool *pool;
     int number, core;         /* core: -1: any */
     int64_t count;            /* the same, its own copy */
     pthread_t thread;
 } Member;
 
-struct Team {
+struct ThreadPool {
     Counter round, released;  /* announced runs; barriers that all have reached */
-    TeamPlan plan;
+    PoolPlan plan;
     void (*work)(void *context, int thread);
     void *context;
     bool closing;
@@ -30,7 +30,7 @@ struct Team {
     Member *members;
 };
 
-static void wait_for(const Team *t, Counter *c, int64_t at_least)
+static void wait_for(const ThreadPool *t, Counter *c, int64_t at_least)
 {
     mgpu_counter_wait_spinning(c, at_least, t->plan.spin ? SPINS_ALONE : SPINS_SHARED);
 }
@@ -46,7 +46,7 @@ static void stay_on(int core)
 static void *serve(void *argument)
 {
     Member *m = argument;
-    Team *t = m->team;
+    ThreadPool *t = m->pool;
     if (m->core >= 0)
         stay_on(m->core);
     if (t->plan.enter)
@@ -63,15 +63,15 @@ static void *serve(void *argument)
     return NULL;
 }
 
-Team *mgpu_team_open(const TeamPlan *plan)
+ThreadPool *mgpu_pool_open(const PoolPlan *plan)
 {
-    Team *t = mgpu_allocate_aligned(_Alignof(Team), sizeof *t);
+    ThreadPool *t = mgpu_allocate_aligned(_Alignof(ThreadPool), sizeof *t);
     Member *members = mgpu_allocate_aligned(_Alignof(Member), (size_t)plan->threads * sizeof *members);
     t->plan = *plan;
     t->plan.cores = NULL; /* the caller's */
     t->members = members;
     for (int i = 0; i < plan->threads; i++) {
-        members[i].team = t;
+        members[i].pool = t;
         members[i].number = i;
         members[i].core = plan->cores ? plan->cores[i] : -1;
     }
@@ -80,7 +80,7 @@ Team *mgpu_team_open(const TeamPlan *plan)
     return t;
 }
 
-void mgpu_team_close(Team *t)
+void mgpu_pool_close(ThreadPool *t)
 {
     t->closing = true;
     mgpu_counter_set(&t->round, t->rounds + 1);
@@ -90,20 +90,20 @@ void mgpu_team_close(Team *t)
     free(t);
 }
 
-int mgpu_team_threads(const Team *t)
+int mgpu_pool_threads(const ThreadPool *t)
 {
     return t->plan.threads;
 }
 
 /* thread 0 waits until all others are where it is */
-static void gather(Team *t)
+static void gather(ThreadPool *t)
 {
     int64_t count = ++t->members[0].count;
     for (int i = 1; i < t->plan.threads; i++)
         wait_for(t, &t->members[i].arrived, count);
 }
 
-void mgpu_team_barrier(Team *t, int thread)
+void mgpu_pool_barrier(ThreadPool *t, int thread)
 {
     Member *m = &t->members[thread];
     if (thread == 0) {
@@ -116,7 +116,7 @@ void mgpu_team_barrier(Team *t, int thread)
     }
 }
 
-void mgpu_team_run(Team *t, void (*work)(void *context, int thread), void *context)
+void mgpu_pool_run(ThreadPool *t, void (*work)(void *context, int thread), void *context)
 {
     t->work = work;
     t->context = context;

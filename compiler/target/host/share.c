@@ -1,4 +1,4 @@
-/* team.c: how a team of threads shares a kernel.
+/* share.c: how the workers of a thread pool share a kernel.
  *
  * In: a kernel with its nests and arguments. Out: kernel->split, and in each nest the axis whose points the threads
  * divide. Threads may not write the same element, and none reads what another writes in the same call:
@@ -7,7 +7,7 @@
  *   sums       a reduced axis (the samples; else the longest of a large sum) is divided: each thread has partial sums in
  *              its workspace, a function of its own, kernel_finish, adds them up and makes the OUTER stores
  *   range      without samples: an axis that every store moves with
- *   team       the rest: a kept axis in every nest (statistics of groups of samples; sums with very many results); a
+ *   workers    the rest: a kept axis in every nest (statistics of groups of samples; sums with very many results); a
  *              scatter: threads own rows and columns of the table, in both its nests, so that neither waits for the other
  * What can be divided in no way, or is too little work, one thread does alone. */
 #include "compiler/target/host/host.h"
@@ -15,7 +15,7 @@
 #include "runtime/abi/mgpu.h"
 
 enum {
-    LEAST_POINTS = 8192,      /* less is not worth waking a team for */
+    LEAST_POINTS = 8192,      /* less is not worth waking workers for */
     LEAST_PART = 4096,        /* points of one part */
     MANY_PARTS = 16,          /* an axis that is long enough */
     MOST_PARTIAL = 512 * 1024,/* bytes of partial sums in each thread's workspace */
@@ -144,7 +144,8 @@ static int64_t line_grain(const Nest *nest, int axis)
 {
     int64_t grain = 1;
     for (int i = 0; i < nest->store_count; i++) {
-        int64_t f = expr_factor(nest->stores[i].offset, axis), bytes = (f < 0 ? -f : f) * dtype_bytes(nest->stores[i].tensor->dtype);
+        int64_t f = expr_factor(nest->stores[i].offset, axis),
+                bytes = (f < 0 ? -f : f) * dtype_bytes(nest->stores[i].tensor->dtype);
         int64_t steps = LINE / gcd(LINE, bytes % LINE);
         if (bytes && steps > grain)
             grain = steps;
@@ -215,7 +216,7 @@ static bool is_axis(const Expr *e, int axis) { return e->kind == X_AXIS && e->co
 
 /* an axis, or `term`, is one digit of the element's number: the other terms count in units of factor * extent, or below
  * factor */
-bool team_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
+bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
 {
     __int128 below = offset->kind == X_SUM ? offset->constant : 0;
     for (int i = 0; offset->kind == X_SUM && i < offset->count; i++) {
@@ -234,7 +235,7 @@ static int axis_with(const Nest *nest, int64_t factor, int64_t extent)
 {
     for (int i = 0; i < nest->exprs->axis_count; i++)
         if (nest->exprs->axis[i].extent == extent && expr_factor(nest->stores[0].offset, i) == factor &&
-            team_is_digit(nest->stores[0].offset, i, NULL, factor, extent))
+            offset_is_digit(nest->stores[0].offset, i, NULL, factor, extent))
             return i;
     return -1;
 }
@@ -262,7 +263,7 @@ static int axis_of_digit(Nest *copy, int64_t factor, int64_t extent)
     return axis < 0 ? cut_out(copy, factor, extent) : axis;
 }
 
-const Expr *team_row_term(const Expr *offset, int64_t *factor)
+const Expr *offset_row_term(const Expr *offset, int64_t *factor)
 {
     *factor = 1;
     if (offset->kind == X_INDEX_OF)
@@ -304,14 +305,14 @@ static bool split_scatter(Kernel *k)
     Nest *copy = &k->nests[0], *add = &k->nests[1];
     const Expr *offset = add->stores[0].offset;
     int64_t row_factor, factor = 0, extent = 0;
-    const Expr *row = team_row_term(offset, &row_factor);
-    bool digit = row && row_factor > 0 && team_is_digit(offset, -1, row, row_factor, row->constant);
+    const Expr *row = offset_row_term(offset, &row_factor);
+    bool digit = row && row_factor > 0 && offset_is_digit(offset, -1, row, row_factor, row->constant);
     bool large = digit && points(copy) > SMALL_TABLE && row->constant > FEW_ROWS;
     int whole = large ? axis_of_rows(copy, row_factor, row->constant) : -1, best = -1;
     for (int i = 0; i < add->exprs->axis_count && whole < 0; i++) {
         const Axis *a = &add->exprs->axis[i];
         int64_t f = expr_factor(offset, i);
-        if (!a->samples && a->extent > 1 && f > 0 && team_is_digit(offset, i, NULL, f, a->extent) &&
+        if (!a->samples && a->extent > 1 && f > 0 && offset_is_digit(offset, i, NULL, f, a->extent) &&
             (best < 0 || a->extent > add->exprs->axis[best].extent))
             best = i;
     }
@@ -342,9 +343,9 @@ static bool split_scatter(Kernel *k)
     return true;
 }
 
-/* ---- team */
+/* ---- workers */
 
-static bool split_team(Kernel *k)
+static bool split_workers(Kernel *k)
 {
     bool samples = false;
     double total = 0;
@@ -367,7 +368,7 @@ static bool split_team(Kernel *k)
     return k->nest_count > 0;
 }
 
-void team_split(Kernel *k, bool alone)
+void host_share(Kernel *k, bool alone)
 {
     k->split = MGPU_SPLIT_NONE;
     k->partial_bytes = k->owned_rows = 0;
@@ -394,8 +395,8 @@ void team_split(Kernel *k, bool alone)
         samples = samples || samples_axis(&k->nests[i]) >= 0 || groups_axis(&k->nests[i]) >= 0;
     if (!samples && without_samples(k))
         return;
-    if (split_team(k)) {
-        k->split = MGPU_SPLIT_TEAM;
+    if (split_workers(k)) {
+        k->split = MGPU_SPLIT_WORKERS;
         return;
     }
     for (int i = 0; i < k->nest_count; i++)
