@@ -7,7 +7,7 @@
  * node where `training` is true:
  *   body     the layer's text, elaborated in a region; weights, states and tensors of the outside are captured, so
  *            that every ARG stands for a VARIABLE (told apart by the end of its name: ".weight", ".running_mean") or
- *            for an argument of the call; RUN, ALIVE, CONSTANT and RANDOM leaves are the body's own;
+ *            for an argument of the call; RUN, VALID, CONSTANT and RANDOM leaves are the body's own;
  *   results  what the layer returns, then the values of its `update` statements in the order of the text
  *            (batchnorm: y, running_mean, running_var);
  *   numbers  its parameters in order of declaration, except those whose argument is a tensor, a layer or a list: a

@@ -243,7 +243,7 @@ Value *apply_unary(Elaborator *, const Place *, Op, double (*fold)(double), cons
 Value *apply_binary(Elaborator *, const Place *, Op, bool swap, bool negate, Value *a, Value *b, const char *shown);
 Value *matmul(Elaborator *, const Place *, Value *a, Value *b);
 Value *cast_value(Elaborator *, const Place *, Dtype, Value *);
-Node *living(Elaborator *, Node *);         /* where(alive, x, 0) */
+Node *select_valid_samples(Elaborator *, Node *);         /* where(valid, x, 0) */
 
 /* ---- subscript.c */
 Value *subscript(Elaborator *, const Tree *index, Value *of);

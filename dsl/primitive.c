@@ -555,8 +555,8 @@ static void warn_of_shards(Elaborator *e, const Place *at)
 static Value *group_sum(Elaborator *e, Node *x, int64_t samples)
 {
     Graph *g = e->graph;
-    Node *sum = graph_group_sum(g, living(e, x), samples), *own = x->weak ? graph_strong(g, x, F32) : x;
-    return value_tensor(graph_where(g, graph_alive(g), sum, graph_cast(g, own, sum->dtype)));
+    Node *sum = graph_group_sum(g, select_valid_samples(e, x), samples), *own = x->weak ? graph_strong(g, x, F32) : x;
+    return value_tensor(graph_where(g, graph_valid(g), sum, graph_cast(g, own, sum->dtype)));
 }
 
 static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
@@ -572,7 +572,7 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
     if (group->kind == VALUE_STRING && strcmp(group->text, "batch") == 0) {
         if (!x->sharded)
             return value_tensor(graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)));
-        Node *y = graph_sum_samples(g, living(e, x), NULL, 0);
+        Node *y = graph_sum_samples(g, select_valid_samples(e, x), NULL, 0);
         BatchSum s = {.node = y, .at = at};
         if (!e->scan) /* the nodes of a scan's body are made anew when it is closed */
             APPEND(e->batch_sums, e->batch_sum_count, s);
@@ -601,7 +601,7 @@ static Value *run_total(Elaborator *e, const Place *at, Value **a)
         error_at(at, "total cannot stand in a scan; behind it, total(...) of the stack adds up steps and samples");
     Node *x = summable(e, at, a[0], "total");
     e->has_total = true;
-    x = living(e, x);
+    x = select_valid_samples(e, x);
     return value_tensor(graph_node(graph_at(e, at), OP_TOTAL, &x, 1, NULL, 0, NULL));
 }
 

@@ -170,12 +170,12 @@ Shape broadcast_shapes(const Place *at, const Shape *a, const Shape *b, const ch
     return out;
 }
 
-Node *living(Elaborator *e, Node *x)
+Node *select_valid_samples(Elaborator *e, Node *x)
 {
     Graph *g = e->graph;
     if (x->weak)
         x = graph_strong(g, x, F32);
-    return graph_where(g, graph_alive(g), x, graph_weak(g, 0));
+    return graph_where(g, graph_valid(g), x, graph_weak(g, 0));
 }
 
 /* ---- element-wise */

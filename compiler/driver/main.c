@@ -25,7 +25,7 @@ typedef struct Compilation {
     Tree *tree;
     Program *program;
     Graph *graphs[PHASE_KINDS];         /* NULL: the program has no such phase */
-    Graph *variants[PHASE_KINDS][2];    /* [ragged]: specialised */
+    Graph *variants[PHASE_KINDS][2];    /* [partial]: specialised */
 } Compilation;
 
 typedef Graph *GraphPass(Graph *);
@@ -215,7 +215,7 @@ static void dump_graphs(const Compilation *c, Text *t)
             graphs[count++] = (DumpedGraph){c->graphs[k], STEPS_ANY};
         for (int r = 0; r < 2; r++)
             if (c->variants[k][r])
-                graphs[count++] = (DumpedGraph){c->variants[k][r], r ? STEPS_RAGGED : STEPS_FULL};
+                graphs[count++] = (DumpedGraph){c->variants[k][r], r ? STEPS_PARTIAL : STEPS_FULL};
     }
     dump_write(c->options->emit, c->program->model, graphs, count, t);
 }
@@ -231,7 +231,7 @@ static void dump_split(const Compilation *c, Text *t)
     for (int i = 0; i < c->program->plan_count; i++) {
         const Plan *p = &c->program->plans[i];
         text_add(t, "plan %s:%d micro %lld%s\n", p->kind, p->devices, (long long)p->micro,
-                 p->always_ragged ? " always ragged" : "");
+                 p->always_partial ? " always partial" : "");
         for (int d = 0; d < p->devices; d++)
             text_add(t, "  device %d samples %lld..%lld capacity %lld\n", d, (long long)p->shards[d].first,
                      (long long)(p->shards[d].first + p->shards[d].share), (long long)p->shards[d].capacity);
@@ -273,7 +273,7 @@ static const struct Pass {
     {"dist", run_distribute, dump_graphs, "the whole step is there: reductions stand where Partial must end"},
     {"precision", run_precision, dump_graphs, "after distribution: what is summed over devices is known"},
     {"layout", run_layout, dump_graphs, "all uses of a weight in all phases are known"},
-    {"phases", run_specialise, dump_graphs, "full and ragged steps part: one assumes every sample, one selects"},
+    {"phases", run_specialise, dump_graphs, "full and partial steps part: one assumes every sample, one selects"},
     {"fused", run_fuse, dump_phases, "graphs to kernels, the same for every device count"},
     {"split", run_split, dump_split, "samples per device; from here on once per plan"},
     {"schedule", run_schedule, dump_schedules, "buckets, offsets, lanes, order and waits"},
@@ -344,9 +344,11 @@ static void read_graphs(Compilation *c)
         while (strcmp(GRAPH_NAME[kind], graphs[i].graph->name) != 0)
             kind++;
         if (phases != (graphs[i].steps != STEPS_ANY))
-            fail(1, "%s: graph %s is %s; 'full' and 'ragged' are graphs of the stage phases, and all of its graphs are one of them",
-                 c->options->file, GRAPH_NAME[kind], graphs[i].steps ? STEPS_NAME[graphs[i].steps] : "neither 'full' nor 'ragged'");
-        *(phases ? &c->variants[kind][graphs[i].steps == STEPS_RAGGED] : &c->graphs[kind]) = graphs[i].graph;
+            fail(1,
+                 "%s: graph %s is %s; 'full' and 'partial' are graphs of the stage phases, and all of its graphs are one of them",
+                 c->options->file, GRAPH_NAME[kind],
+                 graphs[i].steps ? STEPS_NAME[graphs[i].steps] : "neither 'full' nor 'partial'");
+        *(phases ? &c->variants[kind][graphs[i].steps == STEPS_PARTIAL] : &c->graphs[kind]) = graphs[i].graph;
     }
 }
 

@@ -36,7 +36,7 @@ static double step_flops(const Program *p)
 {
     for (int i = 0; i < p->phase_count; i++) {
         const Phase *phase = p->phases[i];
-        if (phase->kind != PHASE_TRAIN || phase->ragged)
+        if (phase->kind != PHASE_TRAIN || phase->partial_batch)
             continue;
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
@@ -139,7 +139,7 @@ static void scan_print(const Scan *s, int indent, Text *t)
 
 void phase_print(const Phase *p, Text *t)
 {
-    text_add(t, "phase %s\n", phase_name(p->kind, p->ragged));
+    text_add(t, "phase %s\n", phase_name(p->kind, p->partial_batch));
     for (int i = 0; i < p->tensor_count; i++) {
         const Tensor *x = p->tensors[i];
         text_add(t, "  tensor %s %s%s%s%s\n", x->name, x->sharded ? "n x " : "", dtype_name(x->dtype), shape_text(&x->shape),

@@ -139,7 +139,7 @@ Node *graph_make(Graph *graph, const Node *prototype, bool over)
     n.at = graph->at;
     if (over && !any_sharded) { /* one value for all samples, as often as there are samples */
         int k = n.op == OP_SUM || n.op == OP_EINSUM ? 0 : n.inputs - 1;
-        in[k] = graph_where(graph, graph_alive(graph), in[k], graph_fill(graph, 0, in[k]->shape, in[k]->dtype));
+        in[k] = graph_where(graph, graph_valid(graph), in[k], graph_fill(graph, 0, in[k]->shape, in[k]->dtype));
     }
     if (OP_INFO[n.op].op_class != LEAF)
         n.weak = false;
@@ -360,7 +360,7 @@ Node *graph_run(Graph *graph, RunScalar scalar, int setting)
     return graph_make(graph, &n, false);
 }
 
-Node *graph_alive(Graph *graph) { return leaf(graph, OP_ALIVE, BOOL, SCALAR, true, NULL, 0, NULL); }
+Node *graph_valid(Graph *graph) { return leaf(graph, OP_VALID, BOOL, SCALAR, true, NULL, 0, NULL); }
 
 Node *graph_random(Graph *graph, Shape shape, const char *path, bool sharded)
 {

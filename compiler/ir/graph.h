@@ -310,7 +310,7 @@ Node *graph_weak(Graph *, double value);                   /* rank 0, F64, weak:
 Node *graph_constant(Graph *, const double *data, Shape, Dtype);
 Node *graph_fill(Graph *, double value, Shape, Dtype);     /* one value for all elements */
 Node *graph_run(Graph *, RunScalar, int setting);          /* rank 0, F64, weak */
-Node *graph_alive(Graph *);                                /* bool [], sharded: false for the missing samples of a ragged step */
+Node *graph_valid(Graph *);                                /* bool [], sharded: false for the missing samples of a partial step */
 Node *graph_random(Graph *, Shape, const char *path, bool sharded); /* F32, uniform [0, 1) */
 Node *graph_arange(Graph *, int64_t n);                    /* i32 [n] */
 
@@ -386,7 +386,7 @@ Node *graph_copy_node(Graph *target, Node *);
 void graph_copy_results(Graph *target, const Graph *source); /* through mapped nodes; drops results whose value has no mapped */
 
 /* a node like `like` (op, attributes; a leaf's dtype, shape and sharded), with other inputs: at, path, name and backward
- * are the target's own. What summed over samples still does: an input gets where(alive, x, 0) if none is sharded now. */
+ * are the target's own. What summed over samples still does: an input gets where(valid, x, 0) if none is sharded now. */
 Node *graph_rebuild(Graph *target, const Node *like, Node **in);
 /* the body of a COMPOSITE as ordinary nodes of target: inputs stand for its ARGs; results: one per ROLE_RESULT */
 void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results);
@@ -412,7 +412,7 @@ typedef struct Interpretation {
     double noise;          /* relative: what calculates is off by up to so much, each number in its own way; 0: not at all */
     uint64_t noise_seed;
     double **values;
-    /* fills out[count]; called for INPUT, VARIABLE, GRADIENT, RUN, ALIVE, ARG (and RANDOM if it returns true for it) */
+    /* fills out[count]; called for INPUT, VARIABLE, GRADIENT, RUN, VALID, ARG (and RANDOM if it returns true for it) */
     bool (*leaf)(void *context, const Node *, double *out, int64_t count);
     void *context;
 } Interpretation;

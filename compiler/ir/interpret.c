@@ -720,7 +720,7 @@ static void run_node(Run *run, const Node *n, double *out)
             die("the interpreter was given no value for %s %lld", OP_INFO[n->op].name,
                 n->int_count ? (long long)n->ints[0] : 0);
         return;
-    case OP_ALIVE:
+    case OP_VALID:
         if (!top->leaf || !top->leaf(top->context, n, out, (int64_t)all))
             for (size_t i = 0; i < all; i++)
                 out[i] = 1;

@@ -126,7 +126,7 @@ static Node leaf_like(const Dump *d, const Scope *s, const Node *n, const Dump *
     case OP_VARIABLE: case OP_GRADIENT: return variable_like(d, n, start);
     case OP_ARG: return arg_like(s, n, start);
     case OP_RUN: return like(F64, &n->shape, false, true);
-    case OP_ALIVE: return like(BOOL, &(Shape){0}, true, false);
+    case OP_VALID: return like(BOOL, &(Shape){0}, true, false);
     case OP_ARANGE: return like(I32, &(Shape){1, {n->shape.extent[0]}}, false, false);
     case OP_RANDOM: return like(dtype_is_float(n->dtype) ? n->dtype : F32, &n->shape, n->sharded, false);
     default: return like(n->dtype, &n->shape, false, n->weak);
@@ -404,7 +404,7 @@ static DumpedGraph read_graph(Dump *d, const char *const *names, int name_count)
     Steps steps = STEPS_ANY;
     const char *name = names[read_choice(d, "a graph", names, name_count)];
     s.graph = graph_new(d->model, name, NULL);
-    for (int k = STEPS_FULL; k <= STEPS_RAGGED; k++)
+    for (int k = STEPS_FULL; k <= STEPS_PARTIAL; k++)
         if (take_word(d, STEPS_NAME[k]))
             steps = (Steps)k;
     s.distributed = take_word(d, "distributed");

@@ -38,10 +38,10 @@ static inline bool is_constant(const Node *n, double value)
     return node_is_constant(n, &v) && v == value;
 }
 
-/* where(alive, x, 0): what a sum over samples sees of x */
-static inline Node *select_alive(Graph *g, Node *x)
+/* where(valid, x, 0): what a sum over samples sees of x */
+static inline Node *select_valid(Graph *g, Node *x)
 {
-    return graph_where(g, graph_alive(g), x, graph_fill(g, 0, x->shape, x->dtype));
+    return graph_where(g, graph_valid(g), x, graph_fill(g, 0, x->shape, x->dtype));
 }
 
 /* the sum of all elements of all samples; x is sharded */

@@ -118,22 +118,22 @@ Node *loop_close(Graph *region, const Loop *l)
 }
 
 /* ARGs that are needed: those of carries are */
-static bool *find_living(const Graph *region, Node **arg, Node *const *values, int value_count)
+static bool *find_live(const Graph *region, Node **arg, Node *const *values, int value_count)
 {
-    bool *living = NEW_ARRAY(bool, region->node_count);
+    bool *live = NEW_ARRAY(bool, region->node_count);
     for (int i = 0; i < value_count; i++)
-        living[values[i]->id] = true;
+        live[values[i]->id] = true;
     for (int i = 0; i < region->captured_count; i++)
         if (region->kinds[i] == AS_CARRY)
-            living[arg[i]->id] = true;
+            live[arg[i]->id] = true;
     for (int i = region->node_count - 1; i >= 0; i--)
-        for (int k = 0; living[i] && k < region->nodes[i]->inputs; k++)
-            living[region->nodes[i]->in[k]->id] = true;
-    return living;
+        for (int k = 0; live[i] && k < region->nodes[i]->inputs; k++)
+            live[region->nodes[i]->in[k]->id] = true;
+    return live;
 }
 
-/* the region's living nodes in a new one, ARGs first and in order */
-static Graph *put_in_order(const Graph *region, Node **arg, const bool *living, const bool *sharded)
+/* the region's live nodes in a new one, ARGs first and in order */
+static Graph *put_in_order(const Graph *region, Node **arg, const bool *live, const bool *sharded)
 {
     static const CaptureKind ORDER[] = {AS_CARRY, AS_SEQUENCE, AS_IT_IS};
     Graph *target = graph_open_region(region->parent, region->name);
@@ -142,7 +142,7 @@ static Graph *put_in_order(const Graph *region, Node **arg, const bool *living, 
     target->backward = region->backward;
     for (int o = 0; o < COUNT(ORDER); o++)
         for (int i = 0; i < region->captured_count; i++) {
-            if (region->kinds[i] != ORDER[o] || !arg[i] || !living[arg[i]->id])
+            if (region->kinds[i] != ORDER[o] || !arg[i] || !live[arg[i]->id])
                 continue;
             Node *in = region->captured[i];
             arg[i]->mapped = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
@@ -152,7 +152,7 @@ static Graph *put_in_order(const Graph *region, Node **arg, const bool *living, 
                 arg[i]->mapped->name = arg[i]->name;
         }
     for (int i = 0; i < region->node_count; i++)
-        if (living[i] && region->nodes[i]->op != OP_ARG)
+        if (live[i] && region->nodes[i]->op != OP_ARG)
             graph_copy_node(target, region->nodes[i]);
     return target;
 }
@@ -167,17 +167,17 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
     for (int i = 0; i < carries + stack_count; i++)
         values[i] = graph_capture(region, i < carries ? next[i] : stacks[i - carries]);
     arg = arguments_of(region, region->captured_count); /* and of values that were captured just now */
-    bool *living = find_living(region, arg, values, carries + stack_count), stable = false;
+    bool *live = find_live(region, arg, values, carries + stack_count), stable = false;
     bool *sharded = NEW_ARRAY(bool, region->captured_count), any = false;
     for (int i = 0; i < region->captured_count; i++)
-        any = any || (arg[i] && living[arg[i]->id] && region->captured[i]->sharded);
+        any = any || (arg[i] && live[arg[i]->id] && region->captured[i]->sharded);
     for (int i = 0; i < region->captured_count; i++)
         sharded[i] = any && arg[i] && arg[i]->sharded;
     Graph *body = NULL;
     while (!stable) {
         if (body)
             graph_free(body);
-        body = put_in_order(region, arg, living, sharded);
+        body = put_in_order(region, arg, live, sharded);
         stable = true;
         for (int i = 0, c = 0; i < region->captured_count; i++) {
             if (region->kinds[i] != AS_CARRY)

@@ -289,8 +289,8 @@ Expr *evaluate_own(Evaluation *e, const Node *n, Expr *sample, Expr *const *inde
         return expr_table(x, n, expr_flatten(x, &n->shape, index), guard);
     case OP_RUN:
         return expr_run(x, n->ints[0], n->int_count > 1 ? n->ints[1] : 0);
-    case OP_ALIVE:
-        return expr_alive(x, sample);
+    case OP_VALID:
+        return expr_valid(x, sample);
     case OP_RANDOM:
         return expr_random(x, node_random_hash(n), expr_flatten(x, &n->shape, index), sample, e->initial, n->dtype);
     case OP_ARANGE:

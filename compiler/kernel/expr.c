@@ -464,9 +464,9 @@ Expr *expr_both(Exprs *x, Expr *a, Expr *b)
     return intern(x, &e);
 }
 
-Expr *expr_alive(Exprs *x, Expr *sample)
+Expr *expr_valid(Exprs *x, Expr *sample)
 {
-    Expr e = {.kind = X_ALIVE, .dtype = BOOL, .count = 1, .in = &sample};
+    Expr e = {.kind = X_VALID, .dtype = BOOL, .count = 1, .in = &sample};
     return intern(x, &e);
 }
 

@@ -48,7 +48,7 @@ typedef enum ExprKind {
     /* bool, of indices */
     X_RANGE,    /* other <= in[0] < constant */
     X_BOTH,     /* in[0] and in[1] */
-    X_ALIVE,    /* sample in[0] is real */
+    X_VALID,    /* sample in[0] is real */
     /* values */
     X_NUMBER,   /* number */
     X_VALUE_OF, /* the index in[0] as a value */
@@ -103,7 +103,7 @@ Expr *expr_mod(Exprs *, Expr *, int64_t divisor); /* 0 .. divisor - 1 */
 Expr *expr_index_of(Exprs *, Expr *value, int64_t extent);
 Expr *expr_range(Exprs *, Expr *index, int64_t low, int64_t high); /* NULL: always true */
 Expr *expr_both(Exprs *, Expr *, Expr *);        /* NULL: true */
-Expr *expr_alive(Exprs *, Expr *sample);
+Expr *expr_valid(Exprs *, Expr *sample);
 Expr *expr_number(Exprs *, double, Dtype);
 Expr *expr_value_of(Exprs *, Expr *index, Dtype);
 Expr *expr_load(Exprs *, const Tensor *, Expr *offset, Expr *guard);

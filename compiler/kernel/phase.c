@@ -4,19 +4,19 @@
 
 #include <string.h>
 
-const char *phase_name(PhaseKind kind, bool ragged)
+const char *phase_name(PhaseKind kind, bool partial_batch)
 {
     static const char *const NAMES[PHASE_KINDS][2] = {
         [PHASE_INIT] = {"init", "init"},
-        [PHASE_PROLOGUE] = {"prologue.full", "prologue.ragged"},
-        [PHASE_ACCUMULATE] = {"accumulate.full", "accumulate.ragged"},
-        [PHASE_TRAIN] = {"train.full", "train.ragged"},
-        [PHASE_EVAL] = {"eval.full", "eval.ragged"},
-        [PHASE_PREDICT] = {"predict.full", "predict.ragged"},
+        [PHASE_PROLOGUE] = {"prologue.full", "prologue.partial"},
+        [PHASE_ACCUMULATE] = {"accumulate.full", "accumulate.partial"},
+        [PHASE_TRAIN] = {"train.full", "train.partial"},
+        [PHASE_EVAL] = {"eval.full", "eval.partial"},
+        [PHASE_PREDICT] = {"predict.full", "predict.partial"},
         [PHASE_REPORT_TRAIN] = {"report.train", "report.train"},
         [PHASE_REPORT_EVAL] = {"report.eval", "report.eval"},
     };
-    return NAMES[kind][ragged];
+    return NAMES[kind][partial_batch];
 }
 
 uint8_t half_of(Dtype t) { return t == BF16 ? MGPU_HALF_BF16 : t == F16 ? MGPU_HALF_F16 : MGPU_HALF_NOT; }

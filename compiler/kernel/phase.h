@@ -20,7 +20,7 @@ typedef enum PhaseKind {
     PHASE_REPORT_EVAL,
     PHASE_KINDS
 } PhaseKind;
-const char *phase_name(PhaseKind, bool ragged); /* "train.full", "train.ragged"; "init" and reports have no suffix */
+const char *phase_name(PhaseKind, bool partial_batch); /* "train.full", "train.partial"; "init" and reports have no suffix */
 
 typedef enum TensorKind { TENSOR_INPUT, TENSOR_VARIABLE, TENSOR_TEMPORARY, TENSOR_OUTPUT, TENSOR_REPORT } TensorKind;
 typedef struct Tensor {     /* what kernels read and write */
@@ -64,7 +64,7 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
 
 typedef struct Phase {
     PhaseKind kind;
-    bool ragged;            /* some samples may be missing: sums over samples select the living */
+    bool partial_batch;            /* some samples may be missing: sums over samples select the valid samples */
     Graph *graph;
     Tensor **tensors; int tensor_count;
     Task **tasks;     int task_count;
@@ -72,5 +72,5 @@ typedef struct Phase {
 } Phase;
 
 /* fuse.c           Graph -> Phase: tensors, kernels, tasks; equal kernels are shared through the program */
-Phase *fuse(Program *, Graph *, PhaseKind, bool ragged);
+Phase *fuse(Program *, Graph *, PhaseKind, bool partial_batch);
 #endif

@@ -392,8 +392,8 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
     text_add(t, "\nconst mgpu_phase %s_phases[] = {\n", name);
     for (int i = 0; i < s->phase_count; i++)
         text_add(t, "    {%s, %d, %s, %s_p%d_devices, %s_p%d_collectives, %d, %s_p%d_reports, %d},\n",
-                 c_string(s->phases[i].name), (int)p->phases[i]->kind, p->phases[i]->ragged ? "true" : "false", name, i, name, i,
-                 s->phases[i].collective_count, name, i, p->phases[i]->report_count);
+                 c_string(s->phases[i].name), (int)p->phases[i]->kind, p->phases[i]->partial_batch ? "true" : "false", name, i,
+                 name, i, s->phases[i].collective_count, name, i, p->phases[i]->report_count);
     text_add(t, "};\n");
     for (int d = 0; d < plan->devices; d++) {
         int64_t *offsets = NEW_ARRAY(int64_t, m->variable_count);
@@ -485,7 +485,7 @@ void emit_main(const Program *p, Text *t)
         const Plan *plan = &p->plans[i];
         const char *name = plan_name(plan);
         text_add(t, "    {%s, %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule},\n", c_string(plan->kind), plan->devices,
-                 (long long)plan->micro, plan->always_ragged ? "true" : "false", name, name, plan->schedule->phase_count, name);
+                 (long long)plan->micro, plan->always_partial ? "true" : "false", name, name, plan->schedule->phase_count, name);
     }
     text_add(t, "};\n\nint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n");
     text_add(t, "        .interface = MGPU_INTERFACE,\n        .name = ");

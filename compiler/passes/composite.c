@@ -6,7 +6,7 @@
  * A row's forward is a function of the target graph and the composite's inputs alone; equal nodes are shared, so its
  * gradient builds the forward once more to get at what lies between (means, normalised values) and adds no node by that.
  *
- * batchnorm: s = [sum (x - r), sum (x - r)^2] about the stored mean r, over the living samples: one reduction; with
+ * batchnorm: s = [sum (x - r), sum (x - r)^2] about the stored mean r, over the valid samples samples: one reduction; with
  * a = s1 / n, v = s2 / n - a^2 (in double): mean = r + a, inv = 1 / sqrt(v + eps), y = (x - mean) inv weight + bias.
  * Backward: t = [sum g, sum g xhat]: one reduction; t1 and t2 are the gradients of bias and weight, and
  * dx = weight inv (g - t1 / n - xhat t2 / n). Statistics of groups (or the shard): the same with sums over a group for
@@ -126,15 +126,15 @@ static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs,
     Dtype t = x->dtype;
     Node *stored = graph_cast(g, b->part[NORM_MEAN], t);
     int64_t spatial = shape_count(&x->shape) / b->channels;
-    Node *centred = select_alive(g, graph_binary(g, OP_SUB, x, stored)), *sums[2];
+    Node *centred = select_valid(g, graph_binary(g, OP_SUB, x, stored)), *sums[2];
     sums_of_two(g, b, (Node *[]){centred, graph_binary(g, OP_MUL, centred, centred)}, sums);
     if (b->group == 0) {
         b->count = graph_binary(g, OP_MUL, graph_weak(g, (double)spatial), graph_run(g, RUN_SAMPLES, 0));
         b->count = graph_strong(g, b->count, F64);
     } else {
-        Node *living = select_alive(g, graph_number(g, (double)spatial, F64));
-        living = graph_group_sum(g, living, b->group < 0 ? 0 : b->group);
-        b->count = graph_binary(g, OP_MAXIMUM, living, graph_number(g, 1, F64)); /* a group of missing samples only */
+        Node *valid = select_valid(g, graph_number(g, (double)spatial, F64));
+        valid = graph_group_sum(g, valid, b->group < 0 ? 0 : b->group);
+        b->count = graph_binary(g, OP_MAXIMUM, valid, graph_number(g, 1, F64)); /* a group of missing samples only */
     }
     b->shift = graph_binary(g, OP_DIV, graph_cast(g, sums[0], F64), b->count);
     Node *square = graph_binary(g, OP_DIV, graph_cast(g, sums[1], F64), b->count);
@@ -170,7 +170,7 @@ static bool batchnorm_forward(Graph *g, Node *composite, Node **inputs, Node **r
     Node *shift = b.shift, *unbiased = graph_binary(g, OP_MUL, b.var, graph_binary(g, OP_DIV, b.count, less));
     if (b.group != 0) { /* their mean over the samples */
         Node *both = graph_concat(g, (Node *[]){shift, unbiased}, 2, 0);
-        both = graph_reduce(g, graph_sum_samples(g, select_alive(g, both), NULL, 0));
+        both = graph_reduce(g, graph_sum_samples(g, select_valid(g, both), NULL, 0));
         both = graph_binary(g, OP_DIV, both, graph_strong(g, graph_run(g, RUN_SAMPLES, 0), F64));
         shift = part_of(g, both, 0, b.channels);
         unbiased = part_of(g, both, b.channels, b.channels);
@@ -204,7 +204,7 @@ static bool batchnorm_gradient(Graph *g, Node *composite, Node **inputs, Node **
     Node *common = graph_binary(g, OP_DIV, along_bias, count);
     Node *slope = graph_binary(g, OP_MUL, b.xhat, graph_binary(g, OP_DIV, along_weight, count));
     Node *rest = graph_binary(g, OP_SUB, graph_binary(g, OP_SUB, y, common), slope);
-    Node *dx = select_alive(g, graph_binary(g, OP_MUL, b.scale, rest)); /* the missing took no part in the statistics */
+    Node *dx = select_valid(g, graph_binary(g, OP_MUL, b.scale, rest)); /* the missing took no part in the statistics */
     if (dtype_is_float(given->dtype))
         input_gradients[b.place[NORM_X]] = graph_cast(g, dx, given->dtype);
     if (b.group != 0) {

@@ -95,12 +95,12 @@ static Term unweighted_term(Graph *g, Node *e)
         t.value = graph_number(g, 0, F64);
         t.seed = fill_like(g, e, 0);
     } else if (e->sharded) {
-        Node *sum = select_alive(g, graph_cast(g, sum_elements(g, e), F64));
+        Node *sum = select_valid(g, graph_cast(g, sum_elements(g, e), F64));
         Node *elements = graph_binary(g, OP_MUL, graph_weak(g, count), graph_run(g, RUN_SAMPLES, 0));
         Node *scale = graph_binary(g, OP_DIV, graph_weak(g, 1), elements);
         t.value = graph_binary(g, OP_MUL, graph_sum_samples(g, sum, NULL, 0), scale);
         g->backward = true;
-        t.seed = select_alive(g, graph_broadcast(g, graph_strong(g, scale, e->dtype), e->shape));
+        t.seed = select_valid(g, graph_broadcast(g, graph_strong(g, scale, e->dtype), e->shape));
     } else {
         t.value = graph_binary(g, OP_MUL, sum_in_double(g, e, false), graph_weak(g, 1 / count));
         t.seed = fill_like(g, e, 1 / count);
@@ -117,7 +117,7 @@ static Term weighted_term(Graph *g, Node *e, Node *w)
     /* both of the shape that they have together */
     Shape shape = graph_binary(g, OP_MUL, w, e)->shape;
     w = graph_broadcast(g, w, shape);
-    w = t.over_samples ? select_alive(g, w) : w;
+    w = t.over_samples ? select_valid(g, w) : w;
     Node *unused = graph_binary(g, OP_EQ, w, zero);
     Node *weighed = graph_where(g, unused, zero, graph_binary(g, OP_MUL, w, e));
     Node *sum_of_weights = sum_in_double(g, w, t.over_samples), *nothing = graph_number(g, 0, F64);

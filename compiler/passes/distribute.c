@@ -224,7 +224,7 @@ static Node *share_out(Graph *g, Node *x)
     Node *share = graph_binary(g, OP_DIV, x, graph_run(g, RUN_SAMPLES, 0));
     if (share->dtype != x->dtype)
         die("a whole number that is the same on all devices goes into a sum over devices");
-    Node *sum = graph_sum_samples(g, select_alive(g, share), NULL, 0);
+    Node *sum = graph_sum_samples(g, select_valid(g, share), NULL, 0);
     sum->distribution = PARTIAL;
     return sum;
 }

@@ -5,9 +5,9 @@
  * accumulators that hold a device's part are joined into one vector and reduced by one collective, ROLE_REPORT gets the
  * numbers, and the accumulators become zero. A model without metrics gets a report graph without results.
  *
- *   plain      mean over all elements of all samples: num += sum(where(w != 0, w e, 0)), den += sum(w) over the living;
+ *   plain      mean over all elements of all samples: num += sum(where(w != 0, w e, 0)), den += sum(w) over the valid samples;
  *              num / den, 0 where den is 0
- *   TOTAL(x)   total += sum(x) over the living, element by element; what the metric computes of its totals is moved to
+ *   TOTAL(x)   total += sum(x) over the valid samples, element by element; what the metric computes of its totals is moved to
  *              the report graph, in double
  *
  * A sum of what is the same for all samples counts it once for each of them. Where a step has all its samples at once
@@ -51,17 +51,17 @@ static const char *unique_name(const Model *m, const char *name)
 static Node *one_table(Graph *g, const Node *x)
 {
     const Node *n = x->op == OP_CAST ? x->in[0] : x;
-    if (n->op == OP_WHERE && is_constant(n->in[2], 0)) { /* where(alive, n, 0) */
+    if (n->op == OP_WHERE && is_constant(n->in[2], 0)) { /* where(valid, n, 0) */
         const Node *c = n->in[0]->op == OP_BROADCAST ? n->in[0]->in[0] : n->in[0];
-        n = c->op == OP_ALIVE ? n->in[1] : n;
+        n = c->op == OP_VALID ? n->in[1] : n;
     }
     if (n->op != OP_SCATTER_ADD || !n->sharded || !is_constant(n->in[0], 0))
         return NULL;
-    Node *v = select_alive(g, graph_cast(g, n->in[2], F64));
+    Node *v = select_valid(g, graph_cast(g, n->in[2], F64));
     return graph_scatter_add(g, graph_fill(g, 0, n->shape, F64), n->in[1], v, (int)n->ints[0], true);
 }
 
-/* the sum over the living samples of all steps of x, F64 */
+/* the sum over the valid samples samples of all steps of x, F64 */
 static int add_sum(Reporter *r, const char *name, int number, Node *x)
 {
     Graph *g = r->step;
@@ -74,7 +74,7 @@ static int add_sum(Reporter *r, const char *name, int number, Node *x)
     Sum sum = {.variable = m->variable_count};
     APPEND(m->variables, m->variable_count, v);
     Node *more = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
-    more = more ? more : graph_sum_samples(g, select_alive(g, x), NULL, 0);
+    more = more ? more : graph_sum_samples(g, select_valid(g, x), NULL, 0);
     Node *value = graph_binary(g, OP_ADD, graph_variable(g, sum.variable), more);
     graph_result(g, ROLE_UPDATE, v.name, sum.variable, value, NULL);
     APPEND(r->sums, r->sum_count, sum);
@@ -115,7 +115,7 @@ static void find_sides(Reporter *r)
     const Graph *g = r->source;
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        bool after = false, of_step = n->sharded || n->op == OP_INPUT || n->op == OP_ALIVE || n->op == OP_RANDOM ||
+        bool after = false, of_step = n->sharded || n->op == OP_INPUT || n->op == OP_VALID || n->op == OP_RANDOM ||
                                       (n->op == OP_RUN && (n->ints[0] == RUN_SAMPLES || n->ints[0] == RUN_MICRO));
         for (int k = 0; k < n->inputs; k++) {
             after = after || r->after_total[n->in[k]->id];

@@ -27,6 +27,6 @@ void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
 /* layout.c         order of variables in memory */
 void choose_layout(Model *, Graph **graphs, int graph_count);
-/* phases.c         full: ALIVE is true and the number of samples known; ragged: as it is */
-Graph *specialise(Graph *, bool ragged);
+/* phases.c         full: VALID is true and the number of samples known; partial: as it is */
+Graph *specialise(Graph *, bool partial_batch);
 #endif

@@ -14,7 +14,7 @@ typedef struct Plan {
     const char *kind;       /* "host", "cuda": of all plans of a program */
     int64_t micro;          /* samples of a full micro-batch, all devices */
     Shard *shards;
-    bool always_ragged;     /* a device has no share: sums must select in every step */
+    bool always_partial;     /* a device has no share: sums must select in every step */
     Schedule *schedule;
 } Plan;
 #endif

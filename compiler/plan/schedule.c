@@ -534,7 +534,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
             Buffer *b = &builders[c].layout->buffers[i];
             b->name = copy_text(b->name, strlen(b->name));
         }
-    s->name = phase_name(phase->kind, phase->ragged);
+    s->name = phase_name(phase->kind, phase->partial_batch);
     s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);
     for (int d = 0; d < plan->devices; d++)
         copy_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d], d);

@@ -20,12 +20,12 @@ void split(const Program *p, Plan *plan)
     if (__builtin_mul_overflow(groups, group, &plan->micro))
         die("a batch of %lld in groups of %lld samples", (long long)m->batch, (long long)group);
     plan->shards = NEW_ARRAY(Shard, plan->devices);
-    plan->always_ragged = false;
+    plan->always_partial = false;
     int64_t first = 0;
     for (int d = 0; d < plan->devices; d++) {
         int64_t share = group * (groups / plan->devices + (d < groups % plan->devices));
         plan->shards[d] = (Shard){first, share, share > 0 ? share : 1};
-        plan->always_ragged |= share == 0;
+        plan->always_partial |= share == 0;
         first += share;
     }
 }

@@ -154,7 +154,7 @@ enum { MGPU_PHASE_INIT, MGPU_PHASE_PROLOGUE, MGPU_PHASE_ACCUMULATE, MGPU_PHASE_T
 typedef struct mgpu_phase {
     const char *name;
     uint8_t kind;
-    bool ragged;
+    bool partial_batch;
     const mgpu_device_phase *devices;
     const mgpu_collective *collectives; int collective_count;
     const char *const *reports; int report_count; /* names of the doubles in the report buffer */
@@ -175,7 +175,7 @@ typedef struct mgpu_plan {
     const char *kind;                  /* "host", "cuda" */
     int devices;
     int64_t micro;                     /* samples of a full micro-batch */
-    bool always_ragged;
+    bool always_partial;
     const mgpu_device *device;
     const mgpu_phase *phases; int phase_count;
     const char *schedule;              /* the text that `schedule` prints */

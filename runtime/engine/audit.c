@@ -81,7 +81,7 @@ static State *state_of(Audit *audit, const Lane *l, const mgpu_device_phase *p, 
 static int64_t place_of(const Lane *l, int64_t sample)
 {
     const Work *work = work_of(l->engine, l->number);
-    bool known = sample >= 0 && work->set && sample < work->block[l->device].alive;
+    bool known = sample >= 0 && work->set && sample < work->block[l->device].valid;
     return known ? work->index[l->engine->plan->device[l->device].shard.first + sample] : -1;
 }
 

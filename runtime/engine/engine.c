@@ -313,15 +313,15 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     free(e);
 }
 
-const mgpu_phase *mgpu_engine_phase(const Engine *e, int kind, bool ragged)
+const mgpu_phase *mgpu_engine_phase(const Engine *e, int kind, bool partial_batch)
 {
     const mgpu_phase *other = NULL;
     for (int k = 0; k < e->plan->phase_count; k++) {
         const mgpu_phase *p = &e->plan->phases[k];
-        if (p->kind == kind && p->ragged == ragged)
+        if (p->kind == kind && p->partial_batch == partial_batch)
             return p;
-        if (p->kind == kind && p->ragged)
-            other = p; /* a ragged phase does for full steps too */
+        if (p->kind == kind && p->partial_batch)
+            other = p; /* a partial phase does for full steps too */
     }
     return other;
 }

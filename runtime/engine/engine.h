@@ -12,8 +12,8 @@ typedef struct Work {                   /* one step of the run: one phase on all
     int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
     const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is owed of the step before */
     const Dataset *set;                 /* NULL: staging is left as it is (bench) */
-    int64_t *index;                     /* places in the set of the micro-batch's samples; at least one, for the dead to copy */
-    int64_t sample_count;               /* the living */
+    int64_t *index; /* places in the set of the micro-batch's samples; at least one, for padding samples to copy */
+    int64_t sample_count;               /* the valid */
     mgpu_step *block;                   /* by device */
     uint8_t **fetch;                    /* by output: where sample 0 of the micro-batch goes; NULL: not wanted */
     _Atomic int64_t step;               /* as its blocks say it: for messages, also of other threads */
@@ -31,7 +31,7 @@ typedef struct DeviceKind DeviceKind;  /* device.h */
 /* o->threads: that compute, shared by the devices; each has one at least. o->devices: which GPUs */
 Engine *mgpu_engine_open(const DeviceKind *, const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
 void mgpu_engine_close(Engine *, const char *achieved);
-const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool ragged); /* NULL: the plan has none */
+const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool partial_batch); /* NULL: the plan has none */
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
 void mgpu_engine_post(Engine *);
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */

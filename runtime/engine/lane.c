@@ -214,12 +214,12 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
         return;
     bool training = is_training(l->phase);
     set_doing(l, DOING_READ, 0);
-    mgpu_read_samples(work->set, to, block->alive ? work->index + shard->first : work->index, block->alive ? block->alive : 1,
+    mgpu_read_samples(work->set, to, block->valid ? work->index + shard->first : work->index, block->valid ? block->valid : 1,
                       training ? block->seed : 0, training ? work->epoch : 0);
     set_doing(l, DOING_WORK, 0);
     for (int i = 0; i < e->program->input_count; i++) {
         int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);
-        for (int64_t s = block->alive ? block->alive : 1; to[i] && s < shard->capacity; s++)
+        for (int64_t s = block->valid ? block->valid : 1; to[i] && s < shard->capacity; s++)
             memcpy(to[i] + s * bytes, to[i], (size_t)bytes);
     }
 }
@@ -282,7 +282,7 @@ static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         return;
     int64_t bytes = mgpu_tensor_bytes(&e->program->outputs[op->target]);
     e->kind->copy_out(e->devices[l->device], l->lane, work->fetch[op->target] + e->plan->device[l->device].shard.first * bytes,
-                      mgpu_access_offset(p, &op->access[0], l->number), work->block[l->device].alive * bytes);
+                      mgpu_access_offset(p, &op->access[0], l->number), work->block[l->device].valid * bytes);
 }
 
 /* ---- one step of one lane */

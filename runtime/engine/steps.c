@@ -1,4 +1,4 @@
-/* steps.c: from "these samples" to posted steps: shards, step blocks and the choice between full and ragged phases.
+/* steps.c: from "these samples" to posted steps: shards, step blocks and the choice between full and partial phases.
  *
  * Micro-batch m of a step has its samples [m micro, (m + 1) micro), as far as there are any; device d has those from
  * shard.first on, up to its share. */
@@ -22,7 +22,7 @@ static void fill_block(const Feed *f, mgpu_step *block, const mgpu_shard *shard,
     *block = (mgpu_step){
         .step = batch->applied + 1,
         .sample = batch->place + micro * f->plan->micro + shard->first,
-        .alive = smaller(at_least_0(count - shard->first), shard->share),
+        .valid = smaller(at_least_0(count - shard->first), shard->share),
         .samples = batch->samples,
         .micro = micro,
         .total_steps = (int64_t)f->total_steps,
@@ -35,12 +35,12 @@ static void fill_block(const Feed *f, mgpu_step *block, const mgpu_shard *shard,
 }
 
 /* without samples (init, reports) there is nothing that could be missing */
-static bool is_ragged(const Feed *f, const Work *work)
+static bool is_partial_batch(const Feed *f, const Work *work)
 {
-    if (f->plan->always_ragged)
+    if (f->plan->always_partial)
         return true;
     for (int d = 0; d < f->plan->devices; d++)
-        if (work->block[d].alive < f->plan->device[d].shard.capacity)
+        if (work->block[d].valid < f->plan->device[d].shard.capacity)
             return true;
     return false;
 }
@@ -59,13 +59,13 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
     work->samples = batch->samples;
     for (int64_t i = 0; i < count; i++)
         work->index[i] = batch->order ? batch->order[batch->place + begin + i] : batch->place + begin + i;
-    if (!count) /* for the dead to copy */
+    if (!count) /* for padding samples to copy */
         work->index[0] = batch->order ? batch->order[batch->place] : batch->place;
     for (int d = 0; d < f->plan->devices; d++)
         fill_block(f, &work->block[d], &f->plan->device[d].shard, batch, micro, count);
     for (int i = 0; batch->fetch && i < f->program->output_count; i++)
         work->fetch[i] = batch->fetch[i] + begin * mgpu_tensor_bytes(&f->program->outputs[i]);
-    work->phase = mgpu_engine_phase(f->engine, kind, is_ragged(f, work));
+    work->phase = mgpu_engine_phase(f->engine, kind, is_partial_batch(f, work));
     mgpu_engine_post(f->engine);
     return true;
 }

@@ -66,7 +66,7 @@ static const char *check_slopes(const char *text)
     Trainer t;
     begin(&t, &n, &none);
     Machine *machine = &t.machine;
-    machine->samples = machine->alive[0] = machine->capacity[0] = m->batch;
+    machine->samples = machine->valid[0] = machine->capacity[0] = m->batch;
     machine->step = 1;
     for (int round = 0; round < 3; round++) {
         double **at = NEW_ARRAY(double *, m->variable_count), **direction = NEW_ARRAY(double *, m->variable_count), slope = 0;

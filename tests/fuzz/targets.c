@@ -185,13 +185,13 @@ static const char *const SCHEDULE[] = {
     "f64", "bf16", "i32", "bool", "via", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
     "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
 static const char *const GRAPH[] = {
-    "mgpu-graph", "model", "input", "variable", "setting", "output", "graph", "train", "eval", "init", "full", "ragged", "distributed",
+    "mgpu-graph", "model", "input", "variable", "setting", "output", "graph", "train", "eval", "init", "full", "partial", "distributed",
     "body", "loss", "metric", "update", "report", "result 0", "weight", "optimizer_state", "trained", "owner 0", "%0", "%1", "%2", "%3",
     "= %1", "add", "mul", "div", "where", "eq", "le", "cast f32", "cast bool", "sum [0]", "sum []", "max [0]", "argmax [0]", "cumsum [0, 0]",
     "top_k [0, 2, 0]", "einsum \"ab,b->a\"", "einsum \"a->\" f32", "convolve [1, 1, 0, 0, 1, 1, 1]", "attention [0, 0, 1]",
     "window_max [2, 2, 0, 0]", "reshape [2, 2]", "broadcast [3, 4]", "transpose [1, 0]", "slice [0, 2, 1]", "unslice [0, 1, 4]",
     "concat [0]", "pad [1, 1] {0}", "gather [0]", "scatter_add [0]", "group_sum [0]", "total", "reduce", "reduce_scatter", "reduce_scatter [0, 1, 4]", "all_gather", "broadcast_from [0]", "send [0, 1]", "split", "local", "stop_gradient", "composite \"softmax\" {-1}",
-    "scan [1, 1, 3, 0, 1]", "arg 0", "constant {1}", "constant {1, 2}", "run step", "run setting 0", "alive", "random \"x\"", "arange",
+    "scan [1, 1, 3, 0, 1]", "arg 0", "constant {1}", "constant {1, 2}", "run step", "run setting 0", "valid", "random \"x\"", "arange",
     ": f32[]", ": f32[4]", ": f32[3, 4]", ": bool[]", ": i32[4]", ": f64[] weak", ": u8[28, 28]", "sharded", "replicated", "partial", "weak",
     "backward", "; x in y line 3:4", "of \"stdlib/x\"", "from \"a\" 2:3", "by dense", "numbers", "{9 numbers 0}", "[4611686018427387904]", "-1",
     "9223372036854775807", "0", "1", "8", "nan", "inf", "order [1, 0]", "batch 3", "precision f64", NULL};

@@ -164,20 +164,20 @@ static Outcome run_part(Trainer *t, Graph *const *graphs, int64_t place, int64_t
             count = left < 0                    ? 0
                     : left < t->net->plan.micro ? left
                                                 : t->net->plan.micro;
-    bool ragged = t->net->plan.always_ragged;
+    bool partial_batch = t->net->plan.always_partial;
     for (int d = 0; d < m->devices; d++) {
         const Shard *s = &t->net->plan.shards[d];
-        int64_t alive = count - s->first;
-        m->alive[d] = alive < 0 ? 0 : alive < s->share ? alive : s->share;
-        m->first[d] = place + (m->alive[d] ? start + s->first : count > 0 ? start : 0); /* whom the missing are copies of */
+        int64_t valid = count - s->first;
+        m->valid[d] = valid < 0 ? 0 : valid < s->share ? valid : s->share;
+        m->first[d] = place + (m->valid[d] ? start + s->first : count > 0 ? start : 0); /* whom the missing are copies of */
         m->capacity[d] = s->capacity;
-        ragged = ragged || m->alive[d] < s->capacity;
+        partial_batch = partial_batch || m->valid[d] < s->capacity;
         if (graphs == t->net->train && graphs[0] == graphs[1]) /* the reference has no missing samples */
-            m->capacity[d] = m->alive[d];
+            m->capacity[d] = m->valid[d];
     }
     m->samples = samples;
     m->micro = micro;
-    return machine_run(m, graphs[ragged], true);
+    return machine_run(m, graphs[partial_batch], true);
 }
 
 static void report(const Trainer *t, const Graph *g, Outcome y, const char *what, int64_t number)
@@ -222,7 +222,7 @@ static int64_t steps_of_epoch(const Model *m)
 static void run_outputs(Trainer *t)
 {
     Machine m = t->machine;
-    int64_t samples = m.samples = m.alive[0] = m.capacity[0] = valid_samples(m.model);
+    int64_t samples = m.samples = m.valid[0] = m.capacity[0] = valid_samples(m.model);
     m.devices = 1;
     m.first[0] = 0;
     first_of_set = VALID;

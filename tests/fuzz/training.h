@@ -29,7 +29,7 @@ extern const Way REFERENCE;
 typedef struct Net {
     Model *m;
     Plan plan;
-    Graph *init, *train[2], *eval[2], *accumulate[2], *prologue[2], *report_train, *report_eval, *plain; /* [ragged] */
+    Graph *init, *train[2], *eval[2], *accumulate[2], *prologue[2], *report_train, *report_eval, *plain; /* [partial_batch] */
 } Net;
 Model *elaborated(const char *text);
 Net build(const char *text, const Way *);

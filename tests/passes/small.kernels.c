@@ -231,7 +231,7 @@ static void k9(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     const float value = (float)(1.0 / (double)step->samples);
     #pragma omp simd
     for (int64_t i = begin; i < end; i++) {
-        v_d_cross_entropy[i] = 0.0f - (i < step->alive ? value : 0.0f);
+        v_d_cross_entropy[i] = 0.0f - (i < step->valid ? value : 0.0f);
     }
 }
 
@@ -298,7 +298,7 @@ static void k11(void *const *argument, const mgpu_step *step, const mgpu_part *p
     #pragma omp simd reduction(+ : sum)
     for (int64_t i = begin; i < end; i++) {
         const float v_cross_entropy_at = v_cross_entropy[i];
-        sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+        sum += i < step->valid ? (double)(0.0f - v_cross_entropy_at) : 0.0;
     }
     mgpu_add_f64_part(partial, &sum, 1, part->first);
 }
@@ -399,7 +399,7 @@ static void k16(void *const *argument, const mgpu_step *step, const mgpu_part *p
     #pragma omp simd reduction(+ : sum)
     for (int64_t i = begin; i < end; i++) {
         const float v_cross_entropy_at = v_cross_entropy[i];
-        sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+        sum += i < step->valid ? (double)(0.0f - v_cross_entropy_at) : 0.0;
     }
     mgpu_add_f64_part(partial, &sum, 1, part->first);
 }

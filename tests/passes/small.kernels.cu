@@ -220,7 +220,7 @@ extern "C" __global__ void k10(
 {
     const float value = (float)(1.0 / (double)step->samples);
     for (int i = mgpu_grid_thread(); i < n; i += mgpu_grid_threads()) {
-        v_d_cross_entropy[i] = 0.0f - (i < step->alive ? value : 0.0f);
+        v_d_cross_entropy[i] = 0.0f - (i < step->valid ? value : 0.0f);
     }
 }
 MGPU_ENTRY(k10)
@@ -278,7 +278,7 @@ extern "C" __global__ void k12(
         double sum = 0;
         for (int i = 0; i < n; i++) {
             const float v_cross_entropy_at = v_cross_entropy[i];
-            sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+            sum += i < step->valid ? (double)(0.0f - v_cross_entropy_at) : 0.0;
         }
         v_sum[0] = sum;
     }
@@ -371,7 +371,7 @@ extern "C" __global__ void k16(
         double sum = 0;
         for (int i = 0; i < n; i++) {
             const float v_cross_entropy_at = v_cross_entropy[i];
-            sum += i < step->alive ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+            sum += i < step->valid ? (double)(0.0f - v_cross_entropy_at) : 0.0;
         }
         const double v_add = v_0_at + sum;
         v_0[0] = v_add;

@@ -46,15 +46,15 @@ static Graph *long_columns(Dtype t)
         add_softmax(g, x, 0);
         add_softmax(g, new_variable(g, t, SHAPE(SIDES[i][0], SIDES[i][1])), 0);
         /* sums over samples, with what they are made of */
-        Node *alive = select_alive(g, bounded(g, x));
-        add_output(g, alive);
-        add_output(g, graph_sum_samples(g, alive, (int[]){0}, 1));
-        add_output(g, graph_sum_samples(g, graph_binary(g, OP_MUL, alive, alive), (int[]){0}, 1));
-        add_output(g, graph_sum_samples(g, alive, (int[]){0, 1}, 2));
-        add_output(g, graph_sum_samples(g, alive, NULL, 0));
+        Node *valid = select_valid(g, bounded(g, x));
+        add_output(g, valid);
+        add_output(g, graph_sum_samples(g, valid, (int[]){0}, 1));
+        add_output(g, graph_sum_samples(g, graph_binary(g, OP_MUL, valid, valid), (int[]){0}, 1));
+        add_output(g, graph_sum_samples(g, valid, (int[]){0, 1}, 2));
+        add_output(g, graph_sum_samples(g, valid, NULL, 0));
         add_output(g, graph_max(g, x, (int[]){0}, 1));
-        add_output(g, graph_group_sum(g, alive, 2));
-        add_output(g, graph_group_sum(g, graph_sum(g, alive, (int[]){0}, 1), 3));
+        add_output(g, graph_group_sum(g, valid, 2));
+        add_output(g, graph_group_sum(g, graph_sum(g, valid, (int[]){0}, 1), 3));
     }
     return g;
 }
@@ -69,7 +69,7 @@ static Graph *large_sums(Dtype t)
         add_output(g, graph_sum(g, graph_binary(g, OP_MUL, w, w), (int[]){0}, 1));
         add_output(g, graph_max(g, w, (int[]){0}, 1));
         add_output(g, graph_sum(g, x, (int[]){0}, 1));
-        add_output(g, graph_sum_samples(g, select_alive(g, x), (int[]){0}, 1));
+        add_output(g, graph_sum_samples(g, select_valid(g, x), (int[]){0}, 1));
         int64_t along = 0;
         add_output(g, NODE(g, OP_ARGMAX, &along, 1, NULL, x));
     }
@@ -132,10 +132,10 @@ static Graph *pictures(Dtype t)
         add_output(g, NODE(g, OP_WINDOW_SUM, whole, 12, NULL, x));
         add_output(g, NODE(g, OP_WINDOW_MAX, whole, 12, NULL, x));
         /* statistics of a batchnorm, and what follows from them */
-        Node *alive = select_alive(g, x), *mean = graph_variable(g, (int)new_variable(g, t, SHAPE(CHANNELS[i]))->ints[0]);
-        Node *sub = select_alive(g, graph_binary(g, OP_SUB, x, graph_broadcast(g, mean, s)));
+        Node *valid = select_valid(g, x), *mean = graph_variable(g, (int)new_variable(g, t, SHAPE(CHANNELS[i]))->ints[0]);
+        Node *sub = select_valid(g, graph_binary(g, OP_SUB, x, graph_broadcast(g, mean, s)));
         Node *sums[2] = {graph_sum_samples(g, sub, (int[]){0, 1}, 2), graph_sum_samples(g, graph_binary(g, OP_MUL, sub, sub), (int[]){0, 1}, 2)};
-        add_output(g, graph_binary(g, OP_MUL, alive, graph_broadcast(g, sums[1], s)));
+        add_output(g, graph_binary(g, OP_MUL, valid, graph_broadcast(g, sums[1], s)));
         graph_result(g, ROLE_UPDATE, NULL, (int)mean->ints[0], graph_binary(g, OP_ADD, mean, sums[0]), NULL);
     }
     return g;
@@ -152,7 +152,7 @@ static Graph *tables(Dtype t)
         Node *far = graph_binary(g, OP_SUB, graph_cast(g, index, I32), graph_number(g, 3, I32)); /* some are outside */
         Node *seen = NODE(g, OP_GATHER, &zero, 1, NULL, table, far);
         add_output(g, seen);
-        Node *grown = select_alive(g, graph_binary(g, OP_MUL, seen, graph_number(g, 3, t)));
+        Node *grown = select_valid(g, graph_binary(g, OP_MUL, seen, graph_number(g, 3, t)));
         add_output(g, graph_scatter_add(g, table, far, grown, 0, true));
         add_output(g, graph_scatter_add(g, graph_transpose(g, table, (int[]){1, 0}), far, graph_transpose(g, grown, (int[]){1, 0}), 1, true));
         add_output(g, graph_scatter_add(g, table, far, grown, 0, false));

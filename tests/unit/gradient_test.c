@@ -2,7 +2,7 @@
  *
  * A case is an operation with operand shapes and attributes. It runs with every operand once the same for all samples (a
  * weight) and once of its own for each (a weight times an input), the result's coefficients likewise, and with all
- * samples living or some missing. A row with a gradient and no case fails. Behind the rows: whole graphs, where losses,
+ * samples valid or some missing. A row with a gradient and no case fails. Behind the rows: whole graphs, where losses,
  * weights of losses, missing samples, sharing and composites meet. All of it twice: as differentiate gives it, and after
  * the stages that follow, which must not change a value. */
 #include "compiler/passes/composite.h"
@@ -157,7 +157,7 @@ typedef struct Setup {
     Input input_list[MOST];
     Variable variable_list[MOST];
     double *weights[MOST], *inputs[MOST]; /* inputs: per sample */
-    int alive;
+    int valid;
 } Setup;
 
 static uint64_t random_state = 1;
@@ -177,12 +177,12 @@ static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
     case OP_INPUT:
         memcpy(out, s->inputs[n->ints[0]], (size_t)count * sizeof *out);
         return true;
-    case OP_ALIVE:
+    case OP_VALID:
         for (int64_t i = 0; i < count; i++)
-            out[i] = i < s->alive;
+            out[i] = i < s->valid;
         return true;
     case OP_RUN:
-        out[0] = s->alive;
+        out[0] = s->valid;
         return n->ints[0] == RUN_SAMPLES;
     default:
         return false;
@@ -221,11 +221,11 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     case OP_CAST:
         return graph_cast(g, graph_cast(g, v[0], (Dtype)c->number), F32);
     case OP_SUM:
-        return (c->over ? graph_sum_samples : graph_sum)(g, c->over ? select_alive(g, v[0]) : v[0], axes, c->int_count);
+        return (c->over ? graph_sum_samples : graph_sum)(g, c->over ? select_valid(g, v[0]) : v[0], axes, c->int_count);
     case OP_MAX:
         return graph_max(g, v[0], axes, c->int_count);
     case OP_EINSUM:
-        v[0] = c->over ? select_alive(g, v[0]) : v[0];
+        v[0] = c->over ? select_valid(g, v[0]) : v[0];
         return graph_einsum(g, c->text, v, c->inputs, c->over);
     case OP_ATTENTION:
         return graph_attention(g, v[0], v[1], v[2], c->ints[0], c->ints[1], c->number);
@@ -234,12 +234,12 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     case OP_GATHER:
         return NODE(g, OP_GATHER, c->ints, 1, NULL, v[0], index);
     case OP_SCATTER_ADD:
-        v[1] = c->over ? select_alive(g, v[1]) : v[1];
+        v[1] = c->over ? select_valid(g, v[1]) : v[1];
         return graph_scatter_add(g, v[0], index, v[1], (int)c->ints[0], c->over && !v[0]->sharded);
     case OP_GROUP_SUM:
-        return graph_group_sum(g, select_alive(g, v[0]), c->ints[0]);
+        return graph_group_sum(g, select_valid(g, v[0]), c->ints[0]);
     case OP_REDUCE:
-        return graph_reduce(g, graph_sum_samples(g, select_alive(g, v[0]), NULL, 0));
+        return graph_reduce(g, graph_sum_samples(g, select_valid(g, v[0]), NULL, 0));
     default:
         if (OP_INFO[c->op].op_class == ELEMENTWISE)
             return c->inputs == 1 ? graph_unary(g, c->op, v[0]) : graph_binary(g, c->op, v[0], v[1]);
@@ -258,12 +258,12 @@ static Node *make_weight(Graph *g, Setup *s, Shape shape, double low, double hig
     return graph_variable(g, k);
 }
 
-static Graph *begin(Setup *s, int alive)
+static Graph *begin(Setup *s, int valid)
 {
     s->model.inputs = s->input_list;
     s->model.variables = s->variable_list;
     s->model.precision = F32;
-    s->alive = alive;
+    s->valid = valid;
     return graph_new(&s->model, "train", NULL);
 }
 
@@ -337,7 +337,7 @@ static Node *sum_all(Graph *g, Node *x)
 static const char *check(const Case *c, int mode)
 {
     static Setup s;
-    s = (Setup){.alive = 0};
+    s = (Setup){.valid = 0};
     Graph *g = begin(&s, mode >> (c->inputs + 2) & 1 ? SAMPLES - 1 : SAMPLES);
     Node *v[OPERANDS];
     random_state = hash_bytes((uint64_t)mode, c->name, strlen(c->name)) + (uint64_t)c->op;
@@ -417,9 +417,9 @@ static Node *cross_entropy(Graph *g, Node *logits, Node *label)
 }
 
 /* labels: per sample; those that are IGNORE have weight 0 */
-static Graph *classifier(Setup *s, int alive, const double *labels)
+static Graph *classifier(Setup *s, int valid, const double *labels)
 {
-    Graph *g = begin(s, alive);
+    Graph *g = begin(s, valid);
     Node *logits = dense(g, s, make_input(g, s, SHAPE(5), F32, -1, 1), CLASSES);
     Node *label = make_input(g, s, SCALAR, I32, 0, CLASSES);
     memcpy(s->inputs[1], labels, SAMPLES * sizeof *labels);
@@ -488,10 +488,10 @@ static const char *net_batch_mean(Setup *s)
 {
     Graph *g = begin(s, 2);
     Node *x = dense(g, s, make_input(g, s, SHAPE(3), F32, -1, 1), 4);
-    Node *count = graph_run(g, RUN_SAMPLES, 0), *alive = select_alive(g, x);
-    Node *mean = graph_binary(g, OP_DIV, graph_sum_samples(g, alive, NULL, 0), count);
+    Node *count = graph_run(g, RUN_SAMPLES, 0), *valid = select_valid(g, x);
+    Node *mean = graph_binary(g, OP_DIV, graph_sum_samples(g, valid, NULL, 0), count);
     Node *centred = graph_binary(g, OP_SUB, x, mean), *squares = graph_binary(g, OP_MUL, centred, centred);
-    Node *variance = graph_binary(g, OP_DIV, graph_sum_samples(g, select_alive(g, squares), NULL, 0), count);
+    Node *variance = graph_binary(g, OP_DIV, graph_sum_samples(g, select_valid(g, squares), NULL, 0), count);
     Node *y = graph_binary(g, OP_DIV, centred, graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, variance, graph_weak(g, 0.1))));
     graph_result(g, ROLE_LOSS, "loss", 0, graph_binary(g, OP_MUL, y, make_input(g, s, SHAPE(4), F32, -1, 1)), NULL);
     return compare(g, s);
@@ -545,10 +545,10 @@ static const char *net_composites(Setup *s)
 
 /* The table's batchnorm with its own gradient; its y is used twice, once beside the composite. The body is not the
  * library's: where the table's forward is used, nobody looks into it. */
-static const char *batchnorm(Setup *s, int alive, double group)
+static const char *batchnorm(Setup *s, int valid, double group)
 {
     static const char *const NAMES[] = {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"};
-    Graph *g = begin(s, alive), *region;
+    Graph *g = begin(s, valid), *region;
     Node *x = dense(g, s, make_input(g, s, SHAPE(4), F32, -1, 1), 6), *part[4], *out[3];
     for (int i = 0; i < 4; i++) {
         part[i] = make_weight(g, s, SHAPE(3), 0.5, 1);
@@ -709,7 +709,7 @@ static int check_nets(void)
     int failed = 0;
     for (int i = 0; i < COUNT(NETS); i++) {
         static Setup s;
-        s = (Setup){.alive = 0};
+        s = (Setup){.valid = 0};
         random_state = (uint64_t)i;
         const char *wrong = NETS[i].run(&s);
         if (wrong)

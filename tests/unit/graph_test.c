@@ -131,7 +131,7 @@ static bool leaf(void *context, const Node *n, double *out, int64_t count)
 {
     (void)context;
     for (int64_t i = 0; i < count; i++)
-        out[i] = n->op == OP_ALIVE ? i == 0 : (double)(i % 7);
+        out[i] = n->op == OP_VALID ? i == 0 : (double)(i % 7);
     return true;
 }
 

@@ -106,7 +106,7 @@ static Node *any_where(Pool *p)
         b = graph_number(p->g, 0.125, F64);
     Node *test = graph_binary(p->g, draw(2) ? OP_LT : OP_LE, a, b);
     if (!draw(3))
-        test = graph_binary(p->g, draw(2) ? OP_AND : OP_OR, test, graph_alive(p->g));
+        test = graph_binary(p->g, draw(2) ? OP_AND : OP_OR, test, graph_valid(p->g));
     if (!broadcasts(test, c))
         c = graph_number(p->g, 2, F64);
     Node *most = graph_binary(p->g, OP_ADD, graph_cast(p->g, test, F64), c);
@@ -433,11 +433,11 @@ static Graph *perceptron(int depth, int64_t width, Dtype t)
     Node *hot = graph_binary(g, OP_EQ, graph_cast(g, label, I32), graph_arange(g, 10));
     Node *log_p = graph_binary(g, OP_SUB, graph_binary(g, OP_SUB, logits, most), graph_unary(g, OP_LOG, sum));
     Node *loss = graph_negate(g, graph_sum(g, graph_where(g, hot, log_p, graph_number(g, 0, t)), (int[]){0}, 1));
-    Node *total = graph_reduce(g, sum_everything(g, select_alive(g, loss)));
+    Node *total = graph_reduce(g, sum_everything(g, select_valid(g, loss)));
     graph_result(g, ROLE_REPORT, "loss", 0, graph_cast(g, total, F64), NULL);
     g->backward = true;
     Node *d = graph_binary(g, OP_SUB, graph_binary(g, OP_DIV, e, graph_broadcast(g, sum, SHAPE(10))), graph_cast(g, hot, t));
-    d = graph_binary(g, OP_MUL, graph_where(g, graph_alive(g), d, graph_number(g, 0, t)), graph_number(g, 0.01, t));
+    d = graph_binary(g, OP_MUL, graph_where(g, graph_valid(g), d, graph_number(g, 0, t)), graph_number(g, 0.01, t));
     for (int i = depth - 1; i >= 0; i--) {
         Node *pair[2] = {d, h[i]}, *back[2] = {d, w[i]};
         Node *dw = graph_einsum(g, "o,i->oi", pair, 2, true), *db = graph_sum_samples(g, d, NULL, 0);
@@ -484,7 +484,7 @@ static Graph *edges(void)
     Node *s = graph_sum(g, x, (int[]){0}, 1);
     graph_result(g, ROLE_OUTPUT, "a", 0, graph_binary(g, OP_ADD, s, y), NULL);
     graph_result(g, ROLE_OUTPUT, "b", 0, graph_unary(g, OP_EXP, x), NULL);
-    graph_result(g, ROLE_REPORT, "total", 0, sum_everything(g, select_alive(g, y)), NULL);
+    graph_result(g, ROLE_REPORT, "total", 0, sum_everything(g, select_valid(g, y)), NULL);
     graph_result(g, ROLE_REPORT, "constant", 0, graph_number(g, 0.1, F64), NULL);
     return g;
 }
@@ -534,20 +534,23 @@ static Graph *shared_work(void)
     Node *parts[2] = {w, graph_transpose(g, turned, (int[]){1, 0})};
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(90, 200))->ints[0], graph_concat(g, parts, 2, 1), NULL);
     /* samples: sums in a pass with a store, with few and with very many results */
-    Node *alive = select_alive(g, bounded(g, x));
-    graph_result(g, ROLE_OUTPUT, "alive", 0, alive, NULL);
-    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(24))->ints[0], graph_sum_samples(g, alive, (int[]){0}, 1), NULL);
-    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(30))->ints[0], graph_sum_samples(g, alive, (int[]){1}, 1), NULL);
-    graph_result(g, ROLE_UPDATE, NULL, (int)wide->ints[0], graph_binary(g, OP_ADD, wide, graph_sum_samples(g, select_alive(g, y), NULL, 0)), NULL);
+    Node *valid = select_valid(g, bounded(g, x));
+    graph_result(g, ROLE_OUTPUT, "valid", 0, valid, NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(24))->ints[0], graph_sum_samples(g, valid, (int[]){0}, 1),
+                 NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(30))->ints[0], graph_sum_samples(g, valid, (int[]){1}, 1),
+                 NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)wide->ints[0],
+                 graph_binary(g, OP_ADD, wide, graph_sum_samples(g, select_valid(g, y), NULL, 0)), NULL);
     /* groups of samples, and all of them; a table that samples add to */
-    graph_result(g, ROLE_OUTPUT, "pairs", 0, graph_group_sum(g, alive, 2), NULL);
-    graph_result(g, ROLE_OUTPUT, "all", 0, graph_group_sum(g, alive, 0), NULL);
+    graph_result(g, ROLE_OUTPUT, "pairs", 0, graph_group_sum(g, valid, 2), NULL);
+    graph_result(g, ROLE_OUTPUT, "all", 0, graph_group_sum(g, valid, 0), NULL);
     int64_t zero = 0;
     Node *rows = NODE(g, OP_GATHER, &zero, 1, NULL, table, i), *grown = graph_binary(g, OP_MUL, rows, graph_number(g, 3, F64));
-    Node *scattered = graph_scatter_add(g, table, i, select_alive(g, grown), 0, true);
+    Node *scattered = graph_scatter_add(g, table, i, select_valid(g, grown), 0, true);
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(50, 24))->ints[0], scattered, NULL);
     Node *columns = new_variable(g, F64, SHAPE(24, 50));
-    Node *sideways = graph_scatter_add(g, columns, i, graph_transpose(g, select_alive(g, grown), (int[]){1, 0}), 1, true);
+    Node *sideways = graph_scatter_add(g, columns, i, graph_transpose(g, select_valid(g, grown), (int[]){1, 0}), 1, true);
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(24, 50))->ints[0], sideways, NULL);
     return g;
 }
@@ -559,7 +562,7 @@ static Graph *spread_lanes(void)
     Node *x = new_input(g, F64, SHAPE(7, 6), 0), *factor = new_variable(g, F64, SHAPE(2));
     Node *wide = graph_broadcast(g, graph_reshape(g, x, SHAPE(7, 1, 6)), SHAPE(7, 2, 6));
     Node *factors = graph_broadcast(g, graph_reshape(g, factor, SHAPE(1, 2, 1)), SHAPE(7, 2, 6));
-    Node *spread = select_alive(g, graph_binary(g, OP_MUL, wide, factors));
+    Node *spread = select_valid(g, graph_binary(g, OP_MUL, wide, factors));
     graph_result(g, ROLE_OUTPUT, "spread", 0, spread, NULL);
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(6))->ints[0], graph_sum_samples(g, spread, (int[]){0, 1}, 2), NULL);
     return g;
@@ -574,7 +577,8 @@ static Graph *halves(void)
     graph_result(g, ROLE_OUTPUT, "y", 0, y, NULL);
     graph_result(g, ROLE_OUTPUT, "exact", 0, x, NULL);
     graph_result(g, ROLE_OUTPUT, "wide", 0, graph_cast(g, graph_max(g, y, (int[]){0}, 1), F64), NULL);
-    Node *mean = graph_binary(g, OP_MUL, graph_sum_samples(g, select_alive(g, graph_cast(g, y, F32)), (int[]){0}, 1), graph_number(g, 0.005, F32));
+    Node *mean = graph_binary(g, OP_MUL, graph_sum_samples(g, select_valid(g, graph_cast(g, y, F32)), (int[]){0}, 1),
+                              graph_number(g, 0.005, F32));
     graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_cast(g, mean, BF16), NULL);
     Node *few = graph_sum(g, y, (int[]){1}, 1);
     graph_result(g, ROLE_OUTPUT, "few", 0, graph_binary(g, OP_MUL, few, graph_number(g, 0.03125, BF16)), NULL);

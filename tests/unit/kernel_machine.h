@@ -143,8 +143,15 @@ static void report(const char *name, const char *why)
 
 static mgpu_step step_block(void)
 {
-    return (mgpu_step){.step = STEP, .sample = FIRST_SAMPLE, .alive = SAMPLES - 2, .samples = 9, .total_steps = 100, .epoch = 0.25,
-                       .progress = 0.5, .total_epochs = 4, .seed = SEED};
+    return (mgpu_step){.step = STEP,
+                       .sample = FIRST_SAMPLE,
+                       .valid = SAMPLES - 2,
+                       .samples = 9,
+                       .total_steps = 100,
+                       .epoch = 0.25,
+                       .progress = 0.5,
+                       .total_epochs = 4,
+                       .seed = SEED};
 }
 
 static double value_of_run(const Node *n)
@@ -166,7 +173,7 @@ static bool leaf(void *context, const Node *n, double *out, int64_t count)
         case OP_INPUT: out[i] = c->input[n->ints[0]][i]; break;
         case OP_VARIABLE: out[i] = c->variable[n->ints[0]][i]; break;
         case OP_RUN: out[i] = value_of_run(n); break;
-        case OP_ALIVE: out[i] = i < step_block().alive; break;
+        case OP_VALID: out[i] = i < step_block().valid; break;
         default: return false;
         }
     return true;

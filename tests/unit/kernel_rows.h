@@ -84,7 +84,7 @@ static Graph *row_sums(void)
     Graph *g = new_graph(new_model());
     Node *i = new_input(g, U16, SHAPE(9), 60), *x = new_input(g, F32, SHAPE(9, 33), 0), *one = new_input(g, I32, SCALAR, 60);
     Node *far = graph_cast(g, graph_binary(g, OP_MUL, x, graph_number(g, 70, F32)), I32); /* some below 0 */
-    Node *grown = select_alive(g, graph_unary(g, OP_EXP, graph_binary(g, OP_MUL, x, graph_number(g, 9, F32))));
+    Node *grown = select_valid(g, graph_unary(g, OP_EXP, graph_binary(g, OP_MUL, x, graph_number(g, 9, F32))));
     const Shape tables[] = {{2, {50, 33}}, {2, {300, 33}}, {2, {2000, 33}}, {2, {9000, 33}}};
     for (int k = 0; k < COUNT(tables); k++) {
         Node *w = new_variable(g, F32, tables[k]);

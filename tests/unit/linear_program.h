@@ -41,12 +41,12 @@ static void k_init(void *const *a, const mgpu_step *step, const mgpu_part *part)
             w[i * OUT + o] = first_weight(o, i), m[i * OUT + o] = 0;
 }
 
-/* label -> COUNT: the living samples of this device, over the micro-batches */
+/* label -> COUNT: the valid samples of this device, over the micro-batches */
 static void k_count(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
     (void)part;
     double *count = a[2];
-    *count = (step->micro ? *(const double *)a[1] : 0) + (double)step->alive;
+    *count = (step->micro ? *(const double *)a[1] : 0) + (double)step->valid;
 }
 
 /* Of a sample: the errors of the outputs, its loss, whether the largest output is the right one. A thread has them for one
@@ -81,7 +81,7 @@ static void add_samples(const double *x, const double *errors, double *sums, con
 {
     if (part->first)
         memset(sums, 0, PARTIAL * sizeof *sums);
-    for (int64_t s = part->begin; s < part->end && s < step->alive; s++) {
+    for (int64_t s = part->begin; s < part->end && s < step->valid; s++) {
         const double *e = errors + s * ERRORS;
         for (int o = 0; o < OUT; o++)
             for (int i = 0; i < IN; i++)
@@ -146,7 +146,7 @@ static void k_gradient_finish(void *const *a, const mgpu_step *step, const mgpu_
 {
     double *bucket = a[5];
     add_gradient(bucket, a[2], a[6], a[7], step, part);
-    bucket[IN * OUT + 1] = step->micro ? *(const double *)a[4] : (double)step->alive;
+    bucket[IN * OUT + 1] = step->micro ? *(const double *)a[4] : (double)step->valid;
 }
 
 /* x, errors, GRADIENT, SUMS -> GRADIENT, SUMS */
@@ -417,12 +417,19 @@ static void make_ops(Builder *b, int kind)
     add_waits(b);
 }
 
-static const struct { const char *name; int kind; bool ragged; } PHASES[] = {
-    {"init", MGPU_PHASE_INIT, false}, {"prologue.ragged", MGPU_PHASE_PROLOGUE, true}, {"accumulate.full", MGPU_PHASE_ACCUMULATE, false},
-    {"accumulate.ragged", MGPU_PHASE_ACCUMULATE, true}, {"train.full", MGPU_PHASE_TRAIN, false}, {"train.ragged", MGPU_PHASE_TRAIN, true},
-    {"eval.full", MGPU_PHASE_EVAL, false}, {"eval.ragged", MGPU_PHASE_EVAL, true}, {"predict.full", MGPU_PHASE_PREDICT, false},
-    {"predict.ragged", MGPU_PHASE_PREDICT, true}, {"report_train", MGPU_PHASE_REPORT_TRAIN, false},
-    {"report_eval", MGPU_PHASE_REPORT_EVAL, false}};
+static const struct { const char *name; int kind; bool partial_batch;
+} PHASES[] = {{"init", MGPU_PHASE_INIT, false},
+              {"prologue.partial", MGPU_PHASE_PROLOGUE, true},
+              {"accumulate.full", MGPU_PHASE_ACCUMULATE, false},
+              {"accumulate.partial", MGPU_PHASE_ACCUMULATE, true},
+              {"train.full", MGPU_PHASE_TRAIN, false},
+              {"train.partial", MGPU_PHASE_TRAIN, true},
+              {"eval.full", MGPU_PHASE_EVAL, false},
+              {"eval.partial", MGPU_PHASE_EVAL, true},
+              {"predict.full", MGPU_PHASE_PREDICT, false},
+              {"predict.partial", MGPU_PHASE_PREDICT, true},
+              {"report_train", MGPU_PHASE_REPORT_TRAIN, false},
+              {"report_eval", MGPU_PHASE_REPORT_EVAL, false}};
 
 static void make_rooms(mgpu_device *device)
 {
@@ -448,7 +455,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
         int64_t share = micro / devices + (d < micro % devices);
         device[d].shard = (mgpu_shard){first, share, share ? share : 1};
         first += share;
-        plan->always_ragged = plan->always_ragged || !share;
+        plan->always_partial = plan->always_partial || !share;
         buffers[d] = make_buffers(&device[d], mgpu_allocate(VARIABLES, sizeof(int64_t)), gpu);
         make_rooms(&device[d]);
     }
@@ -464,7 +471,7 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
             per_device[d] = (mgpu_device_phase){buffers[d], BUFFERS, b->ops, b->count};
         }
         bool train = PHASES[k].kind == MGPU_PHASE_TRAIN, report = PHASES[k].kind >= MGPU_PHASE_REPORT_TRAIN;
-        phases[k] = (mgpu_phase){PHASES[k].name, (uint8_t)PHASES[k].kind, PHASES[k].ragged, per_device, &REDUCE_TRAIN, 1,
+        phases[k] = (mgpu_phase){PHASES[k].name, (uint8_t)PHASES[k].kind, PHASES[k].partial_batch, per_device, &REDUCE_TRAIN, 1,
                                  train ? TRAIN_REPORTS : METRICS,
                                  train || PHASES[k].kind == MGPU_PHASE_REPORT_TRAIN ? 3 : report ? 2 : 0};
     }

@@ -38,7 +38,7 @@ enum { MOST_DEVICES = 4 };
 typedef struct Machine {
     const Model *model;
     int devices;
-    int64_t first[MOST_DEVICES], alive[MOST_DEVICES], capacity[MOST_DEVICES];
+    int64_t first[MOST_DEVICES], valid[MOST_DEVICES], capacity[MOST_DEVICES];
     int64_t samples, micro, step;   /* of the whole step; number of the micro-batch */
     double **variables[MOST_DEVICES];
     double **reduced;               /* what the k-th transfer gives each device: [k x MOST_DEVICES + device] */
@@ -61,11 +61,11 @@ static inline double number_of(uint64_t a, uint64_t b, uint64_t c) /* in (-1, 1)
 static inline bool machine_leaf(void *context, const Node *n, double *out, int64_t count)
 {
     const Machine *m = context;
-    int64_t elements = shape_count(&n->shape), alive = m->alive[m->device], first = m->first[m->device];
+    int64_t elements = shape_count(&n->shape), valid = m->valid[m->device], first = m->first[m->device];
     switch (n->op) {
     case OP_INPUT:
         for (int64_t i = 0; i < count; i++) {
-            int64_t s = i / (elements ? elements : 1), real = s < alive ? s : alive ? alive - 1 : 0;
+            int64_t s = i / (elements ? elements : 1), real = s < valid ? s : valid ? valid - 1 : 0;
             if (m->input) {
                 out[i] = m->input(m->model, (int)n->ints[0], first + real, i - s * elements);
                 continue;
@@ -87,9 +87,9 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
                : n->ints[0] == RUN_SETTING ? m->settings ? m->settings[n->ints[1]] : NAN
                : m->run                    ? m->run[n->ints[0]] : 0.25;
         return true;
-    case OP_ALIVE:
+    case OP_VALID:
         for (int64_t i = 0; i < count; i++)
-            out[i] = i < alive;
+            out[i] = i < valid;
         return true;
     case OP_GRADIENT:
         for (int64_t i = 0; i < count; i++)
@@ -100,10 +100,10 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
     }
 }
 
-/* one device, all samples alive (or `alive` of them) */
-static inline Machine machine_of(const Model *model, int64_t alive, int64_t capacity)
+/* one device, all samples valid (or `valid` of them) */
+static inline Machine machine_of(const Model *model, int64_t valid, int64_t capacity)
 {
-    Machine m = {.model = model, .devices = 1, .alive = {alive}, .capacity = {capacity}, .samples = alive, .step = 3};
+    Machine m = {.model = model, .devices = 1, .valid = {valid}, .capacity = {capacity}, .samples = valid, .step = 3};
     return m;
 }
 
@@ -113,9 +113,9 @@ static inline void share_samples(Machine *m, int devices, int64_t from, int64_t 
     m->devices = devices;
     for (int d = 0; d < devices; d++) {
         m->first[d] = at;
-        m->alive[d] = total / devices + (d < total % devices);
-        m->capacity[d] = m->alive[d] + d % 3 ? m->alive[d] + d % 3 : 1; /* some devices have missing samples */
-        at += m->alive[d];
+        m->valid[d] = total / devices + (d < total % devices);
+        m->capacity[d] = m->valid[d] + d % 3 ? m->valid[d] + d % 3 : 1; /* some devices have missing samples */
+        at += m->valid[d];
     }
 }
 

@@ -95,7 +95,7 @@ static Node *random_einsum(Graph *g, Node *a, Node *b)
     }
     bool over = (a->sharded || b->sharded) && draw(4) == 0;
     if (over) /* as all sums over samples do */
-        *(a->sharded ? &a : &b) = select_alive(g, a->sharded ? a : b);
+        *(a->sharded ? &a : &b) = select_valid(g, a->sharded ? a : b);
     if (draw(3)) {
         Node *in[] = {a, b};
         return graph_einsum(g, format("%s,%s->%s", letters_a, letters_b, result), in, 2, over);
@@ -144,12 +144,12 @@ static Node *random_node(Graph *g, Node **pool, int count)
         for (int i = 0; i < a->shape.rank; i++)
             if (draw(2))
                 axes[n++] = i;
-        return a->sharded && (many_sums || draw(3) == 0) ? graph_sum_samples(g, select_alive(g, a), axes, n)
+        return a->sharded && (many_sums || draw(3) == 0) ? graph_sum_samples(g, select_valid(g, a), axes, n)
                                           : graph_sum(g, a, axes, n);
     case 11:
         return graph_cast(g, graph_cast(g, a, F64), F32);
     case 12:
-        return select_alive(g, a);
+        return select_valid(g, a);
     default:
         return tamed(g, random_einsum(g, a, b));
     }
@@ -189,7 +189,7 @@ static const char *compare_results(Machine *m, Graph *a, Graph *b, double tolera
         const Node *p = a->results[i].value, *q = b->results[i].value;
         if (p->sharded != q->sharded || !shape_equal(&p->shape, &q->shape) || p->dtype != q->dtype)
             return format("result %d is another kind of value", i);
-        int64_t each = shape_count(&p->shape), samples = p->sharded ? m->alive[0] : 1;
+        int64_t each = shape_count(&p->shape), samples = p->sharded ? m->valid[0] : 1;
         for (int64_t k = 0; k < each * samples; k++)
             if (!near(x.values[i][k], y.values[i][k], tolerance))
                 return format("result %d, element %lld: %.17g and %.17g", i, (long long)k, x.values[i][k], y.values[i][k]);
@@ -219,10 +219,10 @@ static void test_simplify(int seeds)
         Graph *g = random_graph(m, (uint64_t)seed, 60), *s = simplify(g);
         before += g->node_count;
         after += s->node_count;
-        Machine ragged = machine_of(m, 4, 6), full = machine_of(m, 11, 11);
-        set_variables(&ragged);
+        Machine partial_batch = machine_of(m, 4, 6), full = machine_of(m, 11, 11);
+        set_variables(&partial_batch);
         set_variables(&full);
-        why = compare_results(&ragged, g, s, 1e-9);
+        why = compare_results(&partial_batch, g, s, 1e-9);
         if (!two_operands(s))
             why_einsum = format("seed %d has an einsum that is no pair", seed);
         Graph *f = specialise(s, false);
@@ -240,7 +240,7 @@ static void test_simplify(int seeds)
         for (int i = 0; i < s->result_count; i++)
             wide->results[i].value = graph_cast(wide, wide->results[i].value, F32);
         if (!why_f64)
-            why_f64 = compare_results(&ragged, s, wide, 1e-12);
+            why_f64 = compare_results(&partial_batch, s, wide, 1e-12);
     }
     check(!why, "simplify.random", why);
     check(!why_full, "specialise.random", why_full);
@@ -525,7 +525,7 @@ static void test_distribute(int seeds)
         for (int i = 0; i < g->result_count; i++) {
             Result *r = &g->results[i];
             r->role = ROLE_REPORT;
-            r->value = r->value->sharded ? sum_everything(g, select_alive(g, r->value)) : all_of(g, r->value);
+            r->value = r->value->sharded ? sum_everything(g, select_valid(g, r->value)) : all_of(g, r->value);
         }
         Machine one = machine_of(m, 11, 11), many = machine_of(m, 11, 11);
         set_variables(&one);

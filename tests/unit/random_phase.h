@@ -305,13 +305,13 @@ static inline void random_split(RandomPhase *b, const Task *t)
     t->kernel->split = samples && random_chance(b->r, 75) ? MGPU_SPLIT_SAMPLES : OTHER[random_below(b->r, COUNT(OTHER))];
 }
 
-static inline Phase *random_phase(Program *p, Random *r, PhaseKind kind, bool ragged, int tasks)
+static inline Phase *random_phase(Program *p, Random *r, PhaseKind kind, bool partial_batch, int tasks)
 {
     RandomPhase b = {.r = r, .program = p, .phase = NEW(Phase)};
     b.inputs = NEW_ARRAY(Tensor *, p->model->input_count);
     b.variables = NEW_ARRAY(Tensor *, p->model->variable_count);
     b.phase->kind = kind;
-    b.phase->ragged = ragged;
+    b.phase->partial_batch = partial_batch;
     switch (kind) {
     case PHASE_INIT:
         for (int i = 0; i < p->model->variable_count; i++)
@@ -356,7 +356,7 @@ static inline Model *random_model(Random *r)
 
 static inline Program *random_program(uint64_t seed, int tasks)
 {
-    static const struct { PhaseKind kind; bool ragged; } PHASES[] = {
+    static const struct { PhaseKind kind; bool partial_batch; } PHASES[] = {
         {PHASE_INIT, false}, {PHASE_TRAIN, false},   {PHASE_TRAIN, true},         {PHASE_EVAL, false},
         {PHASE_EVAL, true},  {PHASE_PREDICT, false}, {PHASE_REPORT_TRAIN, false}, {PHASE_REPORT_EVAL, false}};
     Random r = {seed};
@@ -367,7 +367,7 @@ static inline Program *random_program(uint64_t seed, int tasks)
     p->options = options;
     p->target = &host_target;
     for (int i = 0; i < COUNT(PHASES); i++) {
-        Phase *phase = random_phase(p, &r, PHASES[i].kind, PHASES[i].ragged, 1 + random_below(&r, tasks));
+        Phase *phase = random_phase(p, &r, PHASES[i].kind, PHASES[i].partial_batch, 1 + random_below(&r, tasks));
         APPEND(p->phases, p->phase_count, phase);
     }
     return p;

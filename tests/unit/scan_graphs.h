@@ -191,7 +191,7 @@ static Graph *two_products(void)
     return g;
 }
 
-/* what is captured: views of weights and of samples, numbers of the run, the living, a table, whole numbers */
+/* what is captured: views of weights and of samples, numbers of the run, the valid, a table, whole numbers */
 static Graph *captured(void)
 {
     Graph *g = begin();
@@ -202,7 +202,7 @@ static Graph *captured(void)
     Node *flat = graph_reshape(g, bias, SHAPE(4)), *turned = graph_transpose(g, w, (int[]){1, 0});
     int64_t start[] = {0, 1, 0}, count[] = {2, 2, 3}, step[] = {1, 2, 2}, zero = 0;
     count[2] = 2;
-    Node *corner = graph_slice(g, wide, start, count, step), *alive = graph_alive(g);
+    Node *corner = graph_slice(g, wide, start, count, step), *valid = graph_valid(g);
     start[0] = 4, start[1] = 0, count[0] = 4, count[1] = 4, step[0] = step[1] = 1;
     Node *half = graph_slice(g, turned, start, count, step), *square = in(g, OP_MUL, half, half);
     Graph *b = graph_open_region(g, "captured");
@@ -211,7 +211,7 @@ static Graph *captured(void)
     Node *xt = graph_scan_sequence(b, x), *it = graph_scan_sequence(b, i);
     Node *row = NODE(b, OP_GATHER, &zero, 1, NULL, graph_capture(b, table), it);
     Node *sum = in(b, OP_ADD, in(b, OP_ADD, in(b, OP_MUL, row, graph_capture(b, scale)), graph_capture(b, flat)), xt);
-    sum = graph_where(b, graph_capture(b, alive), sum, number(b, 0.5));
+    sum = graph_where(b, graph_capture(b, valid), sum, number(b, 0.5));
     sum = in(b, OP_ADD, sum, in(b, OP_MUL, graph_sum(b, graph_capture(b, corner), (int[]){0, 1, 2}, 3), number(b, 0.125)));
     Node *both[] = {h, graph_capture(b, half)}, *third[] = {h, graph_capture(b, square)},
          *fourth[] = {h, graph_capture(b, turned)};

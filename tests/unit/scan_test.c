@@ -3,7 +3,7 @@
  * A case says what is carried, gone over and captured, and how a step computes. Its graph is built twice: with a SCAN, and
  * with a copy of the step for each t. Both must give the same results, and the same gradients of every weight, whatever
  * stages have gone over the graph with the SCAN: the parts that leave the loop, the reverse rule, simplification,
- * distribution, precision; with all samples living or some missing, forwards and backwards, for one step and for many.
+ * distribution, precision; with all samples valid or some missing, forwards and backwards, for one step and for many.
  *
  * Behind the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over: tests/passes/loops_*. */
 #include "compiler/passes/composite.h"
@@ -316,7 +316,7 @@ typedef struct Setup {
     Input input_list[MOST];
     Variable variable_list[MOST];
     double *weights[MOST], *inputs[MOST];
-    int alive;
+    int valid;
 } Setup;
 
 static uint64_t random_state = 1;
@@ -334,12 +334,12 @@ static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
     case OP_INPUT:
         memcpy(out, (n->op == OP_INPUT ? s->inputs : s->weights)[n->ints[0]], (size_t)count * sizeof *out);
         return true;
-    case OP_ALIVE:
+    case OP_VALID:
         for (int64_t i = 0; i < count; i++)
-            out[i] = i < s->alive;
+            out[i] = i < s->valid;
         return true;
     case OP_RUN:
-        out[0] = s->alive;
+        out[0] = s->valid;
         return n->ints[0] == RUN_SAMPLES;
     default:
         return false;
@@ -466,7 +466,7 @@ static Node *sum_all(Graph *g, Node *x)
 
 static Graph *build(Setup *s, const Case *c, int64_t steps, bool reverse, bool written_out)
 {
-    *s = (Setup){.alive = s->alive};
+    *s = (Setup){.valid = s->valid};
     s->model.inputs = s->input_list;
     s->model.variables = s->variable_list;
     s->model.precision = F64;
@@ -501,12 +501,12 @@ static Graph *apart_twice(Graph *g) { return hoist_loops(simplify(hoist_loops(si
 
 static Graph *after_apart(Graph *g) { return simplify(differentiate(apart_twice(g))); }
 
-static bool ragged; /* some samples are missing */
+static bool partial_batch; /* some samples are missing */
 
 static Graph *after_all(Graph *g) /* as main.c has them */
 {
     g = simplify(differentiate(simplify(hoist_loops(simplify(g)))));
-    return distribute(specialise(choose_precision(distribute(simplify(g))), ragged));
+    return distribute(specialise(choose_precision(distribute(simplify(g))), partial_batch));
 }
 
 static const struct Variant {
@@ -586,11 +586,11 @@ static const char *form_of(const Graph *g)
     return NULL;
 }
 
-static const char *check(const Case *c, const struct Variant *v, int64_t steps, bool reverse, int alive)
+static const char *check(const Case *c, const struct Variant *v, int64_t steps, bool reverse, int valid)
 {
     static Setup s;
-    s.alive = alive;
-    ragged = alive < SAMPLES;
+    s.valid = valid;
+    partial_batch = valid < SAMPLES;
     Numbers right[MOST], made[MOST];
     Graph *g = build(&s, c, steps, reverse, true);
     int right_count = run(v->role == ROLE_GRADIENT ? differentiate(g) : g, &s, v->role, right);
@@ -646,7 +646,7 @@ static int outputs_of(const char *text, Numbers *out)
         for (int64_t i = 0; i < count; i++)
             s.inputs[k][i] = m->inputs[k].classes ? floor(draw(0, 9)) : draw(-1, 1);
     }
-    s.alive = SAMPLES;
+    s.valid = SAMPLES;
     return run(simplify(hoist_loops(simplify(m->eval))), &s, ROLE_OUTPUT, out);
 }
 

@@ -360,7 +360,7 @@ static void test_split(void)
                         idle |= s->share == 0;
                     }
                     int64_t exact = (batch + accumulate - 1) / accumulate;
-                    if (!falls || next != plan.micro || most - least > group || idle != plan.always_ragged ||
+                    if (!falls || next != plan.micro || most - least > group || idle != plan.always_partial ||
                         plan.micro != (exact + group - 1) / group * group)
                         why = format("batch %d, group %d, accumulate %d, %d devices", (int)batch, (int)group, (int)accumulate, devices);
                 }

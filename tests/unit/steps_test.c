@@ -10,7 +10,7 @@ enum { W_IN, W_OUT, NORM_WEIGHT, NORM_BIAS, RUNNING_MEAN, RUNNING_VAR, VELOCITY,
 
 static Node *sum_batch(Graph *g, Node *x, int64_t group)
 {
-    x = select_alive(g, graph_strong(g, x, F32));
+    x = select_valid(g, graph_strong(g, x, F32));
     return group ? graph_group_sum(g, x, group < 0 ? 0 : group) : graph_sum_samples(g, x, NULL, 0);
 }
 
@@ -152,8 +152,8 @@ static void test_batchnorm(void)
             why = "a composite is left";
         Graph *graphs[] = {table, simplify(table), simplify(body)};
         for (int which = 0; which < 3 && !why; which++)
-            for (int64_t alive = 11; alive > 2 && !why; alive -= 3) {
-                Machine machine = machine_of(m, alive, 11);
+            for (int64_t valid = 11; valid > 2 && !why; valid -= 3) {
+                Machine machine = machine_of(m, valid, 11);
                 set_variables(&machine);
                 Graph *other = graphs[which];
                 Outcome x = machine_run(&machine, body, false), y = machine_run(&machine, other, false);
@@ -163,8 +163,8 @@ static void test_batchnorm(void)
                         continue;
                     for (int64_t e = 0; e < shape_count(&r->value->shape) && !why; e++)
                         if (!near(x.values[i][e], y.values[i][e], 1e-12))
-                            why = format("graph %d, %lld of 11 alive, %s %s %d [%lld]: %.17g, %.17g expected", which,
-                                         (long long)alive, r->role == ROLE_GRADIENT ? "gradient" : "result",
+                            why = format("graph %d, %lld of 11 valid, %s %s %d [%lld]: %.17g, %.17g expected", which,
+                                         (long long)valid, r->role == ROLE_GRADIENT ? "gradient" : "result",
                                          r->name ? r->name : "", r->index, (long long)e, y.values[i][e], x.values[i][e]);
                 }
             }
@@ -204,40 +204,40 @@ static Net compile_net(int64_t batch, int64_t group, int64_t micro_batches, int 
     return n;
 }
 
-static void finish(Graph **g, bool ragged)
+static void finish(Graph **g, bool partial_batch)
 {
     if (*g)
-        *g = distribute(specialise(*g, ragged));
+        *g = distribute(specialise(*g, partial_batch));
 }
 
-static void finish_net(Net *n, bool ragged)
+static void finish_net(Net *n, bool partial_batch)
 {
-    finish(&n->train, ragged);
-    finish(&n->accumulate, ragged);
-    finish(&n->prologue, ragged);
-    finish(&n->eval, ragged);
+    finish(&n->train, partial_batch);
+    finish(&n->accumulate, partial_batch);
+    finish(&n->prologue, partial_batch);
+    finish(&n->eval, partial_batch);
     finish(&n->report_train, false);
     finish(&n->report_eval, false);
 }
 
-/* shares of samples [from, to), multiples of the group; missing samples if ragged */
-static void share(Machine *m, const Model *model, int devices, int64_t from, int64_t to, bool ragged)
+/* shares of samples [from, to), multiples of the group; missing samples if it is partial */
+static void share(Machine *m, const Model *model, int devices, int64_t from, int64_t to, bool partial_batch)
 {
     share_samples(m, devices, from, to);
     int64_t at = from, groups = (to - from + model->group - 1) / model->group;
     for (int d = 0; d < devices; d++) {
         int64_t mine = (groups / devices + (d < groups % devices)) * model->group;
         m->first[d] = at;
-        m->alive[d] = at + mine < to ? mine : to - at;
-        m->capacity[d] = m->alive[d] + (ragged ? d % 3 * model->group : 0);
+        m->valid[d] = at + mine < to ? mine : to - at;
+        m->capacity[d] = m->valid[d] + (partial_batch ? d % 3 * model->group : 0);
         if (m->capacity[d] < 1)
             m->capacity[d] = 1;
-        at += m->alive[d];
+        at += m->valid[d];
     }
 }
 
 /* three steps; values after them, and the reports, go into `out` */
-static void train_net(Net *n, Machine *m, int devices, int64_t samples, bool ragged, double *out, int *count)
+static void train_net(Net *n, Machine *m, int devices, int64_t samples, bool partial_batch, double *out, int *count)
 {
     const Model *model = n->m;
     set_variables(m);
@@ -251,7 +251,7 @@ static void train_net(Net *n, Machine *m, int devices, int64_t samples, bool rag
             for (int k = 0; k <= last; k++) {
                 int64_t from = k * micro, to = from + micro < samples ? from + micro : samples;
                 m->micro = k;
-                share(m, model, devices, from, to, ragged);
+                share(m, model, devices, from, to, partial_batch);
                 Graph *g = phase == 0 ? n->prologue : k < last ? n->accumulate : n->train;
                 Outcome y = machine_run(m, g, true);
                 if (g == n->train)
@@ -264,7 +264,7 @@ static void train_net(Net *n, Machine *m, int devices, int64_t samples, bool rag
         for (int64_t i = 0; i < shape_count(&model->variables[v].shape); i++)
             out[(*count)++] = m->variables[0][v][i];
     Graph *reports[] = {n->report_train, n->report_eval};
-    share(m, model, devices, 0, samples, ragged);
+    share(m, model, devices, 0, samples, partial_batch);
     m->samples = samples;
     if (model->accumulate == 1)
         machine_run(m, n->eval, true);
@@ -299,16 +299,17 @@ static void test_steps(void)
             train_net(&one, &m, 1, 11, false, expected, &count);
             const char *why = NULL;
             for (int devices = 1; devices <= MOST_DEVICES && !why; devices++)
-                for (int ragged = 0; ragged < 2 && !why; ragged++) {
+                for (int partial_batch = 0; partial_batch < 2 && !why; partial_batch++) {
                     Net n = compile_net(11, GROUPS[k], 1, clip);
-                    finish_net(&n, ragged);
+                    finish_net(&n, partial_batch);
                     m.model = n.m;
-                    if (!ragged && devices > 2 && GROUPS[k])
-                        continue; /* a device without samples is always ragged */
-                    train_net(&n, &m, devices, 11, ragged, found, &other);
+                    if (!partial_batch && devices > 2 && GROUPS[k])
+                        continue; /* a device without samples always runs partial phases */
+                    train_net(&n, &m, devices, 11, partial_batch, found, &other);
                     why = compare_numbers(expected, count, found, other, 1e-10);
                     if (why || count != other)
-                        why = format("%d devices, %s: %s", devices, ragged ? "ragged" : "full", why ? why : "another count");
+                        why = format("%d devices, %s: %s", devices, partial_batch ? "partial" : "full",
+                                     why ? why : "another count");
                 }
             check(!why, format("steps.devices.group_%lld.clip_%d", (long long)GROUPS[k], clip), why);
         }
@@ -324,15 +325,15 @@ static void test_steps(void)
     check(!why, "steps.short_batch", why);
     /* micro-batches */
     for (int64_t a = 2; a <= 4; a++)
-        for (int ragged = 0; ragged < 2; ragged++) {
+        for (int partial_batch = 0; partial_batch < 2; partial_batch++) {
             Net whole = compile_net(12, 2, 1, 1), parts = compile_net(12, 2, a, 1);
             m.model = whole.m;
-            train_net(&whole, &m, 1, ragged ? 11 : 12, false, expected, &count);
-            finish_net(&parts, ragged);
+            train_net(&whole, &m, 1, partial_batch ? 11 : 12, false, expected, &count);
+            finish_net(&parts, partial_batch);
             m.model = parts.m;
-            train_net(&parts, &m, ragged ? 2 : 1, ragged ? 11 : 12, ragged, found, &other);
+            train_net(&parts, &m, partial_batch ? 2 : 1, partial_batch ? 11 : 12, partial_batch, found, &other);
             why = compare_numbers(found, other, expected, count, 1e-10);
-            check(!why, format("steps.accumulate_%lld.%s", (long long)a, ragged ? "ragged" : "full"), why);
+            check(!why, format("steps.accumulate_%lld.%s", (long long)a, partial_batch ? "partial" : "full"), why);
         }
 }
 
@@ -347,7 +348,7 @@ static void test_reports(void)
     Outcome y[3];
     for (int k = 0; k < 3; k++) { /* eval over samples 0 .. 10, 11 .. 21, and the first 4 of the next */
         m.first[0] = 11 * k;
-        m.samples = m.alive[0] = m.capacity[0] = 11;
+        m.samples = m.valid[0] = m.capacity[0] = 11;
         Graph *plain = simplify(net_graph(n.m, 0, false));
         Machine raw = m;
         y[k] = machine_run(&raw, plain, false);

@@ -768,7 +768,7 @@ static void deep_device(Text *t, int d, int layers, bool train)
 
 static Schedule *deep(int layers, int devices)
 {
-    static const char *const PHASES[] = {"train.full", "train.ragged", "eval.full", "eval.ragged"};
+    static const char *const PHASES[] = {"train.full", "train.partial", "eval.full", "eval.partial"};
     Text t = {0};
     text_add(&t, "mgpu-schedule 2\nmodel deep precision f32 batch %d accumulate 1 devices %d\n"
              "kernel k0 in f32 each 64 f32 64 out f32 each 64\nkernel k1 in f32 each 64 f32 64 out f32 64\n"
@@ -826,8 +826,10 @@ static void test_deep(void)
     DeviceSchedule *d = &s->phases[1].devices[5];
     for (int o = d->op_count - 500, strip = d->ops[o].strip; d->ops[o].strip == strip; o++)
         d->ops[o].wait_count = 0;
-    say("deep_drop", "phase train.ragged: d5.p500 reads bucket49 [0, 64) while d5.m49 may still write bucket49: no wait orders them "
-        "(d5.p500 should wait for d5.m49)", verify(s));
+    say("deep_drop",
+        "phase train.partial: d5.p500 reads bucket49 [0, 64) while d5.m49 may still write bucket49: no wait orders them "
+        "(d5.p500 should wait for d5.m49)",
+        verify(s));
 }
 
 /* one strip of many calls, each of which reads what the one before has made */

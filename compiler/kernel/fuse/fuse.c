@@ -485,11 +485,11 @@ void fuse_stages(Fusion *f)
         memory_free(own);
 }
 
-Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool ragged)
+Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool partial_batch)
 {
     Phase *phase = NEW(Phase);
     graph = scatter_into_sums(graph);
-    *phase = (Phase){.kind = kind, .ragged = ragged, .graph = graph};
+    *phase = (Phase){.kind = kind, .partial_batch = partial_batch, .graph = graph};
     Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
                 .kept = memory_in_use(), .done = make_task};
     add_leaves(&f);

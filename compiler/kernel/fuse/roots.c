@@ -67,7 +67,7 @@ static bool identity_order(const Node *variable)
 /* a value that costs next to nothing wherever it is used and has no place in memory */
 static bool never_root(const Node *n)
 {
-    bool number = n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE;
+    bool number = n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_ARANGE;
     return number || n->op == OP_SCAN || leaf_in_memory(n);
 }
 

@@ -84,7 +84,7 @@ static bool is_free_view(const Node *n)
 
 static bool is_number(const Node *n)
 {
-    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_ALIVE || n->op == OP_ARANGE;
+    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_ARANGE;
 }
 
 static const Node *captured_operand(const Node *o, bool hard)
@@ -445,26 +445,26 @@ static int64_t bytes_of(const Scan *s, const Tensor *t)
     return (tensor_bytes(t, s->chunk) + LINE - 1) / LINE * LINE;
 }
 
-/* First fit, in the order of their first calls; returns where they end. `living`: those whose last call has not come yet, in
+/* First fit, in the order of their first calls; returns where they end. `live`: those whose last call has not come yet, in
  * the order of their places. */
 static int64_t place_buffers(Scan *s, const Spot *spot, int64_t begin)
 {
-    ScanBuffer **living = NEW_ARRAY(ScanBuffer *, s->buffer_count);
+    ScanBuffer **live = NEW_ARRAY(ScanBuffer *, s->buffer_count);
     int64_t end = begin;
     for (int i = 0, count = 0; i < s->buffer_count; i++) {
         ScanBuffer *own = &s->buffers[i];
         int64_t at = begin, bytes = bytes_of(s, own->tensor);
         int kept = 0, place = 0;
         for (int k = 0; k < count; k++)
-            if (spot[living[k]->tensor->id].last >= spot[own->tensor->id].first)
-                living[kept++] = living[k];
+            if (spot[live[k]->tensor->id].last >= spot[own->tensor->id].first)
+                live[kept++] = live[k];
         count = kept;
-        while (place < count && living[place]->offset < at + bytes) {
-            at = living[place]->offset + bytes_of(s, living[place]->tensor);
+        while (place < count && live[place]->offset < at + bytes) {
+            at = live[place]->offset + bytes_of(s, live[place]->tensor);
             place++;
         }
-        memmove(living + place + 1, living + place, sizeof *living * (size_t)(count - place));
-        living[place] = own;
+        memmove(live + place + 1, live + place, sizeof *live * (size_t)(count - place));
+        live[place] = own;
         count++;
         own->offset = at;
         end = at + bytes > end ? at + bytes : end;

@@ -13,7 +13,7 @@ typedef struct Simplifier {
     int *uses, room;        /* by id in target: how often the old graph used what became this node */
     bool one_step;          /* the samples of this graph are all of the step's: their count is RUN_SAMPLES */
     bool differentiated;    /* nothing of this graph will be differentiated any more */
-    bool all_alive;         /* ALIVE is true */
+    bool all_valid;         /* VALID is true */
     int64_t samples;        /* RUN_SAMPLES; 0: known at run time only */
     int changes;            /* nodes that a rule replaced in this round */
     bool *backward_needs;   /* by id in the old graph; not counting where a relu asks for the sign of its input */

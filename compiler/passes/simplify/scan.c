@@ -6,19 +6,19 @@
 static bool *needed_results(const Loop *l, const bool *used)
 {
     int count = l->carries + l->stacks;
-    bool *needed = NEW_ARRAY(bool, count), *living = NEW_ARRAY(bool, l->body->node_count);
+    bool *needed = NEW_ARRAY(bool, count), *live = NEW_ARRAY(bool, l->body->node_count);
     for (int i = 0; i < count; i++)
         needed[i] = used[i];
     for (bool changed = true; changed;) {
         changed = false;
         for (int i = 0; i < count; i++)
             if (needed[i])
-                living[l->next[i]->id] = true;
+                live[l->next[i]->id] = true;
         for (int i = l->body->node_count - 1; i >= 0; i--)
-            for (int k = 0; living[i] && k < l->body->nodes[i]->inputs; k++)
-                living[l->body->nodes[i]->in[k]->id] = true;
+            for (int k = 0; live[i] && k < l->body->nodes[i]->inputs; k++)
+                live[l->body->nodes[i]->in[k]->id] = true;
         for (int i = 0; i < l->carries; i++)
-            if (l->arg[i] && living[l->arg[i]->id] && !needed[i])
+            if (l->arg[i] && live[l->arg[i]->id] && !needed[i])
                 changed = needed[i] = true;
     }
     return needed;

@@ -3,13 +3,13 @@
  * In: any graph. Out: a graph of the same results without dead nodes, in which constants are folded, chains of views and
  * casts are one, and every EINSUM is a contraction of two operands (simplify/einsum.c).
  *
- * Rounds: each goes over the living nodes once, in order; a node is made anew of what its inputs became, and the rules
+ * Rounds: each goes over the valid samples nodes once, in order; a node is made anew of what its inputs became, and the rules
  * (simplify/elementwise.c, simplify/views.c, simplify/einsum.c) are tried on it until none applies. Equal nodes are one
  * because graph_node shares them. Rounds end when one changes nothing; there are at most ROUNDS, so the stage is linear
  * in the number of nodes.
  *
  * Invariant: a node that had a value for every sample may become one that is the same for all. A sum over samples of it
- * stays a sum (graph_rebuild selects the living), so do its uses in results of single samples. */
+ * stays a sum (graph_rebuild selects the valid samples), so do its uses in results of single samples. */
 #include "compiler/passes/simplify/rules.h"
 #include "compiler/passes/simplify/simplify.h"
 
@@ -116,7 +116,7 @@ Node *simplify_node(Simplifier *s, Node *n)
     return n;
 }
 
-/* how often living nodes and results use each node; 0: dead */
+/* how often live nodes and results use each node; 0: dead */
 static int *count_uses(const Graph *g)
 {
     int *uses = NEW_ARRAY(int, g->node_count);
@@ -200,13 +200,13 @@ static void simplify_one(Simplifier *s, Node *n, int uses)
     Node *in_place[8], **in = n->inputs <= COUNT(in_place) ? in_place : NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
         in[k] = n->in[k]->mapped;
-    if (n->op == OP_ALIVE && s->all_alive) {
+    if (n->op == OP_VALID && s->all_valid) {
         n->mapped = graph_fill(g, 1, n->shape, BOOL);
         s->changes++;
         return;
     }
     if (n->op == OP_GROUP_SUM && n->in[0]->sharded && !in[0]->sharded)
-        in[0] = select_alive(g, in[0]);
+        in[0] = select_valid(g, in[0]);
     become(n, simplify_node(s, graph_rebuild(g, n, in)));
     add_uses(s, n->mapped, uses);
     ask_result_instead(s, n);
@@ -217,7 +217,7 @@ static Node *result_value(Graph *g, const Result *r, const Node *old)
 {
     stand_at(g, old);
     bool of_samples = r->role == ROLE_OUTPUT || r->role == ROLE_LOSS || r->role == ROLE_METRIC;
-    return of_samples && old->sharded && !old->mapped->sharded ? select_alive(g, old->mapped) : old->mapped;
+    return of_samples && old->sharded && !old->mapped->sharded ? select_valid(g, old->mapped) : old->mapped;
 }
 
 static Graph *drop_dead(Graph *g) /* in its place */
@@ -288,7 +288,7 @@ static Graph *simplify_rounds(Simplifier *s, Graph *g)
         g = simplify_round(s, g);
         if (i > 0)
             graph_free(old);
-        s->all_alive = false; /* what still asks counts samples */
+        s->all_valid = false; /* what still asks counts samples */
         if (!s->changes && g->node_count == before)
             break;
     }
@@ -297,7 +297,8 @@ static Graph *simplify_rounds(Simplifier *s, Graph *g)
 
 Graph *simplify_body(const Simplifier *s, Graph *body)
 {
-    Simplifier own = {.one_step = s->one_step, .differentiated = s->differentiated, .all_alive = s->all_alive, .samples = s->samples};
+    Simplifier own = {
+        .one_step = s->one_step, .differentiated = s->differentiated, .all_valid = s->all_valid, .samples = s->samples};
     return simplify_rounds(&own, body);
 }
 
@@ -307,9 +308,9 @@ Graph *simplify_region(Graph *g)
     return simplify_rounds(&s, g);
 }
 
-Graph *simplify_assuming(Graph *g, bool all_alive, int64_t samples)
+Graph *simplify_assuming(Graph *g, bool all_valid, int64_t samples)
 {
-    Simplifier s = {.all_alive = all_alive, .samples = samples, .differentiated = true};
+    Simplifier s = {.all_valid = all_valid, .samples = samples, .differentiated = true};
     s.one_step = g->model->accumulate <= 1;
     for (int i = 0; i < g->result_count; i++)
         s.differentiated = s.differentiated && g->results[i].role != ROLE_LOSS && g->results[i].role != ROLE_RESULT;

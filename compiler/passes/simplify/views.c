@@ -351,23 +351,23 @@ static Node *sum_of(Simplifier *s, Node *x, const int *axes, int count, bool ove
     return simplify_node(s, over ? graph_sum_samples(g, x, axes, count) : graph_sum(g, x, axes, count));
 }
 
-static bool is_alive(const Node *n)
+static bool is_valid(const Node *n)
 {
     while (n->op == OP_BROADCAST || n->op == OP_RESHAPE)
         n = n->in[0];
-    return n->op == OP_ALIVE;
+    return n->op == OP_VALID;
 }
 
-/* where(alive, c, 0) or cast(alive), c the same for all samples: returns c, [shape of x] */
-static Node *same_for_living(Simplifier *s, Node *x)
+/* where(valid, c, 0) or cast(valid), c the same for all samples: returns c, [shape of x] */
+static Node *same_for_valid(Simplifier *s, Node *x)
 {
-    if (is_alive(x))
+    if (is_valid(x))
         return graph_fill(s->target, 1, x->shape, BOOL);
     if (x->op == OP_CAST) {
-        Node *c = same_for_living(s, x->in[0]);
+        Node *c = same_for_valid(s, x->in[0]);
         return c ? graph_cast(s->target, c, x->dtype) : NULL;
     }
-    return x->op == OP_WHERE && is_alive(x->in[0]) && !x->in[1]->sharded && is_constant(x->in[2], 0) ? x->in[1] : NULL;
+    return x->op == OP_WHERE && is_valid(x->in[0]) && !x->in[1]->sharded && is_constant(x->in[2], 0) ? x->in[1] : NULL;
 }
 
 /* sum over [S] of broadcast(x): the stretched axes are factors */
@@ -461,7 +461,7 @@ static Node *sum_without_ones(Simplifier *s, Node *n, const bool *summed, bool o
 
 static Node *sum_of_equals(Simplifier *s, Node *n)
 {
-    Node *c = same_for_living(s, n->in[0]);
+    Node *c = same_for_valid(s, n->in[0]);
     if (!c)
         return NULL;
     int axes[MAX_RANK];

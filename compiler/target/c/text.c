@@ -350,9 +350,9 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
     case X_BOTH:
         *level = LEVEL_AND;
         return format("%s && %s", emit_operand(p, e->in[0], LEVEL_AND), emit_operand(p, e->in[1], LEVEL_AND));
-    case X_ALIVE:
+    case X_VALID:
         *level = LEVEL_LESS;
-        return format("%s < step->alive", emit_operand(p, e->in[0], LEVEL_SUM));
+        return format("%s < step->valid", emit_operand(p, e->in[0], LEVEL_SUM));
     case X_NUMBER: {
         const char *text = emit_literal(e->number, e->dtype);
         if (text[0] == '-')

@@ -136,7 +136,7 @@ static void print_function(const Kernel *k, Text *t, bool by_path, bool finish)
         p.needed[i] = emit_needed(&k->nests[i], finish);
         for (int j = 0; j < x->count; j++)
             uses_step = uses_step || (p.needed[i][j] &&
-                                      (x->all[j]->kind == X_ALIVE || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM));
+                                      (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN || x->all[j]->kind == X_RANDOM));
         for (int j = 0; j < x->axis_count; j++)
             uses_n = uses_n || (!finish && !is_divided_samples(k, &k->nests[i], j) &&
                                 (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));
