@@ -1,6 +1,7 @@
 /* emit.h: what the files of the C printer share.
  *
  *   c/text.c        names, literals, lines; an expression as C
+ *   c/marks.c       texts that know their numbers (c/marks.h)
  *   c/loops.c       loops, and what is computed in which of them
  *   host/nest.c     a nest as rows or columns
  *   c/scan.c        a scan: what host C and CUDA C of it have in common (c/scan.h)
@@ -34,6 +35,7 @@ typedef struct Printer {
     const Kernel *kernel;
     const Nest *nest;
     Text *t;
+    bool marks;           /* numbers, names and comments of the text have marks: c/marks.h */
     bool by_path;         /* paths of random numbers are a parameter */
     const bool **needed;  /* per nest: the expressions that the function computes */
     Map names;            /* taken: EMIT_TAKEN, or the number of the last name that is made of this one */
@@ -70,7 +72,7 @@ const char *emit_own_name(Printer *, const char *word);
 const char *emit_name(Printer *, const char *wish);
 const char *emit_name_of(Printer *, const Expr *);        /* a new name that says what the expression is */
 void emit_line(Printer *, const char *pattern, ...) PRINTF(2, 3);
-const char *emit_shape_comment(const Tensor *); /* " [n, 28, 28]", as a comment */
+const char *emit_shape_comment(const Printer *, const Tensor *); /* " [n, 28, 28]", as a comment */
 void emit_close(Printer *);                               /* the brace of the innermost block */
 const char *emit_literal(double, Dtype);                  /* reads back as the same number */
 const char *emit_operand(Printer *, const Expr *, Level); /* its text, in parentheses if it binds less tightly */

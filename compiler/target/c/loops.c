@@ -3,10 +3,8 @@
  * In each loop stands first what is new there: an expression stands in the outermost loop in which all that it depends on
  * is known; it gets a name if it is used twice or in a deeper loop, else it is written where it is used.
  * The loops that a C compiler is to vectorise carry `omp simd`. The axis that the workers divide runs over a part. */
-#include "compiler/target/c/emit.h"
+#include "compiler/target/c/marks.h"
 #include "runtime/abi/mgpu.h"
-
-#include <string.h>
 
 enum { LONGEST_TEXT = 86, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_UNROLLED = 32 };
 
@@ -71,9 +69,9 @@ void emit_define(Printer *p, int depth, int pass)
         if (!s->wanted || s->text || s->depth != depth || e->pass > pass || (e->kind == X_RESULT && !p->result[e->constant]))
             continue;
         s->text = emit_expr(p, e, &s->level);
-        bool named = s->uses > 1 || s->deep || s->fixed || strlen(s->text) > LONGEST_TEXT;
+        bool named = s->uses > 1 || s->deep || s->fixed || emit_length(s->text) > LONGEST_TEXT;
         if (is_plain(e)) /* offsets that are long and used again and again */
-            named = e->kind == X_SUM && s->uses > 2 && strlen(s->text) > SHORT_TEXT;
+            named = e->kind == X_SUM && s->uses > 2 && emit_length(s->text) > SHORT_TEXT;
         if (!named && !s->row)
             continue;
         const char *name = emit_name_of(p, e);

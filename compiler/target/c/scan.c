@@ -66,7 +66,7 @@ static void print_buffer(ScanWriter *w, const Tensor *t, int64_t offset, const c
     if (t->sharded)
         back = format(" - begin * %lld", (long long)scan_elements(t));
     emit_line(&w->print, "%s *%s%s = (%s *)(work + %lld)%s;%s", type, qualifier, scan_new_pointer(w, t), type, (long long)offset, back,
-              emit_shape_comment(t));
+              emit_shape_comment(&w->print, t));
 }
 
 void scan_print_buffers(ScanWriter *w)
@@ -118,7 +118,7 @@ void scan_print_steps(ScanWriter *w, const char *after)
         const Tensor *slice = s->slices[i].slice;
         const char *from = scan_pointer(w, s->slices[i].whole);
         emit_line(&w->print, "%s *const %s = %s + t * %lld;%s", emit_element_type(slice->dtype), scan_new_pointer(w, slice), from,
-                  (long long)scan_elements(slice), emit_shape_comment(slice));
+                  (long long)scan_elements(slice), emit_shape_comment(&w->print, slice));
     }
     for (int i = 0; i < s->call_count; i++)
         w->call(w, i);

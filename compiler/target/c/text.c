@@ -1,7 +1,7 @@
 /* text.c: an expression as C: names that readers know, literals that read back as the same number, and as few
  * parentheses as C needs. */
 #include "compiler/kernel/phase.h"
-#include "compiler/target/c/emit.h"
+#include "compiler/target/c/marks.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -33,7 +33,7 @@ const char *emit_own_name(Printer *p, const char *word)
     if (name != word)
         map_set(&p->names, word, (void *)number);
     map_set(&p->names, name, EMIT_TAKEN);
-    return name;
+    return emit_marked_name(p, name);
 }
 
 const char *emit_name(Printer *p, const char *wish)
@@ -121,9 +121,9 @@ void emit_line(Printer *p, const char *pattern, ...)
     text_bytes(p->t, "\n", 1);
 }
 
-const char *emit_shape_comment(const Tensor *t)
+const char *emit_shape_comment(const Printer *p, const Tensor *t)
 {
-    return format(" %s", c_comment("[%s%s", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1));
+    return format(" %s", emit_remark(p, c_comment("[%s%s", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1)));
 }
 
 void emit_close(Printer *p)
@@ -180,7 +180,7 @@ static const char *sum_text(Printer *p, const Expr *e, Level *level)
 {
     if (!e->count) {
         *level = e->constant < 0 ? LEVEL_UNARY : LEVEL_ATOM;
-        return format("%lld", (long long)e->constant);
+        return emit_count(p, e->constant);
     }
     Text t = {0};
     int order[64];
@@ -202,11 +202,11 @@ static const char *sum_text(Printer *p, const Expr *e, Level *level)
         int64_t f = e->factor[order[i]], size = f < 0 ? -f : f;
         text_add(&t, i ? f < 0 ? " - " : " + " : f < 0 ? "-" : "");
         if (size != 1)
-            text_add(&t, "%lld * ", (long long)size);
+            text_add(&t, "%s * ", emit_count(p, size));
         text_add(&t, "%s", emit_operand(p, e->in[order[i]], size != 1 ? LEVEL_UNARY : LEVEL_PRODUCT));
     }
     if (e->constant)
-        text_add(&t, e->constant < 0 ? " - %lld" : " + %lld", llabs(e->constant));
+        text_add(&t, e->constant < 0 ? " - %s" : " + %s", emit_count(p, llabs(e->constant)));
     *level = e->count == 1 && !e->constant ? LEVEL_PRODUCT : LEVEL_SUM;
     return text_take(&t);
 }
@@ -218,10 +218,10 @@ static const char *range_text(Printer *p, const Expr *e, Level *level)
     const char *at = emit_operand(p, i, LEVEL_SUM);
     *level = low && high ? LEVEL_AND : LEVEL_LESS;
     if (low && high && e->constant == e->other + 1)
-        return *level = LEVEL_EQUAL, format("%s == %lld", at, (long long)e->other);
+        return *level = LEVEL_EQUAL, format("%s == %s", at, emit_count(p, e->other));
     if (low && high)
-        return format("%lld <= %s && %s < %lld", (long long)e->other, at, at, (long long)e->constant);
-    return low ? format("%s >= %lld", at, (long long)e->other) : format("%s < %lld", at, (long long)e->constant);
+        return format("%s <= %s && %s < %s", emit_count(p, e->other), at, at, emit_count(p, e->constant));
+    return low ? format("%s >= %s", at, emit_count(p, e->other)) : format("%s < %s", at, emit_count(p, e->constant));
 }
 
 /* the meaning of ops.def with the operands in place of a, b and c */
@@ -249,13 +249,17 @@ static const char *meaning_text(Printer *p, const Expr *e, Level *level)
     for (const char *m = meaning; *m; m++) {
         bool alone = *m >= 'a' && *m < 'a' + e->count && (m == meaning || (!isalnum((unsigned char)m[-1]) && m[-1] != '_')) &&
                      !isalnum((unsigned char)m[1]) && m[1] != '_';
+        const char *operand = alone ? emit_operand(p, e->in[*m - 'a'], choice && *m == 'c' ? LEVEL_CHOICE : inner) : NULL;
         if (alone)
-            text_add(&t, "%s", emit_operand(p, e->in[*m - 'a'], choice && *m == 'c' ? LEVEL_CHOICE : inner));
+            text_add(&t, "%s", call ? emit_constants(p, operand) : operand);
         else
             text_bytes(&t, m, 1);
     }
     return text_take(&t);
 }
+
+/* of a function */
+static const char *argument(Printer *p, const Expr *e, Level least) { return emit_constants(p, emit_operand(p, e, least)); }
 
 static const char *op_text(Printer *p, const Expr *e, Level *level)
 {
@@ -263,26 +267,26 @@ static const char *op_text(Printer *p, const Expr *e, Level *level)
     bool whole = !dtype_is_float(to) && to != BOOL;
     if (e->op == OP_MAX || e->op == OP_WINDOW_MAX) {
         *level = LEVEL_ATOM;
-        return format("%s(%s, %s)", e->op == OP_MAX ? "mgpu_better" : "mgpu_beats", emit_operand(p, e->in[0], LEVEL_CHOICE),
-                      emit_operand(p, e->in[1], LEVEL_CHOICE));
+        return format("%s(%s, %s)", e->op == OP_MAX ? "mgpu_better" : "mgpu_beats", argument(p, e->in[0], LEVEL_CHOICE),
+                      argument(p, e->in[1], LEVEL_CHOICE));
     }
     if (e->op == OP_DIV && e->count == 1)
-        return *level = LEVEL_ATOM, format("mgpu_inverse(%s)", emit_operand(p, e->in[0], LEVEL_CHOICE));
+        return *level = LEVEL_ATOM, format("mgpu_inverse(%s)", argument(p, e->in[0], LEVEL_CHOICE));
     if (e->op == OP_CAST) {
         if (dtype_is_half(to) && from == F32) /* a stored value, which this kernel uses as those see it that load it */
-            return *level = LEVEL_ATOM, format("mgpu_round_%s(%s)", dtype_name(to), emit_operand(p, e->in[0], LEVEL_CHOICE));
+            return *level = LEVEL_ATOM, format("mgpu_round_%s(%s)", dtype_name(to), argument(p, e->in[0], LEVEL_CHOICE));
         if (strcmp(C_TYPE[from], C_TYPE[to]) == 0)
             return *level = p->shown[e->in[0]->id].level, p->shown[e->in[0]->id].text;
         if (to == BOOL)
             return *level = LEVEL_EQUAL, format("%s != 0", emit_operand(p, e->in[0], LEVEL_LESS));
         if (dtype_is_float(from) && whole)
-            return *level = LEVEL_ATOM, format("mgpu_to_%s(%s)", dtype_name(to), emit_operand(p, e->in[0], LEVEL_CHOICE));
+            return *level = LEVEL_ATOM, format("mgpu_to_%s(%s)", dtype_name(to), argument(p, e->in[0], LEVEL_CHOICE));
         return *level = LEVEL_UNARY, format("(%s)%s", C_TYPE[to], emit_operand(p, e->in[0], LEVEL_UNARY));
     }
     if (e->op == OP_DIV && whole) {
         *level = LEVEL_ATOM;
-        return format("mgpu_to_%s((double)%s / %s)", dtype_name(to), emit_operand(p, e->in[0], LEVEL_UNARY),
-                      emit_operand(p, e->in[1], LEVEL_UNARY));
+        return format("mgpu_to_%s((double)%s / %s)", dtype_name(to), argument(p, e->in[0], LEVEL_UNARY),
+                      argument(p, e->in[1], LEVEL_UNARY));
     }
     const char *text = meaning_text(p, e, level);
     if (whole && dtype_bytes(to) < 4) { /* C computes in int */
@@ -292,7 +296,7 @@ static const char *op_text(Printer *p, const Expr *e, Level *level)
     return text;
 }
 
-static const char *run_text(const Expr *e)
+static const char *run_text(const Printer *p, const Expr *e)
 {
     switch (e->constant) {
     case RUN_STEP: return "(double)step->step";
@@ -302,7 +306,7 @@ static const char *run_text(const Expr *e)
     case RUN_TOTAL_EPOCHS: return "step->total_epochs";
     case RUN_SAMPLES: return "(double)step->samples";
     case RUN_MICRO: return "(double)step->micro";
-    default: return format("step->setting[%lld]", (long long)e->other);
+    default: return emit_element(p, "step->setting", emit_count(p, e->other));
     }
 }
 
@@ -338,13 +342,13 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
     case X_DIV:
     case X_MOD:
         *level = LEVEL_PRODUCT;
-        return format("%s %c %lld", emit_operand(p, e->in[0], LEVEL_PRODUCT), e->kind == X_DIV ? '/' : '%', (long long)e->constant);
+        return format("%s %c %s", emit_operand(p, e->in[0], LEVEL_PRODUCT), e->kind == X_DIV ? '/' : '%', emit_divisor(p, e->constant));
     case X_INDEX_OF:
         *level = LEVEL_UNARY;
         return format("(int64_t)%s", emit_operand(p, e->in[0], LEVEL_UNARY));
     case X_SAFE:
         *level = LEVEL_CHOICE;
-        return format("%s ? %s : %lld", emit_operand(p, e->in[1], LEVEL_OR), emit_operand(p, e->in[0], LEVEL_OR), (long long)e->constant);
+        return format("%s ? %s : %s", emit_operand(p, e->in[1], LEVEL_OR), emit_operand(p, e->in[0], LEVEL_OR), emit_count(p, e->constant));
     case X_RANGE:
         return range_text(p, e, level);
     case X_BOTH:
@@ -354,7 +358,7 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
         *level = LEVEL_LESS;
         return format("%s < step->valid", emit_operand(p, e->in[0], LEVEL_SUM));
     case X_NUMBER: {
-        const char *text = emit_literal(e->number, e->dtype);
+        const char *text = emit_number(p, e->number, e->dtype);
         if (text[0] == '-')
             *level = LEVEL_UNARY;
         return text;
@@ -365,7 +369,7 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
     case X_LOAD:
     case X_TABLE: {
         const char *name = e->kind == X_LOAD ? emit_argument(p, e->tensor) : table_of(p, e->node);
-        const char *at = format("%s[%s]", name, emit_operand(p, e->in[0], LEVEL_CHOICE));
+        const char *at = emit_element(p, name, emit_operand(p, e->in[0], LEVEL_CHOICE));
         if (e->kind == X_LOAD && dtype_is_half(e->tensor->dtype))
             at = format("mgpu_from_%s(%s)", dtype_name(e->tensor->dtype), at);
         if (e->kind == X_LOAD && e->tensor->dtype == BOOL) {
@@ -375,13 +379,13 @@ const char *emit_expr(Printer *p, const Expr *e, Level *level)
         if (e->count < 2)
             return at;
         *level = LEVEL_CHOICE;
-        return format("%s ? %s : %s", emit_operand(p, e->in[1], LEVEL_OR), at, emit_literal(e->number, e->dtype));
+        return format("%s ? %s : %s", emit_operand(p, e->in[1], LEVEL_OR), at, emit_number(p, e->number, e->dtype));
     }
     case X_RESULT:
         return p->result[e->constant];
     case X_RUN:
         *level = LEVEL_UNARY;
-        return run_text(e);
+        return run_text(p, e);
     case X_RANDOM:
         return format("mgpu_draw%s(%s, %s, %s)", e->dtype == F64 ? "" : "f", emit_key(p, e), emit_operand(p, e->in[0], LEVEL_CHOICE),
                       emit_draw_place(p, e));

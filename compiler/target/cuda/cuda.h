@@ -59,6 +59,7 @@ extern const CudaKind CUDA_KIND[KERNEL_KINDS];
 
 /* ---- cuda/parameters.c: kernels that differ in numbers alone become one */
 void cuda_give_numbers(Program *);
+void cuda_print_with_parameters(const Kernel *, bool finish, Text *); /* kernel->text, or finish_text */
 void cuda_divisor(uint32_t by, uint32_t words[3]);
 
 /* ---- cuda/kernels.c */

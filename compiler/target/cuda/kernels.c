@@ -3,6 +3,7 @@
  * In: a Kernel. Out: one or two __global__ functions whose parameters are the kernel's arguments in their order, its workspace
  * if it has one, the step block and n, the samples of the device; and the file of all kernels. */
 #include "compiler/kernel/phase.h"
+#include "compiler/target/c/marks.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 
@@ -27,7 +28,7 @@ static void print_parameters(Printer *p)
         }
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
-        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], emit_shape_comment(tensor));
+        emit_line(p, "%s%s%s,%s", type, p->block ? "" : "__restrict__ ", p->argument[i], emit_shape_comment(p, tensor));
     }
     if (p->block) {
         emit_line(p, "const mgpu_step *step, int64_t begin, int64_t end)");
@@ -36,7 +37,7 @@ static void print_parameters(Printer *p)
     }
     if (k->partial_bytes)
         emit_line(p, "char *__restrict__ work,");
-    emit_line(p, "const mgpu_step *__restrict__ step, int64_t n%s)", p->by_path ? format(", const __grid_constant__ mgpu_path<%d> path", k->path_count) : "");
+    emit_line(p, "const mgpu_step *__restrict__ step, int64_t n%s%s)", emit_more_parameters(p), p->by_path ? format(", const __grid_constant__ mgpu_path<%d> path", k->path_count) : "");
     text_add(p->t, "{\n");
 }
 
@@ -46,6 +47,7 @@ static void print_parameters(Printer *p)
 static void print_function(const Kernel *k, Text *t, bool finish, bool block)
 {
     Printer p = {.kernel = k, .t = t, .by_path = k->path_count > 0 && !block, .indent = 1, .cuda = true, .is_wide = cuda_index_is_wide, .block = block};
+    p.marks = !p.by_path && !block;
     emit_reserve(&p);
     bool two = cuda_finishes(k) && !k->partial_bytes, parts = two && !block; /* the first nest, then the second */
     p.finish = finish && !parts;
@@ -96,9 +98,14 @@ void cuda_print_nests(const Kernel *k, Text *t)
     }
     if (k->parameters)
         text_add(t, "%s\n", c_comment("its launch gives %s", k->parameter_words));
-    text_add(t, "extern \"C\" __global__ void %s%sMGPU_ENTRY(%s)\n", k->name, k->text, k->name);
-    if (k->finish_text)
-        text_add(t, "\nextern \"C\" __global__ void %s_finish%sMGPU_ENTRY(%s_finish)\n", k->name, k->finish_text, k->name);
+    text_add(t, "extern \"C\" __global__ void %s", k->name);
+    cuda_print_with_parameters(k, false, t);
+    text_add(t, "MGPU_ENTRY(%s)\n", k->name);
+    if (!k->finish_text)
+        return;
+    text_add(t, "\nextern \"C\" __global__ void %s_finish", k->name);
+    cuda_print_with_parameters(k, true, t);
+    text_add(t, "MGPU_ENTRY(%s_finish)\n", k->name);
 }
 
 /* ---- the file */

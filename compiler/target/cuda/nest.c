@@ -13,6 +13,7 @@
  * ones; the axes are made of it by division. The lanes of a vector are the innermost loop: what is contiguous along it is
  * loaded before it and stored behind it. */
 #include "compiler/target/cuda/points.h"
+#include "compiler/target/c/marks.h"
 
 #include <string.h>
 
@@ -91,7 +92,7 @@ static const char *kept_place(const Loops *l)
     int64_t stride = nest_kept_points(l->nest);
     for (int i = 0; i < l->kept_count; i++) {
         stride /= l->nest->exprs->axis[l->kept[i]].extent;
-        text_add(&t, stride == 1 ? "%s%s" : "%s%s * %lld", i ? " + " : "", l->p->axis_name[l->kept[i]], (long long)stride);
+        text_add(&t, stride == 1 ? "%s%s" : "%s%s * %s", i ? " + " : "", l->p->axis_name[l->kept[i]], emit_count(l->p, stride));
     }
     return l->kept_count ? text_of(&t) : "0";
 }
@@ -108,7 +109,7 @@ static void store_partial(const Loops *l)
     if (l->lane_kept)
         cuda_open_lanes(l);
     int64_t count = nest_kept_points(l->nest);
-    const char *slice = count == 1 ? l->slice : format("%s * %lld%s%s", l->slice, (long long)count, only ? "" : " + ", only ? "" : place);
+    const char *slice = count == 1 ? l->slice : format("%s * %s%s%s", l->slice, emit_count(p, count), only ? "" : " + ", only ? "" : place);
     for (int i = 0; i < l->nest->reduction_count; i++)
         emit_line(p, "%s[%s%s] = %s%s;", p->partial[i], slice, l->lane_kept ? format(" + %s", p->axis_name[l->lane]) : "", p->result[i],
                   l->lane_kept ? format("[%s]", p->axis_name[l->lane]) : "");
@@ -135,7 +136,7 @@ static int open_reduced(const Loops *l, const char *reduced_points)
                 emit_line(p, "for (%s %s = %lld * %s; %s < %lld * %s + %s; %s++) {", l->type, v, (long long)a->group, p->axis_name[axis - 1],
                           v, (long long)a->group, p->axis_name[axis - 1], l->in_group, v);
             else
-                emit_line(p, "for (%s %s = 0; %s < %s; %s++) {", l->type, v, v, cuda_points_text(cuda_axis_points(l, axis)), v);
+                emit_line(p, "for (%s %s = 0; %s < %s; %s++) {", l->type, v, v, emit_constants(p, cuda_points_text(l, cuda_axis_points(l, axis))), v);
             p->indent++;
         }
         return p->indent - before;
@@ -283,11 +284,11 @@ static void name_slices(Loops *l, Points reduced, const char *reduced_points)
     l->slice = "slice";
     if (!reduced.times) {
         int64_t slices = (reduced.count + s->slice - 1) / s->slice;
-        l->slices = format("%lld", (long long)(slices > s->slices ? s->slices : slices));
+        l->slices = emit_count(l->p, slices > s->slices ? s->slices : slices);
         return;
     }
     l->slices = emit_own_name(l->p, "slices");
-    emit_line(l->p, "const int %s = mgpu_slices(%s, %lld, %d);", l->slices, reduced_points, (long long)s->slice, s->slices);
+    emit_line(l->p, "const int %s = mgpu_slices(%s, %s, %s);", l->slices, reduced_points, emit_count(l->p, s->slice), emit_count(l->p, s->slices));
 }
 
 static void print_groups(Loops *l)
@@ -297,7 +298,7 @@ static void print_groups(Loops *l)
     const char *group = cuda_own_number(l, "group", lanes), *groups = cuda_own_number(l, "groups", lanes);
     Points reduced = cuda_all_points(l, l->reduced, l->reduced_count);
     const char *kept = cuda_name_points(l, cuda_all_points(l, l->kept, l->kept_count));
-    const char *reduced_points = l->in_group ? cuda_points_text(reduced) : cuda_name_points(l, reduced);
+    const char *reduced_points = l->in_group ? cuda_points_text(l, reduced) : cuda_name_points(l, reduced);
     name_slices(l, reduced, reduced_points);
     l->first = format("mgpu_lane(%d) == 0", lanes);
     if (l->slice) {
@@ -307,7 +308,7 @@ static void print_groups(Loops *l)
                   l->kept_count ? format("%s * %s", kept, l->slices) : l->slices, item, groups);
         p->indent++;
         if (l->kept_count)
-            emit_line(p, "const int %s = %s / %s;", l->slice, item, kept);
+            emit_line(p, "const int %s = %s / %s;", l->slice, item, emit_over(kept));
         cuda_define_axes(l, l->kept, l->kept_count, item, false);
     } else if (l->kept_count) {
         cuda_open_points(l, l->kept, l->kept_count, "point", group, kept, groups);
@@ -327,9 +328,9 @@ static void print_columns(Loops *l)
     int column_axis = any ? l->kept[l->kept_count - 1] : -1, outer = any ? l->kept_count - 1 : 0;
     Points columns = any ? cuda_axis_points(l, column_axis) : (Points){1, NULL}, reduced = cuda_all_points(l, l->reduced, l->reduced_count);
     bool whole = !columns.times && columns.count % s->lanes == 0;
-    const char *reduced_points = l->in_group ? cuda_points_text(reduced) : cuda_name_points(l, reduced);
-    const char *tiles = columns.times ? format("((%s + %d) / %d)", cuda_points_text(columns), s->lanes - 1, s->lanes)
-                                      : format("%lld", (long long)((columns.count + s->lanes - 1) / s->lanes));
+    const char *reduced_points = l->in_group ? cuda_points_text(l, reduced) : cuda_name_points(l, reduced);
+    const char *tiles = columns.times ? format("((%s + %d) / %d)", cuda_points_text(l, columns), s->lanes - 1, s->lanes)
+                                      : emit_count(p, (columns.count + s->lanes - 1) / s->lanes);
     Points before = cuda_all_points(l, l->kept, outer);
     name_slices(l, reduced, reduced_points);
     Points all = {before.count, before.times}; /* tiles of all rows */
@@ -342,26 +343,26 @@ static void print_columns(Loops *l)
     l->row = emit_own_name(p, "row");
     emit_line(p, "const int %s = threadIdx.x / %d;", l->row, s->lanes);
     emit_line(p, "for (%s %s = %s; %s < %s; %s += %s) {", l->count_type, item, cuda_own_number(l, "group", CUDA_THREADS), item,
-              !l->slice ? cuda_points_text(all) : one ? l->slices : format("%s * %s", cuda_points_text(all), l->slices), item,
+              !l->slice ? cuda_points_text(l, all) : one ? l->slices : format("%s * %s", cuda_points_text(l, all), l->slices), item,
               cuda_own_number(l, "groups", CUDA_THREADS));
     p->indent++;
     if (l->slice && !one) {
         l->slice = emit_own_name(p, "slice");
-        emit_line(p, "const int %s = %s / %s;", l->slice, item, cuda_points_factor(all));
+        emit_line(p, "const int %s = %s / %s;", l->slice, item, cuda_points_divisor(l, all));
     } else if (l->slice) {
         l->slice = item;
     }
     if (any) {
         const char *axis = p->axis_name[column_axis], *column = whole ? axis : emit_own_name(p, "column");
         emit_line(p, "const %s %s = %smgpu_lane(%d);", l->type, column,
-                  strcmp(tiles, "1") ? format("%s %% %s * %d + ", item, tiles, s->lanes) : "", s->lanes);
+                  strcmp(tiles, "1") ? format("%s %% %s * %d + ", item, emit_over(tiles), s->lanes) : "", s->lanes);
         if (!whole) {
             l->inside = emit_own_name(p, "inside");
-            emit_line(p, "const bool %s = %s < %s;", l->inside, column, cuda_points_text(columns));
+            emit_line(p, "const bool %s = %s < %s;", l->inside, column, cuda_points_text(l, columns));
             emit_line(p, "const %s %s = %s ? %s : 0;", l->type, axis, l->inside, column);
         }
     }
-    cuda_define_axes(l, l->kept, outer, strcmp(tiles, "1") ? format("(%s / %s)", item, tiles) : item, !l->slice);
+    cuda_define_axes(l, l->kept, outer, strcmp(tiles, "1") ? format("(%s / %s)", item, emit_over(tiles)) : item, !l->slice);
     l->first = format("%s == 0%s%s", l->row, l->inside ? " && " : "", l->inside ? l->inside : "");
     print_passes(l, reduced_points);
     emit_close(p);
@@ -385,10 +386,10 @@ static void print_rows(Loops *l)
                *mine = emit_own_name(p, "mine");
     Points reduced = cuda_all_points(l, l->reduced, l->reduced_count), kept = cuda_all_points(l, l->kept, l->kept_count);
     const char *reduced_points = cuda_name_points(l, reduced);
-    emit_line(p, "for (int %s = %s; %s < %d; %s += %s) {", item, cuda_own_number(l, "group", 32), item, s->owners * s->parts,
-              item, cuda_own_number(l, "groups", 32));
+    emit_line(p, "for (int %s = %s; %s < %s; %s += %s) {", item, cuda_own_number(l, "group", 32), item, emit_count(p, s->owners * s->parts), item,
+              cuda_own_number(l, "groups", 32));
     p->indent++;
-    emit_line(p, "const int %s = %s;", own, s->parts > 1 ? format("%s / %d", item, s->parts) : item);
+    emit_line(p, "const int %s = %s;", own, s->parts > 1 ? format("%s / %s", item, emit_divisor(p, s->parts)) : item);
     emit_line(p, "for (%s %s = 0; %s < %s; %s += %d) {", l->type, first, first, reduced_points, first, 32 * LOOKS);
     p->indent++;
     emit_line(p, "int64_t %s[%d];", row_name, LOOKS);
@@ -412,8 +413,8 @@ static void print_rows(Loops *l)
     emit_restore_texts(p, saved);
     emit_line(p, "for (int %s = 0; %s < %d; %s++) {", look, look, LOOKS, look);
     p->indent++;
-    emit_line(p, "const bool %s = 0 <= %s[%s] && %s[%s] < %lld && (%s[%s] & %d) == %s;", mine, row_name, look, row_name, look,
-              (long long)row->constant, row_name, look, s->owners - 1, own);
+    emit_line(p, "const bool %s = 0 <= %s[%s] && %s[%s] < %s && (%s[%s] & %s) == %s;", mine, row_name, look, row_name, look,
+              emit_count(p, row->constant), row_name, look, emit_count(p, s->owners - 1), own);
     emit_line(p, "for (uint32_t %s = __ballot_sync(0xffffffffu, %s); %s; %s &= %s - 1) {", bits, mine, bits, bits, bits);
     p->indent++;
     const char *hit = emit_own_name(p, "hit");
@@ -430,9 +431,9 @@ static void print_rows(Loops *l)
     cuda_define_axes(l, l->reduced, l->reduced_count, hit, true);
     for (int depth = 0; depth <= l->reduced_count; depth++)
         emit_define(p, depth, 0);
-    const char *lane = s->parts > 1 ? format("%s %% %d * 32 + mgpu_lane(32)", item, s->parts) : "mgpu_lane(32)";
+    const char *lane = s->parts > 1 ? format("%s %% %s * 32 + mgpu_lane(32)", item, emit_divisor(p, s->parts)) : "mgpu_lane(32)";
     if (l->kept_count) {
-        cuda_open_points(l, l->kept, l->kept_count, "point", lane, cuda_points_text(kept), format("%d", 32 * s->parts));
+        cuda_open_points(l, l->kept, l->kept_count, "point", lane, cuda_points_text(l, kept), emit_count(p, 32 * s->parts));
     } else {
         emit_line(p, "if (mgpu_lane(32) == 0) {");
         p->indent++;
@@ -454,26 +455,26 @@ static void print_finish(Loops *l)
     int across = 1;
     while (across < 32 && across < count)
         across *= 2;
-    name_slices(l, reduced, cuda_points_text(reduced));
+    name_slices(l, reduced, cuda_points_text(l, reduced));
     const char *point = count == 1 ? "0" : emit_own_name(p, "point");
     if (count > 1) {
         const char *item = emit_own_name(p, "item");
-        emit_line(p, "for (int %s = mgpu_grid_group(%d); %s < %lld; %s += mgpu_grid_groups(%d)) {", item, CUDA_THREADS, item,
-                  (long long)((count + across - 1) / across), item, CUDA_THREADS);
+        emit_line(p, "for (int %s = mgpu_grid_group(%d); %s < %s; %s += mgpu_grid_groups(%d)) {", item, CUDA_THREADS, item,
+                  emit_count(p, (count + across - 1) / across), item, CUDA_THREADS);
         p->indent++;
         emit_line(p, "const int %s = %s * %d + mgpu_lane(%d);", point, item, across, across);
     }
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
         const char *sum = emit_result_name(p, r);
-        emit_line(p, "const %s %s = mgpu_slices_%s(%s, %s, %lld, %s, %d);", C_TYPE[reduction_type(r)], sum,
-                  r->kind == REDUCE_SUM ? "add" : "larger", p->partial[i], l->slices, (long long)count, point, across);
+        emit_line(p, "const %s %s = mgpu_slices_%s(%s, %s, %s, %s, %d);", C_TYPE[reduction_type(r)], sum,
+                  r->kind == REDUCE_SUM ? "add" : "larger", p->partial[i], l->slices, emit_count(p, count), point, across);
         p->result[i] = r->wide ? format("(float)%s", sum) : sum;
     }
     if (count == 1)
         emit_line(p, "if (mgpu_grid_thread() == 0) {");
     else if (count % across)
-        emit_line(p, "if (threadIdx.x < %d && %s < %lld) {", across, point, (long long)count);
+        emit_line(p, "if (threadIdx.x < %d && %s < %s) {", across, point, emit_count(p, count));
     else
         emit_line(p, "if (threadIdx.x < %d) {", across);
     p->indent++;
@@ -495,8 +496,8 @@ static void print_partial(const Loops *l)
         const char *type = C_TYPE[reduction_type(r)];
         p->partial[i] = emit_own_name(p, "partial");
         emit_line(p, "%s *const %s = (%s *)%s; %s", type, p->partial[i], type,
-                  r->partial ? format("(work + %lld)", (long long)r->partial) : "work",
-                  c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_kept_points(l->nest)));
+                  r->partial ? format("(work + %s)", emit_count(p, r->partial)) : "work",
+                  emit_remark(p, c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_kept_points(l->nest))));
     }
 }
 

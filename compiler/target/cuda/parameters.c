@@ -1,152 +1,20 @@
-/* given.c: kernels that differ in numbers alone are one function, and their launches give the numbers.
+/* parameters.c: kernels that differ in numbers alone are one function, and their launches give the numbers.
  *
  * A deep model has the same element-wise kernels and sums for every width and resolution, and NVRTC takes as long for each. In:
- * the kernels of all phases, with their text. Numbers in it are extents, strides and constants of the model. Kernels whose text
- * is the same without them are those of the first one; each number in which they differ is one of a parameter by value
- * (mgpu_parameters), from where instructions take them as they take constants. A division by an extent becomes a multiplication
- * (mgpu_divisor).
+ * the kernels of all phases, with their text, which knows its numbers (c/marks.h): extents, strides and constants of the model.
+ * Kernels whose text is the same without them are those of the first one; each number in which they differ is one of a parameter
+ * by value (mgpu_parameters), from where instructions take them as they take constants. A division by an extent becomes a
+ * multiplication (mgpu_divisor).
  *
- * What the compiler has to know stays in the text: how far loops are unrolled, how many lanes there are, how large arrays are.
+ * What the compiler has to know is no such number: how far loops are unrolled, how many lanes there are, how large arrays are.
  * And kernels stay as they are whose threads do little but divide, or divide numbers of 64 bits: there constants are faster. */
+#include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
+#include "compiler/target/c/marks.h"
 #include "compiler/target/cuda/cuda.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- the numbers of a text */
-
-typedef enum NumberKind { NUMBER_INT, NUMBER_DIVISOR, NUMBER_F32, NUMBER_F64 } NumberKind;
-typedef struct Number { const char *at; int length; NumberKind kind; } Number;
-typedef struct Numbers { Number *list; int count; } Numbers;
-
-enum { NO_ARGUMENT = 0, ALL_ARGUMENTS = 0xFF };
-/* arguments of the device header's functions that stay constants, as bits; of others, powers among them, all */
-static const struct { const char *function; int constants; } ARGUMENTS[] = {
-    {"mgpu_grid_thread", NO_ARGUMENT}, {"mgpu_grid_group", 1 << 0},         {"mgpu_slices", NO_ARGUMENT},
-    {"mgpu_slices_add", 1 << 4},       {"mgpu_slices_larger", 1 << 4},
-};
-
-static bool is_word(const char *at) { return isalpha((unsigned char)*at) || *at == '_'; }
-
-/* of the word, the number, the comment or the character there */
-static int token_length(const char *at)
-{
-    int length = 1;
-    if (strncmp(at, "/*", 2) == 0) {
-        const char *end = strstr(at, "*/");
-        return (int)(end ? end + 2 - at : (long)strlen(at));
-    }
-    if (is_word(at))
-        while (isalnum((unsigned char)at[length]) || at[length] == '_')
-            length++;
-    else if (isdigit((unsigned char)*at))
-        while (isalnum((unsigned char)at[length]) || at[length] == '.' ||
-               ((at[length] == '-' || at[length] == '+') && at[length - 1] == 'e'))
-            length++;
-    return length;
-}
-
-typedef struct Bracket { bool constant; int constants, argument; /* of a function */ } Bracket;
-
-enum { DEPTH = 256 };
-typedef struct Reader {
-    const char *at, *word[2]; /* the last two tokens, the later one first */
-    int length[2];
-    Bracket bracket[DEPTH];
-    int depth;
-} Reader;
-
-static bool was_word(const Reader *r, int which) { return r->word[which] && is_word(r->word[which]); }
-
-static bool is(const Reader *r, int which, const char *text)
-{
-    return r->word[which] && (int)strlen(text) == r->length[which] && memcmp(r->word[which], text, strlen(text)) == 0;
-}
-
-/* a loop that counts by one is unrolled, or may be */
-static bool counts_by_one(const char *at)
-{
-    const char *end = strchr(at, '\n'), *step = strstr(at, "++) {");
-    return step && end && step < end;
-}
-
-static Bracket opened(const Reader *r)
-{
-    bool outer = r->depth > 0 && r->bracket[r->depth - 1].constant;
-    Bracket b = {.constant = outer};
-    if (*r->at == '[') {
-        b.constant =
-            was_word(r, 0) && (was_word(r, 1) || is(r, 1, "*")) && !is(r, 1, "return"); /* "float sum[4]", not "x[4 * i]" */
-    } else if (*r->at == '{' && is(r, 0, "=")) {
-        b.constant = true; /* a static table */
-    } else if (*r->at == '(' && is(r, 0, "for")) {
-        b.constant = counts_by_one(r->at);
-    } else if (*r->at == '(' && was_word(r, 0) && strncmp(r->word[0], "mgpu_", 5) == 0) {
-        b.constant = false;
-        b.constants = ALL_ARGUMENTS;
-        for (int i = 0; i < COUNT(ARGUMENTS); i++)
-            if (is(r, 0, ARGUMENTS[i].function))
-                b.constants = ARGUMENTS[i].constants;
-    } else if (*r->at == '(' && was_word(r, 0) && !is(r, 0, "if") && !is(r, 0, "return") && !is(r, 0, "while")) {
-        b.constant = true; /* INT64_C and its like */
-    } else if (*r->at == '(' && r->depth > 0) {
-        b = r->bracket[r->depth - 1];
-    }
-    return b;
-}
-
-/* 0 and 1 are no numbers: texts with them are other texts */
-static bool may_be_parameter(const Reader *r, int length, NumberKind *kind)
-{
-    const char *at = r->at;
-    const Bracket *in = r->depth > 0 ? &r->bracket[r->depth - 1] : NULL;
-    int argument = in && in->argument < 7 ? in->argument : 7;
-    bool whole = strspn(at, "0123456789") == (size_t)length;
-    double value = strtod(at, NULL);
-    if (!in || in->constant || in->constants >> argument & 1)
-        return false;
-    if (value == 0 || value == 1 || (at[0] == '0' && (at[1] == 'x' || at[1] == 'X')))
-        return false;
-    *kind = at[length - 1] == 'f' ? NUMBER_F32 : NUMBER_F64;
-    if (!whole)
-        return strspn(at, "0123456789.e+-") + (at[length - 1] == 'f') == (size_t)length;
-    *kind = is(r, 0, "/") || is(r, 0, "%") ? NUMBER_DIVISOR : NUMBER_INT;
-    return value <= INT32_MAX;
-}
-
-/* appends the numbers of a function's text */
-static void find_numbers(const char *text, Numbers *to)
-{
-    Reader r = {.at = text};
-    while (*r.at) {
-        int length = *r.at == '#' ? (int)strcspn(r.at, "\n") : token_length(r.at); /* '#': a line of the preprocessor */
-        if (isspace((unsigned char)*r.at) || *r.at == '#' || strncmp(r.at, "/*", 2) == 0) {
-            r.at += length;
-            continue;
-        }
-        if (isdigit((unsigned char)*r.at)) {
-            NumberKind kind;
-            if (may_be_parameter(&r, length, &kind))
-                APPEND(to->list, to->count, ((Number){r.at, length, kind}));
-        } else if (strchr("([{", *r.at)) {
-            if (r.depth == DEPTH)
-                die("brackets of a kernel are nested too deeply");
-            r.bracket[r.depth] = opened(&r);
-            r.depth++;
-        } else if (strchr(")]}", *r.at)) {
-            r.depth--;
-        } else if (*r.at == ',' && r.depth > 0) {
-            r.bracket[r.depth - 1].argument++;
-        }
-        r.word[1] = r.word[0];
-        r.length[1] = r.length[0];
-        r.word[0] = r.at;
-        r.length[0] = length;
-        r.at += length;
-    }
-}
 
 /* ---- kernels with one form */
 
@@ -154,38 +22,6 @@ typedef struct Form {
     Kernel **kernels; int count;
     Numbers *numbers; /* of each, those of its second function behind those of the first */
 } Form;
-
-static bool is_member(const char *text, const char *at)
-{
-    return (at > text && at[-1] == '.') || (at > text + 1 && at[-2] == '-' && at[-1] == '>');
-}
-
-/* The text without comments, with the kinds of numbers in their place, and names by number: not those of the language and the
- * device header, of functions and members. */
-static void add_form(const char *text, const Number *number, Text *form)
-{
-    static const char *const KIND[] = {"#i", "#i", "#f", "#d"};
-    Printer known = {.cuda = true};
-    Map names = {0};
-    emit_reserve(&known);
-    for (const char *at = text, *end; *at; at = end) {
-        end = at + token_length(at);
-        if (strncmp(at, "/*", 2) == 0)
-            continue;
-        const char *name = copy_text(at, (size_t)(end - at));
-        if (number->at == at) {
-            text_add(form, "%s", KIND[number->kind]);
-            number++;
-        } else if (is_word(at) && *end != '(' && !is_member(text, at) && strncmp(at, "mgpu_", 5) != 0 &&
-                   !map_get(&known.names, name)) {
-            if (!map_get(&names, name))
-                map_set(&names, name, (void *)(uintptr_t)format("$%d", names.count));
-            text_add(form, "%s", (const char *)map_get(&names, name));
-        } else {
-            text_add(form, "%s", name);
-        }
-    }
-}
 
 static bool same_number(const Number *a, const Number *b)
 {
@@ -210,15 +46,26 @@ static bool same_in_all(const Form *f, int a, int b)
 
 enum { FEW_DIVISIONS = 3, MOST_NUMBERS = 256, MOST_WORDS = 256 /* a quarter of what parameters may have in all, 4 KiB */ };
 
+/* an index of it has 64 bits */
+static bool is_wide(const Nest *nest)
+{
+    bool wide = !nest->share.narrow;
+    for (int i = 0; i < nest->exprs->count && !wide; i++)
+        wide = expr_is_index(nest->exprs->all[i]) && cuda_index_is_wide(nest, nest->exprs->all[i]);
+    return wide;
+}
+
 /* threads that take a vector at a time wait for memory for so long that divisions take no time */
 static bool is_worth_it(const Form *f)
 {
-    const char *text = f->kernels[0]->text;
     static const int WORDS[] = {[NUMBER_INT] = 1, [NUMBER_DIVISOR] = 3, [NUMBER_F32] = 1, [NUMBER_F64] = 2};
+    const Kernel *k = f->kernels[0];
     int differing = 0, divisions = 0, words = 0;
-    bool wide = false, vectors = strstr(text, "mgpu_load_") || strstr(text, "mgpu_store_");
-    for (const char *at = text; (at = strstr(at, "int64_t ")); at++)
-        wide = wide || strncmp(at, "int64_t n)", 10) != 0;
+    bool wide = false, vectors = false;
+    for (int i = 0; i < k->nest_count; i++) {
+        wide = wide || is_wide(&k->nests[i]);
+        vectors = vectors || k->nests[i].share.vector > 1;
+    }
     for (int i = 0; i < f->numbers[0].count; i++)
         if (differs(f, i)) {
             differing++;
@@ -272,54 +119,39 @@ static void give(Kernel *k, const Number *n)
     }
 }
 
-/* the text with what is given at words first[i] of number i (-1: as it is) */
-static const char *with_parameters(const char *text, const Number *numbers, int count, const int *first, int words)
-{
-    static const char LAST_PARAMETER[] = "int64_t n)";
-    Text t = {0};
-    const char *at = strstr(text, LAST_PARAMETER) + strlen(LAST_PARAMETER) - 1;
-    text_bytes(&t, text, (size_t)(at - text));
-    text_add(&t, ", const __grid_constant__ mgpu_parameters<%d> given", words);
-    for (int i = 0; i < count; i++) {
-        const Number *n = &numbers[i];
-        if (first[i] < 0)
-            continue;
-        text_bytes(&t, at, (size_t)(n->at - at));
-        text_add(&t, "given.%s", parameter_text(n->kind, first[i]));
-        at = n->at + n->length;
-    }
-    text_add(&t, "%s", at);
-    return text_take(&t);
-}
-
 /* all kernels of a form become the first of them */
 static void make_one(const Form *f)
 {
     int count = f->numbers[0].count, *first = NEW_ARRAY(int, count);
     Kernel *own = f->kernels[0];
+    own->parameter_at = NEW_ARRAY(const char *, count);
     for (int i = 0; i < count; i++) {
         first[i] = -1;
         if (!differs(f, i))
             continue;
+        NumberKind kind = f->numbers[0].list[i].kind;
         for (int k = 0; k < i && first[i] < 0; k++)
-            if (first[k] >= 0 && f->numbers[0].list[k].kind == f->numbers[0].list[i].kind && same_in_all(f, k, i))
+            if (first[k] >= 0 && f->numbers[0].list[k].kind == kind && same_in_all(f, k, i))
                 first[i] = first[k];
-        if (first[i] >= 0)
-            continue;
-        first[i] = own->parameter_count;
-        for (int k = 0; k < f->count; k++)
-            give(f->kernels[k], &f->numbers[k].list[i]);
+        if (first[i] < 0) {
+            first[i] = own->parameter_count;
+            for (int k = 0; k < f->count; k++)
+                give(f->kernels[k], &f->numbers[k].list[i]);
+        }
+        own->parameter_at[i] = format("given.%s", parameter_text(kind, first[i]));
     }
     for (int k = 1; k < f->count; k++)
         f->kernels[k]->canonical = own;
-    int begin = 0; /* numbers of the first function */
-    const char *behind = own->text + strlen(own->text);
-    while (begin < count && f->numbers[0].list[begin].at >= own->text && f->numbers[0].list[begin].at < behind)
-        begin++;
-    own->text = with_parameters(own->text, f->numbers[0].list, begin, first, own->parameter_count);
-    if (own->finish_text)
-        own->finish_text =
-            with_parameters(own->finish_text, f->numbers[0].list + begin, count - begin, first + begin, own->parameter_count);
+}
+
+static const char *form_of(const Kernel *k)
+{
+    Text text = {0};
+    marked_form(k->text, &text);
+    if (k->finish_text)
+        marked_form(k->finish_text, &text);
+    Digest d = mgpu_sha256_of(text_of(&text), text.length);
+    return identity_key(&d);
 }
 
 void cuda_give_numbers(Program *p)
@@ -327,20 +159,13 @@ void cuda_give_numbers(Program *p)
     Map forms = {0};
     for (int i = 0; i < p->kernel_count; i++) {
         Kernel *k = p->kernels[i];
-        Text text = {0};
-        Numbers numbers = {0};
         if (!k->nest_count || k->canonical || k->path_count)
             continue;
-        find_numbers(k->text, &numbers);
-        int begin = numbers.count;
+        Numbers numbers = {0};
+        marked_numbers(k->text, &numbers);
         if (k->finish_text)
-            find_numbers(k->finish_text, &numbers);
-        APPEND(numbers.list, numbers.count, ((Number){0})); /* an end */
-        numbers.count--;
-        add_form(k->text, numbers.list, &text);
-        if (k->finish_text)
-            add_form(k->finish_text, numbers.list + begin, &text);
-        const char *key = text_take(&text);
+            marked_numbers(k->finish_text, &numbers);
+        const char *key = form_of(k);
         Form *f = map_get(&forms, key);
         if (!f) {
             f = NEW(Form);
@@ -355,4 +180,13 @@ void cuda_give_numbers(Program *p)
         if (f->count > 1 && f->numbers[0].count <= MOST_NUMBERS && is_worth_it(f))
             make_one(f);
     }
+}
+
+void cuda_print_with_parameters(const Kernel *k, bool finish, Text *t)
+{
+    Numbers before = {0};
+    if (finish && k->parameter_at)
+        marked_numbers(k->text, &before);
+    const char *declared = k->parameter_count ? format(", const __grid_constant__ mgpu_parameters<%d> given", k->parameter_count) : NULL;
+    marked_print(finish ? k->finish_text : k->text, k->parameter_at ? k->parameter_at + before.count : NULL, declared, t);
 }

@@ -3,6 +3,7 @@
  * In: a nest's loops. Out: how many points there are, the axes of the point with a number, the vectors that are loaded before
  * the lanes' loop and stored behind it, and the statements in it. */
 #include "compiler/target/cuda/points.h"
+#include "compiler/target/c/marks.h"
 
 #include <string.h>
 
@@ -12,7 +13,7 @@ Points cuda_axis_points(const Loops *l, int axis)
 {
     const Axis *a = &l->nest->exprs->axis[axis];
     if (a->kind == AXIS_GROUPS)
-        return (Points){1, format("((n + %lld) / %lld)", (long long)a->group - 1, (long long)a->group)};
+        return (Points){1, format("((n + %s) / %s)", emit_count(l->p, a->group - 1), emit_divisor(l->p, a->group))};
     if (a->kind == AXIS_IN_GROUP)
         return (Points){1, l->in_group};
     return (Points){a->extent, !a->samples ? NULL : l->p->block ? "(end - begin)" : "n"};
@@ -29,23 +30,27 @@ Points cuda_all_points(const Loops *l, const int *axes, int count)
     return all;
 }
 
-const char *cuda_points_text(Points p)
+const char *cuda_points_text(const Loops *l, Points p)
 {
     if (!p.times)
-        return format("%lld", (long long)p.count);
-    return p.count == 1 ? p.times : format("%lld * %s", (long long)p.count, p.times);
+        return emit_count(l->p, p.count);
+    return p.count == 1 ? p.times : format("%s * %s", emit_count(l->p, p.count), p.times);
 }
 
-/* the same as an operand of a matmul */
-const char *cuda_points_factor(Points p) { return p.times && p.count != 1 ? format("(%s)", cuda_points_text(p)) : cuda_points_text(p); }
+/* the same behind / or % */
+const char *cuda_points_divisor(const Loops *l, Points p)
+{
+    const char *text = cuda_points_text(l, p);
+    return p.times && p.count != 1 ? format("(%s)", text) : emit_over(text);
+}
 
 /* the number of points, by name if it has to be computed */
 const char *cuda_name_points(const Loops *l, Points all)
 {
-    if (!all.times || strcmp(cuda_points_text(all), "n") == 0)
-        return cuda_points_text(all);
+    if (!all.times || strcmp(cuda_points_text(l, all), "n") == 0)
+        return cuda_points_text(l, all);
     const char *name = emit_own_name(l->p, "points");
-    emit_line(l->p, "const %s %s = %s;", l->count_type, name, cuda_points_text(all));
+    emit_line(l->p, "const %s %s = %s;", l->count_type, name, cuda_points_text(l, all));
     return name;
 }
 
@@ -54,7 +59,7 @@ const char *cuda_own_number(const Loops *l, const char *what, int lanes)
 {
     const char *text = lanes ? format("%d", lanes) : "";
     if (l->nest->share.blocks_before && !l->p->block && what[strlen(what) - 1] != 's')
-        text = format("%s%s%d", text, lanes ? ", " : "", l->nest->share.blocks_before);
+        text = format("%s%s%s", text, lanes ? ", " : "", emit_count(l->p, l->nest->share.blocks_before));
     return format("mgpu_%s_%s(%s)", l->p->block ? "block" : "grid", what, text);
 }
 
@@ -68,11 +73,11 @@ static const char *axis_value(const Loops *l, const int *axes, int count, int i,
     behind.count += behind.count == 0; /* no point at all */
     own.count += own.count == 0;
     if (behind.times || behind.count != 1)
-        value = format("%s / %s", value, cuda_points_factor(behind));
+        value = format("%s / %s", value, cuda_points_divisor(l, behind));
     if (i > 0 || !outermost)
-        value = format("%s %% %s", value, cuda_points_factor(own));
+        value = format("%s %% %s", value, cuda_points_divisor(l, own));
     if (a->kind == AXIS_IN_GROUP)
-        value = format("%lld * %s + %s", (long long)a->group, l->p->axis_name[axes[i] - 1], value);
+        value = format("%s * %s + %s", emit_count(l->p, a->group), l->p->axis_name[axes[i] - 1], value);
     if (a->samples && l->p->block)
         value = a->extent == 1 ? format("begin + %s", value) : format("%lld * begin + %s", (long long)a->extent, value);
     return value;
@@ -100,9 +105,11 @@ void cuda_define_axes(const Loops *l, const int *axes, int count, const char *nu
         emit_line(l->p, "const %s %s;", l->type, text_of(&t));
     for (int i = 0; i < count; i++) {
         const Axis *a = &l->nest->exprs->axis[axes[i]];
-        if (a->kind == AXIS_GROUPS && l->nest->exprs->axis[axes[i] + 1].reduced)
-            emit_line(l->p, "const int %s = n - %lld * %s < %lld ? (int)(n - %lld * %s) : %lld;", l->in_group, (long long)a->group,
-                      l->p->axis_name[axes[i]], (long long)a->group, (long long)a->group, l->p->axis_name[axes[i]], (long long)a->group);
+        if (a->kind == AXIS_GROUPS && l->nest->exprs->axis[axes[i] + 1].reduced) {
+            const char *group = emit_count(l->p, a->group), *number_of = l->p->axis_name[axes[i]];
+            emit_line(l->p, "const int %s = n - %s * %s < %s ? (int)(n - %s * %s) : %s;", l->in_group, group, number_of, group, group, number_of,
+                      group);
+        }
     }
 }
 
@@ -220,8 +227,8 @@ static void load_vectors(const Loops *l, const bool *used)
             emit_line(p, "const mgpu_%sx%d %s = mgpu_draw_%sx%d(%s, %s, %s);", dtype_name(e->dtype), count, l->vector[i],
                       dtype_name(e->dtype), count, emit_key(p, e), emit_operand(p, base, LEVEL_CHOICE), emit_draw_place(p, e));
         else
-            emit_line(p, "const mgpu_%sx%d %s = mgpu_load_%sx%d(&%s[%s]);", vector_type(e->tensor->dtype), count, l->vector[i],
-                      stored_type(e->tensor->dtype), count, emit_argument(p, e->tensor), p->shown[base->id].text);
+            emit_line(p, "const mgpu_%sx%d %s = mgpu_load_%sx%d(&%s);", vector_type(e->tensor->dtype), count, l->vector[i],
+                      stored_type(e->tensor->dtype), count, emit_element(p, emit_argument(p, e->tensor), p->shown[base->id].text));
     }
 }
 
@@ -247,8 +254,8 @@ static void close_stores(const Loops *l, int pass, const char *const *name)
             continue;
         if (s->guard)
             emit_line(l->p, "if (%s)", l->p->shown[s->guard->id].text);
-        emit_line(l->p, "%smgpu_%s_%sx%d(&%s[%s], %s);", s->guard ? "    " : "", s->add ? "add" : "store", stored_type(s->tensor->dtype),
-                  l->nest->share.vector, emit_argument(l->p, s->tensor), l->p->shown[stored_vector(l, s)->id].text, name[i]);
+        emit_line(l->p, "%smgpu_%s_%sx%d(&%s, %s);", s->guard ? "    " : "", s->add ? "add" : "store", stored_type(s->tensor->dtype),
+                  l->nest->share.vector, emit_element(l->p, emit_argument(l->p, s->tensor), l->p->shown[stored_vector(l, s)->id].text), name[i]);
     }
 }
 

@@ -46,7 +46,7 @@ static void print_parameters(ScanWriter *w)
     text_add(w->print.t, "(\n");
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
-        emit_line(&w->print, "%s *%s,%s", emit_element_type(t->dtype), scan_new_pointer(w, t), emit_shape_comment(t));
+        emit_line(&w->print, "%s *%s,%s", emit_element_type(t->dtype), scan_new_pointer(w, t), emit_shape_comment(&w->print, t));
     }
     emit_line(&w->print, "%schar *shared, const mgpu_step *step, int64_t begin, int64_t end)", k->scan->work_bytes ? "char *work, " : "");
     text_add(w->print.t, "{\n");

@@ -64,7 +64,7 @@ static void print_arguments(Printer *p)
         p->tensor[i] = tensor;
         p->argument[i] = emit_name(p, kernel_argument_name(tensor));
         emit_line(p, "%s%s *restrict %s = argument[%d];%s", output ? "" : "const ", emit_element_type(tensor->dtype), p->argument[i], i,
-             emit_shape_comment(tensor));
+             emit_shape_comment(p, tensor));
     }
 }
 

@@ -6,6 +6,7 @@
  *
  * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores stand in the kernel's
  * end, behind the sums over all threads. */
+#include "compiler/target/c/marks.h"
 #include "compiler/target/host/host.h"
 
 #include <math.h>
@@ -19,18 +20,18 @@ void emit_store(Printer *p, const Store *s)
 {
     const char *value = p->shown[s->value->id].text;
     const char *element = s->run ? format("%s[%s]", p->run[s - p->nest->stores], p->axis_name[p->nest->exprs->axis_count - 1])
-                                 : format("%s[%s]", emit_argument(p, s->tensor), p->shown[s->offset->id].text);
+                                 : emit_element(p, emit_argument(p, s->tensor), p->shown[s->offset->id].text);
     const char *statement = format("%s %s %s;", element, s->add ? "+=" : "=", value);
     const Expr *v = s->value;
     bool rounded = v->kind == X_OP && v->op == OP_CAST && dtype_is_half(v->dtype) && v->in[0]->dtype == F32;
     const char *type = dtype_name(s->tensor->dtype);
     if (dtype_is_half(s->tensor->dtype) && rounded && !s->add)
-        statement = strncmp(value, "mgpu_round_", 11) ? format("%s = mgpu_exact_%s(%s);", element, type, value)
-                                                      : format("%s = mgpu_to_%s(%s);", element, type, p->shown[v->in[0]->id].text);
+        statement = strncmp(value, "mgpu_round_", 11) ? format("%s = mgpu_exact_%s(%s);", element, type, emit_constants(p, value))
+                                                      : format("%s = mgpu_to_%s(%s);", element, type, emit_constants(p, p->shown[v->in[0]->id].text));
     else if (dtype_is_half(s->tensor->dtype))
         statement = s->add ? format("%s = mgpu_to_%s(mgpu_from_%s(%s) + %s);", element, type, type, element,
-                                    emit_operand(p, v, LEVEL_PRODUCT))
-                           : format("%s = mgpu_to_%s(%s);", element, type, value);
+                                    emit_constants(p, emit_operand(p, v, LEVEL_PRODUCT)))
+                           : format("%s = mgpu_to_%s(%s);", element, type, emit_constants(p, value));
     if (s->guard) {
         emit_line(p, "if (%s)", p->shown[s->guard->id].text);
         emit_line(p, "    %s", statement);
@@ -50,7 +51,10 @@ void emit_accumulate(Printer *p, const Reduction *r, const char *name, const cha
     const char *value = p->shown[r->value->id].text, *own = format("%s%s", name, where);
     if (r->kind == REDUCE_SUM) {
         emit_line(p, "%s += %s;", own, value);
-    } else if (r->kind == REDUCE_MAX) {
+        return;
+    }
+    value = emit_constants(p, value);
+    if (r->kind == REDUCE_MAX) {
         emit_line(p, "%s = mgpu_larger(%s, %s);", own, own, value);
     } else { /* name_best is the maximum so far */
         const char *best = format("%s_best%s", name, where);

@@ -18,7 +18,7 @@ static void print_arguments(ScanWriter *w)
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = scan_argument(k, i);
         emit_line(&w->print, "%s *const %s = argument[%d];%s", emit_element_type(t->dtype), scan_new_pointer(w, t), i,
-                  emit_shape_comment(t));
+                  emit_shape_comment(&w->print, t));
     }
     bool works = w->scan->carry_count + w->scan->buffer_count > 0;
     for (int i = 0; i < w->scan->call_count; i++)
