@@ -1,5 +1,6 @@
 /* command.c: mgpuc's command line. One table says every option; --help, the parser and the near misses read it. */
 #include "compiler/driver/command.h"
+#include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, BOTH = COMPILING | CHECKING };
-typedef enum OptionKind { FLAG, VALUE, REPEATED, END } OptionKind;
+typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
     OptionKind kind;
@@ -38,18 +39,34 @@ static const struct OptionRow {
     {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8", BOTH},
     {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
     {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage", BOTH},
-    {"--emit", NULL, VALUE, offsetof(Options, emit), "STAGE", "print a stage's result and stop: ast graph simplify loops grad update dist\n"
-                                                             "                       precision layout phases fused split schedule verify memory kernels\n"
-                                                             "                       images", COMPILING},
+    {"--emit", NULL, STAGE, offsetof(Options, emit), "STAGE", "print a stage's result and stop:", COMPILING},
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several", BOTH},
-    {"--from", NULL, VALUE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there (graph simplify\n"
-                                                               "                       loops grad update dist precision layout phases)", COMPILING},
+    {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON", CHECKING},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)", BOTH},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", BOTH},
     {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)", BOTH},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", BOTH},
 };
+
+/* an option's help, and the stages that it may name in as many lines as they need */
+static void print_option_help(const struct OptionRow *o)
+{
+    enum { INDENT = 23, WIDTH = 92 };
+    Text names = {0};
+    int at = INDENT + (int)strlen(o->help);
+    fputs(o->help, stdout);
+    if (o->kind == STAGE || o->kind == GRAPH_STAGE)
+        stages_print(o->kind == GRAPH_STAGE, &names);
+    for (const char *word = text_of(&names); *word;) {
+        int length = (int)strcspn(word, " ");
+        bool fits = at + 1 + length <= WIDTH;
+        printf("%s%.*s", fits ? " " : "\n                       ", length, word);
+        at = (fits ? at + 1 : INDENT) + length;
+        word += length + (word[length] == ' ');
+    }
+    putchar('\n');
+}
 
 static void print_help(void)
 {
@@ -68,7 +85,8 @@ static void print_help(void)
         const struct OptionRow *o = &OPTIONS[i];
         const char *spelling = format("%s%s%s%s%s", o->letter ? o->letter : "", o->letter && o->name ? ", " : "",
                                       o->name ? o->name : "", o->argument ? " " : "", o->argument ? o->argument : "");
-        printf("  %-20s %s\n", spelling, o->help);
+        printf("  %-20s ", spelling);
+        print_option_help(o);
     }
     puts("  -h, --help           this text\n"
          "  --version            the version\n"

@@ -9,13 +9,13 @@
 
 Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
 void check_sources(const Model *, const Options *);   /* exit 2 if what would be written is what was read */
-/* devices.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
+/* device_list.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
  * these; NULL: all GPUs, or one host device */
 const Target *parse_devices(const char *list, const struct Machine *named, Plan **plans, int *count); /* named: by --machine, or NULL */
 const char *selected_gpus(const char *list);          /* the list, if it names GPUs ("cuda:0x4"), not counts; else NULL */
 const char *check_architectures(const char *list);    /* each once, in order; NULL: the default */
 const char *planned_architectures(const struct Machine *, bool any); /* of its GPUs; if kernels are made for none of them: NULL, exit 1 unless `any` */
-/* machine.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90" of those that are new enough, NULL if there
+/* devices.c: what GPUs there are; 0 and why there are none; "sm_80,sm_90" of those that are new enough, NULL if there
  * are none; exit 3 if all are too old */
 int gpus_found(const char **why);
 const char *architectures_found(void);
@@ -30,6 +30,9 @@ void warn_of_initials(const Model *);                  /* initials.c: files that
 void check_print(const Model *, const Program *, bool json, Text *);
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
+int command_compile(const Options *);                 /* compile.c: mgpuc MODEL.net, mgpuc check; verify.c: mgpuc verify */
+int command_check(const Options *);
+int command_verify(const Options *);
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);
 #endif

@@ -48,6 +48,17 @@ void write_text(const char *path, const Text *t)
         fail(3, "%s cannot be written: %s", path, strerror(errno));
 }
 
+struct Build {
+    Program *program;
+    const char *home, *folder;  /* of the runtime library; of temporaries */
+    bool whole;                 /* up to the program: --emit stops before */
+    Cache cache;
+    Compiler compiler;          /* of a whole build */
+    Piece *pieces; int count;
+    Images images;
+    struct Job *jobs;           /* of the pieces */
+};
+
 typedef struct Job { /* a piece on its way to an object */
     const Piece *piece;
     const char *text, *object; /* files */
@@ -62,9 +73,11 @@ static int longest_first(const void *a, const void *b)
     return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
+static const Arguments *flags_of(const Compiler *c, const Piece *p) { return p->kernels ? &c->kernel_flags : &c->table_flags; }
+
 static Digest key_of(const Compiler *c, const Piece *p)
 {
-    const Arguments *flags = p->kernels ? &c->kernel_flags : &c->table_flags;
+    const Arguments *flags = flags_of(c, p);
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add_text(&h, "mgpuc object 2");
     mgpu_sha256_add(&h, c->identity.bytes, sizeof c->identity.bytes);
@@ -85,33 +98,6 @@ static Arguments link_command(const Compiler *c, const Job *jobs, int count, con
     for (int i = 0; i < COUNT(rest); i++)
         add_argument(&a, rest[i]);
     return a;
-}
-
-/* makes the objects of all jobs; returns the number of the one that cannot be compiled, else -1 */
-static int make_objects(const Compiler *c, Cache *cache, Job *jobs, int count, Linked *linked)
-{
-    int missing = 0;
-    Job *todo = NEW_ARRAY(Job, count);
-    for (int i = 0; i < count; i++) {
-        jobs[i].key = key_of(c, jobs[i].piece);
-        temporary_add(jobs[i].object);
-        if (jobs[i].piece->passing || !cache_fetch(cache, &jobs[i].key, jobs[i].object))
-            todo[missing++] = jobs[i];
-    }
-    qsort(todo, (size_t)missing, sizeof *todo, longest_first);
-    Arguments *commands = NEW_ARRAY(Arguments, missing);
-    for (int i = 0; i < missing; i++) {
-        temporary_add(todo[i].text);
-        write_text(todo[i].text, &todo[i].piece->text);
-        commands[i] = compile_command(c, todo[i].piece->kernels ? &c->kernel_flags : &c->table_flags, todo[i].text, todo[i].object);
-    }
-    linked->compiled = missing;
-    linked->at_a_time = cores_available();
-    int failed = run_tools(commands, missing, linked->at_a_time);
-    for (int i = 0; i < missing && failed < 0; i++)
-        if (!todo[i].piece->passing)
-            cache_store(cache, &todo[i].key, todo[i].object);
-    return failed < 0 ? -1 : (int)(todo[failed].piece - jobs[0].piece);
 }
 
 /* an older file stays until the new one is whole */
@@ -136,80 +122,132 @@ static void keep_texts(const Program *p)
     keep_text(format("%s.sched", output), &schedules);
 }
 
-static Images all_images(const Program *p, const char *home, const char *folder, Cache *cache)
+/* what must be there, before anything is written */
+static void check_tools(Build *b)
 {
-    Images images = make_images(p, home, folder, cache, cores_available());
-    if (images.failed)
-        fail(3, "the kernels cannot be compiled for %s (the message is above)", images.failed);
-    return images;
-}
-
-void emit_images(const Program *p, Text *t)
-{
-    if (!p->target->images)
-        fail(2, "--emit images is for GPUs, and the program would be for host devices; add --devices cuda:1");
-    check_images(p);
-    Cache cache = cache_open();
-    Images images = all_images(p, runtime_folder(), temporary_folder(), &cache);
-    images_print(p, &images, t);
-    cache_close(&cache);
-}
-
-Linked write_program(Program *p)
-{
-    const Options *o = p->options;
-    const char *home = runtime_folder(), *library = format("%s/libmgpu.a", home);
+    Program *p = b->program;
+    const char *library = format("%s/libmgpu.a", b->home);
     if (access(library, R_OK))
         fail(3, "the runtime library %s cannot be read: %s; build it, or set MGPU_HOME to its folder", library, strerror(errno));
     if (p->target->images)
         check_images(p);
     if (p->target->images && has_real_images(p))
         p->library_folders = toolkit_folders();
-    remove_old_outputs(o->output);
-    double start = now_ms();
-    if (o->keep)
-        keep_texts(p);
-    Piece *pieces;
-    int count;
-    make_pieces(p, &pieces, &count);
-    Linked linked = {.pieces = count, .emit_ms = now_ms() - start};
-    start = now_ms();
-    Compiler compiler = find_compiler(o->cc, false, home);
-    Cache cache = cache_open();
-    const char *folder = temporary_folder();
-    ask_programs(&compiler, folder);
-    ask_flags(&compiler, &cache, folder);
-    if (p->target->images) {
-        Images images = all_images(p, home, folder, &cache);
-        Piece piece = {.passing = true};
-        images_text(&images, &piece.text);
-        APPEND(pieces, count, piece);
-        linked.pieces = count;
-        linked.images = images.files.count;
-        linked.images_compiled = images.compiled;
+}
+
+Build *build_begin(Program *p)
+{
+    Build *b = NEW(Build);
+    *b = (Build){.program = p, .home = runtime_folder(), .whole = !p->options->emit};
+    if (b->whole)
+        check_tools(b);
+    return b;
+}
+
+const char *build_texts(Build *b)
+{
+    const Options *o = b->program->options;
+    if (b->whole) {
+        remove_old_outputs(o->output);
+        if (o->keep)
+            keep_texts(b->program);
     }
-    Job *jobs = NEW_ARRAY(Job, count);
-    for (int i = 0; i < count; i++)
-        jobs[i] = (Job){.piece = &pieces[i], .text = format("%s/%d.c", folder, i), .object = format("%s/%d.o", folder, i)};
-    int failed = make_objects(&compiler, &cache, jobs, count, &linked);
+    make_pieces(b->program, &b->pieces, &b->count);
+    return format("C, in %d pieces that are compiled one by one", b->count);
+}
+
+/* those of the C compiler are asked first: it may be missing, and images take long */
+static void find_tools(Build *b)
+{
+    if (b->folder)
+        return;
+    if (b->whole)
+        b->compiler = find_compiler(b->program->options->cc, false, b->home);
+    b->cache = cache_open();
+    b->folder = temporary_folder();
+    if (b->whole) {
+        ask_programs(&b->compiler, b->folder);
+        ask_flags(&b->compiler, &b->cache, b->folder);
+    }
+}
+
+const char *build_images(Build *b)
+{
+    if (!b->program->target->images && !b->whole)
+        fail(2, "--emit images is for GPUs, and the program would be for host devices; add --devices cuda:1");
+    if (!b->whole)
+        check_images(b->program);
+    if (!b->program->target->images)
+        return "none: kernels are linked with the program";
+    find_tools(b);
+    b->images = make_images(b->program, b->home, b->folder, &b->cache, cores_available());
+    if (b->images.failed)
+        fail(3, "the kernels cannot be compiled for %s (the message is above)", b->images.failed);
+    if (!b->whole)
+        cache_close(&b->cache);
+    Piece piece = {.passing = true};
+    images_text(&b->images, &piece.text);
+    APPEND(b->pieces, b->count, piece);
+    return format("%d images of kernels for GPUs; %d of them from the cache", b->images.files.count, b->images.files.count - b->images.compiled);
+}
+
+void build_print_images(const Build *b, Text *t) { images_print(b->program, &b->images, t); }
+
+/* runs the C compiler for what the cache lacks */
+static int make_objects(Build *b)
+{
+    int missing = 0;
+    Job *todo = NEW_ARRAY(Job, b->count);
+    for (int i = 0; i < b->count; i++) {
+        Job *job = &b->jobs[i];
+        temporary_add(job->object);
+        if (job->piece->passing || !cache_fetch(&b->cache, &job->key, job->object))
+            todo[missing++] = *job;
+    }
+    qsort(todo, (size_t)missing, sizeof *todo, longest_first);
+    Arguments *commands = NEW_ARRAY(Arguments, missing);
+    for (int i = 0; i < missing; i++) {
+        temporary_add(todo[i].text);
+        write_text(todo[i].text, &todo[i].piece->text);
+        commands[i] = compile_command(&b->compiler, flags_of(&b->compiler, todo[i].piece), todo[i].text, todo[i].object);
+    }
+    int failed = run_tools(commands, missing, cores_available());
     if (failed >= 0)
-        fail(3, "'%s' failed on %s (its message is above)%s", compiler.words.list[0], pieces[failed].kernels ? "the kernels" : "the tables",
-             what_is_missing(&compiler, home, folder));
-    linked.compile_ms = now_ms() - start;
-    start = now_ms();
-    const char *fresh = fresh_path(o->output);
-    Arguments command = link_command(&compiler, jobs, count, home, fresh);
-    failed = run_tools(&command, 1, 1);
-    if (failed >= 0)
-        fail(3, "'%s' failed on linking (its message is above)%s", compiler.words.list[0], what_is_missing(&compiler, home, folder));
-    if (rename(fresh, o->output))
-        fail(3, "%s cannot be written: %s", o->output, strerror(errno));
-    cache_close(&cache);
-    linked.link_ms = now_ms() - start;
-    linked.cache = cache.folder;
-    linked.trouble = cache.trouble;
-    linked.refused = compiler.refused;
-    linked.mistakes = compiler.mistakes.list;
-    linked.mistake_count = compiler.mistakes.count;
-    return linked;
+        fail(3, "'%s' failed on %s (its message is above)%s", b->compiler.words.list[0], todo[failed].piece->kernels ? "the kernels" : "the tables",
+             what_is_missing(&b->compiler, b->home, b->folder));
+    for (int i = 0; i < missing; i++)
+        if (!todo[i].piece->passing)
+            cache_store(&b->cache, &todo[i].key, todo[i].object);
+    return missing;
+}
+
+const char *build_objects(Build *b)
+{
+    find_tools(b);
+    b->jobs = NEW_ARRAY(Job, b->count);
+    for (int i = 0; i < b->count; i++)
+        b->jobs[i] = (Job){.piece = &b->pieces[i], .text = format("%s/%d.c", b->folder, i), .object = format("%s/%d.o", b->folder, i),
+                           .key = key_of(&b->compiler, &b->pieces[i])};
+    int compiled = make_objects(b);
+    Text said = {0};
+    text_add(&said, "%d pieces by the C compiler, %d at a time; %d from the cache%s%s", compiled, cores_available(), b->count - compiled,
+             b->cache.folder ? " in " : "", b->cache.folder ? b->cache.folder : "");
+    if (b->compiler.refused)
+        text_add(&said, "\nwithout %s, which it does not take", b->compiler.refused);
+    for (int i = 0; i < b->compiler.mistakes.count; i++)
+        text_add(&said, "\nknown mistake of %s", b->compiler.mistakes.list[i]);
+    return text_take(&said);
+}
+
+const char *build_link(Build *b)
+{
+    const char *output = b->program->options->output, *fresh = fresh_path(output);
+    Arguments command = link_command(&b->compiler, b->jobs, b->count, b->home, fresh);
+    if (run_tools(&command, 1, 1) >= 0)
+        fail(3, "'%s' failed on linking (its message is above)%s", b->compiler.words.list[0], what_is_missing(&b->compiler, b->home, b->folder));
+    if (rename(fresh, output))
+        fail(3, "%s cannot be written: %s", output, strerror(errno));
+    cache_close(&b->cache);
+    return format("objects and the runtime library%s%s", b->cache.trouble ? "\n" : "",
+                  b->cache.trouble ? plain_text(b->cache.trouble, false) : "");
 }

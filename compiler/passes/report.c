@@ -356,3 +356,25 @@ void make_reports(Model *m, Graph **train, Graph **eval, Graph **report_train, G
     *report_train = make_report(m, train, "metric.", "report_train");
     *report_eval = make_report(m, eval, "eval.", "report_eval");
 }
+
+/* what a graph does not need for its results, simplify drops */
+static Graph *part_of(Graph *eval, const char *name, bool outputs)
+{
+    Graph *g = graph_new(eval->model, name, NULL);
+    for (int i = 0; i < eval->node_count; i++)
+        eval->nodes[i]->mapped = graph_copy_node(g, eval->nodes[i]);
+    graph_copy_results(g, eval);
+    int kept = 0;
+    for (int i = 0; i < g->result_count; i++)
+        if ((g->results[i].role == ROLE_OUTPUT) == outputs)
+            g->results[kept++] = g->results[i];
+    g->result_count = kept;
+    return g;
+}
+
+void split_outputs(Graph *eval, Graph **predict, Graph **rest)
+{
+    Graph *outputs = part_of(eval, "predict", true);
+    *predict = outputs->result_count ? outputs : NULL;
+    *rest = part_of(eval, "eval", false);
+}

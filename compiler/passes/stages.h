@@ -6,14 +6,16 @@
 #include "compiler/passes/simplify/simplify.h" /* the first; again after others */
 
 /* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old as it was. */
-/* scan.c           loops: what does not depend on what is carried is computed outside, for all steps at once */
+/* loops.c          loops: what does not depend on what is carried is computed outside, for all steps at once */
 Graph *hoist_loops(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
 bool composite_known(const char *layer, bool training);      /* the elaborator asks which library layers to keep whole */
 Graph *inline_bodies(Graph *);                               /* every composite by its library body */
 /* differentiate.c  ROLE_LOSS -> ROLE_GRADIENT per trained variable, and ROLE_REPORT loss; composites are expanded */
 Graph *differentiate(Graph *train);
-/* report.c         metrics and losses -> accumulators, and the graphs that turn them into numbers */
+/* report.c         evaluation parts: predict has the outputs (NULL: there are none), the rest all else */
+void split_outputs(Graph *eval, Graph **predict, Graph **rest);
+/*                  metrics and losses -> accumulators, and the graphs that turn them into numbers */
 void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
 /* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; steps that are skipped; averages */
 Graph *update(Graph *train);

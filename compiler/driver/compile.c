@@ -1,0 +1,48 @@
+/* compile.c: `mgpuc MODEL.net` and `mgpuc check`: all passes, or those up to what is asked for. */
+#include "compiler/driver/command.h"
+#include "compiler/driver/passes.h"
+#include "compiler/kernel/target.h"
+#include "compiler/machine/machine.h"
+
+static Compilation begin(const Options *options)
+{
+    Compilation c = {.options = options, .program = NEW(Program)};
+    c.program->options = options;
+    c.program->target = parse_devices(options->devices, options->planned, &c.program->plans, &c.program->plan_count);
+    c.program->machine = options->planned ? options->planned : machine_default(c.program->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST);
+    c.program->gpus = selected_gpus(options->devices);
+    c.source = read_source(options->file);
+    return c;
+}
+
+int command_compile(const Options *o)
+{
+    const Pass *last = o->emit ? emitted_pass(o->emit) : NULL, *from = from_pass(o);
+    if (last && from && last < from)
+        fail(2, "--emit %s: this stage comes before %s, which --from names", last->name, from->name);
+    Compilation c = begin(o);
+    run_passes(&c, o->emit);
+    if (last) {
+        Text text = {0};
+        last->dump(&c, &text);
+        fwrite(text_of(&text), 1, text.length, stdout);
+    }
+    return 0;
+}
+
+/* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the model
+ * compiles without them. */
+int command_check(const Options *o)
+{
+    Compilation c = begin(o);
+    run_passes(&c, "schedule");
+    const Model *m = c.program->model;
+    Text text = {0};
+    check_print(m, c.program, o->json, &text);
+    fwrite(text_of(&text), 1, text.length, stdout);
+    fflush(stdout);
+    warn_of_initials(m);
+    for (int i = 0; i < c.program->plan_count; i++)
+        warn_of_memory(m, c.program, &c.program->plans[i]);
+    return 0;
+}

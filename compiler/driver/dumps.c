@@ -1,0 +1,89 @@
+/* dumps.c: what --emit prints after a pass, and --from reads in place of those before it. */
+#include "compiler/driver/command.h"
+#include "compiler/driver/passes.h"
+#include "compiler/ir/dump.h"
+#include "compiler/kernel/target.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+
+#include <string.h>
+
+void dump_tree(const Compilation *c, Text *t) { tree_print(c->tree, t); }
+
+static const char *const GRAPH_NAME[PHASE_KINDS] = {"init",    "prologue",     "accumulate", "train", "eval",
+                                                    "predict", "report_train", "report_eval"};
+
+void dump_graphs(const Compilation *c, Text *t)
+{
+    DumpedGraph graphs[3 * PHASE_KINDS];
+    int count = 0;
+    for (int k = 0; k < PHASE_KINDS; k++) {
+        if (c->graphs[k])
+            graphs[count++] = (DumpedGraph){c->graphs[k], STEPS_ANY};
+        for (int r = 0; r < 2; r++)
+            if (c->variants[k][r])
+                graphs[count++] = (DumpedGraph){c->variants[k][r], r ? STEPS_PARTIAL : STEPS_FULL};
+    }
+    dump_write(c->options->emit, c->program->model, graphs, count, t);
+}
+
+void dump_phases(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->phase_count; i++)
+        phase_print(c->program->phases[i], t);
+}
+
+void dump_split(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->plan_count; i++) {
+        const Plan *p = &c->program->plans[i];
+        text_add(t, "plan %s:%d micro %lld%s\n", p->kind, p->devices, (long long)p->micro,
+                 p->always_partial ? " always partial" : "");
+        for (int d = 0; d < p->devices; d++)
+            text_add(t, "  device %d samples %lld..%lld capacity %lld\n", d, (long long)p->shards[d].first,
+                     (long long)(p->shards[d].first + p->shards[d].share), (long long)p->shards[d].capacity);
+    }
+}
+
+void dump_memory(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->plan_count; i++)
+        memory_print(c->program->plans[i].schedule, t);
+}
+
+void dump_schedules(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->plan_count; i++)
+        schedule_write(c->program->plans[i].schedule, t);
+}
+
+void dump_kernels(const Compilation *c, Text *t)
+{
+    c->program->target->print_all(c->program, t);
+}
+
+void dump_images(const Compilation *c, Text *t) { build_print_images(c->build, t); }
+
+Facts read_graphs(Compilation *c)
+{
+    static const Facts FACT[PHASE_KINDS] = {[PHASE_INIT] = INIT, [PHASE_TRAIN] = TRAIN, [PHASE_EVAL] = EVAL};
+    Model *m;
+    int count;
+    Facts facts = NOTHING;
+    const char *stage = c->options->from;
+    DumpedGraph *graphs = dump_read(c->source->file, c->source->text, c->source->length, &stage, GRAPH_NAME, PHASE_KINDS, &m, &count);
+    bool phases = strcmp(stage, "phases") == 0;
+    m->source = c->source;
+    c->program->model = m;
+    for (int i = 0; i < count; i++) {
+        int kind = 0;
+        while (strcmp(GRAPH_NAME[kind], graphs[i].graph->name) != 0)
+            kind++;
+        if (phases != (graphs[i].steps != STEPS_ANY))
+            fail(1, "%s: graph %s is %s; 'full' and 'partial' are graphs of the stage phases, and all of its graphs are one of them",
+                 c->options->file, GRAPH_NAME[kind], graphs[i].steps ? STEPS_NAME[graphs[i].steps] : "neither 'full' nor 'partial'");
+        *(phases ? &c->variants[kind][graphs[i].steps == STEPS_PARTIAL] : &c->graphs[kind]) = graphs[i].graph;
+        facts |= graphs[i].steps == STEPS_PARTIAL ? NOTHING : FACT[kind];
+    }
+    return facts;
+}

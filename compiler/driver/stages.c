@@ -1,0 +1,173 @@
+/* stages.c: the passes as the driver's table calls them: each on the graphs of all phases, then on all plans. */
+#include "compiler/driver/passes.h"
+#include "compiler/kernel/target.h"
+#include "compiler/passes/stages.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
+
+typedef Graph *GraphPass(Graph *);
+
+/* the model's outputs are described by nodes of its graph `eval`, so that one stays */
+static void replace(Graph **at, Graph *by)
+{
+    Graph *old = *at;
+    *at = by;
+    if (old && old != by && old != old->model->eval)
+        graph_free(old);
+}
+
+static void each_graph(Compilation *c, GraphPass *pass)
+{
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k])
+            replace(&c->graphs[k], pass(c->graphs[k]));
+}
+
+static void each_variant(Compilation *c, GraphPass *pass)
+{
+    for (int k = 0; k < PHASE_KINDS; k++)
+        for (int r = 0; r < 2; r++)
+            if (c->variants[k][r])
+                replace(&c->variants[k][r], pass(c->variants[k][r]));
+}
+
+void pass_parse(Compilation *c) { c->tree = parse(c->source); }
+
+void pass_elaborate(Compilation *c)
+{
+    Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model};
+    Model *m = elaborate(c->tree, &settings);
+    c->program->model = m;
+    m->identity = graph_identity(m->train);
+    c->graphs[PHASE_INIT] = m->init;
+    c->graphs[PHASE_TRAIN] = m->train;
+    c->graphs[PHASE_EVAL] = m->eval;
+}
+
+void pass_simplify(Compilation *c)
+{
+    if (c->options->exact_bodies)
+        each_graph(c, inline_bodies);
+    each_graph(c, simplify);
+}
+
+void pass_loops(Compilation *c)
+{
+    each_graph(c, hoist_loops);
+    each_graph(c, simplify);
+}
+
+void pass_differentiate(Compilation *c)
+{
+    replace(&c->graphs[PHASE_TRAIN], differentiate(c->graphs[PHASE_TRAIN]));
+    replace(&c->graphs[PHASE_TRAIN], simplify(c->graphs[PHASE_TRAIN]));
+}
+
+void pass_update(Compilation *c)
+{
+    Graph *train = c->graphs[PHASE_TRAIN], *eval;
+    split_outputs(c->graphs[PHASE_EVAL], &c->graphs[PHASE_PREDICT], &eval);
+    replace(&c->graphs[PHASE_EVAL], eval);
+    make_reports(c->program->model, &train, &eval, &c->graphs[PHASE_REPORT_TRAIN], &c->graphs[PHASE_REPORT_EVAL]);
+    replace(&c->graphs[PHASE_TRAIN], train);
+    replace(&c->graphs[PHASE_EVAL], eval);
+    replace(&c->graphs[PHASE_TRAIN], update(train));
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k] && k != PHASE_TRAIN && k != PHASE_INIT)
+            replace(&c->graphs[k], count_applied(c->graphs[k]));
+    each_graph(c, simplify);
+}
+
+void pass_distribute(Compilation *c)
+{
+    each_graph(c, distribute);
+    if (c->program->model->accumulate > 1) {
+        Graph *train = c->graphs[PHASE_TRAIN];
+        split_micro_batches(c->program->model, train, &train, &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
+        replace(&c->graphs[PHASE_TRAIN], train);
+    }
+}
+
+static int all_graphs(const Compilation *c, Graph **all)
+{
+    int count = 0;
+    for (int k = 0; k < PHASE_KINDS; k++)
+        if (c->graphs[k])
+            all[count++] = c->graphs[k];
+    return count;
+}
+
+void pass_precision(Compilation *c)
+{
+    Graph *all[PHASE_KINDS];
+    find_rounded_variables(c->program->model, all, all_graphs(c, all));
+    each_graph(c, choose_precision);
+}
+
+void pass_layout(Compilation *c)
+{
+    Graph *all[PHASE_KINDS];
+    choose_layout(c->program->model, all, all_graphs(c, all));
+}
+
+static bool has_samples(PhaseKind kind) { return kind >= PHASE_PROLOGUE && kind <= PHASE_PREDICT; }
+
+void pass_phases(Compilation *c)
+{
+    for (int k = 0; k < PHASE_KINDS; k++) {
+        if (!c->graphs[k])
+            continue;
+        c->variants[k][0] = specialise(c->graphs[k], false);
+        if (has_samples((PhaseKind)k))
+            c->variants[k][1] = specialise(c->graphs[k], true);
+        replace(&c->graphs[k], NULL);
+    }
+    each_variant(c, distribute);
+}
+
+void pass_fuse(Compilation *c)
+{
+    Program *p = c->program;
+    for (int k = 0; k < PHASE_KINDS; k++)
+        for (int r = 0; r < 2; r++)
+            if (c->variants[k][r]) {
+                Phase *phase = fuse(p, c->variants[k][r], (PhaseKind)k, r == 1);
+                APPEND(p->phases, p->phase_count, phase);
+            }
+    if (p->target->end_kernels)
+        p->target->end_kernels(p);
+}
+
+void pass_split(Compilation *c)
+{
+    Program *p = c->program;
+    for (int i = 0; i < p->plan_count; i++)
+        split(p, &p->plans[i]);
+}
+
+void pass_schedule(Compilation *c)
+{
+    for (int i = 0; i < c->program->plan_count; i++)
+        c->program->plans[i].schedule = schedule(c->program, &c->program->plans[i]);
+}
+
+void pass_verify(Compilation *c)
+{
+    for (int i = 0; i < c->program->plan_count; i++) {
+        const char *wrong = verify(c->program->plans[i].schedule);
+        if (wrong)
+            die("the schedule for %d devices is wrong: %s", c->program->plans[i].devices, wrong);
+    }
+}
+
+/* ---- the program */
+void pass_emit(Compilation *c)
+{
+    c->build = build_begin(c->program);
+    c->said = build_texts(c->build);
+}
+
+void pass_images(Compilation *c) { c->said = build_images(c->build); }
+void pass_compile(Compilation *c) { c->said = build_objects(c->build); }
+void pass_link(Compilation *c) { c->said = build_link(c->build); }

@@ -1,0 +1,50 @@
+/* verify.c: `mgpuc verify`: schedules of a file, proved one by one. */
+#include "compiler/driver/command.h"
+#include "compiler/verify/proof.h"
+
+#include <string.h>
+
+/* a schedule is text: bytes behind a NUL would be read by nobody */
+static void refuse_nul(const char *file, const char *text, size_t length)
+{
+    const char *nul = length ? memchr(text, 0, length) : NULL, *line = text;
+    if (!nul)
+        return;
+    Source source = {.file = file, .text = text, .length = length};
+    Place at = {.source = &source, .line = 1};
+    for (const char *p = text; p < nul; p++)
+        if (*p == '\n') {
+            at.line++;
+            line = p + 1;
+        }
+    at.column = (int)(nul - line) + 1;
+    error_at(&at, "here is a NUL character, and a schedule is text: write it anew with ./PROGRAM schedule or mgpuc --emit schedule");
+}
+
+int command_verify(const Options *options)
+{
+    size_t length;
+    char *text = read_file(options->file, &length);
+    if (!text)
+        fail(1, "%s cannot be read: %m", options->file);
+    refuse_nul(options->file, text, length);
+    const char *file = plain_text(options->file, false);
+    /* one file may hold the schedules of several plans, one behind the other */
+    for (char *at = text; at;) {
+        char *next = *at ? strstr(at + 1, "\nmgpu-schedule ") : NULL;
+        if (next)
+            *next++ = 0;
+        Schedule *s = schedule_read(options->file, at);
+        const char *wrong = verify(s);
+        if (wrong) {
+            fprintf(stderr, "%s: error: %d device%s: %s\n", file, s->devices, s->devices == 1 ? "" : "s", plain_text(wrong, true));
+            return 1;
+        }
+        printf("%s: proved for %d device%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
+               "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once%s\n", file, s->devices, s->devices == 1 ? "" : "s",
+               s->devices == 1 ? "" : ", all devices run one program");
+        at = next;
+    }
+    printf("%s: trusted: what each kernel reads and writes (a program compiled with --arch vgpu-check checks it as it runs), and that the digests are the model's\n", file);
+    return 0;
+}
