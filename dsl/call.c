@@ -326,7 +326,7 @@ static Value *run_composite(Elaborator *e, const Binding *b, const Tree *block)
     const Place *at = e->frame->call;
     outer->at = at;
     outer->path = e->frame->instance->names->path;
-    e->graph = graph_open_region(outer, b->layer->name);
+    e->graph = graph_open_body(outer, b->layer->name);
     e->graph->at = at;
     e->graph->path = outer->path;
     int first = e->deferred_count, count = 0;
@@ -338,11 +338,11 @@ static Value *run_composite(Elaborator *e, const Binding *b, const Tree *block)
         APPEND(results, count, node_of(e, at, result->kind == VALUE_RESULTS ? result->items[k] : result, "a result"));
     for (int k = first; k < e->deferred_count; k++)
         APPEND(results, count, e->deferred[k].value);
-    Graph *region = e->graph;
+    Graph *inner = e->graph;
     e->graph = outer;
     Node **out = NEW_ARRAY(Node *, count);
     outer->at = at;
-    graph_close_region(region, OP_COMPOSITE, b->layer->name, NULL, 0, numbers, number_count, results, count, out);
+    graph_close_body(inner, OP_COMPOSITE, b->layer->name, NULL, 0, numbers, number_count, results, count, out);
     for (int k = first; k < e->deferred_count; k++)
         set_update(e, e->deferred[k].variable, out[returned + k - first], e->deferred[k].at);
     e->deferred_count = first;

@@ -239,7 +239,7 @@ void add_update(Elaborator *e, int index, Node *n, const Place *at)
         error_at(at, "the state '%s' has the shape %s, its update has %s", name, shape_text(&v->shape), shape_text(&n->shape));
     if (!shape_equal(&n->shape, &v->shape))
         n = graph_broadcast(g, n, v->shape);
-    if (e->graph != e->top) { /* in a region: it becomes a result of the composite */
+    if (e->graph != e->top) { /* in a body: it becomes a result of the composite */
         Deferred d = {.variable = index, .value = n, .at = at};
         APPEND(e->deferred, e->deferred_count, d);
         return;

@@ -124,7 +124,7 @@ static void reach_from(Reach *r, const Node *from)
     stack[count++] = from;
     while (count > 0) {
         const Node *n = stack[--count];
-        if (n->op == OP_RESULT && n->in[0]->body) { /* that result of the region's body alone */
+        if (n->op == OP_RESULT && n->in[0]->body) { /* that result of the body's body alone */
             const Graph *body = n->in[0]->body;
             for (int k = 0, result = 0; k < body->result_count; k++)
                 if (body->results[k].role == ROLE_RESULT && result++ == n->ints[0])

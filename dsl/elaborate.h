@@ -134,7 +134,7 @@ struct Frame {
 };
 
 typedef struct Param { const char *name; const Tree *tree; const char *set; Value *value; int state; } Param;
-typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an update inside a region */
+typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an update inside a body */
 typedef struct BatchSum { Node *node; const Place *at; } BatchSum;
 typedef struct Rule {
     const Tree *tree;
@@ -163,7 +163,7 @@ struct Elaborator {
     Map readers;             /* name -> Layer */
     const Tree *model_tree, *data_tree, *train_tree;
 
-    Graph *graph;            /* where nodes go: the pass's, a region of it, or init */
+    Graph *graph;            /* where nodes go: the pass's, a body of it, or init */
     Graph *top;              /* the pass's graph */
     ScanBody *scan;          /* the innermost scan whose body runs; NULL: none */
     bool training_pass;      /* first pass: names are given */
@@ -190,7 +190,7 @@ struct Elaborator {
     const char *init_name;   /* the variable whose initialiser runs */
     Map result_names;        /* of this pass: "loss name" -> Place, and numbers of those in loops */
     Map updates;             /* variable -> number of its ROLE_UPDATE among the results of train */
-    Deferred *deferred;      /* updates of the region being built */
+    Deferred *deferred;      /* updates of the body being built */
     int deferred_count;
     BatchSum *batch_sums;    /* over the whole batch, in the training pass */
     int batch_sum_count;

@@ -44,7 +44,7 @@ struct ScanBody {
     Elaborator *e;
     ScanBody *outer;
     const Place *at;
-    Graph *region;
+    Graph *inner;
     int64_t steps;
     Carry *carries;
     int carry_count;
@@ -81,7 +81,7 @@ static void assigned_names(const Tree *block, Map *names)
 
 static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
 {
-    Graph *parent = s->region->parent;
+    Graph *parent = s->inner->parent;
     bool number = v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL;
     int k = s->carry_count;
     Dtype dtype = k < s->guess_count ? s->guesses[k].dtype : v->kind == VALUE_BOOL ? BOOL : F32;
@@ -95,9 +95,10 @@ static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
     else if (initial->weak)
         initial = graph_strong(parent, initial, F32);
     bool sharded = k < s->guess_count && s->guesses[k].sharded;
-    for (int i = 0; k >= s->guess_count && i < s->region->captured_count; i++)
-        sharded = sharded || s->region->captured[i]->sharded;
-    Carry c = {.name = name, .before = v, .arg = graph_scan_carry(s->region, initial, sharded), .number = number, .constant = constant};
+    for (int i = 0; k >= s->guess_count && i < s->inner->captured_count; i++)
+        sharded = sharded || s->inner->captured[i]->sharded;
+    Carry c = {
+        .name = name, .before = v, .arg = graph_scan_carry(s->inner, initial, sharded), .number = number, .constant = constant};
     c.arg->name = name;
     APPEND(s->carries, s->carry_count, c);
     return c.arg;
@@ -130,9 +131,9 @@ static bool holds(const Value *v, const Node *n)
 
 static bool is_used(const ScanBody *s, const Node *arg)
 {
-    for (int i = 0; i < s->region->node_count; i++)
-        for (int k = 0; k < s->region->nodes[i]->inputs; k++)
-            if (s->region->nodes[i]->in[k] == arg)
+    for (int i = 0; i < s->inner->node_count; i++)
+        for (int k = 0; k < s->inner->nodes[i]->inputs; k++)
+            if (s->inner->nodes[i]->in[k] == arg)
                 return true;
     const Map *locals = &s->e->frame->locals;
     for (int i = 0; i < locals->count; i++)
@@ -297,7 +298,7 @@ static void spread(const Graph *body, bool *of)
 /* which carries have a value for every sample, at the least */
 static void find_sharded(const ScanBody *s, bool *sharded)
 {
-    const Graph *g = s->region;
+    const Graph *g = s->inner;
     bool *of = NEW_ARRAY(bool, g->node_count);
     for (int i = 0; i < g->node_count; i++)
         of[i] = g->nodes[i]->sharded; /* ARGs of what is no carry */
@@ -320,7 +321,7 @@ static bool look_again(const ScanBody *s, Guess **guesses, int *count)
     bool *sharded = NEW_ARRAY(bool, s->carry_count), right = true;
     Guess *seen = NEW_ARRAY(Guess, s->carry_count);
     for (int k = 0; k < s->carry_count; k++)
-        sharded[k] = s->region->captured[s->carries[k].arg->ints[0]]->sharded;
+        sharded[k] = s->inner->captured[s->carries[k].arg->ints[0]]->sharded;
     find_sharded(s, sharded);
     for (int k = 0; k < s->carry_count; k++) {
         const Carry *c = &s->carries[k];
@@ -343,7 +344,7 @@ static Node *last_element(const ScanBody *s, Node *stack)
 
 static void close_body(ScanBody *s)
 {
-    Graph *parent = s->region->parent;
+    Graph *parent = s->inner->parent;
     int *place = NEW_ARRAY(int, s->carry_count), count = 0;
     Node **next = NEW_ARRAY(Node *, s->carry_count);
     for (int k = 0; k < s->carry_count; k++) {
@@ -352,13 +353,13 @@ static void close_body(ScanBody *s)
             place[k] = count;
             next[count++] = c->next;
         } else {
-            s->region->kinds[c->arg->ints[0]] = AS_IT_IS;
+            s->inner->kinds[c->arg->ints[0]] = AS_IT_IS;
         }
     }
     if (!count && !s->stack_count)
         return;
     graph_at(s->e, s->at);
-    Node *scan = graph_close_scan(s->region, s->steps, false, next, s->stacks, s->stack_count);
+    Node *scan = graph_close_scan(s->inner, s->steps, false, next, s->stacks, s->stack_count);
     for (int k = 0; k < s->pending_count; k++) {
         const Pending *p = &s->pending[k];
         Node *n = graph_scan_result(parent, scan, p->carry >= 0 ? place[p->carry] : count + p->stack);
@@ -391,11 +392,11 @@ Node *random_in_scan(ScanBody *s, Shape shape, const char *path)
     Shape all = {.rank = shape.rank + 1, .extent = {s->steps}};
     for (int k = 0; k < shape.rank; k++)
         all.extent[k + 1] = shape.extent[k];
-    Graph *parent = s->region->parent;
-    parent->at = s->region->at;
-    parent->path = s->region->path;
+    Graph *parent = s->inner->parent;
+    parent->at = s->inner->at;
+    parent->path = s->inner->path;
     Node *stack = s->outer ? random_in_scan(s->outer, all, path) : graph_random(parent, all, path, true);
-    return graph_scan_sequence(s->region, stack);
+    return graph_scan_sequence(s->inner, stack);
 }
 
 /* ---- the statement */
@@ -449,12 +450,12 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
     Map random_paths = copy_map(&e->random_paths), result_names = copy_map(&e->result_names);
     Graph *outer = e->graph;
     graph_at(e, s->at);
-    s->region = graph_open_region(outer, "scan");
-    e->graph = s->region;
+    s->inner = graph_open_body(outer, "scan");
+    e->graph = s->inner;
     e->scan = s;
     Value **element = NEW_ARRAY(Value *, sources->count);
     for (int k = 0; k < sources->count; k++)
-        element[k] = value_tensor(graph_scan_sequence(s->region, sources->nodes[k]));
+        element[k] = value_tensor(graph_scan_sequence(s->inner, sources->nodes[k]));
     assigned_names(body, &names);
     for (int k = 0; k < names.count; k++) {
         Value *v = map_get(&f->locals, names.keys[k]);

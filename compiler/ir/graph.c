@@ -1,4 +1,4 @@
-/* graph.c: building graphs; region.c: regions and copies; ir/print.c shows them.
+/* graph.c: building graphs; body.c: bodies and copies; ir/print.c shows them.
  *
  * In: operations and their inputs. Out: Nodes, in topological order because a node is appended when it is made.
  *
@@ -6,7 +6,7 @@
  * inputs); an equal node is returned instead of a new one. So two draws of RANDOM are the same if their paths are, and a
  * rule may ask for exp(x) again without paying twice. Composites are never shared.
  *
- * Capture: an input that belongs to an enclosing graph becomes an ARG of the region, through all regions between. */
+ * Capture: an input that belongs to an enclosing graph becomes an ARG of the body, through all bodies between. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>

@@ -85,7 +85,7 @@ typedef enum Role {
     ROLE_INIT,    /* index = variable: its initial value (in model->init only) */
     ROLE_REPORT,  /* name: a scalar for the host after the step: loss, loss.NAME, lr, grad_norm, metric names */
     ROLE_GRADIENT,/* index = variable: after differentiate; dropped by update */
-    ROLE_RESULT,  /* results of a region (COMPOSITE, SCAN bodies), in order */
+    ROLE_RESULT,  /* results of a body (COMPOSITE, SCAN bodies), in order */
     ROLES
 } Role;
 typedef struct Result {
@@ -96,19 +96,19 @@ typedef struct Result {
     const Place *at;
 } Result;
 
-/* what an ARG of a region stands for: the input as it is; in a SCAN also the carry that begins as the input, and the
+/* what an ARG of a body stands for: the input as it is; in a SCAN also the carry that begins as the input, and the
  * step's slice of the input along axis 0 */
 typedef enum CaptureKind { AS_IT_IS, AS_CARRY, AS_SEQUENCE } CaptureKind;
 
 struct Graph {
     Model *model;
-    Graph *parent;          /* a region's enclosing graph; NULL at the top */
+    Graph *parent;          /* a body's enclosing graph; NULL at the top */
     const char *name;       /* "train" */
     Node **nodes;
     int node_count;
     Result *results;
     int result_count;
-    Node **captured;        /* region: the parent's nodes that ARG 0, 1, ... stand for, and how */
+    Node **captured;        /* body: the parent's nodes that ARG 0, 1, ... stand for, and how */
     int captured_count;
     CaptureKind *kinds;
     int kind_count;
@@ -282,8 +282,8 @@ Distribution transfer_gives(int transfer);
 bool transfer_types(const Node *, const Distribution *in);
 Distribution transfer_type(const Node *, const Distribution *in, const char **wrong);
 
-/* graph.c, for region.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a
- * sum over samples. The region's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */
+/* graph.c, for body.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a
+ * sum over samples. The body's ARG of an enclosing graph's node. An ARG of its own, of the type and shape of `like`. */
 Node *graph_make(Graph *, const Node *prototype, bool over);
 Node *graph_append(Graph *, const Node *);                 /* for ir/read.c: as it is, even if the graph has an equal one */
 Node *graph_capture(Graph *, Node *);
@@ -345,12 +345,12 @@ Node *graph_convolve_weight(Graph *, Node *x, Node *g, const int64_t *ints, int 
 Node *graph_attention(Graph *, Node *q, Node *k, Node *v, bool causal, int64_t window, double scale);
 double node_attention_scale(const Node *);   /* of ATTENTION and its gradient */
 
-/* ---- regions (region.c)
- * a composite: open a region, build the body in it, close it with its results; the elaborator's way */
-Graph *graph_open_region(Graph *parent, const char *name);
-Graph *graph_in_place_of(const Graph *); /* a new graph; if it is a region, its ARGs will be those of the old one */
+/* ---- bodies (body.c)
+ * a composite: open a body, build the body in it, close it with its results; the elaborator's way */
+Graph *graph_open_body(Graph *parent, const char *name);
+Graph *graph_in_place_of(const Graph *); /* a new graph; if it is a body, its ARGs will be those of the old one */
 /* -> RESULT nodes in `parent`, one per result of the body; ints: attributes of the composite */
-void graph_close_region(Graph *region, Op, const char *name, const int64_t *ints, int int_count, const double *numbers,
+void graph_close_body(Graph *inner, Op, const char *name, const int64_t *ints, int int_count, const double *numbers,
                         int number_count, Node **results, int result_count, Node **out);
 
 /* SCAN: a loop. Its inputs are the initial values of the carries, the sequences, what else the body uses (captured). In the
@@ -360,11 +360,11 @@ void graph_close_region(Graph *region, Op, const char *name, const int64_t *ints
  * values to be stacked. RESULT j of the node: the last carry j, or the stack j - c, whose element t along axis 0 is the
  * body's value at step t. A carry has a value for every sample in the body if its ARG says so; its initial value and what
  * it becomes may still be the same for all. */
-Node *graph_scan_carry(Graph *region, Node *initial, bool sharded);  /* -> its ARG; sharded anyway if initial is */
-Node *graph_scan_sequence(Graph *region, Node *sequence);            /* -> ARG: the slice of the step */
+Node *graph_scan_carry(Graph *inner, Node *initial, bool sharded);  /* -> its ARG; sharded anyway if initial is */
+Node *graph_scan_sequence(Graph *inner, Node *sequence);            /* -> ARG: the slice of the step */
 /* next: what each carry becomes, in the order in which they were made. ARGs that nothing uses go; a carry whose next value
  * is sharded becomes sharded; none is if nothing that the loop takes is. -> the node; its results by graph_scan_result */
-Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count);
+Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count);
 Node *graph_scan_result(Graph *parent, Node *scan, int result);
 typedef struct Loop {       /* a SCAN, taken apart; arg: the body's ARG of each input, NULL where it uses none */
     Graph *body;
@@ -375,10 +375,10 @@ typedef struct Loop {       /* a SCAN, taken apart; arg: the body's ARG of each 
 } Loop;
 Loop loop_of(const Node *scan);
 CaptureKind loop_kind(const Loop *, int input);
-/* the other way round, for passes that rebuild a body: a region in target whose ARGs are the mapped nodes of the old ones;
+/* the other way round, for passes that rebuild a body: a body in target whose ARGs are the mapped nodes of the old ones;
  * inputs: what the node's inputs became. It is closed with the mapped nodes of the old next values and stacks. */
 Graph *loop_open(Graph *target, const Loop *, Node **inputs);
-Node *loop_close(Graph *region, const Loop *);
+Node *loop_close(Graph *inner, const Loop *);
 
 /* passes rebuild graphs: for each node in order, new = graph_copy_node(target, node) after setting mapped nodes; inputs are
  * taken from their mapped nodes, attributes are copied, at / path / name / backward kept. */

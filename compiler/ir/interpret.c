@@ -739,13 +739,13 @@ static void run_node(Run *run, const Node *n, double *out)
         run_scan(run, n);
         return;
     case OP_RESULT: {
-        const Node *region = n->in[0], *value = NULL;
+        const Node *owner = n->in[0], *value = NULL;
         int64_t k = n->ints[0];
-        for (int i = 0; i < region->body->result_count && !value; i++)
-            if (region->body->results[i].role == ROLE_RESULT && k-- == 0)
-                value = region->body->results[i].value;
-        int64_t place = region->op == OP_SCAN ? n->ints[0] : value->id;
-        memcpy(out, run->bodies[region->id][place], all * sizeof *out);
+        for (int i = 0; i < owner->body->result_count && !value; i++)
+            if (owner->body->results[i].role == ROLE_RESULT && k-- == 0)
+                value = owner->body->results[i].value;
+        int64_t place = owner->op == OP_SCAN ? n->ints[0] : value->id;
+        memcpy(out, run->bodies[owner->id][place], all * sizeof *out);
         return;
     }
     default:

@@ -688,7 +688,7 @@ static void shape_total(Node *n, bool over)
     n->dtype = summed_type(n->dtype);
 }
 
-static void shape_region(Node *n, bool over)
+static void shape_body(Node *n, bool over)
 {
     (void)over;
     n->shape = SCALAR;
@@ -703,7 +703,7 @@ static void shape_region(Node *n, bool over)
 static void shape_scan(Node *n, bool over)
 {
     const Graph *body = n->body;
-    shape_region(n, over);
+    shape_body(n, over);
     if (n->int_count != 5 || body->result_count != n->ints[0] + n->ints[4] || n->ints[0] + n->ints[1] > n->inputs ||
         n->ints[2] < 1)
         mistake(n, "a scan with %d attributes, %d inputs and %d results", n->int_count, n->inputs, body->result_count);

@@ -9,8 +9,8 @@
  *
  * One line per node: its number, the operation, its attributes as its row of ops.def says, inputs, ':', type and shape of one
  * sample, then its distribution where the graph is distributed, else "sharded" where it has a value for every sample; "weak";
- * "backward". After ';' the variable, the instance and the place in the model. The body of a region follows it, indented, with
- * numbers of its own; "arg k" is the region's input k. A result of a role that has an index begins with it: of the variable, or
+ * "backward". After ';' the variable, the instance and the place in the model. The body of a body follows it, indented, with
+ * numbers of its own; "arg k" is the body's input k. A result of a role that has an index begins with it: of the variable, or
  * of the body. Constants of more than 8 numbers are at the end of the dump, by their hash. ir/read.c reads all of it. */
 #include "compiler/ir/dump.h"
 #include "runtime/base/sha256.h"

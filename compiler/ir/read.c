@@ -11,7 +11,7 @@ enum { MOST_NESTED = 100 };     /* bodies in each other */
 
 typedef struct Scope {          /* a graph that is being read */
     Graph *graph;
-    const Node *region;         /* a body: op, inputs and attributes of its node; NULL: a graph */
+    const Node *owner;         /* a body: op, inputs and attributes of its node; NULL: a graph */
     bool distributed;           /* "sharded" is a Distribution */
     Map nodes;                  /* by their number in the text */
 } Scope;
@@ -98,20 +98,21 @@ static Node input_like(const Dump *d, const Node *n, const Dump *start)
     return like(in->dtype, &in->shape, true, false);
 }
 
-static CaptureKind kind_of(const Node *region, int64_t input)
+static CaptureKind kind_of(const Node *node, int64_t input)
 {
-    return region->op != OP_SCAN || input >= region->ints[0] + region->ints[1] ? AS_IT_IS
-           : input < region->ints[0]                                            ? AS_CARRY
+    return node->op != OP_SCAN || input >= node->ints[0] + node->ints[1] ? AS_IT_IS
+           : input < node->ints[0]                                              ? AS_CARRY
                                                                                 : AS_SEQUENCE;
 }
 
 static Node arg_like(const Scope *s, const Node *n, const Dump *start)
 {
-    if (!s->region || n->ints[0] >= s->region->inputs)
-        wrong(start, s->region ? "the region has no input %lld" : "'arg' stands for the input of a region; a graph has none", (long long)n->ints[0]);
-    const Node *in = s->region->in[n->ints[0]];
+    if (!s->owner || n->ints[0] >= s->owner->inputs)
+        wrong(start, s->owner ? "the body has no input %lld" : "'arg' stands for the input of a body; a graph has none",
+              (long long)n->ints[0]);
+    const Node *in = s->owner->in[n->ints[0]];
     Node is = like(in->dtype, &in->shape, in->sharded, in->weak);
-    CaptureKind kind = kind_of(s->region, n->ints[0]);
+    CaptureKind kind = kind_of(s->owner, n->ints[0]);
     if (kind == AS_SEQUENCE && in->shape.rank)
         is.shape = shape_of(in->shape.rank - 1, in->shape.extent + 1);
     if (kind == AS_CARRY)
@@ -155,9 +156,10 @@ static void read_inputs(Dump *d, const Scope *s, Node *n)
     for (at_end(d); *d->at == '%'; at_end(d)) {
         Dump start = *d;
         Node *in = need_node(d, s);
-        bool region = in->op == OP_COMPOSITE || in->op == OP_SCAN;
-        if (region != (n->op == OP_RESULT))
-            wrong(&start, region ? "a region has no value of its own; 'result' takes its results" : "'result' is of a composite or a scan");
+        bool has_body = in->op == OP_COMPOSITE || in->op == OP_SCAN;
+        if (has_body != (n->op == OP_RESULT))
+            wrong(&start, has_body ? "a body has no value of its own; 'result' takes its results"
+                                   : "'result' is of a composite or a scan");
         APPEND(n->in, n->inputs, in);
     }
     int inputs = OP_INFO[n->op].inputs;
@@ -265,8 +267,8 @@ static bool read_role(Dump *d, Role *role)
 static void check_result(const Dump *d, const Scope *s, const Result *r, const Dump *start)
 {
     bool variable = r->role == ROLE_UPDATE || r->role == ROLE_INIT || r->role == ROLE_GRADIENT;
-    if ((r->role == ROLE_RESULT) != (s->region != NULL))
-        wrong(start, s->region ? "a body has no results but 'result'" : "'result' is of a body");
+    if ((r->role == ROLE_RESULT) != (s->owner != NULL))
+        wrong(start, s->owner ? "a body has no results but 'result'" : "'result' is of a body");
     if (r->role == ROLE_RESULT && r->index != s->graph->result_count)
         wrong(start, "expected result %d: they are numbered from 0", s->graph->result_count);
     if (variable && r->index >= d->model->variable_count)
@@ -283,7 +285,7 @@ static void check_result(const Dump *d, const Scope *s, const Result *r, const D
                   DISTRIBUTION_NAME[value->distribution], value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");
     }
     if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN || (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))
-        wrong(start, "a region has no value of its own; 'result' takes its results");
+        wrong(start, "a body has no value of its own; 'result' takes its results");
 }
 
 static void read_result(Dump *d, Scope *s, Role role, const Dump *start)
@@ -327,10 +329,10 @@ static Graph *read_body(Dump *d, const Scope *outer, const Node *n, const Dump *
     int depth = 0;
     for (const Graph *g = outer->graph; g; g = g->parent)
         if (++depth > MOST_NESTED)
-            wrong(start, "regions are nested more than %d deep", MOST_NESTED);
-    Scope s = {.graph = graph_new(d->model, NULL, outer->graph), .region = n};
+            wrong(start, "bodies are nested more than %d deep", MOST_NESTED);
+    Scope s = {.graph = graph_new(d->model, NULL, outer->graph), .owner = n};
     if (!at_end(d))
-        s.graph->name = read_word(d, "the name of a region");
+        s.graph->name = read_word(d, "the name of a body");
     end_record(d);
     for (int i = 0; i < n->inputs; i++) {
         APPEND(s.graph->captured, s.graph->captured_count, n->in[i]);
@@ -385,7 +387,7 @@ static void read_lines(Dump *d, Scope *s)
         if (*d->at == '%' && !s->graph->result_count) {
             take_text(d, "%");
             read_node(d, s);
-        } else if (s->region && s->graph->result_count && take_word(d, "result") && take_word(d, "0")) {
+        } else if (s->owner && s->graph->result_count && take_word(d, "result") && take_word(d, "0")) {
             *d = start;
             return;
         } else {

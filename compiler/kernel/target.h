@@ -12,7 +12,7 @@ struct Target {
     const char *transfers;      /* how schedules have devices meet: "via" */
     bool images;                /* kernels are images for the architectures of --arch; false: they are linked with the program */
     bool own_memory;            /* a device has memory of its own, with one workspace; false: the machine's, one for each worker */
-    bool strips;                /* calls that follow each other may take the samples strip by strip */
+    bool regions;                /* calls that follow each other may take the samples region by region */
     int workspace_alignment;    /* bytes */
 
     /* ---- nests and fusion */

@@ -16,9 +16,9 @@
 typedef void GradientRule(Sweep *, Node *n, Node *g);
 static GradientRule *const RULE[OPS];
 
-Sweep sweep_begin(Graph *g) { return sweep_begin_region(g, NULL); }
+Sweep sweep_begin(Graph *g) { return sweep_begin_body(g, NULL); }
 
-Sweep sweep_begin_region(Graph *g, const bool *needs)
+Sweep sweep_begin_body(Graph *g, const bool *needs)
 {
     Sweep s = {.g = g, .forward_count = g->node_count};
     s.needs = NEW_ARRAY(bool, g->node_count);
@@ -645,14 +645,14 @@ static void gradient_top_k(Sweep *s, Node *n, Node *g)
 static void gradient_group_sum(Sweep *s, Node *n, Node *g) { give(s, n, 0, graph_group_sum(s->g, g, n->ints[0])); }
 static void gradient_reduce(Sweep *s, Node *n, Node *g) { give(s, n, 0, g); }
 
-/* ---- regions */
+/* ---- bodies */
 
 static void gradient_result(Sweep *s, Node *n, Node *g)
 {
-    Node *region = n->in[0];
-    Node ***results = &s->of_results[region->id];
+    Node *inner = n->in[0];
+    Node ***results = &s->of_results[inner->id];
     if (!*results)
-        *results = NEW_ARRAY(Node *, region->body->result_count);
+        *results = NEW_ARRAY(Node *, inner->body->result_count);
     (*results)[n->ints[0]] = g;
 }
 

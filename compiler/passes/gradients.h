@@ -19,7 +19,7 @@ typedef struct Sweep {
 } Sweep;
 
 Sweep sweep_begin(Graph *forward);
-Sweep sweep_begin_region(Graph *forward, const bool *needs); /* needs: by ARG */
+Sweep sweep_begin_body(Graph *forward, const bool *needs); /* needs: by ARG */
 bool sweep_needs(const Sweep *, const Node *);
 void sweep_contribute(Sweep *, Node *, Node *gradient); /* of the node's shape and dtype; ignored where nothing needs it */
 Node *sweep_take(Sweep *, Node *);                      /* the sum of the contributions, which are then gone; NULL: none */

@@ -336,7 +336,7 @@ static void compute_outside(Hoist *h, bool carried)
     }
 }
 
-static void compute_inside(Hoist *h, Graph *region)
+static void compute_inside(Hoist *h, Graph *inner)
 {
     const Graph *body = h->l.body;
     for (int i = 0; i < body->node_count; i++) {
@@ -345,11 +345,11 @@ static void compute_inside(Hoist *h, Graph *region)
         if (!h->inside[i] || n->mapped)
             continue;
         if (h->sliced[i])
-            n->mapped = graph_scan_sequence(region, h->value[i].node);
+            n->mapped = graph_scan_sequence(inner, h->value[i].node);
         else if (!h->varies[i] && !stays_inside(n))
-            n->mapped = graph_capture(region, h->value[i].node);
+            n->mapped = graph_capture(inner, h->value[i].node);
         else
-            graph_copy_node(region, n);
+            graph_copy_node(inner, n);
         if (!n->mapped->name)
             n->mapped->name = n->name;
         h->within[i] = n->mapped;
@@ -360,29 +360,29 @@ static void compute_inside(Hoist *h, Graph *region)
 static Node *make_loop(Hoist *h)
 {
     const Loop *l = &h->l;
-    Graph *region = graph_open_region(h->g, l->body->name);
+    Graph *inner = graph_open_body(h->g, l->body->name);
     Node **next = NULL, **stacks = NULL, **sums = NULL;
     int next_count = 0, stack_count = 0, sum_count = 0;
     for (int i = 0; i < l->carries; i++) {
-        h->within[l->arg[i]->id] = graph_scan_carry(region, h->in[i], l->arg[i]->sharded);
+        h->within[l->arg[i]->id] = graph_scan_carry(inner, h->in[i], l->arg[i]->sharded);
         h->within[l->arg[i]->id]->name = l->arg[i]->name;
     }
     for (int i = 0; i < l->body->node_count; i++)
         if (h->added[i]) {
             const Node *n = l->body->nodes[i];
             h->place[i] = l->carries + sum_count;
-            Node *sum = graph_scan_carry(region, graph_fill(h->g, 0, n->shape, n->dtype), h->sharded);
+            Node *sum = graph_scan_carry(inner, graph_fill(h->g, 0, n->shape, n->dtype), h->sharded);
             APPEND(sums, sum_count, sum);
         }
-    compute_inside(h, region);
+    compute_inside(h, inner);
     for (int i = 0; i < l->carries; i++) {
         Node *n = h->within[l->next[i]->id];
         APPEND(next, next_count, n);
     }
     for (int i = 0, k = 0; i < l->body->node_count; i++) {
         if (h->added[i]) {
-            stand_at(region, l->body->nodes[i]);
-            Node *n = graph_binary(region, OP_ADD, sums[k++], h->within[i]);
+            stand_at(inner, l->body->nodes[i]);
+            Node *n = graph_binary(inner, OP_ADD, sums[k++], h->within[i]);
             APPEND(next, next_count, n);
         }
         if (h->stacked[i]) {
@@ -392,7 +392,7 @@ static Node *make_loop(Hoist *h)
     }
     if (!next_count && !stack_count)
         return NULL;
-    Node *scan = graph_close_scan(region, l->steps, l->reverse, next, stacks, stack_count);
+    Node *scan = graph_close_scan(inner, l->steps, l->reverse, next, stacks, stack_count);
     for (int i = 0; i < l->body->node_count; i++)
         if (h->stacked[i])
             h->value[i] = (Outside){graph_scan_result(h->g, scan, next_count + h->place[i]), true};
@@ -476,11 +476,11 @@ static Node **hoist_one_kind(Graph *g, const Loop *l, bool sharded, Node **in, c
 
 /* ---- loops of both kinds: the carries that are the same for all samples first, in a loop of their own */
 
-static void copy_body(Graph *region, const Loop *l)
+static void copy_body(Graph *inner, const Loop *l)
 {
     for (int i = 0; i < l->body->node_count; i++)
         if (l->body->nodes[i]->op != OP_ARG)
-            graph_copy_node(region, l->body->nodes[i]);
+            graph_copy_node(inner, l->body->nodes[i]);
 }
 
 static bool is_same(const Loop *l, int carry) { return !l->arg[carry]->sharded; }
@@ -510,20 +510,20 @@ static void check_apart(const Loop *l)
 /* the loop of those carries alone: their last values, then the stacks of what each was before the step */
 static Node **hoist_same(Graph *g, const Loop *l, Node **in, int *count)
 {
-    Graph *region = loop_open(g, l, in);
+    Graph *inner = loop_open(g, l, in);
     Node **next = NULL, **before = NULL;
     int stacks = 0;
     *count = 0;
     for (int i = 0; i < l->carries; i++)
         if (!is_same(l, i)) /* takes no part, and goes because nothing needs it */
-            region->kinds[l->arg[i]->mapped->ints[0]] = AS_IT_IS;
-    copy_body(region, l);
+            inner->kinds[l->arg[i]->mapped->ints[0]] = AS_IT_IS;
+    copy_body(inner, l);
     for (int i = 0; i < l->carries; i++)
         if (is_same(l, i)) {
             APPEND(next, *count, l->next[i]->mapped);
             APPEND(before, stacks, l->arg[i]->mapped);
         }
-    Node *scan = graph_close_scan(region, l->steps, l->reverse, next, before, stacks);
+    Node *scan = graph_close_scan(inner, l->steps, l->reverse, next, before, stacks);
     bool *used = NEW_ARRAY(bool, 2 * stacks);
     for (int i = 0; i < 2 * stacks; i++)
         used[i] = true;
@@ -537,7 +537,7 @@ static Node **hoist_both_kinds(Graph *g, const Loop *l, Node **in, const bool *u
     int *place = NEW_ARRAY(int, l->carries + l->stacks), count = 0, next_count = 0, stack_count = 0, same_count, same = 0;
     check_apart(l);
     Node **alone = hoist_same(g, l, in, &same_count);
-    Graph *rest = graph_open_region(g, l->body->name);
+    Graph *rest = graph_open_body(g, l->body->name);
     for (int i = 0; i < l->inputs; i++) {
         Node *arg = l->arg[i];
         if (!arg)
@@ -589,10 +589,10 @@ Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, 
     if (has_loop(l.body)) { /* what leaves an inner loop may leave this one too, and may be the same for all samples */
         Node like = *scan;
         like.body = hoist_loops(l.body);
-        Loop inner = loop_of(&like);
-        Graph *region = loop_open(target, &inner, in);
-        copy_body(region, &inner);
-        scan = loop_close(region, &inner);
+        Loop nested = loop_of(&like);
+        Graph *inner = loop_open(target, &nested, in);
+        copy_body(inner, &nested);
+        scan = loop_close(inner, &nested);
         l = loop_of(scan);
         in = scan->in;
     }

@@ -346,8 +346,8 @@ static bool loop_has_rule(const Node *n, const bool *along_in)
 static Node *loop(const Batch *b, const Node *n, const Outside *in)
 {
     Loop l = loop_of(n);
-    Graph *region = graph_open_region(b->g, l.body->name);
-    Batch inner = {region, b->steps};
+    Graph *inner = graph_open_body(b->g, l.body->name);
+    Batch batch = {inner, b->steps};
     Outside *value = NEW_ARRAY(Outside, l.body->node_count), *own = NEW_ARRAY(Outside, l.inputs);
     Node **results = NEW_ARRAY(Node *, l.carries + l.stacks);
     for (int i = 0; i < l.inputs; i++) {
@@ -357,11 +357,11 @@ static Node *loop(const Batch *b, const Node *n, const Outside *in)
         Outside *y = &value[arg->id];
         y->along = i < l.carries || in[i].along;
         switch (loop_kind(&l, i)) {
-        case AS_CARRY: y->node = graph_scan_carry(region, all_steps(b, in[i]), arg->sharded); break;
+        case AS_CARRY: y->node = graph_scan_carry(inner, all_steps(b, in[i]), arg->sharded); break;
         case AS_SEQUENCE: /* [outer, inner, ...] as [inner, outer, ...] */
-            y->node = graph_scan_sequence(region, in[i].along ? move_axis(b, in[i].node, 1, 0) : in[i].node);
+            y->node = graph_scan_sequence(inner, in[i].along ? move_axis(b, in[i].node, 1, 0) : in[i].node);
             break;
-        case AS_IT_IS: y->node = graph_capture(region, in[i].node); break;
+        case AS_IT_IS: y->node = graph_capture(inner, in[i].node); break;
         }
     }
     for (int i = 0; i < l.body->node_count; i++) {
@@ -372,12 +372,12 @@ static Node *loop(const Batch *b, const Node *n, const Outside *in)
             own = NEW_ARRAY(Outside, m->inputs);
         for (int k = 0; k < m->inputs; k++)
             own[k] = value[m->in[k]->id];
-        stand_at(region, m);
-        value[i] = batch_node(region, b->steps, m, own);
+        stand_at(inner, m);
+        value[i] = batch_node(inner, b->steps, m, own);
     }
     for (int i = 0; i < l.carries + l.stacks; i++)
-        results[i] = all_steps(&inner, value[l.next[i]->id]);
-    return graph_close_scan(region, l.steps, l.reverse, results, results + l.carries, l.stacks);
+        results[i] = all_steps(&batch, value[l.next[i]->id]);
+    return graph_close_scan(inner, l.steps, l.reverse, results, results + l.carries, l.stacks);
 }
 
 static Node *result(const Batch *b, const Node *n, const Outside *in)

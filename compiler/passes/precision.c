@@ -40,14 +40,14 @@ static Node *widen(Graph *, Node *);
 static Node *widen_loop(Graph *g, const Node *scan, Node **in)
 {
     Loop l = loop_of(scan);
-    Graph *region = loop_open(g, &l, in);
+    Graph *inner = loop_open(g, &l, in);
     for (int i = 0; i < l.body->node_count; i++) {
         Node *n = l.body->nodes[i];
-        stand_at(region, n);
+        stand_at(inner, n);
         if (n->op != OP_ARG)
-            become(n, widen(region, n));
+            become(n, widen(inner, n));
     }
-    return loop_close(region, &l);
+    return loop_close(inner, &l);
 }
 
 static Node *widen(Graph *g, Node *n)

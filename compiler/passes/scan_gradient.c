@@ -60,7 +60,7 @@ static Sweep begin_sweep(Reverse *r)
         needs[a] = dtype_is_float(in->dtype) && sweep_needs(r->s, in);
     }
     for (;;) {
-        Sweep own = sweep_begin_region(r->body, needs);
+        Sweep own = sweep_begin_body(r->body, needs);
         bool changed = false;
         for (int a = 0; a < r->argument_count; a++) {
             int i = r->arguments[a].number;
@@ -93,7 +93,7 @@ static bool build_step(Reverse *r)
     Node **arg = NEW_ARRAY(Node *, l->inputs);
     bool right = true;
     r->argument_count = r->output_count = 0;
-    r->body = graph_open_region(r->g, l->body->name);
+    r->body = graph_open_body(r->g, l->body->name);
     for (int i = 0; i < l->inputs; i++)
         if (l->arg[i])
             arg[i] = l->arg[i]->mapped = new_argument(r, l->in[i], l->arg[i], i < l->carries ? BEFORE : INPUT, i);
@@ -131,7 +131,7 @@ static bool build_step(Reverse *r)
         APPEND(r->outputs, r->output_count, o);
     }
     if (right)
-        r->body = simplify_region(sweep_merge(&own));
+        r->body = simplify_with_arguments(sweep_merge(&own));
     return right;
 }
 
@@ -210,10 +210,10 @@ static void store(Reverse *r)
             r->stored[i] = l->in[r->arguments[b->nodes[i]->ints[0]].number];
     if (!any)
         return;
-    Graph *region = loop_open(r->g, l, l->in);
+    Graph *inner = loop_open(r->g, l, l->in);
     for (int i = 0; i < l->body->node_count; i++)
         if (l->body->nodes[i]->op != OP_ARG)
-            graph_copy_node(region, l->body->nodes[i]);
+            graph_copy_node(inner, l->body->nodes[i]);
     Node **next = NEW_ARRAY(Node *, l->carries), **stacks = NULL;
     int count = 0;
     for (int i = 0; i < l->carries; i++)
@@ -228,13 +228,13 @@ static void store(Reverse *r)
         if (n->op == OP_ARG)
             n->mapped = l->arg[r->arguments[n->ints[0]].number]->mapped;
         else
-            graph_copy_node(region, n)->backward = false;
+            graph_copy_node(inner, n)->backward = false;
         if (!r->crosses[i] || is_sequence(r, n))
             continue;
         place[i] = l->carries + count;
         APPEND(stacks, count, n->mapped);
     }
-    Node *more = graph_close_scan(region, l->steps, l->reverse, next, stacks, count);
+    Node *more = graph_close_scan(inner, l->steps, l->reverse, next, stacks, count);
     for (int i = 0; i < b->node_count; i++)
         if (r->crosses[i] && !r->stored[i])
             r->stored[i] = graph_scan_result(r->g, more, place[i]);
@@ -243,13 +243,13 @@ static void store(Reverse *r)
 
 /* ---- the reverse loop */
 
-static Node *argument_inside(const Reverse *r, Graph *region, const Node *n, Node **carries)
+static Node *argument_inside(const Reverse *r, Graph *inner, const Node *n, Node **carries)
 {
     Argument a = r->arguments[n->ints[0]];
     switch (a.meaning) {
-    case INPUT: return graph_capture(region, r->l.in[a.number]);
+    case INPUT: return graph_capture(inner, r->l.in[a.number]);
     case CARRY_GRADIENT: return carries[a.number];
-    case STACK_GRADIENT: return graph_scan_sequence(region, r->given[r->l.carries + a.number]);
+    case STACK_GRADIENT: return graph_scan_sequence(inner, r->given[r->l.carries + a.number]);
     case BEFORE: break;
     }
     die("a carry that was not stored");
@@ -259,17 +259,17 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
 {
     const Loop *l = &r->l;
     const Graph *b = r->body;
-    Graph *region = graph_open_region(r->g, l->body->name);
+    Graph *inner = graph_open_body(r->g, l->body->name);
     Node **carries = NEW_ARRAY(Node *, l->carries), **next = NULL, **stacks = NULL;
     int next_count = 0, stack_count = 0;
     bool *needed = NEW_ARRAY(bool, b->node_count);
-    region->backward = true;
+    inner->backward = true;
     for (int i = 0; i < l->carries; i++) {
         if (!r->active[i])
             continue;
         const Node *arg = l->arg[i];
         Node *initial = r->given[i] ? r->given[i] : graph_fill(r->g, 0, arg->shape, arg->dtype);
-        carries[i] = graph_scan_carry(region, initial, arg->sharded);
+        carries[i] = graph_scan_carry(inner, initial, arg->sharded);
     }
     for (int o = 0; o < r->output_count; o++)
         needed[b->results[o].value->id] = true;
@@ -281,16 +281,16 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
         if (!needed[i])
             continue;
         if (r->crosses[i])
-            n->mapped = graph_scan_sequence(region, r->stored[i]);
+            n->mapped = graph_scan_sequence(inner, r->stored[i]);
         else if (n->op == OP_ARG)
-            n->mapped = argument_inside(r, region, n, carries);
+            n->mapped = argument_inside(r, inner, n, carries);
         else
-            graph_copy_node(region, n)->backward = true;
+            graph_copy_node(inner, n)->backward = true;
     }
     for (int i = 0; i < l->carries; i++) {
         if (!r->active[i])
             continue;
-        Node *n = graph_fill(region, 0, l->arg[i]->shape, l->arg[i]->dtype);
+        Node *n = graph_fill(inner, 0, l->arg[i]->shape, l->arg[i]->dtype);
         for (int o = 0; o < r->output_count; o++)
             if (r->outputs[o].meaning == BEFORE && r->outputs[o].number == i)
                 n = b->results[o].value->mapped;
@@ -303,7 +303,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
             summed[next_count + stack_count] = loop_kind(l, r->outputs[o].number) == AS_IT_IS;
             APPEND(stacks, stack_count, b->results[o].value->mapped);
         }
-    return graph_close_scan(region, l->steps, !l->reverse, next, stacks, stack_count);
+    return graph_close_scan(inner, l->steps, !l->reverse, next, stacks, stack_count);
 }
 
 void scan_gradient(Sweep *s, Node *scan, Node **given)

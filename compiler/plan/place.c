@@ -4,9 +4,9 @@
  * all phases of a plan. Staging buffers lie in host memory, an arena of their own. Behind the persistent part every
  * phase places what lives within a step: temporaries, buckets, workspaces. One of these needs its bytes from the first
  * to the last call that touches it, in the order of the comp lane; a bucket too, because the first reader of a sum
- * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a strip have no order:
- * what one of them touches, lives as long as the strip. Workspaces lie at the end: every thread has its own. So do values
- * of samples that never leave a strip (local): room for one chunk, needed from call to call, as a thread takes them in order.
+ * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no order:
+ * what one of them touches, lives as long as the region. Workspaces lie at the end: every thread has its own. So do values
+ * of samples that never leave a region (local): room for one chunk, needed from call to call, as a thread takes them in order.
  *
  * place_blocks: two ways, and the better of them. A sweep over time gives every block the first hole (by address) that
  * is large enough; holes lie in a treap that knows the largest hole of every subtree: n log n. Where the sweep is above
@@ -373,9 +373,9 @@ typedef struct Placing {
     Block *blocks;      /* the transient buffers: lifetimes, */
     Buffer *buffers;    /* and what is to be said of them */
     int count;
-    int *strip_first, *strip_last; /* by call: the first and the last of its strip */
-    int64_t *chunk;     /* by tensor: of that strip */
-    bool *local;        /* by tensor: nothing but calls of one strip touches it, and by sample */
+    int *region_first, *region_last; /* by call: the first and the last of its region */
+    int64_t *chunk;     /* by tensor: of that region */
+    bool *local;        /* by tensor: nothing but calls of one region touches it, and by sample */
 } Placing;
 
 static int add_block(Placing *s, const char *name, BufferKind kind, int64_t bytes) /* -> number of the buffer */
@@ -388,29 +388,29 @@ static int add_block(Placing *s, const char *name, BufferKind kind, int64_t byte
     return s->persistent->buffer_count + s->count - 1;
 }
 
-/* needed by the call: as long as its strip runs, in which the calls have no order */
+/* needed by the call: as long as its region runs, in which the calls have no order */
 static void live(Placing *s, int buffer, int call)
 {
     if (buffer < s->persistent->buffer_count)
         return;
     Block *b = &s->blocks[buffer - s->persistent->buffer_count];
     bool inside = call < s->order->call_count && s->buffers[buffer - s->persistent->buffer_count].kind != BUFFER_LOCAL;
-    int first = inside ? s->strip_first[call] : call, last = inside ? s->strip_last[call] : call;
+    int first = inside ? s->region_first[call] : call, last = inside ? s->region_last[call] : call;
     if (b->first == NOBODY || first < b->first)
         b->first = first;
     if (last > b->last)
         b->last = last;
 }
 
-static void find_strips(Placing *s)
+static void find_regions(Placing *s)
 {
     const Order *o = s->order;
-    s->strip_first = NEW_ARRAY(int, o->call_count);
-    s->strip_last = NEW_ARRAY(int, o->call_count);
+    s->region_first = NEW_ARRAY(int, o->call_count);
+    s->region_last = NEW_ARRAY(int, o->call_count);
     for (int i = 0; i < o->call_count; i++)
-        s->strip_first[i] = i > 0 && o->strip[i - 1] == o->strip[i] ? s->strip_first[i - 1] : i;
+        s->region_first[i] = i > 0 && o->region[i - 1] == o->region[i] ? s->region_first[i - 1] : i;
     for (int i = o->call_count - 1; i >= 0; i--)
-        s->strip_last[i] = i + 1 < o->call_count && o->strip[i + 1] == o->strip[i] ? s->strip_last[i + 1] : i;
+        s->region_last[i] = i + 1 < o->call_count && o->region[i + 1] == o->region[i] ? s->region_last[i + 1] : i;
 }
 
 static Access access_of(Placing *s, const Tensor *x)
@@ -493,25 +493,25 @@ static void touch_calls(Placing *s)
     }
 }
 
-/* Which values never leave the strip that makes them: each thread has them for the chunk that it works on. */
+/* Which values never leave the region that makes them: each thread has them for the chunk that it works on. */
 static void find_locals(Placing *s)
 {
     const Order *o = s->order;
-    int *strip = NEW_ARRAY(int, s->phase->tensor_count);
+    int *region = NEW_ARRAY(int, s->phase->tensor_count);
     s->local = NEW_ARRAY(bool, s->phase->tensor_count);
     s->chunk = NEW_ARRAY(int64_t, s->phase->tensor_count);
     for (int i = 0; i < s->phase->tensor_count; i++) {
         const Tensor *x = s->phase->tensors[i];
-        strip[i] = -1;
+        region[i] = -1;
         s->local[i] = x->kind == TENSOR_TEMPORARY && x->sharded && !x->partial && o->group_of[i] < 0;
     }
     for (int c = 0; c < o->call_count; c++) {
         const Task *t = o->calls[c];
         for (int i = 0; i < t->read_count + t->write_count; i++) {
             int x = i < t->read_count ? t->reads[i]->id : t->writes[i - t->read_count]->id;
-            if (t->kernel->split != MGPU_SPLIT_SAMPLES || o->chunk[c] == 0 || (strip[x] >= 0 && strip[x] != o->strip[c]))
+            if (t->kernel->split != MGPU_SPLIT_SAMPLES || o->chunk[c] == 0 || (region[x] >= 0 && region[x] != o->region[c]))
                 s->local[x] = false;
-            strip[x] = o->strip[c];
+            region[x] = o->region[c];
             s->chunk[x] = o->chunk[c];
         }
     }
@@ -552,7 +552,7 @@ Layout *place_phase(const Program *program, const Phase *p, const Order *order, 
         l->tensor[i].buffer = -1;
     Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .micro = micro,
                  .archs = program->options->arch, .target = program->target, .layout = l};
-    find_strips(&s);
+    find_regions(&s);
     find_locals(&s);
     touch_groups(&s);
     touch_calls(&s);

@@ -91,7 +91,7 @@ static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const c
     ScheduledOp *op = &b->ops[b->op_count++];
     Memory *outer = memory_use(b->kept);
     *op = (ScheduledOp){.id = format("%c%d", LETTER[lane], b->counts[lane]++), .lane = lane, .verb = verb, .target = target,
-                        .label = copy_text(label, strlen(label)), .strip = -1};
+                        .label = copy_text(label, strlen(label)), .region = -1};
     memory_use(outer);
     return op;
 }
@@ -164,9 +164,9 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     if (b->layout->work[call].buffer >= 0)
         add_write(op, b->layout->work[call]);
     op->time_us = time_of_call(b->program, &b->members, b->order, call, b->class->device, (double)b->class->capacity);
-    op->strip = b->order->strip[call];
+    op->region = b->order->region[call];
     op->chunk = b->order->chunk[call];
-    op->by_sample = b->program->target->strips && task->kernel->split == MGPU_SPLIT_SAMPLES;
+    op->by_sample = b->program->target->regions && task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = model_line(task->at);
     op->digest = digest_of(b->digests, b->phase->task_count, task);
     op->suspects = task->suspects;
@@ -507,8 +507,8 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
 {
     Memory *own = memory_new(), *kept = memory_use(own);
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
-    if (p->target->strips)
-        cut_strips(phase, order);
+    if (p->target->regions)
+        cut_regions(phase, order);
     else
         cut_calls(order);
     TaskDigest *digests = digest_tasks(phase, plan->devices);

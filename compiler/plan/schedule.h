@@ -25,7 +25,7 @@ typedef enum BufferKind {
     BUFFER_INPUT,       /* slots */
     BUFFER_VARIABLE, BUFFER_REPORT /* slots */, BUFFER_OUTPUT /* slots */, BUFFER_TEMPORARY, BUFFER_BUCKET,
     BUFFER_WORKSPACE,   /* every worker of the device has its own */
-    BUFFER_LOCAL,       /* likewise: values of a strip's samples that nothing reads behind it, room for one chunk */
+    BUFFER_LOCAL,       /* likewise: values of a region's samples that nothing reads behind it, room for one chunk */
     BUFFER_KINDS
 } BufferKind;
 extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
@@ -53,9 +53,9 @@ typedef struct ScheduledOp {
     Wait *waits; int wait_count;
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */
-    int strip;              /* CALL: calls of one strip follow each other, and no barrier of the device's thread pool
-                               stands between them; strips are numbered from 0. Else -1 */
-    int64_t chunk;          /* CALL: samples that a thread takes through the strip at a time; the same in the whole strip */
+    int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
+                               stands between them; regions are numbered from 0. Else -1 */
+    int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
     const Suspect *suspects; int suspect_count; /* CALL; not in the text */
     uint32_t digest;        /* CALL: of what it computes from what; the same for any number of devices but one */
     bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */

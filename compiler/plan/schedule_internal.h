@@ -1,4 +1,5 @@
-/* schedule_internal.h: what bucket.c, strip.c, place.c, signature.c and schedule.c tell each other on the way from a Phase to its schedule. */
+/* schedule_internal.h: what bucket.c, region.c, place.c, signature.c and schedule.c tell each other on the way from a Phase to
+ * its schedule. */
 #ifndef MGPU_SCHEDULE_INTERNAL_H
 #define MGPU_SCHEDULE_INTERNAL_H
 
@@ -20,7 +21,7 @@ typedef struct Group {      /* the tensors of one collective */
 } Group;
 typedef struct Order {
     Task **calls; int call_count;     /* the kernels, as the comp lane runs them */
-    int *strip; int64_t *chunk;       /* by call; cut_strips fills them in */
+    int *region; int64_t *chunk;       /* by call; cut_regions fills them in */
     Group *groups; int group_count;   /* the collectives, as the comm lane runs them; ascending in `after` */
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
@@ -38,9 +39,9 @@ const Machine *machine_of(const Program *);
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 double time_of_transfer(const Members *, const Group *, double bytes);
 
-/* ---- strip.c: calls that the threads of a device run without a barrier between them */
-void cut_strips(const Phase *, Order *);
-void cut_calls(Order *);                            /* every call a strip of its own: of a device without threads */
+/* ---- region.c: calls that the threads of a device run without a barrier between them */
+void cut_regions(const Phase *, Order *);
+void cut_calls(Order *);                            /* every call a region of its own: of a device without threads */
 
 /* ---- place.c: where a byte lies */
 enum { ALIGNMENT = 64, SLOTS = 2 };

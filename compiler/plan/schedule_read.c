@@ -260,9 +260,9 @@ static void read_op(Reader *r)
     int transfer = read_verb(r, &op.verb);
     schedule_skip_blanks(r);
     read_target(r, device, &op, transfer, d->op_count);
-    op.strip = -1;
-    if (schedule_take_word(r, "strip")) {
-        op.strip = schedule_read_int(r, "the number of the strip");
+    op.region = -1;
+    if (schedule_take_word(r, "region")) {
+        op.region = schedule_read_int(r, "the number of the region");
         op.by_sample = schedule_take_word(r, "samples");
         if (schedule_take_word(r, "chunk"))
             op.chunk = schedule_read_bytes(r, "the samples of a chunk");

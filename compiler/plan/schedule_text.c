@@ -19,13 +19,13 @@
  *                 buffers in the staging arena; each: bytes of one sample, where it consists of the device's samples;
  *                 index: of the input, variable or output; type: of its elements; updated: a variable that calls of this phase
  *                 write, all of it, once a step
- *   op          "op" dN.NAME "lane" LANE VERB LABEL ["strip" N ["samples"] ["chunk" N]] ["reads" access+]
+ *   op          "op" dN.NAME "lane" LANE VERB LABEL ["region" N ["samples"] ["chunk" N]] ["reads" access+]
  *                 ["writes" access+] ["waits" wait+] ["digest" HHHHHHHH] "begin_us" DECIMAL "time_us" DECIMAL "line" N
  *                 the order of a lane is the order of its lines. LABEL: kN, number N of the program's kernels (call); the
- *                 collective (reduce); the output (fetch); else -. strip: calls of the same one follow each other; the
- *                 threads run them without a barrier between them, so the strip waits for what its calls wait for, and they
+ *                 collective (reduce); the output (fetch); else -. region: calls of the same one follow each other; the
+ *                 threads run them without a barrier between them, so the region waits for what its calls wait for, and they
  *                 are all over when it is; samples: the call works sample by sample; chunk: a thread takes so many of its
- *                 samples through the strip at a time
+ *                 samples through the region at a time
  *                 digest (of every call): eight hexadecimal digits, of what the program computes here, from what: a hash of the
  *                 kernel, of the values that it reads and of the variables and outputs that it writes (schedule.h)
  *   access      dN.BUFFER ["[" BEGIN ":" END "]"] [slot]     no range: the whole buffer. A call's accesses are its kernel's
@@ -114,9 +114,9 @@ static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, 
     write_owned(device, op->id, t);
     text_add(t, " lane %s %s ", LANE_NAME[op->lane], verb_word(p, op));
     write_name(op->label, t);
-    if (op->strip >= 0)
-        text_add(t, " strip %d%s", op->strip, op->by_sample ? " samples" : "");
-    if (op->strip >= 0 && op->chunk > 0)
+    if (op->region >= 0)
+        text_add(t, " region %d%s", op->region, op->by_sample ? " samples" : "");
+    if (op->region >= 0 && op->chunk > 0)
         text_add(t, " chunk %lld", (long long)op->chunk);
     write_accesses(d, device, "reads", op->reads, op->read_count, t);
     write_accesses(d, device, "writes", op->writes, op->write_count, t);

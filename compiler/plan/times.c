@@ -21,12 +21,12 @@ static Work work_of(const Program *p, const Task *t, double samples)
     return w;
 }
 
-/* workers of a host device meet between strips; a GPU's calls follow each other */
+/* workers of a host device meet between regions; a GPU's calls follow each other */
 double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
     Device d = machine_device(members->machine, members->processor, device, members->count);
     Work w = work_of(p, o->calls[call], samples);
-    bool first = call == 0 || o->strip[call] != o->strip[call - 1];
+    bool first = call == 0 || o->region[call] != o->region[call - 1];
     return cost_kernel(&d, &w).us + (first ? d.launch_us.value : 0);
 }
 

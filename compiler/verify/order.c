@@ -5,8 +5,8 @@
  * number per lane says everything (a vector clock). Waits for earlier steps stay as they are: what they order depends on
  * the phase of those steps and is worked out by the walk (verify/memory.c).
  *
- * A strip begins when all that its calls wait for is over, and its calls are over when it is. That nothing in it needs an
- * order that it does not have is proved elsewhere (verify/strip.c), so here its calls run one after the other.
+ * A region begins when all that its calls wait for is over, and its calls are over when it is. That nothing in it needs an
+ * order that it does not have is proved elsewhere (verify/region.c), so here its calls run one after the other.
  *
  * Operations that do not matter may be left out of the graph; what they order among the others is kept. */
 #include "compiler/plan/schedule.h"
@@ -48,12 +48,12 @@ bool buffer_is_slotted_kind(const Buffer *b)
 typedef struct Lanes {          /* the operations of each lane, in order */
     int *ops[LANES], count[LANES];
     int *place;                 /* of an operation in its lane */
-    int *end;                   /* of an operation: place behind its strip; behind itself if it is in none */
+    int *end;                   /* of an operation: place behind its region; behind itself if it is in none */
 } Lanes;
 
 typedef struct Head {           /* of a lane */
-    int place;                  /* its next operation, or the first of its next strip */
-    int waiting, wait;          /* of that strip: the operation (its place) and the wait of it that does not hold yet */
+    int place;                  /* its next operation, or the first of its next region */
+    int waiting, wait;          /* of that region: the operation (its place) and the wait of it that does not hold yet */
 } Head;
 
 static Lanes lanes_of(const DeviceSchedule *d)
@@ -73,7 +73,7 @@ static Lanes lanes_of(const DeviceSchedule *d)
     for (int lane = 0; lane < LANES; lane++)
         for (int i = l.count[lane] - 1; i >= 0; i--) {
             int o = l.ops[lane][i], next = i + 1 < l.count[lane] ? l.ops[lane][i + 1] : -1;
-            l.end[o] = next >= 0 && same_strip(&d->ops[o], &d->ops[next]) ? l.end[next] : i + 1;
+            l.end[o] = next >= 0 && same_region(&d->ops[o], &d->ops[next]) ? l.end[next] : i + 1;
         }
     return l;
 }
@@ -100,8 +100,8 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
         int next = (int)other->lane;
         const ScheduledOp *stuck = &d->ops[lanes->ops[next][heads[next].waiting]];
         text_add(&t, " d%d.%s waits for d%d.%s", device, op->id, device, other->id);
-        if (other != stuck && same_strip(other, stuck))
-            text_add(&t, ", which is in one strip with d%d.%s", device, stuck->id);
+        if (other != stuck && same_region(other, stuck))
+            text_add(&t, ", which is in one region with d%d.%s", device, stuck->id);
         else if (other != stuck)
             text_add(&t, ", which comes after d%d.%s in lane %s", device, stuck->id, LANE_NAME[next]);
         lane = next;
@@ -110,7 +110,7 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
     return text_take(&t);
 }
 
-/* whether all waits of the strip, or of the one operation, at the head of a lane hold */
+/* whether all waits of the region, or of the one operation, at the head of a lane hold */
 static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, int lane)
 {
     Head *h = &heads[lane];
@@ -208,18 +208,18 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
         g->at[lane] = NEW_ARRAY(int, ops + 2);
 
     Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what is over when an operation is */
-    int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count); /* events: of an operation's strip */
+    int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count); /* events: of an operation's region */
     for (int lane = 0; lane < LANES; lane++) {
         Clock none = {{-1, -1, -1, -1}};
         add_event(g, -1, (Lane)lane, &none);
         lane_now[lane] = none;
         lane_now[lane].last[lane] = 0;
     }
-    for (int n = 0, end; n < d->op_count; n = end) { /* strip by strip: it begins and ends as one */
+    for (int n = 0, end; n < d->op_count; n = end) { /* region by region: it begins and ends as one */
         Lane lane = d->ops[order[n]].lane;
         Clock before = lane_now[lane];
         int first = -1, last = -1; /* event */
-        for (end = n; end == n || (end < d->op_count && same_strip(&d->ops[order[n]], &d->ops[order[end]])); end++) {
+        for (end = n; end == n || (end < d->op_count && same_region(&d->ops[order[n]], &d->ops[order[end]])); end++) {
             const ScheduledOp *op = &d->ops[order[end]];
             for (int i = 0; i < op->wait_count; i++)
                 if (op->waits[i].back == 0)
@@ -249,7 +249,7 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
     for (int lane = 0; lane < LANES; lane++)
         add_event(g, -1, (Lane)lane, &lane_now[lane]);
 
-    for (int n = 0, end; n < d->op_count; n = end) { /* the first event of a strip waits for all of it */
+    for (int n = 0, end; n < d->op_count; n = end) { /* the first event of a region waits for all of it */
         int first = begins[order[n]];
         for (end = n + 1; first >= 0 && end < d->op_count && begins[order[end]] == first;)
             end++;

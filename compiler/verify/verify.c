@@ -13,7 +13,7 @@
  *   - each verb runs in its lane and touches what it is for
  *   - the shards are contiguous, apart and together the micro-batch; each input is read and uploaded once a step, whole
  *   - every collective has one member per device, of its size, and all devices have the collectives in one order
- * verify/strip.c proves that strips need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order
+ * verify/region.c proves that regions need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order
  * of all accesses, verify/calls.c and verify/values.c that the calls are those of the program.
  *
  * Deadlocks: waits for earlier steps cannot close a cycle, so one step of one device is free of cycles or nothing is;
@@ -103,20 +103,20 @@ static const char *check_buffers(const At *at)
     return NULL;
 }
 
-typedef struct Region { const char *phase; const Buffer *buffer; int64_t begin, end; } Region;
+typedef struct Span { const char *phase; const Buffer *buffer; int64_t begin, end; } Span;
 
-static int compare_regions(const void *a, const void *b)
+static int compare_bodies(const void *a, const void *b)
 {
-    const Region *x = a, *y = b;
+    const Span *x = a, *y = b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static Region region_of(const At *at, const Buffer *b)
+static Span body_of(const At *at, const Buffer *b)
 {
-    return (Region){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes};
+    return (Span){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes};
 }
 
-static const char *overlap(const Region *a, const Region *b, int d)
+static const char *overlap(const Span *a, const Span *b, int d)
 {
     return format("phase %s: d%d.%s lies at [%lld, %lld), over d%d.%s at [%lld, %lld), which keeps its place in all phases",
                   b->phase, d, b->buffer->name, (long long)b->begin, (long long)b->end, d, a->buffer->name, (long long)a->begin,
@@ -127,7 +127,7 @@ static const char *overlap(const Region *a, const Region *b, int d)
 static const char *check_persistent(const Schedule *s, int d)
 {
     Map known = {0};
-    Region *kept[2] = {NULL, NULL}; /* arena, staging */
+    Span *kept[2] = {NULL, NULL}; /* arena, staging */
     int count[2] = {0, 0};
     for (int p = 0; p < s->phase_count; p++) {
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
@@ -135,7 +135,7 @@ static const char *check_persistent(const Schedule *s, int d)
             const Buffer *b = &at.device->buffers[i];
             if (!buffer_is_persistent(b))
                 continue;
-            const Region *first = map_get(&known, b->name);
+            const Span *first = map_get(&known, b->name);
             if (first) {
                 const Buffer *f = first->buffer;
                 if (f->kind != b->kind || f->offset != b->offset || f->bytes != b->bytes || f->slots != b->slots)
@@ -147,8 +147,8 @@ static const char *check_persistent(const Schedule *s, int d)
                                first->phase, (long long)f->each);
                 continue;
             }
-            Region *r = NEW(Region);
-            *r = region_of(&at, b);
+            Span *r = NEW(Span);
+            *r = body_of(&at, b);
             map_set(&known, b->name, r);
             int arena = b->kind == BUFFER_STAGING;
             if (b->bytes > 0)
@@ -157,7 +157,7 @@ static const char *check_persistent(const Schedule *s, int d)
     }
     for (int arena = 0; arena < 2; arena++) {
         if (count[arena])
-            qsort(kept[arena], (size_t)count[arena], sizeof(Region), compare_regions);
+            qsort(kept[arena], (size_t)count[arena], sizeof(Span), compare_bodies);
         for (int i = 1; i < count[arena]; i++)
             if (kept[arena][i].begin < kept[arena][i - 1].end)
                 return overlap(&kept[arena][i - 1], &kept[arena][i], d);
@@ -168,7 +168,7 @@ static const char *check_persistent(const Schedule *s, int d)
             const Buffer *b = &at.device->buffers[i];
             if (buffer_is_persistent(b) || b->bytes == 0)
                 continue;
-            Region r = region_of(&at, b);
+            Span r = body_of(&at, b);
             int low = 0, high = count[0]; /* the first that ends behind r.begin */
             while (low < high) {
                 int middle = (low + high) / 2;
@@ -408,7 +408,7 @@ static const char *check_samples(const Schedule *s, int p)
         for (int i = 0; i < at.device->buffer_count; i++) {
             const Buffer *b = &at.device->buffers[i];
             bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT || b->kind == BUFFER_TEMPORARY;
-            if (b->kind == BUFFER_LOCAL) /* verify/strip.c */
+            if (b->kind == BUFFER_LOCAL) /* verify/region.c */
                 continue;
             if (b->each < 0 || (b->each > 0 && !may))
                 return bad(&at, "d%d.%s, a %s, has %lld bytes a sample", d, b->name, BUFFER_KIND_NAME[b->kind], (long long)b->each);
@@ -558,9 +558,9 @@ static bool has_operations(const Schedule *s)
 
 const char *verify(const Schedule *s)
 {
-    static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device, check_kept, check_phase,
-                                                                                     verify_strips, check_arena, verify_program, verify_split, verify_calls,
-                                                                                     verify_values};
+    static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device,   check_kept,   check_phase,
+                                                                                     verify_regions, check_arena,  verify_program,
+                                                                                     verify_split,   verify_calls, verify_values};
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
     if (!has_operations(s))

@@ -1,7 +1,7 @@
 /* verify.h: what the files of the verifier share. It shares no code with the scheduler.
  *
  *   verify.c         rules that one look at the schedule decides: arenas, shards, collectives, verbs, inputs
- *   verify/strip.c   no two calls of a strip need a barrier between them
+ *   verify/region.c   no two calls of a region need a barrier between them
  *   verify/order.c   one phase on one device -> Events in a possible order, with what each is ordered behind (or a cycle)
  *   verify/split.c   what is gathered is cut as it was scattered
  *   verify/program.c all devices have the same operations with the same arguments
@@ -25,9 +25,9 @@ int slot_back(const Buffer *, int slot);
 bool buffer_is_persistent(const Buffer *);         /* same place in all phases */
 bool buffer_is_slotted_kind(const Buffer *);
 
-/* ---- verify/strip.c */
-bool same_strip(const ScheduledOp *, const ScheduledOp *); /* of two operations that follow each other in a lane */
-const char *verify_strips(const Schedule *, int phase, int device); /* NULL, or what is wrong */
+/* ---- verify/region.c */
+bool same_region(const ScheduledOp *, const ScheduledOp *); /* of two operations that follow each other in a lane */
+const char *verify_regions(const Schedule *, int phase, int device); /* NULL, or what is wrong */
 
 /* ---- verify/order.c */
 typedef struct Touch {      /* one access of an operation */
@@ -55,7 +55,7 @@ typedef struct StepGraph {  /* one phase on one device */
     BackWait *waits; int wait_count;        /* of earlier steps */
     Touch *touches; int touch_count;
 } StepGraph;
-/* an order in which the operations may run, those of a strip together, as [op_count]; else NULL and *why names the cycle */
+/* an order in which the operations may run, those of a region together, as [op_count]; else NULL and *why names the cycle */
 int *order_operations(const PhaseSchedule *, int device, const char **why);
 /* Events of the operations in `kept` (NULL: all), which must hold every operation that waits for an earlier step or is
  * waited for by a later one; touches of buffers in `wanted` (NULL: all). */

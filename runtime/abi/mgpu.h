@@ -126,12 +126,12 @@ typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device in th
 /* an operation of a kernel that may make NaN or infinity of finite numbers: "log", of the layer "head.fc", in that line. word "":
  * there is none but those whose results may be too large */
 typedef struct mgpu_suspect { const char *word, *layer; int line; } mgpu_suspect;
-/* Calls that follow each other and have the same `strip` run without a barrier of the workers between them: each thread
+/* Calls that follow each other and have the same `region` run without a barrier of the workers between them: each thread
  * takes `chunk` of its samples at a time through all of them. */
 typedef struct mgpu_op {
     const char *id;
     uint8_t lane, verb;
-    int strip;
+    int region;
     int64_t chunk;
     int target;                        /* kernel, collective or output */
     int read_count, write_count, wait_count;

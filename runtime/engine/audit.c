@@ -4,7 +4,7 @@
  * Each buffer has a state: whether the numbers in it are finite, and if not, of which origin. After an operation the state of
  * what it has written is found by looking at it; if it is not finite, its origin is that of the worst that was read (NaN is worse
  * than infinity, which masks are made of), or, if all that was finite, the operation itself. Weights, states and inputs that
- * nobody in the step has written are origins of their own. Values that live in a chunk of a strip are looked at part by part. */
+ * nobody in the step has written are origins of their own. Values that live in a chunk of a region are looked at part by part. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/internal.h"
@@ -118,7 +118,7 @@ static bool is_sum(const Engine *e, const mgpu_buffer *b)
     return b->kind == MGPU_VARIABLE && e->program->variables[b->index].kind == MGPU_ACCUMULATOR;
 }
 
-/* ahead of a strip: what nobody in the step has written */
+/* ahead of a region: what nobody in the step has written */
 void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Audit *audit = l->engine->audit;
@@ -137,7 +137,7 @@ void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     pthread_mutex_unlock(&audit->lock);
 }
 
-/* a thread has called a kernel of a strip for these samples: what it wrote into rooms for a chunk */
+/* a thread has called a kernel of a region for these samples: what it wrote into rooms for a chunk */
 void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument, int64_t begin, int64_t end)
 {
     const Lane *l = lane;

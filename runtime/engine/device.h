@@ -96,7 +96,7 @@ typedef struct DeviceKind {
     void (*copy_in)(Device *, int64_t offset, const void *from, int64_t bytes);  /* host -> arena */
     void (*copy_out)(Device *, int lane, void *to, int64_t offset, int64_t bytes); /* arena -> host; lane: whose, -1: none's */
     Collective *(*connect)(Machine *, Device **, const mgpu_plan *);
-    /* Before a strip runs for the first time: fills in library[i] for op i. Many strips, then `ready`. */
+    /* Before a region runs for the first time: fills in library[i] for op i. Many regions, then `ready`. */
     void (*prepare)(Device *, const mgpu_kernel *kernels, const mgpu_op *const *ops, int count, void **library);
     void (*ready)(Device *);
     void (*settled)(Device *);                         /* many steps have run: what pays in the long run only */

@@ -142,8 +142,8 @@ static void make_records(Engine *e)
     }
 }
 
-/* the most calls in a strip, and the most arguments of one */
-static void measure_strips(const Engine *e, int *calls, int *arguments)
+/* the most calls in a region, and the most arguments of one */
+static void measure_regions(const Engine *e, int *calls, int *arguments)
 {
     *calls = *arguments = 1;
     for (int k = 0; k < e->plan->phase_count; k++)
@@ -152,7 +152,7 @@ static void measure_strips(const Engine *e, int *calls, int *arguments)
             const LaneTable *t = &e->phases[k].device[d];
             for (int i = t->begin[MGPU_COMP], count; i < t->begin[MGPU_COMP + 1]; i += count) {
                 int sum = 0;
-                count = mgpu_strip_length(p, t->order + i, t->begin[MGPU_COMP + 1] - i);
+                count = mgpu_region_length(p, t->order + i, t->begin[MGPU_COMP + 1] - i);
                 for (int c = i; c < i + count; c++)
                     sum += p->ops[t->order[c]].read_count + p->ops[t->order[c]].write_count;
                 *calls = count > *calls ? count : *calls;
@@ -164,7 +164,7 @@ static void measure_strips(const Engine *e, int *calls, int *arguments)
 static void make_lanes(Engine *e)
 {
     int calls, arguments;
-    measure_strips(e, &calls, &arguments);
+    measure_regions(e, &calls, &arguments);
     size_t count = (size_t)e->plan->devices * MGPU_LANES;
     e->lanes = mgpu_allocate_aligned(_Alignof(Lane), count * sizeof(Lane));
     for (size_t i = 0; i < count; i++) {

@@ -43,7 +43,7 @@ struct Lane {
     int device, lane;
     bool idle;                   /* it has no operation in any phase: no thread, and all its steps are over */
     pthread_t thread;
-    DeviceCall *calls;           /* of the strip that runs, */
+    DeviceCall *calls;           /* of the region that runs, */
     void **argument;             /* and their arguments */
     int64_t *each;               /* parallel */
     const mgpu_op *_Atomic op;   /* being executed, of this step and phase: for messages, also of other threads */
@@ -159,7 +159,8 @@ static inline void hear_lane(Lane *l, int other, int64_t at_least)
 void *mgpu_drive_lane(void *lane);   /* its thread */
 void mgpu_enter_worker(void *lane, int thread);
 void mgpu_leave_worker(void *lane, int thread);
-int mgpu_strip_length(const mgpu_device_phase *, const int *order, int left); /* how many of a lane's next operations run together */
+int mgpu_region_length(const mgpu_device_phase *, const int *order,
+                       int left); /* how many of a lane's next operations run together */
 /* "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)"; number: of the step; op NULL: none */
 void mgpu_place_of(const Lane *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t room);
 void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* "c4 relu (line 7)", "the sum r1" */
@@ -172,7 +173,7 @@ void mgpu_declare(Lane *, const mgpu_device_phase *, const mgpu_op *); /* to a d
 
 int64_t mgpu_access_offset(const mgpu_device_phase *, const mgpu_access *, int64_t number);
 
-/* audit.c: around the operations of a strip */
+/* audit.c: around the operations of a region */
 void mgpu_audit_before(Lane *, const mgpu_device_phase *, const mgpu_op *);
 void mgpu_audit_part(const void *lane, const mgpu_op *, void *const *argument, int64_t begin, int64_t end); /* by any thread */
 void mgpu_audit_after(Lane *, const mgpu_device_phase *, const mgpu_op *);

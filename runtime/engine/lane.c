@@ -8,12 +8,12 @@
 
 enum { SETTLED = 64 };    /* steps, of any phase */
 
-int mgpu_strip_length(const mgpu_device_phase *p, const int *order, int left)
+int mgpu_region_length(const mgpu_device_phase *p, const int *order, int left)
 {
     const mgpu_op *op = &p->ops[order[0]];
     int count = 1;
     while (op->verb == MGPU_CALL && count < left && p->ops[order[count]].verb == MGPU_CALL &&
-           p->ops[order[count]].strip == op->strip)
+           p->ops[order[count]].region == op->region)
         count++;
     return count;
 }
@@ -165,21 +165,21 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
     return call;
 }
 
-/* the calls of a strip: operations order[0 .. count) */
-static void run_strip(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
+/* the calls of a region: operations order[0 .. count) */
+static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
-    DeviceStrip strip = {l->calls, count, &work->block[l->device], e->profile != NULL, p->ops[order[0]].chunk,
+    DeviceStrip region = {l->calls, count, &work->block[l->device], e->profile != NULL, p->ops[order[0]].chunk,
                          e->audit ? mgpu_audit_part : NULL, l};
     int64_t *each = l->each;
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
     for (int i = 0; i < count; i++) {
-        l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], argument, each, &strip.step);
+        l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], argument, each, &region.step);
         l->calls[i].library = library[order[i]];
         argument += l->calls[i].arguments;
         each += l->calls[i].arguments;
     }
-    e->kind->run(e->devices[l->device], &strip, l->now);
+    e->kind->run(e->devices[l->device], &region, l->now);
     for (int i = 0; i < count && e->profile; i++)
         mgpu_profile_add(e->profile, l->phase, l->device, order[i], l->calls[i].seconds);
 }
@@ -308,7 +308,7 @@ static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p,
     }
 }
 
-/* operations order[0 .. count): one, or the calls of a strip */
+/* operations order[0 .. count): one, or the calls of a region */
 static void execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
 {
     Engine *e = l->engine;
@@ -332,7 +332,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     if (issues)
         mgpu_ahead_begin(l, order[0]);
     switch (op->verb) {
-    case MGPU_CALL: run_strip(l, p, order, count, work); break;
+    case MGPU_CALL: run_region(l, p, order, count, work); break;
     case MGPU_READ: read_batch(l, p, op, work); break;
     case MGPU_UPLOAD: upload(l, p, op, work); break;
     case MGPU_REDUCE: transfer(l, p, op); break;
@@ -370,7 +370,7 @@ static void prepare(Lane *l, const mgpu_phase *phase)
     const mgpu_op **ops = mgpu_allocate((size_t)(end - begin) + 1, sizeof *ops);
     void **found = mgpu_allocate((size_t)(end - begin) + 1, sizeof *found);
     for (int i = begin, count; i < end; i += count) {
-        count = mgpu_strip_length(p, lanes->order + i, end - i);
+        count = mgpu_region_length(p, lanes->order + i, end - i);
         for (int k = 0; k < count; k++)
             ops[k] = &p->ops[lanes->order[i + k]];
         memset(found, 0, (size_t)count * sizeof *found);
@@ -411,7 +411,7 @@ static void run_step(Lane *l)
     if (phase) {
         const LaneTable *t = lanes_of(e, phase, l->device);
         for (int i = t->begin[l->lane], count; i < t->begin[l->lane + 1]; i += count) {
-            count = mgpu_strip_length(&phase->devices[l->device], t->order + i, t->begin[l->lane + 1] - i);
+            count = mgpu_region_length(&phase->devices[l->device], t->order + i, t->begin[l->lane + 1] - i);
             if (!is_delayed(&phase->devices[l->device].ops[t->order[i]]) || !changed) {
                 execute(l, phase, &t->order[i], count);
             } else if (owed) {

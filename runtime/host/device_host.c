@@ -1,7 +1,7 @@
 /* device_host.c: a device that is a part of this machine's memory and runs kernels on its cores.
  *
- * A strip of calls runs on the device's thread pool: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
- * the strip, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
+ * A region of calls runs on the device's thread pool: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
+ * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 #include "runtime/host/device_host.h"
@@ -18,9 +18,9 @@ struct Device {
     uint8_t *arena, *staging;
     ThreadPool *pool;
     int threads;
-    DeviceStrip *strip;        /* that runs */
+    DeviceStrip *region;        /* that runs */
     const mgpu_op **now;
-    bool finishes;             /* the strip has kernels with `finish` */
+    bool finishes;             /* the region has kernels with `finish` */
     Library *library;          /* NULL: there is none */
     char said[200];            /* which one, or why none */
     void ***argument;          /* [thread]: room for the arguments of a call */
@@ -133,7 +133,7 @@ static Collective *host_connect(Machine *machine, Device **devices, const mgpu_p
     return mgpu_collective_in_memory(plan->devices);
 }
 
-/* ---- running: what one thread does of a strip */
+/* ---- running: what one thread does of a region */
 /* Kernels count samples from the device's first one; of what a thread has for its chunk alone, that begins at `sample`, it
  * gets the place where the first one would be. */
 static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int64_t sample)
@@ -151,7 +151,7 @@ static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int
 /* samples [begin, end) of a call; what is not divided by samples comes with the thread's first ones */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
 {
-    DeviceCall *c = &d->strip->calls[number];
+    DeviceCall *c = &d->region->calls[number];
     const mgpu_kernel *k = c->kernel;
     mgpu_part part = {d->samples, 0, 1, thread, d->threads, first, d->work_bytes};
     d->now[thread] = c->op;
@@ -179,14 +179,14 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
         if (!first)
             return;
     }
-    bool timed = d->strip->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
+    bool timed = d->region->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
     double began = timed ? mgpu_seconds() : 0;
     if (c->library)
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
-        k->run(arguments_of(d, c, thread, begin), d->strip->step, &part);
-    if (d->strip->audit && k->split == MGPU_SPLIT_SAMPLES)
-        d->strip->audit(d->strip->context, c->op, arguments_of(d, c, thread, begin), begin, end);
+        k->run(arguments_of(d, c, thread, begin), d->region->step, &part);
+    if (d->region->audit && k->split == MGPU_SPLIT_SAMPLES)
+        d->region->audit(d->region->context, c->op, arguments_of(d, c, thread, begin), begin, end);
     if (timed)
         c->seconds += mgpu_seconds() - began;
 }
@@ -194,8 +194,8 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
 static void finish_calls(Device *d, int thread)
 {
     mgpu_pool_barrier(d->pool, thread);
-    for (int i = 0, number = 0; i < d->strip->count; i++) {
-        const DeviceCall *c = &d->strip->calls[i];
+    for (int i = 0, number = 0; i < d->region->count; i++) {
+        const DeviceCall *c = &d->region->calls[i];
         if (c->library && mgpu_library_partial(c->library)) {
             d->now[thread] = c->op;
             mgpu_library_finish(d->library, c->library, c->argument, thread);
@@ -204,7 +204,7 @@ static void finish_calls(Device *d, int thread)
             continue;
         mgpu_part part = {d->samples, 0, 1, thread, d->threads, true, d->work_bytes};
         d->now[thread] = c->op;
-        c->kernel->finish(c->argument, d->strip->step, &part);
+        c->kernel->finish(c->argument, d->region->step, &part);
     }
 }
 
@@ -212,11 +212,11 @@ static void run_share(void *context, int thread)
 {
     Device *d = context;
     int64_t n = d->samples, at = n * thread / d->threads, end = n * (thread + 1) / d->threads;
-    int64_t chunk = d->strip->chunk > 0 ? d->strip->chunk : n;
+    int64_t chunk = d->region->chunk > 0 ? d->region->chunk : n;
     bool first = true;
     do {
         int64_t next = end - at < chunk ? end : at + chunk;
-        for (int i = 0; i < d->strip->count; i++)
+        for (int i = 0; i < d->region->count; i++)
             call_part(d, i, thread, at, next, first);
         first = false;
         at = next;
@@ -225,16 +225,16 @@ static void run_share(void *context, int thread)
         finish_calls(d, thread);
 }
 
-static void host_run(Device *d, DeviceStrip *strip, const mgpu_op **now)
+static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
 {
-    d->strip = strip;
+    d->region = region;
     d->now = now;
     d->finishes = false;
     int most = 0;
-    for (int i = 0; i < strip->count; i++) {
-        const DeviceCall *c = &strip->calls[i];
+    for (int i = 0; i < region->count; i++) {
+        const DeviceCall *c = &region->calls[i];
         d->finishes = d->finishes || c->kernel->finish || (c->library && mgpu_library_partial(c->library));
-        most = strip->calls[i].arguments > most ? strip->calls[i].arguments : most;
+        most = region->calls[i].arguments > most ? region->calls[i].arguments : most;
     }
     if (most > d->most_arguments) {
         for (int t = 0; t < d->threads; t++)
@@ -249,13 +249,13 @@ static void host_prepare(Device *d, const mgpu_kernel *kernels, const mgpu_op *c
 {
     if (!d->library)
         return;
-    mgpu_library_begin_strip(d->library, ops[0]->chunk);
+    mgpu_library_begin_region(d->library, ops[0]->chunk);
     for (int i = 0; i < count; i++) {
         const mgpu_access *result = &ops[i]->access[ops[i]->read_count];
         if (ops[i]->write_count > 0)
             library[i] = mgpu_library_prepare(d->library, &kernels[ops[i]->target], result->end - result->begin);
     }
-    mgpu_library_end_strip(d->library);
+    mgpu_library_end_region(d->library);
 }
 
 static void host_ready(Device *d)

@@ -5,7 +5,7 @@
  * part of the sum (weight gradients of convolutions), thread 0 has its sum in the result, the others in memory of their
  * own, and in the end each thread adds up a part of all of them.
  *
- * Memory, of each thread: scratch, which any run may use; packed weights and partial sums of the operations of a strip. */
+ * Memory, of each thread: scratch, which any run may use; packed weights and partial sums of the operations of a region. */
 #include "runtime/host/library.h"
 
 #include <stdlib.h>
@@ -33,9 +33,9 @@ struct Library {
     int64_t samples, chunk;
     int threads;
     LibraryCall *calls;
-    int64_t scratch_bytes, strip_bytes, most_strip_bytes; /* of a thread */
+    int64_t scratch_bytes, region_bytes, most_region_bytes; /* of a thread */
     int64_t allocated;               /* of a thread */
-    uint8_t **memory;                /* by thread: the strip's, then scratch */
+    uint8_t **memory;                /* by thread: the region's, then scratch */
 };
 
 Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room)
@@ -71,22 +71,22 @@ void mgpu_library_close(Library *l)
     free(l);
 }
 
-void mgpu_library_begin_strip(Library *l, int64_t chunk)
+void mgpu_library_begin_region(Library *l, int64_t chunk)
 {
     l->chunk = chunk > 0 ? chunk : l->samples;
-    l->strip_bytes = 0;
+    l->region_bytes = 0;
 }
 
-void mgpu_library_end_strip(Library *l)
+void mgpu_library_end_region(Library *l)
 {
-    if (l->strip_bytes > l->most_strip_bytes)
-        l->most_strip_bytes = l->strip_bytes;
+    if (l->region_bytes > l->most_region_bytes)
+        l->most_region_bytes = l->region_bytes;
 }
 
 static int64_t reserve(Library *l, int64_t bytes)
 {
-    int64_t at = l->strip_bytes;
-    l->strip_bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    int64_t at = l->region_bytes;
+    l->region_bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return at;
 }
 
@@ -163,7 +163,7 @@ LibraryCall *mgpu_library_prepare(Library *l, const mgpu_kernel *k, int64_t resu
 
 void mgpu_library_ready(Library *l)
 {
-    int64_t bytes = l->most_strip_bytes + l->scratch_bytes;
+    int64_t bytes = l->most_region_bytes + l->scratch_bytes;
     if (bytes <= l->allocated)
         return;
     for (int t = 0; t < l->threads; t++) {
@@ -198,7 +198,7 @@ static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)
 
 void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thread, int64_t begin, int64_t end, bool first)
 {
-    uint8_t *memory = l->memory[thread], *scratch = memory + l->most_strip_bytes;
+    uint8_t *memory = l->memory[thread], *scratch = memory + l->most_region_bytes;
     if (c->share) {
         void *result = c->partial && thread > 0 ? memory + c->partial_at : argument[2];
         if (first)

@@ -9,7 +9,7 @@
 
 const char *const MUTATION_NAME[MUTATIONS] = {
     "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
-    "wrong_step", "merge_strips",    "move_call",    "drop_samples",  "overlap_in_strip", "add_wait",
+    "wrong_step", "merge_regions",    "move_call",    "drop_samples",  "overlap_in_region", "add_wait",
     "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
     "change_dtype", "exchange_index", "change_transfer"};
 
@@ -108,16 +108,16 @@ static int call_before(const Change *c, const ScheduledOp *op)
     return op->verb == VERB_CALL ? o : -1;
 }
 
-static bool follows_in_strip(const Change *c, const ScheduledOp *op)
+static bool follows_in_region(const Change *c, const ScheduledOp *op)
 {
     int before = call_before(c, op);
-    return before >= 0 && c->d->ops[before].strip == op->strip;
+    return before >= 0 && c->d->ops[before].region == op->region;
 }
 
-static bool begins_next_strip(const Change *c, const ScheduledOp *op)
+static bool begins_next_region(const Change *c, const ScheduledOp *op)
 {
     int before = call_before(c, op);
-    return before >= 0 && c->d->ops[before].strip != op->strip;
+    return before >= 0 && c->d->ops[before].region != op->region;
 }
 
 void remove_op(Change *c, int o)
@@ -151,15 +151,15 @@ static bool drop_wait(Change *c)
     return true;
 }
 
-/* strips stay where they are: calls change theirs with their places */
+/* regions stay where they are: calls change theirs with their places */
 static void swap_ops(Change *c, int a, int b)
 {
     ScheduledOp first = c->d->ops[a], second = c->d->ops[b];
     c->d->ops[a] = second;
     c->d->ops[b] = first;
-    c->d->ops[a].strip = first.strip;
+    c->d->ops[a].region = first.region;
     c->d->ops[a].chunk = first.chunk;
-    c->d->ops[b].strip = second.strip;
+    c->d->ops[b].region = second.region;
     c->d->ops[b].chunk = second.chunk;
     for (int o = 0; o < c->d->op_count; o++)
         for (int w = 0; w < c->d->ops[o].wait_count; w++) {
@@ -400,19 +400,19 @@ static bool add_wait(Change *c)
     return true;
 }
 
-/* ---- strips */
+/* ---- regions */
 
-static bool merge_strips(Change *c)
+static bool merge_regions(Change *c)
 {
     int o;
-    if (!pick_op(c, begins_next_strip, &o))
+    if (!pick_op(c, begins_next_region, &o))
         return false;
     const ScheduledOp *before = &c->d->ops[call_before(c, &c->d->ops[o])];
-    int strip = c->d->ops[o].strip, to = before->strip;
-    c->what = format("the strip of %s becomes one with that of %s", op_name(c, o), op_name(c, (int)(before - c->d->ops)));
+    int region = c->d->ops[o].region, to = before->region;
+    c->what = format("the region of %s becomes one with that of %s", op_name(c, o), op_name(c, (int)(before - c->d->ops)));
     for (int i = 0; i < c->d->op_count; i++)
-        if (c->d->ops[i].verb == VERB_CALL && c->d->ops[i].strip == strip) {
-            c->d->ops[i].strip = to;
+        if (c->d->ops[i].verb == VERB_CALL && c->d->ops[i].region == region) {
+            c->d->ops[i].region = to;
             c->d->ops[i].chunk = before->chunk;
         }
     return true;
@@ -421,12 +421,13 @@ static bool merge_strips(Change *c)
 static bool move_call(Change *c)
 {
     int o;
-    if (!pick_op(c, begins_next_strip, &o))
+    if (!pick_op(c, begins_next_region, &o))
         return false;
     ScheduledOp *op = &c->d->ops[o], *before = &c->d->ops[call_before(c, op)];
     ScheduledOp *moved = random_below(c->random, 2) ? op : before, *other = moved == op ? before : op;
-    c->what = format("%s moves into the strip of %s", op_name(c, (int)(moved - c->d->ops)), op_name(c, (int)(other - c->d->ops)));
-    moved->strip = other->strip;
+    c->what =
+        format("%s moves into the region of %s", op_name(c, (int)(moved - c->d->ops)), op_name(c, (int)(other - c->d->ops)));
+    moved->region = other->region;
     moved->chunk = other->chunk;
     return true;
 }
@@ -467,24 +468,24 @@ static bool drop_samples(Change *c)
     return true;
 }
 
-static int buffer_of_strip(const Change *c, int strip) /* of any of its calls; -1: it touches none */
+static int buffer_of_region(const Change *c, int region) /* of any of its calls; -1: it touches none */
 {
     int count = 0, buffer = -1;
     for (int o = 0; o < c->d->op_count; o++) {
         const ScheduledOp *op = &c->d->ops[o];
-        for (int i = 0; op->verb == VERB_CALL && op->strip == strip && i < op->read_count + op->write_count; i++)
+        for (int i = 0; op->verb == VERB_CALL && op->region == region && i < op->read_count + op->write_count; i++)
             if (random_below(c->random, ++count) == 0)
                 buffer = (i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count])->buffer;
     }
     return buffer;
 }
 
-static bool overlap_in_strip(Change *c)
+static bool overlap_in_region(Change *c)
 {
     int o;
-    if (!pick_op(c, follows_in_strip, &o))
+    if (!pick_op(c, follows_in_region, &o))
         return false;
-    int moved = buffer_of_strip(c, c->d->ops[o].strip), to = buffer_of_strip(c, c->d->ops[o].strip);
+    int moved = buffer_of_region(c, c->d->ops[o].region), to = buffer_of_region(c, c->d->ops[o].region);
     if (moved < 0 || moved == to || is_own(&c->d->buffers[moved]) != is_own(&c->d->buffers[to]))
         return false;
     const Buffer *b = &c->d->buffers[moved], *at = &c->d->buffers[to];
@@ -561,7 +562,7 @@ Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *rand
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
         drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
-        wrong_step, merge_strips,    move_call,    drop_samples,  overlap_in_strip, add_wait,
+        wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait,
         swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
         change_dtype, exchange_index, change_transfer};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};

@@ -26,9 +26,9 @@ typedef enum Mutation {
     WRONG_SLOT,
     WRONG_STEP,       /* wait for another step */
     MERGE_STRIPS,     /* with the next one */
-    MOVE_CALL,        /* into the neighbouring strip */
+    MOVE_CALL,        /* into the neighbouring region */
     DROP_SAMPLES,     /* a call does not work sample by sample, a buffer does not consist of samples */
-    OVERLAP_IN_STRIP, /* two buffers of one strip */
+    OVERLAP_IN_STRIP, /* two buffers of one region */
     ADD_WAIT,         /* for any operation: a deadlock, or nothing */
     /* what is computed */
     SWAP_ARGUMENTS,   /* of a call */

@@ -5,8 +5,8 @@
  * what all devices had there, or moves it, as the row of its transfer says; READ a hash of its samples. Variables begin with
  * their names, other memory with garbage that is new
  * in every execution. What is left of a run is one number: the tokens of the variables, and all that REPORT and FETCH saw.
- * The workspace of a call in a strip holds what its threads have found until the strip ends: it counts if it does not.
- * What is local to a strip is garbage behind it.
+ * The workspace of a call in a region holds what its threads have found until the region ends: it counts if it does not.
+ * What is local to a region is garbage behind it.
  *
  * run.c says which operations there are and in which order they may run. */
 #include "compiler/plan/schedule.h"
@@ -43,7 +43,7 @@ void choose_run(const Schedule *s, int phase, Random *random, int steps[RUN_STEP
 
 /* ---- execution */
 
-static uint64_t read_tokens(const Memory *m, const Region *x, uint64_t hash)
+static uint64_t read_tokens(const Memory *m, const Span *x, uint64_t hash)
 {
     for (int i = x->first, j; i < x->last; i = j) {
         for (j = i + 1; j < x->last && m->token[j] == m->token[i] && m->origin[j] == m->origin[i]; j++)
@@ -54,7 +54,7 @@ static uint64_t read_tokens(const Memory *m, const Region *x, uint64_t hash)
     return hash;
 }
 
-static void write_token(Memory *m, const Region *x, uint64_t token)
+static void write_token(Memory *m, const Span *x, uint64_t token)
 {
     for (int i = x->first; i < x->last; i++) {
         m->token[i] = token;
@@ -115,25 +115,25 @@ static void exchange_tokens(Run *r, const int *members)
     }
 }
 
-/* the calls of the strip that ends with instance `end`: does every workspace hold what it should? */
-static void end_strip(Run *r, int end)
+/* the calls of the region that ends with instance `end`: does every workspace hold what it should? */
+static void end_region(Run *r, int end)
 {
-    for (int i = r->instances[end].strip; i < end; i++) {
+    for (int i = r->instances[end].region; i < end; i++) {
         const Instance *x = &r->instances[i];
         Memory *m = &r->memory[x->device];
         for (int k = 0; k < THREADS * access_count(x->op); k++) {
-            const Region *g = &r->regions[x->region + k];
+            const Span *g = &r->spans[x->span + k];
             BufferKind kind = kind_of(r, x, k % access_count(x->op));
             for (int j = g->first; j < g->last && kind == BUFFER_WORKSPACE; j++)
                 if (m->token[j] != x->work || m->origin[j] != g->begin)
                     r->reported += mix(x->name, (uint64_t)j + 1);
         }
     }
-    for (int i = r->instances[end].strip; i < end; i++) {
+    for (int i = r->instances[end].region; i < end; i++) {
         const Instance *x = &r->instances[i];
         for (int k = 0; k < THREADS * access_count(x->op); k++)
             if (kind_of(r, x, k % access_count(x->op)) == BUFFER_LOCAL)
-                write_token(&r->memory[x->device], &r->regions[x->region + k], mix(r->garbage, (uint64_t)k));
+                write_token(&r->memory[x->device], &r->spans[x->span + k], mix(r->garbage, (uint64_t)k));
     }
 }
 
@@ -149,8 +149,8 @@ static void execute(Run *r, int node)
 {
     const int *members = &r->members[r->first_member[node]];
     Instance *x = &r->instances[members[0]];
-    if (x->strip >= 0)
-        end_strip(r, members[0]);
+    if (x->region >= 0)
+        end_region(r, members[0]);
     if (!x->op)
         return;
     if (x->op->verb == VERB_REDUCE) {
@@ -158,17 +158,18 @@ static void execute(Run *r, int node)
         return;
     }
     Memory *m = &r->memory[x->device];
-    const Region *regions = &r->regions[x->region];
+    const Span *spans = &r->spans[x->span];
     uint64_t hash = x->name;
     for (int i = 0; i < x->op->read_count; i++)
         for (int t = 0; t < copies_of(r, x, i); t++)
-            hash = read_tokens(m, &regions[t * access_count(x->op) + i], mix(hash, host_name(r, x, i)));
+            hash = read_tokens(m, &spans[t * access_count(x->op) + i], mix(hash, host_name(r, x, i)));
     if (x->op->verb == VERB_REPORT || x->op->verb == VERB_FETCH)
         r->reported += mix(hash, 1);
     for (int i = 0; i < x->op->write_count; i++) {
         int k = x->op->read_count + i;
         for (int t = 0; t < copies_of(r, x, k); t++)
-            write_token(m, &regions[t * access_count(x->op) + k], mix(hash, x->op->lane == LANE_HOST ? host_name(r, x, k) : (uint64_t)i));
+            write_token(m, &spans[t * access_count(x->op) + k],
+                        mix(hash, x->op->lane == LANE_HOST ? host_name(r, x, k) : (uint64_t)i));
         if (kind_of(r, x, k) == BUFFER_WORKSPACE)
             x->work = mix(hash, (uint64_t)i);
     }
@@ -186,14 +187,14 @@ static uint64_t execute_order(Run *r, uint64_t garbage)
             m->origin[i] = m->address[i];
         }
         for (int k = 0; k < r->kept_count[d]; k++)
-            write_token(m, &r->kept[d][k].region, r->kept[d][k].name);
+            write_token(m, &r->kept[d][k].span, r->kept[d][k].name);
     }
     for (int i = 0; i < r->node_count; i++)
         execute(r, r->order[i]);
     uint64_t result = r->reported;
     for (int d = 0; d < s->devices; d++)
         for (int k = 0; k < r->kept_count[d]; k++)
-            result = read_tokens(&r->memory[d], &r->kept[d][k].region, mix(result, r->kept[d][k].name));
+            result = read_tokens(&r->memory[d], &r->kept[d][k].span, mix(result, r->kept[d][k].name));
     return result;
 }
 
@@ -315,7 +316,7 @@ static Edge *find_unordered(const Run *r, uint64_t *const *ancestors, int *count
         for (int i = 0; i < r->count; i++) {
             const Instance *x = &r->instances[i];
             for (int k = 0; x->op && x->device == d && k < THREADS * access_count(x->op); k++)
-                for (int g = r->regions[x->region + k].first; g < r->regions[x->region + k].last; g++) {
+                for (int g = r->spans[x->span + k].first; g < r->spans[x->span + k].last; g++) {
                     Use u = {g, x->node, k % access_count(x->op) >= x->op->read_count};
                     APPEND(uses, n, u);
                 }

@@ -3,7 +3,7 @@
  * The operations of all steps are one graph, made from docs/design.md, "Execution of a schedule": the order of the lanes,
  * the waits, the changes of phase, what is owed of the step before, and one node for all members of a collective. The
  * run ends with a step without a phase, which drains. The begin and the end of each lane's step are instances too, and
- * those of a strip: between them its calls have no order, unless two of them touch a buffer sample by sample.
+ * those of a region: between them its calls have no order, unless two of them touch a buffer sample by sample.
  *
  * Memory is cut into segments at the ends of all accesses: an access touches whole segments. */
 #include "compiler/plan/schedule.h"
@@ -34,7 +34,7 @@ static void add_edge(Run *r, int from, int to)
 
 static int add_instance(Run *r, int step, int device, int phase, Lane lane, const ScheduledOp *op)
 {
-    Instance i = {.device = device, .step = step, .phase = phase, .op = op, .lane = lane, .gate = r->count, .strip = -1,
+    Instance i = {.device = device, .step = step, .phase = phase, .op = op, .lane = lane, .gate = r->count, .region = -1,
                   .chunk = op ? op->chunk : 0};
     if (op) {
         const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
@@ -62,7 +62,7 @@ static void settle(Run *r, int step, int device)
             add_instance(r, step, device, before, LANE_HOST, &d->ops[o]);
 }
 
-/* ---- strips: calls of one number that follow each other in lane comp */
+/* ---- regions: calls of one number that follow each other in lane comp */
 
 static int next_in_lane(const DeviceSchedule *d, int o)
 {
@@ -74,8 +74,8 @@ static int next_in_lane(const DeviceSchedule *d, int o)
 
 static bool is_joined(const DeviceSchedule *d, int o, int next)
 {
-    return next < d->op_count && d->ops[o].verb == VERB_CALL && d->ops[next].verb == VERB_CALL && d->ops[o].strip >= 0 &&
-           d->ops[o].strip == d->ops[next].strip;
+    return next < d->op_count && d->ops[o].verb == VERB_CALL && d->ops[next].verb == VERB_CALL && d->ops[o].region >= 0 &&
+           d->ops[o].region == d->ops[next].region;
 }
 
 /* whether each thread touches those bytes of its own samples alone */
@@ -93,7 +93,7 @@ static bool touches_local(const DeviceSchedule *d, const ScheduledOp *op)
     return false;
 }
 
-/* the later call of a strip finds the samples as the earlier one has left them; and what is a thread's own, anyway */
+/* the later call of a region finds the samples as the earlier one has left them; and what is a thread's own, anyway */
 static bool follows_by_sample(const DeviceSchedule *d, const ScheduledOp *op, const ScheduledOp *later)
 {
     if (!op->by_sample || !later->by_sample)
@@ -108,8 +108,8 @@ static bool follows_by_sample(const DeviceSchedule *d, const ScheduledOp *op, co
     return false;
 }
 
-/* the strip that begins with operation o, between a begin and an end; -> the first operation behind it */
-static int add_strip(Run *r, int step, int device, int phase, int o)
+/* the region that begins with operation o, between a begin and an end; -> the first operation behind it */
+static int add_region(Run *r, int step, int device, int phase, int o)
 {
     const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
     int begin = add_instance(r, step, device, phase, LANE_COMP, NULL), first = r->count, first_op = o, next = o;
@@ -117,7 +117,7 @@ static int add_strip(Run *r, int step, int device, int phase, int o)
         r->chain[LANE_COMP][device] = begin;
         int call = add_instance(r, step, device, phase, LANE_COMP, &d->ops[o]);
         r->instances[call].gate = begin;
-        r->instances[call].chunk = d->ops[first_op].chunk; /* of the strip, says the engine */
+        r->instances[call].chunk = d->ops[first_op].chunk; /* of the region, says the engine */
         for (int i = first; i < call; i++)
             if (follows_by_sample(d, r->instances[i].op, &d->ops[o]))
                 add_edge(r, i, call);
@@ -125,7 +125,7 @@ static int add_strip(Run *r, int step, int device, int phase, int o)
         more = is_joined(d, o, next);
     }
     int end = add_instance(r, step, device, phase, LANE_COMP, NULL);
-    r->instances[end].strip = first;
+    r->instances[end].region = first;
     for (int i = first; i < end; i++) {
         add_edge(r, i, end);
         r->at[step][device * r->most_ops + (int)(r->instances[i].op - d->ops)] = end;
@@ -143,7 +143,7 @@ static void add_lane_step(Run *r, int step, int device, Lane lane)
         if (d->ops[o].lane != lane)
             continue;
         if (is_joined(d, o, next_in_lane(d, o))) {
-            o = add_strip(r, step, device, phase, o) - 1;
+            o = add_region(r, step, device, phase, o) - 1;
             continue;
         }
         bool skip = change && is_delayed(&d->ops[o]);
@@ -388,7 +388,9 @@ static void add_kept(Run *r, int device)
             if (buffer->kind != BUFFER_VARIABLE || map_get(&known, buffer->name))
                 continue;
             map_set(&known, buffer->name, d->buffers + b);
-            Kept k = {.name = mix(hash_text(buffer->name), (uint64_t)buffer->index), .bytes = buffer->bytes, .region.begin = buffer->offset};
+            Kept k = {.name = mix(hash_text(buffer->name), (uint64_t)buffer->index),
+                      .bytes = buffer->bytes,
+                      .span.begin = buffer->offset};
             add_address(&r->memory[device], buffer->offset);
             add_address(&r->memory[device], buffer->offset + buffer->bytes);
             APPEND(r->kept[device], r->kept_count[device], k);
@@ -449,13 +451,13 @@ static const char *find_segments(Run *r)
                 added = true;
         }
     }
-    int regions = 0;
+    int spans = 0;
     for (int i = 0; i < r->count; i++)
         if (r->instances[i].op) {
-            r->instances[i].region = regions;
-            regions += THREADS * access_count(r->instances[i].op);
+            r->instances[i].span = spans;
+            spans += THREADS * access_count(r->instances[i].op);
         }
-    r->regions = NEW_ARRAY(Region, regions);
+    r->spans = NEW_ARRAY(Span, spans);
     for (int i = 0; i < r->count; i++) {
         const Instance *x = &r->instances[i];
         int64_t work = x->op ? s->phases[x->phase].devices[x->device].work_bytes : 0;
@@ -464,8 +466,8 @@ static const char *find_segments(Run *r)
             const Memory *m = &r->memory[x->device];
             for (int t = 0; t < copies_of(r, x, k); t++) { /* else: no segment */
                 int64_t begin = access_address(r, x, a) + t * work;
-                r->regions[x->region + t * access_count(x->op) + k] =
-                    (Region){segment_of(m, begin), segment_of(m, begin + a->end - a->begin), begin};
+                r->spans[x->span + t * access_count(x->op) + k] =
+                    (Span){segment_of(m, begin), segment_of(m, begin + a->end - a->begin), begin};
             }
         }
     }
@@ -473,8 +475,8 @@ static const char *find_segments(Run *r)
         Memory *m = &r->memory[d];
         for (int k = 0; k < r->kept_count[d]; k++) {
             Kept *x = &r->kept[d][k];
-            int64_t begin = x->region.begin;
-            x->region = (Region){segment_of(m, begin), segment_of(m, begin + x->bytes), begin};
+            int64_t begin = x->span.begin;
+            x->span = (Span){segment_of(m, begin), segment_of(m, begin + x->bytes), begin};
         }
         m->token = NEW_ARRAY(uint64_t, m->count);
         m->origin = NEW_ARRAY(int64_t, m->count);

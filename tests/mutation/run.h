@@ -8,16 +8,16 @@
 enum { MOST_DEVICES = 64 };
 enum { THREADS = 2 }; /* of a device: what each has of its own lies where the schedule says, and once more behind it */
 
-typedef struct Region { int first, last; int64_t begin; } Region; /* segments [first, last) from address begin on */
+typedef struct Span { int first, last; int64_t begin; } Span; /* segments [first, last) from address begin on */
 typedef struct Instance {
     int device, step, phase;
     const ScheduledOp *op;      /* NULL: begin or end of a lane's step, or an operation that this step skips */
     Lane lane;
-    int gate;                   /* instance that waits for what it waits for: itself, or the begin of its strip */
-    int strip;                  /* end of a strip: instance of its first call; else -1 */
-    int64_t chunk;              /* of its strip */
+    int gate;                   /* instance that waits for what it waits for: itself, or the begin of its region */
+    int region;                  /* end of a region: instance of its first call; else -1 */
+    int64_t chunk;              /* of its region */
     uint64_t work;              /* token that it left in its workspace */
-    int node, region;           /* its first one: reads, then writes; as often for each THREAD */
+    int node, span;           /* its first one: reads, then writes; as often for each THREAD */
     uint64_t name;              /* hash of what it is */
     bool reported_before;       /* REPORT, FETCH of the step before */
 } Instance;
@@ -29,7 +29,7 @@ typedef struct Memory {         /* of one device: its arena, then its staging ar
     uint64_t *token;
     int64_t *origin;            /* address of the first byte that the token's write wrote */
 } Memory;
-typedef struct Kept { uint64_t name; int64_t bytes; Region region; } Kept; /* a variable */
+typedef struct Kept { uint64_t name; int64_t bytes; Span span; } Kept; /* a variable */
 
 typedef struct Run {
     const Schedule *schedule;
@@ -38,14 +38,14 @@ typedef struct Run {
     Edge *edges; int edge_count;
     int *chain[LANES];          /* [device]: last instance of the lane so far; -1 */
     int *begin_of, *end_of;     /* [step][device][lane] */
-    int **at;                   /* [step]: [device x most operations + op] -> instance that ends when it does: it, or the end of its strip */
+    int **at; /* [step]: [device x most operations + op] -> instance that ends when it does: it, or the end of its region */
     int most_ops;
     /* nodes: members of a collective are one */
     int node_count;
     int *members, *first_member;/* node -> instances */
     int *successors, *first_successor, *degree;
     Memory *memory;             /* by device */
-    Region *regions;
+    Span *spans;
     Kept **kept; int *kept_count;
     /* scratch of executions */
     int *order, *ready, *later, *left;

@@ -527,14 +527,14 @@ static const char *net_stopped(Setup *s)
 /* y = tanh(a b), z = a + b in a composite inside another; z is for an update alone */
 static const char *net_composites(Setup *s)
 {
-    Graph *g = begin(s, SAMPLES), *outer = graph_open_region(g, "outer");
+    Graph *g = begin(s, SAMPLES), *outer = graph_open_body(g, "outer");
     Node *a = dense(g, s, make_input(g, s, SHAPE(3), F32, -1, 1), 2), *b = make_weight(g, s, SHAPE(2), -1, 1), *out[2];
-    Graph *inner = graph_open_region(outer, "inner");
+    Graph *inner = graph_open_body(outer, "inner");
     Node *results[] = {graph_unary(inner, OP_TANH, graph_binary(inner, OP_MUL, a, b)), graph_binary(inner, OP_ADD, b, b)};
-    graph_close_region(inner, OP_COMPOSITE, "inner", NULL, 0, NULL, 0, results, 2, out);
+    graph_close_body(inner, OP_COMPOSITE, "inner", NULL, 0, NULL, 0, results, 2, out);
     results[0] = graph_binary(outer, OP_MUL, out[0], b);
     results[1] = out[1];
-    graph_close_region(outer, OP_COMPOSITE, "outer", NULL, 0, NULL, 0, results, 2, out);
+    graph_close_body(outer, OP_COMPOSITE, "outer", NULL, 0, NULL, 0, results, 2, out);
     graph_result(g, ROLE_LOSS, "loss", 0, graph_binary(g, OP_MUL, out[0], out[0]), NULL);
     graph_result(g, ROLE_UPDATE, NULL, 2, out[1], NULL);
     Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s};
@@ -548,7 +548,7 @@ static const char *net_composites(Setup *s)
 static const char *batchnorm(Setup *s, int valid, double group)
 {
     static const char *const NAMES[] = {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"};
-    Graph *g = begin(s, valid), *region;
+    Graph *g = begin(s, valid), *inner;
     Node *x = dense(g, s, make_input(g, s, SHAPE(4), F32, -1, 1), 6), *part[4], *out[3];
     for (int i = 0; i < 4; i++) {
         part[i] = make_weight(g, s, SHAPE(3), 0.5, 1);
@@ -556,11 +556,11 @@ static const char *batchnorm(Setup *s, int valid, double group)
         s->model.variables[2 + i].trained = i < 2;
     }
     x = graph_reshape(g, x, SHAPE(2, 3));
-    region = graph_open_region(g, "batchnorm");
-    Node *y = graph_binary(region, OP_MUL, x, part[0]);
-    y = graph_binary(region, OP_ADD, y, part[1]);
-    Node *results[] = {y, graph_binary(region, OP_ADD, part[2], part[3]), graph_binary(region, OP_MUL, part[2], part[3])};
-    graph_close_region(region, OP_COMPOSITE, "batchnorm", NULL, 0, (double[]){0.1, 1e-5, group}, 3, results, 3, out);
+    inner = graph_open_body(g, "batchnorm");
+    Node *y = graph_binary(inner, OP_MUL, x, part[0]);
+    y = graph_binary(inner, OP_ADD, y, part[1]);
+    Node *results[] = {y, graph_binary(inner, OP_ADD, part[2], part[3]), graph_binary(inner, OP_MUL, part[2], part[3])};
+    graph_close_body(inner, OP_COMPOSITE, "batchnorm", NULL, 0, (double[]){0.1, 1e-5, group}, 3, results, 3, out);
     graph_result(g, ROLE_UPDATE, NULL, 4, out[1], NULL);
     graph_result(g, ROLE_UPDATE, NULL, 5, out[2], NULL);
     Node *both = graph_binary(g, OP_ADD, relu(g, out[0]), graph_binary(g, OP_MUL, out[0], x));
@@ -574,7 +574,7 @@ static const char *net_batchnorm_groups(Setup *s) { return batchnorm(s, SAMPLES,
 
 /* A row of the table whose body is its definition: both mean the same, and the gradient is that of the body. The result
  * is used twice, once beside the composite. */
-typedef Node *Definition(Graph *region, Node *x, Node *weight, Node *bias);
+typedef Node *Definition(Graph *inner, Node *x, Node *weight, Node *bias);
 
 static Node *mean_along(Graph *g, Node *x, int axis)
 {
@@ -628,9 +628,9 @@ static const char *table_row(Setup *s, const char *layer, Definition *define, in
         part[i] = make_weight(g, s, SHAPE(3), 0.5, 1);
         s->model.variables[s->model.variable_count - 1].name = NAMES[i];
     }
-    Graph *region = graph_open_region(g, layer);
-    Node *result = define(region, x, part[0], part[1]);
-    graph_close_region(region, OP_COMPOSITE, layer, NULL, 0, &number, 1, &result, 1, &y);
+    Graph *inner = graph_open_body(g, layer);
+    Node *result = define(inner, x, part[0], part[1]);
+    graph_close_body(inner, OP_COMPOSITE, layer, NULL, 0, &number, 1, &result, 1, &y);
     Node *both = graph_binary(g, OP_ADD, relu(g, y), graph_binary(g, OP_MUL, y, x));
     graph_result(g, ROLE_LOSS, "loss", 0, graph_binary(g, OP_MUL, both, sample), NULL);
     Graph *row = expand_composites(g), *body = inline_bodies(g);

@@ -92,10 +92,10 @@ static void test_structure(void)
     report("identities", graph_reshape(g, x, x->shape) == x && graph_broadcast(g, x, x->shape) == x &&
                              graph_transpose(g, x, (int[]){0, 1}) == x && graph_sum(g, x, NULL, 0) == x &&
                              graph_slice(g, x, (int64_t[]){0, 0}, (int64_t[]){3, 4}, (int64_t[]){1, 1}) == x, "");
-    Graph *outer = graph_open_region(g, "outer"), *inner = graph_open_region(outer, "inner");
+    Graph *outer = graph_open_body(g, "outer"), *inner = graph_open_body(outer, "inner");
     Node *out[1], *again[1], *y = graph_binary(inner, OP_ADD, x, graph_unary(inner, OP_EXP, x));
-    graph_close_region(inner, OP_COMPOSITE, "inner", NULL, 0, NULL, 0, &y, 1, out);
-    graph_close_region(outer, OP_COMPOSITE, "outer", (int64_t[]){7}, 1, (double[]){0.5}, 1, out, 1, again);
+    graph_close_body(inner, OP_COMPOSITE, "inner", NULL, 0, NULL, 0, &y, 1, out);
+    graph_close_body(outer, OP_COMPOSITE, "outer", (int64_t[]){7}, 1, (double[]){0.5}, 1, out, 1, again);
     Node *composite = again[0]->in[0];
     report("capture through two regions", inner->captured_count == 1 && outer->captured_count == 1 && outer->captured[0] == x &&
                                               composite->in[0] == x && composite->ints[0] == 7 && composite->data[0] == 0.5, "");

@@ -306,7 +306,7 @@ static mgpu_buffer *make_buffers(mgpu_device *device, int64_t *offsets, bool gpu
     return b;
 }
 
-typedef struct Builder { mgpu_op ops[16]; int count, strips; const mgpu_buffer *buffers; bool gpu; } Builder;
+typedef struct Builder { mgpu_op ops[16]; int count, regions; const mgpu_buffer *buffers; bool gpu; } Builder;
 
 /* reads and writes: buffers, -1 ends; a report or output that is read is that of the step before */
 static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int *reads, const int *writes)
@@ -315,7 +315,7 @@ static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int
     mgpu_access *access = mgpu_allocate(16, sizeof *access);
     char *id = mgpu_format("%c%d", "cumh"[lane], b->count);
     *op = (mgpu_op){.id = id, .lane = lane, .verb = verb, .target = target, .access = access, .line = 100 + b->count,
-                    .strip = verb == MGPU_CALL ? b->strips++ : -1};
+                    .region = verb == MGPU_CALL ? b->regions++ : -1};
     for (; reads && *reads >= 0; reads++)
         access[op->read_count++] = (mgpu_access){*reads, lane == MGPU_HOST ? -1 : 0, 0, b->buffers[*reads].bytes};
     for (; writes && *writes >= 0; writes++)
@@ -331,13 +331,13 @@ static void add_call(Builder *b, int kernel, const int *reads, const int *writes
     add_op(b, MGPU_COMP, MGPU_CALL, kernel, reads, writes);
 }
 
-/* on the host the last two calls become one strip, in which a thread takes CHUNK samples at a time */
+/* on the host the last two calls become one region, in which a thread takes CHUNK samples at a time */
 static void join_calls(Builder *b)
 {
     mgpu_op *op = &b->ops[b->count - 2];
     if (b->gpu)
         return;
-    op[1].strip = op[0].strip;
+    op[1].region = op[0].region;
     op[0].chunk = op[1].chunk = CHUNK;
 }
 

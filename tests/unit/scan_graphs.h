@@ -52,7 +52,7 @@ static Graph *decay(int64_t steps, bool reverse)
 {
     Graph *g = begin();
     Node *x = input(g, SHAPE(steps, 6)), *h0 = graph_fill(g, 0, SHAPE(6), real);
-    Graph *b = graph_open_region(g, "decay");
+    Graph *b = graph_open_body(g, "decay");
     Node *h = graph_scan_carry(b, h0, true), *xt = graph_scan_sequence(b, x);
     Node *next = in(b, OP_TANH, add(mul(h, number(b, 0.9)), xt), NULL);
     Node *scan = graph_close_scan(b, steps, reverse, &next, &next, 1);
@@ -66,7 +66,7 @@ static Graph *half_used(bool last)
 {
     Graph *g = begin();
     Node *x = input(g, SHAPE(9, 4)), *h0 = graph_fill(g, 0.25, SHAPE(4), real);
-    Graph *b = graph_open_region(g, "half");
+    Graph *b = graph_open_body(g, "half");
     Node *h = graph_scan_carry(b, h0, false), *xt = graph_scan_sequence(b, x);
     Node *next = in(b, OP_COS, add(h, xt), NULL), *stack = mul(next, h);
     Node *scan = graph_close_scan(b, 9, false, &next, &stack, 1);
@@ -91,7 +91,7 @@ static Graph *lstm(int64_t steps, int64_t d, bool keeps)
     Graph *g = begin();
     Node *x = input(g, SHAPE(steps, 4 * d)), *w = weight(g, SHAPE(d, 4 * d)), *h0 = straight(g, SHAPE(d)),
          *c0 = input(g, SHAPE(d));
-    Graph *b = graph_open_region(g, "lstm");
+    Graph *b = graph_open_body(g, "lstm");
     Node *h = graph_scan_carry(b, h0, true), *c = graph_scan_carry(b, c0, false), *xt = graph_scan_sequence(b, x);
     Cell cell = lstm_cell(b, xt, h, c, graph_capture(b, w), d);
     Node *next[] = {cell.h, cell.c}, *stacks[] = {cell.h, h, c, cell.gates};
@@ -108,7 +108,7 @@ static Graph *backwards(void)
     int64_t steps = 11, d = 7;
     Node *x = input(g, SHAPE(steps, d)), *y = input(g, SHAPE(d, steps)), *w = weight(g, SHAPE(d, d));
     Node *turned = graph_transpose(g, w, (int[]){1, 0}), *other = graph_transpose(g, y, (int[]){1, 0});
-    Graph *b = graph_open_region(g, "backwards");
+    Graph *b = graph_open_body(g, "backwards");
     Node *dh = graph_scan_carry(b, graph_fill(g, 0, SHAPE(d), real), true);
     Node *xt = graph_scan_sequence(b, x), *yt = graph_scan_sequence(b, other);
     Node *sum = in(b, OP_ADD, dh, xt);
@@ -126,7 +126,7 @@ static Graph *replicated(void)
 {
     Graph *g = begin();
     Node *x = straight(g, SHAPE(13, 5)), *w = weight(g, SHAPE(5, 5)), *h0 = straight(g, SHAPE(5));
-    Graph *b = graph_open_region(g, "replicated");
+    Graph *b = graph_open_body(g, "replicated");
     Node *h = graph_scan_carry(b, h0, false), *xt = graph_scan_sequence(b, x);
     Node *both[] = {h, graph_capture(b, w)};
     Node *next = in(b, OP_TANH, in(b, OP_ADD, graph_einsum(b, "h,hg->g", both, 2, false), xt), NULL);
@@ -141,7 +141,7 @@ static Graph *mixed(void)
 {
     Graph *g = begin();
     Node *x = input(g, SHAPE(8, 6)), *rates = straight(g, SHAPE(8, 6)), *w0 = straight(g, SHAPE(6, 6));
-    Graph *b = graph_open_region(g, "mixed");
+    Graph *b = graph_open_body(g, "mixed");
     Node *r = graph_scan_carry(b, graph_fill(g, 1, SHAPE(6), real), false),
          *h = graph_scan_carry(b, graph_fill(g, 0, SHAPE(6), real), false);
     Node *w = graph_scan_carry(b, w0, false);
@@ -162,7 +162,7 @@ static Graph *shifts(bool one)
 {
     Graph *g = begin();
     Node *x = input(g, SHAPE(7, 3)), *y = input(g, SHAPE(3)), *w = weight(g, SHAPE(3)), *z = input(g, SHAPE(3));
-    Graph *b = graph_open_region(g, "shifts");
+    Graph *b = graph_open_body(g, "shifts");
     Node *p = graph_scan_carry(b, z, false), *q = graph_scan_carry(b, w, true), *r = graph_scan_carry(b, z, false);
     Node *xt = graph_scan_sequence(b, x), *own = in(b, OP_ADD, q, xt), *captured = graph_capture(b, y);
     Node *constant = graph_constant(b, (double[]){1, -2, 0.5}, SHAPE(3), real);
@@ -181,7 +181,7 @@ static Graph *two_products(void)
     Graph *g = begin();
     int64_t steps = 5, d = 48, e = 64;
     Node *x = input(g, SHAPE(steps, d)), *v = straight(g, SHAPE(d, e)), *w = straight(g, SHAPE(e, d));
-    Graph *b = graph_open_region(g, "products");
+    Graph *b = graph_open_body(g, "products");
     Node *h = graph_scan_carry(b, graph_fill(g, 0, SHAPE(d), real), true), *xt = graph_scan_sequence(b, x);
     Node *wide[] = {in(b, OP_ADD, h, xt), graph_capture(b, v)};
     Node *narrow[] = {in(b, OP_TANH, graph_einsum(b, "a,ab->b", wide, 2, false), NULL), graph_capture(b, w)};
@@ -205,7 +205,7 @@ static Graph *captured(void)
     Node *corner = graph_slice(g, wide, start, count, step), *valid = graph_valid(g);
     start[0] = 4, start[1] = 0, count[0] = 4, count[1] = 4, step[0] = step[1] = 1;
     Node *half = graph_slice(g, turned, start, count, step), *square = in(g, OP_MUL, half, half);
-    Graph *b = graph_open_region(g, "captured");
+    Graph *b = graph_open_body(g, "captured");
     Node *h = graph_scan_carry(b, graph_constant(g, (double[]){1, 2, 3, 4}, SHAPE(4), real), true),
          *n = graph_scan_carry(b, graph_number(g, 3, I32), false);
     Node *xt = graph_scan_sequence(b, x), *it = graph_scan_sequence(b, i);
@@ -232,7 +232,7 @@ static Graph *forward_algorithm(void)
 {
     Graph *g = begin();
     Node *x = input(g, SHAPE(10, 7)), *w = weight(g, SHAPE(7, 7));
-    Graph *b = graph_open_region(g, "forward");
+    Graph *b = graph_open_body(g, "forward");
     Node *a = graph_scan_carry(b, graph_fill(g, 0, SHAPE(7), real), true), *xt = graph_scan_sequence(b, x);
     Node *moves = in(b, OP_ADD, graph_broadcast(b, graph_reshape(b, a, SHAPE(7, 1)), SHAPE(7, 7)), graph_capture(b, w));
     Node *most = graph_max(b, moves, (int[]){0}, 1);
@@ -253,9 +253,9 @@ static Graph *nested(bool whole)
     Graph *g = begin();
     int64_t rows = 4, columns = 5, d = 6;
     Node *x = input(g, SHAPE(rows, columns, d)), *w = weight(g, SHAPE(d, d)), *v = weight(g, SHAPE(d)), *y = input(g, SHAPE(d));
-    Graph *b = graph_open_region(g, "rows");
+    Graph *b = graph_open_body(g, "rows");
     Node *h = graph_scan_carry(b, y, false), *xt = graph_scan_sequence(b, x);
-    Graph *i = graph_open_region(b, "columns");
+    Graph *i = graph_open_body(b, "columns");
     Node *s = graph_scan_carry(i, h, false), *xs = graph_scan_sequence(i, xt);
     Node *both[] = {s, graph_capture(i, w)};
     Node *next = in(i, OP_TANH, in(i, OP_ADD, in(i, OP_ADD, graph_einsum(i, "a,ab->b", both, 2, false), xs),
@@ -276,10 +276,10 @@ static Graph *changing_weights(void)
     Graph *g = begin();
     int64_t rows = 3, columns = 4, d = 48;
     Node *x = input(g, SHAPE(rows, columns, d)), *w0 = straight(g, SHAPE(d, d)), *y = input(g, SHAPE(d));
-    Graph *b = graph_open_region(g, "rows");
+    Graph *b = graph_open_body(g, "rows");
     Node *h = graph_scan_carry(b, y, false), *w = graph_scan_carry(b, w0, false), *xt = graph_scan_sequence(b, x);
     Node *scaled = in(b, OP_MUL, w, number(b, 0.25));
-    Graph *i = graph_open_region(b, "columns");
+    Graph *i = graph_open_body(b, "columns");
     Node *s = graph_scan_carry(i, h, false), *xs = graph_scan_sequence(i, xt);
     Node *both[] = {s, graph_capture(i, scaled)};
     Node *next = in(i, OP_TANH, in(i, OP_ADD, graph_einsum(i, "a,ab->b", both, 2, false), xs), NULL);
@@ -296,7 +296,7 @@ static Graph *reads_memory(void)
     Graph *g = begin();
     Node *x = input(g, SHAPE(6, 3, 2, 4)), *memory = input(g, SHAPE(5, 2, 4)), *w = weight(g, SHAPE(3, 2, 3)),
          *c0 = input(g, SHAPE(9, 2));
-    Graph *b = graph_open_region(g, "memory");
+    Graph *b = graph_open_body(g, "memory");
     Node *q = graph_scan_carry(b, graph_fill(g, 0.5, SHAPE(3, 2, 4), real), true), *c = graph_scan_carry(b, c0, false),
          *xt = graph_scan_sequence(b, x);
     Node *found = graph_attention(b, in(b, OP_ADD, q, xt), graph_capture(b, memory), graph_capture(b, memory), false, 0, 0.5);
@@ -320,7 +320,7 @@ static Graph *rows_of_steps(bool samples)
     Graph *g = begin();
     int64_t big = samples ? 6 : 80; /* enough to share, if it were not in a loop */
     Node *x = samples ? input(g, SHAPE(5, big, 4)) : straight(g, SHAPE(5, big, 4)), *i = new_input(g, I32, SHAPE(5, big), 7);
-    Graph *b = graph_open_region(g, "rows");
+    Graph *b = graph_open_body(g, "rows");
     Node *table = graph_scan_carry(b, graph_fill(g, 0, SHAPE(7, 4), real), false), *xt = graph_scan_sequence(b, x);
     Node *own = NODE(b, OP_CUMSUM, ((int64_t[]){0, 1}), 2, NULL, xt);
     Node *sums = NODE(b, OP_CUMSUM, ((int64_t[]){0, 0}), 2, NULL, in(b, OP_ADD, xt,
@@ -346,7 +346,7 @@ static Graph *sequences(void)
     static const int TURNED[] = {1, 0};
     for (int i = 0; i < 2; i++)
         g->model->variables[w->ints[0]].order[i] = g->model->variables[o->ints[0]].order[i] = TURNED[i];
-    Graph *b = graph_open_region(g, "sequences");
+    Graph *b = graph_open_body(g, "sequences");
     Node *h = graph_scan_carry(b, graph_number(g, 0.5, real), true),
          *nothing = graph_scan_carry(b, graph_fill(g, 0, SHAPE(0), real), true);
     Node *turned = graph_scan_carry(b, o, false);
@@ -372,7 +372,7 @@ static Graph *halves(void)
     Node *x = graph_cast(g, new_input(g, BF16, SHAPE(6, 33), 0), F32),
          *w = graph_cast(g, new_variable(g, BF16, SHAPE(33, 40)), F32);
     Node *v = graph_cast(g, new_variable(g, BF16, SHAPE(40)), F32), *y = graph_cast(g, new_input(g, BF16, SHAPE(40), 0), F32);
-    Graph *b = graph_open_region(g, "halves");
+    Graph *b = graph_open_body(g, "halves");
     Node *h = graph_scan_carry(b, y, false), *xt = graph_scan_sequence(b, x);
     Node *both[] = {xt, graph_capture(b, w)};
     Node *next = in(b, OP_TANH, in(b, OP_ADD, in(b, OP_MUL, graph_einsum(b, "a,ab->b", both, 2, false), graph_capture(b, v)), h),
@@ -396,7 +396,7 @@ static Graph *random_scan(void)
     Node *pool[64], *next[3], *stack[4], *outside[4] = {input(g, SHAPE(D)), weight(g, SHAPE(D)), weight(g, SHAPE(D, D)),
                                                         input(g, SHAPE(D, D))};
     int count = 0;
-    Graph *b = graph_open_region(g, "random");
+    Graph *b = graph_open_body(g, "random");
     for (int i = 0; i < carries; i++) {
         Node *constant = graph_fill(g, (double)draw(2), SHAPE(D), real);
         pool[count++] = graph_scan_carry(b, draw(2) ? input(g, SHAPE(D)) : draw(2) ? straight(g, SHAPE(D)) : constant, draw(2));

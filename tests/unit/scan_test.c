@@ -141,7 +141,7 @@ static void step_where(Graph *g, Step *s) /* bool and whole carries; a mask */
 static void step_nested(Graph *g, Step *s) /* a loop in the loop, over the axes of the step's matrix, beginning with the carry */
 {
     Node *x = s->slice[0];
-    Graph *r = graph_open_region(g, "inner");
+    Graph *r = graph_open_body(g, "inner");
     Node *h = graph_scan_carry(r, s->carry[0], true), *row = graph_scan_sequence(r, x);
     Node *next = tanh_(r, add(r, einsum(r, "i,io->o", h, s->captured[0]), row));
     Node *scan = graph_close_scan(r, x->shape.extent[0], true, &next, (Node *[]){mul(r, next, s->captured[1])}, 1);
@@ -151,7 +151,7 @@ static void step_nested(Graph *g, Step *s) /* a loop in the loop, over the axes 
 
 static void step_nested_ahead(Graph *g, Step *s) /* an inner loop that depends on the step, not on what is carried */
 {
-    Graph *r = graph_open_region(g, "inner");
+    Graph *r = graph_open_body(g, "inner");
     Node *h = graph_scan_carry(r, graph_fill(g, 0, SHAPE(2), F32), true), *row = graph_scan_sequence(r, s->slice[0]);
     Node *next = tanh_(r, add(r, einsum(r, "i,io->o", h, s->captured[0]), row));
     Node *scan = graph_close_scan(r, s->slice[0]->shape.extent[0], false, &next, &next, 1);
@@ -440,7 +440,7 @@ static int write_out(Graph *g, const Case *c, const Parts *p, int64_t steps, boo
 
 static int loop(Graph *g, const Case *c, const Parts *p, int64_t steps, bool reverse, Node **results)
 {
-    Graph *r = graph_open_region(g, c->name);
+    Graph *r = graph_open_body(g, c->name);
     Step s = {.stacks = 0};
     /* ARGs in no particular order, on purpose */
     for (int i = 0; i < p->sequences; i++)

@@ -1,6 +1,6 @@
 /* schedule_machine.h: a small machine that runs schedules, for tests of the scheduler: lanes of all devices run at random, as
  * the rules in docs/design.md (Execution of a schedule) allow, over sequences of phases; every operation gets a vector
- * clock, and all conflicting accesses must be ordered by it. Within a strip only what two calls do sample by sample is. */
+ * clock, and all conflicting accesses must be ordered by it. Within a region only what two calls do sample by sample is. */
 #ifndef MGPU_SCHEDULE_MACHINE_H
 #define MGPU_SCHEDULE_MACHINE_H
 
@@ -19,7 +19,7 @@ typedef struct Machine {
     int steps, width;
     Random *r;
     const Wait *dropped;     /* as if it were not there */
-    bool alone;              /* calls run one by one, not strip by strip */
+    bool alone;              /* calls run one by one, not region by region */
     int *now;                /* [device, lane]: clock of the lane */
     int *lane_end[MOST_STEPS + 1]; /* [device, lane]: at the end of a step */
     int ***ends[MOST_STEPS + 1];   /* [device][op]: clock behind it */
@@ -56,13 +56,13 @@ static int next_op(const Machine *m, int device, Lane lane, int step, int place)
     return -1;
 }
 
-/* the call behind `op` in its strip; -1: there is none */
-static int next_of_strip(const Machine *m, const DeviceSchedule *d, int op)
+/* the call behind `op` in its region; -1: there is none */
+static int next_of_region(const Machine *m, const DeviceSchedule *d, int op)
 {
     int next = op + 1;
     while (next < d->op_count && d->ops[next].lane != LANE_COMP)
         next++;
-    bool joined = d->ops[op].verb == VERB_CALL && next < d->op_count && d->ops[next].strip == d->ops[op].strip;
+    bool joined = d->ops[op].verb == VERB_CALL && next < d->op_count && d->ops[next].region == d->ops[op].region;
     return joined && !m->alone ? next : -1;
 }
 
@@ -96,16 +96,16 @@ static Instance run_op(Machine *m, int lane, const int *start)
     return x;
 }
 
-/* an operation, or the strip that begins with it, begins with the clock `start`; -> its last one */
+/* an operation, or the region that begins with it, begins with the clock `start`; -> its last one */
 static int finish_op(Machine *m, int device, int step, int op, const int *start)
 {
     const DeviceSchedule *d = device_of(m, step, device);
     int lane = lane_index(device, d->ops[op].lane), last = op;
-    for (int i = op; i >= 0; i = next_of_strip(m, d, i)) {
+    for (int i = op; i >= 0; i = next_of_region(m, d, i)) {
         m->instances[step][device][i] = run_op(m, lane, start);
         last = i;
     }
-    for (int i = op; i >= 0; i = next_of_strip(m, d, i)) {
+    for (int i = op; i >= 0; i = next_of_region(m, d, i)) {
         m->ends[step][device][i] = NEW_ARRAY(int, m->width);
         memcpy(m->ends[step][device][i], &m->now[lane * m->width], sizeof(int) * (size_t)m->width);
     }
@@ -155,7 +155,7 @@ static bool settle(Machine *m, int device, int step)
     return true;
 }
 
-/* one operation, one strip or the end of a step, of a lane; false: it has to wait */
+/* one operation, one region or the end of a step, of a lane; false: it has to wait */
 static bool advance(Machine *m, int device, Lane lane)
 {
     int at = lane_index(device, lane), step = m->step[at], op = next_op(m, device, lane, step, m->place[at]);
@@ -179,7 +179,7 @@ static bool advance(Machine *m, int device, Lane lane)
         return try_meet(m, step, d->ops[op].target);
     int *clock = NEW_ARRAY(int, m->width);
     memcpy(clock, &m->now[at * m->width], sizeof *clock * (size_t)m->width);
-    for (int i = op; i >= 0; i = next_of_strip(m, d, i))
+    for (int i = op; i >= 0; i = next_of_region(m, d, i))
         if (!gather_waits(m, device, step, &d->ops[i], step, clock))
             return false;
     m->place[at] = finish_op(m, device, step, op, clock) + 1;
@@ -292,7 +292,7 @@ static const char *find_race(const Machine *m)
                     continue;
                 const Event *a = &uses[i].event, *b = &uses[k].event;
                 const ScheduledOp *x = &device_of(m, a->step, device)->ops[a->op], *y = &device_of(m, b->step, device)->ops[b->op];
-                if (a->step == b->step && x->verb == VERB_CALL && y->verb == VERB_CALL && x->strip == y->strip &&
+                if (a->step == b->step && x->verb == VERB_CALL && y->verb == VERB_CALL && x->region == y->region &&
                     uses[i].samples >= 0 && uses[i].samples == uses[k].samples)
                     continue;
                 return format("d%d.%s of step %d (%s) and d%d.%s of step %d (%s)", device, x->id, a->step,
@@ -303,7 +303,7 @@ static const char *find_race(const Machine *m)
     return NULL;
 }
 
-/* without the wait `dropped`, calls run one by one: what a strip's other calls wait for would hide that it is missing */
+/* without the wait `dropped`, calls run one by one: what a region's other calls wait for would hide that it is missing */
 static const char *try_sequence(const Schedule *s, const int *sequence, int steps, Random *r, const Wait *dropped)
 {
     Machine m = {.s = s, .sequence = sequence, .steps = steps, .r = r, .dropped = dropped, .alone = dropped != NULL};

@@ -1,6 +1,6 @@
-/* schedule_test.c: from random phases to schedules: shards, order, placement, waits, strips. The machine that runs schedules
+/* schedule_test.c: from random phases to schedules: shards, order, placement, waits, regions. The machine that runs schedules
  * (schedule_machine.h) shows that all conflicting accesses are ordered, that no wait is superfluous, and agrees with the
- * verifier about strips that were changed. */
+ * verifier about regions that were changed. */
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/passes/stages.h"
@@ -63,30 +63,30 @@ static void test_races(int programs)
     result("conflicting accesses are ordered", why);
 }
 
-/* ---- strips */
-static const char *check_strips(const DeviceSchedule *d, int *calls, int *joined, int *local)
+/* ---- regions */
+static const char *check_region(const DeviceSchedule *d, int *calls, int *joined, int *local)
 {
     for (int i = 0; i < d->buffer_count; i++)
         *local += d->buffers[i].kind == BUFFER_LOCAL && d->buffers[i].bytes < d->buffers[i].each * d->capacity;
-    int strip = -1;
+    int region = -1;
     int64_t chunk = 0;
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
         if (op->verb != VERB_CALL)
             continue;
-        if (op->strip != strip && op->strip != strip + 1)
-            return format("%s is in strip %d, behind strip %d", op->id, op->strip, strip);
-        if (op->chunk < 0 || (op->strip == strip && op->chunk != chunk))
+        if (op->region != region && op->region != region + 1)
+            return format("%s is in region %d, behind region %d", op->id, op->region, region);
+        if (op->chunk < 0 || (op->region == region && op->chunk != chunk))
             return format("%s takes %lld samples at a time", op->id, (long long)op->chunk);
-        *joined += op->strip == strip;
+        *joined += op->region == region;
         ++*calls;
-        strip = op->strip;
+        region = op->region;
         chunk = op->chunk;
     }
     return NULL;
 }
 
-static void test_strips(int programs)
+static void test_regions(int programs)
 {
     const char *why = NULL;
     int calls = 0, joined = 0, local = 0;
@@ -101,17 +101,18 @@ static void test_strips(int programs)
         const Schedule *s = random_plan(p, 1 + seed % 4)->schedule;
         for (int i = 0; i < s->phase_count && !why; i++)
             for (int d = 0; d < s->devices && !why; d++)
-                why = check_strips(&s->phases[i].devices[d], &calls, &joined, &local);
+                why = check_region(&s->phases[i].devices[d], &calls, &joined, &local);
         why = why ? why : verify(s);
         if (why)
             why = format("program %d: %s", seed, why);
     }
     if (!why && (joined * 5 < calls || local < programs / 10))
-        why = format("of %d calls only %d are in a strip with the one before, %d values are local to a chunk", calls, joined, local);
-    result("schedules with strips are proved", why);
+        why = format("of %d calls only %d are in a region with the one before, %d values are local to a chunk", calls, joined,
+                     local);
+    result("schedules with regions are proved", why);
 }
 
-static void change_strips(DeviceSchedule *d, Random *r) /* joins two strips, or takes `samples` from a call */
+static void change_regions(DeviceSchedule *d, Random *r) /* joins two regions, or takes `samples` from a call */
 {
     if (!d->op_count)
         return;
@@ -125,15 +126,15 @@ static void change_strips(DeviceSchedule *d, Random *r) /* joins two strips, or 
         op->by_sample = false;
         return;
     }
-    int strip = op->strip, by = strip - d->ops[before].strip;
+    int region = op->region, by = region - d->ops[before].region;
     for (int i = 0; i < d->op_count; i++)
         if (d->ops[i].verb == VERB_CALL) {
-            d->ops[i].strip -= d->ops[i].strip >= strip ? by : 0;
-            d->ops[i].chunk = 0; /* in all strips alike */
+            d->ops[i].region -= d->ops[i].region >= region ? by : 0;
+            d->ops[i].chunk = 0; /* in all regions alike */
         }
 }
 
-/* strips that were changed: what the verifier accepts has no race and ends */
+/* regions that were changed: what the verifier accepts has no race and ends */
 static void test_changed(int programs)
 {
     const char *why = NULL;
@@ -141,7 +142,7 @@ static void test_changed(int programs)
     for (int seed = 0; seed < programs && !why; seed++) {
         Random r = {(uint64_t)seed + 30000};
         Schedule *s = random_plan(random_program((uint64_t)seed + 30000, 12), 1 + seed % 2)->schedule;
-        change_strips(&s->phases[random_below(&r, s->phase_count)].devices[random_below(&r, s->devices)], &r);
+        change_regions(&s->phases[random_below(&r, s->phase_count)].devices[random_below(&r, s->devices)], &r);
         bool good = !verify(s);
         accepted += good;
         rejected += !good;
@@ -151,7 +152,7 @@ static void test_changed(int programs)
     }
     if (!why && (accepted * 10 < programs || rejected * 10 < programs))
         why = format("%d accepted, %d rejected", accepted, rejected);
-    result("strips that are proved have no race", why);
+    result("regions that are proved have no race", why);
 }
 
 /* Without any one of its waits a phase has a race, alone or after another one. */
@@ -444,8 +445,8 @@ static void test_overlap(void)
         for (int i = op->wait_count ? op->waits[0].op + 1 : 0; i < d->op_count; i++)
             after += d->ops[i].verb == VERB_CALL && random_task(p, &d->ops[i])->backward;
         for (int i = op->wait_count ? op->waits[0].op + 1 : 0; i < d->op_count && !why; i++)
-            if (d->ops[i].verb == VERB_CALL && d->ops[i].strip == d->ops[op->waits[0].op].strip)
-                why = format("%s is in the strip that %s waits for", d->ops[i].id, op->id);
+            if (d->ops[i].verb == VERB_CALL && d->ops[i].region == d->ops[op->waits[0].op].region)
+                why = format("%s is in the region that %s waits for", d->ops[i].id, op->id);
         if (!why && after != 4 * (s->collective_count - 1 - c) + 1)
             why = format("%d kernels of backward run beside %s", after, op->id);
     }
@@ -489,7 +490,7 @@ int main(int argc, char **argv)
     test_tight();
     test_memory(60 * scale);
     test_races(40 * scale);
-    test_strips(100 * scale);
+    test_regions(100 * scale);
     test_changed(60 * scale);
     test_minimal(4 * scale);
     return failures != 0;

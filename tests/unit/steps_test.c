@@ -27,14 +27,14 @@ static Node *batch_mean(Graph *g, Node *x)
 /* as the library says it; out: y, running_mean, running_var */
 static void batchnorm(Graph *top, Node *x, int64_t group, Node **out)
 {
-    Graph *g = graph_open_region(top, "batchnorm");
+    Graph *g = graph_open_body(top, "batchnorm");
     Node *weight = graph_variable(top, NORM_WEIGHT), *bias = graph_variable(top, NORM_BIAS);
     Node *mean = graph_variable(top, RUNNING_MEAN), *var = graph_variable(top, RUNNING_VAR);
     int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7}, count = x->shape.rank - 1;
     double elements = (double)(shape_count(&x->shape) / x->shape.extent[count]);
     Node *n = sum_batch(g, graph_number(g, elements, F32), group);
     n = graph_binary(g, OP_MAXIMUM, n, graph_weak(g, 1)); /* a group of missing samples only */
-    Node *inside = graph_binary(g, OP_SUB, x, graph_number(g, 0, F32)); /* a node of the region */
+    Node *inside = graph_binary(g, OP_SUB, x, graph_number(g, 0, F32)); /* a node of the body */
     Node *m = graph_binary(g, OP_DIV, sum_batch(g, graph_sum(g, inside, axes, count), group), n);
     Node *d = graph_binary(g, OP_SUB, x, m), *square = graph_binary(g, OP_POW, d, graph_weak(g, 2));
     Node *v = graph_binary(g, OP_DIV, sum_batch(g, graph_sum(g, square, axes, count), group), n);
@@ -44,7 +44,7 @@ static void batchnorm(Graph *top, Node *x, int64_t group, Node **out)
     Node *y = graph_binary(g, OP_MUL, graph_binary(g, OP_DIV, d, deviation), weight);
     Node *results[] = {graph_binary(g, OP_ADD, y, bias), lerp(g, mean, batch_mean(g, m), 0.1),
                        lerp(g, var, batch_mean(g, unbiased), 0.1)};
-    graph_close_region(g, OP_COMPOSITE, "batchnorm", NULL, 0, (double[]){0.1, 1e-5, (double)group}, 3, results, 3, out);
+    graph_close_body(g, OP_COMPOSITE, "batchnorm", NULL, 0, (double[]){0.1, 1e-5, (double)group}, 3, results, 3, out);
 }
 
 static Node *log_softmax(Graph *g, Node *x)

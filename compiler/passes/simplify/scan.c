@@ -29,7 +29,7 @@ static bool stays(const Loop *l, int carry) { return l->next[carry] == l->arg[ca
 /* the loop without what does not matter; place[i]: the number of its result i, -1: none */
 static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, int *place)
 {
-    Graph *region = graph_open_region(s->target, l->body->name);
+    Graph *inner = graph_open_body(s->target, l->body->name);
     int carries = 0, count = 0;
     for (int i = 0; i < l->inputs; i++) {
         Node *arg = l->arg[i];
@@ -39,13 +39,13 @@ static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, 
         arg->mapped = NULL;
         if (kind == AS_CARRY && !stays(l, i)) {
             if (needed[i])
-                arg->mapped = graph_scan_carry(region, in[i], arg->sharded);
+                arg->mapped = graph_scan_carry(inner, in[i], arg->sharded);
         } else if (kind == AS_SEQUENCE) {
-            arg->mapped = graph_scan_sequence(region, in[i]);
+            arg->mapped = graph_scan_sequence(inner, in[i]);
         } else {
             double value;
             bool known = node_is_constant(in[i], &value) || in[i]->op == OP_ARANGE;
-            arg->mapped = known ? graph_rebuild(region, in[i], NULL) : graph_capture(region, in[i]);
+            arg->mapped = known ? graph_rebuild(inner, in[i], NULL) : graph_capture(inner, in[i]);
         }
         if (arg->mapped && !arg->mapped->name)
             arg->mapped->name = arg->name;
@@ -56,7 +56,7 @@ static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, 
         for (int k = 0; k < n->inputs; k++)
             known = known && n->in[k]->mapped;
         if (known)
-            graph_copy_node(region, n);
+            graph_copy_node(inner, n);
         else if (n->op != OP_ARG)
             n->mapped = NULL;
     }
@@ -69,7 +69,7 @@ static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, 
         place[i] = count++;
         carries += i < l->carries;
     }
-    return count ? graph_close_scan(region, l->steps, l->reverse, values, values + carries, count - carries) : NULL;
+    return count ? graph_close_scan(inner, l->steps, l->reverse, values, values + carries, count - carries) : NULL;
 }
 
 static Node *with_simple_body(Simplifier *s, Node *scan)
@@ -77,11 +77,11 @@ static Node *with_simple_body(Simplifier *s, Node *scan)
     Node like = *scan;
     like.body = simplify_body(s, scan->body);
     Loop l = loop_of(&like);
-    Graph *region = loop_open(s->target, &l, scan->in);
+    Graph *inner = loop_open(s->target, &l, scan->in);
     for (int i = 0; i < l.body->node_count; i++)
         if (l.body->nodes[i]->op != OP_ARG)
-            graph_copy_node(region, l.body->nodes[i]);
-    return loop_close(region, &l);
+            graph_copy_node(inner, l.body->nodes[i]);
+    return loop_close(inner, &l);
 }
 
 Node **simplify_scan(Simplifier *s, const Node *scan, Node **in, const bool *used)

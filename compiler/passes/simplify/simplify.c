@@ -302,7 +302,7 @@ Graph *simplify_body(const Simplifier *s, Graph *body)
     return simplify_rounds(&own, body);
 }
 
-Graph *simplify_region(Graph *g)
+Graph *simplify_with_arguments(Graph *g)
 {
     Simplifier s = {.one_step = g->model->accumulate <= 1, .differentiated = true};
     return simplify_rounds(&s, g);

@@ -46,7 +46,7 @@ typedef struct Printer {
     const char *axis_name[MAX_AXES];
     const char **result;  /* per reduction: accumulator, then result */
     int indent;
-    int loop[MAX_AXES], loops; /* axes of the open and coming loops of a region, outermost first */
+    int loop[MAX_AXES], loops; /* axes of the open and coming loops of a body, outermost first */
     const char *tile_start, *tile_width; /* columns: NULL: one tile */
     bool finish;          /* the end of a kernel with partial sums */
     const char *begin, *end; /* the part of the divided axis; of samples: in samples */

@@ -1,14 +1,14 @@
-/* strip.c: Order -> strips: runs of calls between which a device's thread pool needs no barrier.
+/* region.c: Order -> regions: runs of calls between which a device's thread pool needs no barrier.
  *
- * In a strip every thread takes its own samples, a chunk at a time, through all calls that work sample by sample
- * (strip-mining), so that what one kernel stores is still in the core's cache when the next one reads it. Calls that are
- * divided otherwise (weights, sums over samples) may stand in a strip too, as long as nothing there depends on them.
+ * In a region every thread takes its own samples, a chunk at a time, through all calls that work sample by sample
+ * (region-mining), so that what one kernel stores is still in the core's cache when the next one reads it. Calls that are
+ * divided otherwise (weights, sums over samples) may stand in a region too, as long as nothing there depends on them.
  *
- * A call joins the strip of the calls before it unless
+ * A call joins the region of the calls before it unless
  *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;
- *   - the strip completes a sum over the devices: that may now set out, and who needs it would wait for its own strip;
+ *   - the region completes a sum over the devices: that may now set out, and who needs it would wait for its own region;
  *   - it needs a later sum over the devices than they do: they would wait for it too, so the updates of a bucket of
- *     gradients are a strip;
+ *     gradients are a region;
  *   - a chunk could not be both small enough for the cache and large enough for the weights that the call reads for each
  *     chunk anew.
  * The chunk is as large as the cache allows. */
@@ -22,22 +22,22 @@
 static const double CACHE_BYTES = 1 << 20; /* of one core, for the values of a chunk; half of what servers of today have */
 static const double FLOPS_PER_WEIGHT_BYTE = 16; /* and chunk: below, reading the weights is what takes the time */
 
-typedef struct Strip {
+typedef struct Region {
     int first;                /* call */
     double footprint;         /* the most bytes that one of its calls touches, for one sample */
     double least;             /* samples of a chunk: for the weights' sake */
     bool by_sample;           /* some call is */
     int group;                /* the last collective that one of its calls needs + 1; 0: none */
-} Strip;
+} Region;
 
 typedef struct Cutting {
     const Phase *phase;
     Order *order;
-    int *touched, *written;   /* by tensor: number of the last strip that touches, writes it + 1 */
-    bool *whole;              /* by tensor: the strip touches it otherwise than by sample */
+    int *touched, *written;   /* by tensor: number of the last region that touches, writes it + 1 */
+    bool *whole;              /* by tensor: the region touches it otherwise than by sample */
     int *after;               /* by call: a collective follows it */
-    int number;               /* of the strip + 1 */
-    Strip strip;
+    int number;               /* of the region + 1 */
+    Region region;
 } Cutting;
 
 static bool by_sample(const Task *t) { return t->kernel->split == MGPU_SPLIT_SAMPLES; }
@@ -81,7 +81,7 @@ static bool conflicts(const Cutting *c, const Task *t)
     return false;
 }
 
-static void with(Strip *s, const Task *t)
+static void with(Region *s, const Task *t)
 {
     if (!by_sample(t))
         return;
@@ -94,7 +94,7 @@ static void with(Strip *s, const Task *t)
 
 static bool fits(const Cutting *c, const Task *t)
 {
-    Strip s = c->strip;
+    Region s = c->region;
     with(&s, t);
     return !s.by_sample || s.least <= 1 || s.least * s.footprint <= CACHE_BYTES;
 }
@@ -121,9 +121,9 @@ static void note(Cutting *c, const Tensor *x, const Task *t, bool write)
     c->whole[x->id] |= !by_sample(t);
 }
 
-static void close_strip(Cutting *c, int end)
+static void close_region(Cutting *c, int end)
 {
-    const Strip *s = &c->strip;
+    const Region *s = &c->region;
     int64_t chunk = s->by_sample && s->footprint > 0 ? (int64_t)(CACHE_BYTES / s->footprint) : 0;
     if (s->by_sample && chunk < 1)
         chunk = 1;
@@ -131,12 +131,12 @@ static void close_strip(Cutting *c, int end)
     for (int i = s->first; i < end; i++)
         calls += by_sample(c->order->calls[i]);
     for (int i = s->first; i < end; i++) {
-        c->order->strip[i] = c->number - 1;
+        c->order->region[i] = c->number - 1;
         c->order->chunk[i] = calls > 1 ? chunk : 0;
     }
 }
 
-void cut_strips(const Phase *p, Order *o)
+void cut_regions(const Phase *p, Order *o)
 {
     Cutting c = {.phase = p, .order = o};
     c.touched = NEW_ARRAY(int, p->tensor_count);
@@ -145,32 +145,32 @@ void cut_strips(const Phase *p, Order *o)
     c.after = NEW_ARRAY(int, o->call_count + 1);
     for (int g = 0; g < o->group_count; g++)
         c.after[o->groups[g].after + 1] = 1;
-    o->strip = NEW_ARRAY(int, o->call_count);
+    o->region = NEW_ARRAY(int, o->call_count);
     o->chunk = NEW_ARRAY(int64_t, o->call_count);
     for (int i = 0; i < o->call_count; i++) {
         const Task *t = o->calls[i];
         int group = needed_group(&c, t, i);
-        if (i == 0 || c.after[i] || group > c.strip.group || conflicts(&c, t) || !fits(&c, t)) {
+        if (i == 0 || c.after[i] || group > c.region.group || conflicts(&c, t) || !fits(&c, t)) {
             if (i > 0)
-                close_strip(&c, i);
+                close_region(&c, i);
             c.number++;
-            c.strip = (Strip){.first = i, .group = group};
+            c.region = (Region){.first = i, .group = group};
         }
-        with(&c.strip, t);
+        with(&c.region, t);
         for (int k = 0; k < t->read_count; k++)
             note(&c, t->reads[k], t, false);
         for (int k = 0; k < t->write_count; k++)
             note(&c, t->writes[k], t, true);
     }
     if (o->call_count)
-        close_strip(&c, o->call_count);
+        close_region(&c, o->call_count);
 }
 
 /* of a device that has one worker: every call for itself */
 void cut_calls(Order *o)
 {
-    o->strip = NEW_ARRAY(int, o->call_count);
+    o->region = NEW_ARRAY(int, o->call_count);
     o->chunk = NEW_ARRAY(int64_t, o->call_count);
     for (int i = 0; i < o->call_count; i++)
-        o->strip[i] = i;
+        o->region[i] = i;
 }

@@ -1,19 +1,19 @@
-/* strip.c: proves that the calls of a strip need no barrier between them.
+/* region.c: proves that the calls of a region need no barrier between them.
  *
  * In: one device of one phase. Out: NULL, or what is wrong.
  *
- * The threads of a device take their samples through all calls of a strip, a chunk at a time. So one thread may be at the
- * strip's last call while another is at its first, and nothing orders what they touch but this: two calls that both work
+ * The threads of a device take their samples through all calls of a region, a chunk at a time. So one thread may be at the
+ * region's last call while another is at its first, and nothing orders what they touch but this: two calls that both work
  * sample by sample on the same buffer of samples touch each sample in the same thread, one call after the other. Any other
- * two accesses of different calls to the same bytes, one of them a write, need a barrier, and so two strips. What is local
+ * two accesses of different calls to the same bytes, one of them a write, need a barrier, and so two regions. What is local
  * is the thread's own: one call after the other takes it, for one chunk after the other; so it must be touched by calls of
- * one strip that work by sample, and have room for a chunk.
+ * one region that work by sample, and have room for a chunk.
  *
- * The accesses of a strip are sorted by their first bytes and swept. Each has an owner, inside of which there is order: the
+ * The accesses of a region are sorted by their first bytes and swept. Each has an owner, inside of which there is order: the
  * buffer, if it is whole, of samples, and the call works by sample; else the call. An access conflicts with those before it
  * that reach into it and have another owner; the two that reach furthest, of different owners, decide: n log n.
  *
- * What a strip waits for, and that no wait leads from a strip into itself: verify/order.c. */
+ * What a region waits for, and that no wait leads from a region into itself: verify/order.c. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -29,41 +29,41 @@ typedef struct Use {
 
 typedef struct Reach { const Use *first, *second; } Reach; /* the uses that reach furthest, of different owners */
 
-typedef struct Strips {
+typedef struct Regions {
     const PhaseSchedule *phase;
     const DeviceSchedule *device;
     int d;
     Use *uses;
-} Strips;
+} Regions;
 
-bool same_strip(const ScheduledOp *a, const ScheduledOp *b)
+bool same_region(const ScheduledOp *a, const ScheduledOp *b)
 {
-    return a->verb == VERB_CALL && b->verb == VERB_CALL && a->strip == b->strip;
+    return a->verb == VERB_CALL && b->verb == VERB_CALL && a->region == b->region;
 }
 
 /* ---- numbers */
 
-static const char *check_numbers(const Strips *s)
+static const char *check_numbers(const Regions *s)
 {
     const ScheduledOp *last = NULL;
     const char *phase = s->phase->name;
     for (int o = 0; o < s->device->op_count; o++) {
         const ScheduledOp *op = &s->device->ops[o];
         if (op->verb != VERB_CALL) {
-            if (op->strip >= 0)
-                return format("phase %s: d%d.%s is in strip %d, but no call", phase, s->d, op->id, op->strip);
+            if (op->region >= 0)
+                return format("phase %s: d%d.%s is in region %d, but no call", phase, s->d, op->id, op->region);
             continue;
         }
-        if (op->strip < 0)
-            return format("phase %s: d%d.%s is a call, but in no strip", phase, s->d, op->id);
+        if (op->region < 0)
+            return format("phase %s: d%d.%s is a call, but in no region", phase, s->d, op->id);
         if (op->chunk < 0)
             return format("phase %s: d%d.%s takes %lld samples at a time", phase, s->d, op->id, (long long)op->chunk);
-        if (last && op->strip < last->strip)
-            return format("phase %s: d%d.%s of strip %d comes behind d%d.%s of strip %d: strips ascend, and the calls of one "
-                          "follow each other", phase, s->d, op->id, op->strip, s->d, last->id, last->strip);
-        if (last && op->strip == last->strip && op->chunk != last->chunk)
-            return format("phase %s: d%d.%s takes %lld samples at a time through strip %d, d%d.%s %lld", phase, s->d, op->id,
-                          (long long)op->chunk, op->strip, s->d, last->id, (long long)last->chunk);
+        if (last && op->region < last->region)
+            return format("phase %s: d%d.%s of region %d comes behind d%d.%s of region %d: regions ascend, and the calls of one "
+                          "follow each other", phase, s->d, op->id, op->region, s->d, last->id, last->region);
+        if (last && op->region == last->region && op->chunk != last->chunk)
+            return format("phase %s: d%d.%s takes %lld samples at a time through region %d, d%d.%s %lld", phase, s->d, op->id,
+                          (long long)op->chunk, op->region, s->d, last->id, (long long)last->chunk);
         last = op;
     }
     return NULL;
@@ -71,9 +71,9 @@ static const char *check_numbers(const Strips *s)
 
 /* ---- locals */
 
-static bool is_local(const Strips *s, const Access *a) { return s->device->buffers[a->buffer].kind == BUFFER_LOCAL; }
+static bool is_local(const Regions *s, const Access *a) { return s->device->buffers[a->buffer].kind == BUFFER_LOCAL; }
 
-static const char *check_local(const Strips *s, int op, const Access *a, int *strip)
+static const char *check_local(const Regions *s, int op, const Access *a, int *region)
 {
     const ScheduledOp *o = &s->device->ops[op];
     const Buffer *b = &s->device->buffers[a->buffer];
@@ -82,31 +82,31 @@ static const char *check_local(const Strips *s, int op, const Access *a, int *st
     if (b->bytes == 0)
         return NULL;
     if (o->verb != VERB_CALL || !o->by_sample || o->chunk == 0)
-        return format("phase %s: d%d.%s touches %s, which is local to a chunk, but does not work on chunks of samples", phase, s->d,
-                      o->id, b->name);
+        return format("phase %s: d%d.%s touches %s, which is local to a chunk, but does not work on chunks of samples", phase,
+                      s->d, o->id, b->name);
     if (a->begin != 0 || a->end != b->bytes || b->each <= 0 || b->bytes % b->each || b->bytes / b->each != room)
         return format("phase %s: d%d.%s touches [%lld, %lld) of %s, which has %lld bytes of %lld a sample, but a chunk has %lld "
                       "samples", phase, s->d, o->id, (long long)a->begin, (long long)a->end, b->name, (long long)b->bytes,
                       (long long)b->each, (long long)room);
-    if (*strip >= 0 && *strip != o->strip)
-        return format("phase %s: d%d.%s of strip %d touches %s, which is local to strip %d", phase, s->d, o->id, o->strip, b->name,
-                      *strip);
-    *strip = o->strip;
+    if (*region >= 0 && *region != o->region)
+        return format("phase %s: d%d.%s of region %d touches %s, which is local to region %d", phase, s->d, o->id, o->region,
+                      b->name, *region);
+    *region = o->region;
     return NULL;
 }
 
-static const char *check_locals(const Strips *s)
+static const char *check_locals(const Regions *s)
 {
     const char *why = NULL;
-    int *strip = NEW_ARRAY(int, s->device->buffer_count);
+    int *region = NEW_ARRAY(int, s->device->buffer_count);
     for (int i = 0; i < s->device->buffer_count; i++)
-        strip[i] = -1;
+        region[i] = -1;
     for (int o = 0; o < s->device->op_count; o++) {
         const ScheduledOp *op = &s->device->ops[o];
         for (int i = 0; i < op->read_count + op->write_count && !why; i++) {
             const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
             if (is_local(s, a))
-                why = check_local(s, o, a, &strip[a->buffer]);
+                why = check_local(s, o, a, &region[a->buffer]);
         }
     }
     return why;
@@ -114,14 +114,14 @@ static const char *check_locals(const Strips *s)
 
 /* ---- conflicts */
 
-static bool by_sample(const Strips *s, const Use *u)
+static bool by_sample(const Regions *s, const Use *u)
 {
     const Buffer *b = &s->device->buffers[u->access->buffer];
     return s->device->ops[u->op].by_sample && b->each > 0 && u->access->begin == 0 && u->access->end == b->bytes &&
            b->bytes % b->each == 0 && b->bytes / b->each == s->device->capacity;
 }
 
-static void add_uses(Strips *s, int op, const Access *accesses, int access_count, bool write, int *count)
+static void add_uses(Regions *s, int op, const Access *accesses, int access_count, bool write, int *count)
 {
     for (int i = 0; i < access_count; i++) {
         const Access *a = &accesses[i];
@@ -164,7 +164,7 @@ static const Use *find_reach(const Reach *r, const Use *u)
     return found && found->end > u->begin ? found : NULL;
 }
 
-static const char *missing_barrier(const Strips *s, const Use *a, const Use *b)
+static const char *missing_barrier(const Regions *s, const Use *a, const Use *b)
 {
     const Use *then = a->op < b->op ? a : b, *now = a->op < b->op ? b : a;
     const ScheduledOp *first = &s->device->ops[then->op], *second = &s->device->ops[now->op];
@@ -173,7 +173,7 @@ static const char *missing_barrier(const Strips *s, const Use *a, const Use *b)
     text_add(&t, "phase %s: d%d.%s %s %s", s->phase->name, s->d, second->id, now->write ? "writes" : "reads", y->name);
     if (x != y)
         text_add(&t, " over %s", x->name);
-    text_add(&t, ", which d%d.%s of the same strip %d %s: a barrier is missing between them", s->d, first->id, first->strip,
+    text_add(&t, ", which d%d.%s of the same region %d %s: a barrier is missing between them", s->d, first->id, first->region,
              then->write ? "writes" : "reads");
     if (x == y && !by_sample(s, then) && !by_sample(s, now) && x->each == 0)
         text_add(&t, " (%s does not consist of samples)", x->name);
@@ -182,7 +182,7 @@ static const char *missing_barrier(const Strips *s, const Use *a, const Use *b)
     return text_take(&t);
 }
 
-static const char *check_strip(const Strips *s, int count)
+static const char *check_region(const Regions *s, int count)
 {
     Reach writes = {NULL, NULL}, all = {NULL, NULL};
     qsort(s->uses, (size_t)count, sizeof *s->uses, compare_uses);
@@ -197,9 +197,9 @@ static const char *check_strip(const Strips *s, int count)
     return NULL;
 }
 
-const char *verify_strips(const Schedule *schedule, int phase, int device)
+const char *verify_regions(const Schedule *schedule, int phase, int device)
 {
-    Strips s = {&schedule->phases[phase], &schedule->phases[phase].devices[device], device, NULL};
+    Regions s = {&schedule->phases[phase], &schedule->phases[phase].devices[device], device, NULL};
     const ScheduledOp *ops = s.device->ops;
     int accesses = 0, count = 0, calls = 0, last = -1;
     const char *why = check_numbers(&s);
@@ -211,9 +211,9 @@ const char *verify_strips(const Schedule *schedule, int phase, int device)
     for (int o = 0; o < s.device->op_count && !why; o++) {
         if (ops[o].verb != VERB_CALL)
             continue;
-        if (last >= 0 && !same_strip(&ops[last], &ops[o])) {
+        if (last >= 0 && !same_region(&ops[last], &ops[o])) {
             if (calls > 1)
-                why = check_strip(&s, count);
+                why = check_region(&s, count);
             count = calls = 0;
         }
         add_uses(&s, o, ops[o].reads, ops[o].read_count, false, &count);
@@ -221,5 +221,5 @@ const char *verify_strips(const Schedule *schedule, int phase, int device)
         calls++;
         last = o;
     }
-    return why ? why : calls > 1 ? check_strip(&s, count) : NULL;
+    return why ? why : calls > 1 ? check_region(&s, count) : NULL;
 }

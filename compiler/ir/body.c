@@ -1,29 +1,29 @@
-/* region.c: regions, that is nodes with a body of their own (COMPOSITE, SCAN), and copies of nodes into other graphs.
+/* body.c: bodies, that is nodes with a body of their own (COMPOSITE, SCAN), and copies of nodes into other graphs.
  *
- * In: a region that has been built, with ARGs in the order in which they were met. Out: the node in the parent. A SCAN's body
+ * In: a body that has been built, with ARGs in the order in which they were met. Out: the node in the parent. A SCAN's body
  * is put in order on the way: ARGs of carries, of sequences, of captured values; without what no result needs; each carry
  * has a value for every sample if its initial or its next value has, which may take a few rounds, at most one a carry. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>
 
-/* ---- regions */
+/* ---- bodies */
 
-Graph *graph_open_region(Graph *parent, const char *name) { return graph_new(parent->model, name, parent); }
+Graph *graph_open_body(Graph *parent, const char *name) { return graph_new(parent->model, name, parent); }
 
-void graph_close_region(Graph *region, Op op, const char *name, const int64_t *ints, int int_count, const double *numbers,
+void graph_close_body(Graph *inner, Op op, const char *name, const int64_t *ints, int int_count, const double *numbers,
                         int number_count, Node **results, int result_count, Node **out)
 {
     for (int i = 0; i < result_count; i++)
-        graph_result(region, ROLE_RESULT, NULL, i, results[i], NULL);
-    Node n = {.op = op, .in = region->captured, .inputs = region->captured_count, .ints = (int64_t *)(uintptr_t)ints,
-              .int_count = int_count, .data_count = number_count, .text = name, .body = region};
+        graph_result(inner, ROLE_RESULT, NULL, i, results[i], NULL);
+    Node n = {.op = op, .in = inner->captured, .inputs = inner->captured_count, .ints = (int64_t *)(uintptr_t)ints,
+              .int_count = int_count, .data_count = number_count, .text = name, .body = inner};
     n.data = NEW_ARRAY(double, number_count);
     for (int i = 0; i < number_count; i++)
         n.data[i] = numbers[i];
-    Node *node = graph_make(region->parent, &n, false);
+    Node *node = graph_make(inner->parent, &n, false);
     for (int i = 0; i < result_count; i++)
-        out[i] = NODE(region->parent, OP_RESULT, &(int64_t){i}, 1, NULL, node);
+        out[i] = NODE(inner->parent, OP_RESULT, &(int64_t){i}, 1, NULL, node);
 }
 
 /* a new graph in g's place; the ARGs of a body keep their numbers */
@@ -39,24 +39,24 @@ Graph *graph_in_place_of(const Graph *g)
 
 /* ---- loops */
 
-Node *graph_scan_carry(Graph *region, Node *initial, bool sharded)
+Node *graph_scan_carry(Graph *inner, Node *initial, bool sharded)
 {
-    initial = graph_capture(region->parent, initial);
+    initial = graph_capture(inner->parent, initial);
     Node like = *initial;
     like.sharded = like.sharded || sharded;
     if (like.weak)
         die("a carry that is a weak number");
-    return graph_argument(region, initial, &like, AS_CARRY);
+    return graph_argument(inner, initial, &like, AS_CARRY);
 }
 
-Node *graph_scan_sequence(Graph *region, Node *sequence)
+Node *graph_scan_sequence(Graph *inner, Node *sequence)
 {
-    sequence = graph_capture(region->parent, sequence);
+    sequence = graph_capture(inner->parent, sequence);
     Node like = *sequence;
     if (like.shape.rank == 0)
         die("a scan over a number");
     like.shape = shape_of(like.shape.rank - 1, like.shape.extent + 1);
-    return graph_argument(region, sequence, &like, AS_SEQUENCE);
+    return graph_argument(inner, sequence, &like, AS_SEQUENCE);
 }
 
 Node *graph_scan_result(Graph *parent, Node *scan, int result)
@@ -94,93 +94,93 @@ CaptureKind loop_kind(const Loop *l, int input)
 
 Graph *loop_open(Graph *target, const Loop *l, Node **inputs)
 {
-    Graph *region = graph_open_region(target, l->body->name);
+    Graph *inner = graph_open_body(target, l->body->name);
     for (int i = 0; i < l->inputs; i++) {
         Node *arg = l->arg[i];
         if (!arg)
             continue;
         CaptureKind kind = loop_kind(l, i);
-        arg->mapped = kind == AS_CARRY      ? graph_scan_carry(region, inputs[i], arg->sharded)
-                    : kind == AS_SEQUENCE ? graph_scan_sequence(region, inputs[i])
-                                                : graph_capture(region, inputs[i]);
+        arg->mapped = kind == AS_CARRY      ? graph_scan_carry(inner, inputs[i], arg->sharded)
+                    : kind == AS_SEQUENCE ? graph_scan_sequence(inner, inputs[i])
+                                                : graph_capture(inner, inputs[i]);
         if (!arg->mapped->name)
             arg->mapped->name = arg->name;
     }
-    return region;
+    return inner;
 }
 
-Node *loop_close(Graph *region, const Loop *l)
+Node *loop_close(Graph *inner, const Loop *l)
 {
     Node **values = NEW_ARRAY(Node *, l->carries + l->stacks);
     for (int i = 0; i < l->carries + l->stacks; i++)
         values[i] = l->next[i]->mapped;
-    return graph_close_scan(region, l->steps, l->reverse, values, values + l->carries, l->stacks);
+    return graph_close_scan(inner, l->steps, l->reverse, values, values + l->carries, l->stacks);
 }
 
 /* ARGs that are needed: those of carries are */
-static bool *find_live(const Graph *region, Node **arg, Node *const *values, int value_count)
+static bool *find_live(const Graph *inner, Node **arg, Node *const *values, int value_count)
 {
-    bool *live = NEW_ARRAY(bool, region->node_count);
+    bool *live = NEW_ARRAY(bool, inner->node_count);
     for (int i = 0; i < value_count; i++)
         live[values[i]->id] = true;
-    for (int i = 0; i < region->captured_count; i++)
-        if (region->kinds[i] == AS_CARRY)
+    for (int i = 0; i < inner->captured_count; i++)
+        if (inner->kinds[i] == AS_CARRY)
             live[arg[i]->id] = true;
-    for (int i = region->node_count - 1; i >= 0; i--)
-        for (int k = 0; live[i] && k < region->nodes[i]->inputs; k++)
-            live[region->nodes[i]->in[k]->id] = true;
+    for (int i = inner->node_count - 1; i >= 0; i--)
+        for (int k = 0; live[i] && k < inner->nodes[i]->inputs; k++)
+            live[inner->nodes[i]->in[k]->id] = true;
     return live;
 }
 
-/* the region's live nodes in a new one, ARGs first and in order */
-static Graph *put_in_order(const Graph *region, Node **arg, const bool *live, const bool *sharded)
+/* the body's live nodes in a new one, ARGs first and in order */
+static Graph *put_in_order(const Graph *inner, Node **arg, const bool *live, const bool *sharded)
 {
     static const CaptureKind ORDER[] = {AS_CARRY, AS_SEQUENCE, AS_IT_IS};
-    Graph *target = graph_open_region(region->parent, region->name);
-    target->at = region->at;
-    target->path = region->path;
-    target->backward = region->backward;
+    Graph *target = graph_open_body(inner->parent, inner->name);
+    target->at = inner->at;
+    target->path = inner->path;
+    target->backward = inner->backward;
     for (int o = 0; o < COUNT(ORDER); o++)
-        for (int i = 0; i < region->captured_count; i++) {
-            if (region->kinds[i] != ORDER[o] || !arg[i] || !live[arg[i]->id])
+        for (int i = 0; i < inner->captured_count; i++) {
+            if (inner->kinds[i] != ORDER[o] || !arg[i] || !live[arg[i]->id])
                 continue;
-            Node *in = region->captured[i];
+            Node *in = inner->captured[i];
             arg[i]->mapped = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
                            : ORDER[o] == AS_SEQUENCE ? graph_scan_sequence(target, in)
                                                            : graph_capture(target, in);
             if (!arg[i]->mapped->name)
                 arg[i]->mapped->name = arg[i]->name;
         }
-    for (int i = 0; i < region->node_count; i++)
-        if (live[i] && region->nodes[i]->op != OP_ARG)
-            graph_copy_node(target, region->nodes[i]);
+    for (int i = 0; i < inner->node_count; i++)
+        if (live[i] && inner->nodes[i]->op != OP_ARG)
+            graph_copy_node(target, inner->nodes[i]);
     return target;
 }
 
-Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count)
+Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count)
 {
-    Node **arg = arguments_of(region, region->captured_count), **values;
+    Node **arg = arguments_of(inner, inner->captured_count), **values;
     int carries = 0, sequences = 0;
-    for (int i = 0; i < region->captured_count; i++)
-        carries += region->kinds[i] == AS_CARRY;
+    for (int i = 0; i < inner->captured_count; i++)
+        carries += inner->kinds[i] == AS_CARRY;
     values = NEW_ARRAY(Node *, carries + stack_count);
     for (int i = 0; i < carries + stack_count; i++)
-        values[i] = graph_capture(region, i < carries ? next[i] : stacks[i - carries]);
-    arg = arguments_of(region, region->captured_count); /* and of values that were captured just now */
-    bool *live = find_live(region, arg, values, carries + stack_count), stable = false;
-    bool *sharded = NEW_ARRAY(bool, region->captured_count), any = false;
-    for (int i = 0; i < region->captured_count; i++)
-        any = any || (arg[i] && live[arg[i]->id] && region->captured[i]->sharded);
-    for (int i = 0; i < region->captured_count; i++)
+        values[i] = graph_capture(inner, i < carries ? next[i] : stacks[i - carries]);
+    arg = arguments_of(inner, inner->captured_count); /* and of values that were captured just now */
+    bool *live = find_live(inner, arg, values, carries + stack_count), stable = false;
+    bool *sharded = NEW_ARRAY(bool, inner->captured_count), any = false;
+    for (int i = 0; i < inner->captured_count; i++)
+        any = any || (arg[i] && live[arg[i]->id] && inner->captured[i]->sharded);
+    for (int i = 0; i < inner->captured_count; i++)
         sharded[i] = any && arg[i] && arg[i]->sharded;
     Graph *body = NULL;
     while (!stable) {
         if (body)
             graph_free(body);
-        body = put_in_order(region, arg, live, sharded);
+        body = put_in_order(inner, arg, live, sharded);
         stable = true;
-        for (int i = 0, c = 0; i < region->captured_count; i++) {
-            if (region->kinds[i] != AS_CARRY)
+        for (int i = 0, c = 0; i < inner->captured_count; i++) {
+            if (inner->kinds[i] != AS_CARRY)
                 continue;
             const Node *carry = arg[i]->mapped, *become = values[c++]->mapped;
             if (!shape_equal(&carry->shape, &become->shape) || carry->dtype != become->dtype)
@@ -195,7 +195,7 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
     for (int i = 0; i < body->captured_count; i++)
         sequences += body->kinds[i] == AS_SEQUENCE;
     int64_t ints[5] = {carries, sequences, steps, reverse, stack_count};
-    Graph *parent = region->parent;
+    Graph *parent = inner->parent;
     return graph_make(parent, &(Node){.op = OP_SCAN, .in = body->captured, .inputs = body->captured_count, .ints = ints,
                                       .int_count = COUNT(ints), .body = body}, false);
 }
@@ -203,12 +203,12 @@ Node *graph_close_scan(Graph *region, int64_t steps, bool reverse, Node **next, 
 static Node *copy_scan(Graph *target, const Node *scan, Node **in)
 {
     Loop l = loop_of(scan);
-    Graph *region = loop_open(target, &l, in);
+    Graph *inner = loop_open(target, &l, in);
     for (int i = 0; i < l.body->node_count; i++)
         if (l.body->nodes[i]->op != OP_ARG)
-            graph_copy_node(region, l.body->nodes[i]);
-    Node *copy = loop_close(region, &l);
-    graph_free(region);
+            graph_copy_node(inner, l.body->nodes[i]);
+    Node *copy = loop_close(inner, &l);
+    graph_free(inner);
     return copy;
 }
 
