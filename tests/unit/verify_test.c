@@ -8,7 +8,7 @@
 #include <time.h>
 
 /* Two devices, five samples of four bytes; per device a weight, temporaries, buckets, a workspace, a report and an output.
- * Region 4 has two calls, of which the second reads what the first makes, sample by sample. */
+ * Strip 4 has two calls, of which the second reads what the first makes, sample by sample. */
 static const char GOOD[] =
     "mgpu-schedule 2\n"
     "model hand precision f32 batch 5 accumulate 1 devices 2\n"
@@ -41,17 +41,13 @@ static const char GOOD[] =
     "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d0.h1 lane host report - reads d0.report@-1 waits d0.c2@-1 begin_us 0 time_us 1 line 0\n"
     "op d0.u0 lane copy upload - reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c4@-2 begin_us 0 time_us 1 line 0\n"
-    "op d0.c0 lane comp call k0 region 0 samples reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 "
-    "line 7\n"
+    "op d0.c0 lane comp call k0 region 0 samples reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
     "op d0.c1 lane comp call k1 region 2 reads d0.t0 d0.step writes d0.bucket1 d0.work begin_us 0 time_us 1 line 7\n"
     "op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1 begin_us 0 time_us 1 line 7\n"
-    "op d0.c2 lane comp call k2 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t1 d0.report waits d0.h1@-1 begin_us 0 "
-    "time_us 1 line 7\n"
-    "op d0.c3 lane comp call k3 region 4 samples chunk 2 reads d0.t1 d0.step writes d0.bucket0[0:16] d0.bucket0[64:80] begin_us "
-    "0 time_us 1 line 7\n"
+    "op d0.c2 lane comp call k2 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t1 d0.report waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "op d0.c3 lane comp call k3 region 4 samples chunk 2 reads d0.t1 d0.step writes d0.bucket0[0:16] d0.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
     "op d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0 waits d0.c3 begin_us 0 time_us 1 line 7\n"
-    "op d0.c4 lane comp call k4 region 6 reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc waits d0.m1 begin_us 0 "
-    "time_us 1 line 7\n"
+    "op d0.c4 lane comp call k4 region 6 reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc waits d0.m1 begin_us 0 time_us 1 line 7\n"
     "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0 type f32\n"
     "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
     "buffer d1.in.x kind input offset 128 bytes 8 slots 2 each 4 index 0 type f32\n"
@@ -66,17 +62,13 @@ static const char GOOD[] =
     "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d1.h1 lane host report - reads d1.report@-1 waits d1.c2@-1 begin_us 0 time_us 1 line 0\n"
     "op d1.u0 lane copy upload - reads d1.stage.x writes d1.in.x d1.step waits d1.h0 d1.c4@-2 begin_us 0 time_us 1 line 0\n"
-    "op d1.c0 lane comp call k0 region 0 samples reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 "
-    "line 7\n"
+    "op d1.c0 lane comp call k0 region 0 samples reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
     "op d1.c1 lane comp call k1 region 2 reads d1.t0 d1.step writes d1.bucket1 d1.work begin_us 0 time_us 1 line 7\n"
     "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\n"
-    "op d1.c2 lane comp call k2 region 4 samples chunk 2 reads d1.t0 d1.step writes d1.t1 d1.report waits d1.h1@-1 begin_us 0 "
-    "time_us 1 line 7\n"
-    "op d1.c3 lane comp call k3 region 4 samples chunk 2 reads d1.t1 d1.step writes d1.bucket0[0:16] d1.bucket0[64:80] begin_us "
-    "0 time_us 1 line 7\n"
+    "op d1.c2 lane comp call k2 region 4 samples chunk 2 reads d1.t0 d1.step writes d1.t1 d1.report waits d1.h1@-1 begin_us 0 time_us 1 line 7\n"
+    "op d1.c3 lane comp call k3 region 4 samples chunk 2 reads d1.t1 d1.step writes d1.bucket0[0:16] d1.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
     "op d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0 waits d1.c3 begin_us 0 time_us 1 line 7\n"
-    "op d1.c4 lane comp call k4 region 6 reads d1.bucket0[0:16] d1.bucket1 d1.w.fc d1.step writes d1.w.fc waits d1.m1 begin_us 0 "
-    "time_us 1 line 7\n"
+    "op d1.c4 lane comp call k4 region 6 reads d1.bucket0[0:16] d1.bucket1 d1.w.fc d1.step writes d1.w.fc waits d1.m1 begin_us 0 time_us 1 line 7\n"
     "collective r0 group all members d0.m0 d1.m0 kind sum bytes 16 dtype f32 via host\n"
     "collective r1 group all members d0.m1 d1.m1 kind sum bytes 80 dtype f32 via host\n"
     "phase eval.full\n"
@@ -91,8 +83,7 @@ static const char GOOD[] =
     "op d0.h0 lane host read - writes d0.stage.x waits d0.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d0.h1 lane host fetch p reads d0.out.p@-1 waits d0.c1@-1 begin_us 0 time_us 1 line 0\n"
     "op d0.u0 lane copy upload - reads d0.stage.x writes d0.in.x d0.step waits d0.h0 d0.c1@-2 begin_us 0 time_us 1 line 0\n"
-    "op d0.c0 lane comp call k5 region 0 samples reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 "
-    "line 7\n"
+    "op d0.c0 lane comp call k5 region 0 samples reads d0.in.x d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n"
     "op d0.c1 lane comp call k6 region 0 samples reads d0.t0 d0.step writes d0.out.p waits d0.h1@-1 begin_us 0 time_us 1 line 7\n"
     "buffer d1.stage.x kind staging offset 0 bytes 8 slots 2 index 0 type f32\n"
     "buffer d1.step kind step offset 0 bytes 64 slots 2\n"
@@ -103,10 +94,8 @@ static const char GOOD[] =
     "op d1.h0 lane host read - writes d1.stage.x waits d1.u0@-2 begin_us 0 time_us 1 line 0\n"
     "op d1.h1 lane host fetch p reads d1.out.p@-1 waits d1.c1@-1 begin_us 0 time_us 1 line 0\n"
     "op d1.u0 lane copy upload - reads d1.stage.x writes d1.in.x d1.step waits d1.h0 d1.c1@-2 begin_us 0 time_us 1 line 0\n"
-    "op d1.c0 lane comp call k5 region 0 samples reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 "
-    "line 7\n"
-    "op d1.c1 lane comp call k6 region 0 samples reads d1.t0 d1.step writes d1.out.p waits d1.h1@-1 begin_us 0 time_us 1 line "
-    "7\n";
+    "op d1.c0 lane comp call k5 region 0 samples reads d1.in.x d1.w.fc d1.step writes d1.t0 waits d1.u0 begin_us 0 time_us 1 line 7\n"
+    "op d1.c1 lane comp call k6 region 0 samples reads d1.t0 d1.step writes d1.out.p waits d1.h1@-1 begin_us 0 time_us 1 line 7\n";
 
 static int failures;
 
@@ -276,8 +265,7 @@ static const Case CASES[] = {
      {{"writes d0.stage.x waits", "writes d0.stage.x[0:8] waits"}},
      "phase train.full: d0.h0 fills [0, 8) of stage.x, which has 12 bytes: samples are missing"},
     {"input_twice",
-     {{"op d0.c0 lane comp",
-       "op d0.u1 lane copy upload - reads d0.stage.x writes d0.in.x begin_us 0 time_us 1 line 0\nop d0.c0 lane comp"}},
+     {{"op d0.c0 lane comp", "op d0.u1 lane copy upload - reads d0.stage.x writes d0.in.x begin_us 0 time_us 1 line 0\nop d0.c0 lane comp"}},
      "phase train.full: d0.u1 fills in.x, which d0.u0 has filled in this step"},
     {"input_never",
      {{"d0.in.x d0.step waits d0.h0", "d0.in.x waits d0.h0"}},
@@ -291,11 +279,9 @@ static const Case CASES[] = {
      "phase train.full: device 1 begins with sample 4 of the micro-batch, the devices before it end at 3: samples are dropped"},
     {"sample_twice",
      {{"*samples 3..5 capacity 2", "samples 2..5 capacity 3"}},
-     "phase train.full: device 1 begins with sample 2 of the micro-batch, the devices before it end at 3: samples are used "
-     "twice"},
+     "phase train.full: device 1 begins with sample 2 of the micro-batch, the devices before it end at 3: samples are used twice"},
     {"samples_change",
-     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3",
-       "phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..2 capacity 2"}},
+     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3", "phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..2 capacity 2"}},
      "phase eval.full: device 0 has samples 0..2, in phase train.full 0..3"},
     {"capacity",
      {{"*samples 3..5 capacity 2", "samples 3..5 capacity 3"}},
@@ -311,10 +297,8 @@ static const Case CASES[] = {
      "phase train.full: the devices have 5 samples, a micro-batch has 4: samples are used twice"},
     {"collective_order",
      {{"op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\n", ""},
-      {"op d1.c4 lane",
-       "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\nop d1.c4 lane"}},
-     "phase train.full: collective number 1 is r1 on device 1 (d1.m1), but r0 on device 0: the devices would wait for each "
-     "other"},
+      {"op d1.c4 lane", "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\nop d1.c4 lane"}},
+     "phase train.full: collective number 1 is r1 on device 1 (d1.m1), but r0 on device 0: the devices would wait for each other"},
     {"collective_skipped",
      {{"op d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0 waits d1.c3 begin_us 0 time_us 1 line 7\n", ""},
       {"members d0.m1 d1.m1", "members d0.m1"},
@@ -327,118 +311,82 @@ static const Case CASES[] = {
      {{"sum bytes 16 dtype f32", "sum bytes 8 dtype f32"}},
      "phase train.full: d0.m0 reads 16 bytes of bucket1, but in sum r0 it has 2 f32 to send"},
     {"reduce_scatter",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
      NULL},
     {"reduce_scatter_empty",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[0:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[0:16]"},
       {"kind sum bytes 16", "kind reduce-scatter parts 0 0 4 bytes 16"}},
      NULL},
     {"reduce_scatter_own",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[8:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[8:16]"},
       {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
-     "phase train.full: d1.m0 writes [8, 16) of bucket1, but in reduce-scatter r0 it receives elements [3, 4) of what begins at "
-     "0"},
+     "phase train.full: d1.m0 writes [8, 16) of bucket1, but in reduce-scatter r0 it receives elements [3, 4) of what begins at 0"},
     {"reduce_scatter_parts",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind sum bytes 16", "kind reduce-scatter parts 0 3 5 bytes 16"}},
      "phase train.full: the parts of reduce-scatter r0 are not those of 4 elements: part 2 begins at 5"},
     {"reduce_scatter_descends",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind sum bytes 16", "kind reduce-scatter parts 2 1 4 bytes 16"}},
      "phase train.full: the parts of reduce-scatter r0 are not those of 4 elements: part 0 begins at 2"},
     {"reduce_scatter_twice",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
-      {"*d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0",
-       "d0.m1 lane comm reduce r1 reads d0.bucket1 writes d0.bucket1"},
-      {"*d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0",
-       "d1.m1 lane comm reduce r1 reads d1.bucket1 writes d1.bucket1"},
+      {"*d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0", "d0.m1 lane comm reduce r1 reads d0.bucket1 writes d0.bucket1"},
+      {"*d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0", "d1.m1 lane comm reduce r1 reads d1.bucket1 writes d1.bucket1"},
       {"sum bytes 80", "sum bytes 16"}},
      "phase train.full: d0.m1 writes bucket1 [0, 12), which d0.m0 has written in this step"},
     {"all_gather",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:4] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:4] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
       {"kind sum bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
      NULL},
     {"all_gather_own",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:8] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:8] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
       {"kind sum bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
      "phase train.full: d0.m0 reads 8 bytes of bucket1, but in all-gather r0 it has 1 f32 to send"},
     {"broadcast",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
       {"kind sum bytes 16", "kind broadcast from 1 bytes 16"}},
      NULL},
     {"broadcast_root",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
       {"kind sum bytes 16", "kind broadcast from 2 bytes 16"}},
      "phase train.full: broadcast r0 is from device 2 to 0 of 2"},
     {"broadcast_other",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
       {"kind sum bytes 16", "kind broadcast from 0 bytes 16"}},
      "phase train.full: d0.m0 reads 0 bytes of bucket1, but in broadcast r0 it has 4 f32 to send"},
     {"send",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
       {"kind sum bytes 16", "kind send from 0 to 1 bytes 16"}},
      NULL},
     {"send_to_itself",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
       {"kind sum bytes 16", "kind send from 1 to 1 bytes 16"}},
      "phase train.full: send r0 is from device 1 to 1 of 2"},
     {"split_otherwise", /* bucket1, scattered by r0, goes through c8 to t9, which r2 gathers */
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
-       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
-       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
-      {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"}, {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"}, {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
       {"buffer d0.work kind", "buffer d0.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d0.work kind"},
       {"buffer d1.work kind", "buffer d1.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d1.work kind"},
-      {"op d0.c4 lane",
-       "op d0.c8 lane comp call k8 region 5 reads d0.bucket1 d0.step writes d0.t9 waits d0.m0 begin_us 0 time_us 1 line 0\n"
-       "op d0.m2 lane comm all_gather r2 reads d0.t9[0:8] writes d0.t9 waits d0.c8 begin_us 0 time_us 1 line 0\nop d0.c4 lane"},
-      {"op d1.c4 lane",
-       "op d1.c8 lane comp call k8 region 5 reads d1.bucket1 d1.step writes d1.t9 waits d1.m0 begin_us 0 time_us 1 line 0\n"
-       "op d1.m2 lane comm all_gather r2 reads d1.t9[8:16] writes d1.t9 waits d1.c8 begin_us 0 time_us 1 line 0\nop d1.c4 lane"},
-      {"phase eval.full",
-       "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 2 4 bytes 16 dtype f32 via host\nphase eval.full"}},
+      {"op d0.c4 lane", "op d0.c8 lane comp call k8 region 5 reads d0.bucket1 d0.step writes d0.t9 waits d0.m0 begin_us 0 time_us 1 line 0\n"
+                        "op d0.m2 lane comm all_gather r2 reads d0.t9[0:8] writes d0.t9 waits d0.c8 begin_us 0 time_us 1 line 0\nop d0.c4 lane"},
+      {"op d1.c4 lane", "op d1.c8 lane comp call k8 region 5 reads d1.bucket1 d1.step writes d1.t9 waits d1.m0 begin_us 0 time_us 1 line 0\n"
+                        "op d1.m2 lane comm all_gather r2 reads d1.t9[8:16] writes d1.t9 waits d1.c8 begin_us 0 time_us 1 line 0\nop d1.c4 lane"},
+      {"phase eval.full", "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 2 4 bytes 16 dtype f32 via host\nphase eval.full"}},
      "phase train.full: all-gather r2 takes t9 together in other parts than those of reduce-scatter r0, which it comes from"},
     {"collective_place",
      {{"reduce r1 reads d0.bucket0 writes d0.bucket0", "reduce r1 reads d0.bucket0[0:40] writes d0.bucket0[0:40]"},
@@ -451,42 +399,33 @@ static const Case CASES[] = {
      "phase train.full: a cycle: d0.c1 waits for d0.m0; d0.m0 waits for d0.c1"},
     {"cycle_of_two",
      {{"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.m1"}},
-     "phase train.full: a cycle: d0.c0 waits for d0.m1, which comes after d0.m0 in lane comm; d0.m0 waits for d0.c1, which comes "
-     "after d0.c0 in lane comp"},
+     "phase train.full: a cycle: d0.c0 waits for d0.m1, which comes after d0.m0 in lane comm; d0.m0 waits for d0.c1, which comes after d0.c0 in lane comp"},
     {"race_sum_too_early",
      {{"writes d0.bucket1 waits d0.c1", "writes d0.bucket1"}},
-     "phase train.full: d0.m0 reads bucket1 [0, 16) while d0.c1 may still write bucket1: no wait orders them (d0.m0 should wait "
-     "for d0.c1)"},
+     "phase train.full: d0.m0 reads bucket1 [0, 16) while d0.c1 may still write bucket1: no wait orders them (d0.m0 should wait for d0.c1)"},
     {"race_read_too_early",
      {{"writes d0.w.fc waits d0.m1", "writes d0.w.fc"}},
-     "phase train.full: d0.c4 reads bucket0 [0, 16) while d0.m1 may still write bucket0: no wait orders them (d0.c4 should wait "
-     "for d0.m1)"},
+     "phase train.full: d0.c4 reads bucket0 [0, 16) while d0.m1 may still write bucket0: no wait orders them (d0.c4 should wait for d0.m1)"},
     {"race_report",
      {{"reads d0.report@-1 waits d0.c2@-1", "reads d0.report@-1"}},
-     "phase train.full: d0.h1 reads report@-1 [0, 8) while d0.c2@-1 may still write report: no wait orders them (d0.h1 should "
-     "wait for d0.c2@-1)"},
+     "phase train.full: d0.h1 reads report@-1 [0, 8) while d0.c2@-1 may still write report: no wait orders them (d0.h1 should wait for d0.c2@-1)"},
     {"race_upload",
      {{"waits d0.h0 d0.c4@-2", "waits d0.h0"}},
-     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for "
-     "d0.c4@-2)"},
+     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for d0.c4@-2)"},
     {"race_upload_earlier",
      {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c4@-3"}},
-     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for "
-     "d0.c4@-2)"},
+     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for d0.c4@-2)"},
     {"race_upload_partly",
      {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c1@-2"}},
-     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for "
-     "d0.c4@-2)"},
+     "phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for d0.c4@-2)"},
     {"race_staging",
      {{"op d0.h1 lane host report - reads d0.report@-1 waits d0.c2@-1 begin_us 0 time_us 1 line 0\n", ""},
       {"writes d0.stage.x waits d0.u0@-2", "writes d0.stage.x"},
       {"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"}},
-     "phase train.full: d0.h0 writes stage.x [0, 12) while d0.u0@-2 may still read stage.x: no wait orders them (d0.h0 should "
-     "wait for d0.u0@-2)"},
+     "phase train.full: d0.h0 writes stage.x [0, 12) while d0.u0@-2 may still read stage.x: no wait orders them (d0.h0 should wait for d0.u0@-2)"},
     {"race_other_phase",
      {{"d0.in.x d0.step waits d0.h0 d0.c1@-2", "d0.in.x d0.step waits d0.h0"}},
-     "phase eval.full, 2 steps after phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait "
-     "orders them (d0.u0 should wait for lane comp of 2 steps before)"},
+     "phase eval.full, 2 steps after phase train.full: d0.u0 writes step [0, 64) while d0.c4@-2 may still read step: no wait orders them (d0.u0 should wait for lane comp of 2 steps before)"},
     {"over_written",
      {{"buffer d0.work kind", "buffer d0.t2 kind temporary offset 576 bytes 8 slots 1 type f32\nbuffer d0.work kind"},
       {"op d0.c1 lane", "op d0.c8 lane comp call k8 region 1 writes d0.t2 begin_us 0 time_us 1 line 0\nop d0.c1 lane"}},
@@ -498,38 +437,29 @@ static const Case CASES[] = {
      {{"d0.bucket0[0:16] d0.bucket1 d0.w.fc", "d0.bucket0[0:20] d0.bucket1 d0.w.fc"}},
      "phase train.full: d0.c4 reads bucket0 [16, 20), which nothing has written in this step"},
     {"before_sum",
-     {{"op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1",
-       "op d0.c8 lane comp call k8 region 3 reads d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane comm reduce r0 reads "
-       "d0.bucket1 writes d0.bucket1 waits d0.c8"}},
+     {{"op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1", "op d0.c8 lane comp call k8 region 3 reads d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c8"}},
      "phase train.full: d0.c8 reads bucket1 [0, 16) before d0.m0 has summed it over the devices"},
     {"written_twice",
      {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.work d0.report waits"},
       {"buffer d0.work kind workspace offset 1344", "buffer d0.work kind temporary offset 960"}},
      "phase train.full: d0.c2 writes work [0, 100), which d0.c1 has written in this step"},
     {"added_in_place",
-     {{"op d0.c1 lane",
-       "op d0.c8 lane comp call k9 region 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
-      {"op d0.m0 lane", "op d0.c9 lane comp call k9 region 3 reads d0.bucket1 d0.step writes d0.bucket1 begin_us 0 time_us 1 "
-                        "line 0\nop d0.m0 lane"},
+     {{"op d0.c1 lane", "op d0.c8 lane comp call k9 region 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
+      {"op d0.m0 lane", "op d0.c9 lane comp call k9 region 3 reads d0.bucket1 d0.step writes d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane"},
       {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c9"},
-      {"op d1.c1 lane",
-       "op d1.c8 lane comp call k9 region 1 reads d1.t0 d1.step writes d1.t0 begin_us 0 time_us 1 line 0\nop d1.c1 lane"},
-      {"op d1.m0 lane", "op d1.c9 lane comp call k9 region 3 reads d1.bucket1 d1.step writes d1.bucket1 begin_us 0 time_us 1 "
-                        "line 0\nop d1.m0 lane"},
+      {"op d1.c1 lane", "op d1.c8 lane comp call k9 region 1 reads d1.t0 d1.step writes d1.t0 begin_us 0 time_us 1 line 0\nop d1.c1 lane"},
+      {"op d1.m0 lane", "op d1.c9 lane comp call k9 region 3 reads d1.bucket1 d1.step writes d1.bucket1 begin_us 0 time_us 1 line 0\nop d1.m0 lane"},
       {"writes d1.bucket1 waits d1.c1", "writes d1.bucket1 waits d1.c9"}},
      NULL},
     {"added_too_late",
-     {{"op d0.m0 lane",
-       "op d0.c8 lane comp call k8 region 3 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.m0 lane"}},
+     {{"op d0.m0 lane", "op d0.c8 lane comp call k8 region 3 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.m0 lane"}},
      "phase train.full: d0.c1 reads t0 [0, 24) before d0.c8 has added to it"},
     {"added_too_early",
-     {{"op d0.c0 lane", "op d0.c8 lane comp call k8 region 0 reads d0.t0 d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 "
-                        "line 0\nop d0.c0 lane"},
+     {{"op d0.c0 lane", "op d0.c8 lane comp call k8 region 0 reads d0.t0 d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 0\nop d0.c0 lane"},
       {"call k0 region 0", "call k0 region 1"}},
      "phase train.full: d0.c8 reads t0 [0, 24), which nothing has written in this step"},
     {"added_to_sum",
-     {{"reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc",
-       "reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc d0.bucket1"}},
+     {{"reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc", "reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc d0.bucket1"}},
      "phase train.full: d0.c4 writes bucket1 [0, 16), which d0.m0 has written in this step"},
     {"after_update",
      {{"buffer d1.stage.x", "op d0.c8 lane comp call k8 region 7 reads d0.w.fc begin_us 0 time_us 1 line 0\nbuffer d1.stage.x"}},
@@ -545,8 +475,7 @@ static const Case CASES[] = {
      "phase train.full: d0.h1 reads report@-1 [0, 8), which nothing has written in the step before"},
     {"one_slot",
      {{"*d0.out.p kind output offset 448 bytes 12 slots 2", "d0.out.p kind output offset 448 bytes 12 slots 1"}},
-     "phase eval.full: d0.c1 writes out.p [0, 12) while d0.h1 may still read out.p: no wait orders them (d0.c1 should wait for "
-     "d0.h1)"},
+     "phase eval.full: d0.c1 writes out.p [0, 12) while d0.h1 may still read out.p: no wait orders them (d0.c1 should wait for d0.h1)"},
     {"region_missing",
      {{"op d0.c1 lane comp call k1 region 2", "op d0.c1 lane comp call k1"}},
      "phase train.full: d0.c1 is a call, but in no region"},
@@ -555,32 +484,26 @@ static const Case CASES[] = {
      "phase train.full: d0.m0 is in region 2, but no call"},
     {"region_descends",
      {{"op d0.c4 lane comp call k4 region 6", "op d0.c4 lane comp call k4 region 2"}},
-     "phase train.full: d0.c4 of region 2 comes behind d0.c3 of region 4: regions ascend, and the calls of one follow each "
-     "other"},
+     "phase train.full: d0.c4 of region 2 comes behind d0.c3 of region 4: regions ascend, and the calls of one follow each other"},
     {"region_chunks",
      {{"call k3 region 4 samples chunk 2", "call k3 region 4 samples chunk 3"}},
      "phase train.full: d0.c3 takes 3 samples at a time through region 4, d0.c2 2"},
     {"barrier_after_write",
      {{"call k1 region 2", "call k1 region 0"}},
-     "phase train.full: d0.c1 reads t0, which d0.c0 of the same region 0 writes: a barrier is missing between them (d0.c1 does "
-     "not take it sample by sample)"},
+     "phase train.full: d0.c1 reads t0, which d0.c0 of the same region 0 writes: a barrier is missing between them (d0.c1 does not take it sample by sample)"},
     {"barrier_samples",
      {{"call k2 region 4 samples chunk 2", "call k2 region 4 chunk 2"}},
-     "phase train.full: d0.c3 reads t1, which d0.c2 of the same region 4 writes: a barrier is missing between them (d0.c2 does "
-     "not take it sample by sample)"},
+     "phase train.full: d0.c3 reads t1, which d0.c2 of the same region 4 writes: a barrier is missing between them (d0.c2 does not take it sample by sample)"},
     {"barrier_each",
      {{"d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8", "d0.t1 kind temporary offset 640 bytes 24 slots 1"}},
-     "phase train.full: d0.c3 reads t1, which d0.c2 of the same region 4 writes: a barrier is missing between them (t1 does not "
-     "consist of samples)"},
+     "phase train.full: d0.c3 reads t1, which d0.c2 of the same region 4 writes: a barrier is missing between them (t1 does not consist of samples)"},
     {"barrier_part",
      {{"reads d0.t1 d0.step", "reads d0.t1[0:16] d0.step"}},
-     "phase train.full: d0.c3 reads t1, which d0.c2 of the same region 4 writes: a barrier is missing between them (d0.c3 does "
-     "not take it sample by sample)"},
+     "phase train.full: d0.c3 reads t1, which d0.c2 of the same region 4 writes: a barrier is missing between them (d0.c3 does not take it sample by sample)"},
     {"barrier_overlap",
      {{"call k1 region 2", "call k1 region 4 chunk 2"},
       {"d0.bucket1 kind bucket offset 832", "d0.bucket1 kind bucket offset 640"}},
-     "phase train.full: d0.c2 writes t1 over bucket1, which d0.c1 of the same region 4 writes: a barrier is missing between "
-     "them"},
+     "phase train.full: d0.c2 writes t1 over bucket1, which d0.c1 of the same region 4 writes: a barrier is missing between them"},
     {"barrier_overlap_of_samples",
      {{"call k1 region 2", "call k1 region 4 samples chunk 2"},
       {"buffer d0.work kind", "buffer d0.t2 kind temporary offset 640 bytes 24 slots 1 each 8 type f32\nbuffer d0.work kind"},
@@ -588,19 +511,16 @@ static const Case CASES[] = {
      "phase train.full: d0.c2 writes t1 over t2, which d0.c1 of the same region 4 writes: a barrier is missing between them"},
     {"barrier_workspace",
      {{"call k1 region 2", "call k1 region 4 chunk 2"}, {"writes d0.t1 d0.report waits", "writes d0.t1 d0.report d0.work waits"}},
-     "phase train.full: d0.c2 writes work, which d0.c1 of the same region 4 writes: a barrier is missing between them (work does "
-     "not consist of samples)"},
+     "phase train.full: d0.c2 writes work, which d0.c1 of the same region 4 writes: a barrier is missing between them (work does not consist of samples)"},
     {"barrier_update",
      {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] d0.w.fc"},
       {"reads d0.t0 d0.step writes d0.t1", "reads d0.t0 d0.w.fc d0.step writes d0.t1"}},
-     "phase train.full: d0.c3 writes w.fc, which d0.c2 of the same region 4 reads: a barrier is missing between them (w.fc does "
-     "not consist of samples)"},
+     "phase train.full: d0.c3 writes w.fc, which d0.c2 of the same region 4 reads: a barrier is missing between them (w.fc does not consist of samples)"},
     {"barrier_update_of_part",
      {{"reads d0.t1 d0.step writes", "reads d0.t1 d0.w.fc d0.step writes"},
       {"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] d0.w.fc"},
       {"reads d0.t0 d0.step writes d0.t1", "reads d0.t0 d0.w.fc[0:8] d0.step writes d0.t1"}},
-     "phase train.full: d0.c3 writes w.fc, which d0.c2 of the same region 4 reads: a barrier is missing between them (w.fc does "
-     "not consist of samples)"},
+     "phase train.full: d0.c3 writes w.fc, which d0.c2 of the same region 4 reads: a barrier is missing between them (w.fc does not consist of samples)"},
     {"shared_reading", {{"call k1 region 2", "call k1 region 4 chunk 2"}}, NULL},
     {"workspace_again",
      {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.report d0.work waits"},
@@ -612,11 +532,9 @@ static const Case CASES[] = {
     {"program_range",
      {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[64:80] d1.bucket1 d1.w.fc"}},
      "phase train.full: d1.c4 reads bucket0 [64, 80), but d0.c4 [0, 16): all devices run one program"},
-    {"program_kernel",
-     {{"d1.c4 lane comp call k4", "d1.c4 lane comp call k2"}},
+    {"program_kernel", {{"d1.c4 lane comp call k4", "d1.c4 lane comp call k2"}},
      "phase train.full: d1.c4 is call k2, but d0.c4 call k4: all devices run one program"},
-    {"program_count",
-     {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[0:16] d1.w.fc"}},
+    {"program_count", {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[0:16] d1.w.fc"}},
      "phase train.full: d1.c4 reads 3 ranges and writes 1, but d0.c4 4 and 1: all devices run one program"},
     {"program_more",
      {{"op d1.m1 lane", "op d1.c8 lane comp call k8 region 5 reads d1.t0 d1.step begin_us 0 time_us 1 line 0\nop d1.m1 lane"}},
@@ -631,8 +549,7 @@ static const Case CASES[] = {
     {"region_is_over_as_one", {{"writes d0.bucket0 waits d0.c3", "writes d0.bucket0 waits d0.c2"}}, NULL},
     {"region_is_not_over",
      {{"writes d0.bucket0 waits d0.c3", "writes d0.bucket0 waits d0.c2"}, {"call k2 region 4", "call k2 region 3"}},
-     "phase train.full: d0.m1 reads bucket0 [0, 16) while d0.c3 may still write bucket0: no wait orders them (d0.m1 should wait "
-     "for d0.c3)"},
+     "phase train.full: d0.m1 reads bucket0 [0, 16) while d0.c3 may still write bucket0: no wait orders them (d0.m1 should wait for d0.c3)"},
     {"cycle_in_region",
      {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.c2"}},
      "phase train.full: a cycle: d0.c3 waits for d0.c2, which is in one region with d0.c3"},
@@ -641,8 +558,7 @@ static const Case CASES[] = {
       {"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0"}},
      "phase train.full: a cycle: d0.c3 waits for d0.m0; d0.m0 waits for d0.c1, which is in one region with d0.c3"},
     {"no_cycle_between_regions",
-     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0 d0.c1"}},
-     NULL},
+     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0 d0.c1"}}, NULL},
     {"work_outside",
      {{"d0.work kind workspace offset 1344", "d0.work kind workspace offset 1280"}},
      "phase train.full: d0.work lies at [1280, 1380), but workspaces in the last 128 bytes of the arena, from 1344 on"},
@@ -653,10 +569,8 @@ static const Case CASES[] = {
      {{"arena 1472 work 128 staging 128 samples 0", "arena 1472 work 100 staging 128 samples 0"}},
      "phase train.full: device 0: workspaces of 100 bytes in an arena of 1472"},
     {"work_changes",
-     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128",
-       "phase eval.full\ndevice 0 name \"host\" arena 1536 work 128"}},
-     "phase eval.full: device 0 has an arena of 1536 bytes, 128 of them for workspaces, and 128 of staging, in phase train.full "
-     "1472, 128 and 128"},
+     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128", "phase eval.full\ndevice 0 name \"host\" arena 1536 work 128"}},
+     "phase eval.full: device 0 has an arena of 1536 bytes, 128 of them for workspaces, and 128 of staging, in phase train.full 1472, 128 and 128"},
     {"work_twice",
      {{"buffer d0.work kind", "buffer d0.more kind workspace offset 1408 bytes 0 slots 1\nbuffer d0.work kind"},
       {"writes d0.bucket1 d0.work", "writes d0.bucket1 d0.work d0.more"}},
@@ -665,8 +579,7 @@ static const Case CASES[] = {
      {{"d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8", "d0.t1 kind temporary offset 640 bytes 24 slots 1 each 12"}},
      "phase train.full: d0.t1 has 24 bytes, 12 a sample, for 3 samples"},
     {"each_kind",
-     {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1 index",
-       "d0.w.fc kind variable offset 256 bytes 16 slots 1 each 4 index"}},
+     {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1 index", "d0.w.fc kind variable offset 256 bytes 16 slots 1 each 4 index"}},
      "phase train.full: d0.w.fc, a variable, has 4 bytes a sample"},
     {"each_changes",
      {{"d0.out.p kind output offset 448 bytes 12 slots 2 each 4", "d0.out.p kind output offset 448 bytes 12 slots 2"}},
@@ -685,9 +598,7 @@ static const Case CASES[] = {
      {{LOCAL_T1(1344, 16)}, {"call k3 region 4 samples chunk 2", "call k3 region 4 chunk 2"}},
      "phase train.full: d0.c3 touches t1, which is local to a chunk, but does not work on chunks of samples"},
     {"local_to_all_samples",
-     {{LOCAL_T1(1344, 16)},
-      {"call k2 region 4 samples chunk 2", "call k2 region 4 samples"},
-      {"call k3 region 4 samples chunk 2", "call k3 region 4 samples"}},
+     {{LOCAL_T1(1344, 16)}, {"call k2 region 4 samples chunk 2", "call k2 region 4 samples"}, {"call k3 region 4 samples chunk 2", "call k3 region 4 samples"}},
      "phase train.full: d0.c2 touches t1, which is local to a chunk, but does not work on chunks of samples"},
     {"local_to_another_region",
      {{LOCAL_T1(1344, 16)}, {"call k3 region 4", "call k3 region 5"}},
@@ -701,21 +612,18 @@ static const Case CASES[] = {
     {"local_in_turn", /* of two local ones that share bytes the second begins when the first is over */
      {{LOCAL_T1(1344, 16)},
       {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d0.work kind"},
-      {"op d0.m1 lane comm",
-       "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
-       "op d0.m1 lane comm"},
+      {"op d0.m1 lane comm", "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
+                             "op d0.m1 lane comm"},
       {"d1.t1 kind temporary offset 640 bytes 16 slots 1", "d1.t1 kind local offset 1344 bytes 16 slots 1"},
       {"buffer d1.work kind", "buffer d1.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d1.work kind"},
-      {"op d1.m1 lane comm",
-       "op d1.c8 lane comp call k8 region 4 samples chunk 2 reads d1.t0 d1.step writes d1.t2 begin_us 0 time_us 1 line 0\n"
-       "op d1.m1 lane comm"}},
+      {"op d1.m1 lane comm", "op d1.c8 lane comp call k8 region 4 samples chunk 2 reads d1.t0 d1.step writes d1.t2 begin_us 0 time_us 1 line 0\n"
+                             "op d1.m1 lane comm"}},
      NULL},
     {"local_too_early",
      {{LOCAL_T1(1344, 16)},
       {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d0.work kind"},
-      {"op d0.c3 lane comp",
-       "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
-       "op d0.c3 lane comp"}},
+      {"op d0.c3 lane comp", "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
+                             "op d0.c3 lane comp"}},
      "phase train.full: d0.c3 reads t1 [0, 16), over which d0.c8 has written t2"},
     {"redundant_wait", {{"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"}}, NULL},
     {"stronger_wait", {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c4@-1"}}, NULL},
@@ -726,89 +634,57 @@ static const Case CASES[] = {
 static const Case CALLS[] = {
     {"another_kernel", /* of the same parameters */
      {{"*call k0 ", "call k5 "}},
-     "phase train.full: d0.c0 computes another value than the program: the digest of k5 and its arguments is 17c94ea0, not "
-     "3c6f37a7"},
-    {"kernel_of_other_parameters",
-     {{"*call k6 ", "call k8 "}},
+     "phase train.full: d0.c0 computes another value than the program: the digest of k5 and its arguments is 17c94ea0, not 3c6f37a7"},
+    {"kernel_of_other_parameters", {{"*call k6 ", "call k8 "}},
      "phase eval.full: d0.c1 writes out.p (f32, 4 bytes a sample) as result 0, where k8 has f32, 8 bytes a sample"},
     {"no_kernel", {{"*call k6 ", "call k66 "}}, "phase eval.full: d0.c1 calls k66, which is not in the table of kernels"},
     {"operands_exchanged", /* of one type and size */
      {{"d#.bucket0[0:16] d#.bucket1 d#.w.fc", "d#.bucket1 d#.bucket0[0:16] d#.w.fc"}},
-     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is beecf099, not "
-     "017e4b0a"},
-    {"operands_of_other_types",
-     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.w.fc d#.in.x d#.step writes d#.t0"}},
+     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is beecf099, not 017e4b0a"},
+    {"operands_of_other_types", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.w.fc d#.in.x d#.step writes d#.t0"}},
      "phase train.full: d0.c0 reads w.fc (f32, 16 bytes) as operand 0, where k0 has f32, 4 bytes a sample"},
-    {"operand_in_place",
-     {{"d#.bucket1 d#.w.fc d#.step", "d#.w.fc d#.bucket1 d#.step"}},
+    {"operand_in_place", {{"d#.bucket1 d#.w.fc d#.step", "d#.w.fc d#.bucket1 d#.step"}},
      "phase train.full: d0.c4 writes w.fc over operand 1, but k4 does not write result 0 in place"},
-    {"operand_not_in_place",
-     {{"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 1"}},
+    {"operand_not_in_place", {{"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 1"}},
      "phase train.full: d0.c4 writes w.fc as result 0, but k4 writes that over operand 1, which is bucket1"},
-    {"results_exchanged",
-     {{"writes d#.bucket0[0:16] d#.bucket0[64:80]", "writes d#.bucket0[64:80] d#.bucket0[0:16]"}},
-     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is f5fd8288, not "
-     "017e4b0a"},
+    {"results_exchanged", {{"writes d#.bucket0[0:16] d#.bucket0[64:80]", "writes d#.bucket0[64:80] d#.bucket0[0:16]"}},
+     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is f5fd8288, not 017e4b0a"},
     {"operand_is_no_value",
-     {{"kernel k4 in f32 16 f32 16", "kernel k4 in f32 8 f32 16"},
-      {"d#.bucket0[0:16] d#.bucket1 d#.w.fc", "d#.bucket0[0:8] d#.bucket1 d#.w.fc"}},
+     {{"kernel k4 in f32 16 f32 16", "kernel k4 in f32 8 f32 16"}, {"d#.bucket0[0:16] d#.bucket1 d#.w.fc", "d#.bucket0[0:8] d#.bucket1 d#.w.fc"}},
      "phase train.full: d0.c4 reads bytes of bucket0 that no call has written as one value"},
-    {"operand_left_out",
-     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.step writes d#.t0"}},
+    {"operand_left_out", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.step writes d#.t0"}},
      "phase train.full: d0.c0 has 1 operands and 1 results, but k0 has 2 and 1"},
-    {"step_left_out",
-     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc writes d#.t0"}},
+    {"step_left_out", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc writes d#.t0"}},
      "phase train.full: d0.c0 does not read the step block last, as every call does"},
-    {"step_partly",
-     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc d#.step[0:32] writes d#.t0"}},
+    {"step_partly", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc d#.step[0:32] writes d#.t0"}},
      "phase train.full: d0.c0 reads a part of the step block"},
-    {"work_left_out",
-     {{"writes d#.bucket1 d#.work", "writes d#.bucket1"}},
+    {"work_left_out", {{"writes d#.bucket1 d#.work", "writes d#.bucket1"}},
      "phase train.full: d0.c1 has no workspace of 100 bytes as its last result, but k1 takes one"},
-    {"work_of_samples",
-     {{"f32 16 work 100", "f32 16 work 40 each 20"}},
-     "phase train.full: d1.c1 has no workspace of 80 bytes as its last result, but k1 takes one"},
-    {"work_too_large",
-     {{"f32 16 work 100", "f32 16 work 40 each 4000000000000000000"}},
-     "phase train.full: d0.c1: the workspace of k1 is too large"},
-    {"sample_of_another_size",
-     {{"kernel k5 in f32 each 4", "kernel k5 in f32 each 8"}},
+    {"work_of_samples", {{"f32 16 work 100", "f32 16 work 40 each 20"}}, "phase train.full: d1.c1 has no workspace of 80 bytes as its last result, but k1 takes one"},
+    {"work_too_large", {{"f32 16 work 100", "f32 16 work 40 each 4000000000000000000"}}, "phase train.full: d0.c1: the workspace of k1 is too large"},
+    {"sample_of_another_size", {{"kernel k5 in f32 each 4", "kernel k5 in f32 each 8"}},
      "phase eval.full: d0.c0 reads in.x (f32, 4 bytes a sample) as operand 0, where k5 has f32, 8 bytes a sample"},
-    {"samples_partly",
-     {{"*call k5 region 0 samples", "call k5 region 0"},
-      {"*call k6 region 0 samples", "call k6 region 1"},
-      {"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x[0:4] d#.w.fc d#.step writes d#.t0"}},
+    {"samples_partly", {{"*call k5 region 0 samples", "call k5 region 0"}, {"*call k6 region 0 samples", "call k6 region 1"}, {"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x[0:4] d#.w.fc d#.step writes d#.t0"}},
      "phase train.full: d0.c0 reads in.x (4 of its 12 bytes) as operand 0, where k0 has f32, 4 bytes a sample"},
-    {"another_type",
-     {{"kernel k1 in f32 each 8", "kernel k1 in i32 each 8"}},
+    {"another_type", {{"kernel k1 in f32 each 8", "kernel k1 in i32 each 8"}},
      "phase train.full: d0.c1 reads t0 (f32, 8 bytes a sample) as operand 0, where k1 has i32, 8 bytes a sample"},
-    {"sum_of_another_type",
-     {{"bytes 16 dtype f32", "bytes 16 dtype i32"}},
-     "phase train.full: d0.m0 sums bucket1, which is f32, but r0 sums i32"},
+    {"sum_of_another_type", {{"bytes 16 dtype f32", "bytes 16 dtype i32"}}, "phase train.full: d0.m0 sums bucket1, which is f32, but r0 sums i32"},
     {"sum_left_out",
      {{"collective r0 group all members d0.m0 d1.m0 kind sum bytes 16 dtype f32 via host\n", ""},
       {"op d#.m0 lane comm reduce r0 reads d#.bucket1 writes d#.bucket1 waits d#.c1 begin_us 0.0 time_us 1.0 line 7\n", ""}},
-     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is 2ec77a2d, not "
-     "017e4b0a"},
-    {"update_left_out",
-     {{"*d#.w.fc kind variable offset 256 bytes 16 index 0 type f32\n",
-       "d#.w.fc kind variable offset 256 bytes 16 index 0 type f32 updated\n"}},
+     "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is 2ec77a2d, not 017e4b0a"},
+    {"update_left_out", {{"*d#.w.fc kind variable offset 256 bytes 16 index 0 type f32\n", "d#.w.fc kind variable offset 256 bytes 16 index 0 type f32 updated\n"}},
      "phase eval.full: calls write 0 of the 16 bytes of d0.w.fc, which this phase updates"},
     {"update_too_many", {{"*f32 updated", "f32"}}, "phase train.full: d0.c4 writes w.fc, which this phase does not update"},
-    {"updated_bucket",
-     {{"d#.bucket1 kind bucket offset 832 bytes 16 type f32", "d#.bucket1 kind bucket offset 832 bytes 16 type f32 updated"}},
+    {"updated_bucket", {{"d#.bucket1 kind bucket offset 832 bytes 16 type f32", "d#.bucket1 kind bucket offset 832 bytes 16 type f32 updated"}},
      "phase train.full: d0.bucket1, a bucket, is updated, but only variables are"},
     {"report_left_out",
-     {{"op d#.h1 lane host report - reads d#.report@-1 waits d#.c2@-1 begin_us 0.0 time_us 1.0 line 0\n", ""},
-      {" waits d#.h1@-1 digest", " digest"}},
+     {{"op d#.h1 lane host report - reads d#.report@-1 waits d#.c2@-1 begin_us 0.0 time_us 1.0 line 0\n", ""}, {" waits d#.h1@-1 digest", " digest"}},
      "phase train.full: calls write 8 bytes of d0.report, of which the host takes 0"},
     {"fetch_of_another", {{"*fetch p ", "fetch q "}}, "phase eval.full: d0.h1 fetches q, but reads out.p"},
-    {"index_of_another",
-     {{"*d#.w.fc kind variable offset 256 bytes 16 index 0", "d#.w.fc kind variable offset 256 bytes 16 index 1"}},
-     "phase train.full: d0.c0 computes another value than the program: the digest of k0 and its arguments is 8a3d1f1f, not "
-     "3c6f37a7"},
-    {"index_of_another_input",
-     {{"*d#.stage.x kind", "d#.stage.y kind"}, {"*d#.stage.x", "d#.stage.y"}},
+    {"index_of_another", {{"*d#.w.fc kind variable offset 256 bytes 16 index 0", "d#.w.fc kind variable offset 256 bytes 16 index 1"}},
+     "phase train.full: d0.c0 computes another value than the program: the digest of k0 and its arguments is 8a3d1f1f, not 3c6f37a7"},
+    {"index_of_another_input", {{"*d#.stage.x kind", "d#.stage.y kind"}, {"*d#.stage.x", "d#.stage.y"}},
      "phase train.full: d0.in.x has the index of d0.stage.y"},
 };
 
@@ -874,21 +750,19 @@ static void deep_device(Text *t, int d, int layers, bool train)
                 "op d%d.u0 lane copy upload - reads d%d.stage.x writes d%d.in.x d%d.step waits d%d.h0 d%d.%s%d@-2 %s", d, d, d,
              TIMES, d, d, d, d, d, d, train ? "p" : "f", layers - 1, TIMES);
     for (int i = 0; i < layers; i++)
-        text_add(t, "op d%d.f%d lane comp call k0 region %d samples chunk 1 reads d%d.%s d%d.w%d d%d.step writes d%d.a%d%s %s", d,
-                 i, i / 10, d, i ? format("a%d", i - 1) : "in.x", d, i, d, d, i, i ? "" : format(" waits d%d.u0", d), TIMES);
+        text_add(t, "op d%d.f%d lane comp call k0 region %d samples chunk 1 reads d%d.%s d%d.w%d d%d.step writes d%d.a%d%s %s", d, i, i / 10, d,
+                 i ? format("a%d", i - 1) : "in.x", d, i, d, d, i, i ? "" : format(" waits d%d.u0", d), TIMES);
     for (int i = layers - 1; i >= 0 && train; i--) {
-        text_add(t, "op d%d.b%d lane comp call k1 region %d reads d%d.a%d d%d.w%d d%d.step writes d%d.bucket%d[%d:%d] %s", d, i,
-                 2 * layers - i / 10, d, i, d, i, d, d, i / 10, i % 10 * 64, i % 10 * 64 + 64, TIMES);
+        text_add(t, "op d%d.b%d lane comp call k1 region %d reads d%d.a%d d%d.w%d d%d.step writes d%d.bucket%d[%d:%d] %s", d, i, 2 * layers - i / 10, d, i, d, i, d,
+                 d, i / 10, i % 10 * 64, i % 10 * 64 + 64, TIMES);
         if (i % 10 == 0)
             text_add(t, "op d%d.m%d lane comm reduce r%d reads d%d.bucket%d writes d%d.bucket%d waits d%d.b%d %s", d, i / 10, i / 10,
                      d, i / 10, d, i / 10, d, i, TIMES);
     }
     for (int i = 0; i < layers && train; i++) {
         int k = layers - 1 - (i / 10 * 10 + 9 - i % 10); /* bucket by bucket, as they are reduced */
-        text_add(
-            t,
-            "op d%d.p%d lane comp call k2 region %d reads d%d.bucket%d[%d:%d] d%d.w%d d%d.step writes d%d.w%d waits d%d.m%d %s",
-            d, i, 3 * layers + i / 10, d, k / 10, k % 10 * 64, k % 10 * 64 + 64, d, k, d, d, k, d, k / 10, TIMES);
+        text_add(t, "op d%d.p%d lane comp call k2 region %d reads d%d.bucket%d[%d:%d] d%d.w%d d%d.step writes d%d.w%d waits d%d.m%d %s", d, i,
+                 3 * layers + i / 10, d, k / 10, k % 10 * 64, k % 10 * 64 + 64, d, k, d, d, k, d, k / 10, TIMES);
     }
 }
 
@@ -970,10 +844,8 @@ static void test_wide(int calls)
         text_add(&t, "buffer d0.t%d kind temporary offset %d bytes 64 slots 1 each 32 type f32\n", i, 64 * i + 128);
     text_add(&t, "op d0.u0 lane copy upload - writes d0.step waits d0.c%d@-2 begin_us 0 time_us 1 line 0\n", calls - 1);
     for (int i = 0; i < calls; i++)
-        text_add(
-            &t,
-            "op d0.c%d lane comp call k0 region 0 samples chunk 1 reads %sd0.step writes d0.t%d %sbegin_us 0 time_us 1 line 0\n",
-            i, i ? format("d0.t%d ", i - 1) : "", i, i ? "" : "waits d0.u0 ");
+        text_add(&t, "op d0.c%d lane comp call k0 region 0 samples chunk 1 reads %sd0.step writes d0.t%d %sbegin_us 0 time_us 1 line 0\n",
+                 i, i ? format("d0.t%d ", i - 1) : "", i, i ? "" : "waits d0.u0 ");
     Schedule *s = read_schedule("wide", text_of(&t));
     double began = seconds();
     say("wide", NULL, verify(s));
@@ -982,11 +854,8 @@ static void test_wide(int calls)
     failures += took >= 5;
     fprintf(stderr, "wide: a region of %d calls: %.2f s\n", calls, took);
     s->phases[0].devices[0].ops[calls].by_sample = false;
-    say("wide_barrier",
-        format("phase train.full: d0.c%d reads t%d, which d0.c%d of the same region 0 writes: a barrier is missing "
-               "between them (d0.c%d does not take it sample by sample)",
-               calls - 1, calls - 2, calls - 2, calls - 1),
-        verify(s));
+    say("wide_barrier", format("phase train.full: d0.c%d reads t%d, which d0.c%d of the same region 0 writes: a barrier is missing "
+        "between them (d0.c%d does not take it sample by sample)", calls - 1, calls - 2, calls - 2, calls - 1), verify(s));
 }
 
 int main(void)
