@@ -268,7 +268,7 @@ struct Kernel {
     Attention *attention;       /* likewise, */
     Rows *rows;                 /* likewise, */
     Scan *scan;                 /* likewise */
-    const struct mgpu_epilogue *epilogue; /* what it is to a library's contraction, in tasks that follow one; NULL: nothing */
+    const struct Epilogue *epilogue; /* what it is to a contraction, in tasks that follow one; NULL: nothing */
     const Tensor **reads;  int read_count;   /* arguments in this order; of the task that made the kernel */
     const Tensor **writes; int write_count;
 };

@@ -3,6 +3,7 @@
 #ifndef MGPU_KERNEL_TARGET_H
 #define MGPU_KERNEL_TARGET_H
 
+#include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "runtime/abi/mgpu.h"
 
@@ -29,8 +30,11 @@ struct Target {
     /* bytes, and those of each sample, which are 0 before; alone: as above */
     int64_t (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *per_sample);
     int64_t (*workspace_for)(const Kernel *, int64_t samples, const char *archs); /* of a contraction; NULL: no other than above */
-    void (*end_phase)(Phase *, const char *archs); /* all its tasks are there; NULL: nothing is left to do */
-    void (*end_kernels)(Program *);                /* likewise, all kernels of all phases */
+    /* a contraction and what its kernel's epilogue makes of it, in one call. result: it stores something in place of the result; NULL:
+     * none. The workspace of such a call */
+    bool (*may_epilogue)(const Task *contraction, const Task *, const Epilogue *, bool result);
+    int64_t (*epilogue_workspace)(const char *archs);
+    void (*end_kernels)(Program *);                /* all kernels of all phases are there; NULL: nothing is left to do */
 
     /* ---- text. Of nests: parameters and body, "(...) { ... }" */
     void (*print_scan)(Kernel *);                    /* gives it and its kernels their text */

@@ -496,7 +496,7 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool partial_batch)
     fuse_stages(&f);
     phase->graph = f.graph;
     number_tensors(&f);
-    if (program->target->end_phase && !f.separate)
-        program->target->end_phase(phase, program->options->arch);
+    if (program->target->may_epilogue && !f.separate)
+        fuse_epilogues(phase, program->target, program->options->arch);
     return phase;
 }

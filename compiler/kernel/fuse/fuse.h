@@ -6,6 +6,7 @@
  *   fuse/order.c  in which order the groups run; which updates may happen in place
  *   fuse/build.c  a group as a Kernel
  *   fuse/pack.c   small kernels that follow each other become one
+ *   fuse/epilogue.c   kernels that a target may do with a contraction before them
  *
  * fuse/scan.c makes a kernel of a SCAN: its body is a graph of its own that goes through all of them.
  */
@@ -136,6 +137,7 @@ Task *fuse_task(const Fusion *, const Group *);    /* fuse.c: what its kernel re
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
 Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */
 void fuse_build_scan(Fusion *, Group *);
+void fuse_epilogues(Phase *, const Target *, const char *archs); /* of --arch */
 /* the graph, where scans read copies of variables that lie in an order of their own */
 Graph *fuse_straighten(const Fusion *);
 Root *fuse_add_root(Fusion *, const Node *, Tensor *target);

@@ -2,6 +2,7 @@
 #ifndef MGPU_CUDA_LIBRARY_MATMUL_H
 #define MGPU_CUDA_LIBRARY_MATMUL_H
 
+#include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/tiles.h"
 
@@ -14,6 +15,5 @@ void cuda_print_library_matmul(const mgpu_library_matmul *, Text *); /* the addr
 
 /* ---- cuda/epilogue.c */
 void cuda_print_epilogue(const Kernel *, Text *); /* of its row: mgpu_epilogue */
-/* a matmul and what the library may do with its result follow each other; workspace: of a call of the library */
-void cuda_join_epilogues(Phase *, int64_t workspace);
+bool cuda_may_epilogue(const Task *contraction, const Task *, const Epilogue *, bool result); /* kernel/target.h */
 #endif

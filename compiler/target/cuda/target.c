@@ -32,8 +32,6 @@ static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs
     return cuda_contraction_or_library_workspace(k->contraction, samples, archs);
 }
 
-static void end_phase(Phase *phase, const char *archs) { cuda_join_epilogues(phase, cuda_library_workspace(archs)); }
-
 /* kernels that other kernels' functions do as well */
 static void end_kernels(Program *p)
 {
@@ -105,7 +103,7 @@ static void print_table(const Text *rows, Text *t)
 const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = "auto", .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
     .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
-    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .end_phase = end_phase, .end_kernels = end_kernels,
+    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
     .print_scan = cuda_scan_prepare, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .begin_piece = begin_piece,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,

@@ -1,0 +1,233 @@
+/* epilogue.c: which kernels are epilogues of contractions (kernel/epilogue.h), so that a target may do both at once.
+ *
+ * In: the tasks of a phase. Kernels of three kinds may be part of a contraction's call:
+ *
+ *   y = f(d) or f(d + bias)              where d is the contraction's result, which nobody else reads
+ *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias) reads,
+ *                                        too: both are epilogues or none is, since x + bias is stored where the kernels have x
+ *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
+ *
+ * If the target agrees, the kernel's task moves behind the contraction's, and from now on its accesses are also the contraction's
+ * operands, a workspace, and the contraction's result, changed in place, where something is stored there: it may do both calls in
+ * this one's place. */
+#include "compiler/kernel/epilogue.h"
+#include "compiler/kernel/fuse/fuse.h"
+
+#include <string.h>
+
+typedef struct Joiner { Phase *phase; const Target *target; int64_t workspace; /* of a call that does both */ } Joiner;
+
+static int place_in(const Tensor *const *list, int count, const Tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == t)
+            return i;
+    return -1;
+}
+
+static bool names(Tensor *const *list, int count, const Tensor *t)
+{
+    return place_in((const Tensor *const *)list, count, t) >= 0;
+}
+
+static int place_of(const Task *task, const Tensor *t) { return place_in((const Tensor *const *)task->reads, task->read_count, t); }
+
+/* ---- the forms of kernels, as tasks use them */
+
+/* the contraction's result d -> f(d + bias) */
+static bool find_function(const Task *task, const Tensor *d, Epilogue *e)
+{
+    const Kernel *k = task->kernel;
+    int x = place_of(task, d), bias = task->read_count == 2 ? 1 - x : -1, sums;
+    if (x < 0 || task->read_count > 2 || !epilogue_is_pointwise(k, bias, &sums) || sums >= 0 ||
+        (bias >= 0 && task->reads[bias]->kind != TENSOR_VARIABLE))
+        return false;
+    for (int y = 0; y < k->write_count; y++) {
+        *e = (Epilogue){.x = x, .bias = bias, .before = -1, .y = y, .sums = -1};
+        if (k->writes[y]->dtype == d->dtype && epilogue_finds_function(k, e))
+            return true;
+    }
+    return false;
+}
+
+/* the contraction's result d -> d gelu'(x + bias), where the task `forward` makes gelu(x + bias) */
+static bool find_gradient(const Task *task, const Tensor *d, const Task *forward, const Epilogue *f, Epilogue *e)
+{
+    const Kernel *k = task->kernel;
+    const Tensor *x = forward->reads[f->x], *bias = f->bias >= 0 ? forward->reads[f->bias] : NULL;
+    int from[EPILOGUE_READS], sums;
+    *e = (Epilogue){.kind = EPILOGUE_GELU_GRADIENT, .x = place_of(task, d), .before = place_of(task, x), .bias = bias ? place_of(task, bias) : -1};
+    if (e->x < 0 || e->before < 0 || (bias != NULL) != (e->bias >= 0) || !epilogue_is_pointwise(k, e->bias, &sums) ||
+        k->write_count != 1 + (sums >= 0))
+        return false;
+    for (int i = 0; i < k->read_count; i++) {
+        from[i] = place_in((const Tensor *const *)forward->writes, forward->write_count, task->reads[i]);
+        if (from[i] < 0 && i != e->x && i != e->before && i != e->bias)
+            return false;
+    }
+    e->y = sums == 0;
+    e->sums = sums;
+    return k->writes[e->y]->dtype == d->dtype && x->dtype == d->dtype && epilogue_is_gradient(k, e, forward->kernel, f, from);
+}
+
+/* sums of an operand of the contraction */
+static bool find_sums(const Task *task, const Task *contraction, Epilogue *e)
+{
+    int sums;
+    *e = (Epilogue){.kind = EPILOGUE_SUMS, .bias = -1, .before = -1, .y = -1};
+    return task->write_count == 1 && place_of(contraction, task->reads[0]) >= 0 && contraction->reads[0] != contraction->reads[1] &&
+           epilogue_is_pointwise(task->kernel, -1, &sums) && sums >= 0 && epilogue_is_sum(task->kernel);
+}
+
+/* ---- which contractions they go with */
+
+/* tasks that read the tensor, and nobody but the contraction writes it: how many, in their order; -1: others do, or too many */
+static int find_readers(const Phase *p, const Tensor *t, const Task *contraction, Task *readers[2])
+{
+    int count = 0;
+    for (int i = 0; i < p->task_count; i++) {
+        Task *task = p->tasks[i];
+        if (task == contraction)
+            continue;
+        bool reads = names(task->reads, task->read_count, t);
+        if (names(task->writes, task->write_count, t) || (reads && (count == 2 || task->kind != TASK_KERNEL)))
+            return -1;
+        if (reads)
+            readers[count++] = task;
+    }
+    return count;
+}
+
+static int place_of_task(const Phase *p, const Task *task)
+{
+    for (int i = 0; i < p->task_count; i++)
+        if (p->tasks[i] == task)
+            return i;
+    return -1;
+}
+
+static bool is_contraction(const Task *task) { return task->kind == TASK_KERNEL && task->kernel->contraction && task->write_count == 1; }
+
+static bool is_joined(const Task *task) { return task->kind == TASK_KERNEL && task->read_count > task->kernel->read_count; }
+
+static bool same_epilogue(const Epilogue *a, const Epilogue *b)
+{
+    return a->kind == b->kind && a->x == b->x && a->bias == b->bias && a->before == b->before && a->y == b->y && a->sums == b->sums;
+}
+
+/* whether the task can stand right behind the contraction, where no other does, and its kernel have this form. A tensor has one task
+ * that writes it, a variable behind all that read its old value: what the task reads nobody writes in between. */
+static bool may_join(const Phase *p, const Task *contraction, const Task *task, const Epilogue *e)
+{
+    int to = place_of_task(p, contraction), at = place_of_task(p, task);
+    if (is_joined(task))
+        return false;
+    for (int i = 0; i < task->write_count; i++)
+        if (names(contraction->reads, contraction->read_count, task->writes[i]))
+            return false;
+    for (int i = to < at ? to + 1 : at + 1; i < (to < at ? at : to); i++) {
+        const Task *t = p->tasks[i];
+        for (int k = 0; k < task->write_count; k++)
+            if (names(t->reads, t->read_count, task->writes[k]))
+                return false;
+    }
+    const Epilogue *had = task->kernel->epilogue;
+    return !(to + 1 < p->task_count && is_joined(p->tasks[to + 1])) && (!had || same_epilogue(had, e));
+}
+
+/* result: something is stored where the contraction's result is */
+static void join(const Joiner *j, const Task *contraction, Task *task, const Epilogue *e, bool result)
+{
+    Phase *p = j->phase;
+    int at = place_of_task(p, task);
+    memmove(&p->tasks[at], &p->tasks[at + 1], (size_t)(p->task_count - at - 1) * sizeof *p->tasks);
+    int to = place_of_task(p, contraction) + 1;
+    memmove(&p->tasks[to + 1], &p->tasks[to], (size_t)(p->task_count - to - 1) * sizeof *p->tasks);
+    p->tasks[to] = task;
+    Epilogue *own = NEW(Epilogue);
+    *own = *e;
+    task->kernel->epilogue = own;
+    APPEND(task->reads, task->read_count, contraction->reads[0]);
+    APPEND(task->reads, task->read_count, contraction->reads[1]);
+    if (result && place_of(task, contraction->writes[0]) < 0) /* so that it counts as changed in place, not written twice */
+        APPEND(task->reads, task->read_count, contraction->writes[0]);
+    if (result)
+        APPEND(task->writes, task->write_count, contraction->writes[0]);
+    if (task->workspace_bytes < j->workspace)
+        task->workspace_bytes = j->workspace;
+}
+
+static Task *maker_of(const Phase *p, const Tensor *t)
+{
+    for (int i = 0; i < p->task_count; i++)
+        if (names(p->tasks[i]->writes, p->tasks[i]->write_count, t))
+            return p->tasks[i];
+    return NULL;
+}
+
+/* gelu and its gradient, both behind their contractions; nobody else reads what gelu's kernel stores besides, since it is not stored
+ * then */
+static void join_trained(const Joiner *j, const Task *contraction, Task *forward, const Epilogue *f, Task *backward)
+{
+    const Phase *p = j->phase;
+    Epilogue e;
+    Task *readers[2];
+    for (int i = 0; i < forward->write_count; i++)
+        if (i != f->y && (find_readers(p, forward->writes[i], forward, readers) != 1 || readers[0] != backward))
+            return;
+    for (int i = 0; i < backward->read_count; i++) {
+        const Tensor *d = backward->reads[i];
+        Task *maker = d->kind == TENSOR_TEMPORARY && !d->partial ? maker_of(p, d) : NULL;
+        if (!maker || maker == contraction || !is_contraction(maker) || find_readers(p, d, maker, readers) != 1 ||
+            !find_gradient(backward, d, forward, f, &e) || !j->target->may_epilogue(contraction, forward, f, true) ||
+            !j->target->may_epilogue(maker, backward, &e, false))
+            continue;
+        if (may_join(p, contraction, forward, f) && may_join(p, maker, backward, &e)) {
+            join(j, contraction, forward, f, true);
+            join(j, maker, backward, &e, false);
+        }
+        return;
+    }
+}
+
+static void join_function(const Joiner *j, const Task *contraction)
+{
+    Epilogue e;
+    Task *readers[2];
+    if (!is_contraction(contraction))
+        return;
+    const Tensor *d = contraction->writes[0];
+    int count = d->kind == TENSOR_TEMPORARY && !d->partial ? find_readers(j->phase, d, contraction, readers) : 0;
+    if (count < 1 || !find_function(readers[0], d, &e))
+        return;
+    if (count == 2 && e.kind == EPILOGUE_GELU)
+        join_trained(j, contraction, readers[0], &e, readers[1]);
+    else if (count == 1 && readers[0]->write_count == 1 && j->target->may_epilogue(contraction, readers[0], &e, false) &&
+             may_join(j->phase, contraction, readers[0], &e))
+        join(j, contraction, readers[0], &e, false);
+}
+
+static void join_sums(const Joiner *j, const Task *contraction)
+{
+    Epilogue e;
+    for (int i = 0; i < j->phase->task_count && is_contraction(contraction); i++) {
+        Task *task = j->phase->tasks[i];
+        if (task->kind == TASK_KERNEL && task->read_count == 1 && find_sums(task, contraction, &e) &&
+            j->target->may_epilogue(contraction, task, &e, true) && may_join(j->phase, contraction, task, &e)) {
+            join(j, contraction, task, &e, true);
+            return;
+        }
+    }
+}
+
+void fuse_epilogues(Phase *p, const Target *target, const char *archs)
+{
+    int count = p->task_count;
+    const Joiner j = {p, target, target->epilogue_workspace(archs)};
+    Task **tasks = NEW_ARRAY(Task *, count); /* in their order now */
+    memcpy(tasks, p->tasks, sizeof *tasks * (size_t)count);
+    for (int i = 0; i < count; i++)
+        join_function(&j, tasks[i]);
+    for (int i = 0; i < count; i++)
+        join_sums(&j, tasks[i]);
+}
