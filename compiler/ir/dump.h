@@ -1,5 +1,5 @@
 /* dump.h: what the printer and the reader of graphs share: words, tables of records, and the characters of a dump.
- * docs/design.md says the syntax. */
+ * docs/dumps.md says the syntax. */
 #ifndef MGPU_DUMP_H
 #define MGPU_DUMP_H
 

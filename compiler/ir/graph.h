@@ -396,7 +396,7 @@ bool node_is_constant(const Node *, double *value); /* CONSTANT with one value f
 /* the shape rule of the node's row: fills dtype, shape, sharded and weak of a node that has op, inputs and attributes */
 void node_infer(Node *, bool over_samples);
 
-/* one line per node, without constants of many numbers; docs/design.md says the syntax. dump.h: what `--emit` prints */
+/* one line per node, without constants of many numbers; docs/dumps.md says the syntax. dump.h: what `--emit` prints */
 void graph_print(const Graph *, Text *);
 const char *graph_identity(const Graph *); /* of what it computes, whatever the places and names of its layers and its precision */
 double node_flops(const Node *);  /* of one sample if sharded */

@@ -4,7 +4,7 @@
  * its order, one number per lane stands for the events of all its operations: `progress` is (q << PLACE_BITS) + the
  * operations of step q that are done; the end of the step makes it (q + 1) << PLACE_BITS. So "x of step q has
  * happened" is progress > (q << PLACE_BITS) + place of x, and "the lane has finished step q whole" is
- * progress >= (q + 1) << PLACE_BITS. The rules (docs/design.md, Execution of a schedule):
+ * progress >= (q + 1) << PLACE_BITS. The rules (docs/schedule.md, Execution of a schedule):
  *
  *   - a wait for x@-k in step q holds when q - k < 1; or step q - k was of the same phase and x has happened in it; or it
  *     was of another phase and the lane of x has finished it whole

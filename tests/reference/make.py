@@ -4,7 +4,7 @@
     python3 tests/reference/make.py [NAME ...]     needs torch and numpy; the tests themselves need neither
 
 Weights and data are those of tests/tools/formula.c. Dropout masks come from our generator, Philox4x32-10 as
-docs/design.md says, written out here once more in numpy. Nothing is shuffled; steps take consecutive samples.
+docs/runtime.md says, written out here once more in numpy. Nothing is shuffled; steps take consecutive samples.
 """
 import math
 import pathlib

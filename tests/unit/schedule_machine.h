@@ -1,5 +1,5 @@
 /* schedule_machine.h: a small machine that runs schedules, for tests of the scheduler: lanes of all devices run at random, as
- * the rules in docs/design.md (Execution of a schedule) allow, over sequences of phases; every operation gets a vector
+ * the rules in docs/schedule.md (Execution of a schedule) allow, over sequences of phases; every operation gets a vector
  * clock, and all conflicting accesses must be ordered by it. Within a region only what two calls do sample by sample is. */
 #ifndef MGPU_SCHEDULE_MACHINE_H
 #define MGPU_SCHEDULE_MACHINE_H
