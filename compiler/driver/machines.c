@@ -30,7 +30,7 @@ static const char *links_text(const Machine *m)
 {
     Route between, up;
     int cores = (int)m->host.cores.value;
-    const char *host = format("host of %d cores", cores);
+    const char *host = format("%d core%s on the host", cores, cores == 1 ? "" : "s");
     if (m->device_count < 1 || !machine_route(m, machine_host(m), 0, &up))
         return host;
     if (m->device_count < 2 || !machine_route(m, 0, 1, &between))

@@ -66,8 +66,9 @@ static bool find_order(Ring *r, double least)
     return extend(r, 1, least);
 }
 
-/* the rate of the order that was found, in which several steps may share a link; its links have so much less left */
-static double take_order(Ring *r)
+/* the rate of the order that was found, in which several steps may share a link; its links have so much less left. rates: what each
+ * then carries of it */
+static double take_order(Ring *r, double *rates)
 {
     int links = 2 * r->machine->link_count;
     memset(r->load, 0, (size_t)links * sizeof *r->load);
@@ -79,13 +80,15 @@ static double take_order(Ring *r)
     double rate = 1e300;
     for (int i = 0; i < links; i++)
         rate = r->load[i] > 0 && r->left[i] / r->load[i] < rate ? r->left[i] / r->load[i] : rate;
-    for (int i = 0; i < links; i++)
+    for (int i = 0; i < links; i++) {
         r->left[i] -= r->load[i] * rate;
+        rates[i] += r->load[i] * rate;
+    }
     return rate;
 }
 
 /* the fastest order: by the rates that there are, from the highest down */
-static double next_ring(Ring *r, double enough)
+static double next_ring(Ring *r, double enough, double *rates)
 {
     for (double below = 1e300;;) {
         double least = 0;
@@ -96,13 +99,13 @@ static double next_ring(Ring *r, double enough)
         if (least <= enough)
             return 0;
         if (find_order(r, least))
-            return take_order(r);
+            return take_order(r, rates);
         below = least;
     }
 }
 
-/* what all rings together carry into each device, and the latency of a step; 0: there is no ring */
-static double ring_rate(const Machine *m, int count, double *latency_us)
+/* what all rings together carry into each device, and the latency of a step; 0: there is no ring. rates: of each link and direction */
+static double ring_rate(const Machine *m, int count, double *latency_us, double *rates)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Ring r = {.machine = m, .count = count};
@@ -121,10 +124,10 @@ static double ring_rate(const Machine *m, int count, double *latency_us)
     if (count > MOST_SEARCHED) { /* in the order of their numbers */
         for (int i = 0; i < count; i++)
             r.order[i] = i;
-        rate = take_order(&r);
+        rate = take_order(&r, rates);
     }
     for (int k = 0; k < MOST_RINGS && count <= MOST_SEARCHED; k++) {
-        double more = next_ring(&r, first / 4);
+        double more = next_ring(&r, first / 4, rates);
         if (more <= 0)
             break;
         first = k == 0 ? more : first;
@@ -164,25 +167,41 @@ static Line line_of(double of_none, double of_bytes, double bytes) { return (Lin
 
 static bool adds_up(Collect what) { return what == COLLECT_ALL_REDUCE || what == COLLECT_REDUCE_SCATTER; }
 
-static double through_host_us(const Machine *m, Collect what, double bytes, int n, Transfer *all)
+static void to_host(const Machine *m, Collect what, double bytes, int n, Transfer *all)
 {
     for (int d = 0; d < n; d++)
         all[d] = (Transfer){d, machine_host(m), adds_up(what) ? bytes : what == COLLECT_ALL_GATHER ? bytes / n : d ? 0 : bytes};
-    double us = cost_transfers(m, all, n).us;
+}
+
+static void from_host(const Machine *m, Collect what, double bytes, int n, Transfer *all)
+{
     for (int d = 0; d < n; d++)
         all[d] = (Transfer){machine_host(m), d, what == COLLECT_REDUCE_SCATTER ? bytes / n : bytes};
+}
+
+static double through_host_us(const Machine *m, Collect what, double bytes, int n, Transfer *all)
+{
+    to_host(m, what, bytes, n, all);
+    double us = cost_transfers(m, all, n).us;
+    from_host(m, what, bytes, n, all);
     us = (us + cost_transfers(m, all, n).us) / SHARE[METHOD_HOST];
     return us + (adds_up(what) && m->host.bandwidth.value > 0 ? (n + 1) * bytes / m->host.bandwidth.value * 1e6 : 0);
 }
 
-static double by_copies_us(const Machine *m, Collect what, double bytes, int n, Transfer *all)
+static int copies_of(Collect what, double bytes, int n, Transfer *all)
 {
-    const Device *d = &m->devices[0];
     int count = 0;
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++)
             if (i != k && (what != COLLECT_BROADCAST || i == 0))
                 all[count++] = (Transfer){i, k, what == COLLECT_BROADCAST ? bytes : bytes / n};
+    return count;
+}
+
+static double by_copies_us(const Machine *m, Collect what, double bytes, int n, Transfer *all)
+{
+    const Device *d = &m->devices[0];
+    int count = copies_of(what, bytes, n, all);
     double round = cost_transfers(m, all, count).us / SHARE[METHOD_COPY];
     double add = adds_up(what) ? d->launch_us.value + (n + 1) * bytes / n / d->bandwidth.value * 1e6 : 0;
     return what == COLLECT_ALL_REDUCE ? 2 * round + add : round + add;
@@ -194,8 +213,12 @@ Members members_of(const Machine *m, Processor p, int devices)
     int n = devices < m->device_count ? devices : m->device_count;
     if (p == PROCESSOR_HOST || n < 2)
         return g;
+    double *rates = NEW_ARRAY(double, 2 * m->link_count);
+    g.ring_load = rates;
     Memory *own = memory_new(), *outer = memory_use(own);
-    g.ring = ring_rate(m, n, &g.ring_us);
+    g.ring = ring_rate(m, n, &g.ring_us, rates);
+    for (int i = 0; i < 2 * m->link_count && g.ring > 0; i++)
+        rates[i] /= g.ring;
     g.in_switch = switch_rate(m, n, &g.switch_us);
     Transfer *all = NEW_ARRAY(Transfer, n * n);
     const double BYTES = 1e9;
@@ -262,6 +285,63 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
     case METHODS: break;
     }
     die("a collective by no method");
+}
+
+static void add_transfers(const Machine *m, const Transfer *all, int count, double times, double *of_link)
+{
+    for (int i = 0; i < count; i++) {
+        Route r;
+        if (!machine_route(m, all[i].from, all[i].to, &r))
+            continue;
+        for (int k = 0; k < r.count; k++)
+            of_link[2 * r.link[k] + r.back[k]] += times * all[i].bytes;
+    }
+}
+
+/* up to the switch that adds, and down */
+static void add_switch(const Members *g, double bytes, int n, double *of_link)
+{
+    const Machine *m = g->machine;
+    int s = 0;
+    while (s < m->switch_count && !m->switches[s].adds)
+        s++;
+    for (int d = 0; d < n; d++) {
+        Transfer both[] = {{d, machine_host(m) + 1 + s, bytes}, {machine_host(m) + 1 + s, d, bytes}};
+        add_transfers(m, both, 2, 1, of_link);
+    }
+}
+
+double collective_bytes(const Members *g, Collect what, Method method, double bytes, double *of_link)
+{
+    const Machine *m = g->machine;
+    int n = g->count < m->device_count ? g->count : m->device_count;
+    if (g->processor == PROCESSOR_HOST || g->count < 2 || n < 2)
+        return 0;
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Transfer *all = NEW_ARRAY(Transfer, n * n);
+    double half = what == COLLECT_ALL_REDUCE ? 2 : 1, ring = half * bytes * (method == METHOD_RING ? (g->count - 1.0) / g->count : 1), memory = 0;
+    switch (method) {
+    case METHOD_RING:
+    case METHOD_TREE:
+        for (int i = 0; i < 2 * m->link_count; i++)
+            of_link[i] += ring * g->ring_load[i];
+        break;
+    case METHOD_SWITCH: add_switch(g, (what == COLLECT_ALL_REDUCE ? (n + 1.0) / n : 1) * bytes, n, of_link); break;
+    case METHOD_HOST:
+        for (int down = 0; down < 2; down++) {
+            (down ? from_host : to_host)(m, what, bytes, n, all);
+            add_transfers(m, all, n, 1, of_link);
+            for (int i = 0; i < n; i++)
+                memory += all[i].bytes;
+        }
+        memory += adds_up(what) ? (n + 1) * bytes : 0;
+        break;
+    case METHOD_COPY: add_transfers(m, all, copies_of(what, bytes, n, all), half, of_link); break;
+    case METHODS: break;
+    }
+    memory_use(outer);
+    memory_free(own);
+    return memory;
 }
 
 Cost cost_cheapest(const Members *g, Collect what, double bytes, Method *chosen)

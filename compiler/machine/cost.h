@@ -57,11 +57,14 @@ typedef struct Members { /* of a collective, with what their links give it */
     int count;              /* more than the machine has: as if it had more of them, with the rates of its own */
     double ring, ring_us;   /* bytes a second into each device, all rings together, and latency of a step; 0: there is none */
     double in_switch, switch_us;
+    const double *ring_load; /* by link and direction: of the bytes that a step of a ring carries, the share that crosses it */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* of none, and of each byte */
 } Members;
 Members members_of(const Machine *, Processor, int devices);
 bool method_works(const Members *, Method);
 Cost cost_collective(const Members *, Collect, Method, double bytes);
+/* bytes that cross each link and direction: adds to [2 * link + back]; returns those that the host's memory reads and writes */
+double collective_bytes(const Members *, Collect, Method, double bytes, double *of_link);
 Cost cost_cheapest(const Members *, Collect, double bytes, Method *chosen);
 
 /* bytes between the host's memory and a device */

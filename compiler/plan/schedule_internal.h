@@ -6,6 +6,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/cost.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/plan/times.h"
 
 /* ---- bucket.c: in which order a phase runs, and what its collectives sum */
 typedef struct Group {      /* the tensors of one collective */
@@ -34,8 +35,6 @@ TaskDigest *digest_tasks(const Phase *, int devices);
 uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
 
 /* ---- times.c: microseconds, by the program's machine */
-Processor processor_of(const Program *);
-const Machine *machine_of(const Program *);
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 double time_of_transfer(const Members *, const Group *, double bytes);
 

@@ -30,7 +30,7 @@ double time_of_call(const Program *p, const Members *members, const Order *o, in
     return cost_kernel(&d, &w).us + (first ? d.launch_us.value : 0);
 }
 
-double time_of_transfer(const Members *members, const Group *g, double bytes)
+Collect collect_of(int transfer)
 {
     static const Collect COLLECT[MGPU_TRANSFERS] = {
         [MGPU_TRANSFER_REDUCE] = COLLECT_ALL_REDUCE,
@@ -39,6 +39,11 @@ double time_of_transfer(const Members *members, const Group *g, double bytes)
         [MGPU_TRANSFER_BROADCAST_FROM] = COLLECT_BROADCAST,
         [MGPU_TRANSFER_SEND] = COLLECT_BROADCAST,
     };
+    return COLLECT[transfer];
+}
+
+double time_of_transfer(const Members *members, const Group *g, double bytes)
+{
     Method method;
-    return cost_cheapest(members, COLLECT[g->parties.transfer], bytes, &method).us;
+    return cost_cheapest(members, collect_of(g->parties.transfer), bytes, &method).us;
 }

@@ -1,0 +1,62 @@
+/* report.c: what a lane did in a stretch of time, and what it waited for.
+ *
+ * A gap in front of an operation is that of what it waited for last: while that ran, its lane is the cause. If that began late, too, the
+ * rest of the gap is that of what it waited for, and so on; a transfer that waited for its other members waited for other devices. */
+#include "compiler/simulate/simulate.h"
+
+const char *const CAUSE_NAME[CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
+
+static const Record *record_of(const Records *r, int step, int device, int op)
+{
+    const Record *x = step > 0 ? &r->of[step % KEPT_STEPS][device][op] : NULL;
+    return x && x->number == step ? x : NULL;
+}
+
+/* takes what is after `at` from the gap [from, *to] */
+static void give(LaneUse *use, int cause, double from, double *to, double at)
+{
+    double begin = at > from ? at : from;
+    if (begin >= *to)
+        return;
+    use->idle_us[cause] += *to - begin;
+    *to = begin;
+}
+
+static void explain(const Records *r, int device, const Record *x, double from, double to, LaneUse *use)
+{
+    const DeviceSchedule *d = &r->phase->devices[device];
+    int cause = CAUSE_NOTHING;
+    while (to > from) {
+        if (x->arrived_us < x->begin_us)
+            give(use, CAUSE_DEVICE, from, &to, x->arrived_us);
+        const Record *before = x->op < 0 ? NULL : record_of(r, x->step, device, x->op);
+        if (!before) {
+            give(use, cause, from, &to, from);
+            return;
+        }
+        cause = (int)d->ops[x->op].lane;
+        give(use, cause, from, &to, before->begin_us);
+        x = before;
+    }
+}
+
+LaneUse lane_use(const Records *r, int device, Lane lane, int step, double from_us, double to_us)
+{
+    const DeviceSchedule *d = &r->phase->devices[device];
+    LaneUse use = {0};
+    double at = from_us;
+    for (int s = step > 3 ? step - 3 : 1; s <= step + 5; s++)
+        for (int i = 0; i < d->op_count; i++) {
+            const Record *x = d->ops[i].lane == lane ? record_of(r, s, device, i) : NULL;
+            if (!x || x->end_us <= at || at >= to_us)
+                continue;
+            double begin = x->begin_us < to_us ? x->begin_us : to_us, end = x->end_us < to_us ? x->end_us : to_us;
+            if (begin > at)
+                explain(r, device, x, at, begin, &use);
+            use.busy_us += end - (begin > at ? begin : at);
+            at = end;
+        }
+    if (at < to_us)
+        use.idle_us[CAUSE_NOTHING] += to_us - at;
+    return use;
+}

@@ -1,0 +1,562 @@
+/* simulate.c: a phase of a schedule on a machine: begin and end of every operation, step after step.
+ *
+ * What happens is a queue of moments: an operation's fixed time (or a transfer's latency) is over, or a flow is. Then the lanes of the
+ * device look for what may begin now. Equal moments are taken in the order in which they were put into the queue, so the result is
+ * the same everywhere. Time grows as operations x devices x steps x log(lanes). */
+#include "compiler/simulate/simulate.h"
+#include "compiler/plan/times.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_STEPS = 24, LEAST_STEPS = 7, MEAN_STEPS = 8 };
+enum { AHEAD = 4 };             /* steps that a lane may be ahead of the last one that is over everywhere */
+static const double SAME = 1e-9; /* steps that differ by no more are equally long */
+
+typedef struct Activity {       /* of an operation, or a collective: a fixed time, then a flow */
+    double fixed_us, alone_us;  /* alone_us 0: no flow */
+    Load *loads; int load_count;
+} Activity;
+
+typedef struct LaneState {
+    int *ops; int count;        /* of the device, in their order */
+    int at, step;               /* the next one */
+    bool busy;                  /* it runs, or waits for other members */
+    double free_us;             /* since then */
+} LaneState;
+
+typedef struct DeviceState {
+    Activity *activities;       /* by op */
+    int *done, *place;          /* by op: steps in which it is over; its place in its lane */
+    LaneState lanes[LANES];
+} DeviceState;
+
+typedef struct Moment { double us; int64_t number; int owner; } Moment;
+
+typedef struct Run {
+    const SimulationInput *in;
+    const PhaseSchedule *phase;
+    Members members;
+    int device_count, *first;   /* owner of a device's op 0; owners of collectives follow those of all devices */
+    DeviceState *devices;
+    Activity *collectives;
+    int *arrived, *member_count;
+    Flows *flows;
+    Moment *queue; int queue_count, queue_room;
+    int64_t number;
+    double now_us;
+    Records records;
+    int works, *over;           /* operations of a step, of all devices; those that are over, by step */
+    double *step_end_us;
+    int steps;                  /* that are over */
+} Run;
+
+/* ---- the queue: a heap */
+static bool sooner(const Moment *a, const Moment *b) { return a->us < b->us || (a->us == b->us && a->number < b->number); }
+
+static void push(Run *r, double us, int owner)
+{
+    if (r->queue_count == r->queue_room) {
+        int room = 2 * r->queue_room + 64;
+        r->queue = grow(r->queue, sizeof *r->queue * (size_t)r->queue_room, sizeof *r->queue * (size_t)room);
+        r->queue_room = room;
+    }
+    Moment m = {us, r->number++, owner};
+    int i = r->queue_count++;
+    for (; i > 0 && sooner(&m, &r->queue[(i - 1) / 2]); i = (i - 1) / 2)
+        r->queue[i] = r->queue[(i - 1) / 2];
+    r->queue[i] = m;
+}
+
+static int pop(Run *r)
+{
+    int owner = r->queue[0].owner, i = 0;
+    Moment last = r->queue[--r->queue_count];
+    for (;;) {
+        int child = 2 * i + 1;
+        if (child + 1 < r->queue_count && sooner(&r->queue[child + 1], &r->queue[child]))
+            child++;
+        if (child >= r->queue_count || !sooner(&r->queue[child], &last))
+            break;
+        r->queue[i] = r->queue[child];
+        i = child;
+    }
+    r->queue[i] = last;
+    return owner;
+}
+
+/* ---- what the activities take. Resources: links, by direction; then these of the host */
+enum { HOST_MEMORY, HOST_CORES, HOST_DISK, HOST_RESOURCES };
+
+static int host_resource(const Run *r, int which) { return 2 * r->in->machine->link_count + which; }
+
+static void add_load(Activity *a, int resource, double amount, double rate)
+{
+    if (amount <= 0 || rate <= 0)
+        return;
+    APPEND(a->loads, a->load_count, ((Load){resource, amount}));
+    a->alone_us = amount / rate > a->alone_us ? amount / rate : a->alone_us;
+}
+
+static Flows *resources_of(const Machine *m)
+{
+    int links = 2 * m->link_count;
+    double *rate = NEW_ARRAY(double, links + HOST_RESOURCES);
+    for (int i = 0; i < links; i++)
+        rate[i] = m->links[i / 2].rate[i % 2].value / 1e6;
+    rate[links + HOST_MEMORY] = m->host.bandwidth.value / 1e6;
+    rate[links + HOST_CORES] = m->host.cores.value;
+    rate[links + HOST_DISK] = m->host.disk.value / 1e6;
+    return flows_new(rate, links + HOST_RESOURCES);
+}
+
+static double bytes_of(const Access *accesses, int count)
+{
+    double bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += (double)(accesses[i].end - accesses[i].begin);
+    return bytes;
+}
+
+static Activity read_of(const Run *r, const DeviceSchedule *d, const ScheduledOp *op)
+{
+    Activity a = {0};
+    const double *rate = &r->flows->rate[host_resource(r, 0)];
+    double samples = (double)d->share;
+    add_load(&a, host_resource(r, HOST_CORES), samples * r->in->decode_us, rate[HOST_CORES]);
+    add_load(&a, host_resource(r, HOST_DISK), samples * r->in->disk_bytes, rate[HOST_DISK]);
+    if (r->in->processor != PROCESSOR_HOST) /* host devices have their part of the memory's rate in the schedule's time */
+        add_load(&a, host_resource(r, HOST_MEMORY), 2 * bytes_of(op->writes, op->write_count), rate[HOST_MEMORY]);
+    if (a.load_count)
+        a.alone_us = op->time_us > a.alone_us ? op->time_us : a.alone_us;
+    else
+        a.fixed_us = op->time_us;
+    return a;
+}
+
+static Activity copy_of(const Run *r, const ScheduledOp *op, int device)
+{
+    const Machine *m = r->in->machine;
+    int gpu = device < m->device_count ? device : m->device_count - 1;
+    bool up = op->verb == VERB_UPLOAD;
+    Route way;
+    if (r->in->processor == PROCESSOR_HOST || !machine_route(m, up ? machine_host(m) : gpu, up ? gpu : machine_host(m), &way))
+        return (Activity){.fixed_us = op->time_us};
+    Activity a = {.fixed_us = way.latency_us};
+    double bytes = up ? bytes_of(op->writes, op->write_count) : bytes_of(op->reads, op->read_count);
+    for (int k = 0; k < way.count; k++)
+        add_load(&a, 2 * way.link[k] + way.back[k], bytes, r->flows->rate[2 * way.link[k] + way.back[k]]);
+    add_load(&a, host_resource(r, HOST_MEMORY), bytes, r->flows->rate[host_resource(r, HOST_MEMORY)]);
+    return a;
+}
+
+static Activity collective_of(const Run *r, const Collective *c)
+{
+    Collect what = collect_of(c->parties.transfer);
+    double bytes = (double)(c->count * dtype_bytes(c->dtype)), *of_link = NEW_ARRAY(double, r->flows->rate_count);
+    Method method;
+    Activity a = {.fixed_us = cost_cheapest(&r->members, what, bytes, &method).us};
+    double latency = cost_collective(&r->members, what, method, 0).us, alone = a.fixed_us - latency;
+    of_link[host_resource(r, HOST_MEMORY)] = collective_bytes(&r->members, what, method, bytes, of_link);
+    for (int i = 0; i < r->flows->rate_count; i++)
+        add_load(&a, i, of_link[i], r->flows->rate[i]);
+    if (a.load_count && alone > 0) {
+        a.fixed_us = latency;
+        a.alone_us = alone > a.alone_us ? alone : a.alone_us;
+    } else {
+        a.load_count = 0;
+        a.alone_us = 0;
+    }
+    return a;
+}
+
+static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
+{
+    switch (op->verb) {
+    case VERB_CALL: return (Activity){.fixed_us = op->time_us * (r->in->compute > 0 ? r->in->compute : 1)};
+    case VERB_READ: return read_of(r, &r->phase->devices[device], op);
+    case VERB_UPLOAD:
+    case VERB_REPORT:
+    case VERB_FETCH: return copy_of(r, op, device);
+    case VERB_REDUCE: /* the collective's */
+    case VERBS: break;
+    }
+    return (Activity){0};
+}
+
+/* ---- records */
+static Record *record_in(const Run *r, int step, int device, int op) { return &r->records.of[step % KEPT_STEPS][device][op]; }
+
+/* the last op of its strip on comp */
+static bool ends_strip(const Run *r, int device, int op)
+{
+    const DeviceSchedule *d = &r->phase->devices[device];
+    const LaneState *l = &r->devices[device].lanes[LANE_COMP];
+    int next = r->devices[device].place[op] + 1;
+    return d->ops[op].strip < 0 || next >= l->count || d->ops[l->ops[next]].strip != d->ops[op].strip;
+}
+
+static bool begins_strip(const Run *r, int device, int op)
+{
+    int place = r->devices[device].place[op];
+    return place == 0 || ends_strip(r, device, r->devices[device].lanes[LANE_COMP].ops[place - 1]);
+}
+
+/* when others know that it is over */
+static double known_us(const Run *r, int device, int op, int step)
+{
+    const LaneState *l = &r->devices[device].lanes[LANE_COMP];
+    if (r->phase->devices[device].ops[op].lane == LANE_COMP)
+        while (!ends_strip(r, device, op))
+            op = l->ops[r->devices[device].place[op] + 1];
+    const Record *x = record_in(r, step, device, op);
+    return x->number == step ? x->end_us : 0;
+}
+
+/* ---- beginning. Steps count from 1 */
+static bool may_begin(const Run *r, int device, int op, int step)
+{
+    const ScheduledOp *o = &r->phase->devices[device].ops[op];
+    for (int i = 0; i < o->wait_count; i++)
+        if (r->devices[device].done[o->waits[i].op] < step - o->waits[i].back)
+            return false;
+    return true;
+}
+
+static bool strip_may_begin(const Run *r, int device, int op, int step)
+{
+    const LaneState *l = &r->devices[device].lanes[LANE_COMP];
+    for (int place = r->devices[device].place[op];; place++) {
+        if (!may_begin(r, device, l->ops[place], step))
+            return false;
+        if (ends_strip(r, device, l->ops[place]))
+            return true;
+    }
+}
+
+/* the latest of what it waited for; the lane, if that was free later */
+static void find_cause(const Run *r, int device, int op, int step, double *latest, Record *x)
+{
+    const ScheduledOp *o = &r->phase->devices[device].ops[op];
+    for (int i = 0; i < o->wait_count; i++) {
+        int of = step - o->waits[i].back;
+        double us = of > 0 && o->waits[i].back < KEPT_STEPS ? known_us(r, device, o->waits[i].op, of) : 0;
+        if (us > *latest) {
+            *latest = us;
+            x->op = o->waits[i].op;
+            x->step = of;
+        }
+    }
+}
+
+static void begin_op(Run *r, int device, LaneState *l, int op)
+{
+    const ScheduledOp *o = &r->phase->devices[device].ops[op];
+    DeviceState *s = &r->devices[device];
+    Record *x = record_in(r, l->step, device, op);
+    double latest = l->free_us;
+    *x = (Record){.arrived_us = r->now_us, .begin_us = r->now_us, .number = l->step, .op = -1};
+    find_cause(r, device, op, l->step, &latest, x);
+    for (int place = s->place[op]; o->lane == LANE_COMP && begins_strip(r, device, op) && !ends_strip(r, device, l->ops[place]); place++)
+        find_cause(r, device, l->ops[place + 1], l->step, &latest, x);
+    l->busy = true;
+    if (o->verb != VERB_REDUCE) {
+        push(r, r->now_us + s->activities[op].fixed_us, r->first[device] + op);
+        return;
+    }
+    const Collective *c = &r->phase->collectives[o->target];
+    if (++r->arrived[o->target] < r->member_count[o->target])
+        return;
+    r->arrived[o->target] = 0;
+    for (int d = 0; d < r->device_count; d++)
+        if (c->ops[d] >= 0)
+            record_in(r, l->step, d, c->ops[d])->begin_us = r->now_us;
+    push(r, r->now_us + r->collectives[o->target].fixed_us, r->first[r->device_count] + o->target);
+}
+
+static void begin_what_may(Run *r, int device)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        LaneState *l = &r->devices[device].lanes[lane];
+        if (l->busy || !l->count || l->step > r->steps + AHEAD)
+            continue;
+        int op = l->ops[l->at];
+        bool first = lane == LANE_COMP && begins_strip(r, device, op);
+        if (lane == LANE_COMP ? !first || strip_may_begin(r, device, op, l->step) : may_begin(r, device, op, l->step))
+            begin_op(r, device, l, op);
+    }
+}
+
+/* ---- the end of an operation */
+static void count_over(Run *r, int step)
+{
+    if (++r->over[step] < r->works)
+        return;
+    r->step_end_us[step] = r->now_us;
+    r->steps = step;
+    for (int d = 0; d < r->device_count; d++)
+        begin_what_may(r, d);
+}
+
+static void end_op(Run *r, int device, int op)
+{
+    DeviceState *s = &r->devices[device];
+    Lane lane = r->phase->devices[device].ops[op].lane;
+    LaneState *l = &s->lanes[lane];
+    record_in(r, l->step, device, op)->end_us = r->now_us;
+    if (lane != LANE_COMP)
+        s->done[op] = l->step;
+    else if (ends_strip(r, device, op)) /* all of the strip at once */
+        for (int place = s->place[op]; place >= 0 && (place == s->place[op] || !ends_strip(r, device, l->ops[place])); place--)
+            s->done[l->ops[place]] = l->step;
+    int step = l->step;
+    l->busy = false;
+    l->free_us = r->now_us;
+    if (++l->at == l->count) {
+        l->at = 0;
+        l->step++;
+    }
+    count_over(r, step);
+}
+
+static int device_of(const Run *r, int owner)
+{
+    int low = 0, high = r->device_count - 1;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (r->first[middle + 1] <= owner)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* of an op or a collective, whose fixed time (or flow) is over */
+static void end_owner(Run *r, int owner)
+{
+    if (owner >= r->first[r->device_count]) {
+        const Collective *c = &r->phase->collectives[owner - r->first[r->device_count]];
+        for (int d = 0; d < r->device_count; d++)
+            if (c->ops[d] >= 0)
+                end_op(r, d, c->ops[d]);
+        for (int d = 0; d < r->device_count; d++)
+            begin_what_may(r, d);
+        return;
+    }
+    int d = device_of(r, owner);
+    end_op(r, d, owner - r->first[d]);
+    begin_what_may(r, d);
+}
+
+static const Activity *activity_of_owner(const Run *r, int owner)
+{
+    if (owner >= r->first[r->device_count])
+        return &r->collectives[owner - r->first[r->device_count]];
+    int d = device_of(r, owner);
+    return &r->devices[d].activities[owner - r->first[d]];
+}
+
+static void after_fixed(Run *r, int owner)
+{
+    const Activity *a = activity_of_owner(r, owner);
+    if (a->alone_us > 0)
+        flows_start(r->flows, r->now_us, a->loads, a->load_count, a->alone_us, owner);
+    else
+        end_owner(r, owner);
+}
+
+static bool is_steady(const Run *r)
+{
+    const double *end = &r->step_end_us[r->steps];
+    if (r->steps < LEAST_STEPS)
+        return false;
+    double last = end[0] - end[-1], before = end[-1] - end[-2], first = end[-2] - end[-3];
+    return fabs(last - before) <= SAME * last && fabs(before - first) <= SAME * last;
+}
+
+static void run(Run *r)
+{
+    for (int d = 0; d < r->device_count; d++)
+        begin_what_may(r, d);
+    while (r->steps < MOST_STEPS && !is_steady(r)) {
+        if (r->queue_count && r->queue[0].us <= r->now_us) {
+            after_fixed(r, pop(r));
+            continue;
+        }
+        double next = flows_next(r->flows), fixed = r->queue_count ? r->queue[0].us : INFINITY;
+        if (isinf(next) && isinf(fixed))
+            die("the simulation of phase %s stands still in step %d", r->phase->name, r->steps + 1);
+        r->now_us = next < fixed ? next : fixed;
+        for (int owner; next <= fixed && (owner = flows_end(r->flows, r->now_us)) >= 0;)
+            end_owner(r, owner);
+    }
+}
+
+/* ---- before and after */
+static void prepare_device(Run *r, int device)
+{
+    const DeviceSchedule *d = &r->phase->devices[device];
+    DeviceState *s = &r->devices[device];
+    s->activities = NEW_ARRAY(Activity, d->op_count);
+    s->done = NEW_ARRAY(int, d->op_count);
+    s->place = NEW_ARRAY(int, d->op_count);
+    for (int i = 0; i < d->op_count; i++) {
+        LaneState *l = &s->lanes[d->ops[i].lane];
+        s->activities[i] = activity_of(r, device, &d->ops[i]);
+        s->place[i] = l->count;
+        APPEND(l->ops, l->count, i);
+    }
+    r->works += d->op_count;
+    for (int lane = 0; lane < LANES; lane++)
+        s->lanes[lane].step = 1;
+    for (int k = 0; k < KEPT_STEPS; k++)
+        r->records.of[k][device] = NEW_ARRAY(Record, d->op_count);
+    r->first[device + 1] = r->first[device] + d->op_count;
+}
+
+static Run *prepare(const SimulationInput *in, int phase)
+{
+    Run *r = NEW(Run);
+    int devices = in->schedule->devices;
+    *r = (Run){.in = in, .phase = &in->schedule->phases[phase], .device_count = devices, .flows = resources_of(in->machine)};
+    r->members = members_of(in->machine, in->processor, devices);
+    r->first = NEW_ARRAY(int, devices + 1);
+    r->devices = NEW_ARRAY(DeviceState, devices);
+    r->records.phase = r->phase;
+    r->records.of = NEW_ARRAY(Record **, KEPT_STEPS);
+    for (int k = 0; k < KEPT_STEPS; k++)
+        r->records.of[k] = NEW_ARRAY(Record *, devices);
+    for (int d = 0; d < devices; d++)
+        prepare_device(r, d);
+    int count = r->phase->collective_count;
+    r->collectives = NEW_ARRAY(Activity, count);
+    r->arrived = NEW_ARRAY(int, count);
+    r->member_count = NEW_ARRAY(int, count);
+    for (int c = 0; c < count; c++) {
+        r->collectives[c] = collective_of(r, &r->phase->collectives[c]);
+        for (int d = 0; d < devices; d++)
+            r->member_count[c] += r->phase->collectives[c].ops[d] >= 0;
+    }
+    r->over = NEW_ARRAY(int, MOST_STEPS + AHEAD + 1);
+    r->step_end_us = NEW_ARRAY(double, MOST_STEPS + AHEAD + 1);
+    return r;
+}
+
+static void add_link_bytes(const Run *r, const Activity *a, double *link_bytes)
+{
+    for (int k = 0; k < a->load_count; k++)
+        if (a->loads[k].resource < 2 * r->in->machine->link_count)
+            link_bytes[a->loads[k].resource] += a->loads[k].amount;
+}
+
+static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Memory *kept)
+{
+    Memory *own = memory_use(kept);
+    int count = r->phase->devices[device].op_count;
+    d->ops = NEW_ARRAY(OpTime, count);
+    memory_use(own);
+    for (int i = 0; i < count; i++) {
+        const Record *x = record_in(r, step, device, i);
+        d->ops[i] = (OpTime){x->begin_us - r->step_end_us[step - 1], x->end_us - r->step_end_us[step - 1]};
+    }
+}
+
+/* of a step behind which another one is over, so that all that it waited for is known; its share of a mean one, where steps differ */
+static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step_us)
+{
+    double from = r->step_end_us[step - 1], to = r->step_end_us[step], share = to > from ? step_us / (to - from) : 0;
+    LaneUse use = lane_use(&r->records, device, lane, step, from, to);
+    use.busy_us *= share;
+    for (int c = 0; c < CAUSES; c++)
+        use.idle_us[c] *= share;
+    return use;
+}
+
+static Simulation *new_simulation(const SimulationInput *in)
+{
+    Simulation *s = NEW(Simulation);
+    *s = (Simulation){.steady = true, .device_count = in->schedule->devices};
+    s->devices = NEW_ARRAY(SimulatedDevice, s->device_count);
+    s->link_bytes = NEW_ARRAY(double, 2 * in->machine->link_count);
+    s->peak = NEW_ARRAY(double, 2 * in->machine->link_count);
+    return s;
+}
+
+Simulation *simulate_phase(const SimulationInput *in, int phase)
+{
+    Simulation *s = new_simulation(in);
+    Memory *own = memory_new(), *kept = memory_use(own);
+    Run *r = prepare(in, phase);
+    if (r->works > 0) {
+        run(r);
+        int step = r->steps, from = is_steady(r) || step <= MEAN_STEPS ? step - 1 : step - MEAN_STEPS;
+        s->steps = step;
+        s->steady = is_steady(r);
+        s->step_us = (r->step_end_us[step] - r->step_end_us[from]) / (step - from);
+        for (int d = 0; d < r->device_count; d++) {
+            for (int lane = 0; lane < LANES; lane++)
+                s->devices[d].lanes[lane] = use_of(r, d, (Lane)lane, step - 1, s->step_us);
+            take_ops(r, d, step - 1, &s->devices[d], kept);
+        }
+    }
+    for (int d = 0; d < r->device_count; d++)
+        for (int i = 0; i < r->phase->devices[d].op_count; i++)
+            add_link_bytes(r, &r->devices[d].activities[i], s->link_bytes);
+    for (int c = 0; c < r->phase->collective_count; c++)
+        add_link_bytes(r, &r->collectives[c], s->link_bytes);
+    for (int i = 0; i < 2 * in->machine->link_count; i++)
+        s->peak[i] = r->flows->peak[i];
+    memory_use(kept);
+    memory_free(own);
+    return s;
+}
+
+static int phase_named(const Schedule *s, const char *name)
+{
+    for (int i = 0; i < s->phase_count; i++)
+        if (strcmp(s->phases[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static void add_times(Simulation *to, const Simulation *from, double times, int links)
+{
+    to->step_us += times * from->step_us;
+    to->steady &= from->steady;
+    for (int d = 0; d < to->device_count; d++)
+        for (int lane = 0; lane < LANES; lane++) {
+            to->devices[d].lanes[lane].busy_us += times * from->devices[d].lanes[lane].busy_us;
+            for (int c = 0; c < CAUSES; c++)
+                to->devices[d].lanes[lane].idle_us[c] += times * from->devices[d].lanes[lane].idle_us[c];
+        }
+    for (int i = 0; i < 2 * links; i++) {
+        to->link_bytes[i] += times * from->link_bytes[i];
+        to->peak[i] = from->peak[i] > to->peak[i] ? from->peak[i] : to->peak[i];
+    }
+}
+
+/* a device without samples makes all steps partial ones */
+Simulation *simulate_step(const SimulationInput *in)
+{
+    static const PhaseKind KINDS[3] = {PHASE_TRAIN, PHASE_ACCUMULATE, PHASE_PROLOGUE};
+    const Schedule *s = in->schedule;
+    bool partial = false;
+    double micro = s->accumulate > 1 ? s->accumulate : 1, times[3] = {1, micro - 1, micro > 1 ? micro : 0};
+    Simulation *all = NULL;
+    for (int d = 0; s->phase_count && d < s->devices; d++)
+        partial |= s->phases[0].devices[d].share == 0;
+    for (int i = 0; i < 3; i++) {
+        int phase = phase_named(s, phase_name(KINDS[i], partial));
+        if (times[i] <= 0 || (phase < 0 && i > 0))
+            continue;
+        if (phase < 0)
+            die("the schedule has no phase %s", phase_name(KINDS[i], partial));
+        Simulation *x = simulate_phase(in, phase);
+        if (all)
+            add_times(all, x, times[i], in->machine->link_count);
+        else
+            all = x;
+    }
+    return all;
+}

@@ -1,0 +1,83 @@
+/* simulate.h: a schedule on a machine, event by event, until one step takes as long as the one before.
+ *
+ *   flows.c      transfers that share links: how fast each is
+ *   simulate.c   Schedule x Machine -> begin and end of every operation
+ *   report.c     ... -> what each lane did in a step, and what it waited for
+ *
+ * Lanes do one operation at a time, in their order. An operation begins when its lane is free and all that it waits for is over; the
+ * calls of a strip when all that they wait for is; a transfer when all of its members are there. Uploads, reports and transfers take
+ * the latency of their way, then carry bytes over links, which others may use at the same time. */
+#ifndef MGPU_SIMULATE_H
+#define MGPU_SIMULATE_H
+
+#include "compiler/machine/cost.h"
+#include "compiler/plan/schedule.h"
+
+/* ---- flows.c. A flow takes `amount` of each of its resources, at most as fast as `alone_us` for all of it. Where a resource has not
+ * enough for all, those that share it get equal rates, and what one cannot use the others may (max-min fairness: Bertsekas, Gallager,
+ * "Data networks", section 6.5.2; the model of SimGrid: Velho, Legrand, "Accuracy study and improvement of network simulation in the
+ * SimGrid framework", 2009). */
+typedef struct Load { int resource; double amount; } Load;
+typedef struct Flow {
+    const Load *loads; int load_count;
+    double alone_us;
+    int owner;                  /* of who has started it */
+    double left, speed, end_us; /* share of it that is left; share a microsecond; when it will be over as things are */
+} Flow;
+typedef struct Flows {
+    double *rate; int rate_count; /* of each resource, amount a microsecond */
+    double *peak;               /* the share of a resource that was ever in use at the same time */
+    Flow *active; int active_count, room;
+    bool stale;                 /* speeds are to be found again */
+    double now_us;
+} Flows;
+Flows *flows_new(const double *rate, int count);
+void flows_start(Flows *, double now_us, const Load *, int load_count, double alone_us, int owner);
+double flows_next(Flows *);     /* when the next one is over; infinite: none is active */
+int flows_end(Flows *, double now_us); /* the owner of one that is over at this time, which is gone then; -1: none is */
+
+/* ---- simulate.c */
+typedef struct SimulationInput {
+    const Schedule *schedule;
+    const Machine *machine;
+    Processor processor;
+    double compute;             /* calls take so many times as long as the schedule says; 0: 1 */
+    double decode_us;           /* of one sample, on one core of the host */
+    double disk_bytes;          /* that are read for one sample */
+} SimulationInput;
+
+/* why a lane does nothing: the lane of its own device that it waits for, or another device, or nothing was to do */
+enum { CAUSE_DEVICE = LANES, CAUSE_NOTHING, CAUSES };
+extern const char *const CAUSE_NAME[CAUSES];
+typedef struct LaneUse { double busy_us, idle_us[CAUSES]; } LaneUse;
+typedef struct OpTime { double begin_us, end_us; } OpTime;
+typedef struct SimulatedDevice {
+    LaneUse lanes[LANES];       /* of one step */
+    OpTime *ops;                /* of the last step but one that was simulated, by number in the schedule */
+} SimulatedDevice;
+typedef struct Simulation {
+    int steps;                  /* that were simulated */
+    bool steady;                /* the last ones took equally long; else times are means */
+    double step_us;
+    int device_count;
+    SimulatedDevice *devices;
+    double *link_bytes;         /* of a step, by link and direction: [2 * link + back] */
+    double *peak;               /* likewise: share of the rate that was ever in use */
+} Simulation;
+Simulation *simulate_phase(const SimulationInput *, int phase);
+/* a whole training step with all of its micro-batches; the devices' ops are those of train.full */
+Simulation *simulate_step(const SimulationInput *);
+
+/* ---- report.c */
+typedef struct Record {         /* of an operation in one step */
+    double arrived_us, begin_us, end_us; /* arrived: of a transfer's member; else begin */
+    int number;                 /* of the step, from 1; 0: nothing was written here */
+    int op, step;               /* what it waited for last, on its device; op -1: for its lane */
+} Record;
+typedef struct Records {
+    const PhaseSchedule *phase;
+    Record ***of;               /* [step modulo KEPT_STEPS][device][op] */
+} Records;
+enum { KEPT_STEPS = 12 };
+LaneUse lane_use(const Records *, int device, Lane, int step, double from_us, double to_us); /* step: the last whole one */
+#endif

@@ -1,0 +1,209 @@
+/* simulate_test.c: the simulation of schedules: flows that share links, schedules made by hand whose times are known, and what must hold
+ * for every schedule: random ones on several machines. */
+#include "compiler/simulate/simulate.h"
+#include "tests/unit/random_phase.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int failures;
+
+static void check(bool good, const char *what)
+{
+    printf("%s %s\n", good ? "ok" : "not ok", what);
+    failures += !good;
+}
+
+static bool near(double a, double b) { return fabs(a - b) <= 1e-6 * (fabs(b) + 1); }
+
+/* ---- flows: links of 10 and 3 bytes a microsecond */
+static void flows(void)
+{
+    static const double RATES[] = {10, 3};
+    static const Load FIRST[] = {{0, 100}}, BOTH[] = {{0, 30}, {1, 30}}, SECOND[] = {{1, 30}};
+    Flows *f = flows_new(RATES, 2);
+    flows_start(f, 0, FIRST, 1, 10, 1);
+    check(near(flows_next(f), 10), "a flow alone has the whole link");
+    flows_start(f, 5, FIRST, 1, 10, 2);
+    check(near(flows_next(f), 15) && flows_end(f, 15) == 1 && flows_end(f, 15) == -1, "two flows have half of it each");
+    check(near(flows_next(f), 20) && flows_end(f, flows_next(f)) == 2 && isinf(flows_next(f)), "what is left has it again");
+    f = flows_new(RATES, 2);
+    flows_start(f, 0, FIRST, 1, 10, 1);
+    flows_start(f, 0, BOTH, 2, 10, 2);
+    check(near(flows_next(f), 10) && flows_end(f, flows_next(f)) == 2, "a flow is as fast as its slowest link");
+    check(near(flows_next(f), 10 + 30 / 10.0), "what it does not use of the other, others use");
+    f = flows_new(RATES, 2);
+    flows_start(f, 0, SECOND, 1, 40, 1);
+    flows_start(f, 0, SECOND, 1, 10, 2);
+    check(near(flows_next(f), 30 / 2.25) && flows_end(f, flows_next(f)) == 2 && near(flows_next(f), 40), "a flow is not faster than alone");
+}
+
+/* ---- schedules made by hand */
+static const char MACHINE[] = "machine hand\ndevices 2\nbandwidth * 1TB/s\nmemory * 1GiB\narithmetic * f32 10TFLOP/s\nswitch s\nlink * s 1GB/s\n"
+                              "link s host 1GB/s\nhost cores 2\nhost bandwidth 1TB/s\nhost arithmetic f32 10GFLOP/s\nhost disk 1GB/s\n";
+
+static const Machine *hand(void) { return machine_read("m", MACHINE, strlen(MACHINE)); }
+
+/* `ops` for each of the devices, with % for the device's number */
+static Schedule *schedule_of(int devices, const char *ops, const char *collectives)
+{
+    Text t = {0};
+    text_add(&t, "mgpu-schedule 2\nmodel m precision f32 batch %d accumulate 1 devices %d\nkernel k0\nphase train.full\n", devices, devices);
+    for (int d = 0; d < devices; d++)
+        text_add(&t, "device %d name \"cuda\" arena 1000000 work 0 staging 1000000 samples %d..%d capacity 1\n", d, d, d + 1);
+    static const char BUFFERS[] = "buffer d%.stage kind staging offset 0 bytes 100000 slots 2 each 100000 index 0 type f32\n"
+                                  "buffer d%.in kind input offset 0 bytes 100000 slots 2 each 100000 index 0 type f32\n"
+                                  "buffer d%.b kind bucket offset 500000 bytes 40000 type f32\n";
+    for (int d = 0; d < devices; d++)
+        for (const char *at = format("%s%s", BUFFERS, ops); *at; at++)
+            if (*at == '%')
+                text_add(&t, "%d", d);
+            else
+                text_add(&t, "%c", *at);
+    text_add(&t, "%s", collectives);
+    return schedule_read("hand", text_of(&t));
+}
+
+static Simulation *simulate_hand(int devices, const char *ops, const char *collectives, Processor p, double slower)
+{
+    Schedule *s = schedule_of(devices, ops, collectives);
+    DeviceSchedule *last = &s->phases[0].devices[devices - 1];
+    for (int i = 0; i < last->op_count; i++)
+        last->ops[i].time_us += last->ops[i].verb == VERB_CALL ? slower : 0;
+    SimulationInput in = {.schedule = s, .machine = hand(), .processor = p};
+    return simulate_step(&in);
+}
+
+static void by_hand(void)
+{
+    static const char INPUT[] = "op d%.h0 lane host read - writes d%.stage waits d%.u0@-2 begin_us 0.0 time_us 50.0 line 0\n"
+                                "op d%.u0 lane copy upload - reads d%.stage writes d%.in waits d%.h0 d%.c0@-2 begin_us 0.0 time_us 5.0 line 0\n"
+                                "op d%.c0 lane comp call k0 strip 0 reads d%.in waits d%.u0 digest 00000000 begin_us 0.0 time_us 80.0 line 0\n";
+    Simulation *s = simulate_hand(1, INPUT, "", PROCESSOR_HOST, 0);
+    check(s->steady && near(s->step_us, 80) && near(s->devices[0].lanes[LANE_COMP].busy_us, 80), "reading ahead is hidden by computing");
+    const LaneUse *host = &s->devices[0].lanes[LANE_HOST];
+    check(near(host->busy_us, 50) && near(host->idle_us[LANE_COMP], 25) && near(host->idle_us[LANE_COPY], 5), "the reader waits for slots, which computation frees");
+    s = simulate_hand(1, INPUT, "", PROCESSOR_HOST, -50);
+    check(near(s->step_us, 50) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_HOST], 15) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COPY], 5), "computation waits for the reader");
+    s = simulate_hand(1, INPUT, "", PROCESSOR_CUDA, -75);
+    check(near(s->step_us, 100) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COPY], 95), "computation waits for an upload");
+    s = simulate_hand(2, INPUT, "", PROCESSOR_CUDA, -75);
+    check(near(s->step_us, 200) && near(s->peak[4], 0) && near(s->peak[5], 1), "two uploads share the link to the switch");
+    check(near(s->link_bytes[5], 200000) && near(s->link_bytes[1], 100000) && near(s->link_bytes[0], 0), "bytes of each link and direction");
+
+    static const char REDUCE[] = "op d%.c0 lane comp call k0 strip 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+                                 "op d%.c1 lane comp call k0 strip 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind sum bytes 40000 dtype f32 via nccl\n";
+    Members members = members_of(hand(), PROCESSOR_CUDA, 2);
+    Method method;
+    double sum = cost_cheapest(&members, COLLECT_ALL_REDUCE, 40000, &method).us;
+    s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 0);
+    check(near(s->step_us, 110 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COMM], sum), "an all-reduce that is waited for is exposed");
+    check(near(s->link_bytes[0], 40000) && near(s->link_bytes[1], 40000) && near(s->link_bytes[4] + s->link_bytes[5], 0), "2 (n - 1) / n of its bytes cross each link");
+    s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 50);
+    check(near(s->step_us, 210 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_DEVICE], 100) &&
+              near(s->devices[1].lanes[LANE_COMP].idle_us[CAUSE_DEVICE], 0),
+          "a slower device is waited for");
+    static const char OVERLAP[] = "op d%.c0 lane comp call k0 strip 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                                  "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+                                  "op d%.c1 lane comp call k0 strip 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
+                                  "op d%.c2 lane comp call k0 strip 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    s = simulate_hand(2, OVERLAP, SUM, PROCESSOR_CUDA, 0);
+    check(near(s->step_us, 1110) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COMM], 0), "one behind which there is enough to do is not");
+    static const char STRIP[] = "op d%.c0 lane comp call k0 strip 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                                "op d%.c1 lane comp call k0 strip 0 digest 00000000 begin_us 0.0 time_us 60.0 line 0\n"
+                                "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
+    s = simulate_hand(2, STRIP, SUM, PROCESSOR_CUDA, 0);
+    check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a strip are over together");
+}
+
+/* ---- what always holds */
+static double known_end(const DeviceSchedule *d, const OpTime *times, int op)
+{
+    double end = times[op].end_us;
+    for (int i = op; i < d->op_count && d->ops[op].strip >= 0; i++)
+        if (d->ops[i].lane == LANE_COMP && d->ops[i].strip == d->ops[op].strip)
+            end = times[i].end_us;
+    return end;
+}
+
+static const char *wrong_device(const DeviceSchedule *d, const SimulatedDevice *s, double step_us)
+{
+    double free_us[LANES], slack = 1e-9 * step_us + 1e-9;
+    for (int lane = 0; lane < LANES; lane++) {
+        double all = s->lanes[lane].busy_us;
+        free_us[lane] = -INFINITY;
+        for (int c = 0; c < CAUSES; c++) {
+            all += s->lanes[lane].idle_us[c];
+            if (s->lanes[lane].idle_us[c] < 0)
+                return "less than no idle time";
+        }
+        if (fabs(all - step_us) > 1e-6 * step_us + 1e-6)
+            return format("lane %s: busy and idle are %g of %g", LANE_NAME[lane], all, step_us);
+    }
+    for (int i = 0; i < d->op_count; i++) {
+        const ScheduledOp *op = &d->ops[i];
+        if (s->ops[i].begin_us < free_us[op->lane] - slack)
+            return format("%s begins before its lane is free", op->id);
+        if (s->ops[i].end_us < s->ops[i].begin_us + (op->verb == VERB_CALL ? op->time_us : 0) - slack)
+            return format("%s is over too early", op->id);
+        for (int w = 0; w < op->wait_count; w++)
+            if (op->waits[w].back == 0 && s->ops[i].begin_us < known_end(d, s->ops, op->waits[w].op) - slack)
+                return format("%s begins before %s is over", op->id, d->ops[op->waits[w].op].id);
+        free_us[op->lane] = s->ops[i].end_us;
+    }
+    return NULL;
+}
+
+static const char *wrong_phase(const PhaseSchedule *p, const Simulation *s, const Machine *m)
+{
+    const char *why = NULL;
+    for (int d = 0; d < s->device_count && !why; d++)
+        why = wrong_device(&p->devices[d], &s->devices[d], s->step_us);
+    for (int c = 0; c < p->collective_count && !why; c++)
+        for (int d = 1; d < s->device_count; d++)
+            if (fabs(s->devices[d].ops[p->collectives[c].ops[d]].begin_us - s->devices[0].ops[p->collectives[c].ops[0]].begin_us) > 0)
+                why = format("the members of %s begin apart", p->collectives[c].name);
+    for (int i = 0; i < 2 * m->link_count && !why; i++)
+        if (s->peak[i] > 1 + 1e-9 || s->link_bytes[i] > (1 + 1e-6) * s->step_us * m->links[i / 2].rate[i % 2].value / 1e6)
+            why = format("more than link %d carries: %g of it, %g bytes in %g us", i / 2, s->peak[i], s->link_bytes[i], s->step_us);
+    return why;
+}
+
+static void random_schedules(int programs)
+{
+    static const char *const NAMES[] = {"7gforce", "dgx-1", "k80x8", "m60x4", "h100x8", "rtx4090x8", "host64"};
+    int simulated = 0, steady = 0;
+    for (int i = 0; i < COUNT(NAMES); i++) {
+        const Machine *m = machine_named(NAMES[i]);
+        const char *why = NULL;
+        for (int seed = 0; seed < programs && !why; seed++) {
+            Random r = {(uint64_t)(1000 * i + seed)};
+            Schedule *schedule = random_plan(random_program(r.state, 25), 1 + random_below(&r, m->device_count > 4 ? 6 : 4))->schedule;
+            SimulationInput in = {.schedule = schedule, .machine = m, .processor = m->device_count ? PROCESSOR_CUDA : PROCESSOR_HOST,
+                                  .decode_us = random_below(&r, 3), .disk_bytes = random_below(&r, 1000), .compute = 1};
+            for (int p = 0; p < schedule->phase_count && !why; p++) {
+                for (int d = 0; d < schedule->devices; d++)
+                    for (int k = 0; k < schedule->phases[p].devices[d].op_count; k++)
+                        schedule->phases[p].devices[d].ops[k].time_us = random_below(&r, 200) / 4.0;
+                Simulation *s = simulate_phase(&in, p);
+                why = s->steps ? wrong_phase(&schedule->phases[p], s, m) : NULL;
+                simulated += s->steps > 0;
+                steady += s->steps && s->steady;
+                if (why)
+                    why = format("seed %d, %s: %s", seed, schedule->phases[p].name, why);
+            }
+        }
+        check(!why, format("random schedules on %s%s%s", NAMES[i], why ? ": " : "", why ? why : ""));
+    }
+    check(steady > simulated / 2, format("%d of %d become steady", steady, simulated));
+}
+
+int main(void)
+{
+    flows();
+    by_hand();
+    random_schedules(25);
+    return failures != 0;
+}
