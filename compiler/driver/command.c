@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, BOTH = COMPILING | CHECKING };
+enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN, ALL = COMPILING | CHECKING | PLANNING };
 typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
@@ -30,23 +30,27 @@ static const struct OptionRow {
     {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
                                                                   "                       (4 logical devices on GPU 0, where the program then runs\n"
                                                                   "                       unless told otherwise); default: all GPUs, or one host device\n"
-                                                                  "                       if there are none", BOTH},
+                                                                  "                       if there are none", ALL},
     {"--machine", NULL, VALUE, offsetof(Options, machine), "NAME", "plan for this machine: a name of 'mgpuc machines', or a file;\n"
-                                                                 "                       the schedule's times are its times", BOTH},
+                                                                 "                       the schedule's times are its times", ALL},
     {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
                                                             "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
-                                                            "                       found here, else sm_80,sm_90)", BOTH},
-    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8", BOTH},
+                                                            "                       found here, else sm_80,sm_90)", ALL},
+    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8", ALL},
     {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
-    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage", BOTH},
+    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage", ALL},
     {"--emit", NULL, STAGE, offsetof(Options, emit), "STAGE", "print a stage's result and stop:", COMPILING},
-    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several", BOTH},
+    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several", ALL},
     {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
-    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check: as JSON", CHECKING},
-    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)", BOTH},
-    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", BOTH},
-    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)", BOTH},
-    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", BOTH},
+    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan: as JSON", CHECKING | PLANNING},
+    {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan: batches to plan for: 32,64 (default: the model's)", PLANNING},
+    {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan: each device has this batch; --strong: all devices together (default)", PLANNING},
+    {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan: beside --weak, to have both", PLANNING},
+    {"--measured", NULL, VALUE, offsetof(Options, measured), "N/s", "plan: samples a second that one device was measured to train", PLANNING},
+    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)", ALL},
+    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
+    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)", ALL},
+    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", ALL},
 };
 
 /* an option's help, and the stages that it may name in as many lines as they need */
@@ -74,6 +78,7 @@ static void print_help(void)
          "\n"
          "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help\n"
          "  mgpuc check MODEL.net        diagnose only: layers, shapes, parameters, FLOPs, bytes per device\n"
+         "  mgpuc plan MODEL.net         how fast will it be on which devices of which machine, and why\n"
          "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
          "  mgpuc fmt FILE.net ...       rewrite models in the house layout; fmt --check, fmt -, fmt --help\n"
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
@@ -132,7 +137,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "verify", "fmt", "doc", "devices", "machines"};
+    static const char *const COMMANDS[] = {"check", "plan", "verify", "fmt", "doc", "devices", "machines"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
@@ -186,7 +191,7 @@ void check_sources(const Model *m, const Options *o)
 /* given: a bit for each row of OPTIONS */
 static void check_options(const Options *o, unsigned given)
 {
-    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify"};
+    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan"};
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
@@ -197,7 +202,7 @@ static void check_options(const Options *o, unsigned given)
 Options parse_command(int argc, char **argv)
 {
     Options o = {.bucket_bytes = 1 << 20};
-    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}};
+    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}};
     bool named = false;
     unsigned given = 0;
     for (int i = 1; i < argc; i++) {
@@ -278,7 +283,7 @@ Options parse_command(int argc, char **argv)
         o.cxx = "c++";
     Plan *plans; /* what is wrong with them is said before anything is compiled */
     int count;
-    o.planned = o.machine ? machine_named(o.machine) : NULL;
+    o.planned = o.machine ? machine_named(o.machine) : o.command == COMMAND_PLAN ? machine_default(o.devices && strncmp(o.devices, "cuda", 4) == 0 ? PROCESSOR_CUDA : PROCESSOR_HOST) : NULL;
     const Target *target = parse_devices(o.devices, o.planned, &plans, &count);
     if (o.arch && !target->images)
         fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);

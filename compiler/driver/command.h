@@ -26,12 +26,17 @@ int command_machines(int argc, char **argv);          /* machines.c: mgpuc machi
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
 void warn_of_memory(const Model *, const Program *, const Plan *);
+double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices together */
+int64_t batch_that_fits(const Model *, const Schedule *, double bytes); /* the largest whose GPUs take no more each; 0: there is none */
 void warn_of_initials(const Model *);                  /* initials.c: files that are not there */
 void check_print(const Model *, const Program *, bool json, Text *);
+void json_text(Text *, const char *);                  /* quoted */
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */
 int command_compile(const Options *);                 /* compile.c: mgpuc MODEL.net, mgpuc check; verify.c: mgpuc verify */
 int command_check(const Options *);
+Program *make_schedules(const Options *);             /* a schedule for each plan */
+int command_plan(const Options *);                    /* plan.c: mgpuc plan */
 int command_verify(const Options *);
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);

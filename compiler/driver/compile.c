@@ -1,4 +1,5 @@
-/* compile.c: `mgpuc MODEL.net` and `mgpuc check`: all passes, or those up to what is asked for. */
+/* compile.c: `mgpuc MODEL.net` and `mgpuc check`: all passes, or those up to what is asked for. `mgpuc plan` needs those up to the
+ * schedule. */
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
@@ -28,6 +29,13 @@ int command_compile(const Options *o)
         fwrite(text_of(&text), 1, text.length, stdout);
     }
     return 0;
+}
+
+Program *make_schedules(const Options *o)
+{
+    Compilation c = begin(o);
+    run_passes(&c, "schedule");
+    return c.program;
 }
 
 /* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the model

@@ -95,8 +95,21 @@ static int64_t batch_in(const Model *m, const Schedule *s, double bytes)
     return samples / group * group * s->devices * parts;
 }
 
+/* as batch_in, but also more samples than the plan has: the arena then grows as it did */
+int64_t batch_that_fits(const Model *m, const Schedule *s, double bytes)
+{
+    const Room *last = s->room_count > 1 ? &s->rooms[s->room_count - 1] : NULL;
+    double left = last ? bytes - (double)(last->bytes + last->work) : -1;
+    if (left < 0 || last->bytes <= last[-1].bytes)
+        return batch_in(m, s, bytes);
+    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1;
+    double each = (double)(last->bytes + last->work - last[-1].bytes - last[-1].work) / (double)(last->samples - last[-1].samples);
+    int64_t samples = last->samples + (int64_t)(left / (each > 1 ? each : 1));
+    return samples / group * group * s->devices * parts;
+}
+
 /* of the named machine: its host's, or that of the smallest of its GPUs that the plan has */
-static double planned_memory(const Machine *m, bool host, int devices)
+double planned_memory(const Machine *m, bool host, int devices)
 {
     double least = host ? m->host.memory.value : m->devices[0].memory.value;
     for (int d = 1; d < devices && !host; d++) {

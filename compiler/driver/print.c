@@ -47,7 +47,7 @@ static double step_flops(const Program *p)
     return 0;
 }
 
-static void json_text(Text *t, const char *s)
+void json_text(Text *t, const char *s)
 {
     text_add(t, "\"");
     for (; *s; s++)

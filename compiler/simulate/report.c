@@ -12,17 +12,18 @@ static const Record *record_of(const Records *r, int step, int device, int op)
     return x && x->number == step ? x : NULL;
 }
 
-/* takes what is after `at` from the gap [from, *to] */
-static void give(LaneUse *use, int cause, double from, double *to, double at)
+/* takes what is after `at` from the gap [from, *to]; returns how much that is */
+static double give(LaneUse *use, int cause, double from, double *to, double at)
 {
-    double begin = at > from ? at : from;
-    if (begin >= *to)
-        return;
-    use->idle_us[cause] += *to - begin;
+    double begin = at > from ? at : from, us = *to - begin;
+    if (us <= 0)
+        return 0;
+    use->idle_us[cause] += us;
     *to = begin;
+    return us;
 }
 
-static void explain(const Records *r, int device, const Record *x, double from, double to, LaneUse *use)
+static void explain(const Records *r, int device, const Record *x, double from, double to, LaneUse *use, double *waited_us)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
     int cause = CAUSE_NOTHING;
@@ -35,12 +36,14 @@ static void explain(const Records *r, int device, const Record *x, double from, 
             return;
         }
         cause = (int)d->ops[x->op].lane;
-        give(use, cause, from, &to, before->begin_us);
+        double us = give(use, cause, from, &to, before->begin_us);
+        if (waited_us)
+            waited_us[x->op] += us;
         x = before;
     }
 }
 
-LaneUse lane_use(const Records *r, int device, Lane lane, int step, double from_us, double to_us)
+LaneUse lane_use(const Records *r, int device, Lane lane, int step, double from_us, double to_us, double *waited_us)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
     LaneUse use = {0};
@@ -52,7 +55,7 @@ LaneUse lane_use(const Records *r, int device, Lane lane, int step, double from_
                 continue;
             double begin = x->begin_us < to_us ? x->begin_us : to_us, end = x->end_us < to_us ? x->end_us : to_us;
             if (begin > at)
-                explain(r, device, x, at, begin, &use);
+                explain(r, device, x, at, begin, &use, waited_us);
             use.busy_us += end - (begin > at ? begin : at);
             at = end;
         }

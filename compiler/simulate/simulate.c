@@ -187,19 +187,19 @@ static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
 /* ---- records */
 static Record *record_in(const Run *r, int step, int device, int op) { return &r->records.of[step % KEPT_STEPS][device][op]; }
 
-/* the last op of its strip on comp */
-static bool ends_strip(const Run *r, int device, int op)
+/* the last op of its region on comp */
+static bool ends_region(const Run *r, int device, int op)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
     const LaneState *l = &r->devices[device].lanes[LANE_COMP];
     int next = r->devices[device].place[op] + 1;
-    return d->ops[op].strip < 0 || next >= l->count || d->ops[l->ops[next]].strip != d->ops[op].strip;
+    return d->ops[op].region < 0 || next >= l->count || d->ops[l->ops[next]].region != d->ops[op].region;
 }
 
-static bool begins_strip(const Run *r, int device, int op)
+static bool begins_region(const Run *r, int device, int op)
 {
     int place = r->devices[device].place[op];
-    return place == 0 || ends_strip(r, device, r->devices[device].lanes[LANE_COMP].ops[place - 1]);
+    return place == 0 || ends_region(r, device, r->devices[device].lanes[LANE_COMP].ops[place - 1]);
 }
 
 /* when others know that it is over */
@@ -207,7 +207,7 @@ static double known_us(const Run *r, int device, int op, int step)
 {
     const LaneState *l = &r->devices[device].lanes[LANE_COMP];
     if (r->phase->devices[device].ops[op].lane == LANE_COMP)
-        while (!ends_strip(r, device, op))
+        while (!ends_region(r, device, op))
             op = l->ops[r->devices[device].place[op] + 1];
     const Record *x = record_in(r, step, device, op);
     return x->number == step ? x->end_us : 0;
@@ -223,13 +223,13 @@ static bool may_begin(const Run *r, int device, int op, int step)
     return true;
 }
 
-static bool strip_may_begin(const Run *r, int device, int op, int step)
+static bool region_may_begin(const Run *r, int device, int op, int step)
 {
     const LaneState *l = &r->devices[device].lanes[LANE_COMP];
     for (int place = r->devices[device].place[op];; place++) {
         if (!may_begin(r, device, l->ops[place], step))
             return false;
-        if (ends_strip(r, device, l->ops[place]))
+        if (ends_region(r, device, l->ops[place]))
             return true;
     }
 }
@@ -257,7 +257,7 @@ static void begin_op(Run *r, int device, LaneState *l, int op)
     double latest = l->free_us;
     *x = (Record){.arrived_us = r->now_us, .begin_us = r->now_us, .number = l->step, .op = -1};
     find_cause(r, device, op, l->step, &latest, x);
-    for (int place = s->place[op]; o->lane == LANE_COMP && begins_strip(r, device, op) && !ends_strip(r, device, l->ops[place]); place++)
+    for (int place = s->place[op]; o->lane == LANE_COMP && begins_region(r, device, op) && !ends_region(r, device, l->ops[place]); place++)
         find_cause(r, device, l->ops[place + 1], l->step, &latest, x);
     l->busy = true;
     if (o->verb != VERB_REDUCE) {
@@ -281,8 +281,8 @@ static void begin_what_may(Run *r, int device)
         if (l->busy || !l->count || l->step > r->steps + AHEAD)
             continue;
         int op = l->ops[l->at];
-        bool first = lane == LANE_COMP && begins_strip(r, device, op);
-        if (lane == LANE_COMP ? !first || strip_may_begin(r, device, op, l->step) : may_begin(r, device, op, l->step))
+        bool first = lane == LANE_COMP && begins_region(r, device, op);
+        if (lane == LANE_COMP ? !first || region_may_begin(r, device, op, l->step) : may_begin(r, device, op, l->step))
             begin_op(r, device, l, op);
     }
 }
@@ -306,8 +306,8 @@ static void end_op(Run *r, int device, int op)
     record_in(r, l->step, device, op)->end_us = r->now_us;
     if (lane != LANE_COMP)
         s->done[op] = l->step;
-    else if (ends_strip(r, device, op)) /* all of the strip at once */
-        for (int place = s->place[op]; place >= 0 && (place == s->place[op] || !ends_strip(r, device, l->ops[place])); place--)
+    else if (ends_region(r, device, op)) /* all of the region at once */
+        for (int place = s->place[op]; place >= 0 && (place == s->place[op] || !ends_region(r, device, l->ops[place])); place--)
             s->done[l->ops[place]] = l->step;
     int step = l->step;
     l->busy = false;
@@ -455,6 +455,7 @@ static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Mem
     Memory *own = memory_use(kept);
     int count = r->phase->devices[device].op_count;
     d->ops = NEW_ARRAY(OpTime, count);
+    d->waited_us = NEW_ARRAY(double, count);
     memory_use(own);
     for (int i = 0; i < count; i++) {
         const Record *x = record_in(r, step, device, i);
@@ -463,10 +464,10 @@ static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Mem
 }
 
 /* of a step behind which another one is over, so that all that it waited for is known; its share of a mean one, where steps differ */
-static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step_us)
+static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step_us, double *waited_us)
 {
     double from = r->step_end_us[step - 1], to = r->step_end_us[step], share = to > from ? step_us / (to - from) : 0;
-    LaneUse use = lane_use(&r->records, device, lane, step, from, to);
+    LaneUse use = lane_use(&r->records, device, lane, step, from, to, lane == LANE_COMP ? waited_us : NULL);
     use.busy_us *= share;
     for (int c = 0; c < CAUSES; c++)
         use.idle_us[c] *= share;
@@ -495,9 +496,9 @@ Simulation *simulate_phase(const SimulationInput *in, int phase)
         s->steady = is_steady(r);
         s->step_us = (r->step_end_us[step] - r->step_end_us[from]) / (step - from);
         for (int d = 0; d < r->device_count; d++) {
-            for (int lane = 0; lane < LANES; lane++)
-                s->devices[d].lanes[lane] = use_of(r, d, (Lane)lane, step - 1, s->step_us);
             take_ops(r, d, step - 1, &s->devices[d], kept);
+            for (int lane = 0; lane < LANES; lane++)
+                s->devices[d].lanes[lane] = use_of(r, d, (Lane)lane, step - 1, s->step_us, s->devices[d].waited_us);
         }
     }
     for (int d = 0; d < r->device_count; d++)

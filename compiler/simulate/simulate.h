@@ -5,7 +5,7 @@
  *   report.c     ... -> what each lane did in a step, and what it waited for
  *
  * Lanes do one operation at a time, in their order. An operation begins when its lane is free and all that it waits for is over; the
- * calls of a strip when all that they wait for is; a transfer when all of its members are there. Uploads, reports and transfers take
+ * calls of a region when all that they wait for is; a transfer when all of its members are there. Uploads, reports and transfers take
  * the latency of their way, then carry bytes over links, which others may use at the same time. */
 #ifndef MGPU_SIMULATE_H
 #define MGPU_SIMULATE_H
@@ -53,6 +53,7 @@ typedef struct LaneUse { double busy_us, idle_us[CAUSES]; } LaneUse;
 typedef struct OpTime { double begin_us, end_us; } OpTime;
 typedef struct SimulatedDevice {
     LaneUse lanes[LANES];       /* of one step */
+    double *waited_us;          /* by op: for how long comp did nothing while this ran */
     OpTime *ops;                /* of the last step but one that was simulated, by number in the schedule */
 } SimulatedDevice;
 typedef struct Simulation {
@@ -79,5 +80,6 @@ typedef struct Records {
     Record ***of;               /* [step modulo KEPT_STEPS][device][op] */
 } Records;
 enum { KEPT_STEPS = 12 };
-LaneUse lane_use(const Records *, int device, Lane, int step, double from_us, double to_us); /* step: the last whole one */
+/* step: the last whole one; waited_us: of each op, as SimulatedDevice has it, or NULL */
+LaneUse lane_use(const Records *, int device, Lane, int step, double from_us, double to_us, double *waited_us);
 #endif

@@ -14,7 +14,7 @@ _mgpuc() {
     --from) _mgpu_words "graph simplify loops grad update dist precision layout phases"; return ;;
     -o | --output) _mgpu_files '*'; return ;;
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
-    --devices | --arch | --set | --model | --bucket) return ;;
+    --batch | --measured | --devices | --arch | --set | --model | --bucket) return ;;
     esac
     case $command in
     fmt) if [[ $cur == -* ]]; then _mgpu_words "--check --help"; else _mgpu_files '*.net'; fi; return ;;
@@ -26,12 +26,12 @@ _mgpuc() {
     verify) [[ $cur == -* ]] || { _mgpu_files '*.sched'; return; } ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --no-fuse --no-reuse --bodies --bucket -h --help --version"
+        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --measured --no-fuse --no-reuse --bodies --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
         _mgpu_files '*.graph'
     else
         _mgpu_files '*.net'
-        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check verify fmt doc devices machines" -- "$cur")
+        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan verify fmt doc devices machines" -- "$cur")
     fi
 }
 complete -F _mgpuc mgpuc

@@ -78,7 +78,7 @@ static void by_hand(void)
 {
     static const char INPUT[] = "op d%.h0 lane host read - writes d%.stage waits d%.u0@-2 begin_us 0.0 time_us 50.0 line 0\n"
                                 "op d%.u0 lane copy upload - reads d%.stage writes d%.in waits d%.h0 d%.c0@-2 begin_us 0.0 time_us 5.0 line 0\n"
-                                "op d%.c0 lane comp call k0 strip 0 reads d%.in waits d%.u0 digest 00000000 begin_us 0.0 time_us 80.0 line 0\n";
+                                "op d%.c0 lane comp call k0 region 0 reads d%.in waits d%.u0 digest 00000000 begin_us 0.0 time_us 80.0 line 0\n";
     Simulation *s = simulate_hand(1, INPUT, "", PROCESSOR_HOST, 0);
     check(s->steady && near(s->step_us, 80) && near(s->devices[0].lanes[LANE_COMP].busy_us, 80), "reading ahead is hidden by computing");
     const LaneUse *host = &s->devices[0].lanes[LANE_HOST];
@@ -91,9 +91,9 @@ static void by_hand(void)
     check(near(s->step_us, 200) && near(s->peak[4], 0) && near(s->peak[5], 1), "two uploads share the link to the switch");
     check(near(s->link_bytes[5], 200000) && near(s->link_bytes[1], 100000) && near(s->link_bytes[0], 0), "bytes of each link and direction");
 
-    static const char REDUCE[] = "op d%.c0 lane comp call k0 strip 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+    static const char REDUCE[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
                                  "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                                 "op d%.c1 lane comp call k0 strip 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+                                 "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind sum bytes 40000 dtype f32 via nccl\n";
     Members members = members_of(hand(), PROCESSOR_CUDA, 2);
     Method method;
@@ -105,25 +105,25 @@ static void by_hand(void)
     check(near(s->step_us, 210 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_DEVICE], 100) &&
               near(s->devices[1].lanes[LANE_COMP].idle_us[CAUSE_DEVICE], 0),
           "a slower device is waited for");
-    static const char OVERLAP[] = "op d%.c0 lane comp call k0 strip 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+    static const char OVERLAP[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
                                   "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                                  "op d%.c1 lane comp call k0 strip 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
-                                  "op d%.c2 lane comp call k0 strip 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+                                  "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
+                                  "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     s = simulate_hand(2, OVERLAP, SUM, PROCESSOR_CUDA, 0);
     check(near(s->step_us, 1110) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COMM], 0), "one behind which there is enough to do is not");
-    static const char STRIP[] = "op d%.c0 lane comp call k0 strip 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                                "op d%.c1 lane comp call k0 strip 0 digest 00000000 begin_us 0.0 time_us 60.0 line 0\n"
+    static const char STRIP[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                                "op d%.c1 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 60.0 line 0\n"
                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
     s = simulate_hand(2, STRIP, SUM, PROCESSOR_CUDA, 0);
-    check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a strip are over together");
+    check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a region are over together");
 }
 
 /* ---- what always holds */
 static double known_end(const DeviceSchedule *d, const OpTime *times, int op)
 {
     double end = times[op].end_us;
-    for (int i = op; i < d->op_count && d->ops[op].strip >= 0; i++)
-        if (d->ops[i].lane == LANE_COMP && d->ops[i].strip == d->ops[op].strip)
+    for (int i = op; i < d->op_count && d->ops[op].region >= 0; i++)
+        if (d->ops[i].lane == LANE_COMP && d->ops[i].region == d->ops[op].region)
             end = times[i].end_us;
     return end;
 }

@@ -1,0 +1,298 @@
+/* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, and that is simulated. */
+#include "compiler/driver/plan.h"
+#include "compiler/kernel/target.h"
+#include "compiler/machine/machine.h"
+#include "compiler/plan/times.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BATCHES = 64, MOST_HOST_DEVICES = 8 };
+static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it lies on disk: 138 GB are 1.28 million */
+
+/* ---- one plan. What compiling takes is given back: a table has many */
+typedef struct Made {
+    Memory *own, *outer;
+    Options options;
+    Program *program;
+} Made;
+
+static Made make(const Planning *p, int devices, int64_t batch)
+{
+    Made m = {.own = memory_new()};
+    m.outer = memory_use(m.own);
+    m.options = *p->options;
+    m.options.set_keys = NULL;
+    m.options.set_values = NULL;
+    m.options.set_count = 0;
+    int values = 0;
+    for (int i = 0; i < p->options->set_count; i++) {
+        APPEND(m.options.set_keys, m.options.set_count, p->options->set_keys[i]);
+        APPEND(m.options.set_values, values, p->options->set_values[i]);
+    }
+    if (batch > 0) {
+        APPEND(m.options.set_keys, m.options.set_count, "batch");
+        APPEND(m.options.set_values, values, format("%lld", (long long)batch));
+    }
+    m.options.devices = format("%s:%d", p->kind, devices);
+    Options *kept = NEW(Options);
+    *kept = m.options;
+    m.program = make_schedules(kept);
+    return m;
+}
+
+static void give_back(Made *m)
+{
+    memory_use(m->outer);
+    memory_free(m->own);
+}
+
+static bool reads_pictures(const Model *m)
+{
+    for (int i = 0; i < m->set_count; i++)
+        if (strcmp(m->sets[i].name, "train") == 0 && m->sets[i].call_count && strcmp(m->sets[i].calls[0].name, "images") == 0)
+            return true;
+    return false;
+}
+
+static SimulationInput input_of(const Planning *p, const Program *program)
+{
+    bool pictures = reads_pictures(program->model);
+    double decode = p->machine->host.decode.value;
+    return (SimulationInput){.schedule = program->plans[0].schedule, .machine = p->machine, .processor = processor_of(program),
+                             .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0};
+}
+
+/* --measured: how much longer than predicted kernels take, if one device trains so many samples a second */
+static double compute_factor(const Planning *p, int64_t batch)
+{
+    if (p->measured <= 0)
+        return 1;
+    Made one = make(p, 1, batch);
+    SimulationInput in = input_of(p, one.program);
+    double wanted = (double)batch / p->measured * 1e6, factor = 1;
+    for (int round = 0; round < 4; round++) { /* what is not computing stays as it is */
+        in.compute = factor;
+        Simulation *s = simulate_step(&in);
+        double computing = s->devices[0].lanes[LANE_COMP].busy_us, rest = s->step_us - computing;
+        double enough = wanted > rest ? (wanted - rest) / computing : wanted / s->step_us;
+        factor *= enough;
+    }
+    give_back(&one);
+    return factor;
+}
+
+/* ---- what a row says of its simulation */
+static int slowest_device(const Simulation *s)
+{
+    int slowest = 0;
+    for (int d = 1; d < s->device_count; d++)
+        if (s->devices[d].lanes[LANE_COMP].busy_us > s->devices[slowest].lanes[LANE_COMP].busy_us)
+            slowest = d;
+    return slowest;
+}
+
+static const PhaseSchedule *train_phase(const Schedule *s, bool partial)
+{
+    for (int i = 0; i < s->phase_count; i++)
+        if (strcmp(s->phases[i].name, phase_name(PHASE_TRAIN, partial)) == 0)
+            return &s->phases[i];
+    die("a schedule without a training step");
+}
+
+/* transfers whose result is waited for before the last one begins: not of gradients, whose updates come last */
+static void count_sums(PlanRow *row, const PhaseSchedule *p, const SimulatedDevice *s, int device)
+{
+    const DeviceSchedule *d = &p->devices[device];
+    int last = -1;
+    bool *counted = NEW_ARRAY(bool, d->op_count);
+    for (int i = 0; i < d->op_count; i++)
+        for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMM; w++)
+            if (d->ops[i].waits[w].back == 0 && d->ops[d->ops[i].waits[w].op].lane == LANE_COMP && d->ops[i].waits[w].op > last)
+                last = d->ops[i].waits[w].op;
+    for (int i = 0; i < last; i++)
+        for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
+            int before = d->ops[i].waits[w].op;
+            if (d->ops[i].waits[w].back || d->ops[before].lane != LANE_COMM || counted[before])
+                continue;
+            counted[before] = true;
+            row->sums++;
+            row->sums_us += s->waited_us[before];
+        }
+}
+
+static void find_link(PlanRow *row, const Machine *m, const Simulation *s)
+{
+    for (int i = 0; i < 2 * m->link_count; i++) {
+        const Link *l = &m->links[i / 2];
+        double rate = l->rate[i % 2].value, share = rate > 0 && s->step_us > 0 ? s->link_bytes[i] / (rate / 1e6 * s->step_us) : 0;
+        if (share <= row->link_share)
+            continue;
+        row->link_share = share;
+        row->link_bytes = s->link_bytes[i];
+        row->link = format("%s to %s", machine_end_name(m, l->end[i % 2]), machine_end_name(m, l->end[1 - i % 2]));
+    }
+}
+
+/* a lane that never rests is what all others wait for, one way or another */
+static void find_bound(PlanRow *row, const LaneUse *lanes)
+{
+    const double ALWAYS = .99 * row->step_us;
+    if (row->computing_us < ALWAYS && (lanes[LANE_HOST].busy_us > ALWAYS || lanes[LANE_COPY].busy_us > ALWAYS)) {
+        row->bound = lanes[LANE_HOST].busy_us > ALWAYS ? "input" : "upload";
+        return;
+    }
+    const struct { double us; const char *name; } PARTS[] = {
+        {row->computing_us, row->launch_us > .5 * row->computing_us ? "launches" : "computation"},
+        {row->exposed_us, "communication"}, {row->upload_us, "upload"}, {row->input_us, "input"}, {row->devices_us, "other devices"},
+    };
+    double most = -1;
+    for (int i = 0; i < COUNT(PARTS); i++)
+        if (PARTS[i].us > most) {
+            most = PARTS[i].us;
+            row->bound = PARTS[i].name;
+        }
+}
+
+static void find_memory(PlanRow *row, const Program *program, const Machine *m)
+{
+    const Plan *plan = &program->plans[0];
+    bool host = !program->target->own_memory;
+    for (int d = 0; d < plan->devices; d++) {
+        double bytes = (double)device_bytes(program, plan, d);
+        row->bytes = host ? row->bytes + bytes : bytes > row->bytes ? bytes : row->bytes;
+    }
+    row->memory = planned_memory(m, host, plan->devices);
+    row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program->model, plan->schedule, row->memory);
+}
+
+static double sample_bytes(const Model *m)
+{
+    double bytes = 0;
+    for (int i = 0; i < m->input_count; i++)
+        bytes += (double)(shape_count(&m->inputs[i].shape) * dtype_bytes(m->inputs[i].dtype));
+    return bytes;
+}
+
+PlanRow plan_row(const Planning *p, int devices, int64_t batch, bool weak, const PlanRow *one)
+{
+    double factor = compute_factor(p, weak ? batch / devices : batch);
+    Made made = make(p, devices, batch);
+    const Plan *plan = &made.program->plans[0];
+    SimulationInput in = input_of(p, made.program);
+    in.compute = factor;
+    Simulation *s = simulate_step(&in);
+    PlanRow row = {.weak = weak, .devices = devices, .batch = made.program->model->batch, .least = INT64_MAX, .step_us = s->step_us, .steady = s->steady};
+    for (int d = 0; d < devices; d++) {
+        int64_t share = plan->shards[d].share;
+        row.least = share < row.least ? share : row.least;
+        row.most = share > row.most ? share : row.most;
+        row.idle += share == 0;
+    }
+    int slow = slowest_device(s);
+    const LaneUse *comp = &s->devices[slow].lanes[LANE_COMP];
+    const PhaseSchedule *train = train_phase(plan->schedule, row.idle > 0);
+    row.computing_us = comp->busy_us;
+    row.exposed_us = comp->idle_us[LANE_COMM];
+    row.upload_us = comp->idle_us[LANE_COPY];
+    row.input_us = comp->idle_us[LANE_HOST];
+    row.devices_us = comp->idle_us[CAUSE_DEVICE];
+    for (int i = 0; i < train->devices[slow].op_count; i++)
+        row.launch_us += train->devices[slow].ops[i].lane == LANE_COMP ? machine_device(p->machine, in.processor, slow, devices).launch_us.value : 0;
+    count_sums(&row, train, &s->devices[slow], slow);
+    row.samples_per_s = (double)row.batch / s->step_us * 1e6;
+    row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;
+    row.efficiency = row.speed_up / devices;
+    row.input_per_s = row.samples_per_s * sample_bytes(made.program->model);
+    row.decode_cores = row.samples_per_s * in.decode_us / 1e6;
+    find_bound(&row, s->devices[slow].lanes);
+    find_memory(&row, made.program, p->machine);
+    memory_use(made.outer);
+    find_link(&row, p->machine, s);
+    give_back(&made);
+    return row;
+}
+
+/* ---- the command */
+static int read_batches(const char *list, int64_t *batches)
+{
+    int count = 0;
+    for (const char *at = list; at && *at;) {
+        char *end;
+        long long n = strtoll(at, &end, 10);
+        if (end == at || n < 1 || n > INT32_MAX || (*end && *end != ',') || (*end == ',' && !end[1]))
+            fail(2, "--batch %s: numbers of samples are expected, as in --batch 32,64", list);
+        if (count == MOST_BATCHES)
+            fail(2, "--batch %s: at most %d batches at a time", list, MOST_BATCHES);
+        batches[count++] = n;
+        at = *end ? end + 1 : end;
+    }
+    return count;
+}
+
+static double read_measured(const char *text)
+{
+    char *end;
+    double v = text ? strtod(text, &end) : 0;
+    if (text && (end == text || strcmp(end, "/s") != 0 || !(v > 0 && v < 1e15)))
+        fail(2, "--measured %s: samples a second that one device trains are expected, as in --measured 219/s", text);
+    return v;
+}
+
+/* those of --devices; else 1, 2, 4 ... and all */
+static int list_counts(const Planning *p, const Plan *plans, int plan_count, int *counts)
+{
+    int n = 0, most = p->machine->device_count ? p->machine->device_count : (int)p->machine->host.cores.value;
+    if (p->options->devices) {
+        for (; n < plan_count; n++)
+            counts[n] = plans[n].devices;
+        return n;
+    }
+    most = !p->machine->device_count && most > MOST_HOST_DEVICES ? MOST_HOST_DEVICES : most;
+    for (int k = 1; k < most; k *= 2)
+        counts[n++] = k;
+    counts[n++] = most;
+    return n;
+}
+
+static void add_rows(Planning *p, const int *counts, int count, int64_t batch, bool weak)
+{
+    PlanRow one = plan_row(p, 1, batch, weak, NULL);
+    for (int i = 0; i < count; i++) {
+        int64_t all;
+        if (__builtin_mul_overflow(one.batch, weak ? counts[i] : 1, &all) || all > INT32_MAX)
+            fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)one.batch, counts[i]);
+        PlanRow row = counts[i] == 1 ? one : plan_row(p, counts[i], all, weak, &one);
+        APPEND(p->rows, p->row_count, row);
+    }
+}
+
+int command_plan(const Options *options)
+{
+    Plan *plans;
+    int plan_count, counts[1024];
+    int64_t batches[MOST_BATCHES];
+    Planning p = {.options = options, .machine = options->planned};
+    p.kind = parse_devices(options->devices, options->planned, &plans, &plan_count)->name;
+    p.measured = read_measured(options->measured);
+    p.machine_name = options->machine ? options->machine : strcmp(p.kind, "host") == 0 ? "host2" : "h100x8";
+    int count = list_counts(&p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);
+    Made first = make(&p, 1, batch_count ? batches[0] : 0);
+    Model *m = first.program->model;
+    memory_use(first.outer);
+    p.model = copy_text(m->name, strlen(m->name));
+    p.precision = dtype_name(m->precision);
+    p.pictures = reads_pictures(m);
+    if (!batch_count)
+        batches[batch_count++] = m->batch;
+    give_back(&first);
+    for (int weak = 0; weak < 2; weak++)
+        for (int i = 0; i < batch_count && (weak ? options->weak : options->strong || !options->weak); i++)
+            add_rows(&p, counts, count, batches[i], weak);
+    plan_advise(&p);
+    Text text = {0};
+    plan_print(&p, options->json, &text);
+    fwrite(text_of(&text), 1, text.length, stdout);
+    return 0;
+}

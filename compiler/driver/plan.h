@@ -1,0 +1,45 @@
+/* plan.h: `mgpuc plan`: how fast a model trains on which devices of a machine, and why. No kernel is compiled, no GPU is needed.
+ *
+ *   plan.c         the command; a row for each number of devices and batch: compiled, simulated
+ *   plan_advice.c  what follows from the rows, in words, each with its figure
+ *   plan_print.c   the table, JSON */
+#ifndef MGPU_DRIVER_PLAN_H
+#define MGPU_DRIVER_PLAN_H
+
+#include "compiler/driver/command.h"
+#include "compiler/simulate/simulate.h"
+
+typedef struct PlanRow {
+    bool weak;                  /* compared with one device that has the batch of each; else with one that has all of it */
+    int devices, idle;          /* idle: without samples */
+    int64_t batch, least, most; /* of all; of the devices with the fewest and the most samples */
+    double step_us, samples_per_s, speed_up, efficiency;
+    bool steady;
+    /* of the device that computes longest, what the lane comp did in a step */
+    double computing_us, exposed_us, upload_us, input_us, devices_us;
+    double launch_us;           /* of computing: what the launches of kernels take */
+    int sums;                   /* all-reduces in the middle of a step (batchnorm's); how long they are waited for */
+    double sums_us;
+    double input_per_s, decode_cores; /* bytes of inputs a second; cores that decode pictures */
+    double bytes, memory;       /* that a device takes, and has; of host devices: all together */
+    int64_t fits;               /* the largest batch that does; -1: not known */
+    double link_bytes, link_share; /* of the busiest link and direction, in a step; of what it carries in that time */
+    const char *link;           /* "host to 0" */
+    const char *bound;          /* what takes most of the step */
+} PlanRow;
+
+typedef struct Planning {
+    const Options *options;
+    const Machine *machine;
+    const char *machine_name, *model, *precision, *kind; /* kind: "cuda", "host" */
+    PlanRow *rows; int row_count;
+    const char **advice; int advice_count;
+    bool pictures;              /* the training data is decoded */
+    double measured;            /* --measured; 0: nothing was */
+} Planning;
+
+/* a row; one: the row of one device that it is compared with, or NULL */
+PlanRow plan_row(const Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
+void plan_advise(Planning *);
+void plan_print(const Planning *, bool json, Text *);
+#endif

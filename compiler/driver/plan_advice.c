@@ -1,0 +1,148 @@
+/* plan_advice.c: what follows from the rows of `mgpuc plan`, in words, each with its figure. */
+#include "compiler/driver/plan.h"
+#include "compiler/machine/machine.h"
+
+static const double WORTH = .02; /* of a step: less is not spoken of */
+enum { MOST_TRIES = 9, TIMES = 4 };
+
+static const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
+static double ms(double us) { return us / 1e3; }
+
+static void say_best(Planning *p)
+{
+    const PlanRow *best = NULL;
+    for (int i = 0; i < p->row_count; i++)
+        if ((p->rows[i].memory <= 0 || p->rows[i].bytes <= p->rows[i].memory) && (!best || p->rows[i].samples_per_s > best->samples_per_s))
+            best = &p->rows[i];
+    if (best)
+        APPEND(p->advice, p->advice_count,
+               format("fastest: %s at a global batch of %lld, %.0f samples a second, %.2f times one device", devices_text(best->devices),
+                      (long long)best->batch, best->samples_per_s, best->speed_up));
+}
+
+/* the batch from which so many devices are as fast as one; 0: none was found. Steps are nearly lines over the batch, so the difference
+ * of their times is 0 where a line through the last two tries is. fits: whether that much memory is there */
+static int64_t batch_that_pays(const Planning *p, const PlanRow *row, bool *fits)
+{
+    PlanRow many = *row;
+    double before = 0, at = 0;
+    for (int k = 0; k < MOST_TRIES && many.batch < INT32_MAX / TIMES; k++) {
+        PlanRow one = plan_row(p, 1, k ? TIMES * many.batch : many.batch, false, NULL);
+        many = plan_row(p, row->devices, one.batch, false, &one);
+        double longer = many.step_us - one.step_us;
+        *fits = many.fits < 0 || many.batch <= many.fits;
+        if (longer <= 0 && k > 0)
+            return (int64_t)(at + before / (before - longer) * ((double)many.batch - at) + .999);
+        before = longer;
+        at = (double)many.batch;
+    }
+    return 0;
+}
+
+static void say_slower(Planning *p)
+{
+    const PlanRow *row = NULL;
+    for (int i = 0; i < p->row_count; i++)
+        if (!p->rows[i].weak && p->rows[i].devices > 1 && p->rows[i].speed_up < .995 && (!row || p->rows[i].speed_up < row->speed_up))
+            row = &p->rows[i];
+    if (!row)
+        return;
+    if (!p->machine->device_count) {
+        APPEND(p->advice, p->advice_count, format("%s run at %.2fx of one: they share the %.0f cores that one has for itself", devices_text(row->devices), row->speed_up,
+                                                  p->machine->host.cores.value));
+        return;
+    }
+    bool fits = true;
+    int64_t pays = batch_that_pays(p, row, &fits);
+    double waiting = row->exposed_us + row->devices_us;
+    APPEND(p->advice, p->advice_count,
+           format("%s run at %.2fx of one at a global batch of %lld: %.2f ms of communication are waited for, beside %.2f ms of computing; %s", devices_text(row->devices), row->speed_up,
+                  (long long)row->batch, ms(waiting), ms(row->computing_us),
+                  pays ? format("they pay from a global batch of about %lld%s", (long long)pays, fits ? "" : ", which does not fit") : "a larger batch does not change that"));
+}
+
+static void say_sums(Planning *p)
+{
+    const PlanRow *row = NULL;
+    for (int i = 0; i < p->row_count; i++)
+        if (p->rows[i].sums_us > WORTH * p->rows[i].step_us && (!row || p->rows[i].sums_us / p->rows[i].step_us > row->sums_us / row->step_us))
+            row = &p->rows[i];
+    if (row)
+        APPEND(p->advice, p->advice_count,
+               format("%d all-reduces in the middle of a step, such as those of batchnorm, stop %s for %.2f ms of %.2f: batchnorm(stats = %lld) takes them away", row->sums,
+                      devices_text(row->devices), ms(row->sums_us), ms(row->step_us), (long long)(row->least > 0 ? row->least : 1)));
+}
+
+static void say_gradients(Planning *p)
+{
+    const PlanRow *row = NULL;
+    for (int i = 0; i < p->row_count; i++) {
+        double rest = p->rows[i].exposed_us - p->rows[i].sums_us;
+        if (rest > WORTH * p->rows[i].step_us && (!row || rest / p->rows[i].step_us > (row->exposed_us - row->sums_us) / row->step_us))
+            row = &p->rows[i];
+    }
+    if (row)
+        APPEND(p->advice, p->advice_count,
+               format("on %s %.2f ms of %.2f are all-reduces of gradients with nothing left to compute beside them (%s is used to %.0f%%); a larger batch has more to compute",
+                      devices_text(row->devices), ms(row->exposed_us - row->sums_us), ms(row->step_us), row->link ? row->link : "the memory", 100 * row->link_share));
+}
+
+static void say_input(Planning *p)
+{
+    const PlanRow *row = NULL;
+    for (int i = 0; i < p->row_count; i++)
+        row = !row || p->rows[i].decode_cores > row->decode_cores ? &p->rows[i] : row;
+    double cores = p->machine->host.cores.value;
+    for (int i = 0; i < p->row_count; i++) {
+        const PlanRow *r = &p->rows[i];
+        if (r->input_us <= WORTH * r->step_us)
+            continue;
+        APPEND(p->advice, p->advice_count,
+               format("%s wait for input: %.2f ms of %.2f%s", devices_text(r->devices), ms(r->input_us), ms(r->step_us),
+                      p->pictures ? format(", decoding takes all of the %.0f cores", cores) : ""));
+        return;
+    }
+    if (row && row->decode_cores > .5 * cores)
+        APPEND(p->advice, p->advice_count, format("decoding pictures for %s takes %.1f of the %.0f cores", devices_text(row->devices), row->decode_cores, cores));
+}
+
+static void say_memory(Planning *p)
+{
+    for (int i = 0; i < p->row_count; i++) {
+        const PlanRow *r = &p->rows[i];
+        if (r->memory <= 0 || r->bytes <= r->memory)
+            continue;
+        APPEND(p->advice, p->advice_count,
+               format("a global batch of %lld does not fit on %s: %.2f GB %s, there are %.2f%s", (long long)r->batch, devices_text(r->devices), r->bytes / 1e9,
+                      p->machine->device_count ? "on a device" : "in all", r->memory / 1e9, r->fits > 0 ? format("; a batch of %lld fits", (long long)r->fits) : ""));
+    }
+}
+
+static void say_idle(Planning *p)
+{
+    for (int i = 0; i < p->row_count; i++)
+        if (p->rows[i].idle)
+            APPEND(p->advice, p->advice_count,
+                   format("a batch of %lld leaves %d of %s without a sample", (long long)p->rows[i].batch, p->rows[i].idle, devices_text(p->rows[i].devices)));
+}
+
+static void say_scaling(Planning *p)
+{
+    const PlanRow *last = p->row_count ? &p->rows[p->row_count - 1] : NULL;
+    if (last && last->devices > 1 && !p->options->weak && p->machine->device_count)
+        APPEND(p->advice, p->advice_count,
+               format("strong scaling: the global batch stays at %lld, so %s have %lld samples each; with --weak each has %lld", (long long)last->batch, devices_text(last->devices),
+                      (long long)last->most, (long long)last->batch));
+}
+
+void plan_advise(Planning *p)
+{
+    say_best(p);
+    say_slower(p);
+    say_sums(p);
+    say_gradients(p);
+    say_input(p);
+    say_memory(p);
+    say_idle(p);
+    say_scaling(p);
+}
