@@ -401,6 +401,9 @@ void graph_print(const Graph *, Text *);
 const char *graph_identity(const Graph *); /* of what it computes, whatever the places and names of its layers and its precision */
 double node_flops(const Node *);  /* of one sample if sharded */
 
+/* meaning.c: of an element-wise operation, but of CAST. Whole numbers are not brought into the range of their type. */
+double op_value(Op, double a, double b, double c);
+
 /* interpret.c: the slow, clear meaning of every operation, in double; the reference of tests.
  * values[node id] = NULL or an array [samples or 1][elements]; leaves are asked of `leaf`. BF16 and F16 are rounded. */
 typedef struct Interpretation {

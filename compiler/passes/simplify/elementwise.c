@@ -8,52 +8,13 @@
 
 /* ---- folding */
 
-static double round_to_zero(double v) { return v < 0 ? ceil(v) : floor(v); }
-
-static double modulo(double a, double b)
-{
-    double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
 /* the operation on numbers; false: not here */
 static bool compute(const Node *n, double a, double b, double c, double *y)
 {
-    switch (n->op) {
-    case OP_ADD: *y = a + b; break;
-    case OP_SUB: *y = a - b; break;
-    case OP_MUL: *y = a * b; break;
-    case OP_DIV: *y = a / b; break;
-    case OP_POW: *y = pow(a, b); break;
-    case OP_MOD: *y = modulo(a, b); break;
-    case OP_MINIMUM: *y = a < b || a != a ? a : b; break;
-    case OP_MAXIMUM: *y = a > b || a != a ? a : b; break;
-    case OP_EQ: *y = a == b; break;
-    case OP_LT: *y = a < b; break;
-    case OP_LE: *y = a <= b; break;
-    case OP_AND: *y = a != 0 && b != 0; break;
-    case OP_OR: *y = a != 0 || b != 0; break;
-    case OP_NOT: *y = a == 0; break;
-    case OP_WHERE: *y = a != 0 ? b : c; break;
-    case OP_CAST: *y = n->dtype == BOOL ? a != 0 : dtype_is_float(n->dtype) ? a : round_to_zero(a); break;
-    case OP_ABS: *y = fabs(a); break;
-    case OP_FLOOR: *y = floor(a); break;
-    case OP_SQRT: *y = sqrt(a); break;
-    case OP_EXP: *y = exp(a); break;
-    case OP_LOG: *y = log(a); break;
-    case OP_EXPM1: *y = expm1(a); break;
-    case OP_LOG1P: *y = log1p(a); break;
-    case OP_LOGISTIC: *y = logistic(a); break;
-    case OP_SIN: *y = sin(a); break;
-    case OP_COS: *y = cos(a); break;
-    case OP_TANH: *y = tanh(a); break;
-    case OP_ATAN2: *y = atan2(a, b); break;
-    case OP_ERF: *y = erf(a); break;
-    case OP_BIT_AND: *y = (double)((int64_t)a & (int64_t)b); break;
-    case OP_BIT_OR: *y = (double)((int64_t)a | (int64_t)b); break;
-    case OP_BIT_XOR: *y = (double)((int64_t)a ^ (int64_t)b); break;
-    default: return false;
-    }
+    if (n->op == OP_CAST)
+        *y = n->dtype == BOOL ? a != 0 : dtype_is_float(n->dtype) ? a : trunc(a);
+    else
+        *y = op_value(n->op, a, b, c);
     /* whole numbers beyond the range of their type are left to run time */
     static const double least[DTYPES] = {[I8] = -128, [I16] = -32768, [I32] = -2147483648.0, [I64] = -0x1p53};
     static const double most[DTYPES] = {[BOOL] = 1, [U8] = 255, [I8] = 127, [U16] = 65535, [I16] = 32767,
