@@ -46,7 +46,7 @@ static Arch *architectures(const char *list, int *count)
     return archs;
 }
 
-/* docs/cuda.md says what for */
+/* docs/vgpu.md says what for */
 static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno",
     "-ffp-contract=fast", "-fexpensive-optimizations", /* as NVRTC does; gcc contracts nothing at -O1 without the second */

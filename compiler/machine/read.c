@@ -11,7 +11,7 @@
  *   switch NAME [adds]                    link END END (AMOUNT | none) [AMOUNT]
  *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | barrier AMOUNT | meeting AMOUNT | decode AMOUNT | disk AMOUNT)
  *
- * Words that only virtual GPUs know (docs/cuda.md) are passed over: a file may describe both. */
+ * Words that only virtual GPUs know (docs/vgpu.md) are passed over: a file may describe both. */
 #include "compiler/machine/machine.h"
 
 #include <ctype.h>

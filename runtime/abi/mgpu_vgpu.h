@@ -1,5 +1,5 @@
 /* mgpu_vgpu.h: what CUDA C++ has built in, for the host's C++ compiler (C++17): emitted kernels, compiled with -DMGPU_VGPU,
- * run on the virtual GPU (docs/cuda.md, which has the command). Types and functions are those of the CUDA C++ programming
+ * run on the virtual GPU (docs/vgpu.md, which has the command). Types and functions are those of the CUDA C++ programming
  * guide; what is not here is not used by emitted text. Floating-point atomics are left out on purpose: results must not
  * depend on an order. */
 #ifndef MGPU_VGPU_H

@@ -69,7 +69,7 @@ enum { CU_EVENT_RECORD_DEFAULT = 0, CU_EVENT_RECORD_EXTERNAL = 1 };
 enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 enum { CU_EVENT_WAIT_DEFAULT = 0, CU_EVENT_WAIT_EXTERNAL = 1 };
 
-/* A stand-in for the driver that checks accesses (docs/cuda.md) has three functions besides.
+/* A stand-in for the driver that checks accesses (docs/vgpu.md) has three functions besides.
  * vgpuDeclare: what is issued to `stream` from now on belongs to `operation` and touches these bytes of device memory alone;
  * count < 0: not known. Everything is copied. vgpuTell, vgpuHear: threads of the host tell each other by counters what is done. Told
  * just before a counter is raised, and heard just after it has been waited for: what the one has waited for the other knows then. */

@@ -1,4 +1,4 @@
-/* vgpu_test: kernels on the virtual GPU (docs/cuda.md): for each thing that it checks one that is right and one with the planted
+/* vgpu_test: kernels on the virtual GPU (docs/vgpu.md): for each thing that it checks one that is right and one with the planted
  * bug. Every case runs in a process of its own, with several seeds: a bug is found whatever order is drawn. */
 #include "vgpu_machine.h"
 
@@ -246,7 +246,7 @@ static void test_orders(void)
 static void test_messages(void)
 {
     static const struct { const char *line, *says; } CASES[] = {
-        {"wings 0 2", "/machine:4: 'wings' begins no fact that is known; docs/cuda.md lists them\n"},
+        {"wings 0 2", "/machine:4: 'wings' begins no fact that is known; docs/vgpu.md lists them\n"},
         {"memory 7 1GiB", "/machine:4: there is no device 7: the machine has 3\n"},
         {"memory 0 1Gib", "/machine:4: '1Gib' is no amount with its unit, such as 1GB\n"},
         {"memory 0", "/machine:4: a word is missing at its end\n"},

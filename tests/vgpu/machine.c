@@ -1,5 +1,5 @@
 /* machine.c: the machine that the file MGPU_VGPU describes, a line for each fact; # begins a comment. Devices are numbers or *.
- * docs/cuda.md lists the facts. A line that is not understood, or that has words too many, ends the process with status 2.
+ * docs/vgpu.md lists the facts. A line that is not understood, or that has words too many, ends the process with status 2.
  */
 #include "tests/vgpu/vgpu.h"
 
@@ -434,7 +434,7 @@ static void read_line(const Line *l)
             FACTS[i].set(l, &vgpu_machine.device[d]);
         return;
     }
-    wrong(l, "'%s' begins no fact that is known; docs/cuda.md lists them", l->word[0]);
+    wrong(l, "'%s' begins no fact that is known; docs/vgpu.md lists them", l->word[0]);
 }
 
 static void read_machine(const char *path)

@@ -1,4 +1,4 @@
-/* module.c: images, which are shared objects for this machine (docs/cuda.md), and running their kernels. */
+/* module.c: images, which are shared objects for this machine (docs/vgpu.md), and running their kernels. */
 #include "tests/vgpu/vgpu.h"
 
 #include <dlfcn.h>

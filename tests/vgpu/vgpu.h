@@ -1,5 +1,5 @@
 /* vgpu.h: the virtual GPUs: what the files of this folder share. They make libcuda.so.1 and its companions, which a program
- * opens in place of NVIDIA's (docs/cuda.md).
+ * opens in place of NVIDIA's (docs/vgpu.md).
  *
  * Work that is issued becomes an Op, a node of one graph of all that is to be done on all devices: streams, events, graphs and
  * collectives are edges. Nothing runs until somebody waits; then Ops run one at a time, in an order that the seed chooses among
