@@ -309,7 +309,7 @@ static Value *run_convolve(Elaborator *e, const Place *at, Value **a)
     each_of(at, a[2], n, "stride", 1, of);
     pads_of(at, a[3], n, of + n, of + 2 * n);
     each_of(at, a[4], n, "dilation", 1, of + 3 * n);
-    each_of(at, a[5], n, "spread", 1, of + 4 * n);
+    each_of(at, a[5], n, "input_dilation", 1, of + 4 * n);
     of[5 * n] = whole_of(at, a[6], "groups");
     if (of[5 * n] < 1)
         error_at(at, "convolve: groups must be at least 1, not %" PRId64, of[5 * n]);
@@ -634,7 +634,7 @@ const Builtin PRIMITIVES[] = {
     {"cumsum", "x, axis = 0", run_cumsum},
     {"top_k", "x, k, axis = -1", run_top_k},
     {"einsum", "spec, a, b = none, c = none, d = none, e = none, f = none", run_einsum},
-    {"convolve", "x, w, stride = 1, padding = 0, dilation = 1, spread = 1, groups = 1", run_convolve},
+    {"convolve", "x, w, stride = 1, padding = 0, dilation = 1, input_dilation = 1, groups = 1", run_convolve},
     {"window_max", "x, size, stride = none, padding = 0", run_window_max},
     {"window_sum", "x, size, stride = none, padding = 0", run_window_sum},
     {"reshape", "x, shape", run_reshape},

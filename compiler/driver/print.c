@@ -147,7 +147,7 @@ void phase_print(const Phase *p, Text *t)
     }
     for (int i = 0; i < p->task_count; i++) {
         const Task *k = p->tasks[i];
-        text_add(t, "  %s", k->kind == TASK_REDUCE ? transfer_word(k->parties.transfer) : k->kernel->name);
+        text_add(t, "  %s", k->kind == TASK_TRANSFER ? transfer_word(k->parties.transfer) : k->kernel->name);
         for (int r = 0; r < k->read_count; r++)
             text_add(t, "%s%s", r ? ", " : " ", k->reads[r]->name);
         text_add(t, " ->");

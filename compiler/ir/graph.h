@@ -45,7 +45,7 @@ typedef enum Op {
     OPS
 } Op;
 
-/* Sharded: by sample. Replicated: the same on every device. Partial: a sum over devices still owed. Split: by element range, each
+/* Sharded: by sample. Replicated: the same on every device. Partial: a sum over devices is pending. Split: by element range, each
  * device has its own range and others may be anything. Local: each device has a value of its own. Transfers lead from one to
  * another: mgpu_transfers.h. */
 typedef enum Distribution { UNTYPED, REPLICATED, SHARDED, PARTIAL, SPLIT, LOCAL } Distribution;

@@ -211,7 +211,7 @@ static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, cons
                         double *y, bool weight)
 {
     int r = (int)v[0];
-    const int64_t *stride = v + 1, *before = stride + r, *dilation = before + 2 * r, *spread = dilation + r;
+    const int64_t *stride = v + 1, *before = stride + r, *dilation = before + 2 * r, *input_dilation = dilation + r;
     int64_t groups = v[1 + 5 * r], outputs = ys->extent[r], channels = ws->extent[1];
     int64_t kernel = product(ws->extent, 2, 2 + r), place[MAX_RANK] = {0}, tap[MAX_RANK] = {0};
     int64_t places = product(ys->extent, 0, r);
@@ -221,8 +221,8 @@ static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, cons
             bool inside = true;
             for (int i = 0; i < r && inside; i++) {
                 int64_t q = stride[i] * place[i] + dilation[i] * tap[i] - before[i];
-                inside = q >= 0 && q % spread[i] == 0 && q / spread[i] < xs->extent[i];
-                at = at * xs->extent[i] + q / spread[i];
+                inside = q >= 0 && q % input_dilation[i] == 0 && q / input_dilation[i] < xs->extent[i];
+                at = at * xs->extent[i] + q / input_dilation[i];
             }
             for (int64_t o = 0; inside && o < outputs; o++)
                 for (int64_t c = 0; c < channels; c++) {

@@ -355,8 +355,8 @@ static void shape_einsum(Node *n, bool over)
     }
 }
 
-/* CONVOLVE and CONVOLVE_WEIGHT: ints = [n, stride, before, after, dilation, spread (n each), groups] */
-static int64_t spread_extent(int64_t extent, int64_t spread) { return extent ? (extent - 1) * spread + 1 : 0; }
+/* CONVOLVE and CONVOLVE_WEIGHT: ints = [n, stride, before, after, dilation, input_dilation (n each), groups] */
+static int64_t dilated_extent(int64_t extent, int64_t input_dilation) { return extent ? (extent - 1) * input_dilation + 1 : 0; }
 
 static void limit_attribute(const Node *n, const char *what, int64_t value, int64_t least)
 {
@@ -380,7 +380,7 @@ static void check_convolution(const Node *n, int kernels)
         limit_attribute(n, "padding", v[1 + r + i], INT32_MIN);
         limit_attribute(n, "padding", v[1 + 2 * r + i], INT32_MIN);
         limit_attribute(n, "dilation", v[1 + 3 * r + i], 1);
-        limit_attribute(n, "spread", v[1 + 4 * r + i], 1);
+        limit_attribute(n, "input_dilation", v[1 + 4 * r + i], 1);
     }
     limit_attribute(n, "groups", v[1 + 5 * r], 1);
     if (n->in[0]->shape.extent[r] % v[1 + 5 * r])
@@ -407,11 +407,11 @@ static void shape_convolve(Node *n, bool over)
         error_at(n->at, "convolve: %lld outputs cannot be divided into %lld groups", (long long)w->extent[0],
                  (long long)groups);
     for (int i = 0; i < r; i++) {
-        int64_t padded = 0, window = 0, spread = 0;
+        int64_t padded = 0, window = 0, input_dilation = 0;
         bool wide = x->extent[i] > INT64_MAX / 4 / v[1 + 4 * r + i] || w->extent[2 + i] > INT64_MAX / 4 / v[1 + 3 * r + i];
         if (!wide) {
-            spread = spread_extent(x->extent[i], v[1 + 4 * r + i]);
-            padded = spread + v[1 + r + i] + v[1 + 2 * r + i];
+            input_dilation = dilated_extent(x->extent[i], v[1 + 4 * r + i]);
+            padded = input_dilation + v[1 + r + i] + v[1 + 2 * r + i];
             window = v[1 + 3 * r + i] * (w->extent[2 + i] - 1) + 1;
         }
         if (wide || w->extent[2 + i] < 1 || padded < window)

@@ -89,8 +89,8 @@ static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
     const Shape *y_shape = y == B ? &node->in[1]->shape : &node->shape;
     const int64_t *ints = node->ints;
     int dims = (int)ints[0];
-    const int64_t *step = ints + 1, *before = step + dims, *dilation = before + 2 * dims, *spread = dilation + dims;
-    int64_t groups = spread[dims], outputs = w_shape->extent[0] / (groups > 0 ? groups : 1), inputs = w_shape->extent[1];
+    const int64_t *step = ints + 1, *before = step + dims, *dilation = before + 2 * dims, *input_dilation = dilation + dims;
+    int64_t groups = input_dilation[dims], outputs = w_shape->extent[0] / (groups > 0 ? groups : 1), inputs = w_shape->extent[1];
 
     Axis *axis = add_axis(plan, "group", groups);
     place_axis(axis, A, inputs * stride[A][dims]);
@@ -107,7 +107,7 @@ static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
         axis->step = dilation[d];
         place_axis(axis, A, 0);
         place_axis(axis, w, stride[w][2 + d]);
-        plan->window[d] = (Window){x_shape->extent[d], stride[A][d], -before[d], spread[d]};
+        plan->window[d] = (Window){x_shape->extent[d], stride[A][d], -before[d], input_dilation[d]};
     }
     plan->windows = dims;
     axis = add_axis(plan, "in", inputs);
@@ -134,7 +134,7 @@ static void drop_windows(Contraction *plan)
             axis->stride[A] = axis->step * window.stride;
             last += (axis->extent - 1) * axis->step;
         }
-        if (window.spread == 1 && window.first >= 0 && last < window.extent && !dtype_is_half(plan->tensor[A]->dtype)) {
+        if (window.input_dilation == 1 && window.first >= 0 && last < window.extent && !dtype_is_half(plan->tensor[A]->dtype)) {
             plan->first[A] += window.first * window.stride;
         } else {
             plan->window[kept] = window;
@@ -307,7 +307,7 @@ static void choose_a(Contraction *plan)
 
 /* ---- cost */
 
-/* multiplications and additions, without the zeros between the elements of spread windows, with those of the padding */
+/* multiplications and additions, without the zeros between the elements of dilated windows, with those of the padding */
 static void count_operations(const Contraction *plan, double *fixed, double *per_sample)
 {
     double count = 2;
@@ -319,7 +319,7 @@ static void count_operations(const Contraction *plan, double *fixed, double *per
             count *= (double)plan->axes[i].extent;
     }
     for (int w = 0; w < plan->windows; w++)
-        count /= (double)plan->window[w].spread;
+        count /= (double)plan->window[w].input_dilation;
     *fixed = sampled ? 0 : count;
     *per_sample = sampled ? count : 0;
 }
@@ -457,8 +457,8 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
     int64_t stride[3][MAX_RANK], samples[3];
     for (int i = 0; i < 3; i++)
         strides_of(nodes[i], plan->tensor[i], stride[i], &samples[i]);
-    const int64_t *step = node->ints + 1, *before = step + dims, *dilation = before + 2 * dims, *spread = dilation + dims;
-    int64_t groups = spread[dims];
+    const int64_t *step = node->ints + 1, *before = step + dims, *dilation = before + 2 * dims, *input_dilation = dilation + dims;
+    int64_t groups = input_dilation[dims];
     const Shape *x_shape = &nodes[A]->shape, *w_shape = &nodes[w]->shape, *y_shape = &nodes[y]->shape;
     mgpu_convolution *v = NEW(mgpu_convolution);
     *v = (mgpu_convolution){.weight = weight, .dims = dims, .groups = groups, .in = w_shape->extent[1],
@@ -476,7 +476,7 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
         v->stride[d] = step[d];
         v->dilation[d] = dilation[d];
         v->before[d] = before[d];
-        v->spread[d] = spread[d];
+        v->input_dilation[d] = input_dilation[d];
         v->x_stride[2 + d] = stride[A][d];
         v->w_stride[2 + d] = stride[w][2 + d];
         v->y_stride[2 + d] = stride[y][d];
@@ -510,7 +510,8 @@ static void make_table(Contraction *plan)
             ++*counts[list];
         }
     for (int w = 0; w < plan->windows; w++)
-        window[w] = (mgpu_window){plan->window[w].extent, plan->window[w].stride, plan->window[w].first, plan->window[w].spread};
+        window[w] =
+            (mgpu_window){plan->window[w].extent, plan->window[w].stride, plan->window[w].first, plan->window[w].input_dilation};
 }
 
 Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b, const Tensor *result, bool alone)
@@ -548,7 +549,7 @@ const mgpu_contraction *contraction_table(const Contraction *plan) { return &pla
 static void identify_convolution(Sha256 *sha, const mgpu_convolution *v)
 {
     IDENTITY_ADD(sha, v->weight, v->dims, v->groups, v->in, v->out);
-    const int64_t *const lists[] = {v->x, v->w, v->y, v->stride, v->dilation, v->before, v->spread};
+    const int64_t *const lists[] = {v->x, v->w, v->y, v->stride, v->dilation, v->before, v->input_dilation};
     for (int i = 0; i < COUNT(lists); i++)
         identity_numbers(sha, lists[i], v->dims);
     const int64_t *const strides[] = {v->x_stride, v->w_stride, v->y_stride};
@@ -566,7 +567,7 @@ void contraction_identity(const Contraction *plan, Sha256 *sha)
         IDENTITY_ADD(sha, a->extent, a->a, a->b, a->c, a->window, a->step);
     }
     for (int i = 0; i < t->windows; i++)
-        IDENTITY_ADD(sha, t->window[i].extent, t->window[i].stride, t->window[i].first, t->window[i].spread);
+        IDENTITY_ADD(sha, t->window[i].extent, t->window[i].stride, t->window[i].first, t->window[i].input_dilation);
     if (t->convolution)
         identify_convolution(sha, t->convolution);
     for (int i = 0; i < 3; i++) /* in a bucket, aligned to its elements only */

@@ -18,7 +18,7 @@ typedef struct Axis {
     int64_t step;
 } Axis;
 
-typedef struct Window { int64_t extent, stride, first, spread; } Window;
+typedef struct Window { int64_t extent, stride, first, input_dilation; } Window;
 
 struct Contraction {
     const Node *node;

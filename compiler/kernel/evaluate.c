@@ -443,12 +443,12 @@ static Expr *convolve_point(Evaluation *e, const Node *n, Expr *sample, Expr *co
     int64_t outputs = weight ? n->shape.extent[0] : n->shape.extent[r], groups = v[1 + 5 * r];
     Expr *at[MAX_RANK], *other[MAX_RANK], *inside = NULL;
     for (int i = 0; i < r; i++) {
-        int64_t stride = v[1 + i], before = v[1 + r + i], dilation = v[1 + 3 * r + i], spread = v[1 + 4 * r + i];
+        int64_t stride = v[1 + i], before = v[1 + r + i], dilation = v[1 + 3 * r + i], input_dilation = v[1 + 4 * r + i];
         Expr *q = expr_plus(x, expr_add(x, expr_scale(x, place[i], stride), expr_scale(x, tap[i], dilation)), -before);
-        inside = expr_both(x, inside, expr_range(x, q, 0, (from->extent[i] - 1) * spread + 1));
-        if (spread > 1)
-            inside = expr_both(x, inside, expr_range(x, expr_mod(x, q, spread), 0, 1));
-        at[i] = spread > 1 ? expr_div(x, q, spread) : q;
+        inside = expr_both(x, inside, expr_range(x, q, 0, (from->extent[i] - 1) * input_dilation + 1));
+        if (input_dilation > 1)
+            inside = expr_both(x, inside, expr_range(x, expr_mod(x, q, input_dilation), 0, 1));
+        at[i] = input_dilation > 1 ? expr_div(x, q, input_dilation) : q;
     }
     Expr *group = expr_div(x, out, outputs / groups);
     at[r] = expr_add(x, expr_scale(x, group, from->extent[r] / groups), channel);

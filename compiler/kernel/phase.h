@@ -31,7 +31,7 @@ typedef struct Tensor {     /* what kernels read and write */
     Dtype dtype;
     Shape shape;            /* of one sample, axes in memory order */
     bool sharded;           /* bytes = samples x per sample */
-    bool partial;           /* a TASK_REDUCE's, which is done before others may read it; then its bytes, in a bucket, are
+    bool partial;           /* a TASK_TRANSFER's, which is done before others may read it; then its bytes, in a bucket, are
                                aligned to its elements only */
     Node *node;             /* what it holds; NULL for report */
     const int *order;       /* order of the node's axes in memory, outermost first; NULL: as they are (a variable: its own) */
@@ -47,13 +47,13 @@ static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch
  * it has none but those whose results may be too large */
 typedef struct Suspect { const char *word, *layer; int line; } Suspect;
 
-typedef enum TaskKind { TASK_KERNEL, TASK_REDUCE /* a transfer: mgpu_transfers.h */ } TaskKind;
+typedef enum TaskKind { TASK_KERNEL, TASK_TRANSFER /* a transfer: mgpu_transfers.h */ } TaskKind;
 typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */
     TaskKind kind;
     Kernel *kernel;         /* TASK_KERNEL; its arguments are reads, then writes, then the workspace */
-    mgpu_parties parties; int part_count; /* TASK_REDUCE; parts NULL: as the plan splits it */
+    mgpu_parties parties; int part_count; /* TASK_TRANSFER; parts NULL: as the plan splits it */
     Tensor **reads;  int read_count;
-    Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_REDUCE: the same one in both */
+    Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_TRANSFER: the same one in both */
     int64_t workspace_bytes, workspace_bytes_per_sample;
     double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
     WorkKind work;          /* what kind of work, for the cost model */

@@ -271,7 +271,8 @@ static void emit_model(const Model *m, Text *t)
 static void emit_op(const ScheduledOp *op, Text *t)
 {
     static const char *const LANE[LANES] = {"MGPU_COMP", "MGPU_COPY", "MGPU_COMM", "MGPU_HOST"};
-    static const char *const VERB[VERBS] = {"MGPU_CALL", "MGPU_READ", "MGPU_UPLOAD", "MGPU_REDUCE", "MGPU_REPORT", "MGPU_FETCH"};
+    static const char *const VERB[VERBS] = {"MGPU_CALL",     "MGPU_READ",   "MGPU_UPLOAD",
+                                            "MGPU_TRANSFER", "MGPU_REPORT", "MGPU_FETCH"};
     text_add(t, "    {%s, %s, %s, %d, %lld, %d, %d, %d, %d, ", c_string(op->id), LANE[op->lane], VERB[op->verb], op->region,
              (long long)op->chunk, op->target, op->read_count, op->write_count, op->wait_count);
     if (op->read_count + op->write_count) {

@@ -169,7 +169,7 @@ static Term *make_terms(Graph *g, const Graph *train, int *count)
 static void report_losses(Graph *g, const Term *terms, int count)
 {
     Node *total = NULL;
-    for (int over = 1; over >= 0; over--) /* sums that are still owed first: one reduction for all of them */
+    for (int over = 1; over >= 0; over--) /* sums that are still pending first: one reduction for all of them */
         for (int i = 0; i < count; i++)
             if (terms[i].over_samples == over)
                 total = total ? graph_binary(g, OP_ADD, total, terms[i].value) : terms[i].value;

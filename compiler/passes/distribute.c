@@ -13,7 +13,7 @@
  *
  * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
  * leaving each Partial as it is: cost(v) = sum over its uses of what reducing behind that use costs, shared between the
- * Partial inputs of the use. A value is reduced at once if a use forces it or if that is not dearer: so what is used
+ * Partial inputs of the use. A value is reduced at once if a use forces it or if that is not more expensive: so what is used
  * twice is reduced once, a broadcast is reduced before it is broadcast, and two uses of a shared weight are added first.
  * Accumulators that are Partial take Partial values; all other results take Replicated (or Sharded) ones. */
 #include "compiler/ir/rebuild.h"
@@ -306,7 +306,7 @@ static void check_types(Distributor *d)
         Distribution type = type_of(n, n->in, d->type, d->forced);
         for (int k = 0; k < n->inputs; k++)
             if (d->forced[k])
-                die("%s (node %d) uses a sum that is still owed", OP_INFO[n->op].name, n->id);
+                die("%s (node %d) uses a sum that is still pending", OP_INFO[n->op].name, n->id);
         if (n->distribution != UNTYPED && n->distribution != type)
             die("%s (node %d) has two types", OP_INFO[n->op].name, n->id);
         n->distribution = type;

@@ -54,17 +54,17 @@ void sweep_contribute(Sweep *s, Node *n, Node *gradient)
     APPEND(s->parts[n->id], s->part_count[n->id], gradient);
 }
 
-/* a sum over samples, or linear in one; s->owed is filled as far as the graph has grown */
-static bool is_owed(Sweep *s, const Node *n)
+/* a sum over samples, or linear in one; s->pending is filled as far as the graph has grown */
+static bool is_pending(Sweep *s, const Node *n)
 {
-    while (s->owed_count <= n->id) {
-        const Node *m = s->g->nodes[s->owed_count];
-        bool owed = node_sums_samples(m);
+    while (s->pending_count <= n->id) {
+        const Node *m = s->g->nodes[s->pending_count];
+        bool pending = node_sums_samples(m);
         for (int k = 0; k < m->inputs && !m->sharded && OP_INFO[m->op].linear; k++)
-            owed = owed || s->owed[m->in[k]->id];
-        APPEND(s->owed, s->owed_count, owed);
+            pending = pending || s->pending[m->in[k]->id];
+        APPEND(s->pending, s->pending_count, pending);
     }
-    return s->owed[n->id];
+    return s->pending[n->id];
 }
 
 static bool is_zero(const Node *n) { return is_constant(n, 0); }
@@ -79,9 +79,9 @@ Node *sweep_take(Sweep *s, Node *n)
     s->parts[n->id] = NULL;
     if (count == 1)
         return parts[0];
-    for (int owed = 1; owed >= 0; owed--)
+    for (int pending = 1; pending >= 0; pending--)
         for (int i = 0; i < count; i++)
-            if (parts[i] && (!owed || is_owed(s, parts[i]))) {
+            if (parts[i] && (!pending || is_pending(s, parts[i]))) {
                 if (!total || is_zero(total))
                     total = parts[i];
                 else if (!is_zero(parts[i]))
@@ -424,7 +424,7 @@ static void gradient_einsum(Sweep *s, Node *n, Node *g)
 }
 
 /* [o, c / groups, k...] -> [c, o / groups, k... backwards] */
-static Node *turned_weight(Graph *g, Node *w, int64_t groups)
+static Node *transposed_weight(Graph *g, Node *w, int64_t groups)
 {
     int r = w->shape.rank - 2;
     int64_t start[MAX_RANK] = {0}, step[MAX_RANK] = {1, 1}, outputs = w->shape.extent[0], channels = w->shape.extent[1];
@@ -437,19 +437,20 @@ static Node *turned_weight(Graph *g, Node *w, int64_t groups)
         int order[MAX_RANK] = {1, 0, 2, 3, 4, 5, 6, 7};
         return graph_transpose(g, w, order);
     }
-    Shape turned = w->shape;
-    turned.extent[0] = channels * groups;
-    turned.extent[1] = outputs / groups;
+    Shape transposed = w->shape;
+    transposed.extent[0] = channels * groups;
+    transposed.extent[1] = outputs / groups;
     int64_t taps = 1; /* the kernel as one axis: with groups, a fourth axis more could be one too many */
     for (int i = 2; i < 2 + r; i++)
         taps *= w->shape.extent[i];
     w = graph_reshape(g, w, SHAPE(groups, outputs / groups, channels, taps));
     w = graph_transpose(g, w, (int[]){0, 2, 1, 3});
-    return graph_reshape(g, w, turned);
+    return graph_reshape(g, w, transposed);
 }
 
-/* y[p] = sum_k x'[S p + d k - b] w[k], so at x': sum_{p, k: S p + d k - b = q} g[p] w[k] = with g' = g spread by S and the
- * kernel of size K turned: sum_k g'[q + d k - (d (K - 1) - b)] w[K - 1 - k]: a convolution; x is every spread-th of x' */
+/* y[p] = sum_k x'[S p + d k - b] w[k], so at x': sum_{p, k: S p + d k - b = q} g[p] w[k] = with g' = g dilated by S and the
+ * kernel of size K transposed: sum_k g'[q + d k - (d (K - 1) - b)] w[K - 1 - k]: a convolution; x is every input_dilation-th of
+ * x' */
 static void gradient_convolve(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;
@@ -463,17 +464,17 @@ static void gradient_convolve(Sweep *s, Node *n, Node *g)
     }
     if (!wants(s, n, 0))
         return;
-    const int64_t *stride = n->ints + 1, *before = stride + r, *dilation = before + 2 * r, *spread = dilation + r;
+    const int64_t *stride = n->ints + 1, *before = stride + r, *dilation = before + 2 * r, *input_dilation = dilation + r;
     for (int i = 0; i < r; i++) {
         int64_t reach = dilation[i] * (w->shape.extent[2 + i] - 1);
-        int64_t x_extent = x->shape.extent[i] ? (x->shape.extent[i] - 1) * spread[i] + 1 : 0;
+        int64_t x_extent = x->shape.extent[i] ? (x->shape.extent[i] - 1) * input_dilation[i] + 1 : 0;
         int64_t g_extent = (g->shape.extent[i] - 1) * stride[i] + 1;
-        ints[1 + i] = spread[i];
+        ints[1 + i] = input_dilation[i];
         ints[1 + r + i] = reach - before[i];
         ints[1 + 2 * r + i] = x_extent - g_extent + before[i];
         ints[1 + 4 * r + i] = stride[i];
     }
-    Node *y = NODE(to, OP_CONVOLVE, ints, n->int_count, NULL, g, turned_weight(to, w, n->ints[1 + 5 * r]));
+    Node *y = NODE(to, OP_CONVOLVE, ints, n->int_count, NULL, g, transposed_weight(to, w, n->ints[1 + 5 * r]));
     sweep_contribute(s, x, over_samples(n, 0) ? graph_sum_samples(to, y, NULL, 0) : y);
 }
 

@@ -10,8 +10,8 @@ typedef struct Sweep {
     bool *needs;          /* of a forward node: a trained variable reaches it through differentiable operations */
     Node ***parts;        /* contributions to its gradient so far */
     int *part_count;
-    bool *owed;           /* of all nodes: a sum over samples, which devices still owe each other */
-    int owed_count;
+    bool *pending;           /* of all nodes: a sum over samples, which is pending between devices */
+    int pending_count;
     Node **variables;     /* by index: its node */
     Node ***of_results;   /* of a forward SCAN: the gradients of its results */
     struct Replaced { Node *old, *now; } *replaced; /* SCANs that were made again with more results */

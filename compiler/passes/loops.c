@@ -51,7 +51,7 @@ static bool is_expansion(const Node *n)
     return out > EXPANSION * in && node_flops(n) < FEW_FLOPS * out;
 }
 
-static bool is_dear(const Node *n)
+static bool is_expensive(const Node *n)
 {
     OpClass c = OP_INFO[n->op].op_class;
     return (c == CONTRACTION && !is_expansion(n)) || c == WINDOW || n->op == OP_CUMSUM || n->op == OP_TOP_K || is_loop(n);
@@ -160,7 +160,7 @@ static bool far(const Hoist *h, const Node *n)
 {
     if (n->op == OP_RESULT && h->recurs[n->in[0]->id])
         return false; /* the inner loop runs in the outer one */
-    return h->carried[n->id] && !h->recurs[n->id] && h->has_rule[n->id] && (is_dear(n) || must_leave(h, n));
+    return h->carried[n->id] && !h->recurs[n->id] && h->has_rule[n->id] && (is_expensive(n) || must_leave(h, n));
 }
 
 /* needed: stacks that sums ask for; h->added: values of which the sum alone is wanted */
@@ -225,7 +225,7 @@ static void cut_behind(Hoist *h, const bool *needed)
         else if (far(h, n))
             side[i] = SIDE_FAR;
         else
-            side[i] = n->op == OP_ARG || !outside || is_dear(n) || (h->recurs[i] && !is_move(n)) ? SIDE_FIXED : SIDE_FREE;
+            side[i] = n->op == OP_ARG || !outside || is_expensive(n) || (h->recurs[i] && !is_move(n)) ? SIDE_FIXED : SIDE_FREE;
         if (side[i] == SIDE_FIXED && n->op != OP_ARG && must_leave(h, n) && needed[i])
             cannot_leave(n, h->carried[i]);
     }
@@ -248,7 +248,7 @@ static void cut_ahead(Hoist *h, const bool *needed)
         else if (!h->has_rule[i])
             side[i] = SIDE_FAR;
         else
-            side[i] = is_dear(n) || must_leave(h, n) ? SIDE_FIXED : SIDE_FREE;
+            side[i] = is_expensive(n) || must_leave(h, n) ? SIDE_FIXED : SIDE_FREE;
     }
     least_cut(body, side, bytes, needed, h->sliced);
 }

@@ -7,8 +7,8 @@
  * It goes over
  *   - the gradients of the stacks,
  *   - values of the forward step, which are stacked by the loop (its node is replaced by one with more results) or computed
- *     again. Stored is what is dear, that is STORE_FLOPS or more operations for each byte, contractions as a rule; of the rest,
- *     carries before the step included, a least cut decides: the fewest bytes from which the rest can be computed again.
+ *     again. Stored is what is expensive, that is STORE_FLOPS or more operations for each byte, contractions as a rule; of the
+ * rest, carries before the step included, a least cut decides: the fewest bytes from which the rest can be computed again.
  * Gradients of sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one contraction of
  * all steps and samples of them where it can. Through carries that no gradient reaches nothing is computed. */
 #include "compiler/passes/loops.h"
@@ -143,7 +143,7 @@ static double bytes_of(const Node *n)
     return n->op == OP_SCAN ? 1e30 : n->sharded ? bytes : bytes / 64;
 }
 
-static bool is_dear(const Node *n)
+static bool is_expensive(const Node *n)
 {
     if (n->op == OP_SCAN || n->op == OP_RESULT)
         return true;
@@ -179,7 +179,9 @@ static void decide(Reverse *r)
         for (int k = 0; k < n->inputs && r->reverse[i]; k++)
             needed[n->in[k]->id] = true;
         bytes[i] = (there ? 1 : 2) * bytes_of(n); /* to read it; to write it too */
-        side[i] = r->reverse[i] || !r->varies[i] ? SIDE_GIVEN : n->op == OP_ARG || (is_dear(n) && !compared[i]) ? SIDE_FIXED : SIDE_FREE;
+        side[i] = r->reverse[i] || !r->varies[i]                         ? SIDE_GIVEN
+                  : n->op == OP_ARG || (is_expensive(n) && !compared[i]) ? SIDE_FIXED
+                                                                         : SIDE_FREE;
         bytes[i] = compared[i] ? 1e30 : bytes[i];
     }
     for (int o = 0; o < r->output_count; o++)

@@ -294,7 +294,7 @@ static void order_devices(Ordering *o)
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
         o->group[t] = -1;
-        if (task->kind != TASK_REDUCE)
+        if (task->kind != TASK_TRANSFER)
             continue;
         if (task->write_count != 1 || task->writes[0]->sharded)
             die("a transfer of what is not one value");
@@ -321,7 +321,7 @@ static void check_ends(const Phase *p, int devices)
 {
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
-        int ends = task->kind == TASK_REDUCE ? mgpu_transfer_row(task->parties.transfer)->ends : 0;
+        int ends = task->kind == TASK_TRANSFER ? mgpu_transfer_row(task->parties.transfer)->ends : 0;
         int most = ends > 1 && task->parties.to > task->parties.from ? task->parties.to : task->parties.from;
         if (ends > 0 && most >= devices)
             error_at(task->at, "'%s' names device %d; this plan has %d, numbered from 0", transfer_word(task->parties.transfer), most,

@@ -113,7 +113,7 @@ static Access step_access(const Builder *b)
     return (Access){step, 0, b->layout->buffers[step].bytes, 0};
 }
 
-static void add_input_ops(Builder *b) /* READ of this step, what is owed of the step before, UPLOAD */
+static void add_input_ops(Builder *b) /* READ of this step, what is pending of the step before, UPLOAD */
 {
     const Phase *p = b->phase;
     const Persistent *a = b->class->persistent;
@@ -177,7 +177,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
  * the value (own_share); the waits are those of all of it, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
-    ScheduledOp *op = add_op(b, LANE_COMM, VERB_REDUCE, group, format("r%d", group));
+    ScheduledOp *op = add_op(b, LANE_COMM, VERB_TRANSFER, group, format("r%d", group));
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
@@ -373,7 +373,7 @@ static void find_times(ScheduledOp *const *ops, int classes, int count)
         }
         for (int c = 0; c < classes; c++) {
             ScheduledOp *op = &ops[c][i];
-            if (op->verb == VERB_REDUCE)
+            if (op->verb == VERB_TRANSFER)
                 op->begin_us = latest;
             free_us[c][op->lane] = op->begin_us + op->time_us;
         }
@@ -419,7 +419,7 @@ static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard,
         op->reads = copy_array(op->reads, sizeof(Access) * (size_t)op->read_count);
         op->writes = copy_array(op->writes, sizeof(Access) * (size_t)op->write_count);
         op->waits = copy_array(op->waits, sizeof(Wait) * (size_t)op->wait_count);
-        if (op->verb == VERB_REDUCE)
+        if (op->verb == VERB_TRANSFER)
             own_share(op, &b->order->groups[op->target], device);
     }
 }
@@ -430,7 +430,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
     s->collectives = NEW_ARRAY(Collective, s->collective_count);
     for (int i = 0; i < b->op_count; i++) {
         const ScheduledOp *op = &b->ops[i];
-        if (op->verb != VERB_REDUCE)
+        if (op->verb != VERB_TRANSFER)
             continue;
         const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];

@@ -13,7 +13,7 @@ typedef struct Schedule Schedule;
 
 /* ---- the schedule: what is printed, parsed, verified and emitted (schedule_text.c documents the format) */
 typedef enum Lane { LANE_COMP, LANE_COPY, LANE_COMM, LANE_HOST, LANES } Lane;
-typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_REDUCE, VERB_REPORT, VERB_FETCH, VERBS } Verb;
+typedef enum Verb { VERB_CALL, VERB_READ, VERB_UPLOAD, VERB_TRANSFER, VERB_REPORT, VERB_FETCH, VERBS } Verb;
 extern const char *const LANE_NAME[LANES], *const VERB_NAME[VERBS];
 /* READ: host lane, fills staging with the samples of this step; UPLOAD: copy lane, staging -> device slots (and the
  * step block); CALL: comp lane; REDUCE: comm lane, this device's part of a collective, whose transfer is its word in the text;

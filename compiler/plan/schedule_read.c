@@ -224,7 +224,7 @@ static void read_target(Reader *r, int device, ScheduledOp *op, int transfer, in
     Reader start = *r;
     op->label = schedule_read_name(r, "a label");
     op->target = -1;
-    if (op->verb == VERB_REDUCE) {
+    if (op->verb == VERB_TRANSFER) {
         struct Reduce reduce = {device, number, transfer, at};
         APPEND(r->reduces, r->reduce_count, reduce);
     } else if (op->verb == VERB_CALL) {
@@ -234,7 +234,7 @@ static void read_target(Reader *r, int device, ScheduledOp *op, int transfer, in
     }
 }
 
-/* -> of VERB_REDUCE the transfer that its word names */
+/* -> of VERB_TRANSFER the transfer that its word names */
 static int read_verb(Reader *r, Verb *verb)
 {
     const char *words[VERBS + MGPU_TRANSFERS];
@@ -243,7 +243,7 @@ static int read_verb(Reader *r, Verb *verb)
     for (int i = 0; i < MGPU_TRANSFERS; i++)
         words[VERBS + i] = transfer_word(i);
     int choice = schedule_read_choice(r, "a verb", words, COUNT(words));
-    *verb = choice < VERBS ? (Verb)choice : VERB_REDUCE;
+    *verb = choice < VERBS ? (Verb)choice : VERB_TRANSFER;
     return choice < VERBS ? MGPU_TRANSFER_REDUCE : choice - VERBS;
 }
 

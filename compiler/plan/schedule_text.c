@@ -104,7 +104,7 @@ void signature_write(const Signature *s, Text *t)
 
 static const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
 {
-    return op->verb == VERB_REDUCE ? transfer_word(p->collectives[op->target].parties.transfer) : VERB_NAME[op->verb];
+    return op->verb == VERB_TRANSFER ? transfer_word(p->collectives[op->target].parties.transfer) : VERB_NAME[op->verb];
 }
 
 static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, Text *t)

@@ -105,7 +105,7 @@ TaskDigest *digest_tasks(const Phase *p, int devices)
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
         digests[t].task = task;
-        if (task->kind == TASK_REDUCE) {
+        if (task->kind == TASK_TRANSFER) {
             if (devices > 1 && tensor_bytes(task->writes[0], 1) > 0) /* bucket.c moves nothing else */
                 value[task->writes[0]->id] = digest_transfer(value[task->writes[0]->id], &task->parties);
             continue;

@@ -201,7 +201,7 @@ const char *verify_calls(const Schedule *s, int p, int d)
     Calls c = {s, &s->phases[p], &s->phases[p].devices[d], d};
     for (int o = 0; o < c.device->op_count; o++) {
         const ScheduledOp *op = &c.device->ops[o];
-        const char *why = op->verb == VERB_CALL ? check_call(&c, op) : op->verb == VERB_REDUCE ? check_reduce(&c, op) : NULL;
+        const char *why = op->verb == VERB_CALL ? check_call(&c, op) : op->verb == VERB_TRANSFER ? check_reduce(&c, op) : NULL;
         if (why)
             return why;
     }

@@ -150,7 +150,8 @@ static bool is_over(const Walk *w, const Clock *start, const Mark *m)
 static bool adds(const Walk *w, const Mark *m)
 {
     const ScheduledOp *op = mark_op(w, m);
-    return op->verb == VERB_REDUCE && mgpu_transfer_row(w->schedule->phases[m->phase].collectives[op->target].parties.transfer)->adds;
+    return op->verb == VERB_TRANSFER &&
+           mgpu_transfer_row(w->schedule->phases[m->phase].collectives[op->target].parties.transfer)->adds;
 }
 
 static bool same_event(const Mark *a, const Mark *b)
@@ -165,7 +166,7 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
     int d = w->device;
     BufferKind kind = t->buffer->kind;
     if (kind == BUFFER_VARIABLE) {
-        if (writer && write->step == now->step && writer->verb != VERB_REDUCE && !w->mixed)
+        if (writer && write->step == now->step && writer->verb != VERB_TRANSFER && !w->mixed)
             return format("%s: d%d.%s reads %s after d%d.%s has updated it in this step", where(w, now, NULL), d, reader->id,
                           bytes, d, writer->id);
         return NULL;
@@ -252,7 +253,8 @@ static const char *check_write(const Walk *w, const Clock *start, const Mark *no
     Verb before = mark_op(w, write)->verb;
     if (before == VERB_CALL && adds_to(w, now, t))
         return NULL;
-    if (writer->verb == VERB_REDUCE ? adds(w, now) && before == VERB_REDUCE : before == VERB_CALL || t->buffer->kind != BUFFER_VARIABLE)
+    if (writer->verb == VERB_TRANSFER ? adds(w, now) && before == VERB_TRANSFER
+                                      : before == VERB_CALL || t->buffer->kind != BUFFER_VARIABLE)
         return format("%s: d%d.%s writes %s, which d%d.%s has written in this step", where(w, now, NULL), d, writer->id,
                       bytes_text(w, t, begin, place), d, mark_op(w, write)->id);
     return NULL;
@@ -343,11 +345,11 @@ static const char *run_event(Walk *w, const StepGraph *g, const Event *e, Clock 
 
 /* REPORT and FETCH of the step before, when its phase was another one: run by the host lane where this step's own would
  * stand, else at its end */
-static const char *run_owed(Walk *w, const StepGraph *before, Clock *now)
+static const char *run_pending(Walk *w, const StepGraph *before, Clock *now)
 {
     for (int i = 0; i < before->event_count; i++) {
         const Event *e = &before->events[i];
-        if (!e->owed)
+        if (!e->pending)
             continue;
         join_waits(w, before, e, now);
         const char *why = run_event(w, before, e, now, now);
@@ -379,11 +381,11 @@ static const char *walk_step(Walk *w, int phase)
             if (e->before[lane] >= 0)
                 join(&start, &ends[g->at[lane][e->before[lane]]]);
         const char *why = NULL;
-        bool lane_is_over = e->op < 0 && e->position > 0, skipped = change && e->owed; /* no step before of this phase */
+        bool lane_is_over = e->op < 0 && e->position > 0, skipped = change && e->pending; /* no step before of this phase */
         if (!skipped)
             join_waits(w, g, e, &start);
         if (owes && (skipped || (lane_is_over && e->lane == LANE_HOST))) {
-            why = run_owed(w, w->graphs[last], &start);
+            why = run_pending(w, w->graphs[last], &start);
             owes = false;
         }
         if (!why && !skipped)

@@ -183,7 +183,7 @@ static void add_touches(StepGraph *g, const Access *accesses, int count, bool wr
     }
 }
 
-static bool is_owed(const ScheduledOp *op)
+static bool is_pending(const ScheduledOp *op)
 {
     return (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count > 0 && op->reads[0].slot < 0;
 }
@@ -232,7 +232,7 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
             Event *e = add_event(g, order[i], lane, &before);
             last = g->event_count - 1;
             first = first < 0 ? last : first;
-            e->owed = is_owed(op);
+            e->pending = is_pending(op);
             e->first_touch = g->touch_count;
             add_touches(g, op->reads, op->read_count, false, wanted);
             add_touches(g, op->writes, op->write_count, true, wanted);

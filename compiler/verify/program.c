@@ -31,8 +31,8 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
     if (strcmp(x->name, y->name) != 0 || a->slot != b->slot)
         return format("%s %s %s@%+d where d0.%s %s %s@%+d: all devices run one program", place(s, p, d, op), does, x->name, a->slot,
                       other->id, does, y->name, b->slot);
-    if (op->verb != VERB_REDUCE && x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL && x->kind != BUFFER_WORKSPACE &&
-        (a->begin != b->begin || a->end != b->end))
+    if (op->verb != VERB_TRANSFER && x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL &&
+        x->kind != BUFFER_WORKSPACE && (a->begin != b->begin || a->end != b->end))
         return format("%s %s %s [%lld, %lld), but d0.%s [%lld, %lld): all devices run one program", place(s, p, d, op), does, x->name,
                       (long long)a->begin, (long long)a->end, other->id, (long long)b->begin, (long long)b->end);
     return NULL;

@@ -66,7 +66,7 @@ const char *verify_split(const Schedule *s, int phase, int device)
     sources.whole = NEW_ARRAY(bool, d->buffer_count);
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
-        if (op->verb != VERB_REDUCE)
+        if (op->verb != VERB_TRANSFER)
             continue;
         if (scatters(&p->collectives[op->target]))
             sources.bits[op->writes[0].buffer * sources.words + op->target / 64] |= (uint64_t)1 << op->target % 64;
@@ -79,7 +79,9 @@ const char *verify_split(const Schedule *s, int phase, int device)
             changed = (d->ops[o].verb == VERB_CALL && take(&sources, &d->ops[o])) || changed;
     }
     for (int o = 0; o < d->op_count; o++) {
-        const char *why = d->ops[o].verb == VERB_REDUCE && gathers(&p->collectives[d->ops[o].target]) ? check_gather(s, p, &sources, &d->ops[o]) : NULL;
+        const char *why = d->ops[o].verb == VERB_TRANSFER && gathers(&p->collectives[d->ops[o].target])
+                              ? check_gather(s, p, &sources, &d->ops[o])
+                              : NULL;
         if (why)
             return why;
     }

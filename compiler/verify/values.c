@@ -109,7 +109,7 @@ const char *verify_values(const Schedule *s, int p, int d)
         const ScheduledOp *op = &v.device->ops[order[i]];
         if (op->verb == VERB_CALL)
             why = run_call(&v, op, phase->name, d);
-        else if (op->verb == VERB_REDUCE)
+        else if (op->verb == VERB_TRANSFER)
             move_pieces(&v, op, &phase->collectives[op->target], d);
     }
     return why;

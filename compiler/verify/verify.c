@@ -48,7 +48,7 @@ static const struct VerbRule { Lane lane; unsigned reads, writes; } VERB_RULES[V
     [VERB_CALL] = {LANE_COMP, ~(KIND(STAGING) | KIND(WORKSPACE)), ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT))},
     [VERB_READ] = {LANE_HOST, 0, KIND(STAGING)},
     [VERB_UPLOAD] = {LANE_COPY, KIND(STAGING), KIND(STEP) | KIND(INPUT)},
-    [VERB_REDUCE] = {LANE_COMM, ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE)),
+    [VERB_TRANSFER] = {LANE_COMM, ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE)),
                      ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE))},
     [VERB_REPORT] = {LANE_HOST, KIND(REPORT), 0},
     [VERB_FETCH] = {LANE_HOST, KIND(OUTPUT), 0},
@@ -268,8 +268,8 @@ static const char *check_report(const At *at, const ScheduledOp *op)
 
 static const char *check_verb(const At *at, const ScheduledOp *op)
 {
-    if (op->verb == VERB_REDUCE && (op->read_count != 1 || op->write_count != 1 || op->reads[0].buffer != op->writes[0].buffer ||
-                                    op->reads[0].slot != op->writes[0].slot))
+    if (op->verb == VERB_TRANSFER && (op->read_count != 1 || op->write_count != 1 ||
+                                      op->reads[0].buffer != op->writes[0].buffer || op->reads[0].slot != op->writes[0].slot))
         return bad(at, "d%d.%s does not send and receive in one place of one buffer", at->d, op->id);
     if (op->verb == VERB_UPLOAD)
         return check_upload(at, op);
@@ -308,7 +308,7 @@ static const char *check_ops(const At *at)
             why = bad(at, "d%d.%s has %d workspaces, but a thread finds one only", at->d, op->id, workspaces);
         if (!why)
             why = check_verb(at, op);
-        if (!why && op->verb != VERB_REDUCE) /* of a member of a collective check_share knows the ranges */
+        if (!why && op->verb != VERB_TRANSFER) /* of a member of a collective check_share knows the ranges */
             why = check_self(at, op);
         if (why)
             return why;
@@ -483,7 +483,7 @@ static const char *check_collectives(const Schedule *s, int p)
             member[c] = -1;
         for (int o = 0; o < at.device->op_count; o++) {
             const ScheduledOp *op = &at.device->ops[o];
-            if (op->verb != VERB_REDUCE)
+            if (op->verb != VERB_TRANSFER)
                 continue;
             if (op->target < 0 || op->target >= phase->collective_count)
                 return bad(&at, "d%d.%s belongs to no collective", d, op->id);

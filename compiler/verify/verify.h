@@ -43,7 +43,7 @@ typedef struct Event {
     Lane lane;
     int position;           /* in its lane: 0 is the begin */
     int before[LANES];      /* of the same step: the last event of each lane that is over before this one begins; -1 none */
-    bool owed;              /* belongs to the step before: REPORT and FETCH of slot -1 */
+    bool pending;              /* belongs to the step before: REPORT and FETCH of slot -1 */
     int first_wait, wait_count;
     int first_touch, touch_count; /* reads, then writes */
 } Event;

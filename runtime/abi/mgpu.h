@@ -56,11 +56,11 @@ typedef struct mgpu_launch {
     int64_t per_block, most;                  /* blocks = ceil(points / per_block), at least 1, at most `most` */
     int threads, shared_bytes;                /* of a block; shared: dynamic */
 } mgpu_launch;
-/* What a library may do in place of a kernel, for each member of a batch: d = a b, matrices by columns. One is `turned` if it
+/* What a library may do in place of a kernel, for each member of a batch: d = a b, matrices by columns. One is `transposed` if it
  * lies by rows. Numbers are in elements. */
 typedef struct mgpu_library_matrix {
     uint8_t argument, type;                   /* of the kernel; MGPU_F32 ... */
-    bool turned;
+    bool transposed;
     int64_t first, pitch, member;             /* where it begins; from a column to the next (0: there is one, or they lie without
                                                * gaps), or from a row to the next; from a member to the next */
 } mgpu_library_matrix;
@@ -107,7 +107,7 @@ typedef struct mgpu_gpu_kernel {
 typedef struct mgpu_image { const char *arch; const uint8_t *bytes; int64_t size; int cuda; /* NVRTC's version: 13000 is 13.0; 0: not its */ } mgpu_image;
 
 enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_HOST, MGPU_LANES };
-enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_REDUCE, MGPU_REPORT, MGPU_FETCH };
+enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_TRANSFER, MGPU_REPORT, MGPU_FETCH };
 enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, MGPU_OUTPUT, MGPU_TEMPORARY, MGPU_BUCKET, MGPU_WORKSPACE,
        MGPU_LOCAL /* room for the samples of one chunk of a thread */ };
 

@@ -107,10 +107,11 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     static constexpr int D = (int)mgpu_attention_parts(&S, T.d), E = (int)mgpu_attention_parts(&S, T.e);
     typedef mgpu_lines<BYTES, S.rows, S.part, true, false> own_lines;
     typedef mgpu_lines<BYTES, S.columns, S.part, true, false> other_lines;
-    typedef mgpu_lines<BYTES, S.part, S.columns, false, false> turned_lines; /* the same bytes: their elements as columns */
+    typedef mgpu_lines<BYTES, S.part, S.columns, false, false> transposed_lines; /* the same bytes: their elements as columns */
     typedef mgpu_lines<BYTES, S.rows, S.columns, true, false> share_lines;
     typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, own_lines, other_lines, WARPS, 1>, mgpu_fma_tile<sum, own_lines, other_lines, 16, 8>>::type scores;
-    typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, share_lines, turned_lines, WARPS, 1>, mgpu_fma_tile<sum, share_lines, turned_lines, 16, 8>>::type result;
+    typedef typename mgpu_either<MMA, mgpu_mma_tile<S.q, share_lines, transposed_lines, WARPS, 1>,
+                                 mgpu_fma_tile<sum, share_lines, transposed_lines, 16, 8>>::type result;
     static constexpr int DOWN = scores::DOWN, ACROSS = scores::ACROSS;
     static constexpr int OWN_PARTS = S.resident ? D + (T.backward ? E : 0) : 1, OTHER_PARTS = S.resident ? D + E : 1;
     static constexpr int STAGE = OTHER_PARTS * other_lines::BYTES;

@@ -10,8 +10,8 @@
 
 /* the tile of a contraction */
 template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_contraction_tile {
-    typedef mgpu_operand<T, S, S.turned ? MGPU_LIST_N : MGPU_LIST_M> down_operand;
-    typedef mgpu_operand<T, S, S.turned ? MGPU_LIST_M : MGPU_LIST_N> across_operand;
+    typedef mgpu_operand<T, S, S.transposed ? MGPU_LIST_N : MGPU_LIST_M> down_operand;
+    typedef mgpu_operand<T, S, S.transposed ? MGPU_LIST_M : MGPU_LIST_N> across_operand;
     typedef mgpu_fma_tile<typename mgpu_element<T.type>::sum, typename down_operand::lines, typename across_operand::lines, S.down, S.across> fma;
     typedef mgpu_mma_tile<S.type_a, typename down_operand::lines, typename across_operand::lines, S.down, S.across> mma;
     typedef typename mgpu_either<S.arithmetic == MGPU_MMA, mma, fma>::type type;
@@ -22,7 +22,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_contractio
 template <const mgpu_contraction &T, const mgpu_tiles &S> struct mgpu_result {
     typedef mgpu_element<S.type_c> element;
     typedef typename element::stored stored;
-    static constexpr int ROW_LIST = S.turned ? MGPU_LIST_N : MGPU_LIST_M, COLUMN_LIST = S.turned ? MGPU_LIST_M : MGPU_LIST_N;
+    static constexpr int ROW_LIST = S.transposed ? MGPU_LIST_N : MGPU_LIST_M,
+                         COLUMN_LIST = S.transposed ? MGPU_LIST_M : MGPU_LIST_N;
 
     /* RUN columns from one on, of which `left` there are; elements follow each other if they can */
     template <int RUN, typename SUM>
@@ -121,7 +122,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
     typedef typename mgpu_contraction_tile<T, S>::across_operand across_operand;
     typedef typename tile_type::sum sum;
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
-    const void *const from_down = S.turned ? b : a, *const from_across = S.turned ? a : b;
+    const void *const from_down = S.transposed ? b : a, *const from_across = S.transposed ? a : b;
     const unsigned tiles = (unsigned)all.tiles; /* of parts all is asked for again behind the loop over terms, which needs the registers */
     for (unsigned item = first; item < (SPLIT ? (unsigned)all.tiles * (unsigned)all.parts : tiles); item += step) {
         const unsigned part = SPLIT ? item / (unsigned)all.tiles : 0;

@@ -77,7 +77,7 @@ MGPU_FUNCTION char *mgpu_dynamic_shared(void)
 }
 
 /* ---- four 8 x 8 matrices of 16 bits (or 8 x 4 of 32) from shared memory: lane i has the address of row i % 8 of matrix i / 8, 16
- * bytes. Lane 4 g + t gets elements 2 t and 2 t + 1 of row g of each; turned, of column g */
+ * bytes. Lane 4 g + t gets elements 2 t and 2 t + 1 of row g of each; transposed, of column g */
 
 template <bool TURNED> MGPU_FUNCTION void mgpu_load_matrices(uint32_t matrix[4], const void *row)
 {

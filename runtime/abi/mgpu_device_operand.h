@@ -108,13 +108,13 @@ MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int
     bool within = true;
 #pragma unroll
     for (int w = 0; w < T.windows; w++) {
-        const unsigned spread = (unsigned)T.window[w].spread;
+        const unsigned input_dilation = (unsigned)T.window[w].input_dilation;
         unsigned position = (unsigned)(row[w] + term[w] + numbers.window_first(w)); /* huge if negative */
-        if (spread == 1) {
+        if (input_dilation == 1) {
             within = within && position < (unsigned)numbers.window_extent(w);
         } else {
-            within = within && position < (unsigned)numbers.window_extent(w) * spread && position % spread == 0;
-            offset += (int64_t)(position / spread) * numbers.window_stride(w);
+            within = within && position < (unsigned)numbers.window_extent(w) * input_dilation && position % input_dilation == 0;
+            offset += (int64_t)(position / input_dilation) * numbers.window_stride(w);
         }
     }
     return within;
@@ -128,7 +128,7 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     typedef typename mgpu_element<TYPE>::stored stored;
     static constexpr int BYTES = mgpu_staged_bytes(&S, TYPE);
     static constexpr bool SAME = BYTES == (int)sizeof(stored);  /* as in memory */
-    static constexpr int ROWS = (LIST == MGPU_LIST_N) == S.turned ? S.rows : S.columns, THREADS = mgpu_tiles_threads(&S);
+    static constexpr int ROWS = (LIST == MGPU_LIST_N) == S.transposed ? S.rows : S.columns, THREADS = mgpu_tiles_threads(&S);
     static constexpr bool OF_TERMS = TENSOR == 0 ? S.terms_a : S.terms_b;
     typedef mgpu_lines<BYTES, ROWS, S.terms, OF_TERMS, S.arithmetic == MGPU_MMA && BYTES == 4> lines;
     static constexpr int CHUNK = lines::CHUNK, LINES = lines::LINES, LINE_CHUNKS = lines::LINE_CHUNKS;

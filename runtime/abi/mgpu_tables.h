@@ -28,18 +28,18 @@ typedef struct mgpu_window {
     int64_t extent;       /* of the gathered operand in this dimension */
     int64_t stride;       /* of that dimension in it, in elements */
     int64_t first;        /* position of place 0, tap 0: minus the padding before */
-    int64_t spread;       /* positions that are no multiple of it hold 0 */
+    int64_t input_dilation;       /* positions that are no multiple of it hold 0 */
 } mgpu_window;
 
 /* What the windows of a convolution are, for a library that knows convolutions:
  *     y[p, (g, o)] = sum over k, c of x'[stride p + dilation k - before, (g, c)] w[(g, o), c, k]
- * x' is x with spread - 1 zeros between neighbours. Strides are in elements, as everywhere. */
+ * x' is x with input_dilation - 1 zeros between neighbours. Strides are in elements, as everywhere. */
 typedef struct mgpu_convolution {
     bool weight;          /* the result is w, of x and (the gradient of) y; else y, of x and w: arguments 0, 1 -> 2 */
     int dims;             /* 1 to 3: more are not described */
     int64_t groups, in, out;                         /* channels of one group */
     int64_t x[3], w[3], y[3];                        /* extents: places, taps, places */
-    int64_t stride[3], dilation[3], before[3], spread[3];
+    int64_t stride[3], dilation[3], before[3], input_dilation[3];
     int64_t x_stride[5], w_stride[5], y_stride[5];   /* x, y: sample, channel, places; w: (g, o), c, taps */
 } mgpu_convolution;
 

@@ -21,7 +21,7 @@ typedef struct mgpu_tiles {
     uint8_t arithmetic;
     uint8_t type_a, type_b, type_c; /* MGPU_F32, MGPU_F64, MGPU_BF16, MGPU_F16: as they are stored */
     bool aligned_a, aligned_b, aligned_c; /* the tensors begin at multiples of 16 bytes */
-    bool turned;               /* the tile's rows are N and its columns M; else the other way round */
+    bool transposed;               /* the tile's rows are N and its columns M; else the other way round */
     int rows, columns, terms;  /* of a tile, powers of 2; terms: of a stage */
     int stages;                /* 0: there are no terms, C is zeros */
     int down, across;          /* threads (MGPU_FMA) or warps (MGPU_MMA) that share rows and columns */
@@ -77,8 +77,8 @@ MGPU_TILES_FUNCTION int mgpu_staged_bytes(const mgpu_tiles *s, uint8_t type)
 
 MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
 {
-    int rows = mgpu_staged_bytes(s, s->turned ? s->type_b : s->type_a);
-    int columns = mgpu_staged_bytes(s, s->turned ? s->type_a : s->type_b);
+    int rows = mgpu_staged_bytes(s, s->transposed ? s->type_b : s->type_a);
+    int columns = mgpu_staged_bytes(s, s->transposed ? s->type_a : s->type_b);
     return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->terms * (s->rows * rows + s->columns * columns);
 }
 
@@ -87,17 +87,17 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
 MGPU_TILES_FUNCTION int64_t mgpu_axis_stride(const mgpu_contraction *t, int axis, int tensor)
 {
     const mgpu_axis *x = &t->axis[axis];
-    if (tensor == 0 && x->window > 0) /* of spread windows positions alone say where it lies */
-        return t->window[x->window - 1].spread == 1 ? x->step * t->window[x->window - 1].stride : 0;
+    if (tensor == 0 && x->window > 0) /* of dilated windows positions alone say where it lies */
+        return t->window[x->window - 1].input_dilation == 1 ? x->step * t->window[x->window - 1].stride : 0;
     return tensor == 0 ? x->a : tensor == 1 ? x->b : x->c;
 }
 
-/* the place of the element at all indices 0, without what spread windows add */
+/* the place of the element at all indices 0, without what dilated windows add */
 MGPU_TILES_FUNCTION int64_t mgpu_first_element(const mgpu_contraction *t, int tensor)
 {
     int64_t first = tensor == 0 ? t->a : tensor == 1 ? t->b : 0;
     for (int w = 0; w < t->windows && tensor == 0; w++)
-        if (t->window[w].spread == 1)
+        if (t->window[w].input_dilation == 1)
             first += t->window[w].first * t->window[w].stride;
     return first;
 }
@@ -149,8 +149,8 @@ MGPU_TILES_FUNCTION int64_t mgpu_count_tiles(const mgpu_tiles *s, int64_t batch,
 MGPU_TILES_FUNCTION int64_t mgpu_tiles_of(const mgpu_contraction *t, const mgpu_tiles *s, int64_t samples)
 {
     return mgpu_count_tiles(s, mgpu_list_extent(t, MGPU_LIST_BATCH, samples),
-                            mgpu_list_extent(t, s->turned ? MGPU_LIST_N : MGPU_LIST_M, samples),
-                            mgpu_list_extent(t, s->turned ? MGPU_LIST_M : MGPU_LIST_N, samples));
+                            mgpu_list_extent(t, s->transposed ? MGPU_LIST_N : MGPU_LIST_M, samples),
+                            mgpu_list_extent(t, s->transposed ? MGPU_LIST_M : MGPU_LIST_N, samples));
 }
 
 /* terms of a part; the number of parts is that of all terms over it, rounded up */

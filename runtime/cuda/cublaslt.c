@@ -152,7 +152,7 @@ static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d
                                           const mgpu_library_matrix *m, int64_t rows, int64_t columns)
 {
     cublasLtMatrixLayout_t layout = NULL;
-    int64_t beside = m->turned ? columns : rows, others = m->turned ? rows : columns;
+    int64_t beside = m->transposed ? columns : rows, others = m->transposed ? rows : columns;
     int64_t pitch = m->pitch ? m->pitch : beside, members = extent_of(p, MEMBERS, d->samples);
     int32_t count = (int32_t)members;
     check(l, d, -1, l->f.layout_create(&layout, type_of(m->type), (uint64_t)beside, (uint64_t)others, pitch), "cublasLtMatrixLayoutCreate");
@@ -191,10 +191,10 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
 {
     int64_t rows = extent_of(p, ROWS, d->samples), columns = extent_of(p, COLUMNS, d->samples), terms = extent_of(p, TERMS, d->samples);
     int compute = p->sums == MGPU_F64 ? CUBLAS_COMPUTE_64F : p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    int32_t turned[] = {p->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N, p->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N};
+    int32_t transposed[] = {p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N};
     check(l, d, -1, l->f.desc_create(&c->desc, compute, type_of(p->sums)), "cublasLtMatmulDescCreate");
     for (int i = 0; i < 2; i++)
-        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &turned[i], sizeof turned[i]);
+        set(l, d, -1, c->desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &transposed[i], sizeof transposed[i]);
     if (c->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
         describe_epilogue(l, d, p, c);
     c->layout[A] = make_layout(l, d, p, &p->a, rows, terms);
@@ -289,7 +289,8 @@ static double time_of(const CudaDevice *d, const Cublaslt *l, const mgpu_library
 
 static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
 {
-    return mgpu_format("%s%s/%lld/%lld@%d", mgpu_dtype_name(m->type), m->turned ? "t" : "", (long long)m->pitch, (long long)m->member, alignment);
+    return mgpu_format("%s%s/%lld/%lld@%d", mgpu_dtype_name(m->type), m->transposed ? "t" : "", (long long)m->pitch,
+                       (long long)m->member, alignment);
 }
 
 /* all that a time depends on */

@@ -165,7 +165,7 @@ static void make_phase(Ahead *a, int number)
     phase->begun = mgpu_allocate((size_t)p->op_count, sizeof(int));
     for (int i = 0; i < p->op_count; i++) {
         phase->mark[i] = phase->inside[i] = -1;
-        phase->begun[i] = p->ops[i].verb == MGPU_REDUCE ? make_marks(a, MGPU_RING) : -1;
+        phase->begun[i] = p->ops[i].verb == MGPU_TRANSFER ? make_marks(a, MGPU_RING) : -1;
     }
     for (int i = 0; i < p->op_count; i++)
         for (int w = 0; w < p->ops[i].wait_count; w++)
@@ -173,7 +173,7 @@ static void make_phase(Ahead *a, int number)
     for (int i = 0; i < p->op_count; i++) {
         if (p->ops[i].lane == MGPU_COMP)
             phase->mark[i] = segment_of(phase, t->place[i])->mark;
-        if (p->ops[i].verb == MGPU_REDUCE && phase->mark[i] < 0) /* nobody waits for it, but who asks where it hangs */
+        if (p->ops[i].verb == MGPU_TRANSFER && phase->mark[i] < 0) /* nobody waits for it, but who asks where it hangs */
             phase->mark[i] = make_marks(a, MGPU_RING);
     }
 }

@@ -169,7 +169,7 @@ static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, S
     for (int d = 0; d < e->plan->devices; d++) {
         const mgpu_device_phase *p = &((const mgpu_phase *)l->phase)->devices[d];
         for (int i = 0; i < p->op_count && audit->devices[d].phase == l->phase; i++)
-            if (p->ops[i].verb == MGPU_REDUCE && p->ops[i].target == op->target) {
+            if (p->ops[i].verb == MGPU_TRANSFER && p->ops[i].target == op->target) {
                 const State *s = state_of(audit, lane_of(e, d, MGPU_COMM), p, p->ops[i].access[0].buffer);
                 if (is_worse(audit, s, worst))
                     *worst = *s;
@@ -187,7 +187,7 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         if (is_worse(audit, s, &worst))
             worst = *s;
     }
-    if (op->verb == MGPU_REDUCE)
+    if (op->verb == MGPU_TRANSFER)
         add_sums_of_others(audit, l, op, &worst);
     for (int i = 0; i < op->write_count; i++) {
         const mgpu_access *a = &op->access[op->read_count + i];
@@ -196,7 +196,7 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         State now = b->kind == MGPU_LOCAL ? *s : look_at(l, p, a, mgpu_access_offset(p, a, l->number));
         now.origin = !now.bits ? -1 : worst.bits ? worst.origin : add_origin(audit, l, op, b, &now);
         now.known = true;
-        *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_REDUCE ? before : now; /* of another part */
+        *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_TRANSFER ? before : now; /* of another part */
         if (now.bits && b->kind == MGPU_REPORT_BUFFER && comes_first(audit, now.origin, audit->report))
             audit->report = now.origin;
         if (now.bits && b->kind == MGPU_VARIABLE && !is_sum(l->engine, b) && comes_first(audit, now.origin, audit->variable))

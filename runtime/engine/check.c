@@ -136,7 +136,7 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
             require(c, found && kind_of(p, op, i) != MGPU_STAGING, "an upload has no source");
         }
         break;
-    case MGPU_REDUCE: {
+    case MGPU_TRANSFER: {
         require(c, op->lane == MGPU_COMM && op->read_count == 1 && op->write_count == 1, "a member of a collective has one buffer, on the lane comm");
         require(c, op->target >= 0 && op->target < c->phase->collective_count, "there is no such collective");
         const mgpu_collective *collective = &c->phase->collectives[op->target];

@@ -10,7 +10,7 @@
 enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
 typedef struct Work {                   /* one step of the run: one phase on all devices */
     int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
-    const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is owed of the step before */
+    const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is pending of the step before */
     const Dataset *set;                 /* NULL: staging is left as it is (bench) */
     int64_t *index; /* places in the set of the micro-batch's samples; at least one, for padding samples to copy */
     int64_t sample_count;               /* the valid */

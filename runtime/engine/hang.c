@@ -88,7 +88,7 @@ static bool is_in_sum(const Lane *l)
 {
     int doing = atomic_load(&l->doing);
     const mgpu_op *op = l->op;
-    return op && op->verb == MGPU_REDUCE && (doing == DOING_SUM || doing == DOING_END);
+    return op && op->verb == MGPU_TRANSFER && (doing == DOING_SUM || doing == DOING_END);
 }
 
 /* about marks of what has been issued */
@@ -234,7 +234,7 @@ static const mgpu_op *sum_of(const Look *k, const Lane *comm, int64_t *number)
     const mgpu_op *op = k->phase && k->until[MGPU_COMM] >= 0 ? op_at(k, MGPU_COMM, k->until[MGPU_COMM]) : NULL;
     *number = op ? k->number : comm->number;
     op = op ? op : is_in_sum(comm) ? comm->op : NULL;
-    return op && op->verb == MGPU_REDUCE ? op : NULL;
+    return op && op->verb == MGPU_TRANSFER ? op : NULL;
 }
 
 /* whether the device has come to the sum: its thread has, and on the GPU nothing in front of it is left */
@@ -247,7 +247,7 @@ static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, in
     for (int i = t->begin[MGPU_COMM]; i < t->begin[MGPU_COMM + 1] && !op; i++) {
         const mgpu_op *other = &phase->devices[k->device].ops[t->order[i]];
         place = i - t->begin[MGPU_COMM];
-        op = other->verb == MGPU_REDUCE && other->target == target ? other : NULL;
+        op = other->verb == MGPU_TRANSFER && other->target == target ? other : NULL;
     }
     bool inside = comm->number == number && comm->op == op && is_in_sum(comm);
     if (!op || (!inside && atomic_load(&comm->progress.value) <= (number << PLACE_BITS) + place))

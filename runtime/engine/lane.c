@@ -51,7 +51,7 @@ void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const
 
 void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, FILE *to)
 {
-    if (op->verb == MGPU_REDUCE) {
+    if (op->verb == MGPU_TRANSFER) {
         fprintf(to, "the %s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
         return;
     }
@@ -320,7 +320,8 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     for (int k = 0; k < count; k++)
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
             wait_for(l, &p->ops[order[k]].waits[i], p, lanes_of(e, phase, l->device));
-    bool issues = e->kind->ahead && l->lane != MGPU_HOST, audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_REDUCE);
+    bool issues = e->kind->ahead && l->lane != MGPU_HOST,
+         audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_TRANSFER);
     bool host = l->lane == MGPU_HOST, copies = host && (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH);
     if (host) /* an audit declares and copies in the host's stream, too */
         mgpu_audit_lock(e);
@@ -335,7 +336,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     case MGPU_CALL: run_region(l, p, order, count, work); break;
     case MGPU_READ: read_batch(l, p, op, work); break;
     case MGPU_UPLOAD: upload(l, p, op, work); break;
-    case MGPU_REDUCE: transfer(l, p, op); break;
+    case MGPU_TRANSFER: transfer(l, p, op); break;
     case MGPU_REPORT: report(l, p, op); break;
     case MGPU_FETCH: fetch(l, p, op); break;
     default: mgpu_die_at(l, "there is no such operation");
@@ -349,7 +350,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     set_op(l, NULL);
 }
 
-/* what the step before, of another phase, is owed */
+/* what is pending of the step before, of another phase */
 static void settle(Lane *l, const mgpu_phase *before)
 {
     const LaneTable *t = lanes_of(l->engine, before, l->device);
@@ -399,7 +400,7 @@ static void run_step(Lane *l)
     int64_t number = l->number;
     Work *work = work_of(e, number);
     const mgpu_phase *phase = work->phase, *before = phase_of(e, number - 1);
-    bool changed = phase != before, owed = changed && before && l->lane == MGPU_HOST;
+    bool changed = phase != before, pending = changed && before && l->lane == MGPU_HOST;
     if (changed && (l->lane == MGPU_COMP || l->lane == MGPU_COMM))
         meet_lane(l, l->lane == MGPU_COMP ? MGPU_COMM : MGPU_COMP);
     if (phase && l->lane == MGPU_COMP && e->kind->ahead) {
@@ -414,14 +415,14 @@ static void run_step(Lane *l)
             count = mgpu_region_length(&phase->devices[l->device], t->order + i, t->begin[l->lane + 1] - i);
             if (!is_delayed(&phase->devices[l->device].ops[t->order[i]]) || !changed) {
                 execute(l, phase, &t->order[i], count);
-            } else if (owed) {
+            } else if (pending) {
                 settle(l, before);
-                owed = false;
+                pending = false;
             }
             tell(e, &l->progress, (number << PLACE_BITS) + (i + count - t->begin[l->lane]));
         }
     }
-    if (owed)
+    if (pending)
         settle(l, before);
 }
 

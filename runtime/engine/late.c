@@ -113,7 +113,7 @@ static void add_lane(Places *places, const Seen *s, int lane)
     const int *order = t->order + t->begin[lane];
     int count = t->begin[lane + 1] - t->begin[lane], from = last_done(s, phase, number, lane) + 1;
     int to = lane == MGPU_COMP ? last_begun(s, phase, number, from) : from;
-    bool sum = from < count && ops[order[from]].verb == MGPU_REDUCE;
+    bool sum = from < count && ops[order[from]].verb == MGPU_TRANSFER;
     if (from >= count || to < from || (sum && !op_noted(s, phase, number, order[from], true)))
         return;
     begin_place(places, lane_of(e, s->device, lane), number, phase, &ops[order[from]]);

@@ -220,16 +220,17 @@ MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
 }
 
 /* Results at places phase + phases q see only the terms first + every t of the sum: the others meet zeros. The window's
- * two axes, `place` of the result and `term` of the sum, become those of q and t, and the window loses its spread. */
+ * two axes, `place` of the result and `term` of the sum, become those of q and t, and the window loses its input_dilation. */
 MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgpu_axis *place, mgpu_axis *term,
                                         int64_t phases, int64_t phase)
 {
-    int64_t spread = window->spread, every = spread / mgpu_common_divisor(spread, term->step), first = 0;
+    int64_t input_dilation = window->input_dilation, every = input_dilation / mgpu_common_divisor(input_dilation, term->step),
+            first = 0;
     int64_t position = window->first + phase * place->step;
-    while (first < every && (position + first * term->step) % spread != 0)
+    while (first < every && (position + first * term->step) % input_dilation != 0)
         first++;
-    window->first = (position + first * term->step) / spread;
-    window->spread = 1;
+    window->first = (position + first * term->step) / input_dilation;
+    window->input_dilation = 1;
     mgpu_axis *axis[] = {place, term};
     int64_t from[] = {phase, first}, factor[] = {phases, every};
     for (int i = 0; i < 2; i++) {
@@ -240,7 +241,7 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgp
         axis[i]->a *= factor[i];
         axis[i]->b *= factor[i];
         axis[i]->c *= factor[i];
-        axis[i]->step = axis[i]->step * factor[i] / spread;
+        axis[i]->step = axis[i]->step * factor[i] / input_dilation;
     }
     if (first == every) /* no term hits an element */
         term->extent = 0;
@@ -328,8 +329,8 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
     for (int w = 0; w < table->windows; w++) {
         mgpu_window *window = &matmul->window[w];
         *window = table->window[w];
-        int64_t own = window->spread / mgpu_common_divisor(window->spread, place[w]->step);
-        if (window->spread > 1)
+        int64_t own = window->input_dilation / mgpu_common_divisor(window->input_dilation, place[w]->step);
+        if (window->input_dilation > 1)
             mgpu_take_phase(matmul, window, place[w], term[w], own, phase / phases % own);
         phases *= own;
         /* the table has no strides of these two in A: they follow from their steps */

@@ -18,7 +18,7 @@ void mgpu_library_end_region(Library *);
 void mgpu_library_ready(Library *);      /* all that have been prepared may be run */
 int64_t mgpu_library_bytes(const Library *); /* that it has allocated: scratch, packed weights, partial sums */
 
-/* the result is owed a sum over the threads: every thread calls library_finish behind a barrier */
+/* a sum over the threads is pending: every thread calls library_finish behind a barrier */
 bool mgpu_library_partial(const LibraryCall *);
 /* samples [begin, end), or the thread's share of what is not divided by samples; first: the thread's first call */
 void mgpu_library_run(Library *, LibraryCall *, void *const *argument, int thread, int64_t begin, int64_t end, bool first);

@@ -165,31 +165,34 @@ static OnednnTensor weight_tensor(int type, const mgpu_convolution *c, bool back
     return tensor;
 }
 
-/* Spread x, step 1: the gradient of a convolution's data, whose stride is the spread and whose taps lie the other way. */
+/* Dilated x, step 1: the gradient of a convolution's data, whose stride is the input_dilation and whose taps lie the other way.
+ */
 static bool describe_convolution(const mgpu_convolution *c, const Types *types, int64_t samples, OnednnConvolution *to,
                                  int operand[3])
 {
     static const int ORDER[3][3] = {{A, B, C}, {A, C, B}, {C, B, A}};
-    bool spread = false, stepped = false;
+    bool input_dilation = false, stepped = false;
     for (int d = 0; d < c->dims; d++) {
-        spread = spread || c->spread[d] > 1;
+        input_dilation = input_dilation || c->input_dilation[d] > 1;
         stepped = stepped || c->stride[d] > 1;
     }
-    if (spread && (stepped || c->weight))
+    if (input_dilation && (stepped || c->weight))
         return false;
-    memcpy(operand, ORDER[spread ? 2 : c->weight], sizeof ORDER[0]);
+    memcpy(operand, ORDER[input_dilation ? 2 : c->weight], sizeof ORDER[0]);
     int64_t out = c->groups * c->out, in = c->groups * c->in;
-    *to = (OnednnConvolution){.kind = spread ? ONEDNN_BACKWARD_DATA : c->weight ? ONEDNN_BACKWARD_WEIGHTS : ONEDNN_FORWARD};
+    *to = (OnednnConvolution){.kind = input_dilation ? ONEDNN_BACKWARD_DATA
+                                      : c->weight    ? ONEDNN_BACKWARD_WEIGHTS
+                                                     : ONEDNN_FORWARD};
     OnednnTensor x = places_tensor(types->operand[A], samples, in, c->dims, c->x, c->x_stride);
     OnednnTensor y = places_tensor(types->operand[c->weight ? B : C], samples, out, c->dims, c->y, c->y_stride);
-    to->x = spread ? y : x;
-    to->y = spread ? x : y;
-    to->w = weight_tensor(types->operand[c->weight ? C : B], c, spread);
+    to->x = input_dilation ? y : x;
+    to->y = input_dilation ? x : y;
+    to->w = weight_tensor(types->operand[c->weight ? C : B], c, input_dilation);
     for (int d = 0; d < c->dims; d++) {
         int64_t reach = c->dilation[d] * (c->w[d] - 1);
-        to->stride[d] = spread ? c->spread[d] : c->stride[d];
+        to->stride[d] = input_dilation ? c->input_dilation[d] : c->stride[d];
         to->dilation[d] = c->dilation[d];
-        to->before[d] = spread ? reach - c->before[d] : c->before[d];
+        to->before[d] = input_dilation ? reach - c->before[d] : c->before[d];
         if (to->before[d] < 0)
             return false;
         int64_t places = to->y.extent[2 + d], side = to->x.extent[2 + d];

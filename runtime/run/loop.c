@@ -324,7 +324,7 @@ static void judge_validation(Run *run, const Evaluation *e)
     }
 }
 
-/* of a drained engine; split NULL: it was interrupted, and is owed */
+/* of a drained engine; split NULL: it was interrupted, and is pending */
 static Evaluation validate(Run *run)
 {
     mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, run->at.step, run->at.epoch, NULL, &run->signal);
@@ -427,8 +427,8 @@ static void pause_between_steps(Run *run)
     run->last_finish = mgpu_seconds();
 }
 
-/* a validation that was interrupted is owed by the run that goes on */
-static void validate_if_owed(Run *run)
+/* a validation that was interrupted is pending for the run that goes on */
+static void validate_if_pending(Run *run)
 {
     if (!run->valid.samples || !is_due(run->validate, &run->pace, run->at.validated, run->at.step, run->validated_at))
         return;
@@ -441,7 +441,7 @@ static void validate_if_owed(Run *run)
 
 static int run_training(Run *run)
 {
-    validate_if_owed(run);
+    validate_if_pending(run);
     mgpu_run_keep(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();

@@ -75,7 +75,7 @@ static bool waits_for_something(const Change *c, const ScheduledOp *op)
 static bool reduces(const Change *c, const ScheduledOp *op)
 {
     (void)c;
-    return op->verb == VERB_REDUCE;
+    return op->verb == VERB_TRANSFER;
 }
 
 static bool has_slots(const Change *c, const Access *a)
@@ -328,7 +328,7 @@ static bool change_collective(Change *c)
     if (c->s->devices < 2 || !pick_op(c, reduces, &o))
         return false;
     int target = c->d->ops[o].target, next = o + 1;
-    while (next < c->d->op_count && c->d->ops[next].verb != VERB_REDUCE)
+    while (next < c->d->op_count && c->d->ops[next].verb != VERB_TRANSFER)
         next++;
     int how = next < c->d->op_count ? random_below(c->random, 3) : 0;
     if (how == 0) {
@@ -506,7 +506,7 @@ static void remove_empty(Schedule *s, int phase)
         memmove(&p->collectives[k], &p->collectives[k + 1], sizeof *p->collectives * (size_t)(--p->collective_count - k));
         for (int d = 0; d < s->devices; d++)
             for (int o = 0; o < p->devices[d].op_count; o++)
-                if (p->devices[d].ops[o].verb == VERB_REDUCE && p->devices[d].ops[o].target > k)
+                if (p->devices[d].ops[o].verb == VERB_TRANSFER && p->devices[d].ops[o].target > k)
                     p->devices[d].ops[o].target--;
     }
 }

@@ -153,7 +153,7 @@ static void execute(Run *r, int node)
         end_region(r, members[0]);
     if (!x->op)
         return;
-    if (x->op->verb == VERB_REDUCE) {
+    if (x->op->verb == VERB_TRANSFER) {
         exchange_tokens(r, members);
         return;
     }

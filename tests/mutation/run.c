@@ -136,7 +136,7 @@ static int add_region(Run *r, int step, int device, int phase, int o)
 static void add_lane_step(Run *r, int step, int device, Lane lane)
 {
     int phase = r->steps[step], place = step_place(r, step, device, (int)lane);
-    bool change = step == 0 || phase != r->steps[step - 1], owed = change && lane == LANE_HOST;
+    bool change = step == 0 || phase != r->steps[step - 1], pending = change && lane == LANE_HOST;
     r->begin_of[place] = add_instance(r, step, device, phase, lane, NULL);
     const DeviceSchedule *d = phase >= 0 ? &r->schedule->phases[phase].devices[device] : NULL;
     for (int o = 0; d && o < d->op_count; o++) {
@@ -147,12 +147,12 @@ static void add_lane_step(Run *r, int step, int device, Lane lane)
             continue;
         }
         bool skip = change && is_delayed(&d->ops[o]);
-        if (skip && owed)
+        if (skip && pending)
             settle(r, step, device);
-        owed = owed && !skip;
+        pending = pending && !skip;
         r->at[step][device * r->most_ops + o] = add_instance(r, step, device, phase, lane, skip ? NULL : &d->ops[o]);
     }
-    if (owed)
+    if (pending)
         settle(r, step, device);
     r->end_of[place] = add_instance(r, step, device, phase, lane, NULL);
 }
@@ -211,7 +211,7 @@ static const char *join_collectives(Run *r)
     }
     for (int i = 0; i < r->count; i++) {
         Instance *x = &r->instances[i];
-        bool sums = x->op && x->op->verb == VERB_REDUCE;
+        bool sums = x->op && x->op->verb == VERB_TRANSFER;
         int *known = sums ? &node_of[x->step][x->op->target] : NULL;
         x->node = sums && *known >= 0 ? *known : r->node_count++;
         if (sums)
@@ -230,7 +230,7 @@ static const char *join_collectives(Run *r)
     }
     for (int n = 0; n < r->node_count; n++) {
         const Instance *x = &r->instances[r->members[r->first_member[n]]];
-        bool sums = x->op && x->op->verb == VERB_REDUCE;
+        bool sums = x->op && x->op->verb == VERB_TRANSFER;
         if (sums && members[n] != s->devices)
             return "a collective lacks a member: it never ends";
         for (int m = 0; m < members[n] && sums; m++) {
@@ -370,7 +370,7 @@ static const char *add_addresses(Run *r)
                 add_address(&r->memory[x->device], end + t * d->work_bytes);
             }
         }
-        if (x->op && x->op->verb == VERB_REDUCE)
+        if (x->op && x->op->verb == VERB_TRANSFER)
             add_parts(r, x);
     }
     return NULL;
@@ -447,7 +447,7 @@ static const char *find_segments(Run *r)
         added = false;
         for (int n = 0; n < r->node_count; n++) {
             const ScheduledOp *op = r->instances[r->members[r->first_member[n]]].op;
-            if (op && op->verb == VERB_REDUCE && share_bounds(r, &r->members[r->first_member[n]]))
+            if (op && op->verb == VERB_TRANSFER && share_bounds(r, &r->members[r->first_member[n]]))
                 added = true;
         }
     }

@@ -131,7 +131,7 @@ static void einsum_case(Dtype dtype, const char *spec, Shape a, Shape b, int sha
              graph, node, samples, shuffle);
 }
 
-typedef struct Convolution { int64_t stride, before, after, dilation, spread; } Convolution;
+typedef struct Convolution { int64_t stride, before, after, dilation, input_dilation; } Convolution;
 
 /* forward if !weight, else the weight's gradient */
 static void convolution_case(Dtype dtype, int dims, const int64_t *extent, const int64_t *kernel, const Convolution *window,
@@ -146,14 +146,15 @@ static void convolution_case(Dtype dtype, int dims, const int64_t *extent, const
     for (int d = 0; d < dims; d++) {
         x.extent[d] = extent[d];
         w.extent[2 + d] = kernel[d];
-        const int64_t attributes[] = {window[d].stride, window[d].before, window[d].after, window[d].dilation, window[d].spread};
+        const int64_t attributes[] = {window[d].stride, window[d].before, window[d].after, window[d].dilation,
+                                      window[d].input_dilation};
         for (int i = 0; i < 5; i++)
             ints[1 + i * dims + d] = attributes[i];
-        int64_t padded = (extent[d] - 1) * window[d].spread + 1 + window[d].before + window[d].after;
+        int64_t padded = (extent[d] - 1) * window[d].input_dilation + 1 + window[d].before + window[d].after;
         y.extent[d] = (padded - (kernel[d] - 1) * window[d].dilation - 1) / window[d].stride + 1;
         text_add(&name, " [%lld k%lld s%lld p%lld,%lld d%lld u%lld]", (long long)extent[d], (long long)kernel[d],
                  (long long)window[d].stride, (long long)window[d].before, (long long)window[d].after,
-                 (long long)window[d].dilation, (long long)window[d].spread);
+                 (long long)window[d].dilation, (long long)window[d].input_dilation);
     }
     x.extent[dims] = in_channels;
     y.extent[dims] = w.extent[0] = out_channels;
@@ -181,7 +182,8 @@ static void square_case(Dtype dtype, int64_t side, int64_t kernel, Convolution w
 
 static void chosen_cases(Dtype dtype)
 {
-    const Convolution same = {1, 1, 1, 1, 1}, valid = {1, 0, 0, 1, 1}, strided = {2, 1, 1, 1, 1}, spread = {1, 1, 2, 1, 2};
+    const Convolution same = {1, 1, 1, 1, 1}, valid = {1, 0, 0, 1, 1}, strided = {2, 1, 1, 1, 1},
+                      input_dilation = {1, 1, 2, 1, 2};
     einsum_case(dtype, "a,ba->b", SHAPE(37), SHAPE(29, 37), 5, 33, true);
     einsum_case(dtype, "a,ab->b", SHAPE(337), SHAPE(337, 10), 5, 3, false);
     einsum_case(dtype, "a,b->ba", SHAPE(37), SHAPE(29), 3, 700, true);
@@ -216,7 +218,7 @@ static void chosen_cases(Dtype dtype)
     square_case(dtype, 15, 4, (Convolution){1, 1, 2, 1, 1}, 5, 3, 1, 2);
     square_case(dtype, 12, 4, (Convolution){1, 1, 2, 1, 2}, 5, 1, 1, 2);
     square_case(dtype, 9, 3, (Convolution){2, 1, 1, 2, 1}, 2, 4, 1, 3);
-    square_case(dtype, 5, 3, spread, 12, 20, 1, 2);
+    square_case(dtype, 5, 3, input_dilation, 12, 20, 1, 2);
     square_case(dtype, 5, 1, (Convolution){1, 0, 1, 1, 2}, 12, 20, 1, 2);
     square_case(dtype, 9, 3, same, 40, 40, 40, 2);
     square_case(dtype, 9, 3, strided, 24, 48, 3, 2);
@@ -229,7 +231,7 @@ static void chosen_cases(Dtype dtype)
     const Convolution causal = {1, 4, 0, 2, 1};
     for (int weight = 0; weight < 2; weight++) {
         convolution_case(dtype, 3, box, box_kernel, (Convolution[]){same, valid, strided}, 5, 7, 1, weight, 2, true);
-        convolution_case(dtype, 3, box, box_kernel, (Convolution[]){same, spread, strided}, 5, 7, 1, weight, 2, true);
+        convolution_case(dtype, 3, box, box_kernel, (Convolution[]){same, input_dilation, strided}, 5, 7, 1, weight, 2, true);
         convolution_case(dtype, 1, line, line_kernel, &causal, 3, 11, 1, weight, 2, true);
     }
 }
@@ -251,7 +253,7 @@ static void drawn_cases(Dtype dtype, int count)
             extent[d] = 1 + draw(dims == 1 ? 60 : dims == 2 ? 12 : 5);
             kernel[d] = 1 + draw(4);
             window[d] = (Convolution){1 + draw(3), draw(4) - 1, draw(4) - 1, 1 + draw(2), draw(2) ? 1 : 1 + draw(4)};
-            int64_t room = (extent[d] - 1) * window[d].spread + 1 + window[d].before + window[d].after;
+            int64_t room = (extent[d] - 1) * window[d].input_dilation + 1 + window[d].before + window[d].after;
             int64_t needed = (kernel[d] - 1) * window[d].dilation + 1;
             if (room < needed)
                 window[d].after += needed - room;

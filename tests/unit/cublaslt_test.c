@@ -40,13 +40,13 @@ static void test_description(int compute, int scale)
                                   CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
                                   CUBLASLT_EPILOGUE_DRELU, CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB};
     cublasLtMatmulDesc_t desc = NULL;
-    int32_t turned = CUBLAS_OP_T;
+    int32_t transposed = CUBLAS_OP_T;
     void *pointer = NULL;
     int64_t pitch = 8;
     int32_t type = CUDA_R_16BF;
     int status = f.desc_create(&desc, compute, scale);
     for (int i = 0; i < 2 && !status; i++)
-        status = f.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &turned, sizeof turned);
+        status = f.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &transposed, sizeof transposed);
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS && !status; i++) {
         uint32_t epilogue = (uint32_t)NUMBERS[i];
         status = f.desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);

@@ -206,9 +206,10 @@ static void tile_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3
     double limit = type[2] == MGPU_F64 ? 1e-14 : arithmetic == MGPU_MMA && type[0] == MGPU_F32 ? 2e-3 : 2e-6;
     double rounding = type[2] == MGPU_BF16 ? 4e-3 : type[2] == MGPU_F16 ? 5e-4 : 0;
     TileCase own = {p, {type[0], type[1], type[2]}, samples, limit + rounding, NULL};
-    own.name = format("%s %s x %s -> %s, tile %d x %d by %d x %d, %lld x %lld x %lld%s%s%s, samples in %s", arithmetic == MGPU_MMA ? "mma" : "fma",
-                      type_name(type[0]), type_name(type[1]), type_name(type[2]), tile->rows, tile->columns, tile->down, tile->across, (long long)m,
-                      (long long)n, (long long)k, a_rows ? ", A turned" : "", b_rows ? ", B turned" : "", c_columns ? ", C turned" : "",
+    own.name = format("%s %s x %s -> %s, tile %d x %d by %d x %d, %lld x %lld x %lld%s%s%s, samples in %s",
+                      arithmetic == MGPU_MMA ? "mma" : "fma", type_name(type[0]), type_name(type[1]), type_name(type[2]),
+                      tile->rows, tile->columns, tile->down, tile->across, (long long)m, (long long)n, (long long)k,
+                      a_rows ? ", A transposed" : "", b_rows ? ", B transposed" : "", c_columns ? ", C transposed" : "",
                       (const char *const[]){"the batch", "M", "N", "K", "nothing"}[sampled]);
     APPEND(tile_cases, tile_case_count, own);
 }

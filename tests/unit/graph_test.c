@@ -197,7 +197,8 @@ static void test_meaning(void)
     Node *kernel = graph_constant(g, (double[]){1, 10}, SHAPE(1, 1, 2), F32);
     Node *line = graph_reshape(g, five, SHAPE(5, 1));
     EXPECT("convolve", g, NODE(g, OP_CONVOLVE, ((int64_t[]){1, 2, 1, 0, 1, 1, 1}), 7, NULL, line, kernel), 1, 10, 55, 2);
-    EXPECT("convolve, spread", g, NODE(g, OP_CONVOLVE, ((int64_t[]){1, 1, 0, 0, 1, 2, 1}), 7, NULL, line, kernel), 1, 1, 50, 5, 50, 5, 20, 2, 0);
+    EXPECT("convolve, input_dilation", g, NODE(g, OP_CONVOLVE, ((int64_t[]){1, 1, 0, 0, 1, 2, 1}), 7, NULL, line, kernel), 1, 1,
+           50, 5, 50, 5, 20, 2, 0);
     Node *random = graph_random(g, SHAPE(6), "model.dropout_1", true);
     uint64_t key = mgpu_random_key(9, node_random_hash(random));
     EXPECT("random", g, random, 2, mgpu_uniform(key, 0, 5, 3), mgpu_uniform(key, 1, 5, 3), mgpu_uniform(key, 2, 5, 3),

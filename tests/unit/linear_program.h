@@ -320,7 +320,7 @@ static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int
         access[op->read_count++] = (mgpu_access){*reads, lane == MGPU_HOST ? -1 : 0, 0, b->buffers[*reads].bytes};
     for (; writes && *writes >= 0; writes++)
         access[op->read_count + op->write_count++] = (mgpu_access){*writes, 0, 0, b->buffers[*writes].bytes};
-    if (verb == MGPU_REDUCE)
+    if (verb == MGPU_TRANSFER)
         access[0] = access[op->read_count];
     b->count++;
 }
@@ -396,7 +396,7 @@ static void make_ops(Builder *b, int kind)
     case MGPU_PHASE_TRAIN:
         add_call(b, K_GRADIENT, LIST(B_X, B_ERRORS, g, sums, count, B_STEP), LIST(B_BUCKET, sums, B_WORK));
         join_calls(b);
-        add_op(b, MGPU_COMM, MGPU_REDUCE, 0, LIST(B_BUCKET), LIST(B_BUCKET));
+        add_op(b, MGPU_COMM, MGPU_TRANSFER, 0, LIST(B_BUCKET), LIST(B_BUCKET));
         add_call(b, K_UPDATE, LIST(B_BUCKET, w, m, B_STEP, steps), LIST(w, m, B_REPORT, steps));
         break;
     case MGPU_PHASE_EVAL:
@@ -407,7 +407,7 @@ static void make_ops(Builder *b, int kind)
     default: {
         int which = kind == MGPU_PHASE_REPORT_TRAIN ? sums : eval;
         add_call(b, K_TAKE_SUMS, LIST(which, B_STEP), LIST(B_BUCKET, which));
-        add_op(b, MGPU_COMM, MGPU_REDUCE, 0, LIST(B_BUCKET), LIST(B_BUCKET));
+        add_op(b, MGPU_COMM, MGPU_TRANSFER, 0, LIST(B_BUCKET), LIST(B_BUCKET));
         if (kind == MGPU_PHASE_REPORT_TRAIN)
             add_call(b, K_REPORT_TRAIN, LIST(B_BUCKET, steps, B_STEP), LIST(B_REPORT, steps));
         else

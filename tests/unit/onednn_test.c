@@ -114,7 +114,7 @@ static void einsum_case(const char *spec, Shape a, Shape b, int sharded, int64_t
     add_case(format("%s, %s %s", spec, shape_text(&a), shape_text(&b)), node, samples, 0, expected);
 }
 
-typedef struct Window { int64_t kernel, stride, before, after, dilation, spread; } Window;
+typedef struct Window { int64_t kernel, stride, before, after, dilation, input_dilation; } Window;
 
 static void convolution_case(int dims, int64_t side, Window window, int64_t in, int64_t out, int64_t groups, bool weight,
                              int64_t samples, int order, bool expected)
@@ -122,14 +122,15 @@ static void convolution_case(int dims, int64_t side, Window window, int64_t in, 
     Graph *graph = new_graph();
     Shape x = {.rank = dims + 1}, w = {.rank = dims + 2}, y = {.rank = dims + 1};
     int64_t ints[64] = {dims}, *at = ints + 1;
-    const int64_t each[] = {window.stride, window.before, window.after, window.dilation, window.spread};
+    const int64_t each[] = {window.stride, window.before, window.after, window.dilation, window.input_dilation};
     for (int i = 0; i < COUNT(each); i++)
         for (int d = 0; d < dims; d++)
             *at++ = each[i];
     *at++ = groups;
     for (int d = 0; d < dims; d++) {
         x.extent[d] = side + d;
-        int64_t room = (x.extent[d] - 1) * window.spread + 1 + window.before + window.after - window.dilation * (window.kernel - 1);
+        int64_t room =
+            (x.extent[d] - 1) * window.input_dilation + 1 + window.before + window.after - window.dilation * (window.kernel - 1);
         y.extent[d] = (room - 1) / window.stride + 1;
         w.extent[2 + d] = window.kernel;
         if (weight)
@@ -140,10 +141,11 @@ static void convolution_case(int dims, int64_t side, Window window, int64_t in, 
     w.extent[1] = in / groups;
     Node *arguments[] = {new_leaf(graph, "x", x, true), new_leaf(graph, weight ? "g" : "w", weight ? y : w, weight)};
     Node *node = graph_node(graph, weight ? OP_CONVOLVE_WEIGHT : OP_CONVOLVE, arguments, 2, ints, (int)(at - ints), NULL);
-    add_case(format("%s %dd side %lld, kernel %lld stride %lld pad %lld %lld dilation %lld spread %lld, %lld > %lld in %lld groups",
+    add_case(format("%s %dd side %lld, kernel %lld stride %lld pad %lld %lld dilation %lld input_dilation %lld, %lld > %lld in "
+                    "%lld groups",
                     weight ? "convolve_weight" : "convolve", dims, (long long)side, (long long)window.kernel,
                     (long long)window.stride, (long long)window.before, (long long)window.after, (long long)window.dilation,
-                    (long long)window.spread, (long long)in, (long long)out, (long long)groups),
+                    (long long)window.input_dilation, (long long)in, (long long)out, (long long)groups),
              node, samples, order, expected);
 }
 
@@ -167,7 +169,7 @@ static void make_convolutions(void)
 {
     const Window same = {3, 1, 1, 1, 1, 1}, five = {5, 1, 2, 2, 1, 1}, strided = {3, 2, 1, 1, 1, 1}, one = {1, 1, 0, 0, 1, 1};
     const Window skipping = {1, 2, 0, 0, 1, 1}, dilated = {3, 1, 2, 2, 2, 1}, uneven = {4, 3, 2, 1, 1, 1};
-    const Window spread = {3, 1, 1, 2, 1, 2}, spread_one = {1, 1, 0, 1, 1, 2}, spread_three = {4, 1, 2, 3, 1, 3};
+    const Window input_dilation = {3, 1, 1, 2, 1, 2}, dilated_one = {1, 1, 0, 1, 1, 2}, dilated_three = {4, 1, 2, 3, 1, 3};
     for (int weight = 0; weight < 2; weight++)
         for (int order = 0; order < 3; order++) {
             convolution_case(2, 9, same, 16, 32, 1, weight, 5, order, true);
@@ -184,17 +186,17 @@ static void make_convolutions(void)
             convolution_case(3, 5, same, 16, 16, 1, weight, 2, order, true);
         }
     for (int order = 0; order < 3; order++) {
-        convolution_case(2, 6, spread, 32, 16, 1, false, 4, order, true);
-        convolution_case(2, 6, spread_one, 32, 16, 1, false, 4, order, true);
-        convolution_case(2, 5, spread_three, 16, 3, 1, false, 4, order, true);
-        convolution_case(2, 6, spread, 32, 32, 2, false, 4, order, true);
-        convolution_case(1, 9, spread, 16, 16, 1, false, 4, order, true);
-        convolution_case(2, 6, spread, 8, 8, 1, true, 4, order, false);
+        convolution_case(2, 6, input_dilation, 32, 16, 1, false, 4, order, true);
+        convolution_case(2, 6, dilated_one, 32, 16, 1, false, 4, order, true);
+        convolution_case(2, 5, dilated_three, 16, 3, 1, false, 4, order, true);
+        convolution_case(2, 6, input_dilation, 32, 32, 2, false, 4, order, true);
+        convolution_case(1, 9, input_dilation, 16, 16, 1, false, 4, order, true);
+        convolution_case(2, 6, input_dilation, 8, 8, 1, true, 4, order, false);
     }
     for (int i = 0; i < 40; i++) {
         Window window = {1 + draw(4), 1 + draw(3), draw(3), draw(3), 1 + draw(2), 1};
         if (draw(4) == 0)
-            window.stride = 1, window.spread = 2;
+            window.stride = 1, window.input_dilation = 2;
         int64_t groups = draw(4) == 0 ? 2 : 1;
         convolution_case(1 + (int)draw(3), 7 + draw(5), window, groups * (1 + draw(20)), groups * (1 + draw(20)), groups,
                          draw(2), 1 + draw(5), (int)draw(3), false);
@@ -248,9 +250,9 @@ static Sum add_up(const mgpu_contraction *table, const mgpu_axis *axis, int coun
         for (int w = 0; w < table->windows; w++) {
             const mgpu_window *window = &table->window[w];
             int64_t at = window->first + position[w];
-            if (at < 0 || at % window->spread != 0 || at / window->spread >= window->extent)
+            if (at < 0 || at % window->input_dilation != 0 || at / window->input_dilation >= window->extent)
                 return sum;
-            a += at / window->spread * window->stride;
+            a += at / window->input_dilation * window->stride;
         }
         double left = get(memory[0], a, table->half_a), right = get(memory[1], b, table->half_b);
         return (Sum){left * right, fabs(left * right)};

@@ -325,7 +325,7 @@ static bool multiplies(const Node *n)
 }
 
 /* Products of samples take BF16; what they make is BF16, or F32 if it is a sum over samples; nothing else calculates in
- * BF16, nothing is owed in it, and what is rounded is used in no other precision if it was computed. */
+ * BF16, nothing is pending in it, and what is rounded is used in no other precision if it was computed. */
 static const char *wrong_types(const Graph *g, int *products)
 {
     int *uses = NEW_ARRAY(int, g->node_count);
@@ -339,7 +339,7 @@ static const char *wrong_types(const Graph *g, int *products)
         const char *name = OP_INFO[n->op].name;
         bool view = OP_INFO[n->op].op_class == VIEW;
         if (n->dtype == BF16 && n->distribution == PARTIAL)
-            return format("%s (node %d) is owed in bf16", name, i);
+            return format("%s (node %d) is pending in bf16", name, i);
         if (multiplies(n)) {
             (*products)++;
             if (n->in[0]->dtype != BF16 || n->in[1]->dtype != BF16 || n->dtype != (n->sharded ? BF16 : F32))

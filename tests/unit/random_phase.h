@@ -40,7 +40,7 @@ typedef struct RandomPhase {
     Phase *phase;
     Tensor **inputs, **variables;            /* by index; NULL: not used yet */
     Tensor **ready; int ready_count;         /* may be read */
-    Tensor **owed; int owed_count;           /* partial: to be summed before anybody reads them */
+    Tensor **pending; int pending_count;           /* partial: to be summed before anybody reads them */
     int temporaries;
 } RandomPhase;
 
@@ -67,7 +67,7 @@ static inline Task *random_add(RandomPhase *b, TaskKind kind)
     Task *t = NEW(Task);
     t->kind = kind;
     APPEND(b->phase->tasks, b->phase->task_count, t);
-    if (kind == TASK_REDUCE)
+    if (kind == TASK_TRANSFER)
         return t;
     t->kernel = NEW(Kernel); /* only its `split` and its number are looked at */
     t->kernel->number = b->program->kernel_count;
@@ -116,20 +116,20 @@ static inline Tensor *random_temporary(RandomPhase *b, Dtype dtype, Shape shape,
     return random_tensor(b, TENSOR_TEMPORARY, format("t%d", b->temporaries++), -1, dtype, shape, sharded);
 }
 
-static inline void random_reduce(RandomPhase *b, int which) /* sums one that is owed, or takes it to other devices otherwise */
+static inline void random_reduce(RandomPhase *b, int which) /* sums one that is pending, or takes it to other devices otherwise */
 {
-    Tensor *x = b->owed[which];
+    Tensor *x = b->pending[which];
     static const uint8_t OTHERS[] = {MGPU_TRANSFER_REDUCE_SCATTER, MGPU_TRANSFER_ALL_GATHER, MGPU_TRANSFER_BROADCAST_FROM /* 0 */};
-    Task *t = random_add(b, TASK_REDUCE);
+    Task *t = random_add(b, TASK_TRANSFER);
     t->parties.transfer = random_chance(b->r, 20) ? OTHERS[random_below(b->r, COUNT(OTHERS))] : MGPU_TRANSFER_REDUCE;
     random_read(t, x);
     random_write(t, x);
-    b->owed[which] = b->owed[--b->owed_count];
+    b->pending[which] = b->pending[--b->pending_count];
     Tensor **list = NULL;
     int count = 0;
-    for (int i = 0; i < b->owed_count; i++)
-        APPEND(list, count, b->owed[i]);
-    b->owed = list;
+    for (int i = 0; i < b->pending_count; i++)
+        APPEND(list, count, b->pending[i]);
+    b->pending = list;
     APPEND(b->ready, b->ready_count, x);
 }
 
@@ -148,7 +148,7 @@ static inline void random_partial(RandomPhase *b, Task *t, Dtype dtype, Shape sh
     Tensor *x = random_temporary(b, dtype, shape, false);
     x->partial = true;
     random_write(t, x);
-    APPEND(b->owed, b->owed_count, x);
+    APPEND(b->pending, b->pending_count, x);
 }
 
 static inline void random_body(RandomPhase *b, int tasks, int partial_percent)
@@ -166,11 +166,11 @@ static inline void random_body(RandomPhase *b, int tasks, int partial_percent)
                 APPEND(b->ready, b->ready_count, x);
             }
         }
-        while (b->owed_count && random_chance(b->r, 50))
-            random_reduce(b, random_below(b->r, b->owed_count));
+        while (b->pending_count && random_chance(b->r, 50))
+            random_reduce(b, random_below(b->r, b->pending_count));
     }
-    while (b->owed_count)
-        random_reduce(b, random_below(b->r, b->owed_count));
+    while (b->pending_count)
+        random_reduce(b, random_below(b->r, b->pending_count));
 }
 
 static inline void random_update(RandomPhase *b, int variable, Tensor *value)
@@ -224,9 +224,9 @@ static inline void random_train(RandomPhase *b, int tasks)
         Task *t = random_kernel(b);
         t->backward = true;
         random_partial(b, t, v->dtype, v->shape);
-        gradients[i] = b->owed[b->owed_count - 1];
+        gradients[i] = b->pending[b->pending_count - 1];
         if (random_chance(b->r, 60))
-            random_reduce(b, random_below(b->r, b->owed_count));
+            random_reduce(b, random_below(b->r, b->pending_count));
         if (random_chance(b->r, 30)) { /* on the way to the next gradient */
             Task *between = random_kernel(b);
             Tensor *x = random_temporary(b, m->precision, random_shape(b->r), true);
@@ -234,8 +234,8 @@ static inline void random_train(RandomPhase *b, int tasks)
             APPEND(b->ready, b->ready_count, x);
         }
     }
-    while (b->owed_count)
-        random_reduce(b, random_below(b->r, b->owed_count));
+    while (b->pending_count)
+        random_reduce(b, random_below(b->r, b->pending_count));
     Tensor *norm = NULL;
     if (random_chance(b->r, 30)) { /* clipping: all updates wait for all gradients */
         Task *t = random_add(b, TASK_KERNEL);
@@ -278,13 +278,13 @@ static inline void random_reports(RandomPhase *b)
             Tensor *v = random_variable(b, i);
             v->partial = true;
             if (random_chance(b->r, 70)) { /* the sum in place, or of a copy */
-                APPEND(b->owed, b->owed_count, v);
+                APPEND(b->pending, b->pending_count, v);
             } else {
                 Task *t = random_add(b, TASK_KERNEL);
                 random_read(t, v);
                 random_partial(b, t, v->dtype, v->shape);
             }
-            random_reduce(b, b->owed_count - 1);
+            random_reduce(b, b->pending_count - 1);
         }
     random_body(b, 2, 0);
     random_report(b, 2);

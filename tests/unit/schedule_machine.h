@@ -24,7 +24,7 @@ typedef struct Machine {
     int *lane_end[MOST_STEPS + 1]; /* [device, lane]: at the end of a step */
     int ***ends[MOST_STEPS + 1];   /* [device][op]: clock behind it */
     Instance *instances[MOST_STEPS + 1][8]; /* [step][device][op] */
-    Instance *owed[MOST_STEPS + 1][8];      /* [step][device][op of the phase of the step before] */
+    Instance *pending[MOST_STEPS + 1][8];      /* [step][device][op of the phase of the step before] */
     int *number;             /* [device, lane]: operations begun */
     int *step, *place;       /* [device, lane]: the next operation */
 } Machine;
@@ -139,18 +139,18 @@ static bool try_meet(Machine *m, int step, int target)
     return true;
 }
 
-/* what the step before is owed; false: it has to wait */
+/* what is pending of the step before; false: it has to wait */
 static bool settle(Machine *m, int device, int step)
 {
     const DeviceSchedule *d = step > 1 ? device_of(m, step - 1, device) : NULL;
     for (int i = 0; d && i < d->op_count; i++) {
-        if (!is_delayed(&d->ops[i]) || m->owed[step][device][i].start)
+        if (!is_delayed(&d->ops[i]) || m->pending[step][device][i].start)
             continue;
         int *clock = NEW_ARRAY(int, m->width);
         memcpy(clock, &m->now[lane_index(device, LANE_HOST) * m->width], sizeof *clock * (size_t)m->width);
         if (!gather_waits(m, device, step, &d->ops[i], step - 1, clock))
             return false;
-        m->owed[step][device][i] = run_op(m, lane_index(device, LANE_HOST), clock);
+        m->pending[step][device][i] = run_op(m, lane_index(device, LANE_HOST), clock);
     }
     return true;
 }
@@ -175,7 +175,7 @@ static bool advance(Machine *m, int device, Lane lane)
         m->place[at] = 0;
         return true;
     }
-    if (d->ops[op].verb == VERB_REDUCE)
+    if (d->ops[op].verb == VERB_TRANSFER)
         return try_meet(m, step, d->ops[op].target);
     int *clock = NEW_ARRAY(int, m->width);
     memcpy(clock, &m->now[at * m->width], sizeof *clock * (size_t)m->width);
@@ -202,7 +202,7 @@ static void open_machine(Machine *m)
         for (int d = 0; d < m->s->devices; d++) {
             m->ends[q][d] = NEW_ARRAY(int *, device_of(m, q, d)->op_count);
             m->instances[q][d] = NEW_ARRAY(Instance, device_of(m, q, d)->op_count);
-            m->owed[q][d] = NEW_ARRAY(Instance, q > 1 ? device_of(m, q - 1, d)->op_count : 0);
+            m->pending[q][d] = NEW_ARRAY(Instance, q > 1 ? device_of(m, q - 1, d)->op_count : 0);
         }
     }
 }
@@ -272,7 +272,7 @@ static int list_uses(const Machine *m, int device, Use **uses)
         for (int i = 0; i < d->op_count; i++)
             list_op(d, i, q, &m->instances[q][device][i], (Event){q, i}, uses, &count);
         for (int i = 0; before && i < before->op_count; i++)
-            list_op(before, i, q, &m->owed[q][device][i], (Event){q - 1, i}, uses, &count);
+            list_op(before, i, q, &m->pending[q][device][i], (Event){q - 1, i}, uses, &count);
     }
     if (count)
         qsort(*uses, (size_t)count, sizeof **uses, compare_uses);

@@ -174,7 +174,7 @@ static bool is_needed(const Schedule *s, int phase, const Wait *wait, Random *r)
 /* it sends other bytes than it receives: waits are those of the whole value, on all devices alike */
 static bool is_partial(const ScheduledOp *op)
 {
-    return op->verb == VERB_REDUCE && (op->reads[0].begin != op->writes[0].begin || op->reads[0].end != op->writes[0].end);
+    return op->verb == VERB_TRANSFER && (op->reads[0].begin != op->writes[0].begin || op->reads[0].end != op->writes[0].end);
 }
 
 static void test_minimal(int programs)
@@ -215,7 +215,7 @@ static const char *check_memory(const Program *p, const Phase *phase, const Devi
     bool *known = NEW_ARRAY(bool, phase->tensor_count);
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
-        if (op->verb == VERB_REDUCE) {
+        if (op->verb == VERB_TRANSFER) {
             const Access *a = op->reads;
             for (int t = 0; t < phase->tensor_count; t++)
                 if (known[t] && home[t].buffer == a->buffer && (is_partial(op) || (home[t].begin >= a->begin && home[t].end <= a->end)))
@@ -405,7 +405,7 @@ static Program *chain(int layers, int64_t bucket_bytes)
         random_read(weight, activations[i]);
         random_read(weight, down);
         random_partial(&b, weight, F32, SHAPE(64, 64));
-        gradients[i] = b.owed[0];
+        gradients[i] = b.pending[0];
         random_read(input, down);
         random_read(input, random_variable(&b, i));
         down = random_temporary(&b, F32, SHAPE(64), true);
@@ -454,7 +454,7 @@ static void test_overlap(void)
     for (int i = first_update; i < d->op_count && !why; i++) /* in the order of the buckets, one wait each */
         for (int w = 0; w < d->ops[i].wait_count && !why; w++) {
             const ScheduledOp *on = &d->ops[d->ops[i].waits[w].op];
-            if (on->verb != VERB_REDUCE || on->target != ++previous)
+            if (on->verb != VERB_TRANSFER || on->target != ++previous)
                 why = format("%s waits for %s", d->ops[i].id, on->id);
         }
     if (!why && previous != s->collective_count - 1)

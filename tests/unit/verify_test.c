@@ -160,7 +160,7 @@ static void fill_digests(const PhaseSchedule *p, DeviceSchedule *d)
     for (int o = 0; o < d->op_count; o++) {
         ScheduledOp *op = &d->ops[o];
         uint64_t digest = digest_call(op->label);
-        for (int i = 0; i < v.count && op->verb == VERB_REDUCE; i++)
+        for (int i = 0; i < v.count && op->verb == VERB_TRANSFER; i++)
             if (v.all[i]->buffer == &d->buffers[op->reads[0].buffer])
                 v.all[i]->digest = digest_transfer(v.all[i]->digest, &p->collectives[op->target].parties);
         for (int i = 0; i < op->read_count - 1 && op->verb == VERB_CALL; i++)

@@ -1,4 +1,4 @@
-/* vgpu_cublaslt_test: the virtual GPU's cuBLASLt (tests/vgpu/cublaslt.c): matmuls, turned and in batches, and their epilogues
+/* vgpu_cublaslt_test: the virtual GPU's cuBLASLt (tests/vgpu/cublaslt.c): matmuls, transposed and in batches, and their epilogues
  * against sums by hand; and what it says of calls that are wrong: a program that is right, and one with the planted bug. */
 #include <math.h>
 
@@ -31,7 +31,7 @@ static void well(cublasStatus_t status, int line)
 
 enum { ROWS = 5, COLUMNS = 7, TERMS = 6, MEMBERS = 2, PITCH = 8, HAS_AUX = 128 /* of an epilogue */, AUX = 1024, SUMS = 2048 /* floats behind b */ };
 
-typedef struct Case { int turned_a, turned_b; uint32_t epilogue; uint32_t alignment, workspace; } Case;
+typedef struct Case { int transposed_a, transposed_b; uint32_t epilogue; uint32_t alignment, workspace; } Case;
 typedef struct Made { cublasLtMatmulDesc_t desc; cublasLtMatrixLayout_t layout[3]; cublasLtMatmulHeuristicResult_t choice; } Made;
 
 static cublasLtMatrixLayout_t layout(int rows, int columns, int64_t member)
@@ -55,19 +55,19 @@ static Made make(const Case *c, int64_t apart, CUdeviceptr bias)
 {
     Made m;
     cublasLtMatmulPreference_t preference;
-    int32_t turned[] = {c->turned_a, c->turned_b}, type = CUDA_R_32F;
+    int32_t transposed[] = {c->transposed_a, c->transposed_b}, type = CUDA_R_32F;
     uint64_t workspace = c->workspace;
     int count;
     WELL(lt.desc_create(&m.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     for (int i = 0; i < 2; i++)
-        WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &turned[i], sizeof turned[i]));
+        WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_TRANSA + i, &transposed[i], sizeof transposed[i]));
     WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &c->epilogue, sizeof c->epilogue));
     WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(void *)));
     WELL(lt.desc_set(m.desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type));
     if (c->epilogue & HAS_AUX)
         set_aux(m.desc, PITCH);
-    m.layout[0] = c->turned_a ? layout(TERMS, ROWS, apart) : layout(ROWS, TERMS, apart);
-    m.layout[1] = c->turned_b ? layout(COLUMNS, TERMS, apart) : layout(TERMS, COLUMNS, apart);
+    m.layout[0] = c->transposed_a ? layout(TERMS, ROWS, apart) : layout(ROWS, TERMS, apart);
+    m.layout[1] = c->transposed_b ? layout(COLUMNS, TERMS, apart) : layout(TERMS, COLUMNS, apart);
     m.layout[2] = layout(ROWS, COLUMNS, apart);
     WELL(lt.preference_create(&preference));
     WELL(lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
@@ -117,8 +117,8 @@ static void values(int wrong)
             for (int row = 0; row < ROWS; row++) {
                 double sum = 0;
                 for (int k = 0; k < TERMS; k++)
-                    sum += (double)(member * APART + (c.turned_a ? row * TERMS + k : k * ROWS + row)) *
-                           (double)(member * APART + (c.turned_b ? k * COLUMNS + col : col * TERMS + k));
+                    sum += (double)(member * APART + (c.transposed_a ? row * TERMS + k : k * ROWS + row)) *
+                           (double)(member * APART + (c.transposed_b ? k * COLUMNS + col : col * TERMS + k));
                 double is = (double)d[member * APART + col * ROWS + row], should = finish_by_hand(c.epilogue, row, sum);
                 if (fabs(is - should) > 1e-6 * fabs(should))
                     printf("member %d, row %d, column %d: %g, not %g\n", member, row, col, is, should);
@@ -185,10 +185,10 @@ static void single_values(int wrong)
 static void test_values(void)
 {
     char report[REPORT], title[80];
-    for (int turned = 0; turned < 4; turned++) {
-        values_of = (Case){turned & 1, turned >> 1, CUBLASLT_EPILOGUE_DEFAULT, 16, 4 * FLOATS};
+    for (int transposed = 0; transposed < 4; transposed++) {
+        values_of = (Case){transposed & 1, transposed >> 1, CUBLASLT_EPILOGUE_DEFAULT, 16, 4 * FLOATS};
         int status = in_process(NULL, 1, "vgpu", values, 0, report);
-        snprintf(title, sizeof title, "matmuls, turned %d %d", turned & 1, turned >> 1);
+        snprintf(title, sizeof title, "matmuls, transposed %d %d", transposed & 1, transposed >> 1);
         result(!status && !*report, title, report);
     }
     static const uint32_t EPILOGUES[] = {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU,
@@ -215,10 +215,10 @@ static void alignment(int wrong)
 
 static void other_algorithm(int wrong)
 {
-    Case turned = PLAIN;
-    turned.turned_a = 1;
+    Case transposed = PLAIN;
+    transposed.transposed_a = 1;
     open_library();
-    Made m = make(&PLAIN, 0, 0), other = make(&turned, 0, 0);
+    Made m = make(&PLAIN, 0, 0), other = make(&transposed, 0, 0);
     if (wrong)
         m.choice = other.choice;
     run(&m, gpu[0].a, gpu[0].a, gpu[0].b, gpu[0].w, 4 * FLOATS, 0);

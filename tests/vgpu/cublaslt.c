@@ -22,7 +22,7 @@ enum { LIMIT = 16 /* bytes: more alignment of what is no matrix makes no differe
 struct cublasLtContext { VirtualDevice *device; };
 struct cublasLtMatmulDesc {
     int compute, scale;
-    int32_t turned[2];
+    int32_t transposed[2];
     uint32_t epilogue;
     void *bias, *aux;       /* or sums; what gelu is made of */
     int32_t bias_type;      /* -1: that of D */
@@ -132,13 +132,14 @@ static double finish(const Matmul *p, int64_t row, int64_t column, double sum)
 static double element(const Matmul *p, int which, int member, int64_t row, int64_t column)
 {
     const struct cublasLtMatrixLayout *l = &p->layout[which];
-    return load(l->type, p->at[which], member * l->member + (p->desc.turned[which] ? row * l->pitch + column : column * l->pitch + row));
+    return load(l->type, p->at[which],
+                member * l->member + (p->desc.transposed[which] ? row * l->pitch + column : column * l->pitch + row));
 }
 
 static void multiply(const Matmul *p, int member)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
-    int64_t terms = (int64_t)(p->desc.turned[A] ? a->rows : a->columns);
+    int64_t terms = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns);
     bool tf32 = p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a->type == CUDA_R_32F;
     for (int64_t c = 0; c < (int64_t)d->columns; c++)
         for (int64_t r = 0; r < (int64_t)d->rows; r++) {
@@ -161,7 +162,7 @@ static void add_up(const Matmul *p)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
     bool of_a = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADA, of_b = p->desc.epilogue & CUBLASLT_EPILOGUE_BGRADB;
-    int64_t terms = (int64_t)(p->desc.turned[A] ? a->rows : a->columns), count = of_a || of_b ? terms : (int64_t)d->columns;
+    int64_t terms = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns), count = of_a || of_b ? terms : (int64_t)d->columns;
     for (int64_t i = 0; i < (int64_t)vector_length(p); i++) {
         double sum = 0;
         for (int64_t k = 0; k < count; k++)
@@ -302,8 +303,8 @@ static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct c
 {
     if (!desc || !a || !b || !d || !fits(a) || !fits(b) || !fits(d))
         return CUBLAS_STATUS_INVALID_VALUE;
-    uint64_t rows = desc->turned[A] ? a->columns : a->rows, terms = desc->turned[A] ? a->rows : a->columns;
-    uint64_t columns = desc->turned[B] ? b->rows : b->columns, others = desc->turned[B] ? b->columns : b->rows;
+    uint64_t rows = desc->transposed[A] ? a->columns : a->rows, terms = desc->transposed[A] ? a->rows : a->columns;
+    uint64_t columns = desc->transposed[B] ? b->rows : b->columns, others = desc->transposed[B] ? b->columns : b->rows;
     if (rows != d->rows || columns != d->columns || terms != others || a->members != d->members || b->members != d->members)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (d->members > 1 && d->member < d->pitch * (int64_t)(d->columns - 1) + (int64_t)d->rows)
@@ -320,7 +321,8 @@ static cublasStatus_t look(const struct cublasLtMatmulDesc *desc, const struct c
 static uint64_t hash_of(const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *const layout[3])
 {
     uint64_t hash = 14695981039346656037u;
-    const int64_t own[] = {desc->compute, desc->scale, desc->turned[A], desc->turned[B], desc->epilogue, desc->bias_type, desc->aux_pitch};
+    const int64_t own[] = {desc->compute,  desc->scale,     desc->transposed[A], desc->transposed[B],
+                           desc->epilogue, desc->bias_type, desc->aux_pitch};
     for (int i = 0; i < 7; i++)
         hash = (hash ^ (uint64_t)own[i]) * 1099511628211u;
     for (int m = 0; m < 3; m++) {
@@ -490,9 +492,9 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, int attribute, const void *value, size_t bytes)
 {
     cublasStatus_t status = enter("cublasLtMatmulDescSetAttribute");
-    bool turned = attribute == CUBLASLT_MATMUL_DESC_TRANSA || attribute == CUBLASLT_MATMUL_DESC_TRANSB;
-    if (turned && bytes == sizeof(int32_t))
-        memcpy(&desc->turned[attribute - CUBLASLT_MATMUL_DESC_TRANSA], value, bytes);
+    bool transposed = attribute == CUBLASLT_MATMUL_DESC_TRANSA || attribute == CUBLASLT_MATMUL_DESC_TRANSB;
+    if (transposed && bytes == sizeof(int32_t))
+        memcpy(&desc->transposed[attribute - CUBLASLT_MATMUL_DESC_TRANSA], value, bytes);
     else if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE && bytes == sizeof desc->epilogue)
         memcpy(&desc->epilogue, value, bytes);
     else if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof desc->bias)

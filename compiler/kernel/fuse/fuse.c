@@ -371,7 +371,7 @@ static void make_task(Fusion *f, Group *g)
     Task *t = fuse_task(f, g);
     const Root *first = g->members[0];
     if (first->kind == ROOT_REDUCE) {
-        t->kind = TASK_REDUCE;
+        t->kind = TASK_TRANSFER;
         t->parties = transfer_parties(first->node);
         t->part_count = t->parties.parts ? first->node->int_count : 0;
         t->parties.parts = copy_of(t->parties.parts, sizeof *t->parties.parts * (size_t)t->part_count);

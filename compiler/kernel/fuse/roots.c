@@ -411,7 +411,7 @@ static void order_of_gradient(const Node *n, int *order)
         order[i] = i < n->shape.rank - 2 ? i + 2 : n->shape.rank - 1 - i;
 }
 
-/* A weight that is turned for a convolution lies as the weight does: a copy in one order. false: n is no such thing */
+/* A weight that is transposed for a convolution lies as the weight does: a copy in one order. false: n is no such thing */
 static bool order_of_turned(const Node *n, int *order)
 {
     const Node *chain[MAX_CHAIN], *from = n;

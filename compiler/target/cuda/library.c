@@ -41,13 +41,13 @@ static bool place(mgpu_library_matrix *m, const mgpu_axis *row, bool rows_sample
                   bool columns_sampled, int64_t column_stride)
 {
     bool one_row = row->extent == 1 && !rows_sampled, one_column = column->extent == 1 && !columns_sampled;
-    m->turned = !(one_row || row_stride == 1) || (one_row && !one_column && column_stride == 1);
-    int64_t side = m->turned ? column->extent : row->extent, beside = m->turned ? column_stride : row_stride;
-    bool one_side = m->turned ? one_column : one_row, one_other = m->turned ? one_row : one_column;
-    m->pitch = one_other ? 0 : m->turned ? row_stride : column_stride;
+    m->transposed = !(one_row || row_stride == 1) || (one_row && !one_column && column_stride == 1);
+    int64_t side = m->transposed ? column->extent : row->extent, beside = m->transposed ? column_stride : row_stride;
+    bool one_side = m->transposed ? one_column : one_row, one_other = m->transposed ? one_row : one_column;
+    m->pitch = one_other ? 0 : m->transposed ? row_stride : column_stride;
     if (!one_side && beside != 1)
         return false;
-    return m->pitch == 0 || (m->pitch >= side && !(m->turned ? columns_sampled : rows_sampled));
+    return m->pitch == 0 || (m->pitch >= side && !(m->transposed ? columns_sampled : rows_sampled));
 }
 
 static bool takes_types(const mgpu_contraction *t, const mgpu_tiles *s)
@@ -84,12 +84,12 @@ bool cuda_library_matmul(const CudaMatmul *p, bool swapped, mgpu_library_matmul 
     to->d = (mgpu_library_matrix){.argument = 2, .type = s->type_c, .first = s->c, .member = members->c};
     return place(&to->a, rows, sampled[r], by_b ? rows->b : rows->a, terms, sampled[MGPU_LIST_K], by_b ? terms->b : terms->a) &&
            place(&to->b, terms, sampled[MGPU_LIST_K], by_b ? terms->a : terms->b, columns, sampled[c], by_b ? columns->a : columns->b) &&
-           place(&to->d, rows, sampled[r], rows->c, columns, sampled[c], columns->c) && !to->d.turned;
+           place(&to->d, rows, sampled[r], rows->c, columns, sampled[c], columns->c) && !to->d.transposed;
 }
 
 static void print_matrix(const mgpu_library_matrix *m, Text *t)
 {
-    text_add(t, "{%d, %d, %s, %lld, %lld, %lld}, ", m->argument, m->type, m->turned ? "true" : "false", (long long)m->first,
+    text_add(t, "{%d, %d, %s, %lld, %lld, %lld}, ", m->argument, m->type, m->transposed ? "true" : "false", (long long)m->first,
              (long long)m->pitch, (long long)m->member);
 }
 

@@ -22,7 +22,8 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
     s.terms_b = nothing || lies_by_terms(t, MGPU_LIST_N, 1);
     s.piece_a = nothing ? 1 : mgpu_together(t, s.terms_a ? MGPU_LIST_K : MGPU_LIST_M, 0, s.aligned_a, chunk_a, 0);
     s.piece_b = nothing ? 1 : mgpu_together(t, s.terms_b ? MGPU_LIST_K : MGPU_LIST_N, 1, s.aligned_b, chunk_b, 0);
-    s.piece_c = mgpu_together(t, s.turned ? MGPU_LIST_M : MGPU_LIST_N, 2, s.aligned_c, MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
+    s.piece_c = mgpu_together(t, s.transposed ? MGPU_LIST_M : MGPU_LIST_N, 2, s.aligned_c,
+                              MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
     return s;
 }
 

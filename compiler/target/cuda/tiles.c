@@ -1,7 +1,7 @@
 /* tiles.c: which tiles a matmul is cut into on a GPU, and its tables as CUDA C.
  *
  * In: a table of runtime/abi/mgpu_gemm.h. Out: the same matmul with as few axes as there can be (what windows never leave
- * becomes strides, axes that follow each other become one), or several of them for a window whose positions are spread: one
+ * becomes strides, axes that follow each other become one), or several of them for a window whose positions are dilated: one
  * for each class of places that meet the same taps (the gradient of a convolution with a stride: three of four terms are
  * zeros). And mgpu_tiles: an estimate in cycles of an H100 chooses them from a few good shapes. No decision depends on the
  * device where the program will run. */
@@ -13,7 +13,7 @@
 
 static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "MGPU_BF16", [MGPU_F32] = "MGPU_F32", [MGPU_F64] = "MGPU_F64"};
 
-/* ---- windows whose positions are spread */
+/* ---- windows whose positions are dilated */
 
 enum { MOST_CLASSES = 16 };
 
@@ -40,8 +40,10 @@ static int axis_in_window(const mgpu_contraction *t, int list, int window)
 static int64_t classes_of(const mgpu_contraction *t, int window)
 {
     int place = axis_in_window(t, MGPU_LIST_M, window), term = axis_in_window(t, MGPU_LIST_K, window);
-    int64_t spread = t->window[window].spread;
-    return place == -2 || term == -2 ? MOST_CLASSES + 1 : place < 0 ? 1 : spread / common_divisor(spread, t->axis[place].step);
+    int64_t input_dilation = t->window[window].input_dilation;
+    return place == -2 || term == -2 ? MOST_CLASSES + 1
+           : place < 0               ? 1
+                                     : input_dilation / common_divisor(input_dilation, t->axis[place].step);
 }
 
 /* the class of places r, r + classes, ...: false: there is none */
@@ -49,7 +51,7 @@ static bool take_class(Part *part, int window, int64_t classes, int64_t r)
 {
     mgpu_window *w = &part->window[window];
     int place = axis_in_window(&part->table, MGPU_LIST_M, window), term = axis_in_window(&part->table, MGPU_LIST_K, window);
-    int64_t spread = w->spread, position = w->first, every = 1, first = 0;
+    int64_t input_dilation = w->input_dilation, position = w->first, every = 1, first = 0;
     if (place >= 0) {
         mgpu_axis *p = &part->axis[place];
         if (r >= p->extent)
@@ -58,32 +60,32 @@ static bool take_class(Part *part, int window, int64_t classes, int64_t r)
         part->c += r * p->c;
         p->extent = (p->extent - r + classes - 1) / classes;
         p->c *= classes;
-        p->step = p->step * classes / spread;
+        p->step = p->step * classes / input_dilation;
     }
     if (term >= 0) {
         mgpu_axis *k = &part->axis[term];
-        every = spread / common_divisor(spread, k->step);
-        while (first < every && (position + first * k->step) % spread != 0)
+        every = input_dilation / common_divisor(input_dilation, k->step);
+        while (first < every && (position + first * k->step) % input_dilation != 0)
             first++;
         position += first * k->step;
         part->table.b += first * k->b;
         k->extent = k->extent > first ? (k->extent - first + every - 1) / every : 0;
         k->b *= every;
-        k->step = k->step * every / spread;
+        k->step = k->step * every / input_dilation;
     }
-    if (position % spread != 0) { /* nothing but zeros */
+    if (position % input_dilation != 0) { /* nothing but zeros */
         part->axis[mgpu_list_first(&part->table, MGPU_LIST_K)].extent = 0;
         position = 0;
     }
-    w->first = position / spread;
-    w->spread = 1;
+    w->first = position / input_dilation;
+    w->input_dilation = 1;
     return true;
 }
 
 /* appends the parts of one whose windows before `window` are done */
 static void split_classes(const Part *part, int window, Part **parts, int *count)
 {
-    while (window < part->table.windows && part->window[window].spread == 1)
+    while (window < part->table.windows && part->window[window].input_dilation == 1)
         window++;
     if (window == part->table.windows) {
         APPEND(*parts, *count, *part);
@@ -107,7 +109,7 @@ static Part *split_matmul(const mgpu_contraction *from, int *count)
         whole.axis[i] = from->axis[i];
     for (int w = 0; w < from->windows; w++) {
         whole.window[w] = from->window[w];
-        if (from->window[w].spread > 1 && classes <= MOST_CLASSES)
+        if (from->window[w].input_dilation > 1 && classes <= MOST_CLASSES)
             classes *= classes_of(from, w);
     }
     whole.table.axis = whole.axis;
@@ -139,7 +141,7 @@ static int64_t last_position(const mgpu_contraction *t, int window)
 static bool stays_inside(const mgpu_contraction *t, int window)
 {
     const mgpu_window *w = &t->window[window];
-    return w->spread == 1 && w->first >= 0 && last_position(t, window) < w->extent;
+    return w->input_dilation == 1 && w->first >= 0 && last_position(t, window) < w->extent;
 }
 
 static void copy_windows(const mgpu_contraction *from, CudaMatmul *p, bool alike, int number[MGPU_WINDOWS])
@@ -317,7 +319,7 @@ static CudaMatmul *simple_matmul(const mgpu_contraction *from, const CudaOptions
                       .aligned_a = options->aligned[0], .aligned_b = options->aligned[1], .aligned_c = options->aligned[2],
                       .rows = 1, .columns = 1, .terms = 1, .stages = 1, .down = 1, .across = 1, .c = c};
     int m = last_axis(&p->table, MGPU_LIST_M), n = last_axis(&p->table, MGPU_LIST_N);
-    s->turned = m >= 0 && p->axis[m].c == 1 && !(n >= 0 && p->axis[n].c == 1);
+    s->transposed = m >= 0 && p->axis[m].c == 1 && !(n >= 0 && p->axis[n].c == 1);
     return p;
 }
 
@@ -373,9 +375,9 @@ CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options
     choose_tiles(most, options, count == 1 && !options->block);
     for (CudaMatmul *p = first; p; p = p->next) {
         int64_t c = p->tiles.c;
-        bool turned = p->tiles.turned;
+        bool transposed = p->tiles.transposed;
         p->tiles = most->tiles;
-        p->tiles.turned = turned;
+        p->tiles.transposed = transposed;
         p->tiles.c = c;
         if (p->tiles.arithmetic != MGPU_DIRECT && mgpu_list_extent(&p->table, MGPU_LIST_K, options->samples) == 0)
             p->tiles.stages = 0;
@@ -401,7 +403,7 @@ typedef struct TileCount { int64_t fixed, per_sample, per; } TileCount;
 static TileCount count_tiles(const CudaMatmul *p)
 {
     const mgpu_tiles *s = &p->tiles;
-    const int lists[] = {s->turned ? MGPU_LIST_N : MGPU_LIST_M, s->turned ? MGPU_LIST_M : MGPU_LIST_N};
+    const int lists[] = {s->transposed ? MGPU_LIST_N : MGPU_LIST_M, s->transposed ? MGPU_LIST_M : MGPU_LIST_N};
     const int64_t side[] = {s->rows, s->columns};
     int64_t tiles = mgpu_tiles_of(&p->table, s, 1);
     bool sampled[] = {has_samples(p, lists[0]), has_samples(p, lists[1])};
@@ -507,10 +509,12 @@ static void print_windows(const mgpu_contraction *t, bool by_parameter, const ch
     for (int w = 0; w < t->windows; w++) {
         const mgpu_window *own = &t->window[w];
         if (w == 0)
-            text_add(text, "static __device__ constexpr mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name);
+            text_add(text,
+                     "static __device__ constexpr mgpu_window %s_window[] = {\n    /* extent, stride, first, input_dilation */\n",
+                     name);
         text_add(text, "    {%lld, %lld, %lld, %lld}%s", by_parameter ? 0LL : (long long)own->extent,
-                 by_parameter ? 0LL : (long long)own->stride, by_parameter ? 0LL : (long long)own->first, (long long)own->spread,
-                 w + 1 < t->windows ? ",\n" : "};\n");
+                 by_parameter ? 0LL : (long long)own->stride, by_parameter ? 0LL : (long long)own->first,
+                 (long long)own->input_dilation, w + 1 < t->windows ? ",\n" : "};\n");
     }
 }
 
@@ -529,18 +533,19 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         "    %d, %d, %d, %d, %s_axis, %d, %s, nullptr, %lld, %lld, false, %s};\n",
         name, t->batch, t->m, t->n, t->k, name, t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr",
         by_parameter ? 0LL : (long long)t->a, by_parameter ? 0LL : (long long)t->b, TYPE_NAME[t->type]);
-    text_add(text,
-             "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, "
-             "%d, %lld, "
-             "%lld, %lld, %s, %s, %d, %d, %d};\n",
-             name,
-             c_comment("A, B, C as stored, aligned; turned; rows, columns, terms, stages; threads or warps; parts; first of C; "
-                       "A, B in lines of "
-                       "terms; moved at once"),
-             arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
-             truth(s.aligned_b), truth(s.aligned_c), truth(s.turned), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
-             (long long)s.split_tiles, (long long)s.split_terms, by_parameter ? 0LL : (long long)s.c, truth(s.terms_a),
-             truth(s.terms_b), s.piece_a, s.piece_b, s.piece_c);
+    text_add(
+        text,
+        "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, "
+        "%d, %lld, "
+        "%lld, %lld, %s, %s, %d, %d, %d};\n",
+        name,
+        c_comment("A, B, C as stored, aligned; transposed; rows, columns, terms, stages; threads or warps; parts; first of C; "
+                  "A, B in lines of "
+                  "terms; moved at once"),
+        arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
+        truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.terms, s.stages, s.down, s.across,
+        (long long)s.split_tiles, (long long)s.split_terms, by_parameter ? 0LL : (long long)s.c, truth(s.terms_a),
+        truth(s.terms_b), s.piece_a, s.piece_b, s.piece_c);
 }
 
 /* parts from this one on whose tables are the same text */

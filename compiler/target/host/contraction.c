@@ -36,7 +36,7 @@ static const char *equation_text(const Contraction *plan, const char **more)
                                                   : "w[o, c, k] = sum_{n, p} x'[s p + d k - b, c] g[p, o]";
     const int64_t *ints = node->ints, *value = ints + 1;
     Text text = {0};
-    static const char *const name[] = {"stride", "before", "after", "dilation", "spread"};
+    static const char *const name[] = {"stride", "before", "after", "dilation", "input_dilation"};
     for (int i = 0; i < COUNT(name); i++) {
         text_add(&text, "%s%s", i == 0 ? "" : ", ", name[i]);
         for (int64_t d = 0; d < ints[0]; d++)
@@ -79,10 +79,17 @@ static void print_convolution(const mgpu_convolution *v, const char *name, Text 
 {
     text_add(text, "static const mgpu_convolution %s_convolution = {\n    .weight = %s, .dims = %d, .groups = %lld, .in = %lld, "
              ".out = %lld", name, v->weight ? "true" : "false", v->dims, (long long)v->groups, (long long)v->in, (long long)v->out);
-    const struct { const char *name; const int64_t *value; int more; } list[] = {
-        {"x", v->x, 0}, {"w", v->w, 0}, {"y", v->y, 0}, {"stride", v->stride, 0}, {"dilation", v->dilation, 0},
-        {"before", v->before, 0}, {"spread", v->spread, 0}, {"x_stride", v->x_stride, 2}, {"w_stride", v->w_stride, 2},
-        {"y_stride", v->y_stride, 2}};
+    const struct { const char *name; const int64_t *value; int more;
+    } list[] = {{"x", v->x, 0},
+                {"w", v->w, 0},
+                {"y", v->y, 0},
+                {"stride", v->stride, 0},
+                {"dilation", v->dilation, 0},
+                {"before", v->before, 0},
+                {"input_dilation", v->input_dilation, 0},
+                {"x_stride", v->x_stride, 2},
+                {"w_stride", v->w_stride, 2},
+                {"y_stride", v->y_stride, 2}};
     for (int i = 0; i < COUNT(list); i++) {
         text_add(text, i == 3 || i == 7 ? ",\n    " : ", ");
         print_list(list[i].name, list[i].value, v->dims + list[i].more, text);
@@ -110,10 +117,10 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
     if (axes > 0)
         text_add(text, "};\n");
     if (t->windows > 0)
-        text_add(text, "static const mgpu_window %s_window[] = {\n    /* extent, stride, first, spread */\n", name);
+        text_add(text, "static const mgpu_window %s_window[] = {\n    /* extent, stride, first, input_dilation */\n", name);
     for (int w = 0; w < t->windows; w++)
         text_add(text, "    {%lld, %lld, %lld, %lld},\n", (long long)t->window[w].extent, (long long)t->window[w].stride,
-                 (long long)t->window[w].first, (long long)t->window[w].spread);
+                 (long long)t->window[w].first, (long long)t->window[w].input_dilation);
     if (t->windows > 0)
         text_add(text, "};\n");
     if (t->convolution)

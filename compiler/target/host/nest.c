@@ -237,7 +237,7 @@ Expr **emit_root_room(const Nest *nest)
     return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count);
 }
 
-/* ---- rows that are kept: what is dear to compute and used in several passes */
+/* ---- rows that are kept: what is expensive to compute and used in several passes */
 
 static bool is_heavy(const Expr *e)
 {
