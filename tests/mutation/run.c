@@ -1,7 +1,7 @@
 /* run.c: Schedule, phases of a few steps -> Run.
  *
  * The operations of all steps are one graph, made from docs/schedule.md, "Execution of a schedule": the order of the lanes,
- * the waits, the changes of phase, what is owed of the step before, and one node for all members of a collective. The
+ * the waits, the changes of phase, what is pending of the step before, and one node for all members of a collective. The
  * run ends with a step without a phase, which drains. The begin and the end of each lane's step are instances too, and
  * those of a region: between them its calls have no order, unless two of them touch a buffer sample by sample.
  *

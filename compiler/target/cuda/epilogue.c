@@ -31,7 +31,7 @@ static bool may_sum(const Task *contraction, const Task *task, const mgpu_librar
     bool of_a = t == contraction->reads[p->a.argument];
     const mgpu_library_matrix *m = of_a ? &p->a : &p->b;
     int64_t along = p->extent[of_a ? ROWS : COLUMNS];
-    return m->turned != of_a && m->first == 0 && (m->pitch == 0 || m->pitch == along) && p->sampled == TERMS && p->extent[MEMBERS] == 1 &&
+    return m->transposed != of_a && m->first == 0 && (m->pitch == 0 || m->pitch == along) && p->sampled == TERMS && p->extent[MEMBERS] == 1 &&
            along * p->extent[TERMS] == shape_count(&t->shape) && task->writes[0]->dtype == sums_type(p) &&
            shape_count(&task->writes[0]->shape) == along;
 }
