@@ -178,7 +178,7 @@ static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
     case VERB_UPLOAD:
     case VERB_REPORT:
     case VERB_FETCH: return copy_of(r, op, device);
-    case VERB_REDUCE: /* the collective's */
+    case VERB_TRANSFER: /* the collective's */
     case VERBS: break;
     }
     return (Activity){0};
@@ -260,7 +260,7 @@ static void begin_op(Run *r, int device, LaneState *l, int op)
     for (int place = s->place[op]; o->lane == LANE_COMP && begins_region(r, device, op) && !ends_region(r, device, l->ops[place]); place++)
         find_cause(r, device, l->ops[place + 1], l->step, &latest, x);
     l->busy = true;
-    if (o->verb != VERB_REDUCE) {
+    if (o->verb != VERB_TRANSFER) {
         push(r, r->now_us + s->activities[op].fixed_us, r->first[device] + op);
         return;
     }
