@@ -65,10 +65,12 @@ static SimulationInput input_of(const Planning *p, const Program *program)
 }
 
 /* --measured: how much longer than predicted kernels take, if one device trains so many samples a second */
-static double compute_factor(const Planning *p, int64_t batch)
+static double compute_factor(Planning *p, int64_t batch)
 {
     if (p->measured <= 0)
         return 1;
+    if (p->factor_batch == batch)
+        return p->factor;
     Made one = make(p, 1, batch);
     SimulationInput in = input_of(p, one.program);
     double wanted = (double)batch / p->measured * 1e6, factor = 1;
@@ -80,6 +82,8 @@ static double compute_factor(const Planning *p, int64_t batch)
         factor *= enough;
     }
     give_back(&one);
+    p->factor_batch = batch;
+    p->factor = factor;
     return factor;
 }
 
@@ -175,7 +179,7 @@ static double sample_bytes(const Model *m)
     return bytes;
 }
 
-PlanRow plan_row(const Planning *p, int devices, int64_t batch, bool weak, const PlanRow *one)
+PlanRow plan_row(Planning *p, int devices, int64_t batch, bool weak, const PlanRow *one)
 {
     double factor = compute_factor(p, weak ? batch / devices : batch);
     Made made = make(p, devices, batch);

@@ -36,10 +36,12 @@ typedef struct Planning {
     const char **advice; int advice_count;
     bool pictures;              /* the training data is decoded */
     double measured;            /* --measured; 0: nothing was */
+    int64_t factor_batch;       /* of one device, for which `factor` was found last */
+    double factor;
 } Planning;
 
 /* a row; one: the row of one device that it is compared with, or NULL */
-PlanRow plan_row(const Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
+PlanRow plan_row(Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
 void plan_advise(Planning *);
 void plan_print(const Planning *, bool json, Text *);
 #endif

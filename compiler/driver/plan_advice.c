@@ -22,7 +22,7 @@ static void say_best(Planning *p)
 
 /* the batch from which so many devices are as fast as one; 0: none was found. Steps are nearly lines over the batch, so the difference
  * of their times is 0 where a line through the last two tries is. fits: whether that much memory is there */
-static int64_t batch_that_pays(const Planning *p, const PlanRow *row, bool *fits)
+static int64_t batch_that_pays(Planning *p, const PlanRow *row, bool *fits)
 {
     PlanRow many = *row;
     double before = 0, at = 0;
