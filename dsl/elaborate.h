@@ -100,6 +100,7 @@ struct Builtin {
     Value *(*run)(Elaborator *, const Place *, Value **arguments);
 };
 extern const Builtin COMPILE_TIME[], PRIMITIVES[]; /* function.c, primitive.c; each ends with a row of NULL */
+const Builtin *elementwise_primitives(void);       /* elementwise.c; likewise. PRIMITIVES has others of some names */
 
 /* ---- instances: names of weights */
 struct Instance {
@@ -239,7 +240,7 @@ const Node *seen_through(const Node *);                                       /*
 const Input *class_input(const Node *);      /* the class input that it is a view of, or NULL */
 int64_t ignored_label(const Node *);         /* of the class input that it is a view of, or that where(...) chooses from, or NO_LABEL */
 Shape broadcast_shapes(const Place *, const Shape *a, const Shape *b, const char *what);
-Value *apply_unary(Elaborator *, const Place *, Op, double (*fold)(double), const Value *);
+Value *apply_unary(Elaborator *, const Place *, Op, const Value *);
 Value *apply_binary(Elaborator *, const Place *, Op, bool swap, bool negate, Value *a, Value *b, const char *shown);
 Value *matmul(Elaborator *, const Place *, Value *a, Value *b);
 Value *cast_value(Elaborator *, const Place *, Dtype, Value *);

@@ -159,7 +159,7 @@ static Value *eval_unary(Elaborator *e, const Tree *t)
     if (strcmp(t->text, "not") == 0) {
         if (v->kind != VALUE_BOOL && !is_tensor(v))
             error_at(at, "'not' is for true, false and bool tensors, not for %s", value_describe(v));
-        return apply_unary(e, at, OP_NOT, NULL, v);
+        return apply_unary(e, at, OP_NOT, v);
     }
     if (v->kind == VALUE_NUMBER) {
         if (v->whole && v->i == INT64_MIN)

@@ -145,6 +145,7 @@ static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main
 void load_files(Elaborator *e, const Tree *file)
 {
     load_builtins(e, COMPILE_TIME);
+    load_builtins(e, elementwise_primitives());
     load_builtins(e, PRIMITIVES);
     load_readers(e);
     load_library(e);

@@ -82,22 +82,7 @@ static void pads_of(const Place *at, const Value *v, int n, int64_t *before, int
     }
 }
 
-/* ---- element-wise */
-
-#define UNARY(name, op, function)                                                                                     \
-    static Value *run_##name(Elaborator *e, const Place *at, Value **a) { return apply_unary(e, at, op, function, a[0]); }
-UNARY(abs, OP_ABS, fabs)
-UNARY(floor, OP_FLOOR, floor)
-UNARY(sqrt, OP_SQRT, sqrt)
-UNARY(exp, OP_EXP, exp)
-UNARY(log, OP_LOG, log)
-UNARY(expm1, OP_EXPM1, expm1)
-UNARY(log1p, OP_LOG1P, log1p)
-UNARY(logistic, OP_LOGISTIC, logistic)
-UNARY(sin, OP_SIN, sin)
-UNARY(cos, OP_COS, cos)
-UNARY(tanh, OP_TANH, tanh)
-UNARY(erf, OP_ERF, erf)
+/* ---- element-wise operations that treat numbers in their own way; the others: elementwise.c */
 
 static Value *extremum(Elaborator *e, const Place *at, Value **a, bool least)
 {
@@ -108,13 +93,6 @@ static Value *extremum(Elaborator *e, const Place *at, Value **a, bool least)
 }
 static Value *run_minimum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, true); }
 static Value *run_maximum(Elaborator *e, const Place *at, Value **a) { return extremum(e, at, a, false); }
-
-static Value *run_atan2(Elaborator *e, const Place *at, Value **a)
-{
-    if (a[0]->kind == VALUE_NUMBER && a[1]->kind == VALUE_NUMBER)
-        return value_double(atan2(number_of(a[0]), number_of(a[1])));
-    return apply_binary(e, at, OP_ATAN2, false, false, a[0], a[1], "atan2");
-}
 
 /* numbers are those of 64 bits */
 static Value *bits(Elaborator *e, const Place *at, Value **a, Op op)
@@ -142,7 +120,7 @@ static Value *run_bit_not(Elaborator *e, const Place *at, Value **a)
 {
     if (a[0]->kind == VALUE_NUMBER)
         return value_whole(~whole_of(at, a[0], format("what %s is of", "bit_not")));
-    return apply_unary(e, at, OP_BIT_NOT, NULL, a[0]);
+    return apply_unary(e, at, OP_BIT_NOT, a[0]);
 }
 
 static Value *run_where(Elaborator *e, const Place *at, Value **a)
@@ -606,19 +584,6 @@ static Value *run_total(Elaborator *e, const Place *at, Value **a)
 }
 
 const Builtin PRIMITIVES[] = {
-    {"abs", "x", run_abs},
-    {"floor", "x", run_floor},
-    {"sqrt", "x", run_sqrt},
-    {"exp", "x", run_exp},
-    {"log", "x", run_log},
-    {"expm1", "x", run_expm1},
-    {"log1p", "x", run_log1p},
-    {"logistic", "x", run_logistic},
-    {"sin", "x", run_sin},
-    {"cos", "x", run_cos},
-    {"tanh", "x", run_tanh},
-    {"erf", "x", run_erf},
-    {"atan2", "y, x", run_atan2},
     {"bit_and", "a, b", run_bit_and},
     {"bit_or", "a, b", run_bit_or},
     {"bit_xor", "a, b", run_bit_xor},

@@ -190,14 +190,14 @@ Value *weighted_value(Elaborator *e, const Place *at, Node *value, Node *weight)
     return v;
 }
 
-Value *apply_unary(Elaborator *e, const Place *at, Op op, double (*fold)(double), const Value *v)
+Value *apply_unary(Elaborator *e, const Place *at, Op op, const Value *v)
 {
-    if (v->kind == VALUE_NUMBER && fold) {
+    if (v->kind == VALUE_NUMBER && op != OP_NOT && op != OP_BIT_NOT) {
         if (v->whole && op == OP_FLOOR)
             return value_whole(v->i);
         if (v->whole && op == OP_ABS && v->i != INT64_MIN)
             return value_whole(v->i < 0 ? -v->i : v->i);
-        return op == OP_FLOOR ? value_number(floor(v->d)) : value_double(fold(number_of(v)));
+        return op == OP_FLOOR ? value_number(floor(v->d)) : value_double(op_value(op, number_of(v), 0, 0));
     }
     if (v->kind == VALUE_BOOL && op == OP_NOT)
         return value_bool(!v->i);
