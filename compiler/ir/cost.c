@@ -1,5 +1,14 @@
-/* cost.c: how many operations a node is. In: a node. Out: node_flops, of one sample if it or an input of it has samples. */
+/* cost.c: how large a node is, and how many operations. In: a node. Out: node_flops, of one sample if it or an input of it has
+ * samples; node_elements, of all samples of a device. */
 #include "compiler/ir/graph.h"
+
+double node_elements(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SOME_SAMPLES : 1); }
+
+int64_t model_samples(const Model *m)
+{
+    int64_t parts = m->accumulate > 1 ? m->accumulate : 1;
+    return m->batch > 0 ? (m->batch + parts - 1) / parts : SOME_SAMPLES;
+}
 
 /* Multiply-adds twice, of the keys that queries see: forward q k' and p v; backward q k' again and four more. The three
  * gradients are one computation: it counts with that of q. */
@@ -43,7 +52,7 @@ double node_flops(const Node *n)
             out += node_flops(n->body->nodes[i]);
         return n->op == OP_SCAN ? out * (double)n->ints[2] : out;
     case LEAF:
-        return n->op == OP_RANDOM ? 20 * out : 0;
+        return OP_INFO[n->op].flops * out;
     case VIEW:
         return 0;
     }

@@ -400,6 +400,9 @@ void node_infer(Node *, bool over_samples);
 void graph_print(const Graph *, Text *);
 const char *graph_identity(const Graph *); /* of what it computes, whatever the places and names of its layers and its precision */
 double node_flops(const Node *);  /* of one sample if sharded */
+enum { SOME_SAMPLES = 64 };        /* of a device, where it is not known how many: to weigh what is there for each against what is there once */
+double node_elements(const Node *);/* of SOME_SAMPLES samples if sharded */
+int64_t model_samples(const Model *); /* of a micro-batch; SOME_SAMPLES, if the model does not say it */
 
 /* meaning.c: of an element-wise operation, but of CAST. Whole numbers are not brought into the range of their type. */
 double op_value(Op, double a, double b, double c);

@@ -225,13 +225,7 @@ static double run_of(const Contraction *plan, int list, int operand, double samp
     return run;
 }
 
-/* of a micro-batch, if the model says it */
-int64_t contraction_samples(const Contraction *plan)
-{
-    const Model *model = plan->node->graph->model;
-    int64_t pieces = model->accumulate > 1 ? model->accumulate : 1;
-    return model->batch > 0 ? (model->batch + pieces - 1) / pieces : 64;
-}
+int64_t contraction_samples(const Contraction *plan) { return model_samples(plan->node->graph->model); }
 
 static bool collide(int64_t bytes) { return (bytes + 64) % 4096 <= 128 && bytes > 2048; } /* in the cache, so far apart */
 

@@ -303,14 +303,14 @@ static void join_axes(Nest *nest)
 
 /* ---- order */
 
-enum { SAMPLES_GUESS = 64, SHORTEST_DRAW = 64 };
+enum { SHORTEST_DRAW = 64 };
 
 /* a good innermost axis has stride 1 in most of the elements that are touched */
 static void score(const Expr *offset, double weight, const Exprs *x, double *scores)
 {
     for (int k = 0; k < x->axis_count; k++)
         if (offset->axes >> k & 1)
-            weight *= (double)x->axis[k].extent * (x->axis[k].samples ? SAMPLES_GUESS : 1);
+            weight *= (double)x->axis[k].extent * (x->axis[k].samples ? SOME_SAMPLES : 1);
     for (int k = 0; k < x->axis_count; k++) {
         if (!(offset->axes >> k & 1))
             continue;

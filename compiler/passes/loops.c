@@ -207,7 +207,7 @@ static double bytes_of(const Node *n)
     double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
     if (n->op == OP_SCAN)
         return 1e30; /* its results cross */
-    return n->sharded ? bytes : bytes / 64; /* samples make the difference */
+    return n->sharded ? bytes : bytes / SOME_SAMPLES; /* samples make the difference */
 }
 
 /* stacks of carried values that are wanted behind the loop */

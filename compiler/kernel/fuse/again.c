@@ -15,7 +15,7 @@
 
 enum { MOST_LEAVES = 8, MOST_DEPTH = 4, MOST_EVALUATED = 64 /* expressions in a reader, of v alone */ };
 
-static const double BYTES_PER_FLOP = 0.25, SAMPLES = 64 /* of a device, a guess */, TINY_BYTES = 8192;
+static const double BYTES_PER_FLOP = 0.25, TINY_BYTES = 8192;
 
 typedef struct Leaf { const Node *node; bool stored; } Leaf;
 
@@ -30,22 +30,20 @@ typedef struct Again {
     int weight;
 } Again;
 
-static double elements_of(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES : 1); }
-
 static double bytes_of(const Again *a, const Node *n)
 {
     const Tensor *stored = a->f->info[n->id].tensor;
-    return elements_of(n) * dtype_bytes(stored ? stored->dtype : n->dtype);
+    return node_elements(n) * dtype_bytes(stored ? stored->dtype : n->dtype);
 }
 
 /* what reading a leaf moves for v: a table that is the same for all samples is not read whole by a gather */
 static double read_bytes(const Again *a, const Node *leaf, const Node *v)
 {
-    double whole = bytes_of(a, leaf), part = elements_of(v) * dtype_bytes(leaf->dtype);
+    double whole = bytes_of(a, leaf), part = node_elements(v) * dtype_bytes(leaf->dtype);
     return !leaf->sharded && part < whole ? part : whole;
 }
 
-static double points_of(const Root *r) { return (double)r->full * (r->samples ? SAMPLES : 1); }
+static double points_of(const Root *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }
 
 static bool read_elsewhere(const Fusion *f, const Root *r)
 {
@@ -156,7 +154,7 @@ static double gain(Again *a, const Root *r)
     const Node *v = r->node;
     const Info *info = &a->f->info[v->id];
     const Group *own = fuse_group(r), *done[8];
-    double bytes = bytes_of(a, v), elements = elements_of(v), saved = bytes, longer = 0, most = 0;
+    double bytes = bytes_of(a, v), elements = node_elements(v), saved = bytes, longer = 0, most = 0;
     int groups = 0;
     bool alone = true;
     for (int i = 0; i < own->count; i++)

@@ -113,9 +113,9 @@ static double flops_of(const Exprs *x)
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         if (e->kind == X_OP && e->axes)
-            flops += e->op == OP_DIV ? 4 : OP_INFO[e->op].flops;
+            flops += OP_INFO[e->op].flops;
         if (e->kind == X_RANDOM)
-            flops += 40;
+            flops += OP_INFO[OP_RANDOM].flops;
     }
     return flops;
 }

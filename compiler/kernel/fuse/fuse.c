@@ -212,7 +212,7 @@ static void nest_cost(Task *t, const Nest *nest)
         if (e->kind == X_OP && e->axes)
             flops[!full] += e->op == OP_MAX || e->op == OP_WINDOW_MAX ? 1 : OP_INFO[e->op].flops;
         if (e->kind == X_RANDOM)
-            flops[!full] += 20;
+            flops[!full] += OP_INFO[OP_RANDOM].flops;
     }
     flops[0] += nest->reduction_count;
     add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);

@@ -18,7 +18,7 @@
 
 enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
        FEW_RESULTS = 64, MANY_POINTS = 16384,
-       SAMPLES_GUESS = 64, SHARED_PART = 8 };
+       SHARED_PART = 8 };
 
 Group *fuse_group(const Root *r)
 {
@@ -334,15 +334,13 @@ static int by_level(const void *a, const void *b)
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
 
-static double elements_of(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES_GUESS : 1); }
-
 /* the last groups that read a tensor of some size, as there are points */
 static void add_siblings(const Fusion *f, const Root *r, Group **list, int *count)
 {
     for (int k = 0; k < r->read_count; k++) {
         const Node *n = r->reads[k].node;
         if ((!n->sharded && shape_count(&n->shape) < SHARED_ELEMENTS) ||
-            SHARED_PART * elements_of(n) < (double)r->full * (r->samples ? SAMPLES_GUESS : 1))
+            SHARED_PART * node_elements(n) < (double)r->full * (r->samples ? SOME_SAMPLES : 1))
             continue;
         const Info *info = &f->info[n->id];
         for (int i = info->reader_count - 1, tried = 0; i >= 0 && tried < 4; i--) {

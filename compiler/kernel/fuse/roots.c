@@ -18,12 +18,9 @@ enum {
     MOST_WEIGHT = 150,     /* expressions in an inlined value: bounds recursion and the size of kernels */
     CHEAP_EXPANDED = 4,    /* flops that may be repeated for every element of a larger tensor */
     CHEAP_REPEATED = 8,    /* flops that may be repeated in every kernel that uses the value */
-    SAMPLES_GUESS = 64,    /* of a device, to weigh a value for every sample against one for all */
-    RANDOM_FLOPS = 40,
     FEW_BYTES = 32,        /* next to each other */
     MANY_SCALARS = 8,      /* that a number is made of, in every kernel that uses it */
-    QUOTIENT_FLOPS = 4,    /* divisions take as long as so many additions */
-    DOUBLE_FLOPS = 4,      /* likewise operations in double, if the model's float is narrower */
+    DOUBLE_FLOPS = 4,      /* operations in double take as long as so many, if the model's float is narrower */
     THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a number that all need */
 };
 
@@ -126,12 +123,7 @@ const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
 
 static double size_of(const Node *n)
 {
-    return (double)shape_count(&n->shape) * dtype_bytes(n->dtype) * (n->sharded ? SAMPLES_GUESS : 1);
-}
-
-static double elements_of(const Node *n)
-{
-    return (double)shape_count(&n->shape) * (n->sharded ? SAMPLES_GUESS : 1);
+    return node_elements(n) * dtype_bytes(n->dtype);
 }
 
 /* a body's value is made where its caller wants it; what is wanted in several places, or has no place, is copied */
@@ -186,12 +178,10 @@ static double repeats(const Node *n)
 
 static double flops_of(const Node *n)
 {
-    if (n->op == OP_RANDOM)
-        return RANDOM_FLOPS;
     bool wide = n->graph->model->precision != F64 && n->dtype == F64;
     if (n->op == OP_CAST)
         return wide != (n->in[0]->dtype == F64) && n->graph->model->precision != F64 ? DOUBLE_FLOPS : 0;
-    double flops = n->op == OP_DIV && dtype_is_float(n->dtype) ? QUOTIENT_FLOPS : OP_INFO[n->op].flops;
+    double flops = OP_INFO[n->op].flops;
     if (OP_INFO[n->op].op_class == WINDOW) /* comparisons, or additions, of what meets in an element */
         flops = 2 * repeats(n);
     return wide ? DOUBLE_FLOPS * flops : flops;
@@ -213,14 +203,14 @@ static void estimate(Fusion *f)
         if (!info->needed)
             continue;
         if (leaf_in_memory(n) || always_root(n) || n->op == OP_SCAN) {
-            info->bytes = size_of(n) / elements_of(n);
+            info->bytes = size_of(n) / node_elements(n);
             continue;
         }
         info->flops = flops_of(n);
-        double times = repeats(n), own = elements_of(n);
+        double times = repeats(n), own = node_elements(n);
         for (int k = 0; k < n->inputs; k++) {
             const Info *in = &f->info[n->in[k]->id];
-            double share = elements_of(n->in[k]) < own ? elements_of(n->in[k]) / own : 1;
+            double share = node_elements(n->in[k]) < own ? node_elements(n->in[k]) / own : 1;
             info->flops += times * in->flops;
             info->bytes += times * in->bytes * share;
         }
@@ -266,8 +256,8 @@ static void count_uses(Fusion *f, const Node *n)
         in->uses += repeated ? 0 : here || info->uses < 1 ? 1 : is_view(n) || info->expanded ? info->uses : 1;
         if (n->op == OP_SCAN)
             continue;
-        bool grows = elements_of(n) > elements_of(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded);
-        bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * elements_of(n) > elements_of(x);
+        bool grows = node_elements(n) > node_elements(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded);
+        bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * node_elements(n) > node_elements(x);
         bool loops = node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
         in->expanded = in->expanded || grows || overlaps || loops || (!here && info->expanded);
     }

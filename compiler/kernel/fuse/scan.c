@@ -483,13 +483,6 @@ static int64_t place_all(Scan *s, const Spot *spot)
     return place_buffers(s, spot, at);
 }
 
-/* samples of a micro-batch, if the model says it */
-static int64_t samples_of(const Model *m)
-{
-    int64_t pieces = m->accumulate > 1 ? m->accumulate : 1;
-    return m->batch > 0 ? (m->batch + pieces - 1) / pieces : 64;
-}
-
 static int64_t workspace_of(const Build *b, const Task *t)
 {
     return t->workspace_bytes + (b->f->program->target->chunk ? b->scan->chunk * t->workspace_bytes_per_sample : 0);
@@ -499,7 +492,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
 {
     Scan *s = b->scan;
     s->chunk = 1;
-    int64_t each = place_all(s, spot), most = samples_of(b->node->graph->model);
+    int64_t each = place_all(s, spot), most = model_samples(b->node->graph->model);
     s->chunk = NEAR_BYTES / (each ? each : 1);
     s->chunk = s->chunk < LEAST_SAMPLES ? LEAST_SAMPLES : s->chunk;
     if (b->f->program->target->chunk)

@@ -276,7 +276,7 @@ static Node *contract_in_pairs(Simplifier *s, Einsum *p)
     }
     Pairing *q = NEW(Pairing);
     q->einsum = p;
-    q->samples = s->target->model && s->target->model->batch > 0 ? (double)s->target->model->batch : 64;
+    q->samples = s->target->model && s->target->model->batch > 0 ? (double)s->target->model->batch : SOME_SAMPLES;
     for (int set = 1; set < 1 << p->count; set++) {
         if ((set & (set - 1)) == 0)
             continue;

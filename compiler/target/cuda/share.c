@@ -30,8 +30,7 @@ enum {
     STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
     PARTS = 512,              /* partial results of all points, at most, as long as each has one */
     COLUMNS = 32,             /* side by side */
-    LINE = 64,                /* bytes */
-    SOME_SAMPLES = 64         /* a guess */
+    LINE = 64                 /* bytes */
 };
 
 /* the samples of a device, at most; 0: the model does not say */
