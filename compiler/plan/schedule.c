@@ -479,6 +479,8 @@ static int find_trials(const Program *p, const Plan *plan, const Class *classes,
     for (; samples <= most / 2; samples *= 2)
         APPEND(*trials, count, class_of_capacity(p, 0, samples, samples * plan->devices));
     APPEND(*trials, count, class_of_capacity(p, 0, most, plan->micro));
+    if (count == 1) /* the least share there is: how the arena grows is seen at twice that */
+        APPEND(*trials, count, class_of_capacity(p, 0, 2 * most, 2 * most * plan->devices));
     return count;
 }
 

@@ -225,7 +225,8 @@ void fuse_epilogues(Phase *p, const Target *target, const char *archs)
     int count = p->task_count;
     const Joiner j = {p, target, target->epilogue_workspace(archs)};
     Task **tasks = NEW_ARRAY(Task *, count); /* in their order now */
-    memcpy(tasks, p->tasks, sizeof *tasks * (size_t)count);
+    for (int i = 0; i < count; i++)
+        tasks[i] = p->tasks[i];
     for (int i = 0; i < count; i++)
         join_function(&j, tasks[i]);
     for (int i = 0; i < count; i++)
