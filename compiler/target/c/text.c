@@ -224,6 +224,22 @@ static const char *range_text(Printer *p, const Expr *e, Level *level)
     return low ? format("%s >= %s", at, emit_count(p, e->other)) : format("%s < %s", at, emit_count(p, e->constant));
 }
 
+/* "f(...)", and nothing behind it */
+static bool is_call(const char *meaning)
+{
+    const char *m = meaning;
+    while (isalnum((unsigned char)*m) || *m == '_')
+        m++;
+    if (m == meaning || *m != '(')
+        return false;
+    for (int depth = 0; *m; m++) {
+        depth += (*m == '(') - (*m == ')');
+        if (depth == 0)
+            return m[1] == '\0';
+    }
+    return false;
+}
+
 /* the meaning of ops.def with the operands in place of a, b and c */
 static const char *meaning_text(Printer *p, const Expr *e, Level *level)
 {
@@ -242,16 +258,16 @@ static const char *meaning_text(Printer *p, const Expr *e, Level *level)
                     left = LEVEL_EQUAL; /* compilers warn of && within || */
                 return format("%s %s %s", emit_operand(p, e->in[0], left), sign, emit_operand(p, e->in[1], own == LEVEL_OR ? left : own + 1));
             }
-    bool call = strchr(meaning, '(') != NULL, choice = strchr(meaning, '?') != NULL;
-    *level = call ? LEVEL_ATOM : choice ? LEVEL_CHOICE : LEVEL_UNARY;
-    Level inner = call ? LEVEL_CHOICE : choice ? LEVEL_OR : LEVEL_UNARY;
+    bool call = is_call(meaning), formula = !call && strchr(meaning, '('), choice = !formula && strchr(meaning, '?');
+    *level = call ? LEVEL_ATOM : formula || choice ? LEVEL_CHOICE : LEVEL_UNARY;
+    Level inner = call ? LEVEL_CHOICE : formula ? LEVEL_ATOM : choice ? LEVEL_OR : LEVEL_UNARY;
     Text t = {0};
     for (const char *m = meaning; *m; m++) {
         bool alone = *m >= 'a' && *m < 'a' + e->count && (m == meaning || (!isalnum((unsigned char)m[-1]) && m[-1] != '_')) &&
                      !isalnum((unsigned char)m[1]) && m[1] != '_';
         const char *operand = alone ? emit_operand(p, e->in[*m - 'a'], choice && *m == 'c' ? LEVEL_CHOICE : inner) : NULL;
         if (alone)
-            text_add(&t, "%s", call ? emit_constants(p, operand) : operand);
+            text_add(&t, "%s", call || formula ? emit_constants(p, operand) : operand);
         else
             text_bytes(&t, m, 1);
     }
