@@ -83,6 +83,7 @@ static void print_help(void)
          "  mgpuc fmt FILE.net ...       rewrite models in the house layout; fmt --check, fmt -, fmt --help\n"
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
          "  mgpuc machines [NAME]        the machines that --machine knows by name\n"
+         "  mgpuc probe [-o FILE]        measure the host of this machine, for --machine FILE\n"
          "  mgpuc doc [NAME] [FILE.net]  what a layer, primitive, reader, setting or word means; doc --help\n"
          "\n"
          "Options");
@@ -137,7 +138,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "plan", "verify", "fmt", "doc", "devices", "machines"};
+    static const char *const COMMANDS[] = {"check", "plan", "verify", "fmt", "doc", "devices", "machines", "probe"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))

@@ -20,9 +20,11 @@ const char *planned_architectures(const struct Machine *, bool any); /* of its G
 int gpus_found(const char **why);
 const char *architectures_found(void);
 int command_devices(int argc, char **argv);           /* mgpuc devices ... */
-int command_machines(int argc, char **argv);          /* machines.c: mgpuc machines ... */
+int command_machines(int argc, char **argv);          /* machines.c: mgpuc machines ..., mgpuc probe ... */
+int command_probe(int argc, char **argv);
 /* memory.c: bytes of a device's arena, at most over all phases; what a run on this machine allocates for it, workspaces of all its
  * threads with it; a warning if there is not as much */
+double host_memory(void);                             /* of this machine, or of the control group that this process is in */
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
 void warn_of_memory(const Model *, const Program *, const Plan *);

@@ -1,8 +1,11 @@
 /* machines.c: `mgpuc machines`: the machines that --machine knows by name; `mgpuc machines NAME`: the file of one, to begin one's own
- * with. */
+ * with;
+ * `mgpuc probe`: a file of this machine, measured. */
 #include "compiler/driver/command.h"
+#include "compiler/link/pieces.h"
 #include "compiler/machine/machine.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* 12 GiB, 80 GB; what data sheets call it */
@@ -63,5 +66,42 @@ int command_machines(int argc, char **argv)
         const Machine *m = machine_named(name);
         printf("%-10s  %s\n            %s\n", name, devices_text(m), links_text(m));
     }
+    return 0;
+}
+
+static const char *processor_name(void)
+{
+    char line[512], *colon;
+    const char *name = "this machine";
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "model name", 10) == 0 && (colon = strchr(line, ':'))) {
+            name = copy_text(colon + 2, strcspn(colon + 2, "\n#"));
+            break;
+        }
+    if (f)
+        fclose(f);
+    return name;
+}
+
+int command_probe(int argc, char **argv)
+{
+    const char *output = NULL;
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        puts("mgpuc probe [-o FILE]   measures the host of this machine (a few seconds; best while nothing else runs) and writes a machine file,\n"
+             "                        to FILE or to the terminal, for --machine FILE. GPUs are not measured yet: add lines of a machine like it");
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[0], "-o") == 0)
+        output = argv[1];
+    else if (argc > 0)
+        fail(2, "mgpuc probe takes -o FILE and nothing else; what is '%s'?", argv[0]);
+    const char *text = machine_probe(processor_name(), cores_available(), host_memory(), getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp"), *why;
+    int gpus = gpus_found(&why);
+    FILE *f = output ? fopen(output, "we") : stdout;
+    if (!f || fputs(text, f) < 0 || (output && fclose(f)))
+        fail(3, "%s cannot be written: %m", output ? output : "standard output");
+    if (gpus)
+        fprintf(stderr, "mgpuc probe: note: the %d GPUs here are not measured; 'mgpuc machines' lists files with lines of GPUs to copy\n", gpus);
     return 0;
 }

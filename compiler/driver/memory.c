@@ -52,7 +52,7 @@ static double number_in(const char *path)
     return n;
 }
 
-static double host_memory(void)
+double host_memory(void)
 {
     double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     static const char *const LIMITS[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};

@@ -31,7 +31,7 @@ _mgpuc() {
         _mgpu_files '*.graph'
     else
         _mgpu_files '*.net'
-        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan verify fmt doc devices machines" -- "$cur")
+        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan verify fmt doc devices machines probe" -- "$cur")
     fi
 }
 complete -F _mgpuc mgpuc
