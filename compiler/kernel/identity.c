@@ -5,6 +5,7 @@
  * only names things for readers (nodes, titles, lines) is left out. */
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
+#include "compiler/kernel/kinds.h"
 
 #include <math.h>
 #include <string.h>
@@ -162,7 +163,7 @@ static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
     IDENTITY_ADD(sha, s->sharing, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before, s->narrow);
 }
 
-static void add_nests(Sha256 *sha, const Kernel *k)
+void nests_identity(Sha256 *sha, const Kernel *k)
 {
     IDENTITY_ADD(sha, k->nest_count, k->split, k->extent, k->grain, k->partial_bytes, k->owned_rows, k->owned_columns, k->column_grain,
                  k->index ? argument_of(k, k->index) : -1, k->small);
@@ -194,7 +195,7 @@ static void add_tensor(Sha256 *sha, Numbers *known, const Tensor *t)
 
 static void add_kernel(Sha256 *, const Kernel *);
 
-static void add_scan(Sha256 *sha, const Kernel *k)
+void scan_identity(Sha256 *sha, const Kernel *k)
 {
     const Scan *s = k->scan;
     Numbers known = {0};
@@ -227,21 +228,12 @@ static void add_scan(Sha256 *sha, const Kernel *k)
     }
 }
 
-/* ---- kinds of kernels */
-
-static void add_contraction(Sha256 *sha, const Kernel *k) { contraction_identity(k->contraction, sha); }
-static void add_attention(Sha256 *sha, const Kernel *k) { attention_identity(k->attention, sha); }
-static void add_rows(Sha256 *sha, const Kernel *k) { rows_identity(k->rows, sha); }
-
-static void (*const ADD[KERNEL_KINDS])(Sha256 *, const Kernel *) = {
-    [KERNEL_NESTS] = add_nests, [KERNEL_CONTRACTION] = add_contraction, [KERNEL_ATTENTION] = add_attention,
-    [KERNEL_ROWS] = add_rows, [KERNEL_SCAN] = add_scan,
-};
+/* ---- kernels */
 
 static void add_kernel(Sha256 *sha, const Kernel *k)
 {
     add_arguments(sha, k);
-    ADD[k->kind](sha, k);
+    KERNEL_KIND[k->kind].identify(sha, k);
 }
 
 const char *identity_key(const Digest *d)

@@ -11,6 +11,9 @@ Digest kernel_identity(const Kernel *);
 const char *kernel_form(const Kernel *);     /* the same as a key of maps */
 const char *identity_key(const Digest *);
 
+void nests_identity(Sha256 *, const Kernel *);
+void scan_identity(Sha256 *, const Kernel *);
+
 /* ---- what the files of kinds say of their own part */
 void identity_numbers(Sha256 *, const int64_t *, int count);
 #define IDENTITY_ADD(sha, ...) identity_numbers((sha), (const int64_t[]){__VA_ARGS__}, COUNT(((const int64_t[]){__VA_ARGS__})))

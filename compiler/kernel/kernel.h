@@ -234,7 +234,8 @@ typedef struct Scan {
     double contraction_flops;       /* of its contractions, for a sample */
 } Scan;
 
-/* What a kernel is made of. Rows of a kind: its cost in fuse/fuse.c, its text in host/target.c and cuda/kinds.c */
+/* What a kernel is made of. Rows of a kind: what it is and costs in kinds.c, which operations it makes and how in fuse/roots.c and
+ * fuse/build.c, its text in host/target.c and cuda/kinds.c */
 typedef enum KernelKind { KERNEL_NESTS, KERNEL_CONTRACTION, KERNEL_ATTENTION, KERNEL_ROWS, KERNEL_SCAN, KERNEL_KINDS } KernelKind;
 
 struct Kernel {

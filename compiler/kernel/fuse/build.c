@@ -469,14 +469,14 @@ static void build_contraction(Fusion *f, Group *g, Kernel *k)
 
 static void build_attention(Fusion *f, Group *g, Kernel *k)
 {
-    const Node *nodes[3], *base[ATTENTION_OPERANDS];
+    const Node *first = g->members[0]->node, *nodes[3], *base[ATTENTION_OPERANDS];
     const Tensor *operand[ATTENTION_OPERANDS], *result[3];
     for (int i = 0; i < g->count; i++) {
         nodes[i] = g->members[i]->node;
         result[i] = f->info[nodes[i]->id].tensor;
     }
-    for (int i = 0; i < nodes[0]->inputs; i++) {
-        base[i] = fuse_operand(f, nodes[0], i);
+    for (int i = 0; i < first->inputs; i++) {
+        base[i] = fuse_operand(f, first, i);
         operand[i] = tensor_of(f, base[i]);
         APPEND(k->reads, k->read_count, operand[i]);
     }
@@ -588,26 +588,31 @@ void fuse_forget(Group *g)
     g->kernel = NULL;
 }
 
+static void build_nests(Fusion *f, Group *g, Kernel *k)
+{
+    RootKind kind = g->members[0]->kind;
+    (kind == ROOT_SCATTER ? build_scatter : kind == ROOT_CONCAT ? build_concat : build_loops)(f, g, k);
+}
+
+static void build_scan(Fusion *f, Group *g, Kernel *k)
+{
+    (void)k;
+    fuse_build_scan(f, g);
+}
+
+static void (*const BUILD[KERNEL_KINDS])(Fusion *, Group *, Kernel *) = {
+    [KERNEL_NESTS] = build_nests, [KERNEL_CONTRACTION] = build_contraction, [KERNEL_ATTENTION] = build_attention,
+    [KERNEL_ROWS] = build_rows, [KERNEL_SCAN] = build_scan,
+};
+
 void fuse_build(Fusion *f, Group *g)
 {
     fuse_forget(g);
     Memory *outer = f->around ? NULL : memory_use(g->memory = memory_new());
     Kernel *k = g->kernel = NEW(Kernel);
     const Root *first = g->members[0];
-    if (first->kind == ROOT_CONTRACTION && is_attention(first->node->op))
-        build_attention(f, g, k);
-    else if (first->kind == ROOT_CONTRACTION && is_rows(first->node->op))
-        build_rows(f, g, k);
-    else if (first->kind == ROOT_CONTRACTION)
-        build_contraction(f, g, k);
-    else if (first->kind == ROOT_SCATTER)
-        build_scatter(f, g, k);
-    else if (first->kind == ROOT_CONCAT)
-        build_concat(f, g, k);
-    else if (first->kind == ROOT_SCAN)
-        fuse_build_scan(f, g);
-    else
-        build_loops(f, g, k);
+    bool own = first->kind == ROOT_CONTRACTION || first->kind == ROOT_SCAN;
+    BUILD[own ? fuse_kind(first->node->op) : KERNEL_NESTS](f, g, k);
     if (k->nest_count)
         find_arguments(k);
     f->program->target->map_threads(k, f->graph->model, f->around != NULL);

@@ -5,6 +5,7 @@
  * The stages are listed in fuse.h. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/identity.h"
+#include "compiler/kernel/kinds.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/ir/rebuild.h"
 #include "runtime/abi/mgpu.h"
@@ -181,107 +182,11 @@ static Kernel *share(const Fusion *f, Group *g)
 
 /* ---- tasks */
 
-static void add_cost(Task *t, double flops, double bytes, bool samples)
-{
-    if (samples) {
-        t->flops_per_sample += flops;
-        t->bytes_per_sample += bytes;
-    } else {
-        t->flops += flops;
-        t->bytes += bytes;
-    }
-}
-
-static void nest_cost(Task *t, const Nest *nest)
-{
-    const Exprs *x = nest->exprs;
-    double points[2] = {1, 1}, flops[2] = {0, 0}; /* at all axes; at kept ones */
-    bool samples = false;
-    for (int i = 0; i < x->axis_count; i++) {
-        const Axis *a = &x->axis[i];
-        double extent = a->kind == AXIS_PLAIN ? (double)a->extent : 1;
-        points[0] *= extent;
-        points[1] *= a->reduced ? 1 : extent;
-        samples = samples || a->samples || a->kind != AXIS_PLAIN;
-    }
-    for (int i = 0; i < x->count; i++) {
-        const Expr *e = x->all[i];
-        bool full = false;
-        for (int k = 0; k < x->axis_count; k++)
-            full = full || (x->axis[k].reduced && e->axes >> k & 1);
-        if (e->kind == X_OP && e->axes)
-            flops[!full] += e->op == OP_MAX || e->op == OP_WINDOW_MAX ? 1 : OP_INFO[e->op].flops;
-        if (e->kind == X_RANDOM)
-            flops[!full] += OP_INFO[OP_RANDOM].flops;
-    }
-    flops[0] += nest->reduction_count;
-    add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);
-}
-
-/* each reads and writes all of its arguments once */
-static void argument_cost(Task *t, const Kernel *k)
-{
-    for (int i = 0; i < k->read_count; i++)
-        add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
-    for (int i = 0; i < k->write_count; i++)
-        add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
-}
-
-static void nests_cost(Task *t, Kernel *k)
-{
-    for (int i = 0; i < k->nest_count; i++) {
-        nest_cost(t, &k->nests[i]);
-        t->work = k->owned_rows ? WORK_SCATTER : k->nests[i].reduction_count && t->work == WORK_POINTS ? WORK_SUMS : t->work;
-    }
-    argument_cost(t, k);
-}
-
-static void cost_of_contraction(Task *t, Kernel *k)
-{
-    k->split = contraction_split(k->contraction);
-    t->work = contraction_work(k->contraction);
-    contraction_cost(k->contraction, &t->flops, &t->flops_per_sample, &t->bytes, &t->bytes_per_sample);
-}
-
-static void cost_of_attention(Task *t, Kernel *k)
-{
-    double flops, bytes;
-    bool samples;
-    k->split = attention_split(k->attention);
-    t->work = WORK_ATTENTION;
-    attention_cost(k->attention, &flops, &bytes, &samples);
-    add_cost(t, flops, bytes, samples);
-}
-
-static void cost_of_rows(Task *t, Kernel *k)
-{
-    double flops, bytes;
-    bool samples;
-    k->split = rows_split(k->rows, &k->extent, &k->grain);
-    t->work = WORK_ROWS;
-    rows_cost(k->rows, &flops, &bytes, &samples);
-    add_cost(t, flops, bytes, samples);
-}
-
-static void scan_cost(Task *t, Kernel *k)
-{
-    t->work = WORK_SCAN;
-    t->flops = k->scan->flops;
-    t->flops_per_sample = k->scan->flops_per_sample;
-    argument_cost(t, k);
-}
-
-/* what a kernel costs, and how the workers of a thread pool share it, if that is not known */
-static void (*const COST[KERNEL_KINDS])(Task *, Kernel *) = {
-    [KERNEL_NESTS] = nests_cost, [KERNEL_CONTRACTION] = cost_of_contraction, [KERNEL_ATTENTION] = cost_of_attention,
-    [KERNEL_ROWS] = cost_of_rows, [KERNEL_SCAN] = scan_cost,
-};
-
 static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
 {
     const Program *p = f->program;
     t->workspace_bytes = p->target->workspace(k, p->options->arch, f->around != NULL, &t->workspace_bytes_per_sample);
-    COST[k->kind](t, k);
+    KERNEL_KIND[k->kind].cost(t, k);
 }
 
 /* ---- what may make NaN or infinity of finite numbers */

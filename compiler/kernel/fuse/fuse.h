@@ -110,6 +110,7 @@ struct Fusion {
 
 enum { MAX_CHAIN = 8 };                            /* views between a contraction's operand and what is stored */
 bool fuse_contracts(const Node *);                 /* it becomes a Contraction, an Attention or Rows */
+KernelKind fuse_kind(Op);                          /* of the kernel that makes it, if it is not a part of a nest */
 bool is_attention(Op);
 bool is_rows(Op);
 /* the stored node behind reshapes (and transposes, of an EINSUM's operand; behind transposes, of a CONVOLVE's weight) that

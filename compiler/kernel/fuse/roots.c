@@ -26,15 +26,30 @@ enum {
 
 static const double ABOUT_ONE = 1.3; /* values read for one element: reading the few instead of storing the one */
 
-bool is_attention(Op op) { return op == OP_ATTENTION || op == OP_ATTENTION_GRADIENT; }
+/* operations that have a kernel of their own kind; all others are nests */
+static const struct { Op op; KernelKind kind; } OWN_KIND[] = {
+    {OP_EINSUM, KERNEL_CONTRACTION},    {OP_CONVOLVE, KERNEL_CONTRACTION},         {OP_CONVOLVE_WEIGHT, KERNEL_CONTRACTION},
+    {OP_ATTENTION, KERNEL_ATTENTION},   {OP_ATTENTION_GRADIENT, KERNEL_ATTENTION}, {OP_CUMSUM, KERNEL_ROWS},
+    {OP_TOP_K, KERNEL_ROWS},            {OP_RESULT, KERNEL_SCAN},
+};
 
-bool is_rows(Op op) { return op == OP_CUMSUM || op == OP_TOP_K; }
+KernelKind fuse_kind(Op op)
+{
+    for (int i = 0; i < COUNT(OWN_KIND); i++)
+        if (OWN_KIND[i].op == op)
+            return OWN_KIND[i].kind;
+    return KERNEL_NESTS;
+}
+
+bool is_attention(Op op) { return fuse_kind(op) == KERNEL_ATTENTION; }
+bool is_rows(Op op) { return fuse_kind(op) == KERNEL_ROWS; }
 
 bool fuse_contracts(const Node *n)
 {
-    if (n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || is_attention(n->op) || is_rows(n->op))
-        return true;
-    if (n->op != OP_EINSUM || n->inputs != 2)
+    KernelKind kind = fuse_kind(n->op);
+    if (n->op != OP_EINSUM)
+        return kind != KERNEL_NESTS && kind != KERNEL_SCAN;
+    if (n->inputs != 2)
         return false;
     Dtype t = n->in[0]->dtype;
     return (t == F32 || t == F64 || dtype_is_half(t)) && n->in[1]->dtype == t;
