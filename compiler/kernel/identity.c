@@ -7,18 +7,6 @@
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/kinds.h"
 
-#include <math.h>
-#include <string.h>
-
-void identity_numbers(Sha256 *sha, const int64_t *numbers, int count) { mgpu_sha256_add(sha, numbers, sizeof *numbers * (size_t)count); }
-
-void identity_double(Sha256 *sha, double number)
-{
-    int64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    identity_numbers(sha, &bits, 1);
-}
-
 /* ---- arguments */
 
 static int64_t place_in(const Tensor *const *list, int count, const Tensor *t)

@@ -5,6 +5,8 @@
 #include "compiler/kernel/phase.h"
 #include "runtime/base/sha256.h"
 
+#include <string.h>
+
 /* Of all that a kernel's text is made of besides names: structure, types, numbers. Paths of random numbers are parameters: their
  * places in kernel->paths stand for them. Kernels with equal identities are one function, which is called with other paths. */
 Digest kernel_identity(const Kernel *);
@@ -15,7 +17,15 @@ void nests_identity(Sha256 *, const Kernel *);
 void scan_identity(Sha256 *, const Kernel *);
 
 /* ---- what the files of kinds say of their own part */
-void identity_numbers(Sha256 *, const int64_t *, int count);
+static inline void identity_numbers(Sha256 *sha, const int64_t *numbers, int count)
+{
+    mgpu_sha256_add(sha, numbers, sizeof *numbers * (size_t)count);
+}
 #define IDENTITY_ADD(sha, ...) identity_numbers((sha), (const int64_t[]){__VA_ARGS__}, COUNT(((const int64_t[]){__VA_ARGS__})))
-void identity_double(Sha256 *, double);
+static inline void identity_double(Sha256 *sha, double number)
+{
+    int64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    identity_numbers(sha, &bits, 1);
+}
 #endif
