@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BATCHES = 64, MOST_HOST_DEVICES = 8 };
+enum { MOST_COUNTS = 1024, MOST_BATCHES = 64, MOST_HOST_DEVICES = 8 };
 static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it lies on disk: 138 GB are 1.28 million */
 
-/* ---- one plan. What compiling takes is given back: a table has many */
+/* ---- plans of one batch. What compiling takes is given back: a table has many */
 typedef struct Made {
     Memory *own, *outer;
     Options options;
     Program *program;
 } Made;
 
-static Made make(const Planning *p, int devices, int64_t batch)
+/* counts: ascending */
+static Made make(const Planning *p, const int *counts, int count, int64_t batch)
 {
     Made m = {.own = memory_new()};
     m.outer = memory_use(m.own);
@@ -35,7 +36,10 @@ static Made make(const Planning *p, int devices, int64_t batch)
         APPEND(m.options.set_keys, m.options.set_count, "batch");
         APPEND(m.options.set_values, values, format("%lld", (long long)batch));
     }
-    m.options.devices = format("%s:%d", p->kind, devices);
+    Text list = {0};
+    for (int i = 0; i < count; i++)
+        text_add(&list, "%s%s:%d", i ? "," : "", p->kind, counts[i]);
+    m.options.devices = text_take(&list);
     Options *kept = NEW(Options);
     *kept = m.options;
     m.program = make_schedules(kept);
@@ -56,11 +60,11 @@ static bool reads_pictures(const Model *m)
     return false;
 }
 
-static SimulationInput input_of(const Planning *p, const Program *program)
+static SimulationInput input_of(const Planning *p, const Program *program, const Plan *plan)
 {
     bool pictures = reads_pictures(program->model);
     double decode = p->machine->host.decode.value;
-    return (SimulationInput){.schedule = program->plans[0].schedule, .machine = p->machine, .processor = processor_of(program),
+    return (SimulationInput){.schedule = plan->schedule, .machine = p->machine, .processor = processor_of(program),
                              .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0};
 }
 
@@ -71,8 +75,9 @@ static double compute_factor(Planning *p, int64_t batch)
         return 1;
     if (p->factor_batch == batch)
         return p->factor;
-    Made one = make(p, 1, batch);
-    SimulationInput in = input_of(p, one.program);
+    static const int ONE[] = {1};
+    Made one = make(p, ONE, 1, batch);
+    SimulationInput in = input_of(p, one.program, one.program->plans);
     double wanted = (double)batch / p->measured * 1e6, factor = 1;
     for (int round = 0; round < 4; round++) { /* what is not computing stays as it is */
         in.compute = factor;
@@ -159,9 +164,8 @@ static void find_bound(PlanRow *row, const LaneUse *lanes)
         }
 }
 
-static void find_memory(PlanRow *row, const Program *program, const Machine *m)
+static void find_memory(PlanRow *row, const Program *program, const Plan *plan, const Machine *m)
 {
-    const Plan *plan = &program->plans[0];
     bool host = !program->target->own_memory;
     for (int d = 0; d < plan->devices; d++) {
         double bytes = (double)device_bytes(program, plan, d);
@@ -179,15 +183,14 @@ static double sample_bytes(const Model *m)
     return bytes;
 }
 
-PlanRow plan_row(Planning *p, int devices, int64_t batch, bool weak, const PlanRow *one)
+/* in what has been made; factor: of compute_factor */
+static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, double factor, bool weak, const PlanRow *one)
 {
-    double factor = compute_factor(p, weak ? batch / devices : batch);
-    Made made = make(p, devices, batch);
-    const Plan *plan = &made.program->plans[0];
-    SimulationInput in = input_of(p, made.program);
+    int devices = plan->devices;
+    SimulationInput in = input_of(p, made->program, plan);
     in.compute = factor;
     Simulation *s = simulate_step(&in);
-    PlanRow row = {.weak = weak, .devices = devices, .batch = made.program->model->batch, .least = INT64_MAX, .step_us = s->step_us, .steady = s->steady};
+    PlanRow row = {.weak = weak, .devices = devices, .batch = made->program->model->batch, .least = INT64_MAX, .step_us = s->step_us, .steady = s->steady};
     for (int d = 0; d < devices; d++) {
         int64_t share = plan->shards[d].share;
         row.least = share < row.least ? share : row.least;
@@ -208,14 +211,42 @@ PlanRow plan_row(Planning *p, int devices, int64_t batch, bool weak, const PlanR
     row.samples_per_s = (double)row.batch / s->step_us * 1e6;
     row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;
     row.efficiency = row.speed_up / devices;
-    row.input_per_s = row.samples_per_s * sample_bytes(made.program->model);
+    row.input_per_s = row.samples_per_s * sample_bytes(made->program->model);
     row.decode_cores = row.samples_per_s * in.decode_us / 1e6;
     find_bound(&row, s->devices[slow].lanes);
-    find_memory(&row, made.program, p->machine);
-    memory_use(made.outer);
+    find_memory(&row, made->program, plan, p->machine);
+    memory_use(made->outer); /* the name of the link stays */
     find_link(&row, p->machine, s);
+    memory_use(made->own);
+    return row;
+}
+
+PlanRow plan_row(Planning *p, int devices, int64_t batch, bool weak, const PlanRow *one)
+{
+    double factor = compute_factor(p, weak ? batch / devices : batch);
+    Made made = make(p, &devices, 1, batch);
+    PlanRow row = row_of(p, &made, made.program->plans, factor, weak, one);
     give_back(&made);
     return row;
+}
+
+/* all of them in one program */
+static void add_strong(Planning *p, const int *counts, int count, int64_t batch)
+{
+    int with_one[MOST_COUNTS + 1] = {1}, first = counts[0] > 1;
+    for (int i = 0; i < count; i++)
+        with_one[first + i] = counts[i];
+    double factor = compute_factor(p, batch);
+    Made made = make(p, with_one, first + count, batch);
+    PlanRow one = row_of(p, &made, made.program->plans, factor, false, NULL);
+    memory_use(made.outer);
+    for (int i = 0; i < count; i++) {
+        memory_use(made.own);
+        PlanRow row = first + i == 0 ? one : row_of(p, &made, &made.program->plans[first + i], factor, false, &one);
+        memory_use(made.outer);
+        APPEND(p->rows, p->row_count, row);
+    }
+    give_back(&made);
 }
 
 /* ---- the command */
@@ -260,14 +291,14 @@ static int list_counts(const Planning *p, const Plan *plans, int plan_count, int
     return n;
 }
 
-static void add_rows(Planning *p, const int *counts, int count, int64_t batch, bool weak)
+static void add_weak(Planning *p, const int *counts, int count, int64_t batch)
 {
-    PlanRow one = plan_row(p, 1, batch, weak, NULL);
+    PlanRow one = plan_row(p, 1, batch, true, NULL);
     for (int i = 0; i < count; i++) {
         int64_t all;
-        if (__builtin_mul_overflow(one.batch, weak ? counts[i] : 1, &all) || all > INT32_MAX)
+        if (__builtin_mul_overflow(one.batch, counts[i], &all) || all > INT32_MAX)
             fail(2, "--weak: %lld samples on each of %d devices are more than a batch may have", (long long)one.batch, counts[i]);
-        PlanRow row = counts[i] == 1 ? one : plan_row(p, counts[i], all, weak, &one);
+        PlanRow row = counts[i] == 1 ? one : plan_row(p, counts[i], all, true, &one);
         APPEND(p->rows, p->row_count, row);
     }
 }
@@ -275,14 +306,15 @@ static void add_rows(Planning *p, const int *counts, int count, int64_t batch, b
 int command_plan(const Options *options)
 {
     Plan *plans;
-    int plan_count, counts[1024];
+    int plan_count, counts[MOST_COUNTS];
     int64_t batches[MOST_BATCHES];
     Planning p = {.options = options, .machine = options->planned};
     p.kind = parse_devices(options->devices, options->planned, &plans, &plan_count)->name;
     p.measured = read_measured(options->measured);
     p.machine_name = options->machine ? options->machine : strcmp(p.kind, "host") == 0 ? "host2" : "h100x8";
     int count = list_counts(&p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);
-    Made first = make(&p, 1, batch_count ? batches[0] : 0);
+    static const int ONE[] = {1};
+    Made first = make(&p, ONE, 1, batch_count ? batches[0] : 0);
     Model *m = first.program->model;
     memory_use(first.outer);
     p.model = copy_text(m->name, strlen(m->name));
@@ -293,7 +325,7 @@ int command_plan(const Options *options)
     give_back(&first);
     for (int weak = 0; weak < 2; weak++)
         for (int i = 0; i < batch_count && (weak ? options->weak : options->strong || !options->weak); i++)
-            add_rows(&p, counts, count, batches[i], weak);
+            (weak ? add_weak : add_strong)(&p, counts, count, batches[i]);
     plan_advise(&p);
     Text text = {0};
     plan_print(&p, options->json, &text);
