@@ -168,40 +168,6 @@ static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
     mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
 }
 
-/* ---- round bad links. Of an operand, what others cannot fetch is at its place in the member's `memory` when all are ready; a
- * sum that cannot be sent is in the member's `slice` when the sum is over, and is fetched from there until all are ready for the
- * next sum. */
-static bool is_bad(const CudaCollective *c, int from, int to)
-{
-    return c->bad && c->bad[from * c->members + to];
-}
-
-static void declare_own(const CudaCollective *c, int member, const Operand *o)
-{
-    CudaRange range[2];
-    mgpu_cuda_declare(c->devices[member], MGPU_COMM, o->name, range, mgpu_cuda_ranges(o, 0, o->count, range));
-}
-
-static void stage_operand(const CudaCollective *c, int member, const Operand *o)
-{
-    declare_own(c, member, o);
-    for (int d = 0; d < c->members; d++) {
-        SumSlice s = needed_by(c, member, d, o);
-        if (is_bad(c, member, d) && s.bytes > 0)
-            to_host(c, member, staged(c, member, o, s.begin), address_of(o, s.begin), s.bytes);
-    }
-}
-
-static void fetch_sums(const CudaCollective *c, int member, const Operand *o)
-{
-    declare_own(c, member, o);
-    for (int d = 0; d < c->members; d++) {
-        SumSlice s = slice_of(c, d, o);
-        if (is_bad(c, d, member) && s.bytes > 0)
-            from_host(c, member, address_of(o, s.begin), c->slice[d], s.bytes);
-    }
-}
-
 /* ---- by copies */
 static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_member, CUdeviceptr from, int from_member, size_t bytes)
 {
@@ -221,7 +187,6 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
     CudaRange range[2 * MGPU_MOST_MEMBERS + 2];
     CUdeviceptr at = c->scratch[member], scratch_end = at + (s->bytes + 63) / 64 * 64 * (CUdeviceptr)(c->members - 1);
     int ranges = 0;
-    bool unsent = false;
     m.to[0] = o->data;
     for (int d = 0; d < c->members; d++) {
         ranges += mgpu_cuda_ranges(&c->operand[d], s->begin, s->end, range + ranges);
@@ -233,22 +198,14 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
     for (int d = 0; d < c->members; d++) {
         if (d == member)
             continue;
-        if (is_bad(c, d, member))
-            from_host(c, member, at, staged(c, d, o, s->begin), s->bytes);
-        else
-            copy_between(c, member, at, member, address_of(&c->operand[d], s->begin), d, s->bytes);
+        copy_between(c, member, at, member, address_of(&c->operand[d], s->begin), d, s->bytes);
         m.from[d] = (const void *)(uintptr_t)(at - (CUdeviceptr)(s->begin * mgpu_dtype_bytes(o->dtype)));
         at += (s->bytes + 63) / 64 * 64;
     }
     mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
-    for (int d = 0; d < c->members && shares_sums(o); d++) {
-        if (is_bad(c, member, d))
-            unsent = true;
-        else if (d != member)
+    for (int d = 0; d < c->members && shares_sums(o); d++)
+        if (d != member)
             copy_between(c, member, address_of(&c->operand[d], s->begin), d, address_of(o, s->begin), member, s->bytes);
-    }
-    if (unsent)
-        to_host(c, member, c->slice[member], address_of(o, s->begin), s->bytes);
 }
 
 /* ---- moving */
@@ -269,10 +226,7 @@ static void fetch_values(CudaCollective *c, int member)
         SumSlice s = needed_by(c, d, member, o);
         if (d == member || s.bytes == 0)
             continue;
-        if (is_bad(c, d, member))
-            from_host(c, member, address_of(o, s.begin), staged(c, d, o, s.begin), s.bytes);
-        else
-            copy_between(c, member, address_of(o, s.begin), member, address_of(&c->operand[d], s.begin), d, s.bytes);
+        copy_between(c, member, address_of(o, s.begin), member, address_of(&c->operand[d], s.begin), d, s.bytes);
     }
 }
 
@@ -296,8 +250,6 @@ static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
         return exchange_through_host(base, member, o);
     c->operand[member] = *o;
     mgpu_cuda_enter(c->devices[member], MGPU_COMM);
-    if (c->bad)
-        stage_operand(c, member, o);
     meet_on_gpus(c, member, c->ready);
     for (int d = 0; d < c->members; d++)
         if (!mgpu_operands_agree(&c->operand[d], o, c->members))
@@ -308,8 +260,6 @@ static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
     else if (s.bytes > 0)
         c->add(c, member, &s);
     meet_on_gpus(c, member, c->over);
-    if (c->bad && shares_sums(o))
-        fetch_sums(c, member, o);
     return true;
 }
 
@@ -394,14 +344,9 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
                                            "besides its arena, the sums over devices by copies (MGPU_COLLECTIVE=host needs none) take");
         c->devices[d]->besides += bytes;
     }
-    if (!c->bad)
-        return;
-    c->slice = mgpu_allocate((size_t)c->members, sizeof *c->slice);
-    for (int d = 0; d < c->members; d++)
-        c->slice[d] = mgpu_device_cuda.ahead->locked(c->machine, slice_bytes(plan));
 }
 
-/* for sums that go through the host, or round a bad link */
+/* for sums that go through the host */
 static void open_memory(CudaCollective *c, int64_t largest)
 {
     for (int d = 0; d < c->members && largest > 0; d++)
@@ -417,8 +362,6 @@ static void close_collective(Collective *base)
         mgpu_cuda_enter(d, -1);
         if (c->memory[i])
             mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
-        if (c->slice)
-            mgpu_device_cuda.ahead->unlock(c->machine, c->slice[i]);
         if (c->ready)
             mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->ready[i]), "cuEventDestroy");
         if (c->over)
@@ -433,8 +376,6 @@ static void close_collective(Collective *base)
     free(c->over);
     free(c->operand);
     free(c->scratch);
-    free(c->slice);
-    free(c->bad);
     free(c->note);
     free(c);
 }
@@ -468,9 +409,9 @@ static Way choose_way(CudaCollective *c, Way wanted)
     CudaLinks links = mgpu_cuda_links(c, wanted != WAY_HOST);
     if (wanted == WAY_HOST)
         return WAY_HOST;
-    if (c->bad) {
-        c->note = mgpu_format("%d of %d links through the host", links.bad, links.count);
-        return WAY_COPY;
+    if (links.bad) {
+        c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
+        return WAY_HOST;
     }
     if (wanted == WAY_NCCL || (wanted == WAY_AUTO && !shared)) {
         char *why = mgpu_nccl_open(c, shared);
@@ -514,7 +455,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     Way way = choose_way(c, wanted);
     if (way == WAY_COPY)
         open_scratch(c, plan);
-    open_memory(c, largest_operand(plan, c->bad ? NULL : ADDS[way]));
+    open_memory(c, largest_operand(plan, ADDS[way]));
     c->add = way == WAY_COPY ? add_copies : add_by_peers;
     c->collective.transfer = EXCHANGE[way];
     if (way != WAY_NCCL)

@@ -22,16 +22,14 @@ struct CudaCollective {
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
     void (*add)(CudaCollective *, int member, const SumSlice *);
-    bool *bad;                   /* [from * members + to]: the link changes what it carries; NULL: none does */
-    void **slice;                /* [member]: page-locked: a sum that bad links cannot carry */
     char *note;
     void *nccl;                  /* cuda/nccl.c */
 };
 
 /* cuda/links.c: tries each GPU's link to the host, whose failure ends the program, and, if `peers`, every link between two
- * GPUs: bad ones are said, and are c->bad. */
+ * GPUs: bad ones are said. */
 typedef struct CudaLinks { int count, bad; bool reach; /* each GPU can use the memory of all others */ } CudaLinks;
-CudaLinks mgpu_cuda_links(CudaCollective *, bool peers);
+CudaLinks mgpu_cuda_links(const CudaCollective *, bool peers);
 int mgpu_cuda_ranges(const Operand *, int64_t begin, int64_t end, CudaRange *); /* two: these elements are read and written */
 void mgpu_cuda_declare_share(const CudaCollective *, int member, const Operand *); /* what the member sends is read, what it receives written */
 void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, const mgpu_members *, int64_t begin, int64_t end);

@@ -169,40 +169,32 @@ static void release(Trial *t)
 static void say_bad(const CudaCollective *c, int from, int to)
 {
     mgpu_say("%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
-                    "IOMMU is on between GPUs; sums over devices send this through the host",
+                    "IOMMU is on between GPUs; sums over devices go through the host",
             program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
 }
 
 /* Members that share a GPU share its links; the first of them tries. */
-static void try_peers(const Trial *t, CudaCollective *c, CudaLinks *links)
+static void try_peers(const Trial *t, const CudaCollective *c, CudaLinks *links)
 {
-    bool *bad = mgpu_allocate((size_t)(c->members * c->members), sizeof *bad);
     for (int to = 0; to < c->members; to++)
         for (int from = 0; from < c->members; from++) {
-            int a = first_of_gpu(c, from), b = first_of_gpu(c, to);
-            bool *here = &bad[from * c->members + to];
-            if (a != from || b != to)
-                *here = bad[a * c->members + b];
-            if (a != from || b != to || a == b)
+            if (first_of_gpu(c, from) != from || first_of_gpu(c, to) != to || from == to)
                 continue;
             bool access = enable_access(c->devices[to], c->devices[from]);
             links->reach = links->reach && access;
             links->count++;
-            *here = !try_link(t, from, to, access);
-            links->bad += *here;
-            if (*here && links->bad <= MOST_SAID)
+            if (try_link(t, from, to, access))
+                continue;
+            links->bad++;
+            if (links->bad <= MOST_SAID)
                 say_bad(c, from, to);
         }
     if (links->bad > MOST_SAID)
         mgpu_say("%s: warning: and so does what %d more of the %d links between GPUs carry", program_invocation_short_name,
                 links->bad - MOST_SAID, links->count);
-    if (links->bad > 0)
-        c->bad = bad;
-    else
-        free(bad);
 }
 
-CudaLinks mgpu_cuda_links(CudaCollective *c, bool peers)
+CudaLinks mgpu_cuda_links(const CudaCollective *c, bool peers)
 {
     Trial t;
     CudaLinks links = {.reach = true};

@@ -212,7 +212,7 @@ static void test_messages(Test *t)
         {"gpus=2 nccl=0 no_peers=1", "", "--no-save --devices 2", 0, "sums over 2 devices: copy, no NCCL (NCCL 2.20.3 does not start: "},
         {"gpus=2 no_peers=1", "MGPU_COLLECTIVE=peer", "--no-save --devices 2", 3, "MGPU_COLLECTIVE=peer: the GPUs cannot reach each other's memory; copy works without that"},
         {"gpus=2 bad_link=1-0", "", "--no-save --devices 2", 0, "warning: what GPU 0000:ef:00.0 sends to GPU 0000:f0:00.0 arrives changed: the link is bad "},
-        {"gpus=2 bad_link=1-0", "", "--no-save --devices 2", 0, "sums over 2 devices: copy, 1 of 2 links through the host\n"},
+        {"gpus=2 bad_link=1-0", "", "--no-save --devices 2", 0, "sums over 2 devices: host, 1 of 2 links between GPUs bad\n"},
     };
     mgpu_program p = make_cuda_program(4, 1);
     test_cases(t, "messages", &p, CASES, MGPU_COUNT(CASES));
