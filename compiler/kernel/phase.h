@@ -38,6 +38,8 @@ typedef struct Tensor {     /* what kernels read and write */
     int64_t pitch;          /* elements from a sample to the next, of what a scan's step sees of its sequences; 0: no gaps */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
+enum { LINE_BYTES = 64 };                /* of a cache: what threads should not share; parts of a workspace begin at one */
+static inline int64_t whole_lines(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
 uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and its name */
 const char *half_text(uint8_t half);
 const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */

@@ -11,7 +11,7 @@
 
 #include "runtime/abi/mgpu_rows.h"
 
-enum { LEAST_ELEMENTS = 4096 /* of one part */, LINE = 64 /* bytes that threads should not share */ };
+enum { LEAST_ELEMENTS = 4096 /* of one part */ };
 
 struct Rows {
     const Node *node;
@@ -95,7 +95,7 @@ uint8_t rows_split(const Rows *plan, int64_t *extent, int64_t *grain)
         return MGPU_SPLIT_SAMPLES;
     int64_t least = t->along.extent > 0 ? (LEAST_ELEMENTS + t->along.extent - 1) / t->along.extent : t->rows;
     *extent = t->rows;
-    *grain = (least + LINE - 1) / LINE * LINE;
+    *grain = whole_lines(least);
     if (t->along.extent >= LEAST_ELEMENTS && t->along.operand == 1) /* long rows, which share no lines */
         *grain = 1;
     return *grain < t->rows ? MGPU_SPLIT_RANGE : MGPU_SPLIT_NONE;

@@ -21,8 +21,7 @@
 
 enum {
     NEAR_BYTES = 512 * 1024, /* of a chunk's buffers */
-    LEAST_SAMPLES = 32,      /* of a chunk: a contraction reads its weights for each chunk anew */
-    LINE = 64
+    LEAST_SAMPLES = 32       /* of a chunk: a contraction reads its weights for each chunk anew */
 };
 
 enum { CARRIES, SEQUENCES, STEPS, REVERSE }; /* in ints */
@@ -442,7 +441,7 @@ static void add_calls(Build *b, Spot *spot)
 
 static int64_t bytes_of(const Scan *s, const Tensor *t)
 {
-    return (tensor_bytes(t, s->chunk) + LINE - 1) / LINE * LINE;
+    return whole_lines(tensor_bytes(t, s->chunk));
 }
 
 /* First fit, in the order of their first calls; returns where they end. `live`: those whose last call has not come yet, in
@@ -503,7 +502,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
         if (!workspace_of(b, tasks[i]) || !keeps(s->calls[i].kernel))
             continue;
         s->calls[i].work = shared;
-        shared += (workspace_of(b, tasks[i]) + LINE - 1) / LINE * LINE;
+        shared += whole_lines(workspace_of(b, tasks[i]));
     }
     s->work_bytes = shared;
     for (int i = 0; i < s->call_count; i++)
@@ -511,7 +510,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
             int64_t end = (s->calls[i].work = shared) + workspace_of(b, tasks[i]);
             s->work_bytes = end > s->work_bytes ? end : s->work_bytes;
         }
-    s->work_bytes = (s->work_bytes + LINE - 1) / LINE * LINE;
+    s->work_bytes = whole_lines(s->work_bytes);
 }
 
 /* ---- all of it */

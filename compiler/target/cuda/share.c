@@ -29,8 +29,7 @@ enum {
     KEPT_VALUES = 32,         /* and values of it */
     STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
     PARTS = 512,              /* partial results of all points, at most, as long as each has one */
-    COLUMNS = 32,             /* side by side */
-    LINE = 64                 /* bytes */
+    COLUMNS = 32              /* side by side */
 };
 
 /* the samples of a device, at most; 0: the model does not say */
@@ -140,7 +139,7 @@ static Expr *vector_base(Exprs *x, Expr *index, int64_t count)
 }
 
 /* in a bucket of gradients what is no multiple of a line may begin at any element */
-static bool lies_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % LINE == 0; }
+static bool lies_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % LINE_BYTES == 0; }
 
 static Expr *base_of(const Nest *nest, const Expr *index)
 {
@@ -324,7 +323,7 @@ static void place_partial(Kernel *k, Nest *nest)
     for (int i = 0; i < nest->reduction_count && nest->partial; i++) {
         Reduction *r = &nest->reductions[i];
         r->partial = k->partial_bytes;
-        k->partial_bytes += (count * dtype_bytes(reduction_type(r)) + LINE - 1) / LINE * LINE;
+        k->partial_bytes += whole_lines(count * dtype_bytes(reduction_type(r)));
     }
 }
 

@@ -19,7 +19,6 @@ enum {
     LEAST_PART = 4096,        /* points of one part */
     MANY_PARTS = 16,          /* an axis that is long enough */
     MOST_PARTIAL = 512 * 1024,/* bytes of partial sums in each thread's workspace */
-    LINE = 64,                /* bytes that threads should not share */
     SMALL_TABLE = 1 << 18,    /* elements of a table that caches hold */
     FEW_ROWS = 1024           /* one of them may have much of all that is added */
 };
@@ -126,7 +125,7 @@ static bool place_partial(Kernel *k, Nest *nest, int axis)
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
         r->partial = bytes;
-        bytes += (kept * dtype_bytes(reduction_type(r)) + LINE - 1) / LINE * LINE;
+        bytes += whole_lines(kept * dtype_bytes(reduction_type(r)));
     }
     if (!bytes || bytes > MOST_PARTIAL)
         return false;
@@ -146,7 +145,7 @@ static int64_t line_grain(const Nest *nest, int axis)
     for (int i = 0; i < nest->store_count; i++) {
         int64_t f = expr_factor(nest->stores[i].offset, axis),
                 bytes = (f < 0 ? -f : f) * dtype_bytes(nest->stores[i].tensor->dtype);
-        int64_t steps = LINE / gcd(LINE, bytes % LINE);
+        int64_t steps = LINE_BYTES / gcd(LINE_BYTES, bytes % LINE_BYTES);
         if (bytes && steps > grain)
             grain = steps;
     }
