@@ -59,7 +59,7 @@ static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arg
     return source_value(s);
 }
 
-/* images of the paths in columns of a table: a stage that stands behind the reader */
+/* images of the paths in columns of a table: a stage that is after the reader */
 static void add_decoding(Samples *s, const Place *at, const char **names, int count)
 {
     DataOption o = {.name = "columns"};

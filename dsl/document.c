@@ -1,6 +1,6 @@
 /* document.c: texts and tables -> entries of `mgpuc doc` and docs/layers.md.
  *
- * A layer's comment is what stands directly above it and behind its '{'; "# ---- title: ..." begins a section. */
+ * A layer's comment is what is directly above it and after its '{'; "# ---- title: ..." begins a section. */
 #include "dsl/document.h"
 
 #include "dsl/elaborate.h"
@@ -150,7 +150,7 @@ static const char *comment_of(const Tokens *t, int word, int brace, int end)
     }
     for (int i = first; i < word; i++)
         add_comment(&about, &t->list[i]);
-    for (int k = 0; k < 2; k++) { /* behind the '{', and behind the '}' of a layer on one line */
+    for (int k = 0; k < 2; k++) { /* after the '{', and after the '}' of a layer on one line */
         int i = (k == 0 ? brace : end) + 1;
         if (i < t->count && t->list[i].kind == TOKEN_COMMENT && t->list[i].line == t->list[brace].line)
             add_comment(&about, &t->list[i]);

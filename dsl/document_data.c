@@ -35,7 +35,7 @@ static const struct { const char *name, *about; } ROWS[] = {
     {"cutmix", "Samples with a window of another."},
     {"decode", "Pictures whose paths are in a column of a csv, relative to the table's folder."},
 };
-/* what holds of one reader or stage stands before what holds of all */
+/* what holds of one reader or stage is before what holds of all */
 static const struct { const char *name, *row, *about; } OPTIONS[] = {
     {"file", NULL, "its path, relative to --data; x.gz is found where x is asked for"},
     {"folder", NULL, "its path, relative to --data"},

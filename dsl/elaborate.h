@@ -257,7 +257,7 @@ void unpack(Elaborator *, const Tree *names, Value *value);
 Value *param_value(Elaborator *, Param *);
 Layer *find_layer(Elaborator *, const char *name);     /* user's layers, library, builtins, types; or NULL */
 Value *find_name(Elaborator *, const char *name);      /* any name, or NULL */
-Value *eval_callee(Elaborator *, const Tree *);        /* what stands before '(' or after |> */
+Value *eval_callee(Elaborator *, const Tree *);        /* what is before '(' or after |> */
 Arguments eval_arguments(Elaborator *, const Tree *args);
 /* a call; `key` is the place of the call in the instance: tree id and loops; may return VALUE_RESULTS */
 Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *piped, const char *key);
@@ -290,7 +290,7 @@ void add_update(Elaborator *, int variable, Node *, const Place *);
 
 /* ---- loop.c */
 void run_scan(Elaborator *, const Tree *);
-void stage_result(Elaborator *, Role, const char *name, int variable, Value *, const Place *); /* done behind the scan */
+void stage_result(Elaborator *, Role, const char *name, int variable, Value *, const Place *); /* done after the scan */
 Node *random_in_scan(ScanBody *, Shape, const char *path); /* the step's part of what is drawn for all steps at once */
 
 /* ---- settings.c, train.c and its parts, data.c */

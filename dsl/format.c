@@ -2,13 +2,13 @@
  *
  * Works on tokens, comments among them, of a text that parses: no token is added, dropped or moved, only blanks and line
  * breaks are. Since nothing that continues an expression can begin a statement, statements are found without the tree:
- * outside of brackets, a name, string, `if`, `for` or `return` behind the end of an operand or block begins one.
+ * outside of brackets, a name, string, `if`, `for` or `return` after the end of an operand or block begins one.
  *
  *   classify      brackets and their partners, statements, which words, colons and signs are meant
  *   set_breaks    which tokens begin a line: users' line breaks inside statements, where they may stand
  *   align         blanks before `=`, types and `{` in runs of statements that the user aligned
  *   lay_out       tokens -> lines, from left to right; columns depend on what was printed only, never on old columns
- *   place_notes   comments behind code keep their column where the code leaves room for them
+ *   place_notes   comments after code keep their column where the code leaves room for them
  *
  * All steps depend on tokens, line breaks and "two blanks or more" alone, and their result repeats these: so it is stable. */
 #include "dsl/parse.tab.h"
@@ -149,7 +149,7 @@ static void set_breaks(Layout *l)
     bool *wished = NEW_ARRAY(bool, l->count + 1); /* where the user broke the line */
     for (int i = 1; i < l->count; i++)
         wished[i] = l->token[i].line > l->token[i - 1].last_line;
-    for (int i = 1; i < l->count; i++) { /* behind a comma, before an arrow */
+    for (int i = 1; i < l->count; i++) { /* after a comma, before an arrow */
         if (l->token[i].kind == ',' && wished[i] && i + 1 < l->count && !is_comment(l, i + 1))
             wished[i + 1] = true;
         if (l->token[i].kind == PIPE && i + 1 < l->count && wished[i + 1] && !is_comment(l, i + 1) && ends_operand(l, i - 1))
@@ -345,7 +345,7 @@ typedef struct Pen {
     Context *context;
     int depth;
     int *choice, choices; /* columns of their ifs */
-    int chain;            /* column of the if whose else was printed last: an if behind it takes the column over */
+    int chain;            /* column of the if whose else was printed last: an if after it takes the column over */
     int indent;           /* of this line */
 } Pen;
 

@@ -501,7 +501,7 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
         return false;
     }
     close_body(s);
-    for (int k = 0; k < sources->count; k++) /* as it came: read from where it lies */
+    for (int k = 0; k < sources->count; k++) /* as it came: read from where it is */
         if (!map_get(&after, sources->names[k]->text))
             map_set(&after, sources->names[k]->text, value_tensor(last_element(s, sources->nodes[k])));
     for (int k = 0; k < after.count; k++)

@@ -189,7 +189,7 @@ void read_averages(Elaborator *e)
             average[m->variables[k].owner] = k;
     for (int k = 0; k < m->eval->node_count; k++) {
         Node *n = m->eval->nodes[k];
-        if (n->op == OP_VARIABLE && average[n->ints[0]]) { /* never variable 0: an average stands behind its own */
+        if (n->op == OP_VARIABLE && average[n->ints[0]]) { /* never variable 0: an average is after its own */
             int64_t *ints = NEW_ARRAY(int64_t, n->int_count);
             memcpy(ints, n->ints, sizeof *ints * (size_t)n->int_count);
             ints[0] = average[n->ints[0]];

@@ -382,7 +382,7 @@ static const char *word_before(const Parse *p, YYLTYPE *place)
     return copy_text(from, (size_t)(end - from));
 }
 
-/* "10 epochs": of the word, which stands at `at` */
+/* "10 epochs": of the word, which is at `at` */
 static bool is_unit_apart(const Parse *p, const YYLTYPE *at, const char *word)
 {
     static const char *const UNITS[] = {"steps", "step", "epochs", "epoch", "samples", "min", "h", "s"};

@@ -185,7 +185,7 @@ static bool reaches_any(const char *pattern, const char *const *names, int count
     return false;
 }
 
-/* the nearest of the words that stand between the points of names; NULL: none is near, or the part is one */
+/* the nearest of the words that are between the points of names; NULL: none is near, or the part is one */
 static const char *near_part(const char *part, const char *const *names, int count)
 {
     const char *best = NULL, *rest;

@@ -1,7 +1,7 @@
 /* settings.c: the settings of the train block: what each may be, and what it makes of the model.
  *
  * --set KEY=VALUE replaces a setting where the block sets it, else sets it first; --set SETTING.ARGUMENT=VALUE gives
- * an argument to the call behind a setting. */
+ * an argument to the call after a setting. */
 #include "dsl/settings.h"
 
 #include <inttypes.h>
@@ -178,7 +178,7 @@ static Value *layer_step(Elaborator *e, const Tree *t, Arguments a)
     return v;
 }
 
-/* what stands behind `optimizer =`: a layer, applied later; in a rule --set does not reach it */
+/* what is after `optimizer =`: a layer, applied later; in a rule --set does not reach it */
 Value *eval_optimizer(Elaborator *e, const Tree *t, bool rule)
 {
     if (t->kind == TREE_CHOICE)

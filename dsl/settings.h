@@ -7,7 +7,7 @@
 typedef enum SettingId {
     SET_BATCH, SET_EPOCHS, SET_STEPS, SET_LR, SET_DECAY, SET_OPTIMIZER, SET_PRECISION, SET_ACCUMULATE, SET_CLIP, SET_SEED,
     SET_EMA, SET_SWA, SET_INIT, SET_VALIDATE, SET_SAVE, SET_KEEP, SET_PATIENCE, SET_BEST, SET_ON_NAN,
-    SETTINGS_READY, /* those behind it are checked and said to be "not yet" */
+    SETTINGS_READY, /* those after it are checked and said to be "not yet" */
     SET_MEMORY = SETTINGS_READY, SET_RECOMPUTE, SET_WORKERS, SET_EXACT,
     SETTING_COUNT
 } SettingId;

@@ -1,4 +1,4 @@
-/* statement.c: blocks. `if` and `for` run here and now, in the scope of the call that they stand in. */
+/* statement.c: blocks. `if` and `for` run here and now, in the scope of the call that they are in. */
 #include "dsl/elaborate.h"
 
 #include <string.h>
@@ -76,7 +76,7 @@ static void run_for(Elaborator *e, const Tree *t)
     f->loops = before;
 }
 
-/* ---- what stands where */
+/* ---- what is where */
 
 static void must_be(const Elaborator *e, const Tree *t, bool here, const char *where)
 {

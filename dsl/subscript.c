@@ -88,7 +88,7 @@ Value *slice_axis(Elaborator *e, const Place *at, Node *x, int axis, const Value
 typedef struct Plan {
     int64_t start[MAX_RANK], count[MAX_RANK], step[MAX_RANK];
     bool drop[MAX_RANK];
-    int added[MAX_RANK + 1]; /* axes of 1 that stand before axis k of x */
+    int added[MAX_RANK + 1]; /* axes of 1 that are before axis k of x */
     Node *index;             /* at most one tensor of whole numbers ... */
     int index_axis;          /* ... for this axis of x */
 } Plan;

@@ -98,7 +98,7 @@ static void default_optimizer(Elaborator *e)
 
 /* ---- what the model was told, for the log of a run */
 
-/* a value of its own, or what stands in the text where that says more */
+/* a value of its own, or what is in the text where that says more */
 static const char *told_text(const Value *v, const Tree *text)
 {
     bool plain = v->kind != VALUE_LAYER && v->kind != VALUE_LIST && !has_tensor(v);

@@ -1,7 +1,7 @@
 /* base.h: what every part of the compiler stands on: memory, text, places in source files, and the two ways to stop.
  *
  * Memory: a zeroing arena that lives until exit. What would grow with a deep model and is needed for a while only (graphs that
- * a pass has replaced, the loops of a kernel that the program has already) lies in a Memory of its own, given back whole.
+ * a pass has replaced, the loops of a kernel that the program has already) is in a Memory of its own, given back whole.
  * Errors: the user's mistake is located and final (error_at, exit 1); ours is die(). Neither returns. */
 #ifndef MGPU_BASE_H
 #define MGPU_BASE_H
@@ -77,7 +77,7 @@ typedef struct Place {
     const char *layer;          /* the name of that layer; NULL likewise */
 } Place;
 
-/* the innermost place in a file of the user's own on the way to `at`, which may lie in the library; NULL for NULL */
+/* the innermost place in a file of the user's own on the way to `at`, which may be in the library; NULL for NULL */
 const Place *users_place(const Place *at);
 int users_line(const Place *at); /* its line; 0 if there is none */
 /* the line of the innermost place in the model's own file: of what an imported file says, the line that calls it; 0: none */

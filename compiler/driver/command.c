@@ -180,7 +180,7 @@ static bool is_same_file(const char *a, const char *b)
 
 void check_sources(const Model *m, const Options *o)
 {
-    static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* those behind the first: of -S */
+    static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* those after the first: of -S */
     for (int i = 0; i < (o->keep ? COUNT(SUFFIXES) : 1); i++) {
         const char *path = format("%s%s", o->output, SUFFIXES[i]);
         for (int k = 0; k < m->file_count; k++)

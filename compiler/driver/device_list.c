@@ -59,7 +59,7 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
     return &cuda_target;
 }
 
-/* "host", "host:" in front of a count; false: no count follows */
+/* "host", "host:" before a count; false: no count follows */
 static bool read_kind(const char **at, const char *list, const Target **kind, bool *given)
 {
     for (int k = 0; TARGETS[k]; k++) {

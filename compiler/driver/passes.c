@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* name, function, what --emit prints; what it needs, makes, breaks; why it stands here */
+/* name, function, what --emit prints; what it needs, makes, breaks; why it is here */
 static const Pass PASSES[] = {
     {"ast", pass_parse, dump_tree, NOTHING, TREE, NOTHING,
      "text to tree: knows no layer, no primitive"},

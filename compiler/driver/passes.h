@@ -54,7 +54,7 @@ struct Pass {
     void (*run)(Compilation *);         /* NULL: the row shows another side of what is there */
     void (*dump)(const Compilation *, Text *); /* what --emit prints; NULL: nothing */
     Facts needs, makes, breaks;
-    const char *why;                    /* it stands here */
+    const char *why;                    /* it is here */
 };
 
 /* passes.c */

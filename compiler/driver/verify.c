@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* a schedule is text: bytes behind a NUL would be read by nobody */
+/* a schedule is text: bytes after a NUL would be read by nobody */
 static void refuse_nul(const char *file, const char *text, size_t length)
 {
     const char *nul = length ? memchr(text, 0, length) : NULL, *line = text;
@@ -29,7 +29,7 @@ int command_verify(const Options *options)
         fail(1, "%s cannot be read: %m", options->file);
     refuse_nul(options->file, text, length);
     const char *file = plain_text(options->file, false);
-    /* one file may hold the schedules of several plans, one behind the other */
+    /* one file may hold the schedules of several plans, one after the other */
     for (char *at = text; at;) {
         char *next = *at ? strstr(at + 1, "\nmgpu-schedule ") : NULL;
         if (next)

@@ -48,7 +48,7 @@ int read_choice(Dump *, const char *what, const char *const *names, int count);
 Dtype read_dtype(Dump *);
 Shape read_shape(Dump *);
 int64_t *read_list(Dump *, const char *what, int *count); /* [1, 2] */
-Numbers read_numbers(Dump *);               /* {1, 2.5}: what stands between the braces */
+Numbers read_numbers(Dump *);               /* {1, 2.5}: what is between the braces */
 const Place *read_place(Dump *);            /* what write_place wrote */
 
 /* ---- all of it: "mgpu-graph 1 STAGE", the model, graphs, long constants */

@@ -8,7 +8,7 @@
  * Conventions
  *   - element-wise operations: all inputs have the node's shape exactly (BROADCAST is explicit) and one dtype
  *     (CAST is explicit), except the condition of WHERE (bool); an input may be the same for all samples.
- *   - reductions drop their axes (keep = true is a RESHAPE behind them).
+ *   - reductions drop their axes (keep = true is a RESHAPE after them).
  *   - F32 in a graph means "the model's float"; the stage `precision` rewrites it.
  *   - `weak` marks numbers computed of literals and run scalars (step, progress, rates): rank 0, F64 until they meet a
  *     tensor, whose dtype they take (graph_binary does this).
@@ -24,9 +24,9 @@ enum { MAX_RANK = 8 };
 typedef enum Dtype { BOOL, U8, I8, U16, I16, U32, I32, I64, F16, BF16, F32, F64, DTYPES } Dtype;
 const char *dtype_name(Dtype);          /* "f32" */
 int dtype_bytes(Dtype);
-bool dtype_is_half(Dtype);                 /* BF16, F16: how values lie in memory; kernels calculate in F32 */
+bool dtype_is_half(Dtype);                 /* BF16, F16: how values are in memory; kernels calculate in F32 */
 bool dtype_is_float(Dtype);
-bool dtype_is_half(Dtype);             /* BF16, F16: how values lie in memory; kernels calculate in F32 */
+bool dtype_is_half(Dtype);             /* BF16, F16: how values are in memory; kernels calculate in F32 */
 bool dtype_by_name(const char *, Dtype *);
 Dtype dtype_promote(Dtype, Dtype);      /* language reference, section 6 */
 
@@ -140,7 +140,7 @@ typedef enum RunScalar {
 enum { NO_LABEL = INT32_MIN };
 typedef struct Input {
     const char *name;
-    Dtype dtype;                 /* as it lies in memory: u8, f32 ...; class(n): the smallest type that holds n and ignore */
+    Dtype dtype;                 /* as it is in memory: u8, f32 ...; class(n): the smallest type that holds n and ignore */
     Shape shape;
     int64_t classes;             /* class(n): n, else 0 */
     int64_t ignore, other;       /* class(..., ignore =, other =); NO_LABEL: none */

@@ -101,7 +101,7 @@ static double element(const Node *n, double a, double b, double c)
 
 /* ---- places in row-major arrays */
 
-/* the next index within the extents, the last axis fastest; false behind the last one */
+/* the next index within the extents, the last axis fastest; false after the last one */
 static bool next(int rank, const int64_t *extent, int64_t *index)
 {
     for (int i = rank - 1; i >= 0; i--) {

@@ -1,8 +1,8 @@
 /* attention.c: ATTENTION and its gradients as a table for runtime/abi/mgpu_attention.h.
  *
- * In: nodes, and where their operands and results lie. Out: an Attention, printed as a table and one call.
+ * In: nodes, and where their operands and results are. Out: an Attention, printed as a table and one call.
  *
- * Operands are read where they lie, through slices, transposes and reshapes: q, k and v are often parts of one contraction's
+ * Operands are read where they are, through slices, transposes and reshapes: q, k and v are often parts of one contraction's
  * result, and their gradients parts of one value. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/attention.h"

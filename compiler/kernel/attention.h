@@ -1,6 +1,6 @@
 /* attention.h: ATTENTION and ATTENTION_GRADIENT as one kernel on the host.
  *
- *   view       (operand, what is stored) -> where its elements lie in that: slices, transposes and reshapes that are strides
+ *   view       (operand, what is stored) -> where its elements are in that: slices, transposes and reshapes that are strides
  *   plan       node, stored operands, results -> Attention
  *   print      Attention -> one C function that hands a constant table to runtime/abi/mgpu_attention.h
  *
@@ -16,12 +16,12 @@ typedef struct Attention Attention;
 
 enum { ATTENTION_OPERANDS = 4 };
 
-/* the value behind views of which `operand` is a part with strides, 1 for its last axis; the farthest for which `stored`
+/* the value after views of which `operand` is a part with strides, 1 for its last axis; the farthest for which `stored`
  * does not say no. It may be the operand itself. */
 const Node *attention_operand(const Node *operand, bool (*stored)(const Node *));
 
 /* nodes: ATTENTION, or all gradients of one (with equal operands); base[k], tensor[k]: what attention_operand gave for
- * operand k, and where it lies; result[i]: of nodes[i] */
+ * operand k, and where it is; result[i]: of nodes[i] */
 Attention *attention_plan(const Node *const *nodes, int count, const Node *const *base, const Tensor *const *tensor,
                           const Tensor *const *result);
 
@@ -32,7 +32,7 @@ const struct mgpu_attention *attention_table(const Attention *);
 void attention_print(const Attention *, const char *kernel_name, Text *);
 void attention_print_comment(const Attention *, const char *more, Text *); /* the comment alone; it ends with `more` */
 
-/* all tensors begin at multiples of 16 bytes: none lies in a bucket */
+/* all tensors begin at multiples of 16 bytes: none is in a bucket */
 bool attention_is_aligned(const Attention *);
 
 /* how the workers of a thread pool share it: MGPU_SPLIT_SAMPLES, or MGPU_SPLIT_NONE if it is the same for all samples */

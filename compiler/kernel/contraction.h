@@ -4,7 +4,7 @@
  *              a list of axes with any strides; windows of a convolution are axes whose positions are checked.
  *   print      Contraction -> one C function that hands a constant table to the contraction in the runtime library.
  *
- * Tensors may lie in any order (Variable.order). They are F32 or BF16 each, or all F64; sums of BF16 are F32. The printed
+ * Tensors may be in any order (Variable.order). They are F32 or BF16 each, or all F64; sums of BF16 are F32. The printed
  * table and function need "runtime/abi/mgpu_gemm.h" included before them; the function's arguments are a, b, result, workspace
  * in this order (a and b are two arguments even if they are one tensor). It writes every element of result that its part
  * covers and adds in a fixed order. */

@@ -23,7 +23,7 @@ typedef struct Epilogue {
 } Epilogue;
 
 /* ---- epilogue.c. A kernel of one nest that stores elements, all at one place, of what it reads there, and sums of at most one value
- * over the axes in front of the last: *sums; -1: none */
+ * over the axes before the last: *sums; -1: none */
 bool epilogue_is_pointwise(const Kernel *, int bias, int *sums);
 bool epilogue_is_sum(const Kernel *);   /* its sums are those of all that it reads */
 bool epilogue_finds_function(const Kernel *, Epilogue *); /* of x and bias, in y: its kind */

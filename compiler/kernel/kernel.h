@@ -73,7 +73,7 @@ struct Expr {
     Expr **in;
     int64_t *factor;        /* X_SUM */
     int64_t constant, other;
-    int64_t low, high;      /* indices: the values it can have; an X_INDEX_OF is only used where it lies in its range */
+    int64_t low, high;      /* indices: the values it can have; an X_INDEX_OF is only used where it is in its range */
     double number;
     uint64_t hash;          /* X_RANDOM: of the path */
     bool initial;           /* X_RANDOM: step and sample are 0: phase init */
@@ -99,7 +99,7 @@ Expr *expr_scale(Exprs *, Expr *, int64_t factor);
 Expr *expr_plus(Exprs *, Expr *, int64_t);
 Expr *expr_div(Exprs *, Expr *, int64_t divisor); /* rounds down; divisor > 0 */
 Expr *expr_mod(Exprs *, Expr *, int64_t divisor); /* 0 .. divisor - 1 */
-/* extent > 0: it is only used under a guard that it lies in 0 .. extent - 1; 0: anywhere */
+/* extent > 0: it is only used under a guard that it is in 0 .. extent - 1; 0: anywhere */
 Expr *expr_index_of(Exprs *, Expr *value, int64_t extent);
 Expr *expr_range(Exprs *, Expr *index, int64_t low, int64_t high); /* NULL: always true */
 Expr *expr_both(Exprs *, Expr *, Expr *);        /* NULL: true */
@@ -160,9 +160,9 @@ typedef struct Reduction {
 typedef struct Store {
     const Tensor *tensor;
     Expr *offset, *value, *guard;
-    bool outer;             /* at the kept axes only, behind all passes */
+    bool outer;             /* at the kept axes only, after all passes */
     bool add;               /* += ; one point after the other */
-    int64_t run, apart;     /* run > 0: the lanes lie in runs of so many elements, whose beginnings are so many apart; the */
+    int64_t run, apart;     /* run > 0: the lanes are in runs of so many elements, whose beginnings are so many apart; the */
                             /* offset is that of the first lane */
     const Node *node;
 } Store;
@@ -207,7 +207,7 @@ typedef struct Nest {
 } Nest;
 
 /* ---- scans: a loop over steps that calls kernels (fuse/scan.c), for a chunk of samples at a time. What the loop works
- * on lies in the workspace: buffers for one chunk, or, of values without samples, the thread's own. */
+ * on is in the workspace: buffers for one chunk, or, of values without samples, the thread's own. */
 typedef struct ScanBuffer { const Tensor *tensor; int64_t offset; } ScanBuffer; /* in the workspace */
 typedef struct ScanCarry {
     const Tensor *now, *next;   /* change places after each step */
@@ -243,7 +243,7 @@ struct Kernel {
     int number;
     const char *name;       /* "k12" */
     const char *title;      /* "relu(conv_1 + bias)" */
-    const char *text;       /* the function behind its name; of a scan, all of it */
+    const char *text;       /* the function after its name; of a scan, all of it */
     const char *finish_text; /* its end, likewise; NULL: it has none */
     /* Kernels that differ only in the paths of their random numbers share one body: */
     uint64_t *paths; int path_count; /* hashes of the paths, in the order of the text */

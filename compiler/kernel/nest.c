@@ -4,10 +4,10 @@
  * loops:
  *   split   an axis that is only used as a / k and a mod k becomes two, so that loops count and do not divide
  *   forward a reduction axis along which most of what is loaded lies backwards runs the other way
- *   sort    axes stand as they lie in memory, first of all of what is written
+ *   sort    axes stand as they are in memory, first of all of what is written
  *   join    two neighbouring axes that every index uses as a * extent + b become one, so that inner loops are long
  *   order   the axis along which most tensors are contiguous becomes the innermost
- *   tile    it is cut if another tensor lies across it
+ *   tile    it is cut if another tensor is across it
  * Each step rewrites the expressions into a fresh set over the new axes. */
 #include "compiler/kernel/target.h"
 
@@ -391,7 +391,7 @@ static const Expr *find_transposed(const Nest *nest)
 }
 
 /* An element-wise nest that turns a matrix: the innermost loop becomes short, and all others move along the memory of what
- * lies across it, so that its cache lines are used up while they are near; on a GPU, by threads that are neighbours. */
+ * is across it, so that its cache lines are used up while they are near; on a GPU, by threads that are neighbours. */
 static void tile_transposed(Nest *nest, const Target *target)
 {
     const Exprs *x = nest->exprs;
@@ -445,7 +445,7 @@ static const Expr *find_loaded(const Nest *nest)
     return NULL;
 }
 
-/* what lies in memory along the innermost axis: a store at every point, else a load */
+/* what is in memory along the innermost axis: a store at every point, else a load */
 static const Expr *find_contiguous(const Nest *nest)
 {
     for (int i = 0; i < nest->store_count; i++)
@@ -699,7 +699,7 @@ static void shorten_random(Nest *nest)
         }
 }
 
-/* the same over a fresh set. innermost: guards that do not change in the innermost loop do not stand in it, and random numbers
+/* the same over a fresh set. innermost: guards that do not change in the innermost loop do not are in it, and random numbers
  * know where it begins */
 static void renew(Nest *nest, bool innermost)
 {

@@ -59,7 +59,7 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
     int64_t workspace_bytes, workspace_bytes_per_sample;
     double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
     WorkKind work;          /* what kind of work, for the cost model */
-    bool backward, update;  /* made by differentiate; behind the reductions */
+    bool backward, update;  /* made by differentiate; after the reductions */
     const Place *at;
     Suspect *suspects; int suspect_count;
 } Task;

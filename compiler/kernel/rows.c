@@ -1,8 +1,8 @@
 /* rows.c: CUMSUM and TOP_K as a table for runtime/abi/mgpu_rows.h.
  *
- * In: nodes, and where their operand and results lie. Out: a Rows, printed as a table and one call.
+ * In: nodes, and where their operand and results are. Out: a Rows, printed as a table and one call.
  *
- * The operand may lie in an order of its own (a variable's); results are row-major. All axes but the one that is summed or
+ * The operand may be in an order of its own (a variable's); results are row-major. All axes but the one that is summed or
  * searched along count the rows; those that are one axis in both the operand and the results become one. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/identity.h"

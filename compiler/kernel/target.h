@@ -51,7 +51,7 @@ struct Target {
 
     /* ---- link. `function`: the name in place of the kernel's own */
     const char *(*words)(const Kernel *);            /* parts of its functions' names; NULL: those of its title */
-    double (*begin_piece)(const char *kernels, size_t bytes, Text *); /* what stands before these kernels; seconds to compile them, a guess */
+    double (*begin_piece)(const char *kernels, size_t bytes, Text *); /* what is before these kernels; seconds to compile them, a guess */
     void (*export)(const Kernel *, const char *name, const char *function, Text *); /* NULL: functions are found by their names */
     void (*declare)(const Kernel *, const char *function, Text *);
     void (*print_row)(const Kernel *, const char *function, Text *);  /* of the table of kernels */

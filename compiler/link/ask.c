@@ -45,7 +45,7 @@ void ask_programs(Compiler *c, const char *folder)
         return;
     Question q = ask_about(folder, NOTHING);
     int guess = c->programs;
-    Arguments flag = {0}; /* stands behind the programs */
+    Arguments flag = {0}; /* is after the programs */
     add_argument(&flag, "-w");
     while (c->programs < c->words.count && !compiles(c, &flag, &q))
         c->programs++;

@@ -1,6 +1,6 @@
 /* cache.c: compiled objects, kept by the content that they were made of.
  *
- *   FOLDER/ab/cdef...      an object; its name is the SHA-256 of all that it depends on (the key). 32 bytes stand behind it:
+ *   FOLDER/ab/cdef...      an object; its name is the SHA-256 of all that it depends on (the key). 32 bytes are after it:
  *                          the SHA-256 of key and object, so that no damage goes unseen. Its time is that of its last use.
  *   FOLDER/size            bytes of all objects, as a number; who changes it holds its lock (flock)
  *   FOLDER/CACHEDIR.TAG    tells programs that make copies of files that these need none

@@ -1,6 +1,6 @@
 /* images.c: the kernels of a program for GPUs -> images: for each architecture and piece of CUDA C one, by NVRTC, or for the
  * virtual GPU by the system's C++ compiler; as many at a time as there are cores, the longest first; those that the cache
- * holds are taken from there. Behind the cubins stands PTX of the newest architecture, for cards that come later. */
+ * holds are taken from there. After the cubins stands PTX of the newest architecture, for cards that come later. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
 #include "compiler/link/pieces.h"
@@ -91,7 +91,7 @@ static Arguments command_of(const ImageJob *j, const Compiler *virtual, const ch
             add_argument(&a, VIRTUAL_FLAGS[i]);
         for (int i = 0; i < COUNT(CHECKED_FLAGS) && is_checked(arch); i++)
             add_argument(&a, CHECKED_FLAGS[i]);
-        for (int i = virtual->programs; i < virtual->words.count; i++) /* behind ours, so CXX="c++ -O0" is heard */
+        for (int i = virtual->programs; i < virtual->words.count; i++) /* after ours, so CXX="c++ -O0" is heard */
             add_argument(&a, virtual->words.list[i]);
         const char *rest[] = {virtual->include, j->text, "-o", j->image.path, "-lm", "-lc"};
         for (int i = 0; i < COUNT(rest); i++)

@@ -18,7 +18,7 @@ static const Mistake MISTAKES[] = {
     {{12, 2}, {12, 2}, "with AVX-512, arrays in the red zone are not aligned as stores to them assume", "-mno-red-zone"},
 };
 
-/* the version number of GCC, behind the parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0"; clang has none there */
+/* the version number of GCC, after the parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0"; clang has none there */
 static bool gcc_version(const char *said, int version[2])
 {
     size_t line = strcspn(said, "\n");

@@ -1,8 +1,8 @@
 /* pieces.c: Program -> pieces, the texts that are compiled.
  *
  * A unit is a kernel, or kernels that share a body, without comments and with names that say nothing of where it stands:
- * `k12_body` becomes `f0_body`. A hash of this text, behind words of the kernel's title, is its name for the other pieces.
- * Units of neighbours are put together until they are worth a run of the C compiler; a piece ends behind units whose hash
+ * `k12_body` becomes `f0_body`. A hash of this text, after words of the kernel's title, is its name for the other pieces.
+ * Units of neighbours are put together until they are worth a run of the C compiler; a piece ends after units whose hash
  * says so, with a chance that grows with their length. So a changed kernel changes its piece and at most the next, wherever
  * it stands and however the others are numbered (content-defined chunking: Muthitacharoen et al., A Low-bandwidth Network
  * File System, 2001).

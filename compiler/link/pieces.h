@@ -46,7 +46,7 @@ void add_argument(Arguments *, const char *);
 void add_arguments(Arguments *, const Arguments *);
 typedef struct Compiler {
     Arguments words;                      /* of CC, which may hold options: "ccache gcc -fsanitize=address -I more" */
-    int programs;                         /* so many of them are in front of the options */
+    int programs;                         /* so many of them are before the options */
     Arguments kernel_flags, table_flags;
     Arguments tuning_flags;               /* ask_flags adds to kernel_flags those that the compiler takes, */
     const char *refused;                  /* and notes the others here; NULL: there are none */
@@ -59,7 +59,7 @@ Compiler find_compiler(const char *cc, bool cxx, const char *home);
 /* what this version is known to compile wrongly, by what it says of itself, and how emitted C avoids it: a sentence each */
 Arguments known_mistakes(const char *said);
 /* runs them, the first ones first, so many at a time; stops at the first that fails: its number, else -1. What each says is
- * printed when it ends; nothing behind a failure. */
+ * printed when it ends; nothing after a failure. */
 int run_tools(const Arguments *, int count, int at_a_time);
 int cores_available(void);
 /* runs one: its status, 128 + N where signal N ended it; -1 and errno where it cannot be started. What it says is added. */

@@ -303,7 +303,7 @@ static void emit_op(const ScheduledOp *op, Text *t)
     text_add(t, "%s, %d}, %s\n", op->suspect_count ? "}" : "", op->suspect_count, c_comment("%s", op->label));
 }
 
-/* a table of the plan: its name, or that of an equal one that stands above it */
+/* a table of the plan: its name, or that of an equal one that is above it */
 static const char *emit_table(Map *tables, const char *type, const char *name, const Text *rows, Text *t)
 {
     Digest digest = mgpu_sha256_of(text_of(rows), rows->length);

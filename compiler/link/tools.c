@@ -1,7 +1,7 @@
 /* tools.c: the C compiler: which one it is, what it is told, and how it is run: without a shell, several at a time.
  *
  * The identity of a compiler is all that what it makes depends on besides a text and flags: the files that the words of CC
- * name (where they lie, their sizes and times), what it says of its version, the environment that compilers look at, this
+ * name (where they are, their sizes and times), what it says of its version, the environment that compilers look at, this
  * processor (-march=native) and the headers of the runtime. */
 #include "compiler/link/pieces.h"
 #include "runtime/base/cores.h"
@@ -181,7 +181,7 @@ static const char *version_of(const Arguments *words, const Language *l)
     return text_take(&said);
 }
 
-/* of a word of CC that is a program: where it lies, its size and the time of its last change; false: it is none */
+/* of a word of CC that is a program: where it is, its size and the time of its last change; false: it is none */
 static bool add_program(Sha256 *h, const char *word)
 {
     const char *path = getenv("PATH");
@@ -292,7 +292,7 @@ Arguments compile_command(const Compiler *c, const Arguments *flags, const char 
     for (int i = 0; i < c->programs; i++)
         add_argument(&a, c->words.list[i]);
     add_arguments(&a, flags);
-    for (int i = c->programs; i < c->words.count; i++) /* behind ours, so CC="cc -O0" is heard */
+    for (int i = c->programs; i < c->words.count; i++) /* after ours, so CC="cc -O0" is heard */
         add_argument(&a, c->words.list[i]);
     const char *rest[] = {c->include, "-c", text, "-o", object};
     for (int i = 0; i < COUNT(rest); i++)

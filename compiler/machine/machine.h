@@ -1,6 +1,6 @@
 /* machine.h: a machine: its devices, its host, the links between them. A stage that decides by cost is handed one.
  *
- *   read.c     a machine file -> Machine, and what may stand in one
+ *   read.c     a machine file -> Machine, and what may be in one
  *   known.c    the machines that mgpuc knows by name: compiler/machine/files
  *   route.c    which links a transfer takes, and how fast they are together
  *   cost.c     the time of a kernel, a transfer, an all-reduce (cost.h)

@@ -4,7 +4,7 @@
  * forward (and gradient) of a row of the table below, which computes the same with fewer reductions, or the body.
  *
  * A row's forward is a function of the target graph and the composite's inputs alone; equal nodes are shared, so its
- * gradient builds the forward once more to get at what lies between (means, normalised values) and adds no node by that.
+ * gradient builds the forward once more to get at what is between (means, normalised values) and adds no node by that.
  *
  * batchnorm: s = [sum (x - r), sum (x - r)^2] about the stored mean r, over the valid samples samples: one reduction; with
  * a = s1 / n, v = s2 / n - a^2 (in double): mean = r + a, inv = 1 / sqrt(v + eps), y = (x - mean) inv weight + bias.

@@ -9,7 +9,7 @@
  * contributed; the sum of the contributions goes to the node's rule, which contributes to its inputs. Sums that devices
  * still owe (Partial) are added up before others, so that a variable's gradient needs one reduction.
  *
- * A composite that composite.c has expanded is an event behind the last node of its expansion: what its results have got
+ * A composite that composite.c has expanded is an event after the last node of its expansion: what its results have got
  * so far is taken from them and given to composite_gradient. Whatever reaches nodes of the expansion on other ways (nodes
  * are shared) goes through the ordinary rules; both together are the gradient, because it is linear. */
 #include "compiler/passes/composite.h"

@@ -12,7 +12,7 @@
  * Transfers of a graph that has been distributed before stay (ir/transfer.c), and take what is Partial as it is.
  *
  * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
- * leaving each Partial as it is: cost(v) = sum over its uses of what reducing behind that use costs, shared between the
+ * leaving each Partial as it is: cost(v) = sum over its uses of what reducing after that use costs, shared between the
  * Partial inputs of the use. A value is reduced at once if a use forces it or if that is not more expensive: so what is used
  * twice is reduced once, a broadcast is reduced before it is broadcast, and two uses of a shared weight are added first.
  * Accumulators that are Partial take Partial values; all other results take Replicated (or Sharded) ones. */

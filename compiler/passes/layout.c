@@ -1,4 +1,4 @@
-/* layout.c: the order in which the axes of a variable lie in memory.
+/* layout.c: the order in which the axes of a variable are in memory.
  *
  * In: the graphs of all phases. Out: Variable.order; nothing else changes: declared shapes, names and files keep the
  * order of torch, and whoever touches memory reads `order`.

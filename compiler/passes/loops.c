@@ -1,11 +1,11 @@
 /* loops.c: what does not depend on what is carried leaves the loop.
  *
  * In: a graph with SCANs. Out: one in which a loop holds the recurrence and little else. Values of a body are
- *   invariant     the same in every step: computed once, in front of the loop (views of them stay: they cost nothing)
+ *   invariant     the same in every step: computed once, before the loop (views of them stay: they cost nothing)
  *   ahead         made of sequences alone: contractions, loops and sums over samples of all steps are computed at once in front
  *                 of the loop (passes/loops_batch.c); of the rest as much as makes the bytes that the loop reads the fewest
  *   recurrent     a carry leads to them and they to a carry: they stay
- *   behind        a carry leads to them, only stacks follow: contractions and sums over samples are computed at once behind the
+ *   after        a carry leads to them, only stacks follow: contractions and sums over samples are computed at once after the
  *                 loop, of stacked operands; of the rest as much as makes the bytes of stacks the fewest; but what is
  *                 recurrent is not computed twice
  * What is asked for as a sum over the steps (gradients of captured values) is pushed through what is linear: at a contraction it
@@ -210,7 +210,7 @@ static double bytes_of(const Node *n)
     return n->sharded ? bytes : bytes / SOME_SAMPLES; /* samples make the difference */
 }
 
-/* stacks of carried values that are wanted behind the loop */
+/* stacks of carried values that are wanted after the loop */
 static void cut_behind(Hoist *h, const bool *needed)
 {
     const Graph *body = h->l.body;
@@ -232,7 +232,7 @@ static void cut_behind(Hoist *h, const bool *needed)
     least_cut(body, side, bytes, needed, h->stacked);
 }
 
-/* slices of values from in front of the loop that the loop reads */
+/* slices of values from before the loop that the loop reads */
 static void cut_ahead(Hoist *h, const bool *needed)
 {
     const Graph *body = h->l.body;

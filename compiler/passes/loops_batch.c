@@ -78,7 +78,7 @@ static Node *einsum(const Batch *b, const Node *n, const Outside *in, bool total
         own[k] = in[k].node;
         p += rank;
     }
-    text_add(&text, "->%.*s%s", !total, &letter, p + 1); /* behind the last operand p is at '>' */
+    text_add(&text, "->%.*s%s", !total, &letter, p + 1); /* after the last operand p is at '>' */
     Node like = *n;
     like.text = copy_text(text_of(&text), text.length);
     return graph_rebuild(b->g, &like, own);
@@ -342,7 +342,7 @@ static bool loop_has_rule(const Node *n, const bool *along_in)
     return true;
 }
 
-/* the axis of the outer steps stands in front of every value of the inner body that depends on them, and of all carries */
+/* the axis of the outer steps is before every value of the inner body that depends on them, and of all carries */
 static Node *loop(const Batch *b, const Node *n, const Outside *in)
 {
     Loop l = loop_of(n);

@@ -2,23 +2,23 @@
  *
  * In: any graph without composites, distributed. Out: the graph itself for precision f32; else a new one.
  *
- * f64. F64 stands wherever F32 stood, and variables of F32 are F64 (in the model, for all graphs alike). What lies in
- * memory as the user's data says (inputs) and draws of random numbers, which have 24 bits, are F32 and cast behind the
+ * f64. F64 stands wherever F32 stood, and variables of F32 are F64 (in the model, for all graphs alike). What is in
+ * memory as the user's data says (inputs) and draws of random numbers, which have 24 bits, are F32 and cast after the
  * leaf. F64 that was F64 before (rates, sums of reports) stays, so casts between the two vanish.
  *
  * bf16, f16. All arithmetic stays F32, and so does everything that is not a value of every sample: variables, gradients, states
- * of the optimizer, sums over samples. Of the values of samples, what lies in memory becomes BF16 (or F16: below, BF16 stands for both):
+ * of the optimizer, sums over samples. Of the values of samples, what is in memory becomes BF16 (or F16: below, BF16 stands for both):
  *   contractions       EINSUM of two operands, CONVOLVE and CONVOLVE_WEIGHT take BF16; what they make of every sample is BF16,
  *                  a sum over samples is F32 (their last attribute says so)
  *   activations    what is made of such results, element by element: one that is used at several places (which may be
  *                  kernels) is rounded once, and all see the rounded one: x -> cast bf16 -> cast f32. So nothing is
- *                  stored in two precisions. Likewise in front of windows and of CONCAT, whose operands are stored as a
+ *                  stored in two precisions. Likewise before windows and of CONCAT, whose operands are stored as a
  *                  rule. A cast to BF16 that is not stored rounds nothing (evaluate.c): it says where rounding is allowed.
  *   views          move the BF16 numbers where their operands are such
  * Reductions (statistics, maxima, sums), and what is made of them alone, stay F32, so do losses of whole samples; a
  * contraction that wants one gets a rounded copy.
  *
- * A variable that contractions read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables): it lies in
+ * A variable that contractions read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables): it is in
  * memory in the order that contractions want, is written by the kernel that writes its master, is never saved, and is made
  * again when weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) take the master.
  *

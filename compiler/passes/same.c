@@ -11,7 +11,7 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/same.h"
 
-enum { MOST_VISITED = 256 }; /* behind an operand of a comparison: more are not looked for */
+enum { MOST_VISITED = 256 }; /* after an operand of a comparison: more are not looked for */
 
 typedef struct Visit { const Node *node; bool extreme; } Visit; /* extreme: read through an extremum */
 typedef struct Operand { Visit visited[MOST_VISITED]; int count; bool extreme; } Operand;

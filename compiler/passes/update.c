@@ -1,11 +1,11 @@
-/* update.c: gradients meet the optimizer; what else happens behind them: clipping, steps that are skipped, averages.
+/* update.c: gradients meet the optimizer; what else happens after them: clipping, steps that are skipped, averages.
  *
  * In: a train graph with ROLE_GRADIENT results and, in the updates, GRADIENT leaves. Out: a graph in which every such
  * leaf is the gradient itself, clipped if the model says so; ROLE_GRADIENT is gone; with clipping by the global norm
  * ROLE_REPORT grad_norm is there.
  *
- * GRADIENT leaves may stand before the gradients in the old graph. So the new one is built in two sweeps: first what does
- * not depend on a leaf, then, behind the clipping, what does.
+ * GRADIENT leaves may be before the gradients in the old graph. So the new one is built in two sweeps: first what does
+ * not depend on a leaf, then, after the clipping, what does.
  *
  * The norm is taken in double of what all devices and samples give together: a square is not linear, so `distribute`
  * reduces a gradient before it is squared. A rule's clip by norm has a norm of its own, that of the weights it reaches.
@@ -19,7 +19,7 @@
  * (differentiate.c), and divided by it here (Micikevicius et al., Mixed Precision Training, 2018). A step whose gradients
  * overflowed is skipped and halves the scale; after GROWTH_STEPS good ones it is doubled. The scale is a power of two.
  *
- * Averages: a = d a + (1 - d) w behind every update (ema; the first one takes w), or the mean of the weights after certain
+ * Averages: a = d a + (1 - d) w after every update (ema; the first one takes w), or the mean of the weights after certain
  * steps (swa; before the first of them w). w is the value after the step. */
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
@@ -339,7 +339,7 @@ Graph *update(Graph *train)
         stand_at(g, n);
         n->mapped = u.gradients[v] ? u.gradients[v] : graph_fill(g, 0, n->shape, n->dtype);
     }
-    /* results in their old order, what was made here behind them */
+    /* results in their old order, what was made here after them */
     Result *made = g->results;
     int made_count = g->result_count;
     g->results = NULL;

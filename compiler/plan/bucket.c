@@ -1,7 +1,7 @@
 /* bucket.c: Phase -> Order: the kernels in the order of the comp lane, the collectives in the order of the comm lane.
  *
  * A REDUCE is final if no other REDUCE depends on it: gradients on their way to the updates, sums on their way to a
- * report. What depends on a final one is the phase's tail; it runs behind everything else, so that all of backward is
+ * report. What depends on a final one is the phase's tail; it runs after everything else, so that all of backward is
  * there to hide the collectives, and in the order in which they end. All other kernels keep the order of the phase.
  *
  *   comp   forward ... backward ............ | tail: updates of r3, updates of r4, ...
@@ -10,7 +10,7 @@
  * Final REDUCEs are gathered into buckets as their sums become complete, one open bucket per dtype; a bucket is closed
  * when it holds bucket_bytes. None of them leads to another REDUCE, so gathering cannot make a cycle. The others
  * (batch statistics, sums of loss weights) are waited for at once; they share a collective only if the kernels that
- * complete them stand next to each other and do not need one another's sums.
+ * complete them are next to each other and do not need one another's sums.
  *
  * Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
  * of them may be smaller, or empty.

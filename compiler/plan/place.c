@@ -1,15 +1,15 @@
 /* place.c: Program, capacity -> the persistent buffers of a device; Phase, Order -> all buffers of a phase.
  *
  * The arena begins with what outlives a step: step blocks, inputs, variables, report, outputs, at the same offsets in
- * all phases of a plan. Staging buffers lie in host memory, an arena of their own. Behind the persistent part every
+ * all phases of a plan. Staging buffers are in host memory, an arena of their own. After the persistent part every
  * phase places what lives within a step: temporaries, buckets, workspaces. One of these needs its bytes from the first
  * to the last call that touches it, in the order of the comp lane; a bucket too, because the first reader of a sum
  * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no order:
- * what one of them touches, lives as long as the region. Workspaces lie at the end: every thread has its own. So do values
+ * what one of them touches, lives as long as the region. Workspaces are at the end: every thread has its own. So do values
  * of samples that never leave a region (local): room for one chunk, needed from call to call, as a thread takes them in order.
  *
  * place_blocks: two ways, and the better of them. A sweep over time gives every block the first hole (by address) that
- * is large enough; holes lie in a treap that knows the largest hole of every subtree: n log n. Where the sweep is above
+ * is large enough; holes are in a treap that knows the largest hole of every subtree: n log n. Where the sweep is above
  * the lower bound (the most bytes alive at once) and blocks are few, the largest first: each goes into the smallest
  * gap between those already placed that live at the same time; n^2, hence a limit on n. */
 #include "compiler/kernel/phase.h"
@@ -61,7 +61,7 @@ static Hole *with_largest(Hole *h)
     return h;
 }
 
-static Hole *merge(Hole *a, Hole *b) /* all of a lies before all of b */
+static Hole *merge(Hole *a, Hole *b) /* all of a is before all of b */
 {
     if (!a || !b)
         return a ? a : b;
@@ -517,7 +517,7 @@ static void find_locals(Placing *s)
     }
 }
 
-/* a sum that nobody reads behind its collective: nothing else says when the collective is done */
+/* a sum that nobody reads after its collective: nothing else says when the collective is done */
 static void keep_unread_sums(Placing *s)
 {
     for (int i = 0; i < s->order->group_count; i++) {

@@ -2,7 +2,7 @@
  *
  * In a region every thread takes its own samples, a chunk at a time, through all calls that work sample by sample
  * (region-mining), so that what one kernel stores is still in the core's cache when the next one reads it. Calls that are
- * divided otherwise (weights, sums over samples) may stand in a region too, as long as nothing there depends on them.
+ * divided otherwise (weights, sums over samples) may be in a region too, as long as nothing there depends on them.
  *
  * A call joins the region of the calls before it unless
  *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;

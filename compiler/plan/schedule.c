@@ -6,7 +6,7 @@
  *   host   REPORT, FETCH     what the step before left in its slots (@-1)
  *   copy   UPLOAD            staging -> inputs; the step block
  *   comp   CALL ...          as ordered by bucket.c; every call also reads the step block
- *   comm   REDUCE ...        each behind the call that completes its sum
+ *   comm   REDUCE ...        each after the call that completes its sum
  *
  * A wait always leads backwards in this order or to an earlier step, on every device alike, so nothing can deadlock.
  *
@@ -207,7 +207,7 @@ static const Clock NOTHING_OVER = {{-1, -1, -1, -1}};
 typedef struct Waiting {
     Builder *b;
     int steps;                  /* unrolled */
-    int64_t staging_base;       /* staging memory lies behind the arena, as far as addresses go */
+    int64_t staging_base;       /* staging memory is after the arena, as far as addresses go */
     int64_t *bounds;            /* sorted: ends of all accesses by lanes other than comp */
     int bound_count;
     History *history;           /* of bytes [bounds[i], bounds[i + 1]) */
@@ -297,7 +297,7 @@ static Clock find_candidates(Waiting *w, int step, int number)
     return candidates;
 }
 
-/* known: what is over before the operation but for its waits; becomes what is over behind it */
+/* known: what is over before the operation but for its waits; becomes what is over after it */
 static void choose_waits(Waiting *w, int number, const Clock *candidates, Clock *known)
 {
     ScheduledOp *op = &w->b->ops[number];
@@ -544,7 +544,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     memory_free(own);
 }
 
-/* the arena is that of the phase which needs most; the workspaces of all phases lie at its end */
+/* the arena is that of the phase which needs most; the workspaces of all phases are at its end */
 static void end_arena(DeviceSchedule *d, const Class *c)
 {
     for (int i = 0; i < d->buffer_count; i++)

@@ -25,7 +25,7 @@ typedef enum BufferKind {
     BUFFER_INPUT,       /* slots */
     BUFFER_VARIABLE, BUFFER_REPORT /* slots */, BUFFER_OUTPUT /* slots */, BUFFER_TEMPORARY, BUFFER_BUCKET,
     BUFFER_WORKSPACE,   /* every worker of the device has its own */
-    BUFFER_LOCAL,       /* likewise: values of a region's samples that nothing reads behind it, room for one chunk */
+    BUFFER_LOCAL,       /* likewise: values of a region's samples that nothing reads after it, room for one chunk */
     BUFFER_KINDS
 } BufferKind;
 extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
@@ -54,7 +54,7 @@ typedef struct ScheduledOp {
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */
     int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
-                               stands between them; regions are numbered from 0. Else -1 */
+                               is between them; regions are numbered from 0. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
     const Suspect *suspects; int suspect_count; /* CALL; not in the text */
     uint32_t digest;        /* CALL: of what it computes from what; the same for any number of devices but one */
@@ -70,7 +70,7 @@ typedef struct Collective {
 typedef struct DeviceSchedule {
     const char *name;
     int64_t arena_bytes, staging_bytes, first, share, capacity;
-    int64_t work_bytes;     /* the last of the arena, where workspaces lie: every worker has so much of its own */
+    int64_t work_bytes;     /* the last of the arena, where workspaces are: every worker has so much of its own */
     Buffer *buffers; int buffer_count;
     ScheduledOp *ops; int op_count;       /* lane by lane order is the order in this list */
 } DeviceSchedule;

@@ -15,9 +15,9 @@ typedef struct Group {      /* the tensors of one collective */
     int64_t bytes;
     Dtype dtype;
     mgpu_parties parties;   /* MGPU_TRANSFER_REDUCE may have several members, others one */
-    bool bucket;            /* members lie in a bucket; false: one tensor that is summed where it lies */
+    bool bucket;            /* members are in a bucket; false: one tensor that is summed where it is */
     bool final;             /* no other collective depends on it: gradients, reports */
-    int after;              /* it stands behind this call, its last producer; -1: ahead of all */
+    int after;              /* it is after this call, its last producer; -1: ahead of all */
     const Place *at;
 } Group;
 typedef struct Order {
@@ -42,7 +42,7 @@ double time_of_transfer(const Members *, const Group *, double bytes);
 void cut_regions(const Phase *, Order *);
 void cut_calls(Order *);                            /* every call a region of its own: of a device without threads */
 
-/* ---- place.c: where a byte lies */
+/* ---- place.c: where a byte is */
 enum { ALIGNMENT = 64, SLOTS = 2 };
 int64_t align_bytes(int64_t);
 int workspace_alignment(const Program *);
@@ -67,7 +67,7 @@ typedef struct Layout {      /* the buffers of one phase on a device of some cap
     Access *work;            /* by call; buffer -1: no workspace */
     Access *group;           /* by group */
     int64_t arena_bytes;     /* without the workspaces */
-    int64_t work_bytes;      /* of the workspaces, which lie behind it */
+    int64_t work_bytes;      /* of the workspaces, which are after it */
 } Layout;
 /* micro: workspaces are those of kernels made for micro-batches of so many samples; 0: of the kernels as they are */
 Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);

@@ -1,6 +1,6 @@
 /* report.c: what a lane did in a stretch of time, and what it waited for.
  *
- * A gap in front of an operation is that of what it waited for last: while that ran, its lane is the cause. If that began late, too, the
+ * A gap before an operation is that of what it waited for last: while that ran, its lane is the cause. If that began late, too, the
  * rest of the gap is that of what it waited for, and so on; a transfer that waited for its other members waited for other devices. */
 #include "compiler/simulate/simulate.h"
 

@@ -463,7 +463,7 @@ static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Mem
     }
 }
 
-/* of a step behind which another one is over, so that all that it waited for is known; its share of a mean one, where steps differ */
+/* of a step after which another one is over, so that all that it waited for is known; its share of a mean one, where steps differ */
 static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step_us, double *waited_us)
 {
     double from = r->step_end_us[step - 1], to = r->step_end_us[step], share = to > from ? step_us / (to - from) : 0;

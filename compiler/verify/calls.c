@@ -1,6 +1,6 @@
 /* calls.c: every call of a device is one of the program's.
  *
- * In: one device of one phase, whose accesses are known to lie in their buffers. Out: NULL, or what is wrong. The schedule's table of
+ * In: one device of one phase, whose accesses are known to be in their buffers. Out: NULL, or what is wrong. The schedule's table of
  * kernels and what its lines say of themselves (types, digests, `updated`) are held against what the operations do:
  *   - a call's kernel is in the table, and its arguments are what that kernel takes: their number, direction, type and bytes, of one
  *     sample where they have samples; what is written in place of a parameter is that parameter's own bytes; the step block comes last

@@ -14,7 +14,7 @@
  *   staging, step, input   what this step's READ / UPLOAD put there
  *   report, output      what the step that the slot stands for put there
  *   variable            the value before this step's update
- * What orders two events lies in the steps from the one to the other. So it is enough to walk all short runs of phases:
+ * What orders two events is in the steps from the one to the other. So it is enough to walk all short runs of phases:
  *   - each phase, back + slots + 1 times;
  *   - each pair of phases, as often each, and all sequences of slots + 1 (or back + 1) phases. At a change of phase comp
  *     and comm wait for each other, so here only what copy and host lanes touch can conflict: other operations are left
@@ -36,7 +36,7 @@ typedef struct Mark {   /* an access that was made */
     const Buffer *buffer;
 } Mark;
 typedef struct Run {    /* bytes with one history */
-    int end;            /* place behind them */
+    int end;            /* place after them */
     Mark write, reads[LANES];
 } Run;
 
@@ -555,7 +555,7 @@ static Extent *find_exposed(const Walk *w, int *count)
 
 static bool is_exposed(const Extent *exposed, int count, Extent e)
 {
-    int low = 0, high = count; /* the first that ends behind e.begin */
+    int low = 0, high = count; /* the first that ends after e.begin */
     while (low < high) {
         int middle = (low + high) / 2;
         if (exposed[middle].end > e.begin)
@@ -573,7 +573,7 @@ static bool reads_whole(const DeviceSchedule *d, const Access *a)
 
 /* the graph of a phase for mixed walks: what touches exposed memory, and what waits for other steps. Of the operations of
  * a lane that read a whole buffer the first and the last will do: a write that is ordered with both is ordered with those
- * between them, or it stands between the two, and then the last one does not find its step's data. */
+ * between them, or it is between the two, and then the last one does not find its step's data. */
 static StepGraph *exposed_graph(const Walk *w, int phase, const int *order, const Extent *exposed, int exposed_count)
 {
     const DeviceSchedule *d = &w->schedule->phases[phase].devices[w->device];

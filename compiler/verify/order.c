@@ -48,7 +48,7 @@ bool buffer_is_slotted_kind(const Buffer *b)
 typedef struct Lanes {          /* the operations of each lane, in order */
     int *ops[LANES], count[LANES];
     int *place;                 /* of an operation in its lane */
-    int *end;                   /* of an operation: place behind its region; behind itself if it is in none */
+    int *end;                   /* of an operation: place after its region; after itself if it is in none */
 } Lanes;
 
 typedef struct Head {           /* of a lane */

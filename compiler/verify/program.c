@@ -1,6 +1,6 @@
 /* program.c: all devices run one program. It shares no code with the scheduler.
  *
- * In: a schedule whose accesses are known to lie in their buffers. Out: NULL, or the first operation of a device that differs from
+ * In: a schedule whose accesses are known to be in their buffers. Out: NULL, or the first operation of a device that differs from
  * device 0's: every device has the same operations, with the same verb, label and arguments in the same order, and the same range of
  * each but where it has samples or is a workspace (of collectives verify.c knows the ranges). So no argument is exchanged, no kernel changed and no call dropped on one device.
  *

@@ -5,11 +5,11 @@
  * digests are those of the program.
  *
  * Here stand the rules that one look decides, phase by phase and device by device:
- *   - every buffer lies in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
- *     and nothing else is ever placed there; workspaces, and nothing else, lie in the last bytes of the arena, of which
+ *   - every buffer is in its arena, its slots aligned; what stays from phase to phase has one place in all of them,
+ *     and nothing else is ever placed there; workspaces, and nothing else, are in the last bytes of the arena, of which
  *     every thread has its own
  *   - what consists of samples has room for those of the device
- *   - accesses lie in their buffers; an operation does not write what it reads, except in place
+ *   - accesses are in their buffers; an operation does not write what it reads, except in place
  *   - each verb runs in its lane and touches what it is for
  *   - the shards are contiguous, apart and together the micro-batch; each input is read and uploaded once a step, whole
  *   - every collective has one member per device, of its size, and all devices have the collectives in one order
@@ -169,7 +169,7 @@ static const char *check_persistent(const Schedule *s, int d)
             if (buffer_is_persistent(b) || b->bytes == 0)
                 continue;
             Span r = body_of(&at, b);
-            int low = 0, high = count[0]; /* the first that ends behind r.begin */
+            int low = 0, high = count[0]; /* the first that ends after r.begin */
             while (low < high) {
                 int middle = (low + high) / 2;
                 if (kept[0][middle].end > r.begin)
@@ -571,7 +571,7 @@ const char *verify(const Schedule *s)
                 Memory *own = memory_new(), *outer = memory_use(own);
                 const char *why = CHECKS[k](s, p, d);
                 memory_use(outer);
-                if (why) /* its text lies there */
+                if (why) /* its text is there */
                     return why;
                 memory_free(own);
             }

@@ -2,7 +2,7 @@
  *
  *   verify.c         rules that one look at the schedule decides: arenas, shards, collectives, verbs, inputs
  *   verify/region.c   no two calls of a region need a barrier between them
- *   verify/order.c   one phase on one device -> Events in a possible order, with what each is ordered behind (or a cycle)
+ *   verify/order.c   one phase on one device -> Events in a possible order, with what each is ordered after (or a cycle)
  *   verify/split.c   what is gathered is cut as it was scattered
  *   verify/program.c all devices have the same operations with the same arguments
  *   verify/calls.c   every call is one of a kernel in the table, with what that takes

@@ -41,7 +41,7 @@ typedef struct mgpu_kernel {
     const char *name;
     mgpu_kernel_function *run;
     mgpu_kernel_function *finish; /* NULL; else one thread calls it when all parts are done: argument[] is that of thread 0,
-                                   * and the partial sums lie in the workspaces of all */
+                                   * and the partial sums are in the workspaces of all */
     int line;                     /* in the model */
     uint8_t split;
     int64_t extent, grain;        /* MGPU_SPLIT_RANGE */
@@ -72,7 +72,7 @@ typedef struct mgpu_library_matmul {
     bool tf32;                                /* f32 operands may be rounded to it */
     bool takes_workspace;                     /* the kernel does, too */
 } mgpu_library_matmul;
-/* What a kernel makes of a contraction that stands before it in the lane. A library may do both at once, in the call of this
+/* What a kernel makes of a contraction that is before it in the lane. A library may do both at once, in the call of this
  * kernel: the contraction's is then left out. d is the contraction's result; biases and sums have a number for each row of it.
  * The call's arguments are what the kernel reads; a, b; what the kernel writes; d, if the library stores something there, which
  * is then among what is read, too; and a workspace. */
@@ -97,10 +97,10 @@ typedef struct mgpu_gpu_kernel {
     const mgpu_library_matmul *matmul;      /* NULL; else what it computes: a library may do it instead. The last argument is
                                                * then a workspace */
     mgpu_epilogue epilogue;                   /* in calls that follow a contraction's */
-    const void *parameters; /* NULL, or a parameter behind all others, by value: of a contraction mgpu_numbers, one for
+    const void *parameters; /* NULL, or a parameter after all others, by value: of a contraction mgpu_numbers, one for
                              * each of its parts; of others the paths of their random numbers, uint64_t each, or
                              * words of mgpu_parameters */
-    bool spare;                               /* the function takes a workspace behind its arguments, and will not touch it */
+    bool spare;                               /* the function takes a workspace after its arguments, and will not touch it */
 } mgpu_gpu_kernel;
 /* What an architecture runs: "sm_90", "compute_80" (PTX), "vgpu". Several images of one hold different kernels. The list ends
  * with arch NULL. */
@@ -166,7 +166,7 @@ typedef struct mgpu_room { int64_t samples, bytes, work; } mgpu_room; /* at most
 typedef struct mgpu_device {
     mgpu_shard shard;
     int64_t arena_bytes, staging_bytes;
-    int64_t work_bytes;                /* the last of the arena: workspaces. Threads 1, 2 ... have theirs behind the arena */
+    int64_t work_bytes;                /* the last of the arena: workspaces. Threads 1, 2 ... have theirs after the arena */
     const int64_t *variable_offset;    /* of every variable, in the arena */
     const mgpu_room *rooms; int room_count; /* of a GPU, with 1, 2, 4 ... groups of samples */
 } mgpu_device;

@@ -2,7 +2,7 @@
  * what they do together. What contractions, attention and rows need besides is in mgpu_device_*.h.
  *
  * It is compiled by NVRTC, which has no system headers, and with MGPU_VGPU by a C++ compiler, for the virtual GPU: mgpu_vgpu.h
- * defines what CUDA C++ has built in. All inline PTX stands in the device headers, each with a body for MGPU_VGPU.
+ * defines what CUDA C++ has built in. All inline PTX is in the device headers, each with a body for MGPU_VGPU.
  *
  * Sums and maxima over threads have one order: within a warp from the upper half to the lower (shuffles down), then warps, or
  * rows of a block, in shared memory. All threads that take part get the result. */

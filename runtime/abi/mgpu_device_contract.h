@@ -123,7 +123,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
     typedef typename tile_type::sum sum;
     constexpr int AHEAD = S.stages - 1, STAGE = down_operand::lines::BYTES + across_operand::lines::BYTES;
     const void *const from_down = S.transposed ? b : a, *const from_across = S.transposed ? a : b;
-    const unsigned tiles = (unsigned)all.tiles; /* of parts all is asked for again behind the loop over terms, which needs the registers */
+    const unsigned tiles = (unsigned)all.tiles; /* of parts all is asked for again after the loop over terms, which needs the registers */
     for (unsigned item = first; item < (SPLIT ? (unsigned)all.tiles * (unsigned)all.parts : tiles); item += step) {
         const unsigned part = SPLIT ? item / (unsigned)all.tiles : 0;
         const mgpu_tile_place<T, S> at(SPLIT ? item - part * (unsigned)all.tiles : item, all);

@@ -1,7 +1,7 @@
 /* mgpu_device_rows.h: running sums and the k largest of mgpu_rows.h on a GPU. A group of threads shares a row: a warp, or a
  * block.
  *
- * Sums: threads have neighbours along the row, or parts of it where rows lie next to each other; sums of threads are added up
+ * Sums: threads have neighbours along the row, or parts of it where rows are next to each other; sums of threads are added up
  * from the first to the last. The order depends on the shape alone.
  *
  * The k largest: a key is an element, in an order that whole numbers have, above its place, complemented; so no two keys are
@@ -147,7 +147,7 @@ template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_
     }
 }
 
-/* rows that lie next to each other: a thread has a part of one; parts are added up by the first of their row */
+/* rows that are next to each other: a thread has a part of one; parts are added up by the first of their row */
 template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_cumsum_beside(const void *x, void *y, int64_t n)
 {
     typedef typename mgpu_row_element<T.type>::value value;

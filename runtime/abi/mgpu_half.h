@@ -1,4 +1,4 @@
-/* mgpu_half.h: floats of 16 bits as they lie in memory, bf16 and f16, from and to float. */
+/* mgpu_half.h: floats of 16 bits as they are in memory, bf16 and f16, from and to float. */
 #ifndef MGPU_HALF_H
 #define MGPU_HALF_H
 

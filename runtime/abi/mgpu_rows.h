@@ -1,7 +1,7 @@
 /* mgpu_rows.h: running sums and the k largest along an axis, for generated kernels.
  *
  * In: a constant table (mgpu_rows). A row is the elements along the axis; each is worked on by one thread, from one end to
- * the other, so results do not depend on threads. Rows that lie next to each other are summed side by side.
+ * the other, so results do not depend on threads. Rows that are next to each other are summed side by side.
  *
  * The code is in the runtime library: runtime/host/rows.c. */
 #ifndef MGPU_ROWS_H

@@ -2,7 +2,7 @@
  * mgpu_device_contract.h obeys. C for the compiler, C++ for the device.
  *
  * C's rows and columns are cut into tiles, one for each block at a time; the terms of its sums pass through shared memory in
- * stages. Where there are few tiles and many terms, the terms are split: each part's sums lie in the workspace until the
+ * stages. Where there are few tiles and many terms, the terms are split: each part's sums are in the workspace until the
  * kernel's end adds them up in their order. How many parts there are depends on the table and the samples alone. */
 #ifndef MGPU_TILES_H
 #define MGPU_TILES_H
@@ -13,7 +13,7 @@
 enum {
     MGPU_FMA,          /* a thread has some rows and columns of the tile; sums are f32, or f64 */
     MGPU_MMA,          /* warps have parts of it, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
-    MGPU_DIRECT        /* no tiles: a thread has an element of C and reads its terms where they lie */
+    MGPU_DIRECT        /* no tiles: a thread has an element of C and reads its terms where they are */
 };
 enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* that shared memory is cut into */ };
 
@@ -82,12 +82,12 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
     return s->arithmetic == MGPU_DIRECT ? 0 : s->stages * s->terms * (s->rows * rows + s->columns * columns);
 }
 
-/* ---- where elements lie */
+/* ---- where elements are */
 
 MGPU_TILES_FUNCTION int64_t mgpu_axis_stride(const mgpu_contraction *t, int axis, int tensor)
 {
     const mgpu_axis *x = &t->axis[axis];
-    if (tensor == 0 && x->window > 0) /* of dilated windows positions alone say where it lies */
+    if (tensor == 0 && x->window > 0) /* of dilated windows positions alone say where it is */
         return t->window[x->window - 1].input_dilation == 1 ? x->step * t->window[x->window - 1].stride : 0;
     return tensor == 0 ? x->a : tensor == 1 ? x->b : x->c;
 }
@@ -222,9 +222,9 @@ enum {
 
 typedef struct mgpu_rows_tiles {
     int group;                 /* threads that share a row (of sums: a few rows): 32 or MGPU_ROWS_THREADS */
-    int beside; /* sums: rows that lie next to each other, and a group takes so many; 1: it takes elements along a row */
+    int beside; /* sums: rows that are next to each other, and a group takes so many; 1: it takes elements along a row */
     int64_t room;             /* the k largest: keys that a group has room for, a power of 2 */
-    bool in_workspace;        /* and they lie there, not in shared memory */
+    bool in_workspace;        /* and they are there, not in shared memory */
     bool alone;               /* one block computes it all (loops) */
 } mgpu_rows_tiles;
 

@@ -7,7 +7,7 @@
 #endif
 
 enum { MGPU_BOOL, MGPU_U8, MGPU_I8, MGPU_U16, MGPU_I16, MGPU_U32, MGPU_I32, MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64 };
-/* how operands of contractions lie in memory: as what is calculated in, or as */
+/* how operands of contractions are in memory: as what is calculated in, or as */
 enum { MGPU_HALF_NOT, MGPU_HALF_BF16, MGPU_HALF_F16 };
 typedef uint8_t mgpu_half;
 #endif

@@ -80,7 +80,7 @@ MGPU_VGPU_ENGINE void mgpu_vgpu_switch(void **from, void *to)
     *from = &here;
     swapcontext(&here, (ucontext_t *)to);
 }
-/* the context of a stack that begins with `body` lies at its top */
+/* the context of a stack that begins with `body` is at its top */
 MGPU_VGPU_ENGINE void *mgpu_vgpu_new_stack(char *bottom, char *top, void (*body)(void))
 {
     ucontext_t *c = (ucontext_t *)(top - (sizeof *c + 63) / 64 * 64);

@@ -1,7 +1,7 @@
 /* json.c: a strict reader of JSON (RFC 8259) for the files that the program itself or its peers write: headers of
  * safetensors and run.json; and the writing of text and numbers.
  *
- * One pass over the text fills one block of memory: the nodes in front, the unescaped characters behind them. Both are
+ * One pass over the text fills one block of memory: the nodes in front, the unescaped characters after them. Both are
  * bounded by the text's length: every value has a character of its own, and no escape grows. */
 #include "runtime/base/base.h"
 #include "runtime/base/terminal.h"

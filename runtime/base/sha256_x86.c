@@ -1,5 +1,5 @@
 /* sha256_x86.c: blocks of SHA-256 by the instructions that x86 CPUs have for it (Intel SHA extensions, since 2016 to 2019): a
- * round of four words takes two of them. The state lies in two vectors, ABEF and CDGH, as the instructions want it. */
+ * round of four words takes two of them. The state is in two vectors, ABEF and CDGH, as the instructions want it. */
 #include "runtime/base/sha256.h"
 
 #ifdef __x86_64__

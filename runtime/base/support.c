@@ -194,7 +194,7 @@ double mgpu_seconds(void)
 }
 
 /* Field 22 of /proc/self/stat is the start in clock ticks since boot: coarse, but it counts loading the program too.
- * Where it makes no sense (containers with a clock of their own) the time since main began stands in. */
+ * Where it makes no sense (containers with a clock of their own) the time since main began is in. */
 double mgpu_seconds_since_start(double main_began)
 {
     double since_main = mgpu_seconds() - main_began;

@@ -1,7 +1,7 @@
 /* watch.c: how often, and how long: intervals of a run in steps; the best number of validation so far, and what happens
  * when it gets no better (the run ends early, a plateau lowers a rate).
  *
- * Steps count from 1. An interval of I steps is over behind the steps I, 2 I, ..., whatever was done in between: the same
+ * Steps count from 1. An interval of I steps is over after the steps I, 2 I, ..., whatever was done in between: the same
  * places in a run that was interrupted. A quantity of epochs is so many times the steps of an epoch; I need not be whole. */
 #include "runtime/base/base.h"
 #include "runtime/base/watch.h"

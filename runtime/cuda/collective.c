@@ -230,7 +230,7 @@ static void fetch_values(CudaCollective *c, int member)
     }
 }
 
-/* the comm streams of all members come behind what each has issued so far */
+/* the comm streams of all members come after what each has issued so far */
 static void meet_on_gpus(CudaCollective *c, int member, CUevent *events)
 {
     CudaDevice *d = c->devices[member];

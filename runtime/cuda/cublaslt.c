@@ -452,7 +452,7 @@ static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p,
     return done;
 }
 
-/* the library does the call, and not the matmul in front of it */
+/* the library does the call, and not the matmul before it */
 static void replace(Cublaslt *l, const mgpu_device_phase *p, Done done)
 {
     const mgpu_op *before = mgpu_comp_before(p, done.op);
@@ -504,7 +504,7 @@ static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_p
         add_done(l, done);
 }
 
-/* the matmuls' calls, then those behind them */
+/* the matmuls' calls, then those after them */
 static void prepare_phase(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p)
 {
     for (int behind = 0; behind < 2; behind++)

@@ -14,7 +14,7 @@
 enum { BOUNCE_BYTES = 4 << 20 };
 
 /* ---- the machine */
-/* before there are devices, and behind them; device -1: none */
+/* before there are devices, and after them; device -1: none */
 static void check_machine(const Machine *m, int device, CUresult r, const char *call)
 {
     char text[200];

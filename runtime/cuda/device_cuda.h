@@ -81,7 +81,7 @@ CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
 /* cublaslt.c: matmuls by cuBLASLt. NULL: there is none, or it is not wanted; said: its name, or why not */
 Cublaslt *mgpu_cublaslt_open(const CudaDevice *, int kernels, char *said, size_t room);
 void mgpu_cublaslt_close(const CudaDevice *, Cublaslt *);
-/* before the first step: what it does of the calls; tuned: by the algorithms that are the fastest here, and says so behind `said` */
+/* before the first step: what it does of the calls; tuned: by the algorithms that are the fastest here, and says so after `said` */
 void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, const mgpu_plan *, bool tuned, char *said, size_t room);
 /* what it issues to the lane comp in place of a call: 1: the matmul, 0: nothing, as the next call does both; -1: it does not do
  * this one */

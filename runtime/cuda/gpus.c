@@ -53,7 +53,7 @@ static int by_bus(const void *a, const void *b)
     return strcmp(((const Gpu *)a)->bus, ((const Gpu *)b)->bus);
 }
 
-/* the management library's order is its own; what it does not know comes behind, by bus */
+/* the management library's order is its own; what it does not know comes after, by bus */
 static void order_gpus(GpuList *list, const GpuList *known, bool ordered)
 {
     if (!ordered)

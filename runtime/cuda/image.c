@@ -91,7 +91,7 @@ static CUmodule load_image(const CudaDevice *d, const mgpu_program *p, const mgp
     return module;
 }
 
-/* Kernels stand in the images in about the order of their table: the image of the one before comes first. */
+/* Kernels are in the images in about the order of their table: the image of the one before comes first. */
 CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
 {
     CUfunction function = NULL;

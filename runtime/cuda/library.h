@@ -15,7 +15,7 @@ typedef struct CudaLibrary {
     const char *folders;               /* of the toolkit's: where it may be besides, "A:B"; NULL: nowhere */
 } CudaLibrary;
 /* Where the toolkit's libraries may be, in the order to look there; "" is where the loader looks: $CUDA_HOME, wheels in $VIRTUAL_ENV
- * and $CONDA_PREFIX (these are `chosen`: they stand first), "", /usr/local/cuda*, then `besides`; only those that begin with "/". The caller frees them. */
+ * and $CONDA_PREFIX (these are `chosen`: they are first), "", /usr/local/cuda*, then `besides`; only those that begin with "/". The caller frees them. */
 typedef struct CudaFolders { char **list; int count, chosen; } CudaFolders;
 CudaFolders mgpu_cuda_folders(const char *besides);
 void mgpu_free_folders(CudaFolders *);

@@ -1,6 +1,6 @@
 /* nccl.c: transfers by NCCL, a communicator and a thread for each device, on its stream comm.
  *
- * Arenas are registered where the library can do that: what is summed lies at the same place in each, so it may be read and
+ * Arenas are registered where the library can do that: what is summed is at the same place in each, so it may be read and
  * written where it is, without copies in the library's own buffers. Two members on one GPU, which few versions take, only
  * where MGPU_COLLECTIVE=nccl asks for it. */
 #include "runtime/base/base.h"

@@ -1,5 +1,5 @@
 /* tuned.c: what `--tune` has measured, from one run to the next: lines "KEY<tab>NUMBERS<tab>MICROSECONDS" in the file tuned.txt
- * of the folder that mgpuc keeps objects in. Lines are only added, whole and behind the others, so that programs may do it at
+ * of the folder that mgpuc keeps objects in. Lines are only added, whole and after the others, so that programs may do it at
  * the same time; of two with the same key the later holds. A line that cannot be read is as good as none. */
 #include "runtime/base/base.h"
 #include "runtime/base/trust.h"

@@ -166,7 +166,7 @@ static Item *new_items(const Stream *s)
     return mgpu_allocate((size_t)s->column_count, sizeof(Item));
 }
 
-/* used[word]: how often it stands in the set; -> the first sample that holds `sought`, where reading ends; -1: none does */
+/* used[word]: how often it is in the set; -> the first sample that holds `sought`, where reading ends; -1: none does */
 static int64_t count_words(const Stream *s, int column, int64_t sought, int64_t *used)
 {
     Item *items = new_items(s);

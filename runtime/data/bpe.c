@@ -72,7 +72,7 @@ static CharacterKind kind_at(const uint8_t *text, int64_t bytes, int64_t i, int 
     return lower >= 'a' && lower <= 'z' ? LETTER : c >= '0' && c <= '9' ? NUMBER : is_space(c) ? SPACE : OTHER;
 }
 
-/* how many bytes of a contraction stand at i; 0: none */
+/* how many bytes of a contraction are at i; 0: none */
 static int contraction(const uint8_t *text, int64_t bytes, int64_t i)
 {
     static const char *const ENDS[] = {"s", "t", "re", "ve", "m", "ll", "d"};

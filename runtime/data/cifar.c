@@ -22,7 +22,7 @@ typedef struct CifarFile {
 typedef struct Cifar {
     CifarFile *files;
     int count;
-    int labels;    /* in front of an image */
+    int labels;    /* before an image */
     int offset[3]; /* by column: of its byte in a record; -1: the image */
 } Cifar;
 

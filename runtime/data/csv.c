@@ -57,7 +57,7 @@ typedef struct Parser {
     int field_count, field_room;
     int expected; /* fields of a row; 0: not known */
     char *text;
-    size_t text_length, text_room; /* unquoted fields of the row, one behind the other */
+    size_t text_length, text_room; /* unquoted fields of the row, one after the other */
     bool bad;                      /* the row */
     int64_t bad_rows;
     char first_bad[400];
@@ -108,7 +108,7 @@ static bool is_stripped(const Parser *p, char c)
     return c && strchr(p->strip, c);
 }
 
-/* behind the opening quote; the text without doubled quotes is kept until the row is done */
+/* after the opening quote; the text without doubled quotes is kept until the row is done */
 static void read_quoted(Parser *p)
 {
     const char *from = p->at, *close = from;
@@ -139,7 +139,7 @@ static void read_quoted(Parser *p)
         size_t room = 2 * (p->text_length + length + 1);
         char *larger = mgpu_allocate(room, 1);
         memcpy(larger, p->text ? p->text : "", p->text_length);
-        for (int i = 0; i < p->field_count; i++) /* fields of this row that lie in the old place */
+        for (int i = 0; i < p->field_count; i++) /* fields of this row that are in the old place */
             if (p->text && p->fields[i].text >= p->text && p->fields[i].text < p->text + p->text_room)
                 p->fields[i].text = larger + (p->fields[i].text - p->text);
         free(p->text);

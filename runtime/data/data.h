@@ -1,6 +1,6 @@
 /* data.h: data sets. A set is a chain of streams: a reader's, which has named columns, then one for each stage, which has
  * the stream before it and changes its samples, their order, number or columns. Whoever wants sample i asks the last
- * stream, which asks the one before it, and so on: nothing of a sample is computed before it is wanted, and what lies in
+ * stream, which asks the one before it, and so on: nothing of a sample is computed before it is wanted, and what is in
  * a mapped file is not copied before it is converted into the place where the model reads it.
  *
  * To add a reader or a stage: a row in the table of dsl/readers.c (its arguments), a row in the table of run/sets.c
@@ -32,7 +32,7 @@ typedef struct Item {          /* one column of one sample */
     uint8_t dtype;
     int rank;
     int64_t extent[MGPU_MAX_RANK];
-    const void *data;          /* row-major; lies in the stream's memory or in the Reading's. At any alignment */
+    const void *data;          /* row-major; is in the stream's memory or in the Reading's. At any alignment */
 } Item;
 
 /* names of categories: an element k stands for text[k]; NULL: missing */
@@ -52,7 +52,7 @@ typedef struct StreamColumn {
 typedef struct Stream Stream;
 struct Stream {
     const char *what;          /* name of the reader or stage */
-    char *where;               /* "model.net:12: ", in front of messages */
+    char *where;               /* "model.net:12: ", before messages */
     int64_t samples;
     StreamColumn *columns; int column_count;
     bool costly;               /* a sample takes many microseconds: threads share the samples of a batch */
@@ -124,7 +124,7 @@ char *mgpu_categories_text(const Categories *); /* JSON; NULL: there are none. T
 void mgpu_read_categories(Categories *, const char *json, const char *path); /* in place of those that are there */
 /* the first word, of those in the order in which they come, that has no class if there are as many as the input says; -1: none */
 int64_t mgpu_word_beyond(const mgpu_input *, const Words *);
-/* -> by word its class, MGPU_NO_LABEL for none. `used`: by word how often it stands in the set; NULL:
+/* -> by word its class, MGPU_NO_LABEL for none. `used`: by word how often it is in the set; NULL:
  * all are taken. `place`: "t.csv: column 'age'"; `beyond`: that of the
  * word of mgpu_word_beyond */
 int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, const int64_t *used, const char *place,

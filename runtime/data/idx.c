@@ -1,7 +1,7 @@
 /* idx.c: IDX files, plain or gzipped -> Array; the reader idx.
  *
  * The format (Y. LeCun, The MNIST database): two zero bytes, a type, the number of axes; the axes as 32-bit big-endian
- * numbers, the first counts the samples; then the elements, big-endian, row-major, and nothing behind them. zlib reads
+ * numbers, the first counts the samples; then the elements, big-endian, row-major, and nothing after them. zlib reads
  * plain files as they are. Memory grows with what is read, so a header that lies costs nothing. Plain files whose
  * elements are bytes are mapped. */
 #include "runtime/base/base.h"
@@ -103,7 +103,7 @@ static void read_header(const Source *s, Array *a)
     }
 }
 
-/* true: the elements are where they lie in the file */
+/* true: the elements are where they are in the file */
 static bool map_elements(const Source *s, Array *a, int64_t bytes)
 {
     FileBytes file;

@@ -1,4 +1,4 @@
-/* part.c: the stage part(from, to): the samples whose hash lies in [from, to) of the unit interval, in their order.
+/* part.c: the stage part(from, to): the samples whose hash is in [from, to) of the unit interval, in their order.
  *
  * The hash is of a sample's identity (its number, or what the reader says: of a file its path), so parts with bounds in
  * common are complements, whoever asks, and a part is the same in every run. Streams that have an order and whose samples

@@ -12,11 +12,11 @@ typedef struct Array {         /* what a file holds: samples of one shape, eleme
     int64_t extent[MGPU_MAX_RANK];
     int64_t samples, sample_bytes;
     const uint8_t *data;       /* at any alignment */
-    void *owned;               /* to be freed; NULL: data lies in a mapped file */
+    void *owned;               /* to be freed; NULL: data is in a mapped file */
     void *map; size_t map_bytes;
 } Array;
 /* Errors end the program with status 1: path: what is wrong. `where` is put in front ("model.net:12: "). Plain files are
- * mapped where their elements lie in them as they are, unless `load`. */
+ * mapped where their elements are in them as they are, unless `load`. */
 void mgpu_read_idx(Array *, const char *path, const char *where, bool load);
 /* `member`: which array of an .npz file; NULL: none is read */
 void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank, bool load, const char *member);
@@ -35,7 +35,7 @@ typedef struct Dataset {
 } Dataset;
 void mgpu_close_set(Dataset *);
 const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name); /* NULL: there is none */
-/* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample behind the other.
+/* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample after the other.
  * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */
 void mgpu_read_samples(const Dataset *, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
 /* These will be asked for soon: where samples are costly, threads begin to read them. Returns at once */

@@ -18,7 +18,7 @@ typedef struct Windows {
     const char *unit; /* "token" */
     FileBytes file;
     const uint8_t *data; /* elements */
-    void *decoded;       /* NULL: data lies in the file */
+    void *decoded;       /* NULL: data is in the file */
     uint8_t dtype;
     int64_t element, count; /* bytes; elements */
     int64_t begin, end;     /* the part that is read */

@@ -1,7 +1,7 @@
 /* zip.c: one member of a .zip archive (NumPy's .npz), stored or deflated, also of archives beyond 4 GiB (zip64).
  *
  * The end of the file says where the central directory is; its entries say name, method, sizes and where the member's own
- * header lies; the bytes stand behind that. Nothing of the file is trusted: a member is unpacked into memory that grows with what
+ * header lies; the bytes are after that. Nothing of the file is trusted: a member is unpacked into memory that grows with what
  * comes, no further than its size (mgpu_check_unpacked says which sizes are believed), and its CRC-32 is compared, of stored members,
  * which stay mapped, too. */
 #include "runtime/base/base.h"
@@ -65,7 +65,7 @@ static uint64_t find_directory(const Archive *a, uint64_t *entries)
     return number(end + 48, 8);
 }
 
-/* sizes that do not fit into 32 bits stand in the extra field 1, in this order */
+/* sizes that do not fit into 32 bits are in the extra field 1, in this order */
 static void read_zip64(Member *m, const uint8_t *extra, int64_t length)
 {
     uint64_t *const values[] = {&m->bytes, &m->packed, &m->local};

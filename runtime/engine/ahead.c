@@ -2,7 +2,7 @@
  * segments and marks; then, step by step, what lanes wait for and issue.
  *
  * The thread of a lane comp, copy or comm issues its operations to the lane's stream and goes on: `progress` counts what is
- * issued. What is done, marks tell. Behind an operation x that another lane waits for stands a mark; the wait is then
+ * issued. What is done, marks tell. After an operation x that another lane waits for stands a mark; the wait is then
  *
  *   of comp, copy or comm   until x is issued; then its stream follows the mark
  *   of the lane host        until x is issued; then its thread waits for the mark
@@ -11,14 +11,14 @@
  * A step is done when the marks at its end are reached: a thread for each device watches them.
  *
  * Segments. The operations of the lane comp are cut where one waits for something that cannot be issued before the ones in
- * front of it are: the sum of what they compute. All other waits of a segment are waited for in front of it, and then it is
+ * front of it are: the sum of what they compute. All other waits of a segment are waited for before it, and then it is
  * issued whole: captured once for each combination of slots, and launched. Its operations' marks are of two kinds. Those
  * that lanes of the device wait for in the same step (sums that begin in the midst of the backward pass) stand inside
  * and are captured with it; so there is one for each combination, and before it is set again, who waits for the last
  * setting must have been issued. For all others the mark at the end of the segment stands, one for each step under way.
  * A segment only waits in front, so waiting for its end in place of an operation inside cannot make a cycle.
  *
- * Where the driver can, the stream also writes the step's number into memory of the host in front of each mark that does not
+ * Where the driver can, the stream also writes the step's number into memory of the host before each mark that does not
  * stand inside a segment: a note. When an operation has failed the driver says nothing of marks any more; late.c reads notes.
  *
  * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
@@ -31,9 +31,9 @@
 
 typedef struct AheadPhase {
     Segment *segments; int count;
-    int *mark;                   /* [operation]: the first of MGPU_RING marks behind it (of comp: behind its segment); -1: none */
-    int *inside;                 /* [operation]: the first of `variants` marks behind it inside its segment; -1: none */
-    int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks in front of it, for hang.c; -1: none */
+    int *mark;                   /* [operation]: the first of MGPU_RING marks after it (of comp: after its segment); -1: none */
+    int *inside;                 /* [operation]: the first of `variants` marks after it inside its segment; -1: none */
+    int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks before it, for hang.c; -1: none */
 } AheadPhase;
 typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT } Graphs;
 
@@ -321,7 +321,7 @@ static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, i
     }
 }
 
-/* with a clock before and behind each; waits for the last */
+/* with a clock before and after each; waits for the last */
 static void time_calls(Lane *l, const int *order, int count)
 {
     Engine *e = l->engine;

@@ -1,4 +1,4 @@
-/* collective.h: transfers between the devices of a plan (mgpu_transfers.h), behind one interface for all ways to make them. Of what
+/* collective.h: transfers between the devices of a plan (mgpu_transfers.h), after one interface for all ways to make them. Of what
  * several devices get, all have the same bits. The sum of an element is formed in the order of the devices, but by NCCL, which has
  * an order of its own. */
 #ifndef MGPU_COLLECTIVE_H
@@ -19,7 +19,7 @@ struct Collective {
     const char *name;    /* "host" */
     const char *note;    /* what else to say of it at the start; NULL: nothing */
     /* Every member calls it, on the thread of its lane comm, with the same count, dtype, parties and tag. What it receives is there
-     * when it returns, or, of a device that runs ahead, for what its lane comm is issued behind it. false: the members disagree. */
+     * when it returns, or, of a device that runs ahead, for what its lane comm is issued after it. false: the members disagree. */
     bool (*transfer)(Collective *, int member, const Operand *);
     void (*close)(Collective *);
     /* Of any thread, while the lanes run: an error of the member that no call has returned. NULL: this way has none. */

@@ -1,4 +1,4 @@
-/* device.h: a device is an arena, staging memory on the host, kernels and copies, behind one small table of functions
+/* device.h: a device is an arena, staging memory on the host, kernels and copies, after one small table of functions
  * per kind of device. Lanes, events and the order of things are the engine's. */
 #ifndef MGPU_DEVICE_H
 #define MGPU_DEVICE_H
@@ -40,7 +40,7 @@ typedef struct DeviceStrip {   /* calls without a barrier between them */
     const mgpu_step *step;
     bool timed;                /* fill in calls[].seconds */
     int64_t chunk;             /* samples that a thread takes through all calls at a time; 0: all that it has */
-    /* NULL, or called behind each call with its arguments as the thread has them, for samples [begin, end) */
+    /* NULL, or called after each call with its arguments as the thread has them, for samples [begin, end) */
     void (*audit)(const void *context, const mgpu_op *, void *const *argument, int64_t begin, int64_t end);
     const void *context;
 } DeviceStrip;
@@ -51,8 +51,8 @@ typedef struct DeviceRange { int64_t begin, end; bool writes; const char *name; 
  * the order of the stream. A mark is a place in a stream. Calls return at once but for those that wait. */
 typedef struct AheadKind {
     void (*make_marks)(Device *, int count);
-    void (*mark)(Device *, int lane, int mark);          /* behind all that was issued to the lane */
-    void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes behind the mark */
+    void (*mark)(Device *, int lane, int mark);          /* after all that was issued to the lane */
+    void (*follow)(Device *, int lane, int mark);        /* what is issued to the lane from now on comes after the mark */
     /* As a mark, but the stream writes `value`, which the host can read when the device has failed, too. Not in a segment. */
     void (*note)(Device *, int lane, int mark, uint32_t value);
     uint32_t (*noted)(const Device *, int mark);         /* the last value, at first 0 */

@@ -10,7 +10,7 @@
  *     was of another phase and the lane of x has finished it whole
  *   - at a change of phase the lanes comp and comm of a device wait for each other to finish the step before
  *   - a REPORT or FETCH of slot -1 belongs to the step before. It runs if that was of the same phase; what a step of
-  *     another phase is pending is done by the host lane before its own first REPORT or FETCH, behind its reads
+  *     another phase is pending is done by the host lane before its own first REPORT or FETCH, after its reads
  *
  * Posting: at most `ahead` steps are under way beyond the last one that all lanes have finished, so a record of the ring
  * is free when its turn comes, and a wait further back than that always holds. */

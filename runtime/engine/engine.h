@@ -9,7 +9,7 @@
 /* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
 enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
 typedef struct Work {                   /* one step of the run: one phase on all devices */
-    int64_t number;                     /* q: 1, 2, ...; step q lies at q mod MGPU_RING */
+    int64_t number;                     /* q: 1, 2, ...; step q is at q mod MGPU_RING */
     const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is pending of the step before */
     const Dataset *set;                 /* NULL: staging is left as it is (bench) */
     int64_t *index; /* places in the set of the micro-batch's samples; at least one, for padding samples to copy */
@@ -46,7 +46,7 @@ int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
 bool mgpu_engine_checks(const Engine *);          /* that operations touch what they say: on virtual GPUs */
 typedef struct Profile Profile;        /* profile.h */
 void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
-/* of a drained engine: a variable as it lies in memory; random inputs in all slots (bench) */
+/* of a drained engine: a variable as it is in memory; random inputs in all slots (bench) */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);

@@ -39,7 +39,7 @@ struct Hang {
 
 typedef struct Question {        /* in the order of lanes and places */
     int lane, place, mark;       /* of an operation; place: as many as there are: the step's end */
-    bool before;                 /* the mark stands in front of it, else behind */
+    bool before;                 /* the mark is before it, else after */
     _Atomic bool reached;
 } Question;
 typedef struct Look {            /* at a device: its first step that is not done */
@@ -50,7 +50,7 @@ typedef struct Look {            /* at a device: its first step that is not done
     Question *questions; int count;
     _Atomic bool answered;
     int after[MGPU_LANES];       /* place of the last operation that is known to be done; -1: none */
-    int until[MGPU_LANES];       /* of the first behind it that is known not to be; -1: none */
+    int until[MGPU_LANES];       /* of the first after it that is known not to be; -1: none */
     bool held;                   /* that of the lane comm has not begun, but those before it are done */
 } Look;
 
@@ -237,7 +237,7 @@ static const mgpu_op *sum_of(const Look *k, const Lane *comm, int64_t *number)
     return op && op->verb == MGPU_TRANSFER ? op : NULL;
 }
 
-/* whether the device has come to the sum: its thread has, and on the GPU nothing in front of it is left */
+/* whether the device has come to the sum: its thread has, and on the GPU nothing before it is left */
 static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, int target)
 {
     const Lane *comm = lane_of(k->engine, k->device, MGPU_COMM);

@@ -1,5 +1,5 @@
 /* internal.h: what the files of the engine share: engine.c opens devices and posts steps, lane.c executes them, ahead.c does
- * what is different for devices that run ahead, late.c says where one failed, hang.c notices when they do not come to an end. The rules stand in engine.c. */
+ * what is different for devices that run ahead, late.c says where one failed, hang.c notices when they do not come to an end. The rules are in engine.c. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
 
@@ -193,7 +193,7 @@ void mgpu_ahead_finish_step(Lane *);
 void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have done the step */
 int64_t mgpu_ahead_steps(const Engine *, int device);   /* that the device has done */
 int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* at the end of the step */
-/* in front of an operation of a step, behind it (all of its segment); -1: there is none */
+/* before an operation of a step, after it (all of its segment); -1: there is none */
 int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
 const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *, int place); /* of the lane comp */
 

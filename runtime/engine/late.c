@@ -2,8 +2,8 @@
  * noted in memory of the host (mark_and_note in ahead.c), which can be read when a driver answers nothing any more; out: one
  * message that says where it failed, and status 3.
  *
- * Of a device that has failed, a lane's step is the first whose end is not noted. There the culprit lies behind the last
- * operation that is noted to be done, up to the next place that would have been noted. A note is written in front of the mark
+ * Of a device that has failed, a lane's step is the first whose end is not noted. There the culprit is after the last
+ * operation that is noted to be done, up to the next place that would have been noted. A note is written before the mark
  * that other streams follow, so what waits for something that is not noted has not begun and is no culprit, and what a sum that
  * has begun waits for is done. Copies run no code: if nothing else is under way, the message names the step alone. */
 #include "runtime/base/base.h"

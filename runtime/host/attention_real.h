@@ -1,5 +1,5 @@
 /* attention_real.h: mgpu_attention.h for one element type: blocks of queries through the matmul in registers. Included by
- * contract_real.h behind what it defines.
+ * contract_real.h after what it defines.
  *
  * Rows of a block and keys are cut to what is seen: a matmul of scores begins at the first row that sees its keys, one
  * over keys ends at the last key that its rows see. */

@@ -7,7 +7,7 @@
  * around a matmul in registers of R rows of A by V vectors of N. What it takes from A are single elements at
  * row[r] + term[k], two tables of offsets; so A lies as it likes, and is read where it is. It is copied only if windows move
  * over it, which leave it (the copy has zeros around it; a tap is then a mere offset, and no element is copied once for
- * every tap), if its elements are of another type, or if its rows fall onto each other in the cache. B lies in vectors
+ * every tap), if its elements are of another type, or if its rows fall onto each other in the cache. B is in vectors
  * along N, one below the other along K: packed so, or in place. Spread windows (zeros between the elements: transposed
  * convolutions, gradients of strided ones) are split into their phases, each of which is a convolution without zeros.
  * Matmuls that are a batch of vectors (depthwise convolutions) have the batch as N; A has vectors, too, then.
@@ -114,7 +114,7 @@ MGPU_NOINLINE void mgpu_offsets(const mgpu_index *list, int64_t begin, int64_t e
     }
 }
 
-/* The order in which a list is packed: as it lies in memory, if it is packed whole. packed: where its elements go, `size`
+/* The order in which a list is packed: as it is in memory, if it is packed whole. packed: where its elements go, `size`
  * apart in the list's own order. */
 MGPU_NOINLINE void mgpu_packed_order(mgpu_index *list, mgpu_index *packed, int64_t size, bool whole)
 {
@@ -417,7 +417,7 @@ MGPU_NOINLINE void mgpu_take_share(mgpu_matmul *matmul, const mgpu_part *part, i
 /* ---- a copy of A: what a box of rows (M) and a box of terms (K) touch, as one box of A's memory with zeros around it */
 typedef struct mgpu_dim {
     int64_t extent, from, to; /* elements; strides in A and in the copy */
-    int64_t low, high;        /* elements [low, high) lie inside A */
+    int64_t low, high;        /* elements [low, high) are inside A */
 } mgpu_dim;
 
 typedef struct mgpu_patch {
@@ -425,10 +425,10 @@ typedef struct mgpu_patch {
     mgpu_dim dim[2 * MGPU_AXES + 1]; /* the outermost first */
     int64_t from;             /* of the first element, in A */
     int64_t elements;         /* of the copy */
-    mgpu_index rows, terms;   /* the boxes as they lie in it */
+    mgpu_index rows, terms;   /* the boxes as they are in it */
 } mgpu_patch;
 
-/* lanes: elements that follow each other from each place on (1, or a part of N that lies beside) */
+/* lanes: elements that follow each other from each place on (1, or a part of N that is beside) */
 MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, const mgpu_box *rows, const mgpu_box *terms,
                                 int64_t lane, int64_t lanes, int64_t element_bytes)
 {

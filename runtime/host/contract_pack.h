@@ -9,7 +9,7 @@ typedef float MGPU_NAME(float_vector) __attribute__((vector_size(4 * MGPU_VECTOR
 #define WORDS MGPU_NAME(word_vector)
 #define FLOATS MGPU_NAME(float_vector)
 
-/* the first elements of a vector: what is behind them is neither read nor written, and 0 in registers */
+/* the first elements of a vector: what is after them is neither read nor written, and 0 in registers */
 #if MGPU_VECTOR_BYTES == 64
 MGPU_INLINE VECTOR MGPU_NAME(load_half)(const uint16_t *from, mgpu_half half, int64_t count)
 {
@@ -373,7 +373,7 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
 
 /* ---- A as tiles read it: element (r, k) at to[row[r] + term[k]] */
 
-/* rows whose terms lie together: they stay so, each behind the other; `pitch`: between rows */
+/* rows whose terms lie together: they stay so, each after the other; `pitch`: between rows */
 MGPU_NOINLINE void MGPU_NAME(pack_along)(MGPU_REAL *to, int64_t pitch, const void *a, int64_t first, mgpu_half half,
                                          const int64_t *row, int64_t rows, int64_t terms)
 {

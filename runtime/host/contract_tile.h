@@ -14,7 +14,7 @@ typedef MGPU_REAL MGPU_NAME(half) __attribute__((vector_size(MGPU_VECTOR_BYTES /
 #define LOAD_PART(address, mask) MGPU_NAME(load_part)(address, mask)
 #define STORE_PART(address, mask, value) MGPU_NAME(store_part)(address, mask, value)
 
-/* ---- the first elements of a vector: what is behind them is neither read nor written, and 0 in registers */
+/* ---- the first elements of a vector: what is after them is neither read nor written, and 0 in registers */
 #if MGPU_VECTOR_BYTES == 64
 typedef unsigned MASK;
 MGPU_INLINE MASK MGPU_NAME(mask_of)(int64_t count) { return (1u << count) - 1; }

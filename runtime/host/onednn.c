@@ -1,7 +1,7 @@
 /* onednn.c: a table of runtime/abi/mgpu_gemm.h -> primitives of oneDNN, and their runs.
  *
  * A convolution is the library's convolution over channels-last activations. Its fast code wants weights in blocks of its
- * own choice, so weights are reordered before (or the gradient behind) the primitive, in every run, unless the caller keeps
+ * own choice, so weights are reordered before (or the gradient after) the primitive, in every run, unless the caller keeps
  * them packed. Plain weights would mean its general code: slower than ours.
  * A plain matmul is a matmul, which takes any strides; axes that do not fold into one M, N or K become loops
  * around it.

@@ -18,7 +18,7 @@ enum {                      /* arguments of primitives */
 };
 enum { ONEDNN_FORWARD = 64, ONEDNN_BACKWARD_DATA = 160, ONEDNN_BACKWARD_WEIGHTS = 192 };
 
-/* a tensor by its strides in elements; `any`: the library may choose how it lies in memory */
+/* a tensor by its strides in elements; `any`: the library may choose how it is in memory */
 typedef struct OnednnTensor {
     int type, rank;
     int64_t extent[ONEDNN_RANK], stride[ONEDNN_RANK];

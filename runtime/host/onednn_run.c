@@ -5,7 +5,7 @@
 
 #include "runtime/base/base.h"
 
-/* the innermost axis of W, which is alone or lies inside another one */
+/* the innermost axis of W, which is alone or is inside another one */
 static void flip_run(const Tap *tap, int64_t element, const char *from, char *to)
 {
     if (!tap->flipped && tap->stride == 1) {

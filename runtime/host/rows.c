@@ -3,7 +3,7 @@
  * In: a table and arguments. Out: the rows of the part. A running sum takes LANES rows at once whose elements are next to
  * each other in memory, or FEW rows that are not: their chains of additions are independent of each other.
  *
- * The k largest are kept in a heap whose root is the least of them. What stands in it is one whole number: the element, in
+ * The k largest are kept in a heap whose root is the least of them. What is in it is one whole number: the element, in
  * an order of its own that whole numbers have, above its place, complemented: of equals the first is the largest. Where k is a
  * large part of a long row, all of it is sorted, by digits. */
 #include "runtime/abi/mgpu_half.h"
@@ -13,7 +13,7 @@
 
 enum { LANES = 64, FEW = 8, BLOCK = 32 };
 
-/* a run of rows that lie at equal distances */
+/* a run of rows that are at equal distances */
 typedef struct Run {
     int64_t operand, result;       /* of the first row's first element */
     int64_t operand_lane, result_lane;

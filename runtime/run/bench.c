@@ -1,6 +1,6 @@
 /* bench.c: `bench`: the time of a training step on random data that is already staged.
  *
- * Steps run as in training, one behind the other; a step's time is that between the ends of two. With --json one line
+ * Steps run as in training, one after the other; a step's time is that between the ends of two. With --json one line
  * with the fields of the yardstick that times the same networks elsewhere: model, batch, precision, samples/s (median),
  * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory (of GPUs,
  * where they compute: what is allocated there).
@@ -65,7 +65,7 @@ typedef struct Result {
     int64_t arena;             /* bytes, of all devices */
     const char *devices;       /* what computes */
     bool virtual;              /* GPUs that a stand-in of the driver has */
-    double launches, launch_us; /* GPUs: of a step behind the first, by the lanes comp; the host's time in one */
+    double launches, launch_us; /* GPUs: of a step after the first, by the lanes comp; the host's time in one */
     int threads;
     char threads_text[200];
     const Profile *profile;    /* NULL: none */

@@ -51,7 +51,7 @@ void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before i
 void mgpu_report_step(Reporter *, const StepReport *);
 /* evaluate.c: "nan", "inf" or "-inf" if the loss is one of these; NULL: it is a number, or none is reported */
 const char *mgpu_bad_loss(const Evaluation *);
-/* evaluate.c: of a metric of many elements, NAME[i,...] one behind the other: how many from the first on; else 1 */
+/* evaluate.c: of a metric of many elements, NAME[i,...] one after the other: how many from the first on; else 1 */
 int mgpu_evaluation_elements(const Evaluation *, int first);
 void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step);
 void mgpu_report_epoch(Reporter *, const EpochReport *);

@@ -1,7 +1,7 @@
 /* generate.c: `generate`: a text that the model continues, a character or token at a time.
  *
  * The window that the model reads holds the text's last elements, from its first place on; the output's row at the last of
- * them has the probabilities of the next one, which is drawn by --temperature and --seed and joins the text. Places behind
+ * them has the probabilities of the next one, which is drawn by --temperature and --seed and joins the text. Places after
  * it hold 0; that they do not matter is tried at first. Every element is a whole pass of the window. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
@@ -239,7 +239,7 @@ static int64_t draw(const Writer *w, int64_t row, const Options *o, int64_t numb
     return best;
 }
 
-/* the window's outputs, with `rest` behind the text; -> the row of the text's last element */
+/* the window's outputs, with `rest` after the text; -> the row of the text's last element */
 static int64_t pass(Writer *w, int32_t rest)
 {
     const Text *t = &w->text;
@@ -252,7 +252,7 @@ static int64_t pass(Writer *w, int32_t rest)
     return count - 1;
 }
 
-/* what stands behind the text must not matter */
+/* what is after the text must not matter */
 static void check_order(Writer *w)
 {
     const mgpu_tensor *t = &w->program->outputs[w->output];

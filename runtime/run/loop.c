@@ -1,11 +1,11 @@
 /* loop.c: training: from the command line to a saved run.
  *
- * The loop posts steps; the engine is up to MGPU_AHEAD of them behind and hands reports back in order (collect). It
+ * The loop posts steps; the engine is up to MGPU_AHEAD of them after and hands reports back in order (collect). It
  * drains the engine where it needs all of it: at the end of an epoch, for validation, before saving, at the end. Training
  * depends on (seed, step, position) and on what validation has found only, and both are saved, so a run that goes on from
  * a checkpoint is the run that was never interrupted.
  *
- * Behind a step, in this order: validation, if its interval is over, and what follows of it (the best model, plateaus, the
+ * After a step, in this order: validation, if its interval is over, and what follows of it (the best model, plateaus, the
  * end of a run that is out of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its
  * row is made, because that sets the sums of the epoch to zero. Signals: signals.c. */
 #include "runtime/base/base.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 
 static const double KEEP_EVERY_S = 60;  /* the state, for replay.c */
-static const double SLOW_STEP_S = 0.1; /* from here on only one step waits behind the one that runs */
+static const double SLOW_STEP_S = 0.1; /* from here on only one step waits after the one that runs */
 
 /* ---- what comes back */
 static void keep(Numbers *n, const Work *work)
@@ -70,7 +70,7 @@ static void collect_step(Run *run, const Work *work)
                     .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
                     .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
                     .input_wait_ms = 1e-6 * (double)atomic_load(&work->input_wait_ns)};
-    if (run->failure) /* steps that were under way behind the bad one */
+    if (run->failure) /* steps that were under way after the bad one */
         return;
     double loss = mgpu_report_value(s.names, s.values, s.count, "loss");
     bool skipped = mgpu_report_value(s.names, s.values, s.count, "skipped") > 0;
@@ -390,7 +390,7 @@ static void next_epoch(Run *run)
     run->at.loss_sum = run->at.loss_samples = 0;
 }
 
-/* what is due behind the step that has just been posted */
+/* what is due after the step that has just been posted */
 static void pause_between_steps(Run *run)
 {
     Progress *at = &run->at;

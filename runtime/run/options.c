@@ -264,7 +264,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     }
 }
 
-/* the command is the first word that is no option; it may stand behind options. Values are skipped. */
+/* the command is the first word that is no option; it may be after options. Values are skipped. */
 static int find_command(Options *o, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {

@@ -80,7 +80,7 @@ typedef struct Run {
 /* ---- loop.c */
 void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
 void mgpu_run_post(Run *);                 /* the next step */
-/* a drained engine: the state that a run begins with, or (from) that of a checkpoint, which stands at `at` */
+/* a drained engine: the state that a run begins with, or (from) that of a checkpoint, which is at `at` */
 void mgpu_run_begin_at(Run *, const Progress *at, const Saved *from);
 void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
 
@@ -112,7 +112,7 @@ void mgpu_run_audit(Run *);                /* of a drained engine, if there is a
 
 /* ---- replay.c */
 void mgpu_run_keep(Run *);                 /* of a drained engine: its state, to begin there once more */
-void mgpu_run_note_rates(Run *);           /* run->setting has changed behind the step that was posted last */
+void mgpu_run_note_rates(Run *);           /* run->setting has changed after the step that was posted last */
 void mgpu_run_explain(Run *);              /* failure becomes a whole message */
 void mgpu_run_forget(Run *);
 #endif

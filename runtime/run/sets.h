@@ -13,7 +13,7 @@ void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool
  * are not wanted may be missing */
 void mgpu_open_new_table(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
 void mgpu_check_later(const mgpu_program *, const char *name); /* ends the program if mgpuc could not make this set */
-_Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: in front of the message */
+_Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: before the message */
 
 /* ---- samples.c: what `predict` reads */
 typedef struct Samples Samples;

@@ -41,7 +41,7 @@ typedef struct Progress {              /* where a run stands; run.json */
     int64_t skipped;                   /* steps without an update */
     int64_t validated;                 /* the step of the last validation */
     Watched best, plateau[MGPU_MAX_SETTINGS];
-    int64_t *kept; int kept_count;     /* steps of the checkpoints that lie in folders of their own, ascending */
+    int64_t *kept; int kept_count;     /* steps of the checkpoints that are in folders of their own, ascending */
 } Progress;
 /* All that a save is made of: nothing of it changes while it is written. What fails is returned, and the save before counts; NULL:
  * nothing did */

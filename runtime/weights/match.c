@@ -2,7 +2,7 @@
  *
  * A part of the model is some of its variables. The name of each, backbone.block_1.conv_1.weight, has a place where what is
  * below the part begins: block_1.conv_1.weight. The file may have the whole name, or leave out any number of the components
- * in front of that place, the same number for all of the part. Where that finds nothing, a prefix that all names of the
+ * before that place, the same number for all of the part. Where that finds nothing, a prefix that all names of the
  * file have (torch's "module.") may be left out of them. The first way that finds all tensors is taken, the longest names
  * first; else that which finds most, for the message. */
 #include "runtime/base/base.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the name with `kept` of the components in front of `below` */
+/* the name with `kept` of the components before `below` */
 static const char *name_with(const char *whole, int below, int kept)
 {
     const char *at = whole + below;

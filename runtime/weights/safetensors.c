@@ -1,7 +1,7 @@
 /* safetensors.c: files of named tensors, written and read.
  *
  * The format (huggingface/safetensors): 8 bytes little-endian length of the header; the header, JSON: name -> dtype, shape
- * and the first and last + 1 byte of its data, counted from behind the header, and "__metadata__", text -> text; then the
+ * and the first and last + 1 byte of its data, counted from after the header, and "__metadata__", text -> text; then the
  * data, row-major, without holes. Blanks fill the header up to a multiple of 8. Larger elements come first, so that all
  * are aligned; among equals the caller's order stays. */
 #include "runtime/base/base.h"
@@ -139,7 +139,7 @@ static int by_place(const void *a, const void *b)
     return x->data != y->data ? (x->data > y->data) - (x->data < y->data) : (p > q) - (p < q); /* empty ones first */
 }
 
-/* the tensors' bytes, one behind the other, are all that is behind the header: so the format says it */
+/* the tensors' bytes, one after the other, are all that is after the header: so the format says it */
 static void check_places(const TensorFile *file, int64_t data_begin)
 {
     const SavedTensor **order = mgpu_allocate((size_t)file->count, sizeof *order);

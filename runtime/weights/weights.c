@@ -1,7 +1,7 @@
 /* weights.c: variables of a drained engine, or a copy of them (snapshot.c) <-> files: safetensors, and .npy for one variable.
  *
  * A view says which variables a file holds, and under which names: weights and states; what a run needs besides them to go
- * on; the model as evaluation reads it, where an average stands in the place and under the name of its variable. Tensors
+ * on; the model as evaluation reads it, where an average is in the place and under the name of its variable. Tensors
  * are saved with their declared axes, whatever their order in memory. Rounded copies of variables are not saved: they are
  * made again of what was loaded. Sums of which every device holds a part are saved whole and go back to device 0: so a run
  * may go on with another device count. */

@@ -4,7 +4,7 @@
  * --wrap), which is how the compiler and the runtime end at a mistake; what they leave behind (memory, files) goes with
  * the worker, which is replaced now and then, and whenever a case kills it. Standard error is a file in memory that is
  * judged after every case. Inputs that run code which none before them ran (the library's objects call
- * __sanitizer_cov_trace_pc in every block) join the corpus; corpus, coverage and numbers lie in memory that parent and
+ * __sanitizer_cov_trace_pc in every block) join the corpus; corpus, coverage and numbers are in memory that parent and
  * workers share. All is a function of the seed and of the corpus, so the same cases come again.
  *
  * An input that fails is made smaller (lines, then bytes, are left out as long as the same happens) and kept. */

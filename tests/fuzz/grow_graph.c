@@ -317,7 +317,7 @@ static bool grow_rows(Grower *g)
         if (k != axis)
             y.e[y.rank - 1] = x->e[k];
         if (k == axis && chance(g, 50))
-            while (++k < x->rank) /* what stands behind need not be said */
+            while (++k < x->rank) /* what is after need not be said */
                 y.e[y.rank++] = x->e[k];
     }
     return define(g, y, format("%s[%s]", x->name, text_of(&t)));

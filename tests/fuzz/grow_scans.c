@@ -2,7 +2,7 @@
  * grow.c. Every grow_x adds one statement, or returns false if nothing in the pool is fit for it.
  *
  * In a body the pool has, beside what was there before (captured), the slices and what is carried. What the body adds to it
- * is stacked afterwards; slices and carries have their last values. Only what stands in front of the carries in the pool is
+ * is stacked afterwards; slices and carries have their last values. Only what is before the carries in the pool is
  * sure not to depend on one (`free_values`): sums over samples of the rest are refused, rightly, if a carry depends on them. */
 #include "tests/fuzz/grow_parts.h"
 
@@ -185,7 +185,7 @@ static void say_result(Grower *g) /* of every step */
     }
 }
 
-/* the pool behind the body: what was there before it stays; `stacked`: from here on values are stacked */
+/* the pool after the body: what was there before it stays; `stacked`: from here on values are stacked */
 static void leave_body(Grower *g, int first, const int *last, int last_count, int64_t steps)
 {
     int kept = first;

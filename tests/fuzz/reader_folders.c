@@ -65,7 +65,7 @@ void run_text(const uint8_t *data, size_t length)
              {"input token: class(70000)[2]", "train = text(\"%s/text\", vocabulary = \"%s\", stride = 1) |> part(0.1, 1)"});
 }
 
-/* ---- images: a line for each file, its path and behind the last blank what it is: a good picture (g), one that ends early
+/* ---- images: a line for each file, its path and after the last blank what it is: a good picture (g), one that ends early
  * (e), no picture (n), nothing at all (-), a folder (/), or anything else: a link to that path */
 static const uint8_t PICTURE[] = {
     0x89, 'P',  'N',  'G',  '\r', '\n', 0x1a, '\n', 0,    0,    0,    13,   'I',  'H',  'D',  'R',  0,    0,    0,

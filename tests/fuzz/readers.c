@@ -56,7 +56,7 @@ static size_t touch_values(const Json *v)
 void run_json(const uint8_t *data, size_t length)
 {
     const char *error = NULL;
-    uint8_t *copy = malloc(length); /* without the zero behind it */
+    uint8_t *copy = malloc(length); /* without the zero after it */
     if (length && copy)
         memcpy(copy, data, length);
     Json *v = mgpu_json_read((const char *)copy, length, &error);
@@ -168,7 +168,7 @@ void run_picture(const uint8_t *data, size_t length)
     char why[MGPU_IMAGE_WHY] = "";
     Reading reading = {.seed = 1};
     Image whole, part;
-    uint8_t *copy = malloc(length ? length : 1); /* without the zero behind it */
+    uint8_t *copy = malloc(length ? length : 1); /* without the zero after it */
     if (length && copy)
         memcpy(copy, data, length);
     if (!mgpu_image_decode(&reading, copy, (int64_t)length, channels, &whole, why)) {

@@ -30,7 +30,7 @@ static void run_parse(const uint8_t *data, size_t length)
 }
 
 /* A loop of a million layers is no mistake, only long: texts with a loop and a number that could be its count are left
- * alone; so are numbers above 64 in the heads of loops, which may stand in each other. */
+ * alone; so are numbers above 64 in the heads of loops, which may be in each other. */
 static bool loops_long(const char *text)
 {
     bool in_head = false, loop = strstr(text, "for ") || strstr(text, "repeat");

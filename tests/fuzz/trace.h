@@ -1,6 +1,6 @@
 /* trace.h: what a training run says, number by number, each with a name; and the two sides that models.c compares.
  *
- *   step 3 loss, step 3 lr, step 3 grad_norm, train 1 NAME (of epoch 1), eval 3 NAME (behind step 3), weight NAME 5,
+ *   step 3 loss, step 3 lr, step 3 grad_norm, train 1 NAME (of epoch 1), eval 3 NAME (after step 3), weight NAME 5,
  *   average NAME 5 (element 5 at the end), output NAME 5 */
 #ifndef MGPU_FUZZ_TRACE_H
 #define MGPU_FUZZ_TRACE_H

@@ -64,7 +64,7 @@ static Graph *simplified(const Way *w, Graph *g)
     return g && !w->raw ? simplify(g) : g;
 }
 
-/* the stages in front of the gradients */
+/* the stages before the gradients */
 static Graph *prepared(const Way *w, Graph *g)
 {
     if (w->raw)
@@ -252,7 +252,7 @@ static void lower_rates(Trainer *t, const Graph *g, Outcome y)
     }
 }
 
-/* the numbers of the run behind so many updates */
+/* the numbers of the run after so many updates */
 static void set_run(Trainer *t, int64_t applied)
 {
     double per_epoch = (double)steps_of_epoch(t->net->m);

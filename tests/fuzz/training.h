@@ -8,7 +8,7 @@
 
 enum { STEPS = 4, SEED = 11 }; /* of a run */
 
-/* ---- data: a function of input, sample and element; samples of valid lie behind those of train */
+/* ---- data: a function of input, sample and element; samples of valid are after those of train */
 enum { VALID = 1000 };
 extern int64_t first_of_set; /* 0, VALID */
 extern int shaken;           /* not 0: inputs and weights begin a little beside their values, and so does what is computed, each

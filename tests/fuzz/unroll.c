@@ -1,4 +1,4 @@
-/* unroll.c: loops written out, one step behind the other: what a SCAN means, with no rule of its own; see models.c. */
+/* unroll.c: loops written out, one step after the other: what a SCAN means, with no rule of its own; see models.c. */
 #include "tests/fuzz/unroll.h"
 
 #include "compiler/ir/rebuild.h"

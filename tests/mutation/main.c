@@ -36,7 +36,7 @@ static void add_examples(Example **examples, int *count, const char *file)
     const char *text = read_file(file, &length);
     if (!text)
         fail(1, "%s cannot be read", file);
-    for (int number = 1; text; number++) { /* one schedule behind the other */
+    for (int number = 1; text; number++) { /* one schedule after the other */
         const char *next = strstr(text + 1, "\nmgpu-schedule ");
         const char *own = copy_text(text, next ? (size_t)(next + 1 - text) : strlen(text));
         const char *slash = strrchr(file, '/');

@@ -50,7 +50,7 @@ Schedule *mutate(const Schedule *, Mutation, bool everywhere, Random *, const ch
 
 /* ---- oracle.c */
 enum { RUN_STEPS = 8 };
-/* a run whose middle are several steps of `phase`, with two other phases, any, before, in it and behind */
+/* a run whose middle are several steps of `phase`, with two other phases, any, before, in it and after */
 void choose_run(const Schedule *, int phase, Random *, int steps[RUN_STEPS]);
 /* What a run leaves: variables, reports, outputs. NULL and *result, or why it does not end. */
 const char *run_once(const Schedule *, const int steps[RUN_STEPS], uint64_t *result);

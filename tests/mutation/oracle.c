@@ -6,7 +6,7 @@
  * their names, other memory with garbage that is new
  * in every execution. What is left of a run is one number: the tokens of the variables, and all that REPORT and FETCH saw.
  * The workspace of a call in a region holds what its threads have found until the region ends: it counts if it does not.
- * What is local to a region is garbage behind it.
+ * What is local to a region is garbage after it.
  *
  * run.c says which operations there are and in which order they may run. */
 #include "compiler/plan/schedule.h"

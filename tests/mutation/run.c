@@ -108,7 +108,7 @@ static bool follows_by_sample(const DeviceSchedule *d, const ScheduledOp *op, co
     return false;
 }
 
-/* the region that begins with operation o, between a begin and an end; -> the first operation behind it */
+/* the region that begins with operation o, between a begin and an end; -> the first operation after it */
 static int add_region(Run *r, int step, int device, int phase, int o)
 {
     const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
@@ -281,7 +281,7 @@ static void sort_addresses(Memory *m)
     m->count = n;
 }
 
-static int segment_of(const Memory *m, int64_t address) /* the first that begins there or behind */
+static int segment_of(const Memory *m, int64_t address) /* the first that begins there or after */
 {
     int low = 0, high = m->count;
     while (low < high) {

@@ -6,7 +6,7 @@
 #include "tests/mutation/mutation.h"
 
 enum { MOST_DEVICES = 64 };
-enum { THREADS = 2 }; /* of a device: what each has of its own lies where the schedule says, and once more behind it */
+enum { THREADS = 2 }; /* of a device: what each has of its own is where the schedule says, and once more after it */
 
 typedef struct Span { int first, last; int64_t begin; } Span; /* segments [first, last) from address begin on */
 typedef struct Instance {

@@ -1,4 +1,4 @@
-/* attention_cases.h: attention to test: shapes, how operands lie in memory, values. */
+/* attention_cases.h: attention to test: shapes, how operands are in memory, values. */
 #ifndef ATTENTION_CASES_H
 #define ATTENTION_CASES_H
 
@@ -66,7 +66,7 @@ static double draw(void)
 typedef struct Setup {
     Model model;
     Graph *graph;
-    Node *leaf[4], *in[4];      /* what lies in memory; q, k, v and g */
+    Node *leaf[4], *in[4];      /* what is in memory; q, k, v and g */
     double *value[4];           /* of the leaves */
     Interpretation run;
 } Setup;

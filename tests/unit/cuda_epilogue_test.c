@@ -1,5 +1,5 @@
-/* cuda_epilogue_test.c: where compiler/kernel/fuse/epilogue.c puts kernels that a library may do with a matmul: right behind it,
- * one behind each, and only where the order of the tasks stays legal; and which kernels these are. Small graphs go through the
+/* cuda_epilogue_test.c: where compiler/kernel/fuse/epilogue.c puts kernels that a library may do with a matmul: right after it,
+ * one after each, and only where the order of the tasks stays legal; and which kernels these are. Small graphs go through the
  * fuser; what calls compute there, cublaslt.test holds against the host. */
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
@@ -75,7 +75,7 @@ static Graph *state_of_matmul(void)
     return g;
 }
 
-/* and another one reads what it was, behind the matmul */
+/* and another one reads what it was, after the matmul */
 static Graph *state_that_others_read(void)
 {
     Graph *g = begin();
@@ -219,7 +219,7 @@ static const char *why_illegal(const Phase *p)
     return NULL;
 }
 
-/* *joined: how many kernels stand behind matmuls */
+/* *joined: how many kernels are after matmuls */
 static const char *why_apart(const Phase *p, int *joined)
 {
     for (int i = 0; i < p->task_count; i++) {

@@ -54,7 +54,7 @@ static void report_launch(mgpu_vgpu_launch *launch, const char *kind, const char
         *wrong = format("%s: %s: %s", launch->name, kind, text);
 }
 
-/* what launches hand over behind all other parameters (mgpu_gpu_kernel) */
+/* what launches hand over after all other parameters (mgpu_gpu_kernel) */
 static const mgpu_numbers *launch_numbers;
 
 /* blocks as the runtime has it; of them at most `most` if that is not 0. NULL: done, else what is wrong */
@@ -91,7 +91,7 @@ static const char *run_launches(void *module, const mgpu_launch launch[2], void 
     return wrong || !launch[1].function ? wrong : run_launch(module, &launch[1], arguments, count, samples, most, seed);
 }
 
-/* ---- memory behind whose end nothing may be touched; its address is a multiple of 16 */
+/* ---- memory after whose end nothing may be touched; its address is a multiple of 16 */
 
 typedef struct Guarded { char *all; size_t bytes; void *begin; } Guarded;
 

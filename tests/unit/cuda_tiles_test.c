@@ -1,6 +1,6 @@
 /* cuda_tiles_test: matmuls as CUDA C (compiler/target/cuda/contract.c, runtime/abi/mgpu_device_contract.h) on the virtual GPU.
  *
- * Matmuls of contraction_cases.h against the interpreter, and every shape of a tile with operands that lie in every way
+ * Matmuls of contraction_cases.h against the interpreter, and every shape of a tile with operands that are in every way
  * against sums in double. Each runs twice, with different grids and orders of threads: the same bits. */
 #include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"

@@ -273,7 +273,7 @@ static void test_part(void)
     const char *order_of = "abcdefg";
     double *token = read_input(&valid, "token", 0, 0), *next = read_input(&train, "next", 0, 0);
     bool same = json != NULL, inside = true;
-    for (int64_t i = 0; i < valid.samples * 10; i++) /* the letters that stand there, by the classes that the table gives */
+    for (int64_t i = 0; i < valid.samples * 10; i++) /* the letters that are there, by the classes that the table gives */
         same = same && (int)token[i] == (int)(strchr(order_of, text[900 + i / 10 * 3 + i % 10]) - order_of);
     int64_t end = (train.samples - 1) * 3 + 10;
     inside = end < 900 && (int)next[train.samples * 10 - 1] == (int)(strchr(order_of, text[end]) - order_of);

@@ -2,7 +2,7 @@
  *
  * A case is an operation with operand shapes and attributes. It runs with every operand once the same for all samples (a
  * weight) and once of its own for each (a weight times an input), the result's coefficients likewise, and with all
- * samples valid or some missing. A row with a gradient and no case fails. Behind the rows: whole graphs, where losses,
+ * samples valid or some missing. A row with a gradient and no case fails. After the rows: whole graphs, where losses,
  * weights of losses, missing samples, sharing and composites meet. All of it twice: as differentiate gives it, and after
  * the stages that follow, which must not change a value. */
 #include "compiler/passes/composite.h"

@@ -25,7 +25,7 @@ typedef struct Bytes {
     int64_t size;
 } Bytes;
 
-/* with nothing behind it that could be read unnoticed */
+/* with nothing after it that could be read unnoticed */
 static Bytes read_file(const char *path)
 {
     FILE *f = fopen(path, "rb");

@@ -381,7 +381,7 @@ static const char *run(const Case *c, const Phase *p, const mgpu_kernel *kernels
         if (t->kind != TASK_KERNEL)
             continue;
         void **arguments = NEW_ARRAY(void *, t->read_count + t->write_count + 1);
-        int count = 0; /* a task that a library may do with a product has more behind its kernel's */
+        int count = 0; /* a task that a library may do with a product has more after its kernel's */
         for (int k = 0; k < t->kernel->read_count; k++)
             arguments[count++] = memory[t->reads[k]->id];
         for (int k = 0; k < t->kernel->write_count; k++)

@@ -49,7 +49,7 @@ static bool same(const Manifest *a, const Manifest *b)
 static bool is_refused(const char *text, size_t length)
 {
     Manifest m;
-    char *copy = malloc(length + 1); /* so that ASan sees a read behind it */
+    char *copy = malloc(length + 1); /* so that ASan sees a read after it */
     if (!copy)
         return false;
     memcpy(copy, text, length);

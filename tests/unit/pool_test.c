@@ -1,5 +1,5 @@
 /* Thread pools (runtime/engine/pool.c): every thread does its part of every run, what was written before a barrier is seen
- * behind it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with pools side by side. */
+ * after it, and nobody sleeps for ever; with more threads than cores, with threads that are late, with pools side by side. */
 #include "runtime/base/base.h"
 #include "runtime/base/cores.h"
 #include "runtime/engine/pool.h"

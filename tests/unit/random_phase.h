@@ -1,4 +1,4 @@
-/* random_phase.h: random but legal programs for tests of what comes behind `fuse`: a Model with inputs and variables, and
+/* random_phase.h: random but legal programs for tests of what comes after `fuse`: a Model with inputs and variables, and
  * Phases of tasks over them. Kernels are stand-ins: every task has one of its own, so a call's number leads back to its
  * task (random_task). Most kernels that may work sample by sample do.
  *

@@ -18,7 +18,7 @@ static Graph *begin(void)
 
 static Node *input(Graph *g, Shape s) { return new_input(g, real, s, 0); }
 static Node *weight(Graph *g, Shape s) { return new_variable(g, real, s); }
-static Node *straight(Graph *g, Shape s) /* a variable whose axes lie in their order */
+static Node *straight(Graph *g, Shape s) /* a variable whose axes are in their order */
 {
     Node *n = new_variable(g, real, s);
     for (int i = 0; i < s.rank; i++)

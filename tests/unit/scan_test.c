@@ -1,11 +1,11 @@
-/* scan_test.c: a loop against the same steps written out one behind the other, in double.
+/* scan_test.c: a loop against the same steps written out one after the other, in double.
  *
  * A case says what is carried, gone over and captured, and how a step computes. Its graph is built twice: with a SCAN, and
  * with a copy of the step for each t. Both must give the same results, and the same gradients of every weight, whatever
  * stages have gone over the graph with the SCAN: the parts that leave the loop, the reverse rule, simplification,
  * distribution, precision; with all samples valid or some missing, forwards and backwards, for one step and for many.
  *
- * Behind the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over: tests/passes/loops_*. */
+ * After the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over: tests/passes/loops_*. */
 #include "compiler/passes/composite.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
@@ -80,7 +80,7 @@ static void step_lstm(Graph *g, Step *s)
     stack(s, s->next[0]);
 }
 
-static void step_two(Graph *g, Step *s) /* two carries that swap, two sequences, a projection behind */
+static void step_two(Graph *g, Step *s) /* two carries that swap, two sequences, a projection after */
 {
     s->next[0] = tanh_(g, add(g, s->carry[1], s->slice[0]));
     s->next[1] = mul(g, s->carry[0], s->slice[1]);
@@ -107,7 +107,7 @@ static void step_embedding(Graph *g, Step *s) /* rows of a table by the step's i
     s->next[0] = graph_binary(g, OP_DIV, distance, graph_unary(g, OP_SQRT, add(g, variance, number(g, 0.1))));
 }
 
-static void step_ctc(Graph *g, Step *s) /* logsumexp of a shifted carry, frozen behind a length */
+static void step_ctc(Graph *g, Step *s) /* logsumexp of a shifted carry, frozen after a length */
 {
     int64_t n = s->carry[0]->shape.extent[0];
     Node *a = s->carry[0];
@@ -204,7 +204,7 @@ static void step_gather(Graph *g, Step *s) /* tables and indices of every step *
     stack(s, graph_scatter_add(g, x, i, a, 0, false));
 }
 
-static void step_convolve(Graph *g, Step *s) /* a convolution in front of the recurrence, one in it, one behind it */
+static void step_convolve(Graph *g, Step *s) /* a convolution before the recurrence, one in it, one after it */
 {
     int64_t ints[] = {1, 1, 1, 1, 1, 1, 1};
     Node *x = NODE(g, OP_CONVOLVE, ints, 7, NULL, s->slice[0], s->captured[0]);
@@ -213,7 +213,7 @@ static void step_convolve(Graph *g, Step *s) /* a convolution in front of the re
     stack(s, NODE(g, OP_CONVOLVE, ints, 7, NULL, s->next[0], s->captured[0]));
 }
 
-static void step_attend(Graph *g, Step *s) /* ATTENTION in front of the recurrence and in it */
+static void step_attend(Graph *g, Step *s) /* ATTENTION before the recurrence and in it */
 {
     Node *q = graph_reshape(g, s->slice[0], SHAPE(2, 2, 2)), *k = s->captured[0], *v = s->captured[1];
     Node *ahead = graph_reshape(g, graph_attention(g, q, q, q, true, 0, 0.7), SHAPE(8));
@@ -236,7 +236,7 @@ static void step_matrix(Graph *g, Step *s) /* a carry that is a matrix: linear a
     stack(s, einsum(g, "i,ij->j", s->slice[0], s->next[0]));
 }
 
-static void step_rows(Graph *g, Step *s) /* running sums and the largest, in front of the recurrence, in it and behind it */
+static void step_rows(Graph *g, Step *s) /* running sums and the largest, before the recurrence, in it and after it */
 {
     int64_t sum[2] = {1, 0}, back[2] = {0, 1}, values[3] = {1, 2, 0}, places[3] = {1, 2, 1};
     Node *ahead = NODE(g, OP_CUMSUM, sum, 2, NULL, s->slice[0]), *best = NODE(g, OP_TOP_K, values, 3, NULL, s->slice[0]);

@@ -22,7 +22,7 @@ typedef struct Machine {
     bool alone;              /* calls run one by one, not region by region */
     int *now;                /* [device, lane]: clock of the lane */
     int *lane_end[MOST_STEPS + 1]; /* [device, lane]: at the end of a step */
-    int ***ends[MOST_STEPS + 1];   /* [device][op]: clock behind it */
+    int ***ends[MOST_STEPS + 1];   /* [device][op]: clock after it */
     Instance *instances[MOST_STEPS + 1][8]; /* [step][device][op] */
     Instance *pending[MOST_STEPS + 1][8];      /* [step][device][op of the phase of the step before] */
     int *number;             /* [device, lane]: operations begun */
@@ -56,7 +56,7 @@ static int next_op(const Machine *m, int device, Lane lane, int step, int place)
     return -1;
 }
 
-/* the call behind `op` in its region; -1: there is none */
+/* the call after `op` in its region; -1: there is none */
 static int next_of_region(const Machine *m, const DeviceSchedule *d, int op)
 {
     int next = op + 1;
@@ -66,7 +66,7 @@ static int next_of_region(const Machine *m, const DeviceSchedule *d, int op)
     return joined && !m->alone ? next : -1;
 }
 
-/* the clock behind all waits of `op`; false: one does not hold yet */
+/* the clock after all waits of `op`; false: one does not hold yet */
 static bool gather_waits(const Machine *m, int device, int step, const ScheduledOp *op, int phase_step, int *clock)
 {
     for (int i = 0; i < op->wait_count; i++) {

@@ -1,5 +1,5 @@
 /* trace_test.c: the target that prints pseudo-code, which no other part of the compiler knows: fusion asks it as it asks the host
- * and CUDA. What is fused stands in the text: a contraction, then bias and relu in one nest; equal kernels once. */
+ * and CUDA. What is fused is in the text: a contraction, then bias and relu in one nest; equal kernels once. */
 #include "compiler/ir/program.h"
 #include "compiler/target/trace/trace.h"
 

@@ -153,7 +153,7 @@ static Value *value_of(Values *v, const Access *a)
     return x;
 }
 
-/* as the operations stand in the text */
+/* as the operations are in the text */
 static void fill_digests(const PhaseSchedule *p, DeviceSchedule *d)
 {
     Values v = {.device = d};
@@ -258,7 +258,7 @@ static const Case CASES[] = {
     {"report_wait",
      {{"reads d0.report@-1 waits d0.c2@-1", "reads d0.report@-1 waits d0.c2"}},
      "phase train.full: d0.h1 reads report of the step before, but waits for d0.c2 of this one"},
-    {"report_wait_in_lane", /* behind a change of phase it would wait for the end of the step that it runs in */
+    {"report_wait_in_lane", /* after a change of phase it would wait for the end of the step that it runs in */
      {{"reads d0.report@-1 waits d0.c2@-1", "reads d0.report@-1 waits d0.c2@-1 d0.h0"}},
      "phase train.full: d0.h1 reads report of the step before, but waits for d0.h0 of this one"},
     {"input_partly",
@@ -587,7 +587,7 @@ static const Case CASES[] = {
     {"each_of_devices",
      {{"*d1.out.p kind output offset 448 bytes 8 slots 2 each 4", "d1.out.p kind output offset 448 bytes 8 slots 2"}},
      "phase train.full: d1.out.p has 0 bytes a sample, on another device 4"},
-    {"local", {{LOCAL_T1(1344, 16)}}, NULL}, /* where a workspace of another region lies */
+    {"local", {{LOCAL_T1(1344, 16)}}, NULL}, /* where a workspace of another region is */
     {"local_room",
      {{LOCAL_T1(1344, 24)}},
      "phase train.full: d0.c2 touches [0, 24) of t1, which has 24 bytes of 8 a sample, but a chunk has 2 samples"},

@@ -29,7 +29,7 @@ static void well(cublasStatus_t status, int line)
 }
 #define WELL(call) well(call, __LINE__)
 
-enum { ROWS = 5, COLUMNS = 7, TERMS = 6, MEMBERS = 2, PITCH = 8, HAS_AUX = 128 /* of an epilogue */, AUX = 1024, SUMS = 2048 /* floats behind b */ };
+enum { ROWS = 5, COLUMNS = 7, TERMS = 6, MEMBERS = 2, PITCH = 8, HAS_AUX = 128 /* of an epilogue */, AUX = 1024, SUMS = 2048 /* floats after b */ };
 
 typedef struct Case { int transposed_a, transposed_b; uint32_t epilogue; uint32_t alignment, workspace; } Case;
 typedef struct Made { cublasLtMatmulDesc_t desc; cublasLtMatrixLayout_t layout[3]; cublasLtMatmulHeuristicResult_t choice; } Made;

@@ -157,7 +157,7 @@ static void through_locked_memory(int wrong)
     MUST(cu->memcpy_htod_async(gpu[0].b, between, 400, gpu[0].stream[1]));
 }
 
-/* a wait that comes behind what needs it */
+/* a wait that comes after what needs it */
 static void late_wait(int wrong)
 {
     CUevent e = new_event();
@@ -475,7 +475,7 @@ static void sum_without_wait(int wrong)
         sum(0, d, 1, gpu[d].b, 100, "x");
 }
 
-/* what one device did before a sum comes before what another does behind it */
+/* what one device did before a sum comes before what another does after it */
 static void ordered_by_sum(int wrong)
 {
     float b[100];

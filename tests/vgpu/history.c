@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int first_behind(const History *h, uintptr_t address) /* index of the first interval that ends behind it */
+static int first_behind(const History *h, uintptr_t address) /* index of the first interval that ends after it */
 {
     int low = 0, high = h->count;
     while (low < high) {

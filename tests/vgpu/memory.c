@@ -1,5 +1,5 @@
-/* memory.c: memory of devices and page-locked memory of the host. Device memory lies in a part of the address space that
- * belongs to the device; addresses are not given out twice, and the page behind every allocation cannot be touched. New
+/* memory.c: memory of devices and page-locked memory of the host. Device memory is in a part of the address space that
+ * belongs to the device; addresses are not given out twice, and the page after every allocation cannot be touched. New
  * memory is NaN. */
 #include "tests/vgpu/vgpu.h"
 
@@ -48,7 +48,7 @@ Allocation *vgpu_find(uintptr_t address)
     return NULL;
 }
 
-/* where an address lies that it should not: behind the nearest allocation below */
+/* where an address lies that it should not: after the nearest allocation below */
 bool vgpu_describe(uintptr_t address, char *text, size_t room)
 {
     const Allocation *below = NULL, *in = vgpu_find(address);

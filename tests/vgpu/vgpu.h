@@ -85,7 +85,7 @@ const char *vgpu_error_name(int error);
  * one device. */
 VGPU_API void vgpu_violation(VirtualDevice *, int error, const char *kind, const char *format, ...) __attribute__((format(printf, 4, 5)));
 void vgpu_begin_deadline(const char *what);        /* something went wrong */
-VGPU_API const char *vgpuViolation(int index);     /* "kind: text", or NULL behind the last */
+VGPU_API const char *vgpuViolation(int index);     /* "kind: text", or NULL after the last */
 VGPU_API const char *vgpu_keep(const char *text);           /* an equal text that stays, the same for all that are equal */
 
 /* ---- clock.c: what comes before what */
@@ -138,7 +138,7 @@ VGPU_API Allocation *vgpu_find(uintptr_t address);          /* of a device or pa
 CUresult vgpu_allocate(VirtualDevice *, size_t bytes, uintptr_t *address), vgpu_allocate_host(size_t bytes, void **memory);
 CUresult vgpu_free(uintptr_t address, bool host);
 VirtualDevice *vgpu_device_of(uintptr_t address);  /* in whose part of the address space it lies */
-bool vgpu_describe(uintptr_t address, char *text, size_t room); /* "byte 4 behind the end of ..." */
+bool vgpu_describe(uintptr_t address, char *text, size_t room); /* "byte 4 after the end of ..." */
 void vgpu_make_cells(Cells *, uintptr_t base, size_t bytes);
 void vgpu_free_cells(Cells *);
 void vgpu_forget_writes(void);                    /* of all that is allocated: from now on others are seen */
@@ -172,7 +172,7 @@ struct CUmod_st {
     void *handle;
     int file;
     char path[64];
-    uintptr_t base, begin, end;      /* where it lies */
+    uintptr_t base, begin, end;      /* where it is */
     bool checked;                    /* built to be asked about every access */
     Cells dynamic_cells, static_cells; /* of its shared memory */
     Statics *statics;
@@ -251,7 +251,7 @@ struct CUevent_st {
 };
 
 extern VGPU_API pthread_mutex_t vgpu_lock;
-/* Behind the stream's last Op and those in `more`. Takes the work. */
+/* After the stream's last Op and those in `more`. Takes the work. */
 VGPU_API CUresult vgpu_issue_or_capture(CUstream, Work); /* takes the work but for its label and device, which are the stream's */
 VGPU_API Op *vgpu_issue(CUstream, Work, Op *const *more, int count);
 Op *vgpu_issue_node(int chain, VirtualDevice *, Work, Op *const *before, int count);

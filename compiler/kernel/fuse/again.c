@@ -64,7 +64,7 @@ static bool readers_compute(const Fusion *f, const Root *r)
     return info->reader_count > 0 && info->reader_count <= 8;
 }
 
-/* Random numbers are cheap only in the order in which they are drawn, and weights with places (of convolutions) lie in
+/* Random numbers are cheap only in the order in which they are drawn, and weights with places (of convolutions) are in
  * another one. */
 static bool drawn_in_order(const Fusion *f, const Root *r)
 {

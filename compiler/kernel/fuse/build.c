@@ -2,7 +2,7 @@
  *
  * In: a group (fuse/merge.c). Out: its nests: what each member stores, the reductions among them, and the tensors that
  * are read and written. Members use each other's values as expressions, and results of reductions by name, where the
- * merger has proved that they stand at the same point; everything else is loaded.
+ * merger has proved that they are at the same point; everything else is loaded.
  *
  * The same evaluation, of one root alone, tells the merger what a root reads and where. */
 #include "compiler/kernel/fuse/fuse.h"
@@ -27,7 +27,7 @@ static const Tensor *tensor_of(const Fusion *f, const Node *n)
     return tensor;
 }
 
-/* element of a node in its tensor, whose axes may lie in an order of their own */
+/* element of a node in its tensor, whose axes may be in an order of their own */
 static Expr *offset_of(Exprs *x, const Tensor *tensor, const Node *n, Expr *sample, Expr *const *index)
 {
     Expr *at[MAX_RANK];
@@ -190,7 +190,7 @@ static bool read_outside(const Fusion *f, const Root *r)
     return info->result != NULL;
 }
 
-/* where a member stands in the group's nest: at all points, or at the kept ones */
+/* where a member is in the group's nest: at all points, or at the kept ones */
 static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
 {
     if (r == shape || (r->reduces && r->axis_count == shape->axis_count)) { /* its axes are the nest's */
@@ -392,7 +392,7 @@ static void build_concat(Fusion *f, Group *g, Kernel *k)
 
 /* ---- contractions */
 
-/* an EINSUM's letters for an operand that is read in front of its transposes */
+/* an EINSUM's letters for an operand that is read before its transposes */
 static void through_transposes(const Node *from, const Node *to, char *letters)
 {
     while (from != to && from->op == OP_TRANSPOSE) {
@@ -404,7 +404,7 @@ static void through_transposes(const Node *from, const Node *to, char *letters)
     }
 }
 
-/* `behind`: the operand behind its transposes; a reshape of what lies in memory is the same memory */
+/* `after`: the operand after its transposes; a reshape of what is in memory is the same memory */
 static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, const Node *behind)
 {
     if (stored_node == behind)
@@ -417,7 +417,7 @@ static const Tensor *as_shape(const Tensor *tensor, const Node *stored_node, con
     return copy;
 }
 
-/* a convolution's weight behind transposes: the same memory, whose axes have other places in the node */
+/* a convolution's weight after transposes: the same memory, whose axes have other places in the node */
 static const Tensor *transposed(const Tensor *tensor, const Node *stored_node, const Node *operand)
 {
     if (stored_node == operand)

@@ -7,7 +7,7 @@
  *                                        too: both are epilogues or none is, since x + bias is stored where the kernels have x
  *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
  *
- * If the target agrees, the kernel's task moves behind the contraction's, and from now on its accesses are also the contraction's
+ * If the target agrees, the kernel's task moves after the contraction's, and from now on its accesses are also the contraction's
  * operands, a workspace, and the contraction's result, changed in place, where something is stored there: it may do both calls in
  * this one's place. */
 #include "compiler/kernel/epilogue.h"
@@ -115,8 +115,8 @@ static bool same_epilogue(const Epilogue *a, const Epilogue *b)
     return a->kind == b->kind && a->x == b->x && a->bias == b->bias && a->before == b->before && a->y == b->y && a->sums == b->sums;
 }
 
-/* whether the task can stand right behind the contraction, where no other does, and its kernel have this form. A tensor has one task
- * that writes it, a variable behind all that read its old value: what the task reads nobody writes in between. */
+/* whether the task can be right after the contraction, where no other does, and its kernel have this form. A tensor has one task
+ * that writes it, a variable after all that read its old value: what the task reads nobody writes in between. */
 static bool may_join(const Phase *p, const Task *contraction, const Task *task, const Epilogue *e)
 {
     int to = place_of_task(p, contraction), at = place_of_task(p, task);
@@ -165,7 +165,7 @@ static Task *maker_of(const Phase *p, const Tensor *t)
     return NULL;
 }
 
-/* gelu and its gradient, both behind their contractions; nobody else reads what gelu's kernel stores besides, since it is not stored
+/* gelu and its gradient, both after their contractions; nobody else reads what gelu's kernel stores besides, since it is not stored
  * then */
 static void join_trained(const Joiner *j, const Task *contraction, Task *forward, const Epilogue *f, Task *backward)
 {

@@ -46,7 +46,7 @@ struct Root {
     Root *copied;           /* of the sink that copies a new value into its variable: who made it */
     Root **before; int before_count; /* of a sink that writes a variable: who reads the old value */
     Root **sinks; int sink_count;    /* of a reader: those that write what it reads */
-    bool behind_report;     /* a sink that runs behind the report, whose numbers are not all known yet: never merged */
+    bool behind_report;     /* a sink that runs after the report, whose numbers are not all known yet: never merged */
     /* evaluated alone */
     Read *reads; int read_count;
     double flops;           /* at a point */
@@ -94,7 +94,7 @@ struct Fusion {
     Phase *phase;
     Graph *graph;
     bool separate;          /* every node its own kernel */
-    Fusion *around;         /* of a scan's body: what the scan stands in; NULL: a phase */
+    Fusion *around;         /* of a scan's body: what the scan is in; NULL: a phase */
     Memory *kept;           /* of a phase: of what lives as long as the program: tensors, tasks */
     void (*done)(Fusion *, Group *); /* of a phase: takes the groups, one by one, when their kernels are complete */
     Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
@@ -113,7 +113,7 @@ bool fuse_contracts(const Node *);                 /* it becomes a Contraction, 
 KernelKind fuse_kind(Op);                          /* of the kernel that makes it, if it is not a part of a nest */
 bool is_attention(Op);
 bool is_rows(Op);
-/* the stored node behind reshapes (and transposes, of an EINSUM's operand; behind transposes, of a CONVOLVE's weight) that
+/* the stored node after reshapes (and transposes, of an EINSUM's operand; after transposes, of a CONVOLVE's weight) that
  * a contraction can read */
 const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);
 void fuse_find_roots(Fusion *);
@@ -134,12 +134,12 @@ void fuse_pack(Fusion *);                          /* builds what is not built y
 void fuse_stages(Fusion *);                        /* fuse.c: all of them; groups with their kernels, in order */
 Memory *fuse_keep(const Fusion *);                 /* fuse.c: allocate() is for what lives as long as the program; -> as before */
 Task *fuse_task(const Fusion *, const Group *);    /* fuse.c: what its kernel reads, writes and costs */
-/* what SCAN reads for its input: behind views that the body can make itself; NULL: nothing that lies in memory */
+/* what SCAN reads for its input: after views that the body can make itself; NULL: nothing that is in memory */
 const Node *fuse_scan_operand(const Fusion *, const Node *scan, int input);
 Root **fuse_scan_part(const Fusion *, const Root *); /* the first of the results that are one computation with this one */
 void fuse_build_scan(Fusion *, Group *);
 void fuse_epilogues(Phase *, const Target *, const char *archs); /* of --arch */
-/* the graph, where scans read copies of variables that lie in an order of their own */
+/* the graph, where scans read copies of variables that are in an order of their own */
 Graph *fuse_straighten(const Fusion *);
 Root *fuse_add_root(Fusion *, const Node *, Tensor *target);
 Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);

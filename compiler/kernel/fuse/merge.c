@@ -50,7 +50,7 @@ static bool fits_outer(const Root *map, const Root *shape)
     return map->full == shape->kept && map->samples == shape->kept_samples;
 }
 
-typedef struct Fit { Root *shape; bool outer_a, outer_b; } Fit; /* outer: the element-wise group stands at kept points */
+typedef struct Fit { Root *shape; bool outer_a, outer_b; } Fit; /* outer: the element-wise group is at kept points */
 
 static bool loops_fit(const Group *a, const Group *b, Fit *fit)
 {
@@ -185,7 +185,7 @@ static bool path_between(const Fusion *f, Group *from, const Group *to)
 
 typedef struct Queue { Group **list; int count; } Queue;
 
-/* who must run behind a root: its readers, the writers of what it reads, and at last the REDUCE that wants its copy */
+/* who must run after a root: its readers, the writers of what it reads, and at last the REDUCE that wants its copy */
 static Root *next_reader(const Fusion *f, const Root *r, int k)
 {
     const Info *info = &f->info[r->node->id];
@@ -193,7 +193,7 @@ static Root *next_reader(const Fusion *f, const Root *r, int k)
     return k < readers ? info->readers[k] : k < readers + r->sink_count ? r->sinks[k - readers] : r->copy_reader;
 }
 
-/* may the group stand at `level`? Yes, if few groups behind it must move for that; those are at most counted twice. */
+/* may the group stand at `level`? Yes, if few groups after it must move for that; those are at most counted twice. */
 static bool may_raise(const Fusion *f, Group *start, int level)
 {
     struct { const Group *g; int level; } work[MOST_RAISED];
@@ -404,9 +404,9 @@ Group *fuse_new_group(Fusion *f, Root *r)
     return g;
 }
 
-/* A sink runs behind those that read the old value of its variable. Sinks that come after it and read it, too, are left
+/* A sink runs after those that read the old value of its variable. Sinks that come after it and read it, too, are left
  * out: so no two wait for each other here, and fuse/order.c finds another way. Numbers that come later join the report's
- * kernel unasked; a sink behind it that shared a kernel with their makers would wait for itself. */
+ * kernel unasked; a sink after it that shared a kernel with their makers would wait for itself. */
 static void find_old_readers(Fusion *f, Root *sink)
 {
     const Node *variable = sink->target && sink->target->kind == TENSOR_VARIABLE ? sink->target->node : NULL;

@@ -50,7 +50,7 @@ static void look_at_kernel(Fusion *f, Group *g)
         fuse_forget(g);
 }
 
-/* the sink writes a temporary; a new sink behind all others copies it */
+/* the sink writes a temporary; a new sink after all others copies it */
 static void write_later(Fusion *f, Root *r)
 {
     Tensor *variable = r->target;
@@ -103,7 +103,7 @@ static void add_edge(Group *before, Group *after)
 typedef struct Heap { Group **list; int count; } Heap;
 
 /* The contraction that is a weight's gradient comes as soon as it can: what it reads may go, and the contractions and
- * element-wise kernels of samples behind it follow each other. Small updates stand together behind the others:
+ * element-wise kernels of samples after it follow each other. Small updates stand together after the others:
  * fuse/pack.c makes few kernels of them. */
 static int rank_of(const Group *g)
 {

@@ -95,13 +95,13 @@ static bool is_view(const Node *n)
     return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows);
 }
 
-/* a value that can lie in memory, row-major */
+/* a value that can be in memory, row-major */
 static bool may_be_stored(const Node *n)
 {
     return n->op == OP_INPUT || n->op == OP_ARG || (n->op == OP_VARIABLE && identity_order(n)) || (!never_root(n) && !is_view(n));
 }
 
-/* what rows are read from: behind what leaves every element where it is, and behind a cast of what was rounded */
+/* what rows are read from: after what leaves every element where it is, and after a cast of what was rounded */
 static const Node *rows_operand(const Node *o)
 {
     if (o->op == OP_CAST && o->dtype == F32 && dtype_is_half(o->in[0]->dtype))
@@ -324,7 +324,7 @@ static void choose(Fusion *f)
     }
 }
 
-/* ---- early: what a step's first collectives need; update: what stands behind the last */
+/* ---- early: what a step's first collectives need; update: what is after the last */
 
 static bool is_end(const Result *r) { return r->role == ROLE_UPDATE || r->role == ROLE_REPORT; }
 

@@ -1,14 +1,14 @@
 /* scan.c: SCAN as a kernel: a loop over steps that calls the kernels of its body.
  *
- * In: RESULTs of one SCAN, all with samples or all without, and where its operands lie. Out: a Kernel whose `scan` says what
- * the loop calls and where everything lies.
+ * In: RESULTs of one SCAN, all with samples or all without, and where its operands are. Out: a Kernel whose `scan` says what
+ * the loop calls and where everything is.
  *
  * The body becomes a graph of its own, without what these results do not need, and goes through all stages of the fuser like
  * the graph of a phase. Its leaves are
  *   carries     two buffers each, which change places after every step
- *   sequences   the slice of a step, read where it lies: a tensor with a pitch; stacks are written likewise
+ *   sequences   the slice of a step, read where it is: a tensor with a pitch; stacks are written likewise
  *   captured    the tensors themselves. Views of them, constants and numbers of the run are made in the body, so that nothing
- *               is stored for them; but what a contraction reads must lie in memory as the contraction can read it.
+ *               is stored for them; but what a contraction reads must be in memory as the contraction can read it.
  * A thread takes a chunk of its samples through all steps, then the next. A chunk's carries and temporaries should stay in the
  * core's cache; temporaries are placed by their lifetime, first fit. On a GPU a block takes a chunk, whose part of the workspace
  * is its own. */
@@ -127,7 +127,7 @@ static bool has_attention(const Graph *body)
     return false;
 }
 
-/* a scan or an attention reads a variable that lies in an order of its own */
+/* a scan or an attention reads a variable that is in an order of its own */
 static bool reads_crooked(const Fusion *f, const Node *n, int input)
 {
     bool straight = n->op == OP_SCAN ? part_of(n, input) != PART_CAPTURED || has_attention(n->body) : is_attention(n->op);
@@ -214,7 +214,7 @@ static Node *new_argument(Build *b, Graph *to, const Node *like, Tensor *tensor)
     return graph_rebuild(to, &arg, NULL);
 }
 
-/* a captured value in the body: `base`: what lies in memory, or NULL */
+/* a captured value in the body: `base`: what is in memory, or NULL */
 static Node *capture(Build *b, Graph *to, const Node *n, const Node *base)
 {
     for (int i = 0; i < b->captured; i++)
@@ -498,7 +498,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
         s->chunk = b->f->program->target->chunk(most);
     s->chunk = s->chunk > most ? most : s->chunk;
     int64_t at = place_all(s, spot), shared = at;
-    for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is behind */
+    for (int i = 0; i < s->call_count; i++) { /* those that keep something have their own; the others share what is after */
         if (!workspace_of(b, tasks[i]) || !keeps(s->calls[i].kernel))
             continue;
         s->calls[i].work = shared;

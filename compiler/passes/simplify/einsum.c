@@ -67,7 +67,7 @@ static bool read_einsum(const Node *n, Einsum *p)
         if (has_twice(o->letters))
             return false;
     }
-    memcpy(p->result, t + 1, strlen(t + 1)); /* behind "->" */
+    memcpy(p->result, t + 1, strlen(t + 1)); /* after "->" */
     return true;
 }
 
@@ -283,7 +283,7 @@ static Node *contract_in_pairs(Simplifier *s, Einsum *p)
         q->cost[set] = 1e301;
         for (int half = (set - 1) & set; half; half = (half - 1) & set) {
             double cost = q->cost[half] + q->cost[set & ~half] + pair_cost(q, half, set & ~half);
-            if (half & (set & -set) && cost < q->cost[set]) { /* the half with the first operand stands first */
+            if (half & (set & -set) && cost < q->cost[set]) { /* the half with the first operand is first */
                 q->cost[set] = cost;
                 q->half[set] = half;
             }

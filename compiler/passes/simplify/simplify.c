@@ -155,8 +155,8 @@ static bool *find_backward_needs(const Graph *g, const int *uses)
 
 enum { CHEAP_CHAIN = 8 };
 
-/* z is few element-wise operations away from a single large value, and backward reads that value, or what lies between,
- * anyway: there z <= 0 is asked of z, computed once more (a batchnorm in front of a relu) */
+/* z is few element-wise operations away from a single large value, and backward reads that value, or what is between,
+ * anyway: there z <= 0 is asked of z, computed once more (a batchnorm before a relu) */
 static bool made_of_needed(const Simplifier *s, const Node *z)
 {
     double elements = (double)shape_count(&z->shape);

@@ -4,7 +4,7 @@
 
 /* ---- views of views */
 
-/* a without the ones in front of it */
+/* a without the ones before it */
 static Shape without_leading_ones(const Shape *a)
 {
     int ones = 0;
@@ -31,7 +31,7 @@ static Node *transpose_of_joined(Simplifier *s, Node *n)
             return NULL;
     }
     first[joined->shape.rank] = at;
-    for (; at < x->shape.rank; at++) /* ones behind the last */
+    for (; at < x->shape.rank; at++) /* ones after the last */
         order[count++] = at;
     for (int i = 0; i < t->shape.rank; i++)
         for (int k = first[t->ints[i]]; k < first[t->ints[i] + 1]; k++)
@@ -186,7 +186,7 @@ static Node *rule_slice(Simplifier *s, Node *n)
     return NULL;
 }
 
-/* the value that the inputs are slices of, one behind the other */
+/* the value that the inputs are slices of, one after the other */
 static Node *concat_of_slices(const Node *n)
 {
     int axis = (int)n->ints[0], r = n->shape.rank;
@@ -281,7 +281,7 @@ static int axis_of_part(const Node *n)
     return axis;
 }
 
-/* Slices of one value each have a gradient, in zeros; where they cover it, their sum is what lies one behind the other. */
+/* Slices of one value each have a gradient, in zeros; where they cover it, their sum is what lies one after the other. */
 Node *concat_of_parts(Simplifier *s, Node *n)
 {
     Node *part[MOST_PARTS];

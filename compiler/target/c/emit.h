@@ -62,7 +62,7 @@ typedef struct Printer {
 void emit_named(const Kernel *, const char *text, Text *);
 
 extern const char *const C_TYPE[DTYPES];                  /* of values: those of bf16 and f16 are floats */
-const char *emit_element_type(Dtype);                     /* of what lies in memory */
+const char *emit_element_type(Dtype);                     /* of what is in memory */
 
 void emit_reserve(Printer *);                             /* the words of C, and the parameters of kernels, are taken */
 const char *emit_type(const Printer *, const Expr *);     /* of a variable that holds it */
@@ -108,5 +108,5 @@ int emit_all_roots(const Printer *, Expr **);
 /* host/kernels.c: the expressions that a function computes; its constants, and keys of random numbers */
 const bool *emit_needed(const Nest *, bool finish);
 void emit_tables(Printer *);
-void emit_kernel_title(const Kernel *, Text *);           /* a comment in front of it */
+void emit_kernel_title(const Kernel *, Text *);           /* a comment before it */
 #endif

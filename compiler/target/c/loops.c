@@ -1,6 +1,6 @@
 /* loops.c: the loops of a nest, and what is computed in which of them.
  *
- * In each loop stands first what is new there: an expression stands in the outermost loop in which all that it depends on
+ * In each loop is first what is new there: an expression is in the outermost loop in which all that it depends on
  * is known; it gets a name if it is used twice or in a deeper loop, else it is written where it is used.
  * The loops that a C compiler is to vectorise carry `omp simd`. The axis that the workers divide runs over a part. */
 #include "compiler/target/c/marks.h"

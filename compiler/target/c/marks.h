@@ -10,7 +10,7 @@ typedef enum NumberKind { NUMBER_INT, NUMBER_DIVISOR, NUMBER_F32, NUMBER_F64 } N
 
 /* ---- what printers say. 0 and 1 are no numbers: texts with them are other texts */
 const char *emit_count(const Printer *, int64_t);
-const char *emit_divisor(const Printer *, int64_t);             /* behind / or % */
+const char *emit_divisor(const Printer *, int64_t);             /* after / or % */
 const char *emit_over(const char *count);                       /* the same of a text that may be a count */
 const char *emit_number(const Printer *, double, Dtype);
 /* numbers in it stay: arguments of functions (a power of 2 is a multiplication), the bounds of a loop that is unrolled; but not

@@ -80,7 +80,7 @@ void scan_print_buffers(ScanWriter *w)
         print_buffer(w, s->buffers[i].tensor, s->buffers[i].offset, "const ");
 }
 
-/* ---- before the first step, and behind the last */
+/* ---- before the first step, and after the last */
 
 void scan_print_initial(ScanWriter *w)
 {

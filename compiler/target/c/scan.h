@@ -23,10 +23,10 @@ const char *scan_pointer(const ScanWriter *, const Tensor *);     /* its name */
 const char *scan_new_pointer(ScanWriter *, const Tensor *);
 const Tensor *scan_argument(const Kernel *, int);                 /* what is read, then what is written */
 int64_t scan_elements(const Tensor *);
-void scan_print_buffers(ScanWriter *);                            /* pointers to what lies in `work` */
+void scan_print_buffers(ScanWriter *);                            /* pointers to what is in `work` */
 void scan_print_initial(ScanWriter *);                            /* carries before the first step */
 void scan_print_steps(ScanWriter *, const char *after);           /* the loop; `after`: its last line, or NULL */
-bool scan_print_last(ScanWriter *);                               /* carries behind the last step; false: there are none */
+bool scan_print_last(ScanWriter *);                               /* carries after the last step; false: there are none */
 
 /* gives the kernels of the body their texts, and the scan its own: with EMIT_OWN as its name */
 typedef void PrintKernel(const Kernel *, Text *);

@@ -224,7 +224,7 @@ static const char *range_text(Printer *p, const Expr *e, Level *level)
     return low ? format("%s >= %s", at, emit_count(p, e->other)) : format("%s < %s", at, emit_count(p, e->constant));
 }
 
-/* "f(...)", and nothing behind it */
+/* "f(...)", and nothing after it */
 static bool is_call(const char *meaning)
 {
     const char *m = meaning;

@@ -20,7 +20,7 @@ static const char *type_text(const Tensor *tensor)
     return TYPE[tensor->dtype];
 }
 
-/* what is reduced over devices lies in a bucket, aligned to its elements; a block's operands begin at any step of a sequence */
+/* what is reduced over devices is in a bucket, aligned to its elements; a block's operands begin at any step of a sequence */
 static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool block)
 {
     int first = plan->swapped ? B : A, second = B - first;

@@ -48,8 +48,8 @@ typedef struct CudaKind {
     void (*print)(const Kernel *, Text *);
     void (*launches)(const Kernel *, mgpu_launch launch[2]);
     int64_t (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *per_sample); /* kernel/target.h */
-    /* as a part of a scan: a function of a block, its dynamic shared memory; the end of its name, what it is given behind its
-     * arguments; the threads must meet behind it */
+    /* as a part of a scan: a function of a block, its dynamic shared memory; the end of its name, what it is given after its
+     * arguments; the threads must meet after it */
     void (*print_block)(const Kernel *, Text *);
     int (*shared_bytes)(const Kernel *);
     const char *end, *given;
@@ -68,7 +68,7 @@ void emit_cuda_includes(const char *kernels, Text *); /* the device headers that
 void cuda_print_text(const Kernel *, Text *);
 void cuda_print_finish(const Kernel *, Text *);
 void cuda_print_block(const Kernel *, Text *);        /* a function of a block, with begin and end in place of n */
-/* the kernel's functions, whose names begin with its own, as they stand in the file of all kernels */
+/* the kernel's functions, whose names begin with its own, as they are in the file of all kernels */
 void cuda_print(const Kernel *, Text *);
 void cuda_print_nests(const Kernel *, Text *);
 void emit_cuda(const Program *, Text *);

@@ -11,7 +11,7 @@
  * With partial results groups and columns take a slice of the reduced points, and the first thread stores what it has into the
  * workspace; `finish` adds the slices up and makes the OUTER stores. One number counts all kept points, one all reduced
  * ones; the axes are made of it by division. The lanes of a vector are the innermost loop: what is contiguous along it is
- * loaded before it and stored behind it. */
+ * loaded before it and stored after it. */
 #include "compiler/target/cuda/points.h"
 #include "compiler/target/c/marks.h"
 

@@ -1,5 +1,5 @@
 /* numbers.c: what of a matmul is handed over at its launch (runtime/abi/mgpu_numbers.h), so that matmuls of one form are one
- * function. A form is the kinds of its axes, which of them move in windows, how its operands lie in shared memory and how many
+ * function. A form is the kinds of its axes, which of them move in windows, how its operands are in shared memory and how many
  * elements are moved at once; the numbers are the rest: extents, strides, first elements. */
 #include "compiler/base/c_text.h"
 #include "compiler/target/cuda/tiles.h"

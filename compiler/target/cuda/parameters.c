@@ -20,7 +20,7 @@
 
 typedef struct Form {
     Kernel **kernels; int count;
-    Numbers *numbers; /* of each, those of its second function behind those of the first */
+    Numbers *numbers; /* of each, those of its second function after those of the first */
 } Form;
 
 static bool same_number(const Number *a, const Number *b)

@@ -1,7 +1,7 @@
 /* points.c: what a thread does at the points of a nest, as CUDA C; which points are its own, cuda/nest.c says.
  *
  * In: a nest's loops. Out: how many points there are, the axes of the point with a number, the vectors that are loaded before
- * the lanes' loop and stored behind it, and the statements in it. */
+ * the lanes' loop and stored after it, and the statements in it. */
 #include "compiler/target/cuda/points.h"
 #include "compiler/target/c/marks.h"
 
@@ -37,7 +37,7 @@ const char *cuda_points_text(const Loops *l, Points p)
     return p.count == 1 ? p.times : format("%s * %s", emit_count(l->p, p.count), p.times);
 }
 
-/* the same behind / or % */
+/* the same after / or % */
 const char *cuda_points_divisor(const Loops *l, Points p)
 {
     const char *text = cuda_points_text(l, p);
@@ -234,7 +234,7 @@ static void load_vectors(const Loops *l, const bool *used)
 
 static bool in_pass(const Store *s, int pass) { return pass < 0 ? s->outer : !s->outer && s->value->pass == pass; }
 
-/* stores of a pass, or OUTER ones if it is -1; `open`: before the loop over lanes, `close`: behind it */
+/* stores of a pass, or OUTER ones if it is -1; `open`: before the loop over lanes, `close`: after it */
 static void open_stores(const Loops *l, int pass, const char **name)
 {
     for (int i = 0; i < l->nest->store_count; i++) {

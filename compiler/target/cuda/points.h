@@ -26,7 +26,7 @@ typedef struct Points { int64_t count; const char *times; } Points; /* times: NU
 Points cuda_axis_points(const Loops *, int axis);
 Points cuda_all_points(const Loops *, const int *axes, int count);
 const char *cuda_points_text(const Loops *, Points);
-const char *cuda_points_divisor(const Loops *, Points); /* the same behind / or % */
+const char *cuda_points_divisor(const Loops *, Points); /* the same after / or % */
 const char *cuda_name_points(const Loops *, Points); /* their number, by name if it has to be computed */
 /* "mgpu_grid_thread()", or of a block; where a kernel has several nests, each begins with other blocks */
 const char *cuda_own_number(const Loops *, const char *what, int lanes);

@@ -1,7 +1,7 @@
 /* rows.c: CUMSUM and TOP_K as CUDA C.
  *
  * In: Rows (rows.c). Out: their table, and a function that hands it to mgpu_device_rows.h. A group is a warp for short rows, else
- * a block; where rows lie next to each other, and many there are, a block sums some of them side by side. */
+ * a block; where rows are next to each other, and many there are, a block sums some of them side by side. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/tiles.h"

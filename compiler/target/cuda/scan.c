@@ -1,8 +1,8 @@
 /* scan.c: a scan as CUDA C.
  *
  * In: a Kernel with a Scan (fuse/scan.c). Out: k12: each block takes a few samples through all steps. What it calls are functions
- * of a block, for samples [begin, end): k12_0, k12_1 ... of the kernels of the body, with a barrier behind each; k12_steps is the
- * loop. What the loop works on lies in the block's part of the workspace. Its buffers hold the block's samples alone; their
+ * of a block, for samples [begin, end): k12_0, k12_1 ... of the kernels of the body, with a barrier after each; k12_steps is the
+ * loop. What the loop works on is in the block's part of the workspace. Its buffers hold the block's samples alone; their
  * pointers are moved back by the first of them, so that all functions count samples alike. Nothing is __restrict__: what a loop
  * writes in one step it reads in the next. */
 #include "compiler/kernel/phase.h"
@@ -52,7 +52,7 @@ static void print_parameters(ScanWriter *w)
     text_add(w->print.t, "{\n");
 }
 
-/* ---- before the first step, and behind the last */
+/* ---- before the first step, and after the last */
 
 static void print_copy(ScanWriter *w, const Tensor *to, const Tensor *from)
 {

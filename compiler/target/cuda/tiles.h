@@ -52,7 +52,7 @@ void cuda_comment_numbers(const CudaMatmul *, Text *);
 
 /* ---- the kernel of a contraction: cuda/contract.c */
 /* a comment, tables, functions: parameters a, b, c, (work,) step, n (, numbers); in order of the arguments. known: the functions
- * stand there already, under this name; else NULL */
+ * are there already, under this name; else NULL */
 void cuda_print_contraction(const Contraction *, const char *kernel_name, const char *known, Text *);
 void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgpu_launch launch[2]);
 /* the functions as text, if launches hand over the numbers: kernels with equal texts are one; else NULL */
@@ -76,7 +76,7 @@ enum { CUDA_BLOCK_THREADS = 256 };
 void cuda_print_attention(const Attention *, const char *kernel_name, Text *);
 void cuda_launches_attention(const Attention *, const char *kernel_name, mgpu_launch launch[2]);
 int64_t cuda_attention_workspace(const Attention *, int64_t *per_sample);
-/* by the first threads of a block, which meets before and behind: NAME(operands, results, (work,) begin, end) */
+/* by the first threads of a block, which meets before and after: NAME(operands, results, (work,) begin, end) */
 void cuda_print_block_attention(const Attention *, const char *name, Text *);
 int cuda_block_attention_shared_bytes(const Attention *);
 

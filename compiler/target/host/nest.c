@@ -4,8 +4,8 @@
  * Columns:  for kept axes but the innermost, for tiles of the innermost { arrays of accumulators;
  *           for reduced axes, for the tile accumulate; ... for the tile store }
  *
- * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores stand in the kernel's
- * end, behind the sums over all threads. */
+ * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores are in the kernel's
+ * end, after the sums over all threads. */
 #include "compiler/target/c/marks.h"
 #include "compiler/target/host/host.h"
 
@@ -173,7 +173,7 @@ static void declare_runs(Printer *p, const char *width)
         }
 }
 
-/* behind the loop over lanes */
+/* after the loop over lanes */
 static void store_runs(Printer *p, int lane)
 {
     const Nest *nest = p->nest;
@@ -552,7 +552,7 @@ static void print_finish(Printer *p, const int *kept, int kept_count)
     emit_close_loops(p, 0);
 }
 
-/* where the partial sums lie */
+/* where the partial sums are */
 static void print_partial(Printer *p)
 {
     const Nest *nest = p->nest;
@@ -588,7 +588,7 @@ void emit_begin_nest(Printer *p, const Nest *nest)
     p->result = NEW_ARRAY(const char *, nest->reduction_count);
     p->tile_start = p->tile_width = NULL;
     const Exprs *x = nest->exprs;
-    bool *chosen = NEW_ARRAY(bool, x->count); /* it stands in a choice: what is loaded there is loaded before, so that the */
+    bool *chosen = NEW_ARRAY(bool, x->count); /* it is in a choice: what is loaded there is loaded before, so that the */
     for (int i = x->count - 1; i >= 0; i--) { /* loop needs no masks */
         const Expr *e = x->all[i];
         for (int k = 0; k < e->count; k++)

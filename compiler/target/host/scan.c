@@ -27,7 +27,7 @@ static void print_arguments(ScanWriter *w)
         emit_line(&w->print, "char *const work = argument[%d];", k->read_count + k->write_count);
 }
 
-/* ---- before the first step, and behind the last */
+/* ---- before the first step, and after the last */
 
 /* count elements from one place to another, for the chunk's samples if the target has any */
 static void print_copy(ScanWriter *w, const Tensor *to, const Tensor *from)

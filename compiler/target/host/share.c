@@ -284,7 +284,7 @@ static const Tensor *index_tensor(const Expr *row)
     return e->kind == X_LOAD && !dtype_is_float(e->tensor->dtype) && e->tensor->dtype != BOOL ? e->tensor : NULL;
 }
 
-/* The axis of the table that counts all points of all rows, one row behind the other; -1: none. A large table of many rows is
+/* The axis of the table that counts all points of all rows, one row after the other; -1: none. A large table of many rows is
  * divided into rows alone: clearing it is most of the work, and pieces of rows are slow to write (bench/scatter.c, 50257 rows of
  * 64, two threads: 0.56 ms by columns, 0.31 by rows). */
 static int axis_of_rows(const Nest *copy, int64_t factor, int64_t extent)

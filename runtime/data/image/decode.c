@@ -197,7 +197,7 @@ static uint8_t grey_of(const uint8_t *rgb)
     return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
 }
 
-/* in place: pixel i of the grey picture lies before what is still to be read */
+/* in place: pixel i of the grey picture is before what is still to be read */
 static void make_grey(Picture *p)
 {
     for (int64_t i = 0; i < p->width * p->height; i++)

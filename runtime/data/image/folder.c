@@ -27,7 +27,7 @@ typedef struct Above {
     dev_t device;
     ino_t number;
     const struct Above *up;
-} Above; /* the folders that a folder lies in: a link may lead back to one */
+} Above; /* the folders that a folder is in: a link may lead back to one */
 
 typedef struct Folder {
     Words classes, paths;
@@ -68,7 +68,7 @@ bool mgpu_is_picture(const char *name)
     return false;
 }
 
-/* what lies in a folder, sorted; false: it cannot be read */
+/* what is in a folder, sorted; false: it cannot be read */
 static bool list(const char *folder, Names *folders, Names *pictures)
 {
     DIR *d = opendir(folder);

@@ -69,7 +69,7 @@ Stream *mgpu_decode_paths(const Opening *, const char *folder, const char *const
 
 int mgpu_image_channels(const mgpu_input *); /* that pictures for an input have, for mgpu_image_decode; NULL: 3 */
 bool mgpu_image_read(Reading *, const char *path, int channels, Image *, char why[MGPU_IMAGE_WHY]);
-/* of a call of resize, ..., behind others; the caller frees its name */
+/* of a call of resize, ..., after others; the caller frees its name */
 ImageStage mgpu_image_stage(const mgpu_call *, const ImageStage *before, int count);
 
 /* ---- image/folder.c */

@@ -525,7 +525,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     return issue(stream, &c);
 }
 
-/* ---- memory: an allocation knows its device and size in front of it */
+/* ---- memory: an allocation knows its device and size before it */
 typedef struct Header { int64_t bytes; int device; char fill[64 - 12]; } Header;
 
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
