@@ -103,8 +103,8 @@ static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const cha
     text_add(text, "%s},\n    /* rows, strides of samples; arguments */\n    %lld, %lld, %lld, false, %d, %d, %d, %d};\n", t->axes > 0 ? "" : "{}",
              (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->operand, t->values, t->places, t->workspace);
     text_add(text,
-             "static __device__ constexpr mgpu_rows_tiles %s_tiles = {%d, %d, %lld, %s, %s}; /* group, beside, room, in the "
-             "workspace, alone */\n",
+             "static __device__ constexpr mgpu_rows_tiles %s_tiles = "
+             "{%d, %d, %lld, %s, %s}; /* group, beside, room, in the workspace, alone */\n",
              name, s->group, s->beside, (long long)s->room, s->in_workspace ? "true" : "false", s->alone ? "true" : "false");
 }
 
