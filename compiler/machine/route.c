@@ -20,11 +20,10 @@ static double rate_of(const Machine *m, int link, bool back) { return m->links[l
 typedef struct Reached { int hops, link; bool back; double rate; } Reached; /* hops -1: not yet */
 
 /* ends are visited in rounds of one more link; within a round the widest way to an end stays */
-static bool find_way(const Machine *m, int from, int to, Route *r)
+static bool search_way(const Machine *m, int from, int to, Reached *reached, Route *r)
 {
-    int ends = end_count(m), last = from;
-    Reached *reached = NEW_ARRAY(Reached, ends);
-    for (int e = 0; e < ends; e++)
+    int last = from;
+    for (int e = 0; e < end_count(m); e++)
         reached[e] = (Reached){.hops = -1};
     reached[from] = (Reached){.hops = 0, .rate = 1e300};
     for (int hops = 1; hops <= MOST_HOPS && reached[to].hops < 0; hops++)
@@ -50,6 +49,15 @@ static bool find_way(const Machine *m, int from, int to, Route *r)
         at = last = m->links[x->link].end[x->back];
     }
     return last == from;
+}
+
+static bool find_way(const Machine *m, int from, int to, Route *r)
+{
+    Memory *own = memory_new(), *outer = memory_use(own); /* there are as many ways as pairs of ends */
+    bool found = search_way(m, from, to, NEW_ARRAY(Reached, end_count(m)), r);
+    memory_use(outer);
+    memory_free(own);
+    return found;
 }
 
 bool machine_route(const Machine *m, int from, int to, Route *r)

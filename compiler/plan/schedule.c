@@ -505,7 +505,7 @@ static void mark_updated(const Phase *p, Layout *l) /* the variables that the ph
 }
 
 static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes, int class_count,
-                           const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels)
+                           const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels, const Members *members)
 {
     Memory *own = memory_new(), *kept = memory_use(own);
     Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
@@ -514,12 +514,11 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     else
         cut_calls(order);
     TaskDigest *digests = digest_tasks(phase, plan->devices);
-    Members members = members_of(machine_of(p), processor_of(p), plan->devices);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
-        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests, .members = members};
+        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests, .members = *members};
         Layout *layout = place_class(p, phase, order, &classes[c]);
         mark_updated(phase, layout);
         b->layout = layout;
@@ -566,9 +565,10 @@ Schedule *schedule(const Program *p, const Plan *plan)
     int *class_of = NEW_ARRAY(int, plan->devices);
     int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, classes, &trials);
     KernelNumber *kernels = number_kernels(p);
+    Members members = members_of(machine_of(p), processor_of(p), plan->devices);
     s->signatures = list_signatures(p, &s->signature_count);
     for (int i = 0; i < p->phase_count; i++)
-        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels);
+        schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels, &members);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]]);
