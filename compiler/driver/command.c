@@ -36,20 +36,20 @@ static const struct OptionRow {
     {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
                                                             "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
                                                             "                       found here, else sm_80,sm_90)", ALL},
-    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "a param by name, else a train setting: --set width=128 --set optimizer.momentum=0.8", ALL},
-    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep what is emitted: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
-    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "time of every stage", ALL},
+    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "change a param, or a setting of train: --set width=128 --set optimizer.momentum=0.8", ALL},
+    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep the emitted files: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
+    {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "print the time of each stage", ALL},
     {"--emit", NULL, STAGE, offsetof(Options, emit), "STAGE", "print a stage's result and stop:", COMPILING},
-    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "which model, where a file holds several", ALL},
+    {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "the model to compile, if the file has several", ALL},
     {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan: as JSON", CHECKING | PLANNING},
     {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan: batches to plan for: 32,64 (default: the model's)", PLANNING},
     {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan: each device has this batch; --strong: all devices together (default)", PLANNING},
     {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan: beside --weak, to have both", PLANNING},
     {"--measured", NULL, VALUE, offsetof(Options, measured), "N/s", "plan: samples a second that one device was measured to train", PLANNING},
-    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "every operation a kernel of its own (slow; the reference of tests)", ALL},
+    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
-    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "library layers by their text, not by their built-in forms (the reference of tests)", ALL},
+    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "compile library layers from their text, not from built-in forms (the reference of tests)", ALL},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", ALL},
 };
 
@@ -77,10 +77,10 @@ static void print_help(void)
     puts("mgpuc: compiles a network into a program that trains it\n"
          "\n"
          "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help\n"
-         "  mgpuc check MODEL.net        diagnose only: layers, shapes, parameters, FLOPs, bytes per device\n"
-         "  mgpuc plan MODEL.net         how fast will it be on which devices of which machine, and why\n"
+         "  mgpuc check MODEL.net        check only: layers, shapes, parameters, FLOPs, bytes per device\n"
+         "  mgpuc plan MODEL.net         predict how fast it trains on which devices, and why\n"
          "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
-         "  mgpuc fmt FILE.net ...       rewrite models in the house layout; fmt --check, fmt -, fmt --help\n"
+         "  mgpuc fmt FILE.net ...       rewrite models in the standard layout; fmt --check, fmt -, fmt --help\n"
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
          "  mgpuc machines [NAME]        the machines that --machine knows by name\n"
          "  mgpuc probe [-o FILE]        measure the host of this machine, for --machine FILE\n"
@@ -98,10 +98,10 @@ static void print_help(void)
          "  --version            the version\n"
          "\n"
          "Environment: CC, the C compiler to run (default cc); CXX, the C++ compiler for --arch vgpu (default c++);\n"
-         "MGPU_NVRTC, the file of NVRTC, which compiles kernels for GPUs (default: of CUDA_HOME, of wheels in VIRTUAL_ENV or\n"
-         "CONDA_PREFIX, of the system, of python3's wheels the first that the driver here is not too old for); MGPU_HOME,\n"
+         "MGPU_NVRTC, the file of NVRTC, which compiles kernels for GPUs (default: the first that is not too new for the\n"
+         "driver, from CUDA_HOME, wheels in VIRTUAL_ENV or CONDA_PREFIX, the system, python3's wheels); MGPU_HOME,\n"
          "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
-         "Compiled objects are kept, by their content, in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
+         "Compiled objects are kept in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
          "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
          "A folder that others may write is not used.\n"
          "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"

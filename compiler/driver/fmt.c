@@ -1,4 +1,4 @@
-/* fmt.c: `mgpuc fmt`: files -> the same files in the house layout (dsl/format.c). Every file is laid out before the first is
+/* fmt.c: `mgpuc fmt`: files -> the same files in the standard layout (dsl/format.c). Every file is laid out before the first is
  * written, so that a mistake in one leaves all as they were. A file is written beside itself and renamed. */
 #include "compiler/driver/command.h"
 #include "dsl/dsl.h"
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static const char HELP[] =
-    "mgpuc fmt: the house layout, for models\n"
+    "mgpuc fmt: the standard layout, for models\n"
     "\n"
     "  mgpuc fmt FILE.net ...     rewrite the files in place\n"
     "  mgpuc fmt --check FILE ... write nothing; list the files that would change, and end with 1 if there are any\n"
