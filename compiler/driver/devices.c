@@ -1,7 +1,7 @@
 /* devices.c: the devices of this machine: `mgpuc devices`, and what --devices cuda and --arch mean without a number. It is
  * a program's own code that looks, so indices and CUDA_VISIBLE_DEVICES mean the same here and there. */
 #include "compiler/driver/command.h"
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "runtime/cuda/gpus.h"
 
 #include <stdlib.h>

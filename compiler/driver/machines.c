@@ -2,7 +2,7 @@
  * with;
  * `mgpuc probe`: a file of this machine, measured. */
 #include "compiler/driver/command.h"
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "compiler/machine/machine.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* main.c: mgpuc, the driver: its commands. The passes are in passes.c. */
 #include "compiler/driver/command.h"
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "runtime/base/terminal.h"
 
 #include <string.h>

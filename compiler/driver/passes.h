@@ -25,7 +25,7 @@
     F(SHARES, "samples per device")                                                                                              \
     F(SCHEDULES, "schedules")                                                                                                    \
     F(PROOF, "proved schedules")                                                                                                 \
-    F(PIECES, "C in pieces")                                                                                                     \
+    F(UNITS, "C in translation units")                                                                                           \
     F(IMAGES, "images of kernels for GPUs")                                                                                      \
     F(OBJECTS, "objects")                                                                                                        \
     F(PROGRAM, "the program")

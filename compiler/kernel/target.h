@@ -46,12 +46,12 @@ struct Target {
     /* Kernels that differ only in the paths of random numbers: their common body, with a last parameter, path; NULL: one launch
      * or another hands the paths over, and they are one */
     void (*print_body)(const Kernel *, Text *);
-    void (*print)(const Kernel *, Text *);           /* all that belongs to a kernel, in the file of all kernels and in pieces of it */
+    void (*print)(const Kernel *, Text *);           /* all that belongs to a kernel, in the file of all kernels and in translation units */
     void (*print_all)(const Program *, Text *);      /* the file of all kernels */
 
     /* ---- link. `function`: the name in place of the kernel's own */
     const char *(*words)(const Kernel *);            /* parts of its functions' names; NULL: those of its title */
-    double (*begin_piece)(const char *kernels, size_t bytes, Text *); /* what is before these kernels; seconds to compile them, a guess */
+    double (*begin_unit)(const char *kernels, size_t bytes, Text *); /* what is before these kernels; seconds to compile them, a guess */
     void (*export)(const Kernel *, const char *name, const char *function, Text *); /* NULL: functions are found by their names */
     void (*declare)(const Kernel *, const char *function, Text *);
     void (*print_row)(const Kernel *, const char *function, Text *);  /* of the table of kernels */

@@ -2,7 +2,7 @@
  *
  * The texts that it is asked with hold next to nothing. Which flags it takes is asked once: the cache holds the answer, by the
  * compiler's identity. Nothing is asked of a compiler whose words are all programs and which takes all flags, but that. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 
 #include <errno.h>
 #include <string.h>

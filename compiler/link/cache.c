@@ -12,7 +12,7 @@
  *
  * An object is code that will run: a folder that others may write is not used, nor an object that is somebody else's. Links are not
  * followed, and only what has the name of an object is removed. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "runtime/base/trust.h"
 
 #include <dirent.h>

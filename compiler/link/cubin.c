@@ -1,7 +1,7 @@
 /* cubin.c: what a cubin says of its functions: registers, shared memory, local memory. A cubin is an ELF file; its section
  * .nv.info holds attributes: a format, a code, the length of a value, a value, here a symbol's number and a count; a function's
  * static shared memory is as large as its section .nv.shared.NAME. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* images.c: the kernels of a program for GPUs -> images: for each architecture and piece of CUDA C one, by NVRTC, or for the
+/* images.c: the kernels of a program for GPUs -> images: for each architecture and unit of CUDA C one, by NVRTC, or for the
  * virtual GPU by the system's C++ compiler; as many at a time as there are cores, the longest first; those that the cache
  * holds are taken from there. After the cubins stands PTX of the newest architecture, for cards that come later. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* a run of a compiler and what it makes; PTX is what NVRTC comes by on its way to a cubin */
 typedef struct Image { const char *arch, *path; Digest key; } Image;
-typedef struct ImageJob { const Piece *piece; const char *text; Image image, ptx; /* path NULL: not wanted */ } ImageJob;
+typedef struct ImageJob { const TranslationUnit *unit; const char *text; Image image, ptx; /* path NULL: not wanted */ } ImageJob;
 
 static bool is_checked(const char *arch) { return strcmp(arch, "vgpu-check") == 0; }
 static bool is_virtual(const char *arch) { return strcmp(arch, "vgpu") == 0 || is_checked(arch); }
@@ -70,13 +70,13 @@ static Digest identity(const Compiler *virtual, const char *home)
     return mgpu_sha256_end(&h);
 }
 
-static Digest key_of(const Piece *piece, const char *arch, const Digest *identity)
+static Digest key_of(const TranslationUnit *unit, const char *arch, const Digest *identity)
 {
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add_text(&h, "mgpuc image 1");
     mgpu_sha256_add(&h, identity->bytes, sizeof identity->bytes);
     mgpu_sha256_add_text(&h, arch);
-    mgpu_sha256_add(&h, text_of(&piece->text), piece->text.length);
+    mgpu_sha256_add(&h, text_of(&unit->text), unit->text.length);
     return mgpu_sha256_end(&h);
 }
 
@@ -107,15 +107,15 @@ static Arguments command_of(const ImageJob *j, const Compiler *virtual, const ch
 static int longest_first(const void *a, const void *b)
 {
     const ImageJob *x = a, *y = b;
-    return x->piece->cost != y->piece->cost ? (x->piece->cost < y->piece->cost ? 1 : -1) : strcmp(x->text, y->text);
+    return x->unit->cost != y->unit->cost ? (x->unit->cost < y->unit->cost ? 1 : -1) : strcmp(x->text, y->text);
 }
 
 typedef struct Work { Cache *cache; const char *folder; Images images; } Work;
 
 /* true: the cache has it */
-static bool fetch(Work *w, const Piece *piece, int number, const char *arch, const Digest *identity, Image *image)
+static bool fetch(Work *w, const TranslationUnit *unit, int number, const char *arch, const Digest *identity, Image *image)
 {
-    *image = (Image){arch, format("%s/%d.%s", w->folder, number, arch), key_of(piece, arch, identity)};
+    *image = (Image){arch, format("%s/%d.%s", w->folder, number, arch), key_of(unit, arch, identity)};
     temporary_add(image->path);
     add_argument(&w->images.files, image->path);
     add_argument(&w->images.archs, arch);
@@ -145,13 +145,13 @@ void check_images(const Program *p)
 
 Images make_images(const Program *p, const char *home, const char *folder, Cache *cache, int at_a_time)
 {
-    Piece *pieces;
+    TranslationUnit *units;
     int count, arch_count, missing = 0;
     const Arch *archs = architectures(p->options->arch, &arch_count);
     bool all_virtual = true;
     for (int a = 0; a < arch_count; a++)
         all_virtual = all_virtual && is_virtual(archs[a].name);
-    make_gpu_pieces(p, all_virtual, &pieces, &count);
+    make_gpu_units(p, all_virtual, &units, &count);
     ImageJob *todo = NEW_ARRAY(ImageJob, arch_count * count);
     Compiler compiler = {0};
     Digest who[2];
@@ -168,13 +168,13 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
             known[virtual] = true;
         }
         for (int i = 0; i < count; i++) {
-            ImageJob j = {.piece = &pieces[i], .text = format("%s/%d.cu", folder, i)};
-            bool there = !archs[a].cubin || fetch(&work, &pieces[i], i, archs[a].name, &who[virtual], &j.image);
-            there = (!archs[a].ptx || fetch(&work, &pieces[i], i, archs[a].ptx, &who[virtual], &j.ptx)) && there;
+            ImageJob j = {.unit = &units[i], .text = format("%s/%d.cu", folder, i)};
+            bool there = !archs[a].cubin || fetch(&work, &units[i], i, archs[a].name, &who[virtual], &j.image);
+            there = (!archs[a].ptx || fetch(&work, &units[i], i, archs[a].ptx, &who[virtual], &j.ptx)) && there;
             if (there)
                 continue;
             temporary_add(j.text);
-            write_text(j.text, &pieces[i].text);
+            write_text(j.text, &units[i].text);
             todo[missing++] = j;
         }
     }

@@ -1,7 +1,7 @@
 /* known.c: versions of C compilers that compile correct C wrongly, and how emitted C stays clear of it; `mgpuc -v` names them.
  * tests/compilers.test compares what the compilers of a machine make of emitted text with the interpreter: what it finds comes
  * into this table. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* link.c: Program -> executable, by the system's C compiler.
  *
- * The program is written as pieces (pieces.c). Those that the cache holds are taken from there, all others are compiled,
+ * The program is written as translation units (units.c). Those that the cache holds are taken from there, all others are compiled,
  * as many at a time as there are cores, the longest first; then the objects are linked with the runtime library.
  * Intermediate files live in a folder of their own under TMPDIR, which is removed; the program is written beside its name
  * and renamed, so that a failure leaves an older program as it was. */
 #include "compiler/ir/program.h"
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/kernel/target.h"
 
@@ -54,13 +54,13 @@ struct Build {
     bool whole;                 /* up to the program: --emit stops before */
     Cache cache;
     Compiler compiler;          /* of a whole build */
-    Piece *pieces; int count;
+    TranslationUnit *units; int count;
     Images images;
-    struct Job *jobs;           /* of the pieces */
+    struct Job *jobs;           /* of the units */
 };
 
-typedef struct Job { /* a piece on its way to an object */
-    const Piece *piece;
+typedef struct Job { /* a translation unit on its way to an object */
+    const TranslationUnit *unit;
     const char *text, *object; /* files */
     Digest key;
 } Job;
@@ -68,14 +68,14 @@ typedef struct Job { /* a piece on its way to an object */
 static int longest_first(const void *a, const void *b)
 {
     const Job *x = a, *y = b;
-    if (x->piece->cost != y->piece->cost)
-        return x->piece->cost < y->piece->cost ? 1 : -1;
-    return x->piece < y->piece ? -1 : x->piece > y->piece;
+    if (x->unit->cost != y->unit->cost)
+        return x->unit->cost < y->unit->cost ? 1 : -1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-static const Arguments *flags_of(const Compiler *c, const Piece *p) { return p->kernels ? &c->kernel_flags : &c->table_flags; }
+static const Arguments *flags_of(const Compiler *c, const TranslationUnit *p) { return p->kernels ? &c->kernel_flags : &c->table_flags; }
 
-static Digest key_of(const Compiler *c, const Piece *p)
+static Digest key_of(const Compiler *c, const TranslationUnit *p)
 {
     const Arguments *flags = flags_of(c, p);
     Sha256 h = mgpu_sha256_begin();
@@ -152,8 +152,8 @@ const char *build_texts(Build *b)
         if (o->keep)
             keep_texts(b->program);
     }
-    make_pieces(b->program, &b->pieces, &b->count);
-    return format("C, in %d pieces that are compiled one by one", b->count);
+    make_units(b->program, &b->units, &b->count);
+    return format("C, in %d translation units that are compiled one by one", b->count);
 }
 
 /* those of the C compiler are asked first: it may be missing, and images take long */
@@ -185,9 +185,9 @@ const char *build_images(Build *b)
         fail(3, "the kernels cannot be compiled for %s (the message is above)", b->images.failed);
     if (!b->whole)
         cache_close(&b->cache);
-    Piece piece = {.passing = true};
-    images_text(&b->images, &piece.text);
-    APPEND(b->pieces, b->count, piece);
+    TranslationUnit unit = {.passing = true};
+    images_text(&b->images, &unit.text);
+    APPEND(b->units, b->count, unit);
     return format("%d images of kernels for GPUs; %d of them from the cache", b->images.files.count, b->images.files.count - b->images.compiled);
 }
 
@@ -201,22 +201,22 @@ static int make_objects(Build *b)
     for (int i = 0; i < b->count; i++) {
         Job *job = &b->jobs[i];
         temporary_add(job->object);
-        if (job->piece->passing || !cache_fetch(&b->cache, &job->key, job->object))
+        if (job->unit->passing || !cache_fetch(&b->cache, &job->key, job->object))
             todo[missing++] = *job;
     }
     qsort(todo, (size_t)missing, sizeof *todo, longest_first);
     Arguments *commands = NEW_ARRAY(Arguments, missing);
     for (int i = 0; i < missing; i++) {
         temporary_add(todo[i].text);
-        write_text(todo[i].text, &todo[i].piece->text);
-        commands[i] = compile_command(&b->compiler, flags_of(&b->compiler, todo[i].piece), todo[i].text, todo[i].object);
+        write_text(todo[i].text, &todo[i].unit->text);
+        commands[i] = compile_command(&b->compiler, flags_of(&b->compiler, todo[i].unit), todo[i].text, todo[i].object);
     }
     int failed = run_tools(commands, missing, cores_available());
     if (failed >= 0)
-        fail(3, "'%s' failed on %s (its message is above)%s", b->compiler.words.list[0], todo[failed].piece->kernels ? "the kernels" : "the tables",
+        fail(3, "'%s' failed on %s (its message is above)%s", b->compiler.words.list[0], todo[failed].unit->kernels ? "the kernels" : "the tables",
              what_is_missing(&b->compiler, b->home, b->folder));
     for (int i = 0; i < missing; i++)
-        if (!todo[i].piece->passing)
+        if (!todo[i].unit->passing)
             cache_store(&b->cache, &todo[i].key, todo[i].object);
     return missing;
 }
@@ -226,11 +226,11 @@ const char *build_objects(Build *b)
     find_tools(b);
     b->jobs = NEW_ARRAY(Job, b->count);
     for (int i = 0; i < b->count; i++)
-        b->jobs[i] = (Job){.piece = &b->pieces[i], .text = format("%s/%d.c", b->folder, i), .object = format("%s/%d.o", b->folder, i),
-                           .key = key_of(&b->compiler, &b->pieces[i])};
+        b->jobs[i] = (Job){.unit = &b->units[i], .text = format("%s/%d.c", b->folder, i), .object = format("%s/%d.o", b->folder, i),
+                           .key = key_of(&b->compiler, &b->units[i])};
     int compiled = make_objects(b);
     Text said = {0};
-    text_add(&said, "%d pieces by the C compiler, %d at a time; %d from the cache%s%s", compiled, cores_available(), b->count - compiled,
+    text_add(&said, "%d translation units by the C compiler, %d at a time; %d from the cache%s%s", compiled, cores_available(), b->count - compiled,
              b->cache.folder ? " in " : "", b->cache.folder ? b->cache.folder : "");
     if (b->compiler.refused)
         text_add(&said, "\nwithout %s, which it does not take", b->compiler.refused);

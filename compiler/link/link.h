@@ -8,7 +8,7 @@
  * did. */
 typedef struct Build Build;
 Build *build_begin(Program *);
-const char *build_texts(Build *);     /* C in pieces; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
+const char *build_texts(Build *);     /* C in translation units; with options->keep leaves OUT.c, OUT.kernels.c and OUT.sched beside the output */
 const char *build_images(Build *);    /* of kernels for GPUs, by NVRTC */
 const char *build_objects(Build *);   /* by the C compiler, or from the cache */
 const char *build_link(Build *);      /* the output */

@@ -3,7 +3,7 @@
  * It is opened with dlopen: mgpuc runs without it until a program for GPUs is asked for. NVRTC compiles one text at a time in a
  * process, so each text gets a process, like a file its C compiler: `mgpuc --nvrtc TEXT ARCH INCLUDE CUBIN PTX`. Either of the
  * files may be "-", which is not written. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "runtime/cuda/gpus.h"
 
 #include <dlfcn.h>

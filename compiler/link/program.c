@@ -5,7 +5,7 @@
  * Same input, same bytes. A plan's tables are a text of their own, which a C compiler can take without the others'. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/kernel/target.h"

@@ -8,7 +8,7 @@
  * A mgpuc that was killed (SIGKILL, no memory) leaves its folder of intermediate files. Each holds a lock on the file `lock` there
  * as long as it lives; a folder whose lock is free is nobody's any more, and the next mgpuc removes it. What is written beside the
  * output has the process in its name, as linkers make files of their own, which nobody holds a lock on. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 
 #include <dirent.h>
 #include <errno.h>

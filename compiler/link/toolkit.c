@@ -3,7 +3,7 @@
  *
  * Order: runtime/cuda/library.h; then NVIDIA's wheels, as python3 finds them. NVRTC is taken from the first folder where the driver
  * here is not too old for it; of one folder the newest. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/library.h"
 

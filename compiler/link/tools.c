@@ -3,7 +3,7 @@
  * The identity of a compiler is all that what it makes depends on besides a text and flags: the files that the words of CC
  * name (where they are, their sizes and times), what it says of its version, the environment that compilers look at, this
  * processor (-march=native) and the headers of the runtime. */
-#include "compiler/link/pieces.h"
+#include "compiler/link/units.h"
 #include "runtime/base/cores.h"
 
 #include <dirent.h>

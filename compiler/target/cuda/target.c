@@ -57,7 +57,7 @@ static const char *words(const Kernel *k) /* several kernels are this one */
     return k->contraction && cuda_contraction_form(k->contraction) ? cuda_contraction_words(k->contraction) : NULL;
 }
 
-static double begin_piece(const char *kernels, size_t bytes, Text *t)
+static double begin_unit(const char *kernels, size_t bytes, Text *t)
 {
     double cost = (double)bytes * 1e-5;
     emit_cuda_includes(kernels, t);
@@ -105,6 +105,6 @@ const Target cuda_target = {
     .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
     .print_scan = cuda_scan_prepare, .print_nests = cuda_print_text, .print_finish = cuda_print_finish,
-    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .begin_piece = begin_piece,
+    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .begin_unit = begin_unit,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
 };

@@ -54,7 +54,7 @@ static bool finishes(const Kernel *k) { return k->partial_bytes > 0; }
 
 /* ---- link */
 
-static double begin_piece(const char *kernels, size_t bytes, Text *t)
+static double begin_unit(const char *kernels, size_t bytes, Text *t)
 {
     (void)kernels;
     text_add(t, "#define MGPU_KERNELS 1\n#include \"mgpu.h\"\n");
@@ -103,7 +103,7 @@ const Target host_target = {
     .print_body = kernel_print_body,
     .print = print,
     .print_all = emit_kernels,
-    .begin_piece = begin_piece,
+    .begin_unit = begin_unit,
     .export = export_kernel,
     .declare = declare_kernel,
     .print_row = kernel_emit_row,

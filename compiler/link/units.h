@@ -1,17 +1,17 @@
-/* pieces.h: from C texts to a program: what the files of the stage `link` share.
+/* units.h: from C texts to a program: what the files of the stage `link` share.
  *
- *   pieces.c    Program -> pieces: texts that a C compiler takes one by one, in any order and at the same time
+ *   units.c     Program -> translation units: texts that a C compiler takes one by one, in any order and at the same time
  *   tools.c     the C compiler: what it is, its flags, running it
  *   ask.c       what it takes and finds
- *   images.c    CUDA C -> images for every architecture, and the piece that holds them
+ *   images.c    CUDA C -> images for every architecture, and the unit that holds them
  *   nvrtc.c     NVRTC, in a process of its own
  *   cubin.c     what an image needs: registers, shared and local memory
  *   cache.c     objects by the content that they were compiled from
  *   temporary.c what goes when mgpuc ends, in whatever way
  *   link.c      the stage
  */
-#ifndef MGPU_PIECES_H
-#define MGPU_PIECES_H
+#ifndef MGPU_UNITS_H
+#define MGPU_UNITS_H
 
 #include "compiler/ir/program.h"
 #include "compiler/link/link.h"
@@ -26,16 +26,16 @@ void emit_plan(const Program *, const Plan *, Text *);
 void emit_main(const Program *, Text *);            /* needs mgpu_kernels (and mgpu_images), and the names that emit_plan exports */
 void emit_program(const Program *, Text *);
 
-/* ---- pieces.c */
-typedef struct Piece {
+/* ---- units.c */
+typedef struct TranslationUnit {
     Text text;
     bool kernels;       /* compiled with the kernels' flags */
     double cost;        /* a guess: seconds of the C compiler */
     bool passing;       /* not for the cache */
-} Piece;
+} TranslationUnit;
 /* of a program for GPUs all but its kernels */
-void make_pieces(const Program *, Piece **, int *count);
-void make_gpu_pieces(const Program *, bool large, Piece **, int *count); /* its kernels as CUDA C; large: few pieces */
+void make_units(const Program *, TranslationUnit **, int *count);
+void make_gpu_units(const Program *, bool large, TranslationUnit **, int *count); /* its kernels as CUDA C; large: few of them */
 /* the functions of all kernels as images have them, each once */
 typedef struct GpuFunction { const char *name; const Place *at; int threads, shared_bytes; } GpuFunction; /* shared: dynamic */
 GpuFunction *gpu_functions(const Program *, int *count);

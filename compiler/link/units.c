@@ -1,0 +1,252 @@
+/* units.c: Program -> translation units, the texts that are compiled one by one.
+ *
+ * A family is a kernel, or kernels that share a body, without comments and with names that say nothing of where it is:
+ * `k12_body` becomes `f0_body`. A hash of this text, after words of the kernel's title, is its name for the other units.
+ * Families of neighbours are put together until they are worth a run of the C compiler; a unit ends after families whose hash
+ * says so, with a chance that grows with their length. So a changed kernel changes its unit and at most the next, wherever
+ * it is and however the others are numbered (content-defined chunking: Muthitacharoen et al., A Low-bandwidth Network
+ * File System, 2001).
+ *
+ * The tables of every plan are a unit, all others one more. */
+#include "compiler/base/c_text.h"
+#include "compiler/ir/program.h"
+#include "compiler/kernel/target.h"
+#include "compiler/link/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_UNIT = 16 << 10, MOST_UNIT = 32 << 10, /* bytes of text; a run of the C compiler costs as much as 2 KiB of it */
+    UNITS = 16,                                  /* of a program that is neither small nor large */
+    LARGE_UNIT = 64 << 10,                       /* for a compiler that needs longer for the headers than for 16 KiB of kernels */
+    FAMILY_BYTES = 300                           /* what a kernel costs in any case, as text */
+};
+
+typedef struct Family {
+    const Kernel **kernels;
+    int count;
+    size_t bytes;       /* of its text, and FAMILY_BYTES for each kernel */
+    Digest digest;
+    const Target *target;
+    const char *prefix; /* of the names of its kernels: prefix + place in the family */
+} Family;
+
+/* C text without its comments, and the spaces before them */
+static void add_without_comments(const char *text, Text *out)
+{
+    for (const char *comment; (comment = strstr(text, "/*")); text = comment) {
+        text_bytes(out, text, (size_t)(comment - text));
+        while (out->length && out->data[out->length - 1] == ' ')
+            out->length--;
+        const char *end = strstr(comment + 2, "*/");
+        comment = end ? end + 2 : comment + strlen(comment);
+    }
+    text_add(out, "%s", text);
+}
+
+/* the kernels as if they were called by the prefix and their place */
+static void family_text(const Family *f, const char *prefix, Text *out)
+{
+    Text text = {0};
+    Kernel *own = NEW_ARRAY(Kernel, f->count);
+    for (int i = 0; i < f->count; i++) {
+        own[i] = *f->kernels[i];
+        own[i].name = format("%s%d", prefix, i);
+        own[i].body = own[i].body ? &own[0] : NULL;
+        f->target->print(&own[i], &text);
+    }
+    add_without_comments(text_of(&text), out);
+    free(text.data);
+}
+
+/* ---- families */
+
+/* what a kernel's title says it computes, as a part of a C name, for profilers: "fc: t12_relu, w.fc.weight  [n, 10] f32" is
+ * "relu_weight_n_10_f32_". It leaves out where the kernel belongs: others of equal text are the same. */
+static const char *title_words(const char *title)
+{
+    const char *colon = title ? strstr(title, ": ") : NULL;
+    Text words = {0};
+    for (const char *at = colon ? colon + 2 : title; at && *at && words.length < 40;) {
+        size_t length = strcspn(at, ", []"), tail = length;
+        while (tail && at[tail - 1] != '.')
+            tail--;
+        size_t number = at[tail] == 't' ? 1 + strspn(at + tail + 1, "0123456789") : 0;
+        if (number > 1 && at[tail + number] == '_')
+            tail += number + 1;
+        text_add(&words, "%s%s", c_letters(at + tail, length - tail), length ? "_" : "");
+        at += length;
+        at += strspn(at, ", []");
+    }
+    return text_take(&words);
+}
+
+static Family *find_families(const Program *p, int *count, int *family_of)
+{
+    Family *families = NULL;
+    *count = 0;
+    for (int i = 0; i < p->kernel_count; i++) {
+        const Kernel *k = p->kernels[i];
+        bool shared = k->body && k->body != k && k->body->body_users > 1;
+        if (k->canonical)
+            continue;
+        if (shared) {
+            family_of[i] = family_of[k->body->number];
+        } else {
+            family_of[i] = *count;
+            APPEND(families, *count, (Family){0});
+        }
+        Family *f = &families[family_of[i]];
+        f->target = p->target;
+        APPEND(f->kernels, f->count, k);
+    }
+    for (int i = 0; i < p->kernel_count; i++)
+        if (p->kernels[i]->canonical)
+            family_of[i] = family_of[p->kernels[i]->canonical->number];
+    for (int i = 0; i < *count; i++) {
+        Text text = {0};
+        family_text(&families[i], "f", &text);
+        families[i].bytes = text.length + FAMILY_BYTES * (size_t)families[i].count;
+        families[i].digest = mgpu_sha256_of(text_of(&text), text.length);
+        const Kernel *first = families[i].kernels[0];
+        const char *words = p->target->words ? p->target->words(first) : NULL;
+        char digits[65];
+        families[i].prefix = format("k_%s%s_", words ? words : title_words(first->title), mgpu_digest_text(&families[i].digest, 8, digits));
+        free(text.data);
+    }
+    return families;
+}
+
+/* what the table of kernels refers to */
+static const char *exported(const Family *f, int place) { return format("mgpu_%s%d", f->prefix, place); }
+
+/* ---- translation units */
+
+/* powers of two, so that it changes rarely as a program grows */
+static size_t size_of_units(const Family *families, int count)
+{
+    size_t total = 0, size = LEAST_UNIT;
+    for (int i = 0; i < count; i++)
+        total += families[i].bytes;
+    while (size < MOST_UNIT && size * UNITS < total)
+        size *= 2;
+    return size;
+}
+
+/* at half the size first, at twice at last; `bytes`: of the unit so far, with the family */
+static bool ends_unit(const Family *f, size_t bytes, size_t size)
+{
+    uint32_t hash = 0;
+    memcpy(&hash, f->digest.bytes, sizeof hash);
+    return bytes >= 2 * size || (bytes >= size / 2 && (double)hash < 2.0 * (double)f->bytes / (double)size * 4294967296.0);
+}
+
+static TranslationUnit kernel_unit(const Target *target, Text families, size_t bytes)
+{
+    TranslationUnit p = {.kernels = !target->images};
+    p.cost = target->begin_unit(text_of(&families), bytes, &p.text);
+    text_bytes(&p.text, text_of(&families), families.length);
+    return p;
+}
+
+static void kernel_units(const Family *families, int family_count, size_t size, TranslationUnit **units, int *count)
+{
+    Map known = {0};
+    Text text = {0};
+    size_t bytes = 0;
+    for (int i = 0; i < family_count; i++) {
+        const Family *f = &families[i];
+        if (map_get(&known, f->prefix))
+            continue; /* an equal one: it is called by its name */
+        map_set(&known, f->prefix, (void *)(uintptr_t)f);
+        family_text(f, f->prefix, &text);
+        for (int k = 0; k < f->count && f->target->export; k++)
+            f->target->export(f->kernels[k], exported(f, k), format("%s%d", f->prefix, k), &text);
+        bytes += f->bytes;
+        if (!ends_unit(f, bytes, size))
+            continue;
+        APPEND(*units, *count, kernel_unit(f->target, text, bytes));
+        text = (Text){0};
+        bytes = 0;
+    }
+    if (text.length)
+        APPEND(*units, *count, kernel_unit(families[0].target, text, bytes));
+}
+
+static TranslationUnit table_unit(Text text)
+{
+    return (TranslationUnit){.text = text, .cost = 0.01 + (double)text.length * 1e-7};
+}
+
+void make_units(const Program *p, TranslationUnit **units, int *count)
+{
+    *units = NULL;
+    *count = 0;
+    int *family_of = NEW_ARRAY(int, p->kernel_count), family_count;
+    const Family *families = find_families(p, &family_count, family_of);
+    for (int i = 0; i < p->plan_count; i++) {
+        Text text = {0};
+        text_add(&text, "#include \"mgpu.h\"\n");
+        emit_plan(p, &p->plans[i], &text);
+        APPEND(*units, *count, table_unit(text));
+    }
+    Text text = {0}, rows = {0};
+    emit_tables_head(p, &text);
+    int *place = NEW_ARRAY(int, family_count);
+    for (int i = 0; i < p->kernel_count; i++) {
+        const Kernel *k = p->kernels[i];
+        const Family *f = &families[family_of[i]];
+        int at = k->canonical ? 0 : place[family_of[i]]++;
+        const char *function = p->target->export ? exported(f, at) : format("%s%d", f->prefix, at);
+        if (p->target->declare)
+            p->target->declare(k, function, &text);
+        p->target->print_row(k, function, &rows);
+    }
+    p->target->print_table(&rows, &text);
+    emit_main(p, &text);
+    APPEND(*units, *count, table_unit(text));
+    if (!p->target->images)
+        kernel_units(families, family_count, size_of_units(families, family_count), units, count);
+}
+
+void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *count)
+{
+    *units = NULL;
+    *count = 0;
+    int *family_of = NEW_ARRAY(int, p->kernel_count), family_count;
+    const Family *families = find_families(p, &family_count, family_of);
+    kernel_units(families, family_count, large ? LARGE_UNIT : size_of_units(families, family_count), units, count);
+    for (int i = 0; i < p->plan_count; i++)
+        if (p->plans[i].devices > 1) { /* all-reduces are kernels of the runtime */
+            TranslationUnit sums = {.cost = 1};
+            text_add(&sums.text, "#include \"mgpu_device_collective.h\"\n");
+            APPEND(*units, *count, sums);
+            break;
+        }
+}
+
+GpuFunction *gpu_functions(const Program *p, int *count)
+{
+    int *family_of = NEW_ARRAY(int, p->kernel_count), family_count;
+    const Family *families = find_families(p, &family_count, family_of);
+    int *place = NEW_ARRAY(int, family_count);
+    GpuFunction *functions = NULL;
+    Map known = {0};
+    *count = 0;
+    for (int i = 0; i < p->kernel_count; i++) {
+        const Family *f = &families[family_of[i]];
+        const char *name = format("%s%d", f->prefix, p->kernels[i]->canonical ? 0 : place[family_of[i]]++);
+        mgpu_launch launch[2];
+        if (map_get(&known, name))
+            continue;
+        map_set(&known, name, &known);
+        p->target->launches(p->kernels[i], launch);
+        for (int k = 0; k < 2; k++) {
+            GpuFunction own = {k ? format("%s_finish", name) : name, p->kernels[i]->at, launch[k].threads, launch[k].shared_bytes};
+            if (launch[k].function)
+                APPEND(functions, *count, own);
+        }
+    }
+    return functions;
+}
