@@ -81,7 +81,7 @@ void bind_arguments(Elaborator *e, const char *layer, const char *const *names, 
         int to = -1;
         if (!one->name) {
             if (by_name)
-                error_at(one->at, "'%s': arguments by position stand before those by name", layer);
+                error_at(one->at, "'%s': arguments by position come before those by name", layer);
             if (next >= count)
                 error_at(one->at, "'%s' takes %d argument%s (%s), more are given", layer, count, count == 1 ? "" : "s",
                          list_names(names, count));

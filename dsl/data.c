@@ -42,7 +42,7 @@ static void put_off(Samples *s, const char *what, const Place *at)
 static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arguments a, Value *piped)
 {
     if (!piped || first_of(piped)->kind != VALUE_SOURCE || first_of(piped)->samples->decoded)
-        error_at(at, "'%s' is a stage: it stands behind a reader, as in images(\"train\") |> %s", row->name, row->usage);
+        error_at(at, "'%s' is a stage: it comes after a reader, as in images(\"train\") |> %s", row->name, row->usage);
     Samples *s = NEW(Samples);
     *s = *first_of(piped)->samples;
     e->data_later = NULL;

@@ -182,7 +182,7 @@ static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
     Model *m = e->model;
     Plateau p = {.setting = m->setting_count, .factor = 0.1, .patience = {10, UNIT_TIMES}, .watch = {"loss", false, at}};
     if (e->frame->kind != FRAME_TRAIN && e->frame->kind != FRAME_RULE)
-        error_at(at, "plateau is a rate: it stands in the train block, as in lr = plateau(0.1)");
+        error_at(at, "plateau is a rate: it belongs in the train block, as in lr = plateau(0.1)");
     if (a[0]->kind != VALUE_NUMBER && a[0]->kind != VALUE_TENSOR)
         error_at(at, "plateau takes a number or a rate, not %s", value_describe(a[0]));
     if (a[1]->kind != VALUE_NONE)
@@ -213,7 +213,7 @@ static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
 static Value *run_file(Elaborator *e, const Place *at, Value **a)
 {
     if (!e->in_init)
-        error_at(at, "file(...) is an initialiser: it stands behind the '=' of a weight or state");
+        error_at(at, "file(...) is an initialiser: it comes after the '=' of a weight or state");
     if (a[0]->kind == VALUE_STRING) /* an operand: no shape is given to it */
         error_at(at, "file(...) is the whole initial value or no part of it: the program reads the file when it starts");
     if (a[1]->kind != VALUE_STRING || !a[1]->text[0])

@@ -576,7 +576,7 @@ static Value *run_total(Elaborator *e, const Place *at, Value **a)
     if (!e->in_model || e->in_init)
         error_at(at, "total belongs in a metric");
     if (e->scan)
-        error_at(at, "total cannot stand in a scan; behind it, total(...) of the stack adds up steps and samples");
+        error_at(at, "total cannot be used in a scan; after it, total(...) of the stack adds up steps and samples");
     Node *x = summable(e, at, a[0], "total");
     e->has_total = true;
     x = select_valid_samples(e, x);

@@ -63,7 +63,7 @@ static void check_watch(Elaborator *e, const Tree *t, const char *name)
         error_tree(e, t, "%s is a function of tensors; write %s = %s(\"%s\") for the %s %s of all validations", word, name, meant,
                    metric, meant, metric);
     if (metric && of->kind == TREE_NAME && !find_name(e, metric))
-        error_tree(e, of, "the name of a metric stands in quotes: %s = %s(\"%s\")", name, meant, metric);
+        error_tree(e, of, "the name of a metric is written in quotes: %s = %s(\"%s\")", name, meant, metric);
 }
 
 static void check_plateaus(Elaborator *e, const Tree *t)
@@ -407,7 +407,7 @@ const char *init_value(const Place *at, const Value *v)
     if (v->kind == VALUE_NONE)
         return NULL;
     if (v->kind != VALUE_STRING || !v->text[0])
-        error_at(at, "init is the path of a safetensors file, not %s; how a weight begins otherwise stands at its declaration",
+        error_at(at, "init is the path of a safetensors file, not %s; the declaration of a weight says how it begins otherwise",
                  value_describe(v));
     return v->text;
 }

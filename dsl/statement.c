@@ -39,7 +39,7 @@ static void run_return(Elaborator *e, const Tree *t)
     const Tree *first = t->first->first;
     Frame *f = e->frame;
     if (f->scans)
-        error_tree(e, t, "'return' cannot stand in a scan: every step runs; assign, and return behind it");
+        error_tree(e, t, "'return' cannot be used in a scan: every step runs; assign, and return after it");
     if (!first->next) {
         f->result = eval_results(e, first);
     } else {

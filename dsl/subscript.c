@@ -50,7 +50,7 @@ static Value *list_subscript(Elaborator *e, const Tree *index, Value *of)
         return NULL; /* the list becomes a tensor */
     int64_t i = whole_of(at, v, "an index");
     if (i < -of->count || i >= of->count)
-        error_at(at, "index %" PRId64 " lies outside of a list of %d: 0 is its first element, -1 its last", i, of->count);
+        error_at(at, "index %" PRId64 " is outside of a list of %d: 0 is its first element, -1 its last", i, of->count);
     return of->items[i < 0 ? i + of->count : i];
 }
 
@@ -114,7 +114,7 @@ static void plan_index(Elaborator *e, const Tree *sub, Node *x, int axis, Plan *
     }
     int64_t i = whole_of(at, v, "an index");
     if (i < -n || i >= n)
-        error_at(at, "index %" PRId64 " lies outside of axis %d, which has %" PRId64 " elements: 0 is the first, -1 the last", i, axis, n);
+        error_at(at, "index %" PRId64 " is outside of axis %d, which has %" PRId64 " elements: 0 is the first, -1 the last", i, axis, n);
     plan->start[axis] = i < 0 ? i + n : i;
     plan->count[axis] = 1;
     plan->drop[axis] = true;
@@ -129,7 +129,7 @@ static void plan_subscripts(Elaborator *e, const Tree *subs, Node *x, Plan *plan
     }
     const Place *at = place_of(e, subs);
     if (dots > 1)
-        error_at(at, "'...' can stand only once in a subscript");
+        error_at(at, "'...' can be used only once in a subscript");
     if (used > rank)
         error_at(at, "%d subscripts for a tensor %s of %d ax%s", used, shape_text(&x->shape), rank,
                  rank == 1 ? "is" : "es");

@@ -142,7 +142,7 @@ static _Noreturn void two_words(const char *first, const char *second)
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
-        fail(2, "what is '%s'? A command stands first: mgpuc check %s", second, first);
+        fail(2, "what is '%s'? A command comes first: mgpuc check %s", second, first);
     fail(2, "one model at a time: %s and %s were given", first, second);
 }
 
