@@ -385,7 +385,7 @@ static const char *quoting_hint(const Source *s)
         letter = letter || isalpha((unsigned char)*c);
         path = path || *c == '/' || (*c == '.' && isalpha((unsigned char)c[1]));
     }
-    return path && letter ? format("; a string stands in quotes, which others keep from the shell: --set '%s=\"%s\"'",
+    return path && letter ? format("; a string is written in quotes, which others keep from the shell: --set '%s=\"%s\"'",
                                    s->file + strlen("--set "), s->text)
                           : NULL;
 }

@@ -39,7 +39,7 @@ static int64_t limit_given(const char *text)
     long long n = strtoll(text, &end, 10);
     int shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' || *end == 'g' ? 30 : 0;
     if (end == text || errno || n < 0 || n > INT64_MAX >> 30 || end[shift != 0])
-        fail(2, "MGPUC_CACHE_SIZE is '%s': a number of bytes is expected, or one with K, M or G behind it", text);
+        fail(2, "MGPUC_CACHE_SIZE is '%s': a number of bytes is expected, or one with K, M or G after it", text);
     return (int64_t)n << shift;
 }
 

@@ -254,7 +254,7 @@ Json *mgpu_json_read(const char *text, size_t length, const char **error)
     Json *value = read_value(&r);
     skip_blanks(&r);
     if (value && r.at < r.end)
-        fail(&r, "something stands behind the end");
+        fail(&r, "something follows the end");
     if (r.error) {
         *error = r.error;
         free(r.nodes);

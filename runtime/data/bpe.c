@@ -110,7 +110,7 @@ static char *file_in(const char *folder, const char *name, const char *other, co
         return path;
     }
     if (access(second, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%sthe vocabulary %s holds neither %s nor %s; say where the data lies with --data DIR", where,
+        mgpu_fail(MGPU_BAD_INPUT, "%sthe vocabulary %s holds neither %s nor %s; say where the data is with --data DIR", where,
                   folder, name, other);
     free(path);
     return second;

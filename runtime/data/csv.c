@@ -130,7 +130,7 @@ static void read_quoted(Parser *p)
     while (p->at < p->end && is_stripped(p, *p->at))
         p->at++;
     if (!at_line_end(p) && *p->at != p->delimiter) {
-        bad_row(p, "field %d: text stands behind the closing quote; a quote within quotes is doubled", p->field_count + 1);
+        bad_row(p, "field %d: text follows the closing quote; a quote within quotes is doubled", p->field_count + 1);
         while (!at_line_end(p) && *p->at != p->delimiter)
             p->at++;
     }

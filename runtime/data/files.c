@@ -41,7 +41,7 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
     char here[4096];
     if (path[0] == '/')
         mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s", where, full, other);
-    mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s, in %s %s; say where the data lies with --data DIR", where, path,
+    mgpu_fail(MGPU_BAD_INPUT, "%sthere is no file %s, nor %s, in %s %s; say where the data is with --data DIR", where, path,
               strrchr(other, '/') && !strchr(path, '/') ? strrchr(other, '/') + 1 : other,
               inside ? "the folder" : "the current folder",
               inside                      ? folder

@@ -144,7 +144,7 @@ static void read_elements(const Source *s, Array *a, bool load)
                   s->where, s->path, error ? error : TRUNCATED, (long long)a->samples, (long long)bytes, (long long)done);
     uint8_t more;
     if (read_bytes(s, &more, 1, &error) || error)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "bytes stand behind the last sample; the file is damaged");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "bytes follow the last sample; the file is damaged");
     mgpu_swap_bytes(data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
 }
 

@@ -179,7 +179,7 @@ static void read_setting(Options *o, const mgpu_program *p, const char *text)
         char *end;
         o->setting[found] = strtod(equals + 1, &end);
         if (*end || !isfinite(o->setting[found]))
-            mgpu_fail(MGPU_BAD_USAGE, "--set %s: a number was expected behind the =", text);
+            mgpu_fail(MGPU_BAD_USAGE, "--set %s: a number was expected after the =", text);
     }
 }
 

@@ -154,7 +154,7 @@ static void check_places(const TensorFile *file, int64_t data_begin)
         at += mgpu_tensor_bytes(&order[i]->tensor);
     }
     if (at != end)
-        broken(file->path, NULL, "bytes behind the last tensor are no tensor's; the file is damaged");
+        broken(file->path, NULL, "bytes after the last tensor are no tensor's; the file is damaged");
     free(order);
 }
 

@@ -658,7 +658,7 @@ static void test_csv_refusals(void)
         {"no-number", "x,label\n1,a\n1.5.2,b\n", "bad.csv:3: column 'x' is '1.5.2', a number is expected"},
         {"hex", "x,label\n0x10,a\n", "bad.csv:2: column 'x' is '0x10', a number is expected"},
         {"open-quote", "x,label\n1,a\n2,\"b\n3,c\n", "bad.csv:3: the quote that opens here is never closed"},
-        {"behind-quote", "x,label\n1,a\n2,\"b\"c\n", "bad.csv:3: field 2: text stands behind the closing quote"},
+        {"behind-quote", "x,label\n1,a\n2,\"b\"c\n", "bad.csv:3: field 2: text follows the closing quote"},
         {"missing-label", "x,label\n1,a\n2,\n3,b\n",
          "bad.csv:3: column 'label' has no value; class(3, other = 0) for input 'label'"},
         {"categories", "x,label\n1,a\n2,b\n3,c\n", "m.net:7: "},
@@ -820,7 +820,7 @@ static void test_refusals(void)
     write_bytes("cut.npz", "PK\3\4 and then nothing", 21);
     refuses("npz-cut", "input x: f32", "train = npy(x = \"cut.npz\")", "cut.npz: not a .npz file, or a damaged one");
     refuses("npz-member", "input x: f32", format("train = npy(x = \"%s/stored.npz\")", REFERENCE), "stored.npz: it holds no array 'x'; it has: big, long, halves");
-    refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory; say where the data lies");
+    refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory; say where the data is");
     refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
     write_bytes("data_batch_1.bin", "1234", 4);
     refuses("cifar-size", "input label: class(10)", "train = cifar(\".\")", "4 bytes are no whole number of records of CIFAR-10 (3073 bytes each)");

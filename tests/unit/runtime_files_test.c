@@ -213,7 +213,7 @@ static void test_idx(void)
     write_bytes("more", more, sizeof more);
     refuses("idx/truncated", read_idx, "short", "m.net:3: ");
     refuses("idx/truncated-numbers", read_idx, "short", "by its header it has 2 samples (6 bytes), 5 bytes are there");
-    refuses("idx/bytes-behind", read_idx, "more", "bytes stand behind the last sample");
+    refuses("idx/bytes-behind", read_idx, "more", "bytes follow the last sample");
     refuses("idx/empty", read_idx, "empty", "the file is empty");
     refuses("idx/magic", read_idx, "magic", "not an IDX file");
     refuses("idx/no-samples", read_idx, "none", "no samples");
