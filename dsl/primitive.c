@@ -389,6 +389,8 @@ static Value *run_concat(Elaborator *e, const Place *at, Value **a)
         in[k] = tensor(e, at, a[0]->items[k], format("element %d of concat's list", k));
         dtype = dtype_promote(dtype, in[k]->dtype);
     }
+    if (in[0]->shape.rank == 0)
+        error_at(at, "concat joins tensors along an axis that they have, and a number has none; stack(list) makes a vector of numbers");
     int axis = axis_of(at, a[1], in[0]->shape.rank, "concat");
     for (int k = 0; k < count; k++) {
         const Shape *s = &in[k]->shape, *first = &in[0]->shape;

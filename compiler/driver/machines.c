@@ -1,5 +1,4 @@
-/* machines.c: `mgpuc machines`: the machines that --machine knows by name; `mgpuc machines NAME`: the file of one, to begin one's own
- * with;
+/* machines.c: `mgpuc machines`: the machines that --machine knows by name, and the file of one, to begin one's own with;
  * `mgpuc probe`: a file of this machine, measured. */
 #include "compiler/driver/command.h"
 #include "compiler/link/units.h"

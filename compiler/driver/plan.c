@@ -14,7 +14,6 @@ static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it lies
 /* ---- plans of one batch. What compiling takes is given back: a table has many */
 typedef struct Made {
     Memory *own, *outer;
-    Options options;
     Program *program;
 } Made;
 
@@ -23,26 +22,25 @@ static Made make(const Planning *p, const int *counts, int count, int64_t batch)
 {
     Made m = {.own = memory_new()};
     m.outer = memory_use(m.own);
-    m.options = *p->options;
-    m.options.set_keys = NULL;
-    m.options.set_values = NULL;
-    m.options.set_count = 0;
+    Options *o = NEW(Options);
+    *o = *p->options;
+    o->set_keys = NULL;
+    o->set_values = NULL;
+    o->set_count = 0;
     int values = 0;
     for (int i = 0; i < p->options->set_count; i++) {
-        APPEND(m.options.set_keys, m.options.set_count, p->options->set_keys[i]);
-        APPEND(m.options.set_values, values, p->options->set_values[i]);
+        APPEND(o->set_keys, o->set_count, p->options->set_keys[i]);
+        APPEND(o->set_values, values, p->options->set_values[i]);
     }
     if (batch > 0) {
-        APPEND(m.options.set_keys, m.options.set_count, "batch");
-        APPEND(m.options.set_values, values, format("%lld", (long long)batch));
+        APPEND(o->set_keys, o->set_count, "batch");
+        APPEND(o->set_values, values, format("%lld", (long long)batch));
     }
     Text list = {0};
     for (int i = 0; i < count; i++)
         text_add(&list, "%s%s:%d", i ? "," : "", p->kind, counts[i]);
-    m.options.devices = text_take(&list);
-    Options *kept = NEW(Options);
-    *kept = m.options;
-    m.program = make_schedules(kept);
+    o->devices = text_take(&list);
+    m.program = make_schedules(o);
     return m;
 }
 

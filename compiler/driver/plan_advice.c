@@ -131,8 +131,8 @@ static void say_scaling(Planning *p)
     const PlanRow *last = p->row_count ? &p->rows[p->row_count - 1] : NULL;
     if (last && last->devices > 1 && !p->options->weak && p->machine->device_count)
         APPEND(p->advice, p->advice_count,
-               format("strong scaling: the global batch stays at %lld, so %s have %lld samples each; with --weak each has %lld", (long long)last->batch, devices_text(last->devices),
-                      (long long)last->most, (long long)last->batch));
+               format("strong scaling: the global batch stays at %lld, so %s have %lld sample%s each at most; with --weak each has %lld", (long long)last->batch,
+                      devices_text(last->devices), (long long)last->most, last->most == 1 ? "" : "s", (long long)last->batch));
 }
 
 void plan_advise(Planning *p)
