@@ -40,7 +40,7 @@ static void flows(void)
 
 /* ---- schedules made by hand */
 static const char MACHINE[] = "machine hand\ndevices 2\nbandwidth * 1TB/s\nmemory * 1GiB\narithmetic * f32 10TFLOP/s\nswitch s\nlink * s 1GB/s\n"
-                              "link s host 1GB/s\nhost cores 2\nhost bandwidth 1TB/s\nhost arithmetic f32 10GFLOP/s\nhost disk 1GB/s\n";
+                              "link s host 1GB/s\nlaunch * 2us\nevent * 3us\nhost cores 2\nhost bandwidth 1TB/s\nhost arithmetic f32 10GFLOP/s\nhost disk 1GB/s\n";
 
 static const Machine *hand(void) { return machine_read("m", MACHINE, strlen(MACHINE)); }
 
@@ -111,10 +111,10 @@ static void by_hand(void)
                                   "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     s = simulate_hand(2, OVERLAP, SUM, PROCESSOR_CUDA, 0);
     check(near(s->step_us, 1110) && near(s->devices[0].lanes[LANE_COMP].idle_us[LANE_COMM], 0), "one behind which there is enough to do is not");
-    static const char STRIP[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+    static const char TOGETHER[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
                                 "op d%.c1 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 60.0 line 0\n"
                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
-    s = simulate_hand(2, STRIP, SUM, PROCESSOR_CUDA, 0);
+    s = simulate_hand(2, TOGETHER, SUM, PROCESSOR_CUDA, 0);
     check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a region are over together");
 }
 
