@@ -58,13 +58,6 @@ static Node *shapes(Graph *g, bool second)
     return graph_sum(g, graph_reshape(g, x(g), SHAPE(4, 6)), &axis, 1);
 }
 
-/* the first half of a variable, or a third: no offset tells them apart */
-static Node *extents(Graph *g, bool second)
-{
-    const int64_t start = 0, count = second ? 8 : 12, step = 1;
-    return times(g, graph_slice(g, variable(g, SHAPE(24)), &start, &count, &step), 3);
-}
-
 static const struct { const char *name; Node *(*make)(Graph *, bool second); int kernels; bool one_form; } CASES[] = {
     {"tensors of other names are one kernel", names, 1, true},
     {"other numbers are another kernel", numbers, 2, false},
@@ -75,7 +68,6 @@ static const struct { const char *name; Node *(*make)(Graph *, bool second); int
     {"other types are another kernel", types, 2, false},
     {"one argument twice is no two arguments", aliases, 2, false},
     {"other axes are another kernel", shapes, 2, false},
-    {"other extents are another kernel", extents, 2, false},
     {"paths of random numbers are parameters", paths, 2, true},
 };
 
