@@ -16,6 +16,7 @@
 #ifndef MGPU_DSL_H
 #define MGPU_DSL_H
 
+#include "compiler/base/lints.h"
 #include "compiler/ir/graph.h"
 #include "dsl/tree.h"
 
@@ -24,6 +25,7 @@ typedef struct Settings { /* what the command line says */
     const char *const *keys, *const *values; /* --set KEY=VALUE */
     int count;
     const char *model; /* --model NAME; NULL: the only one */
+    LintSet silenced;  /* -Wno-NAME */
 } Settings;
 Model *elaborate(const Tree *file, const Settings *);
 #endif

@@ -256,6 +256,17 @@ static void check_set_keys(const Elaborator *e)
     }
 }
 
+static const Place *batch_place(const Elaborator *e)
+{
+    const TrainSetting *set = map_get(&e->train_settings, "batch");
+    if (set)
+        return set->at;
+    const Tree *block = e->train_tree ? e->train_tree : e->model_tree;
+    Place *at = NEW(Place);
+    *at = (Place){.source = e->model->source, .line = block->line, .column = block->column};
+    return at;
+}
+
 Model *elaborate(const Tree *file, const Settings *settings)
 {
     Elaborator *e = NEW(Elaborator);
@@ -279,6 +290,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     run_train(e, true);
     e->graph = e->top = m->train;
     run_train(e, false);
+    m->batch_at = batch_place(e);
     run_model(e, true);
     check_loss(e);
     e->graph = e->top = m->train;

@@ -526,7 +526,7 @@ static void warn_of_shards(Elaborator *e, const Place *at)
 {
     const Place *user = users_place(at);
     if (is_news(e, user, "shard"))
-        warning_at(at, "statistics of \"shard\": results depend on the number of devices; a number of samples or \"batch\" "
+        lint_at(e->settings->silenced, LINT_SHARD_STATISTICS, at, "statistics of \"shard\": results depend on the number of devices; a number of samples or \"batch\" "
                        "does not");
 }
 

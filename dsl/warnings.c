@@ -39,7 +39,7 @@ static void check_pair(Elaborator *e, const char *loss, const Node *a, const Nod
     Shape all = broadcast_shapes(at, &a->shape, &b->shape, loss);
     int64_t count = shape_count(&all);
     if ((count != shape_count(&a->shape) || count != shape_count(&b->shape)) && is_news(e, at, loss))
-        warning_at(at,
+        lint_at(e->settings->silenced, LINT_LOSS_SHAPES, at,
                    "%s of %s and %s repeats values until both are %s; give both one shape: a dense layer as wide as the "
                    "target, or reshape",
                    loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
@@ -61,7 +61,8 @@ void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, const
         logits = seen_through(logits);
         for (int i = 0; i < e->act_count; i++)
             if (e->acts[i].node == logits && strcmp(e->acts[i].name, LOGITS[k].act) == 0 && is_news(e, user, layer->name))
-                warning_at(user, "%s takes logits and applies %s itself, and these are results of %s already; leave out that one",
+                lint_at(e->settings->silenced, LINT_DOUBLE_SOFTMAX, user,
+                           "%s takes logits and applies %s itself, and these are results of %s already; leave out that one",
                            layer->name, LOGITS[k].act, LOGITS[k].act);
     }
 }
@@ -134,12 +135,12 @@ void warn_of_lost_weights(Elaborator *e)
             next = users_place(v->at);
         if (said.count > MOST)
             continue;
-        warning_at(users_place(v->at),
+        lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),
                    "no loss depends on %s '%s': nothing trains %s; use what comes of it in a loss, or write "
                    "%s { frozen = true } in train",
                    v->name[length] ? "the weights of" : "the weight", part, v->name[length] ? "them" : "it", string_literal(part));
     }
     if (next)
-        warning_at(next, "no loss depends on the weights of '%s' either%s", said.keys[MOST],
+        lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, next, "no loss depends on the weights of '%s' either%s", said.keys[MOST],
                    said.count > MOST + 1 ? format(", nor on those of %d more parts", said.count - MOST - 1) : "");
 }

@@ -116,7 +116,7 @@ const char *copy_text(const char *text, size_t length)
     return copy;
 }
 
-static const char *vformat(const char *pattern, va_list arguments)
+const char *vformat(const char *pattern, va_list arguments)
 {
     if (pattern == NULL) /* else gcc, with UBSan, follows this case to the second vsnprintf and warns of it */
         die("no format");

@@ -38,6 +38,7 @@ void *grow(void *old, size_t old_bytes, size_t new_bytes);   /* a copy of old in
 const char *copy_text(const char *text, size_t length);
 const char *plain_text(const char *text, bool lines);          /* for a terminal: runtime/base/terminal.h */
 const char *format(const char *pattern, ...) PRINTF(1, 2); /* printf into the arena */
+const char *vformat(const char *pattern, va_list);
 
 typedef struct Text { /* a growing string; data is NUL-terminated, "" when empty (call text_of) */
     char *data;

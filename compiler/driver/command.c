@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN, ALL = COMPILING | CHECKING | PLANNING };
-typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED } OptionKind;
+typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED, LINT /* -Wno-NAME, help lists the names */ } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
     OptionKind kind;
@@ -47,13 +47,14 @@ static const struct OptionRow {
     {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan: each device has this batch; --strong: all devices together (default)", PLANNING},
     {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan: beside --weak, to have both", PLANNING},
     {"--measured", NULL, VALUE, offsetof(Options, measured), "N/s", "plan: samples a second that one device was measured to train", PLANNING},
+    {NULL, "-Wno-NAME", LINT, 0, NULL, "no warnings of this kind (docs/warnings.md):", ALL},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
     {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "compile library layers from their text, not from built-in forms (the reference of tests)", ALL},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", ALL},
 };
 
-/* an option's help, and the stages that it may name in as many lines as they need */
+/* an option's help, and the stages or warnings that it may name in as many lines as they need */
 static void print_option_help(const struct OptionRow *o)
 {
     enum { INDENT = 23, WIDTH = 92 };
@@ -62,6 +63,8 @@ static void print_option_help(const struct OptionRow *o)
     fputs(o->help, stdout);
     if (o->kind == STAGE || o->kind == GRAPH_STAGE)
         stages_print(o->kind == GRAPH_STAGE, &names);
+    for (int i = 0; o->kind == LINT && i < LINT_COUNT; i++)
+        text_add(&names, "%s%s", i ? " " : "", lint_name((Lint)i));
     for (const char *word = text_of(&names); *word;) {
         int length = (int)strcspn(word, " ");
         bool fits = at + 1 + length <= WIDTH;
@@ -108,8 +111,15 @@ static void print_help(void)
          "The language: docs/language.md. First steps: README.md.");
 }
 
+static const char LINT_PREFIX[] = "-Wno-";
+
+static bool names_lint(const char *word) { return strncmp(word, LINT_PREFIX, strlen(LINT_PREFIX)) == 0; }
+
 static const struct OptionRow *find_option(const char *word, size_t length)
 {
+    for (int i = 0; i < COUNT(OPTIONS); i++)
+        if (OPTIONS[i].kind == LINT && names_lint(word))
+            return &OPTIONS[i];
     for (int i = 0; i < COUNT(OPTIONS); i++) {
         const char *spellings[] = {OPTIONS[i].name, OPTIONS[i].letter};
         for (int k = 0; k < 2; k++)
@@ -237,6 +247,10 @@ Options parse_command(int argc, char **argv)
         size_t length = equals ? (size_t)(equals - word) : strlen(word);
         const struct OptionRow *row = find_option(word, length);
         given |= 1u << (row - OPTIONS);
+        if (row->kind == LINT) {
+            lint_silence(&o.silenced, word + strlen(LINT_PREFIX));
+            continue;
+        }
         if (row->kind == FLAG) {
             if (equals)
                 fail(2, "%s takes no value", row->name ? row->name : row->letter);

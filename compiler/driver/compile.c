@@ -49,7 +49,7 @@ int command_check(const Options *o)
     check_print(m, c.program, o->json, &text);
     fwrite(text_of(&text), 1, text.length, stdout);
     fflush(stdout);
-    warn_of_initials(m);
+    warn_of_initials(m, o->silenced);
     for (int i = 0; i < c.program->plan_count; i++)
         warn_of_memory(m, c.program, &c.program->plans[i]);
     return 0;

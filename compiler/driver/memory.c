@@ -137,8 +137,7 @@ void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
                        : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",
                                         (long long)batch, (long long)batch)
                                : "not even one sample a device fits: a smaller model or shorter samples, or precision = bf16";
-    fprintf(stderr, "%s: warning: %s:%d with a batch of %lld takes %s%s, %s %s; %s\n", plain_text(m->file, false), plan->kind, plan->devices,
-            (long long)m->batch, size_text(needed), host ? "" : " on a device",
+    lint_at(p->options->silenced, LINT_MEMORY, m->batch_at, "%s:%d with a batch of %lld takes %s%s, %s %s; %s", plan->kind, plan->devices, (long long)m->batch, size_text(needed), host ? "" : " on a device",
             named     ? format("the machine '%s' has", named->name)
             : host    ? "this machine has"
             : there > 0 ? "the GPU here has"

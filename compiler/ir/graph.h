@@ -231,6 +231,7 @@ struct Model {
                              leaves; REPORT "lr" */
     Graph *eval;          /* LOSS (reported like metrics), METRIC, OUTPUT; `training` was false */
     int64_t batch, accumulate, epochs, steps; /* steps 0: epochs decide */
+    const Place *batch_at; /* where the batch is set; else the train block, else the model. NULL: of a dump */
     int64_t group;        /* least common multiple of all batchnorm groups; shards begin at multiples of it; 1 if none */
     ClipKind clip_kind;
     double clip;

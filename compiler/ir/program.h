@@ -2,6 +2,7 @@
 #ifndef MGPU_IR_PROGRAM_H
 #define MGPU_IR_PROGRAM_H
 
+#include "compiler/base/lints.h"
 #include "compiler/ir/graph.h"
 
 typedef struct Kernel Kernel;
@@ -17,6 +18,7 @@ typedef struct Options {
     bool weak, strong; /* plan: the batch of each device stays, or that of all */
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     const struct Machine *planned; /* the machine that --machine names; NULL: none does */
+    LintSet silenced;       /* -Wno-NAME */
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
 } Options;
 

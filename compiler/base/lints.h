@@ -1,0 +1,23 @@
+/* lints.h: warnings that have a name: of what compiles, but is hardly meant or needlessly slow. -Wno-NAME silences one. docs/warnings.md
+ * has an example of each. */
+#ifndef MGPU_LINTS_H
+#define MGPU_LINTS_H
+
+#include "compiler/base/base.h"
+
+#define LINTS(L)                                                                                                      \
+    L(LOSS_SHAPES, "loss-shapes")           /* a loss repeats one of its two values against the other */              \
+    L(DOUBLE_SOFTMAX, "double-softmax")     /* probabilities where a loss takes logits */                             \
+    L(UNUSED_WEIGHTS, "unused-weights")     /* weights that no loss depends on */                                     \
+    L(SHARD_STATISTICS, "shard-statistics") /* results depend on the number of devices */                             \
+    L(MISSING_FILE, "missing-file")         /* initial values that are not there */                                   \
+    L(MEMORY, "memory")                     /* more than the devices have */
+#define LINT_NUMBER(name, text) LINT_##name,
+typedef enum Lint { LINTS(LINT_NUMBER) LINT_COUNT } Lint;
+
+typedef unsigned LintSet; /* a bit for each */
+const char *lint_name(Lint);
+void lint_silence(LintSet *, const char *name); /* exit 2 for what is no name */
+/* warning_at, with the name behind the message; nothing if it is one of the silenced */
+void lint_at(LintSet silenced, Lint, const Place *, const char *pattern, ...) PRINTF(4, 5);
+#endif
