@@ -505,6 +505,7 @@ static Value *call_builtin(Elaborator *e, Layer *layer, const Place *at, Argumen
             error_at(at, "'%s' needs an argument '%s'%s", layer->name, names[k], missing_hint(e, layer, at, k == 0));
     }
     e->key = key;
+    warn_of_log(e, layer, values, at);
     return layer->builtin->run(e, at, values);
 }
 

@@ -215,6 +215,7 @@ void no_data_yet(Elaborator *, const Place *, const char *what); /* likewise, of
 /* ---- warnings.c */
 bool is_news(Elaborator *, const Place *, const char *what); /* the first time that this is said of this place */
 void warn_of_call(Elaborator *, const Layer *, Value *const *values, const Place *);
+void warn_of_log(Elaborator *, const Layer *, Value *const *values, const Place *);
 void note_act(Elaborator *, const Layer *, const Value *result);
 void warn_of_lost_weights(Elaborator *);
 

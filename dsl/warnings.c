@@ -25,11 +25,22 @@ static const struct {
     {"ctc", "softmax"},
     {"binary_cross_entropy", "sigmoid"},
 };
+static const char *const ACTS[] = {"softmax", "sigmoid"}; /* whose results are probabilities: no logits for any of these */
 
 static const Node *tensor_of(const Value *v)
 {
     v = v && v->kind == VALUE_RESULTS ? v->items[0] : v;
     return v && (v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) ? v->node : NULL;
+}
+
+/* "softmax": it is the result of one; NULL: of none that is known */
+static const char *act_of(const Elaborator *e, const Node *n)
+{
+    n = n ? seen_through(n) : NULL;
+    for (int i = 0; n && i < e->act_count; i++)
+        if (e->acts[i].node == n)
+            return e->acts[i].name;
+    return NULL;
 }
 
 static void check_pair(Elaborator *e, const char *loss, const Node *a, const Node *b, const Place *at)
@@ -54,51 +65,89 @@ void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, const
     for (int k = 0; k < COUNT(PAIRED); k++)
         if (strcmp(PAIRED[k], layer->name) == 0)
             check_pair(e, layer->name, tensor_of(values[0]), tensor_of(values[1]), user);
-    const Node *logits = tensor_of(values[0]);
-    for (int k = 0; logits && k < COUNT(LOGITS); k++) {
-        if (strcmp(LOGITS[k].loss, layer->name) != 0)
-            continue;
-        logits = seen_through(logits);
-        for (int i = 0; i < e->act_count; i++)
-            if (e->acts[i].node == logits && strcmp(e->acts[i].name, LOGITS[k].act) == 0 && is_news(e, user, layer->name))
-                lint_at(e->settings->silenced, LINT_DOUBLE_SOFTMAX, user,
-                           "%s takes logits and applies %s itself, and these are results of %s already; leave out that one",
-                           layer->name, LOGITS[k].act, LOGITS[k].act);
-    }
+    const char *act = act_of(e, tensor_of(values[0]));
+    for (int k = 0; act && k < COUNT(LOGITS); k++)
+        if (strcmp(LOGITS[k].loss, layer->name) == 0 && is_news(e, user, layer->name))
+            lint_at(e->settings->silenced, LINT_DOUBLE_SOFTMAX, user,
+                    "%s takes logits and applies %s itself, and these are results of %s already; leave out that one", layer->name,
+                    LOGITS[k].act, act);
+}
+
+/* arguments of a primitive: log(softmax(x)). That of sigmoid is exact: compiler/passes/simplify */
+void warn_of_log(Elaborator *e, const Layer *layer, Value *const *values, const Place *at)
+{
+    if (!e->training_pass || strcmp(layer->name, "log") != 0 || at->source->library)
+        return;
+    const char *act = act_of(e, tensor_of(values[0]));
+    if (act && strcmp(act, "softmax") == 0 && is_news(e, at, layer->name))
+        lint_at(e->settings->silenced, LINT_LOG_SOFTMAX, at,
+                "log(softmax(x)) is -inf where x is 104 or more below its largest value; log_softmax(x) is exact there, too, and "
+                "cross_entropy(x, label) needs neither");
 }
 
 /* its result: is it what a loss should not get? */
 void note_act(Elaborator *e, const Layer *layer, const Value *result)
 {
     const Node *n = tensor_of(result);
-    for (int k = 0; n && e->training_pass && layer->tree->source->library && k < COUNT(LOGITS); k++)
-        if (strcmp(LOGITS[k].act, layer->name) == 0) {
+    for (int k = 0; n && e->training_pass && layer->tree->source->library && k < COUNT(ACTS); k++)
+        if (strcmp(ACTS[k], layer->name) == 0) {
             Act act = {seen_through(n), layer->name};
             APPEND(e->acts, e->act_count, act);
             return;
         }
 }
 
-/* ---- weights that no loss depends on */
+/* ---- weights that no loss depends on, or only through what lets no gradient through */
 
-static bool *losses_reach(const Model *m)
+/* whole numbers, comparisons and the like have none */
+static bool passes_gradient(const Node *n) { return dtype_is_float(n->dtype) && n->op != OP_STOP_GRADIENT && n->op != OP_FLOOR; }
+
+/* what the losses depend on, by node: all of it, or only where a gradient goes, too */
+static bool *losses_reach(const Graph *g, bool gradient)
 {
-    const Graph *g = m->train;
-    bool *seen = NEW_ARRAY(bool, g->node_count), *reached = NEW_ARRAY(bool, m->variable_count);
+    bool *seen = NEW_ARRAY(bool, g->node_count);
     for (int k = 0; k < g->result_count; k++)
         if (g->results[k].role == ROLE_LOSS) {
             seen[g->results[k].value->id] = true;
             if (g->results[k].weight)
                 seen[g->results[k].weight->id] = true;
         }
-    for (int i = g->node_count - 1; i >= 0; i--) {
+    for (int i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; seen[i] && (!gradient || passes_gradient(g->nodes[i])) && k < g->nodes[i]->inputs; k++)
+            seen[g->nodes[i]->in[k]->id] = true;
+    return seen;
+}
+
+/* by variable */
+static bool *variables_in(const Model *m, const bool *seen)
+{
+    bool *in = NEW_ARRAY(bool, m->variable_count);
+    for (int i = 0; i < m->train->node_count; i++)
+        if (seen[i] && m->train->nodes[i]->op == OP_VARIABLE)
+            in[m->train->nodes[i]->ints[0]] = true;
+    return in;
+}
+
+static const char *stop_word(const Node *n)
+{
+    return n->op == OP_CAST                                             ? format("the cast to %s", dtype_name(n->dtype))
+           : n->op == OP_EQ || n->op == OP_LT || n->op == OP_LE ? "the comparison"
+                                                                        : OP_INFO[n->op].name;
+}
+
+/* the first node after variable v, which the losses depend on, that no gradient goes through; NULL: there is none */
+static const Node *gradient_stop(const Graph *g, int v, const bool *depended)
+{
+    bool *after = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        for (int k = 0; seen[i] && k < n->inputs; k++)
-            seen[n->in[k]->id] = true;
-        if (seen[i] && n->op == OP_VARIABLE)
-            reached[n->ints[0]] = true;
+        after[i] = n->op == OP_VARIABLE && n->ints[0] == v;
+        for (int k = 0; k < n->inputs && !after[i]; k++)
+            after[i] = after[n->in[k]->id];
+        if (after[i] && depended[i] && !passes_gradient(n))
+            return n;
     }
-    return reached;
+    return NULL;
 }
 
 /* the length of the path of the outermost instance of v none of whose weights is reached; that of its name if there is none */
@@ -119,7 +168,7 @@ void warn_of_lost_weights(Elaborator *e)
 {
     enum { MOST = 4 };
     const Model *m = e->model;
-    const bool *reached = losses_reach(m);
+    const bool *depended = losses_reach(m->train, false), *reached = variables_in(m, losses_reach(m->train, true));
     const Place *next = NULL;
     Map said = {0};
     for (int k = 0; k < m->variable_count; k++) {
@@ -135,12 +184,20 @@ void warn_of_lost_weights(Elaborator *e)
             next = users_place(v->at);
         if (said.count > MOST)
             continue;
+        const Node *stop = gradient_stop(m->train, k, depended);
+        if (stop) {
+            lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),
+                    "no gradient reaches %s '%s': %s in line %d lets none through, and no other way leads to a loss; make the loss "
+                    "without it, or write %s { frozen = true } in train",
+                    v->name[length] ? "the weights of" : "the weight", part, stop_word(stop), users_line(stop->at), string_literal(part));
+            continue;
+        }
         lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),
                    "no loss depends on %s '%s': nothing trains %s; use what comes of it in a loss, or write "
                    "%s { frozen = true } in train",
                    v->name[length] ? "the weights of" : "the weight", part, v->name[length] ? "them" : "it", string_literal(part));
     }
     if (next)
-        lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, next, "no loss depends on the weights of '%s' either%s", said.keys[MOST],
-                   said.count > MOST + 1 ? format(", nor on those of %d more parts", said.count - MOST - 1) : "");
+        lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, next, "nothing trains the weights of '%s' either%s", said.keys[MOST],
+                said.count > MOST + 1 ? format(", nor those of %d more parts", said.count - MOST - 1) : "");
 }

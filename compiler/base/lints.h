@@ -8,6 +8,7 @@
 #define LINTS(L)                                                                                                      \
     L(LOSS_SHAPES, "loss-shapes")           /* a loss repeats one of its two values against the other */              \
     L(DOUBLE_SOFTMAX, "double-softmax")     /* probabilities where a loss takes logits */                             \
+    L(LOG_SOFTMAX, "log-softmax")           /* -inf where a probability is too small */                                  \
     L(UNUSED_WEIGHTS, "unused-weights")     /* weights that no loss depends on */                                     \
     L(SHARD_STATISTICS, "shard-statistics") /* results depend on the number of devices */                             \
     L(MISSING_FILE, "missing-file")         /* initial values that are not there */                                   \
