@@ -51,7 +51,7 @@ static const struct OptionRow {
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
     {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "compile library layers from their text, not from built-in forms (the reference of tests)", ALL},
-    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default 1048576)", ALL},
+    {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default: by cost)", ALL},
 };
 
 /* an option's help, and the stages or warnings that it may name in as many lines as they need */
@@ -212,7 +212,7 @@ static void check_options(const Options *o, unsigned given)
 
 Options parse_command(int argc, char **argv)
 {
-    Options o = {.bucket_bytes = 1 << 20};
+    Options o = {0};
     static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}};
     bool named = false;
     unsigned given = 0;

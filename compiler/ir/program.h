@@ -19,7 +19,7 @@ typedef struct Options {
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     const struct Machine *planned; /* the machine that --machine names; NULL: none does */
     LintSet silenced;       /* -Wno-NAME */
-    int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much */
+    int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much; 0: when that ends the step soonest */
 } Options;
 
 typedef struct Program {

@@ -7,16 +7,17 @@
  *   comp   forward ... backward ............ | tail: updates of r3, updates of r4, ...
  *   comm      r0 r1         r2     r3     r4
  *
- * Final REDUCEs are gathered into buckets as their sums become complete, one open bucket per dtype; a bucket is closed
- * when it holds bucket_bytes. None of them leads to another REDUCE, so gathering cannot make a cycle. The others
- * (batch statistics, sums of loss weights) are waited for at once; they share a collective only if the kernels that
- * complete them are next to each other and do not need one another's sums.
+ * Final REDUCEs are gathered into buckets as their sums become complete, each of one dtype (bucketing.c). None of them leads to
+ * another REDUCE, so gathering cannot make a cycle. The others (batch statistics, sums of loss weights) are waited for at once; they
+ * share a collective only if the kernels that complete them are next to each other and do not need one another's sums.
  *
  * Other transfers than sums have a collective each. What is split is cut, unless the graph says where, at multiples of 64 elements into equal parts: the last
  * of them may be smaller, or empty.
  *
  * One device owes nobody a sum: the order is that of the phase, without collectives. */
 #include "compiler/kernel/phase.h"
+#include "compiler/kernel/target.h"
+#include "compiler/plan/bucketing.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdlib.h>
@@ -63,14 +64,15 @@ static Need *find_needs(const Phase *p)
 
 /* ---- the state of the stage */
 typedef struct Ordering {
+    const Program *program;
     const Phase *phase;
+    const Members *members;
+    double samples;
     Need *needs;
     bool *reduces;      /* by task: a REDUCE of more than no bytes */
     bool *final, *tail; /* by task */
     int *place;         /* by task: kernels outside the tail: number of the call; REDUCE: that of its last producer */
     int *group;         /* by task: number of its group, -1: none */
-    int devices;
-    int64_t bucket_bytes;
     Order *order;
 } Ordering;
 
@@ -126,7 +128,7 @@ static int new_group(Ordering *o, int t)
     const Tensor *x = task->writes[0];
     Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .parties = task->parties, .at = task->at};
     if (mgpu_transfer_splits(g.parties.transfer) && !g.parties.parts)
-        g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), o->devices);
+        g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), o->members->count);
     APPEND(o->order->groups, o->order->group_count, g);
     return o->order->group_count - 1;
 }
@@ -141,31 +143,21 @@ static void join_group(Ordering *o, int number, int t)
     o->group[t] = number;
 }
 
-static void gather_final(Ordering *o, const int *ready, int count)
+static void gather_final(Ordering *o, const int *final, const Buckets *b)
 {
-    const Phase *p = o->phase;
-    int open[DTYPES];
-    for (int i = 0; i < DTYPES; i++)
-        open[i] = -1;
-    for (int i = 0; i < count; i++) {
-        const Tensor *x = p->tasks[ready[i]]->writes[0];
-        if (!o->final[ready[i]])
-            continue;
-        if (!may_move(x) || !sums(p->tasks[ready[i]])) {
-            join_group(o, new_group(o, ready[i]), ready[i]);
-            continue;
-        }
-        int *g = &open[x->dtype];
+    int *group = NEW_ARRAY(int, b->count);
+    for (int i = 0; i < b->count; i++)
+        group[i] = -1;
+    for (int i = 0; final[i] >= 0; i++) {
+        int *g = &group[b->of[i]];
         if (*g < 0)
-            *g = new_group(o, ready[i]);
-        join_group(o, *g, ready[i]);
-        if (o->order->groups[*g].bytes >= o->bucket_bytes)
-            *g = -1;
+            *g = new_group(o, final[i]);
+        join_group(o, *g, final[i]);
     }
 }
 
 /* A group stays open while the next kernel completes (a part of) another sum and needs none of the group's. */
-static void gather_others(Ordering *o, const int *ready, int count)
+static void gather_others(Ordering *o, const int *ready)
 {
     const Phase *p = o->phase;
     int *task_of = NEW_ARRAY(int, o->order->call_count);
@@ -191,11 +183,9 @@ static void gather_others(Ordering *o, const int *ready, int count)
             for (int k = 0; k < DTYPES && !keep; k++)
                 open[k] = -1;
         }
-        for (; i < count && o->place[ready[i]] == call; i++) {
+        for (; ready[i] >= 0 && o->place[ready[i]] == call; i++) {
             const Tensor *x = p->tasks[ready[i]]->writes[0];
             int *g = &open[x->dtype];
-            if (o->final[ready[i]])
-                continue;
             if (!may_move(x) || !sums(p->tasks[ready[i]])) {
                 join_group(o, new_group(o, ready[i]), ready[i]);
                 continue;
@@ -282,15 +272,75 @@ static void place_tail(Ordering *o)
         o->order->calls[o->order->call_count++] = p->tasks[ranks[i].number];
 }
 
-static void order_devices(Ordering *o)
+/* ---- the timeline of the step, from which its buckets follow */
+static void add_updates(const Ordering *o, const Device *d, const int *final, Sum *sums)
 {
     const Phase *p = o->phase;
-    o->needs = find_needs(p);
-    o->reduces = NEW_ARRAY(bool, p->task_count);
-    o->final = NEW_ARRAY(bool, p->task_count);
-    o->tail = NEW_ARRAY(bool, p->task_count);
-    o->place = NEW_ARRAY(int, p->task_count);
-    o->group = NEW_ARRAY(int, p->task_count);
+    int *last = NEW_ARRAY(int, p->task_count);
+    for (int t = 0; t < p->task_count; t++)
+        last[t] = -1;
+    for (int i = 0; final[i] >= 0; i++)
+        last[final[i]] = i;
+    for (int t = 0; t < p->task_count; t++) {
+        for (int i = 0; i < o->needs[t].count; i++)
+            if (last[o->needs[t].before[i]] > last[t])
+                last[t] = last[o->needs[t].before[i]];
+        if (o->tail[t] && p->tasks[t]->kind == TASK_KERNEL)
+            sums[last[t]].update_us += time_of_task(o->program, d, p->tasks[t], o->samples);
+    }
+}
+
+/* what waits for the transfers that are not final; ascending by place, as they were gathered */
+static Stop *list_stops(const Ordering *o)
+{
+    const Order *order = o->order;
+    Stop *stops = NEW_ARRAY(Stop, order->group_count);
+    for (int g = 0; g < order->group_count; g++)
+        stops[g] = (Stop){order->groups[g].after, order->call_count, time_of_transfer(o->members, &order->groups[g], (double)order->groups[g].bytes)};
+    for (int t = 0; t < o->phase->task_count; t++)
+        for (int i = 0; i < o->needs[t].count && !o->tail[t] && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {
+            int g = o->group[o->needs[t].before[i]];
+            if (g >= 0 && o->place[t] < stops[g].before)
+                stops[g].before = o->place[t];
+        }
+    return stops;
+}
+
+static Sum sum_of(const Ordering *o, int t)
+{
+    const Task *task = o->phase->tasks[t];
+    const Tensor *x = task->writes[0];
+    return (Sum){.place = o->place[t], .bytes = tensor_bytes(x, 1), .dtype = x->dtype, .what = collect_of(task->parties.transfer),
+                 .alone = !may_move(x) || !sums(task)};
+}
+
+/* final: ends with -1 */
+static Buckets choose_buckets(const Ordering *o, const int *final)
+{
+    const Order *order = o->order;
+    Device d = machine_device(o->members->machine, o->members->processor, 0, o->members->count);
+    bool regions = o->program->target->regions;
+    double *call_us = NEW_ARRAY(double, order->call_count);
+    Timeline t = {.members = o->members, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
+                  .bucket_us = regions ? d.launch_us.value : 0};
+    while (final[t.sum_count] >= 0)
+        t.sum_count++;
+    Sum *all = NEW_ARRAY(Sum, t.sum_count);
+    for (int i = 0; i < t.sum_count; i++)
+        all[i] = sum_of(o, final[i]);
+    t.sums = all;
+    if (o->program->options->bucket_bytes > 0)
+        return buckets_of_size(&t, o->program->options->bucket_bytes);
+    for (int i = 0; i < order->call_count; i++)
+        call_us[i] = time_of_task(o->program, &d, order->calls[i], o->samples) + (regions ? 0 : d.launch_us.value);
+    t.stops = list_stops(o);
+    add_updates(o, &d, final, all);
+    return buckets_by_cost(&t);
+}
+
+static void find_reduces(Ordering *o)
+{
+    const Phase *p = o->phase;
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
         o->group[t] = -1;
@@ -300,18 +350,40 @@ static void order_devices(Ordering *o)
             die("a transfer of what is not one value");
         o->reduces[t] = tensor_bytes(task->writes[0], 1) > 0;
     }
-    find_tail(o);
-    place_head(o);
+}
+
+/* in the order in which they are complete; ends with -1 */
+static int *sort_ready(const Ordering *o, bool final)
+{
+    const Phase *p = o->phase;
     Rank *ranks = NEW_ARRAY(Rank, p->task_count);
-    int *ready = NEW_ARRAY(int, p->task_count), count = 0;
+    int *ready = NEW_ARRAY(int, p->task_count + 1), count = 0;
     for (int t = 0; t < p->task_count; t++)
-        if (o->reduces[t])
+        if (o->reduces[t] && o->final[t] == final)
             ranks[count++] = (Rank){o->place[t], 0, t};
     qsort(ranks, (size_t)count, sizeof *ranks, compare_rank);
     for (int i = 0; i < count; i++)
         ready[i] = ranks[i].number;
-    gather_others(o, ready, count);
-    gather_final(o, ready, count);
+    ready[count] = -1;
+    return ready;
+}
+
+static void order_devices(Ordering *o)
+{
+    const Phase *p = o->phase;
+    o->needs = find_needs(p);
+    o->reduces = NEW_ARRAY(bool, p->task_count);
+    o->final = NEW_ARRAY(bool, p->task_count);
+    o->tail = NEW_ARRAY(bool, p->task_count);
+    o->place = NEW_ARRAY(int, p->task_count);
+    o->group = NEW_ARRAY(int, p->task_count);
+    find_reduces(o);
+    find_tail(o);
+    place_head(o);
+    gather_others(o, sort_ready(o, false));
+    const int *final = sort_ready(o, true);
+    Buckets buckets = choose_buckets(o, final);
+    gather_final(o, final, &buckets);
     sort_groups(o);
     place_tail(o);
 }
@@ -332,17 +404,17 @@ static void check_ends(const Phase *p, int devices)
     }
 }
 
-Order *order_phase(const Phase *p, int devices, int64_t bucket_bytes)
+Order *order_phase(const Program *program, const Phase *p, const Members *members, double samples)
 {
-    check_ends(p, devices);
+    check_ends(p, members->count);
     Order *order = NEW(Order);
     order->calls = NEW_ARRAY(Task *, p->task_count);
     order->group_of = NEW_ARRAY(int, p->tensor_count);
     order->member_of = NEW_ARRAY(int, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++)
         order->group_of[i] = order->member_of[i] = -1;
-    if (devices > 1) {
-        order_devices(&(Ordering){.phase = p, .devices = devices, .bucket_bytes = bucket_bytes, .order = order});
+    if (members->count > 1) {
+        order_devices(&(Ordering){.program = program, .phase = p, .members = members, .samples = samples, .order = order});
         return order;
     }
     for (int t = 0; t < p->task_count; t++)

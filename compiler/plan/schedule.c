@@ -470,6 +470,8 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
     return count;
 }
 
+enum { ENOUGH = 64 };
+
 static int find_trials(const Program *p, const Plan *plan, const Class *classes, Class **trials)
 {
     int64_t most = classes[0].capacity, samples = p->model->group > 0 ? p->model->group : 1;
@@ -479,8 +481,8 @@ static int find_trials(const Program *p, const Plan *plan, const Class *classes,
     for (; samples <= most / 2; samples *= 2)
         APPEND(*trials, count, class_of_capacity(p, 0, samples, samples * plan->devices));
     APPEND(*trials, count, class_of_capacity(p, 0, most, plan->micro));
-    if (count == 1) /* the least share there is: how the arena grows is seen at twice that */
-        APPEND(*trials, count, class_of_capacity(p, 0, 2 * most, 2 * most * plan->devices));
+    for (samples = 2 * most; count == 1 || samples <= ENOUGH; samples *= 2) /* few samples do not show how the arena grows */
+        APPEND(*trials, count, class_of_capacity(p, 0, samples, samples * plan->devices));
     return count;
 }
 
@@ -504,15 +506,21 @@ static void mark_updated(const Phase *p, Layout *l) /* the variables that the ph
                 l->buffers[l->tensor[p->tasks[t]->writes[i]->id].buffer].updated = true;
 }
 
-static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes, int class_count,
-                           const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels, const Members *members)
+static Order *order_calls(const Program *p, const Phase *phase, const Members *members, int64_t capacity)
 {
-    Memory *own = memory_new(), *kept = memory_use(own);
-    Order *order = order_phase(phase, plan->devices, p->options->bucket_bytes);
+    Order *order = order_phase(p, phase, members, (double)capacity);
     if (p->target->regions)
         cut_regions(phase, order);
     else
         cut_calls(order);
+    return order;
+}
+
+static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan, const Phase *phase, Class *classes, int class_count,
+                           const int *class_of, Class *trials, int trial_count, const KernelNumber *kernels, const Members *members)
+{
+    Memory *own = memory_new(), *kept = memory_use(own);
+    Order *order = order_calls(p, phase, members, plan->shards[0].capacity);
     TaskDigest *digests = digest_tasks(phase, plan->devices);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
@@ -528,7 +536,7 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     }
     find_times(ops, class_count, builders[0].op_count);
     for (int c = 0; c < trial_count; c++)
-        place_class(p, phase, order, &trials[c]);
+        place_class(p, phase, order_calls(p, phase, members, trials[c].capacity), &trials[c]);
     memory_use(kept);
     for (int c = 0; c < class_count; c++) /* the persistent ones have names that stay */
         for (int i = classes[c].persistent->buffer_count; i < builders[c].layout->buffer_count; i++) {

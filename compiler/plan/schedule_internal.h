@@ -26,7 +26,8 @@ typedef struct Order {
     Group *groups; int group_count;   /* the collectives, as the comm lane runs them; ascending in `after` */
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
-Order *order_phase(const Phase *, int devices, int64_t bucket_bytes);
+/* samples: of a device. Buckets hold options->bucket_bytes; 0: those that end a step first, as the machine of the members is predicted */
+Order *order_phase(const Program *, const Phase *, const Members *, double samples);
 
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
 Signature *list_signatures(const Program *, int *count);
@@ -35,6 +36,7 @@ TaskDigest *digest_tasks(const Phase *, int devices);
 uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
 
 /* ---- times.c: microseconds, by the program's machine */
+double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch, or barrier */
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 double time_of_transfer(const Members *, const Group *, double bytes);
 

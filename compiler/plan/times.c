@@ -21,13 +21,18 @@ static Work work_of(const Program *p, const Task *t, double samples)
     return w;
 }
 
+double time_of_task(const Program *p, const Device *d, const Task *t, double samples)
+{
+    Work w = work_of(p, t, samples);
+    return cost_kernel(d, &w).us;
+}
+
 /* workers of a host device meet between regions; a GPU's calls follow each other */
 double time_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
     Device d = machine_device(members->machine, members->processor, device, members->count);
-    Work w = work_of(p, o->calls[call], samples);
     bool first = call == 0 || o->region[call] != o->region[call - 1];
-    return cost_kernel(&d, &w).us + (first ? d.launch_us.value : 0);
+    return time_of_task(p, &d, o->calls[call], samples) + (first ? d.launch_us.value : 0);
 }
 
 Collect collect_of(int transfer)

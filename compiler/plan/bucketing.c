@@ -1,0 +1,368 @@
+/* bucketing.c: the timeline of a step -> which of its gradients share an all-reduce.
+ *
+ * Few large buckets pay the latency of an all-reduce seldom, and disturb computing less; many small ones begin early, beside the backward
+ * pass. Transfers that computing waits for (batch statistics) take the same lane, and one that comes after a large bucket waits for it.
+ *
+ * With the sums in the order in which they are complete, a bucket is a run of them. So the step is run on its two lanes, from sum to sum:
+ * a state says until when the lanes are busy once the bucket that ends with sum j has begun. It follows from a state of some sum i < j, the
+ * calls between them, and the bucket of i + 1 ... j. Of each sum the few states that no other is better than are kept; runs that take
+ * SMALL_LATENCY latencies gain nothing from more bytes. The best of the last sum's states is the partition. It is compared with buckets of a few
+ * sizes, since only a few states are kept. */
+#include "compiler/plan/bucketing.h"
+
+#include <math.h>
+
+static const double PRICE = .001;         /* computing loses so much of an all-reduce's time: of equal partitions, that with fewer buckets */
+static const double SMALL_LATENCY = 100;  /* a bucket that takes so many latencies gains 1 % from more bytes */
+static const int64_t SIZES[] = {INT64_MAX, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+
+static double time_of(const Timeline *t, Collect what, int64_t bytes)
+{
+    Method method;
+    return bytes > 0 ? cost_cheapest(t->members, what, (double)bytes, &method).us : 0;
+}
+
+/* ---- two lanes */
+typedef struct Bucket { int after; int64_t bytes; double us, update_us; } Bucket;
+
+static Bucket *list_buckets(const Timeline *t, const Buckets *b)
+{
+    Bucket *list = NEW_ARRAY(Bucket, b->count);
+    for (int i = 0; i < t->sum_count; i++) {
+        const Sum *s = &t->sums[i];
+        Bucket *x = &list[b->of[i]];
+        x->after = s->place;
+        x->bytes += s->bytes;
+        x->update_us += s->update_us;
+        x->us = time_of(t, s->what, x->bytes);
+    }
+    return list;
+}
+
+/* in the order of their ends; of equal ones by number */
+static int *order_of(const Timeline *t, const Bucket *list, int count)
+{
+    int *first = NEW_ARRAY(int, t->call_count + 2), *order = NEW_ARRAY(int, count);
+    for (int i = 0; i < count; i++)
+        first[list[i].after + 2]++;
+    for (int i = 1; i < t->call_count + 2; i++)
+        first[i] += first[i - 1];
+    for (int i = 0; i < count; i++)
+        order[first[list[i].after + 1]++] = i;
+    return order;
+}
+
+static double run_lanes(const Timeline *t, const Buckets *b)
+{
+    const Bucket *list = list_buckets(t, b);
+    const int *order = order_of(t, list, b->count);
+    double comp = 0, comm = 0, *wait_until = NEW_ARRAY(double, t->call_count + 1), *over = NEW_ARRAY(double, b->count);
+    for (int call = -1, stop = 0, k = 0; call < t->call_count; call++) {
+        if (call >= 0) {
+            comp = wait_until[call] > comp ? wait_until[call] : comp;
+            comp += t->call_us[call];
+        }
+        for (; stop < t->stop_count && t->stops[stop].place == call; stop++) {
+            comm = (comm > comp ? comm : comp) + t->stops[stop].us;
+            if (comm > wait_until[t->stops[stop].before])
+                wait_until[t->stops[stop].before] = comm;
+        }
+        for (; k < b->count && list[order[k]].after == call; k++) {
+            comp += t->bucket_us + PRICE * list[order[k]].us;
+            over[k] = comm = (comm > comp ? comm : comp) + list[order[k]].us;
+        }
+    }
+    for (int k = 0; k < b->count; k++)
+        comp = (comp > over[k] ? comp : over[k]) + list[order[k]].update_us;
+    return comp;
+}
+
+double buckets_end(const Timeline *t, const Buckets *b)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    double end = run_lanes(t, b);
+    memory_use(outer);
+    memory_free(own);
+    return end;
+}
+
+/* ---- of a size: one open bucket for each type */
+static void none_open(int *open)
+{
+    for (int i = 0; i < DTYPES; i++)
+        open[i] = -1;
+}
+
+static int join(const Timeline *t, Buckets *b, int *open, int sum)
+{
+    const Sum *s = &t->sums[sum];
+    int *of = &open[s->dtype];
+    if (s->alone)
+        return b->of[sum] = b->count++;
+    if (*of < 0)
+        *of = b->count++;
+    return b->of[sum] = *of;
+}
+
+Buckets buckets_of_size(const Timeline *t, int64_t bytes)
+{
+    Buckets b = {.of = NEW_ARRAY(int, t->sum_count)};
+    int64_t held[DTYPES] = {0};
+    int open[DTYPES];
+    none_open(open);
+    for (int i = 0; i < t->sum_count; i++) {
+        const Sum *s = &t->sums[i];
+        join(t, &b, open, i);
+        if (!s->alone && (held[s->dtype] += s->bytes) >= bytes) {
+            open[s->dtype] = -1;
+            held[s->dtype] = 0;
+        }
+    }
+    return b;
+}
+
+/* ---- the partition */
+enum { KEPT = 8, WAITS = 3, LEAST_RUN = 32, MOST_RUNS = 256 };
+typedef struct State {          /* after the bucket that ends with a sum has begun */
+    double comp, comm;          /* until when the lanes are busy */
+    double tail;                /* the step is not over before: the latest end of a bucket and of the updates from its first one on */
+    struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until then; ascending in both */
+    int from, parent;           /* the bucket's sums are from + 1 ... this one; which state it came from */
+} State;
+typedef struct States { State kept[KEPT]; int count; } States;
+
+typedef struct Event { int place, stop, stop_count; } Event; /* a call that waits for a stop, or before a stop */
+typedef struct Search {
+    const Timeline *t;
+    int *end, count;            /* atoms: sums that share a bucket anyway; one past the last sum of each */
+    double *us_before;          /* of the calls before one */
+    Event *events; int event_count, *event_at; /* by call + 1: the first event there or later */
+    double *update_before;      /* of the updates of the sums before one */
+    int64_t *bytes[DTYPES];     /* of the sums before one; NULL: none has the type */
+    double *alone_us;
+    double latency_us;
+} Search;
+
+static void sum_up(Search *s)
+{
+    const Timeline *t = s->t;
+    int n = t->sum_count;
+    s->alone_us = NEW_ARRAY(double, n + 1);
+    s->update_before = NEW_ARRAY(double, n + 1);
+    for (int i = 0; i < n; i++)
+        if (!t->sums[i].alone && !s->bytes[t->sums[i].dtype])
+            s->bytes[t->sums[i].dtype] = NEW_ARRAY(int64_t, n + 1);
+    for (int i = 0; i < n; i++) {
+        const Sum *x = &t->sums[i];
+        for (int d = 0; d < DTYPES; d++)
+            if (s->bytes[d])
+                s->bytes[d][i + 1] = s->bytes[d][i] + (x->alone || x->dtype != (Dtype)d ? 0 : x->bytes);
+        s->alone_us[i + 1] = s->alone_us[i] + (x->alone ? time_of(t, x->what, x->bytes) : 0);
+        s->update_before[i + 1] = s->update_before[i] + x->update_us;
+    }
+    s->us_before = NEW_ARRAY(double, t->call_count + 1);
+    for (int i = 0; i < t->call_count; i++)
+        s->us_before[i + 1] = s->us_before[i] + t->call_us[i];
+}
+
+static void find_events(Search *s)
+{
+    const Timeline *t = s->t;
+    int *stops = NEW_ARRAY(int, t->call_count + 2);
+    bool *waits = NEW_ARRAY(bool, t->call_count + 2);
+    for (int i = 0; i < t->stop_count; i++) {
+        stops[t->stops[i].place + 1]++;
+        waits[t->stops[i].before + 1] = true;
+    }
+    s->event_at = NEW_ARRAY(int, t->call_count + 2);
+    for (int place = -1, stop = 0; place <= t->call_count; place++) {
+        s->event_at[place + 1] = s->event_count;
+        if (place < t->call_count && (stops[place + 1] || waits[place + 1]))
+            APPEND(s->events, s->event_count, ((Event){place, stop, stops[place + 1]}));
+        stop += stops[place + 1];
+    }
+}
+
+/* a call waits until comm is done with what it has; whoever waits for less, and no earlier, waits no longer then */
+static void wait_before(State *x, int call)
+{
+    while (x->wait_count && x->waits[x->wait_count - 1].before >= call)
+        x->wait_count--;
+    if (x->wait_count == WAITS) /* too long for who comes first of the two */
+        call = x->waits[--x->wait_count].before;
+    x->waits[x->wait_count].us = x->comm;
+    x->waits[x->wait_count++].before = call;
+}
+
+static void wait(State *x, int call)
+{
+    int over = 0;
+    for (; over < x->wait_count && x->waits[over].before <= call; over++)
+        x->comp = x->waits[over].us > x->comp ? x->waits[over].us : x->comp;
+    x->wait_count -= over;
+    for (int i = 0; over && i < x->wait_count; i++)
+        x->waits[i] = x->waits[i + over];
+}
+
+/* computes from after call `from` to the end of call `to`, with the stops there */
+static void advance(const Search *s, State *x, int from, int to)
+{
+    const Timeline *t = s->t;
+    int at = from;
+    for (int k = s->event_at[from + 2 < 0 ? 0 : from + 2]; k < s->event_count && s->events[k].place <= to; k++) {
+        const Event *e = &s->events[k];
+        if (e->place >= 0) {
+            x->comp += s->us_before[e->place] - s->us_before[at + 1 < 0 ? 0 : at + 1];
+            wait(x, e->place);
+            x->comp += t->call_us[e->place];
+        }
+        for (int i = e->stop; i < e->stop + e->stop_count; i++) {
+            x->comm = (x->comm > x->comp ? x->comm : x->comp) + t->stops[i].us;
+            wait_before(x, t->stops[i].before);
+        }
+        at = e->place;
+    }
+    x->comp += to >= 0 ? s->us_before[to + 1] - s->us_before[at + 1 < 0 ? 0 : at + 1] : 0;
+}
+
+static double run_us(const Search *s, int from, int to)
+{
+    double us = s->alone_us[to] - s->alone_us[from];
+    for (int d = 0; d < DTYPES; d++)
+        if (s->bytes[d])
+            us += time_of(s->t, COLLECT_ALL_REDUCE, s->bytes[d][to] - s->bytes[d][from]);
+    return us;
+}
+
+static int place_of(const Search *s, int atom) { return atom > 0 ? s->t->sums[s->end[atom] - 1].place : -2; }
+
+/* the states that no other one is better than in both lanes; with more than are kept, the ones that end first */
+static void keep(States *all, const State *x)
+{
+    const double NEAR = 1e-9 * x->comp;
+    int to = 0;
+    for (int i = 0; i < all->count; i++) {
+        const State *y = &all->kept[i];
+        if (y->comp <= x->comp + NEAR && y->comm <= x->comm + NEAR && y->tail <= x->tail + NEAR)
+            return;
+        if (!(x->comp <= y->comp && x->comm <= y->comm && x->tail <= y->tail))
+            all->kept[to++] = *y;
+    }
+    all->count = to;
+    if (to < KEPT) {
+        all->kept[all->count++] = *x;
+        return;
+    }
+    int worst = 0;
+    for (int i = 1; i < KEPT; i++)
+        worst = all->kept[i].tail > all->kept[worst].tail ? i : worst;
+    if (x->tail < all->kept[worst].tail)
+        all->kept[worst] = *x;
+}
+
+static void end_run(const Search *s, States *to, const State *before, int from, int parent, int atom, double us)
+{
+    State x = *before;
+    double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
+    advance(s, &x, place_of(s, from), place_of(s, atom));
+    x.comp += s->t->bucket_us + PRICE * us;
+    x.comm = (x.comm > x.comp ? x.comm : x.comp) + us;
+    x.tail = x.comm + updates > x.tail ? x.comm + updates : x.tail;
+    x.from = from;
+    x.parent = parent;
+    keep(to, &x);
+}
+
+/* Sums in equal parts of all bytes, so that the search takes no longer for more of them. */
+static void find_atoms(Search *s)
+{
+    const Timeline *t = s->t;
+    int64_t all = 0, held = 0;
+    for (int i = 0; i < t->sum_count; i++)
+        all += t->sums[i].bytes;
+    s->end = NEW_ARRAY(int, t->sum_count + 1);
+    for (int i = 0; i < t->sum_count; i++) {
+        held += t->sums[i].bytes;
+        if (t->sum_count > MOST_RUNS && held < all / MOST_RUNS && i + 1 < t->sum_count)
+            continue;
+        s->end[++s->count] = i + 1;
+        held = 0;
+    }
+}
+
+static const States *search(const Search *s)
+{
+    States *states = NEW_ARRAY(States, s->count + 1);
+    states[0] = (States){.count = 1};
+    for (int j = 1; j <= s->count; j++)
+        for (int i = j - 1; i >= 0; i--) {
+            double us = run_us(s, s->end[i], s->end[j]);
+            for (int k = 0; k < states[i].count; k++)
+                end_run(s, &states[j], &states[i].kept[k], i, k, j, us);
+            if (j - i >= LEAST_RUN && us > SMALL_LATENCY * s->latency_us)
+                break;
+        }
+    return states;
+}
+
+static int first_to_end(const Search *s, const States *last)
+{
+    double best = INFINITY;
+    int found = 0;
+    for (int k = 0; k < last->count; k++) {
+        State x = last->kept[k];
+        advance(s, &x, place_of(s, s->count), s->t->call_count - 1);
+        double end = x.comp + s->update_before[s->t->sum_count];
+        end = x.tail > end ? x.tail : end;
+        if (end < best) {
+            best = end;
+            found = k;
+        }
+    }
+    return found;
+}
+
+static Buckets best_partition(const Timeline *t, Memory *kept)
+{
+    Search s = {.t = t, .latency_us = cost_cheapest(t->members, COLLECT_ALL_REDUCE, 0, &(Method){0}).us};
+    sum_up(&s);
+    find_events(&s);
+    find_atoms(&s);
+    const States *states = search(&s);
+    bool *cut = NEW_ARRAY(bool, t->sum_count + 1);
+    for (int j = s.count, k = first_to_end(&s, &states[j]); j > 0;) {
+        const State *x = &states[j].kept[k];
+        cut[s.end[j = x->from]] = true;
+        k = x->parent;
+    }
+    Memory *own = memory_use(kept);
+    Buckets b = {.of = NEW_ARRAY(int, t->sum_count)};
+    memory_use(own);
+    int open[DTYPES];
+    none_open(open);
+    for (int i = 0; i < t->sum_count; i++) {
+        if (cut[i])
+            none_open(open);
+        join(t, &b, open, i);
+    }
+    return b;
+}
+
+Buckets buckets_by_cost(const Timeline *t)
+{
+    const double LESS = 1 - 1e-6;
+    Memory *own = memory_new(), *kept = memory_use(own);
+    Buckets best = best_partition(t, kept);
+    memory_use(kept);
+    memory_free(own);
+    double best_us = buckets_end(t, &best);
+    for (int i = 0; i < COUNT(SIZES); i++) {
+        Buckets b = buckets_of_size(t, SIZES[i]);
+        double us = buckets_end(t, &b);
+        if (us < best_us * LESS) {
+            best = b;
+            best_us = us;
+        }
+    }
+    return best;
+}

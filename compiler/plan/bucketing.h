@@ -1,0 +1,31 @@
+/* bucketing.h: which gradients share an all-reduce. */
+#ifndef MGPU_PLAN_BUCKETING_H
+#define MGPU_PLAN_BUCKETING_H
+
+#include "compiler/machine/cost.h"
+
+typedef struct Sum {            /* a value that is reduced and that no other transfer depends on: a gradient, a report */
+    int place;                  /* the call that completes it; -1: none, it is there at the begin */
+    int64_t bytes;
+    Dtype dtype;
+    Collect what;
+    bool alone;                 /* shares no bucket */
+    double update_us;           /* of the calls of the tail that wait for this sum, and for none after it */
+} Sum;
+typedef struct Stop { int place, before; double us; } Stop; /* a transfer after call `place`, which call `before` waits for */
+typedef struct Timeline {       /* what is known of a step before its gradients have buckets */
+    const Members *members;
+    const double *call_us; int call_count; /* without the tail */
+    const Stop *stops; int stop_count; /* ascending by place */
+    const Sum *sums; int sum_count; /* ascending by place */
+    double bucket_us;           /* that computing loses for each bucket: a region ends where one is complete */
+} Timeline;
+typedef struct Buckets { int *of, count; } Buckets; /* the bucket of each sum; a bucket has sums of one type */
+
+/* those that end the step first, of an optimal partition and a few sizes; the same input gives the same buckets */
+Buckets buckets_by_cost(const Timeline *);
+/* closed when they hold so many bytes */
+Buckets buckets_of_size(const Timeline *, int64_t bytes);
+/* microseconds from the begin of the step to the end of its tail */
+double buckets_end(const Timeline *, const Buckets *);
+#endif
