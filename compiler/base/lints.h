@@ -12,7 +12,9 @@
     L(UNUSED_WEIGHTS, "unused-weights")     /* weights that no loss depends on */                                     \
     L(SHARD_STATISTICS, "shard-statistics") /* results depend on the number of devices */                             \
     L(MISSING_FILE, "missing-file")         /* initial values that are not there */                                   \
-    L(MEMORY, "memory")                     /* more than the devices have */
+    L(MEMORY, "memory")                     /* more than the devices have */                                          \
+    L(IDLE_DEVICES, "idle-devices")         /* that have no samples */                                                \
+    L(UNEVEN_BATCH, "uneven-batch")         /* that the devices do not divide */
 #define LINT_NUMBER(name, text) LINT_##name,
 typedef enum Lint { LINTS(LINT_NUMBER) LINT_COUNT } Lint;
 

@@ -30,6 +30,7 @@ int64_t device_bytes(const Program *, const Plan *, int device);
 void warn_of_memory(const Model *, const Program *, const Plan *);
 double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices together */
 int64_t batch_that_fits(const Model *, const Schedule *, double bytes); /* the largest whose GPUs take no more each; 0: there is none */
+void warn_of_plans(const Program *);                   /* lints.c: what makes steps slower than they have to be */
 void warn_of_initials(const Model *, LintSet silenced);               /* initials.c: files that are not there */
 void check_print(const Model *, const Program *, bool json, Text *);
 void json_text(Text *, const char *);                  /* quoted */

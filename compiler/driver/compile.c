@@ -52,5 +52,6 @@ int command_check(const Options *o)
     warn_of_initials(m, o->silenced);
     for (int i = 0; i < c.program->plan_count; i++)
         warn_of_memory(m, c.program, &c.program->plans[i]);
+    warn_of_plans(c.program);
     return 0;
 }

@@ -1,0 +1,129 @@
+/* lints.c: warnings of `mgpuc check` that need plans: what makes a step slower than it has to be. One function each; docs/warnings.md. */
+#include "compiler/driver/command.h"
+#include "compiler/kernel/target.h"
+#include "compiler/machine/machine.h"
+#include "runtime/base/cores.h"
+
+static const double WORTH = .02; /* of a step: less is not spoken of */
+
+static const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
+
+/* ---- batches that the devices do not divide */
+typedef struct Shares { int64_t most; int idle; double lost; } Shares; /* lost: part of the devices' time in which they wait for others */
+
+static Shares shares_of(const Plan *plan)
+{
+    Shares s = {0};
+    for (int d = 0; d < plan->devices; d++) {
+        s.most = plan->shards[d].share > s.most ? plan->shards[d].share : s.most;
+        s.idle += plan->shards[d].share == 0;
+    }
+    s.lost = 1 - (double)plan->micro / ((double)s.most * plan->devices);
+    return s;
+}
+
+/* host devices that share a core take turns, however much each has to do */
+static bool work_at_once(const Program *p, const Plan *plan)
+{
+    const Machine *named = p->options->planned;
+    return p->target->own_memory || plan->devices <= (named ? (int)named->host.cores.value : mgpu_default_threads("mgpuc"));
+}
+
+static int64_t micro_batches(const Model *m) { return m->accumulate > 1 ? m->accumulate : 1; }
+
+/* "65", "130 in 2 micro-batches", "in groups of 32" */
+static const char *batch_text(const Model *m)
+{
+    return format("%lld%s%s", (long long)m->batch, m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "",
+                  m->group > 1 ? format(" in groups of %lld", (long long)m->group) : "");
+}
+
+static const char *shares_text(const Plan *plan)
+{
+    enum { FEW = 8 };
+    Text t = {0};
+    for (int d = 0; d < plan->devices && plan->devices <= FEW; d++)
+        text_add(&t, "%s%lld", d ? "+" : "", (long long)plan->shards[d].share);
+    if (plan->devices > FEW)
+        text_add(&t, "between %lld and %lld", (long long)plan->shards[plan->devices - 1].share, (long long)plan->shards[0].share);
+    return text_take(&t);
+}
+
+/* all devices have as many samples: a group, in each micro-batch */
+static int64_t least_even_batch(const Model *m, int devices) { return devices * (m->group > 1 ? m->group : 1) * micro_batches(m); }
+
+/* the batches below and above the model's that the devices divide: "--set batch=64 or --set batch=68" */
+static const char *even_batches(const Model *m, int devices)
+{
+    int64_t unit = least_even_batch(m, devices), below = m->batch / unit * unit;
+    return below ? format("--set batch=%lld or --set batch=%lld", (long long)below, (long long)(below + unit))
+                 : format("--set batch=%lld", (long long)unit);
+}
+
+/* the other plans of which the same holds: " (and on 3, 5, 6)" */
+static const char *others_text(const Program *p, const Plan *said, bool (*holds)(const Program *, const Plan *))
+{
+    enum { MOST = 6 };
+    Text t = {0};
+    for (int i = 0, count = 0; i < p->plan_count; i++)
+        if (&p->plans[i] != said && holds(p, &p->plans[i]) && count++ <= MOST)
+            text_add(&t, count > MOST ? ", ..." : "%s%d", t.length ? ", " : " (and on ", p->plans[i].devices);
+    if (t.length)
+        text_add(&t, ")");
+    return text_of(&t);
+}
+
+static bool has_idle(const Program *p, const Plan *plan)
+{
+    (void)p;
+    return shares_of(plan).idle > 0;
+}
+
+static bool is_uneven(const Program *p, const Plan *plan)
+{
+    Shares s = shares_of(plan);
+    return !s.idle && s.lost > WORTH && work_at_once(p, plan);
+}
+
+/* of which that holds, the one that loses most */
+static const Plan *worst_plan(const Program *p, bool (*holds)(const Program *, const Plan *))
+{
+    const Plan *worst = NULL;
+    for (int i = 0; i < p->plan_count; i++)
+        if (holds(p, &p->plans[i]) && (!worst || shares_of(&p->plans[i]).lost > shares_of(worst).lost))
+            worst = &p->plans[i];
+    return worst;
+}
+
+static void idle_devices(const Program *p)
+{
+    const Plan *plan = worst_plan(p, has_idle);
+    if (!plan)
+        return;
+    int idle = shares_of(plan).idle, busy = plan->devices - idle;
+    lint_at(p->options->silenced, LINT_IDLE_DEVICES, p->model->batch_at,
+            "a batch of %s on %s%s: %d %s no samples; --devices %d is as fast, --set batch=%lld keeps all busy", batch_text(p->model),
+            devices_text(plan->devices), others_text(p, plan, has_idle), idle, idle == 1 ? "has" : "have", busy,
+            (long long)least_even_batch(p->model, plan->devices));
+}
+
+static void uneven_batch(const Program *p)
+{
+    const Plan *plan = worst_plan(p, is_uneven);
+    if (!plan)
+        return;
+    Shares s = shares_of(plan);
+    lint_at(p->options->silenced, LINT_UNEVEN_BATCH, p->model->batch_at,
+            "a batch of %s on %s%s is %s samples%s: a step takes as long as one of %lld, so %.0f%% of the devices' time is lost; %s is divided evenly",
+            batch_text(p->model), devices_text(plan->devices), others_text(p, plan, is_uneven), shares_text(plan),
+            micro_batches(p->model) > 1 ? " each" : "", (long long)(s.most * plan->devices * micro_batches(p->model)), 100 * s.lost, even_batches(p->model, plan->devices));
+}
+
+/* ---- all of them */
+static void (*const ALL[])(const Program *) = {idle_devices, uneven_batch};
+
+void warn_of_plans(const Program *p)
+{
+    for (int i = 0; i < COUNT(ALL); i++)
+        ALL[i](p);
+}
