@@ -51,6 +51,8 @@ static const struct OptionRow {
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
     {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "compile library layers from their text, not from built-in forms (the reference of tests)", ALL},
+    {"--split", NULL, VALUE, offsetof(Options, split), "LIST", "proportions of the devices' shares of a batch: 10,10,3 (default: even, or\n"
+                                                             "                       by predicted times, where the devices of --machine differ)", ALL},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default: by cost)", ALL},
 };
 
@@ -210,6 +212,30 @@ static void check_options(const Options *o, unsigned given)
         fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
 }
 
+static void read_weights(Options *o)
+{
+    double *weights = NULL;
+    for (const char *at = o->split;;) {
+        char *end;
+        double w = strtod(at, &end);
+        if (end == at || !(w > 0) || w > 1e9 || (*end && *end != ','))
+            fail(2, "--split %s: a list of positive numbers is expected, one for each device, as in 10,10,3", o->split);
+        APPEND(weights, o->weight_count, w);
+        if (!*end)
+            break;
+        at = end + 1;
+    }
+    o->weights = weights;
+}
+
+static void check_weights(const Options *o, const Plan *plans, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (plans[i].devices > o->weight_count)
+            fail(2, "--split %s has %d number%s, and --devices asks for a plan for %d devices; give one for each (plans for fewer devices take the first)",
+                 o->split, o->weight_count, o->weight_count == 1 ? "" : "s", plans[i].devices);
+}
+
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
@@ -286,6 +312,8 @@ Options parse_command(int argc, char **argv)
         if (*end || errno || o.bucket_bytes < 1)
             fail(2, "--bucket %s: a positive number of bytes is expected", o.bucket);
     }
+    if (o.split)
+        read_weights(&o);
     if (!o.output)
         o.output = default_output(o.file);
     if (o.command == COMMAND_COMPILE && !o.emit)
@@ -300,6 +328,8 @@ Options parse_command(int argc, char **argv)
     int count;
     o.planned = o.machine ? machine_named(o.machine) : o.command == COMMAND_PLAN ? machine_default(o.devices && strncmp(o.devices, "cuda", 4) == 0 ? PROCESSOR_CUDA : PROCESSOR_HOST) : NULL;
     const Target *target = parse_devices(o.devices, o.planned, &plans, &count);
+    if (o.split)
+        check_weights(&o, plans, count);
     if (o.arch && !target->images)
         fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
     if (target->images)

@@ -17,8 +17,7 @@
  * to be over) tells. A step that is not this one may have been of any phase, so what an operation of an earlier step
  * waited for implies nothing, but for comp and comm: at a change of phase they wait for each other.
  *
- * Devices of equal capacity and rates have equal schedules, and devices have at most three capacities; the work is done once for
- * each. Times: of times.c, every operation as early as its lane, waits and collective allow.
+ * Devices of equal capacity and rates have equal schedules; the work is done once for each kind of them. Times: of times.c, every operation as early as its lane, waits and collective allow.
  *
  * A program whose arena does not fit into a GPU says which batch would. So the arena is also planned for 1, 2, 4, 8 ... groups
  * of samples and what the devices have, and nothing but its size is kept. Between two of these it grows as its parts do, if
@@ -470,11 +469,19 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
     return count;
 }
 
+static int64_t largest_share(const Plan *plan)
+{
+    int64_t most = 0;
+    for (int d = 0; d < plan->devices; d++)
+        most = plan->shards[d].capacity > most ? plan->shards[d].capacity : most;
+    return most;
+}
+
 enum { ENOUGH = 64 };
 
-static int find_trials(const Program *p, const Plan *plan, const Class *classes, Class **trials)
+static int find_trials(const Program *p, const Plan *plan, Class **trials)
 {
-    int64_t most = classes[0].capacity, samples = p->model->group > 0 ? p->model->group : 1;
+    int64_t most = largest_share(plan), samples = p->model->group > 0 ? p->model->group : 1;
     int count = 0;
     if (!p->target->own_memory)
         return 0;
@@ -571,7 +578,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
     Class *classes = NEW_ARRAY(Class, plan->devices), *trials = NULL;
     int *class_of = NEW_ARRAY(int, plan->devices);
-    int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, classes, &trials);
+    int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, &trials);
     KernelNumber *kernels = number_kernels(p);
     Members members = members_of(machine_of(p), processor_of(p), plan->devices);
     s->signatures = list_signatures(p, &s->signature_count);

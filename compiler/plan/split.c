@@ -1,29 +1,154 @@
 /* split.c: Program, Plan with a number of devices -> the plan's shards: which samples of a micro-batch each device has.
  *
  * A micro-batch is the batch over the number of micro-batches, rounded up to whole groups (a group is what batchnorm
- * must not cut). Groups are dealt out evenly; the first devices get the one more that is left over, so a short step,
- * which fills devices from the first, leaves the fewest of them idle. A device without a share keeps one sample of
- * room: it runs along with a copy of a real one. Whether a step fills its shards is known at run time only. */
-#include "compiler/ir/program.h"
+ * must not cut). Groups are dealt out
+ *
+ *   evenly               the first devices get the one more that is left over, so a short step, which fills devices from the first,
+ *                        leaves the fewest of them idle
+ *   by --split 10,10,3   in these proportions; what is left over goes to the largest remainders (Hamilton's method)
+ *   by predicted times   if the devices of the machine differ: so that the slowest one is over as soon as can be
+ *
+ * A device without a share keeps one sample of room: it runs along with a copy of a real one. Whether a step fills its shards is known at
+ * run time only. */
 #include "compiler/plan/plan.h"
-#include "compiler/plan/schedule.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include <math.h>
 
 static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+/* ---- in proportion to weights */
+static void deal_out(int64_t groups, int devices, const double *weights, int64_t *shares)
+{
+    double all = 0, *left = NEW_ARRAY(double, devices);
+    int64_t dealt = 0;
+    for (int d = 0; d < devices; d++)
+        all += weights[d];
+    for (int d = 0; d < devices; d++) {
+        double exact = (double)groups * weights[d] / all;
+        shares[d] = (int64_t)exact;
+        left[d] = exact - (double)shares[d];
+        dealt += shares[d];
+    }
+    for (; dealt < groups; dealt++) {
+        int most = 0;
+        for (int d = 1; d < devices; d++)
+            most = left[d] > left[most] ? d : most;
+        shares[most]++;
+        left[most] = -1;
+    }
+}
+
+/* ---- by times */
+typedef struct Runner { Device device; int of; } Runner; /* of: the first device like it */
+
+static const Phase *training_phase(const Program *p)
+{
+    for (int i = 0; i < p->phase_count; i++)
+        if (p->phases[i]->kind == PHASE_TRAIN && !p->phases[i]->partial_batch)
+            return p->phases[i];
+    return NULL;
+}
+
+static double time_of_samples(const Program *p, const Phase *phase, const Device *d, int64_t samples)
+{
+    double us = 0;
+    for (int t = 0; t < phase->task_count; t++)
+        if (phase->tasks[t]->kind == TASK_KERNEL)
+            us += time_of_task(p, d, phase->tasks[t], (double)samples) + d->launch_us.value;
+    return us;
+}
+
+/* the most groups that the device is done with after so long */
+static int64_t groups_within(const Program *p, const Phase *phase, const Device *d, double us, int64_t group, int64_t groups)
+{
+    int64_t low = 0, high = groups;
+    while (low < high) {
+        int64_t middle = high - (high - low) / 2;
+        if (time_of_samples(p, phase, d, middle * group) <= us)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static int64_t share_within(const Program *p, const Phase *phase, const Runner *runners, int devices, double us, int64_t group, int64_t groups,
+                            int64_t *shares)
+{
+    int64_t all = 0;
+    for (int d = 0; d < devices; d++) {
+        shares[d] = runners[d].of < d ? shares[runners[d].of] : groups_within(p, phase, &runners[d].device, us, group, groups);
+        all += shares[d];
+    }
+    return all;
+}
+
+/* the shortest time in which all groups are done with, by bisection; what is then too much is taken from the last devices */
+static void balance(const Program *p, const Phase *phase, const Runner *runners, int devices, int64_t group, int64_t groups, int64_t *shares)
+{
+    double low = 0, high = 0;
+    for (int d = 0; d < devices; d++)
+        high = fmax(high, time_of_samples(p, phase, &runners[d].device, divide_up(groups, devices) * group));
+    while (high - low > 1e-4 * high) {
+        double middle = low + (high - low) / 2;
+        if (share_within(p, phase, runners, devices, middle, group, groups, shares) >= groups)
+            high = middle;
+        else
+            low = middle;
+    }
+    int64_t more = share_within(p, phase, runners, devices, high, group, groups, shares) - groups;
+    for (int d = devices - 1; d >= 0 && more > 0; d = d > 0 ? d - 1 : devices - 1)
+        if (shares[d] > 0) {
+            shares[d]--;
+            more--;
+        }
+}
+
+/* false: they are all alike, or there is no training */
+static bool find_runners(const Program *p, int devices, Runner *runners)
+{
+    const Machine *m = machine_of(p);
+    bool unlike = false;
+    for (int d = 0; d < devices; d++) {
+        runners[d] = (Runner){machine_device(m, processor_of(p), d, devices), 0};
+        while (runners[d].of < d && processor_of(p) == PROCESSOR_CUDA && !machine_alike(m, runners[d].of, d))
+            runners[d].of++;
+        unlike |= runners[d].of > 0;
+    }
+    return unlike && training_phase(p);
+}
+
+static void share_groups(const Program *p, int devices, int64_t group, int64_t groups, int64_t *shares)
+{
+    Runner *runners = NEW_ARRAY(Runner, devices);
+    double *even = NEW_ARRAY(double, devices);
+    for (int d = 0; d < devices; d++)
+        even[d] = 1;
+    if (p->options && p->options->weights)
+        deal_out(groups, devices, p->options->weights, shares);
+    else if (devices > 1 && p->options && find_runners(p, devices, runners))
+        balance(p, training_phase(p), runners, devices, group, groups, shares);
+    else
+        deal_out(groups, devices, even, shares);
+}
 
 void split(const Program *p, Plan *plan)
 {
     const Model *m = p->model;
     int64_t group = m->group > 0 ? m->group : 1, accumulate = m->accumulate > 0 ? m->accumulate : 1;
-    int64_t groups = divide_up(divide_up(m->batch, accumulate), group);
+    int64_t groups = divide_up(divide_up(m->batch, accumulate), group), first = 0;
     if (plan->devices < 1)
         die("a plan for %d devices", plan->devices);
     if (__builtin_mul_overflow(groups, group, &plan->micro))
         die("a batch of %lld in groups of %lld samples", (long long)m->batch, (long long)group);
+    int64_t *shares = NEW_ARRAY(int64_t, plan->devices);
+    share_groups(p, plan->devices, group, groups, shares);
     plan->shards = NEW_ARRAY(Shard, plan->devices);
     plan->always_partial = false;
-    int64_t first = 0;
     for (int d = 0; d < plan->devices; d++) {
-        int64_t share = group * (groups / plan->devices + (d < groups % plan->devices));
+        int64_t share = group * shares[d];
         plan->shards[d] = (Shard){first, share, share > 0 ? share : 1};
         plan->always_partial |= share == 0;
         first += share;
