@@ -85,25 +85,46 @@ static int64_t share_within(const Program *p, const Phase *phase, const Runner *
     return all;
 }
 
-/* the shortest time in which all groups are done with, by bisection; what is then too much is taken from the last devices */
+/* what is too much is taken from the largest shares, so that they are as even as the time allows */
+static void level(int64_t groups, int devices, int64_t *shares)
+{
+    int64_t low = 0, high = groups, all = 0;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2, sum = 0;
+        for (int d = 0; d < devices; d++)
+            sum += shares[d] < middle ? shares[d] : middle;
+        if (sum >= groups)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (int d = 0; d < devices; d++)
+        all += shares[d] < high ? shares[d] : high;
+    for (int d = devices - 1; d >= 0; d--) {
+        bool more = shares[d] >= high && all > groups;
+        shares[d] = (shares[d] < high ? shares[d] : high) - more;
+        all -= more;
+    }
+}
+
+/* within 2 of 1,000 of the shortest time in which all groups are done with, which is found by bisection; a device without a share
+ * computes one sample, too */
 static void balance(const Program *p, const Phase *phase, const Runner *runners, int devices, int64_t group, int64_t groups, int64_t *shares)
 {
     double low = 0, high = 0;
-    for (int d = 0; d < devices; d++)
+    for (int d = 0; d < devices; d++) {
+        low = fmax(low, time_of_samples(p, phase, &runners[d].device, 1));
         high = fmax(high, time_of_samples(p, phase, &runners[d].device, divide_up(groups, devices) * group));
-    while (high - low > 1e-4 * high) {
+    }
+    while (high - low > 1e-3 * high) {
         double middle = low + (high - low) / 2;
         if (share_within(p, phase, runners, devices, middle, group, groups, shares) >= groups)
             high = middle;
         else
             low = middle;
     }
-    int64_t more = share_within(p, phase, runners, devices, high, group, groups, shares) - groups;
-    for (int d = devices - 1; d >= 0 && more > 0; d = d > 0 ? d - 1 : devices - 1)
-        if (shares[d] > 0) {
-            shares[d]--;
-            more--;
-        }
+    share_within(p, phase, runners, devices, 1.002 * high, group, groups, shares);
+    level(groups, devices, shares);
 }
 
 /* false: they are all alike, or there is no training */
