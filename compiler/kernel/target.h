@@ -10,7 +10,7 @@
 struct Target {
     const char *name;           /* of --devices */
     const char *suffix;         /* of the file of all kernels */
-    const char *transfers;      /* how schedules have devices meet: "via" */
+    uint8_t transfers;          /* MGPU_WAY_...: how devices meet; AUTO: there are several ways */
     bool images;                /* kernels are images for the architectures of --arch; false: they are linked with the program */
     bool own_memory;            /* a device has memory of its own, with one workspace; false: the machine's, one for each worker */
     bool regions;                /* calls that follow each other may take the samples region by region */

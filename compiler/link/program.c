@@ -343,18 +343,20 @@ static void emit_device(const DeviceSchedule *d, const char *prefix, Map *tables
     text_add(device, "    {%s, %d, %s, %d},\n", buffers, d->buffer_count, ops, d->op_count);
 }
 
-static void emit_collective(const Collective *c, int devices, Text *t)
+/* way: AUTO where there is no choice */
+static void emit_collective(const Collective *c, int devices, int way, Text *t)
 {
     const mgpu_parties *p = &c->parties;
     text_add(t, "    {%s, %lld, %s", c_string(c->name), (long long)c->count, dtype_macro(c->dtype));
-    if (p->transfer != MGPU_TRANSFER_REDUCE)
+    if (p->transfer != MGPU_TRANSFER_REDUCE || way != MGPU_WAY_AUTO)
         text_add(t, ", {%d, %d, %d, ", p->transfer, p->from, p->to);
     if (p->parts)
         text_add(t, "(const int64_t[]){");
     for (int d = 0; p->parts && d <= devices; d++)
         text_add(t, "%s%lld", d ? ", " : "", (long long)p->parts[d]);
-    if (p->transfer != MGPU_TRANSFER_REDUCE)
-        text_add(t, "%s} %s", p->parts ? "}" : "NULL", c_comment("%s", mgpu_transfer_row(p->transfer)->kind));
+    if (p->transfer != MGPU_TRANSFER_REDUCE || way != MGPU_WAY_AUTO)
+        text_add(t, "%s} %s, %d %s", p->parts ? "}" : "NULL", c_comment("%s", mgpu_transfer_row(p->transfer)->kind), way,
+                 c_comment("%s", mgpu_way_name(way)));
     text_add(t, "},\n");
 }
 
@@ -382,7 +384,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
         text_bytes(t, text_of(&devices), devices.length);
         text_add(t, "};\nstatic const mgpu_collective %s_p%d_collectives[] = {\n", name, i);
         for (int k = 0; k < ph->collective_count; k++)
-            emit_collective(&ph->collectives[k], plan->devices, t);
+            emit_collective(&ph->collectives[k], plan->devices, p->target->own_memory ? ph->collectives[k].way : MGPU_WAY_AUTO, t);
         text_add(t, "    {0}\n};\nstatic const char *const %s_p%d_reports[] = {", name, i);
         for (int k = 0; k < p->phases[i]->report_count; k++) {
             quote(t, p->phases[i]->reports[k]);

@@ -4,6 +4,7 @@
  * another one of what that leaves, and so on, as NCCL opens its channels. What a ring takes of each link's direction is the number of its
  * steps that cross it. */
 #include "compiler/machine/cost.h"
+#include "runtime/abi/mgpu_transfers.h"
 
 #include <math.h>
 #include <string.h>
@@ -207,12 +208,23 @@ static double by_copies_us(const Machine *m, Collect what, double bytes, int n, 
     return what == COLLECT_ALL_REDUCE ? 2 * round + add : round + add;
 }
 
+static bool reach_each_other(const Machine *m, int n)
+{
+    for (int i = 0; i < n * n; i++) {
+        Route r;
+        if (i / n != i % n && (!machine_route(m, i / n, i % n, &r) || r.staged))
+            return false;
+    }
+    return true;
+}
+
 Members members_of(const Machine *m, Processor p, int devices)
 {
-    Members g = {.machine = m, .processor = p, .count = devices};
+    Members g = {.machine = m, .processor = p, .count = devices, .methods = ~0u};
     int n = devices < m->device_count ? devices : m->device_count;
     if (p == PROCESSOR_HOST || n < 2)
         return g;
+    g.reach = reach_each_other(m, n);
     double *rates = NEW_ARRAY(double, 2 * m->link_count);
     g.ring_load = rates;
     Memory *own = memory_new(), *outer = memory_use(own);
@@ -344,12 +356,33 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
     return memory;
 }
 
-Cost cost_cheapest(const Members *g, Collect what, double bytes, Method *chosen)
+static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] = 1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH, [MGPU_WAY_PEER] = 1u << METHOD_COPY,
+                                           [MGPU_WAY_COPY] = 1u << METHOD_COPY, [MGPU_WAY_HOST] = 1u << METHOD_HOST};
+
+unsigned methods_of_way(const Members *g, int way)
+{
+    unsigned work = 0;
+    for (int k = 0; k < METHODS; k++)
+        work |= (unsigned)method_works(g, (Method)k) << k;
+    if (way != MGPU_WAY_AUTO)
+        return OF_WAY[way] & work;
+    for (int w = MGPU_WAY_NCCL; w > MGPU_WAY_AUTO; w--)
+        if (OF_WAY[w] & work)
+            return OF_WAY[w] & work;
+    return work;
+}
+
+int way_of_method(const Members *g, Method method)
+{
+    return method == METHOD_HOST ? MGPU_WAY_HOST : method != METHOD_COPY ? MGPU_WAY_NCCL : g->reach ? MGPU_WAY_PEER : MGPU_WAY_COPY;
+}
+
+Cost cost_cheapest(const Members *g, unsigned methods, Collect what, double bytes, Method *chosen)
 {
     Cost best = {INFINITY, BOUND_LINK};
     *chosen = METHOD_HOST;
     for (int k = 0; k < METHODS; k++) {
-        Cost c = method_works(g, (Method)k) ? cost_collective(g, what, (Method)k, bytes) : best;
+        Cost c = methods >> k & 1 && method_works(g, (Method)k) ? cost_collective(g, what, (Method)k, bytes) : best;
         if (c.us < best.us) {
             best = c;
             *chosen = (Method)k;

@@ -58,14 +58,20 @@ typedef struct Members { /* of a collective, with what their links give it */
     double ring, ring_us;   /* bytes a second into each device, all rings together, and latency of a step; 0: there is none */
     double in_switch, switch_us;
     const double *ring_load; /* by link and direction: of the bytes that a step of a ring carries, the share that crosses it */
+    bool reach;             /* each GPU uses the memory of all others without the host */
+    unsigned methods;       /* that a plan chooses from */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* of none, and of each byte */
 } Members;
 Members members_of(const Machine *, Processor, int devices);
 bool method_works(const Members *, Method);
+/* a way (MGPU_WAY_...: how a program makes a transfer) is by some methods; those of the way, 1 << METHOD_...: 0: not on this machine.
+ * AUTO: of the first way that can be */
+unsigned methods_of_way(const Members *, int way);
+int way_of_method(const Members *, Method);
 Cost cost_collective(const Members *, Collect, Method, double bytes);
 /* bytes that cross each link and direction: adds to [2 * link + back]; returns those that the host's memory reads and writes */
 double collective_bytes(const Members *, Collect, Method, double bytes, double *of_link);
-Cost cost_cheapest(const Members *, Collect, double bytes, Method *chosen);
+Cost cost_cheapest(const Members *, unsigned methods, Collect, double bytes, Method *chosen); /* of these, 1 << METHOD_... */
 
 /* bytes between the host's memory and a device */
 Cost cost_upload(const Machine *, Processor, int device, double bytes);

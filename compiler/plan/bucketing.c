@@ -19,7 +19,7 @@ static const int64_t SIZES[] = {INT64_MAX, 1 << 20, 4 << 20, 16 << 20, 64 << 20}
 static double time_of(const Timeline *t, Collect what, int64_t bytes)
 {
     Method method;
-    return bytes > 0 ? cost_cheapest(t->members, what, (double)bytes, &method).us : 0;
+    return bytes > 0 ? cost_cheapest(t->members, t->members->methods, what, (double)bytes, &method).us : 0;
 }
 
 /* ---- two lanes */
@@ -324,7 +324,7 @@ static int first_to_end(const Search *s, const States *last)
 
 static Buckets best_partition(const Timeline *t, Memory *kept)
 {
-    Search s = {.t = t, .latency_us = cost_cheapest(t->members, COLLECT_ALL_REDUCE, 0, &(Method){0}).us};
+    Search s = {.t = t, .latency_us = cost_cheapest(t->members, t->members->methods, COLLECT_ALL_REDUCE, 0, &(Method){0}).us};
     sum_up(&s);
     find_events(&s);
     find_atoms(&s);

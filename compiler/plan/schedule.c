@@ -434,7 +434,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
         const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];
         *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
-                          .via = b->program->target->transfers};
+                          .way = (uint8_t)way_of_transfer(b->program, &b->members, g), .why = reason_of_transfer(&b->members, g)};
         if (g->parties.parts)
             c->parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
         c->ops = NEW_ARRAY(int, b->plan->devices);
@@ -580,7 +580,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
     int *class_of = NEW_ARRAY(int, plan->devices);
     int class_count = find_classes(p, plan, classes, class_of), trial_count = find_trials(p, plan, &trials);
     KernelNumber *kernels = number_kernels(p);
-    Members members = members_of(machine_of(p), processor_of(p), plan->devices);
+    Members members = members_of_plan(p, plan->devices);
     s->signatures = list_signatures(p, &s->signature_count);
     for (int i = 0; i < p->phase_count; i++)
         schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels, &members);

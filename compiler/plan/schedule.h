@@ -65,7 +65,8 @@ typedef struct Collective {
     int *ops;               /* per device: its member */
     int64_t count; Dtype dtype; /* of the whole value */
     mgpu_parties parties;   /* which transfer, and what each member has of it */
-    const char *via;        /* "host" */
+    uint8_t way;            /* MGPU_WAY_...: how it is made */
+    const char *why;        /* for people; NULL: nothing is said */
 } Collective;
 typedef struct DeviceSchedule {
     const char *name;

@@ -38,7 +38,10 @@ uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
 /* ---- times.c: microseconds, by the program's machine */
 double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch, or barrier */
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
+Members members_of_plan(const Program *, int devices); /* with the methods that the plan's transfers may be made by */
 double time_of_transfer(const Members *, const Group *, double bytes);
+const char *reason_of_transfer(const Members *, const Group *);
+int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WAY_... */
 
 /* ---- region.c: calls that the threads of a device run without a barrier between them */
 void cut_regions(const Phase *, Order *);

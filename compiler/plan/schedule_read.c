@@ -327,6 +327,7 @@ static mgpu_parties read_parties(Reader *r)
 static void read_collective(Reader *r)
 {
     PhaseSchedule *p = r->phase;
+    const char *ways[MGPU_WAYS];
     Collective c = {.ops = NEW_ARRAY(int, r->device_count)};
     for (int d = 0; d < r->device_count; d++)
         c.ops[d] = -1;
@@ -361,7 +362,13 @@ static void read_collective(Reader *r)
     if (c.count * dtype_bytes(c.dtype) != bytes)
         schedule_error(&start, "%lld bytes are no whole number of elements", (long long)bytes);
     schedule_need_word(r, "via");
-    c.via = schedule_read_name(r, "how it is done");
+    for (int i = 0; i < MGPU_WAYS; i++)
+        ways[i] = mgpu_way_name(i);
+    c.way = (uint8_t)schedule_read_choice(r, "how it is made", ways, MGPU_WAYS);
+    if (schedule_take_word(r, "why")) {
+        schedule_skip_blanks(r);
+        c.why = schedule_read_quoted(r);
+    }
     schedule_end_record(r);
     APPEND(p->collectives, p->collective_count, c);
     map_set(&r->collectives, c.name, (void *)(intptr_t)p->collective_count);

@@ -33,10 +33,11 @@
  *   slot        "@+" K | "@-" K                              slot (step + K) mod slots; absent: K is 0
  *   wait        dN.OP ["@-" K]                               the op of the K-th step before; absent: of this step
  *   collective  "collective" NAME "group" "all" "members" (dN.OP)+ "kind" KIND ["from" N] ["to" N] ["parts" N+] "bytes" N
- *                 "dtype" DTYPE "via" NAME
+ *                 "dtype" DTYPE "via" WAY ["why" "TEXT"]
  *                 at most one member per device. KIND: a row of mgpu_transfers.h, as the verb of its members is; bytes: of the
  *                 whole value, of which a member reads and writes what the row says; parts: first element of each device's
- *                 own, and the count of all
+ *                 own, and the count of all; WAY: how it is made, host, nccl, peer or copy; auto: as the run finds best; why: what it
+ *                 sums, the predicted time of the method that is taken, and that of the best other way
  *
  * Names stand bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
  * hexadecimal digits) stand for characters. A device name is always in quotes. Numbers are whole, but for times: one
@@ -172,8 +173,11 @@ static void write_collective(const Schedule *s, const PhaseSchedule *p, const Co
         text_add(t, " parts");
     for (int d = 0; c->parties.parts && d <= s->devices; d++)
         text_add(t, " %lld", (long long)c->parties.parts[d]);
-    text_add(t, " bytes %lld dtype %s via ", (long long)(c->count * dtype_bytes(c->dtype)), dtype_name(c->dtype));
-    write_name(c->via, t);
+    text_add(t, " bytes %lld dtype %s via %s", (long long)(c->count * dtype_bytes(c->dtype)), dtype_name(c->dtype), mgpu_way_name(c->way));
+    if (c->why) {
+        text_add(t, " why ");
+        write_quoted(c->why, t);
+    }
     text_add(t, "\n");
 }
 

@@ -47,8 +47,48 @@ Collect collect_of(int transfer)
     return COLLECT[transfer];
 }
 
+/* without --machine a program may run on any: how its transfers are made is found there */
+static bool names_machine(const Program *p) { return p->options && p->options->machine; }
+
+Members members_of_plan(const Program *p, int devices)
+{
+    Members g = members_of(machine_of(p), processor_of(p), devices);
+    if (p->target->transfers == MGPU_WAY_AUTO && !names_machine(p))
+        g.methods = methods_of_way(&g, MGPU_WAY_AUTO);
+    return g;
+}
+
 double time_of_transfer(const Members *members, const Group *g, double bytes)
 {
     Method method;
-    return cost_cheapest(members, collect_of(g->parties.transfer), bytes, &method).us;
+    return cost_cheapest(members, members->methods, collect_of(g->parties.transfer), bytes, &method).us;
+}
+
+/* "4 tensors; ring 35.1 us, copy 80.2 us": the method that is taken, and the best of another way */
+const char *reason_of_transfer(const Members *members, const Group *g)
+{
+    Method method, other;
+    Collect what = collect_of(g->parties.transfer);
+    double bytes = (double)g->bytes, us = cost_cheapest(members, members->methods, what, bytes, &method).us;
+    unsigned rest = 0;
+    for (int k = 0; k < METHODS; k++)
+        rest |= (unsigned)(method_works(members, (Method)k) && way_of_method(members, (Method)k) != way_of_method(members, method)) << k;
+    rest &= members->methods;
+    Text t = {0};
+    text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s", g->final ? "" : ", waited for at once",
+             METHOD_NAME[method], us);
+    if (rest) {
+        us = cost_cheapest(members, rest, what, bytes, &other).us;
+        text_add(&t, ", %s %.1f us", METHOD_NAME[other], us);
+    }
+    return text_of(&t);
+}
+
+int way_of_transfer(const Program *p, const Members *members, const Group *g)
+{
+    Method method;
+    if (p->target->transfers != MGPU_WAY_AUTO || !names_machine(p))
+        return p->target->transfers;
+    cost_cheapest(members, members->methods, collect_of(g->parties.transfer), (double)g->bytes, &method);
+    return way_of_method(members, method);
 }

@@ -142,7 +142,7 @@ typedef struct mgpu_op {
 } mgpu_op;
 
 /* count: of the whole value, of which each member sends and receives its own */
-typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; mgpu_parties parties; } mgpu_collective;
+typedef struct mgpu_collective { const char *name; int64_t count; uint8_t dtype; mgpu_parties parties; uint8_t way; } mgpu_collective;
 
 typedef struct mgpu_device_phase {
     const mgpu_buffer *buffers; int buffer_count;

@@ -88,4 +88,13 @@ static inline mgpu_stretch mgpu_received_by(const mgpu_parties *p, int64_t count
 {
     return mgpu_share_of(p, mgpu_transfer_row(p->transfer)->receives, count, member);
 }
+
+/* how a transfer between GPUs is made (runtime/cuda/collective.c); AUTO: as the run finds best, host devices: always */
+enum { MGPU_WAY_AUTO, MGPU_WAY_HOST, MGPU_WAY_COPY, MGPU_WAY_PEER, MGPU_WAY_NCCL, MGPU_WAYS };
+static inline const char *mgpu_way_name(int way)
+{
+    static const char *const NAME[MGPU_WAYS] = {"auto", "host", "copy", "peer", "nccl"};
+    return NAME[way];
+}
+
 #endif

@@ -1,4 +1,5 @@
-/* collective.c: transfers between GPUs, in one of these ways, which MGPU_COLLECTIVE names (else the first that can be); of sums:
+/* collective.c: transfers between GPUs, each in one of these ways: that which MGPU_COLLECTIVE names, else which the plan has chosen by cost,
+ * else, or if that cannot be here, the first that can; of sums:
  *
  *   nccl   the library, if it is there and no two devices share a GPU
  *   peer   a kernel on each GPU reads a slice of all members' memory, adds it up and writes the sum to all of them
@@ -258,7 +259,7 @@ static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
     if (!adds)
         fetch_values(c, member);
     else if (s.bytes > 0)
-        c->add(c, member, &s);
+        (c->made[o->way] == MGPU_WAY_COPY ? add_copies : add_by_peers)(c, member, &s);
     meet_on_gpus(c, member, c->over);
     return true;
 }
@@ -269,6 +270,14 @@ static bool exchange_by_nccl(Collective *base, int member, const Operand *o)
     if (mgpu_transfer_row(o->parties.transfer)->adds && !mgpu_nccl_adds(o->dtype))
         return exchange_through_host(base, member, o);
     return mgpu_nccl_exchange((CudaCollective *)base, member, o);
+}
+
+static bool exchange(Collective *base, int member, const Operand *o)
+{
+    static bool (*const EXCHANGE[MGPU_WAYS])(Collective *, int, const Operand *) = {
+        [MGPU_WAY_HOST] = exchange_through_host, [MGPU_WAY_COPY] = exchange_on_gpus, [MGPU_WAY_PEER] = exchange_on_gpus,
+        [MGPU_WAY_NCCL] = exchange_by_nccl};
+    return EXCHANGE[((CudaCollective *)base)->made[o->way]](base, member, o);
 }
 
 /* ---- one device has all of it */
@@ -287,15 +296,17 @@ static CUevent new_event(const CudaDevice *d)
     return event;
 }
 
-/* in bytes; of those that `adds` does not take: NULL, of all */
-static int64_t largest_operand(const mgpu_plan *plan, bool (*adds)(uint8_t dtype))
+/* in bytes, of those that go through the host: all that are made so, and what the others cannot add */
+static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
 {
+    static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {[MGPU_WAY_COPY] = kernels_add, [MGPU_WAY_PEER] = kernels_add, [MGPU_WAY_NCCL] = mgpu_nccl_adds};
     int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
-            const mgpu_collective *c = &plan->phases[k].collectives[i];
-            int64_t bytes = c->count * mgpu_dtype_bytes(c->dtype);
-            if (!adds || (mgpu_transfer_row(c->parties.transfer)->adds && !adds(c->dtype)))
+            const mgpu_collective *x = &plan->phases[k].collectives[i];
+            bool (*adds)(uint8_t) = ADDS[c->made[x->way]];
+            int64_t bytes = x->count * mgpu_dtype_bytes(x->dtype);
+            if (!adds || (mgpu_transfer_row(x->parties.transfer)->adds && !adds(x->dtype)))
                 largest = bytes > largest ? bytes : largest;
         }
     return largest;
@@ -377,6 +388,7 @@ static void close_collective(Collective *base)
     free(c->operand);
     free(c->scratch);
     free(c->note);
+    free(c->names);
     free(c);
 }
 
@@ -389,56 +401,115 @@ static bool share_a_gpu(const CudaCollective *c)
     return false;
 }
 
-typedef enum Way { WAY_AUTO, WAY_HOST, WAY_COPY, WAY_PEER, WAY_NCCL } Way;
-static const char *const WAY_NAME[] = {"auto", "host", "copy", "peer", "nccl"};
-
-static Way read_way(void)
+/* MGPU_COLLECTIVE; AUTO: it names none */
+static uint8_t read_way(void)
 {
     const char *value = getenv("MGPU_COLLECTIVE");
-    for (int i = 0; value && *value && i < MGPU_COUNT(WAY_NAME); i++)
-        if (strcmp(value, WAY_NAME[i]) == 0)
-            return (Way)i;
+    for (int i = 0; value && *value && i < MGPU_WAYS; i++)
+        if (strcmp(value, mgpu_way_name(i)) == 0)
+            return (uint8_t)i;
     if (value && *value)
         mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE is auto, nccl, peer, copy or host, not '%s'", value);
-    return WAY_AUTO;
+    return MGPU_WAY_AUTO;
 }
 
-static Way choose_way(CudaCollective *c, Way wanted)
+/* why it cannot be; NULL: it is open */
+static char *open_nccl(CudaCollective *c, bool shared)
 {
-    bool shared = share_a_gpu(c);
-    CudaLinks links = mgpu_cuda_links(c, wanted != WAY_HOST);
-    if (wanted == WAY_HOST)
-        return WAY_HOST;
-    if (links.bad) {
-        c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
-        return WAY_HOST;
-    }
-    if (wanted == WAY_NCCL || (wanted == WAY_AUTO && !shared)) {
-        char *why = mgpu_nccl_open(c, shared);
+    return c->nccl ? NULL : mgpu_nccl_open(c, shared);
+}
+
+static void forced_fails(const char *why)
+{
+    mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=%s", why);
+}
+
+/* how it is made, if all links are good */
+static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
+{
+    if (wanted == MGPU_WAY_NCCL || (wanted == MGPU_WAY_AUTO && !shared)) {
+        char *why = open_nccl(c, shared);
         if (!why)
-            return WAY_NCCL;
-        if (wanted == WAY_NCCL)
-            mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=nccl: %s", why);
-        c->note = mgpu_format("no NCCL (%s)", why);
+            return MGPU_WAY_NCCL;
+        if (forced)
+            forced_fails(mgpu_format("nccl: %s", why));
+        if (!c->note)
+            c->note = mgpu_format("no NCCL (%s)", why);
         free(why);
     }
-    if (wanted == WAY_PEER && !links.reach)
-        mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=peer: the GPUs cannot reach each other's memory; copy works without that");
-    return wanted == WAY_COPY || !links.reach ? WAY_COPY : WAY_PEER;
+    if (wanted == MGPU_WAY_PEER && forced && !reach)
+        forced_fails("peer: the GPUs cannot reach each other's memory; copy works without that");
+    return wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;
+}
+
+static bool wants(const mgpu_plan *plan, uint8_t way)
+{
+    for (int k = 0; k < plan->phase_count; k++)
+        for (int i = 0; i < plan->phases[k].collective_count; i++)
+            if (plan->phases[k].collectives[i].way == way)
+                return true;
+    return false;
+}
+
+static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
+{
+    bool shared = share_a_gpu(c);
+    CudaLinks links = mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
+    if (links.bad && forced != MGPU_WAY_HOST)
+        c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
+    for (uint8_t way = 0; way < MGPU_WAYS; way++) {
+        uint8_t wanted = forced ? forced : way;
+        if (links.bad || wanted == MGPU_WAY_HOST)
+            c->made[way] = MGPU_WAY_HOST;
+        else if (wants(plan, way))
+            c->made[way] = make_way(c, wanted, forced, shared, links.reach);
+    }
+}
+
+static const char *made_by(const Collective *base, uint8_t way)
+{
+    const CudaCollective *c = (const CudaCollective *)base;
+    return c->made[way] == MGPU_WAY_NCCL ? mgpu_nccl_name(c) : mgpu_way_name(c->made[way]);
+}
+
+/* of all ways that the plan's transfers are made in, each once */
+static char *name_ways(const CudaCollective *c, const mgpu_plan *plan)
+{
+    bool used[MGPU_WAYS] = {false};
+    char *names = mgpu_format("%s", "");
+    for (uint8_t way = 0; way < MGPU_WAYS; way++)
+        used[c->made[way]] |= wants(plan, way);
+    for (uint8_t way = MGPU_WAYS - 1; way > MGPU_WAY_AUTO; way--) {
+        if (!used[way])
+            continue;
+        char *longer = mgpu_format("%s%s%s", names, *names ? ", " : "", way == MGPU_WAY_NCCL ? mgpu_nccl_name(c) : mgpu_way_name(way));
+        free(names);
+        names = longer;
+    }
+    if (*names)
+        return names;
+    free(names);
+    return mgpu_format("none");
+}
+
+static bool makes(const CudaCollective *c, const mgpu_plan *plan, uint8_t made)
+{
+    for (uint8_t way = 0; way < MGPU_WAYS; way++)
+        if (c->made[way] == made && wants(plan, way))
+            return true;
+    return false;
 }
 
 int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
 {
-    return read_way() == WAY_COPY ? scratch_bytes(plan) : 0;
+    uint8_t forced = read_way();
+    return forced == MGPU_WAY_COPY || (!forced && wants(plan, MGPU_WAY_COPY)) ? scratch_bytes(plan) : 0;
 }
 
 Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan)
 {
-    static bool (*const EXCHANGE[])(Collective *, int, const Operand *) = {NULL, exchange_through_host, exchange_on_gpus, exchange_on_gpus,
-                                                                          exchange_by_nccl};
-    static bool (*const ADDS[])(uint8_t dtype) = {NULL, NULL, kernels_add, kernels_add, mgpu_nccl_adds};
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
-    Way wanted = read_way();
+    uint8_t forced = read_way();
     *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices,
                           .reduction = mgpu_reduction_open(plan->devices),
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
@@ -450,16 +521,16 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
     }
     if (c->members > MGPU_MOST_MEMBERS)
         mgpu_fail(MGPU_MACHINE_FAILED, "sums over more than %d GPUs are not supported", MGPU_MOST_MEMBERS);
-    if (wanted != WAY_HOST)
+    if (forced != MGPU_WAY_HOST)
         open_kernels(c);
-    Way way = choose_way(c, wanted);
-    if (way == WAY_COPY)
+    make_ways(c, plan, forced);
+    if (makes(c, plan, MGPU_WAY_COPY))
         open_scratch(c, plan);
-    open_memory(c, largest_operand(plan, ADDS[way]));
-    c->add = way == WAY_COPY ? add_copies : add_by_peers;
-    c->collective.transfer = EXCHANGE[way];
-    if (way != WAY_NCCL)
-        c->collective.name = WAY_NAME[way];
+    open_memory(c, largest_through_host(c, plan));
+    c->names = name_ways(c, plan);
+    c->collective.transfer = exchange;
+    c->collective.made_by = made_by;
+    c->collective.name = c->names;
     c->collective.note = c->note;
     return &c->collective;
 }

@@ -21,8 +21,8 @@ struct CudaCollective {
     CUevent *ready, *over;       /* [member]: its operand is complete; its part of the sum is */
     Operand *operand;            /* [member] */
     CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
-    void (*add)(CudaCollective *, int member, const SumSlice *);
-    char *note;
+    uint8_t made[MGPU_WAYS];     /* how what the plan wants in a way is made, MGPU_WAY_...; AUTO: no transfer is */
+    char *note, *names;
     void *nccl;                  /* cuda/nccl.c */
 };
 
@@ -37,6 +37,7 @@ void mgpu_cuda_launch_sum(const CudaCollective *, int member, uint8_t dtype, con
 /* cuda/nccl.c: NULL, or why not, for the caller to free */
 char *mgpu_nccl_open(CudaCollective *, bool shared);
 void mgpu_nccl_close(CudaCollective *);
+const char *mgpu_nccl_name(const CudaCollective *); /* "NCCL 2.27.3", of one that is open */
 bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);
 bool mgpu_nccl_trouble(Collective *, int member, char text[400]);
 bool mgpu_nccl_adds(uint8_t dtype);

@@ -106,11 +106,12 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
         return why;
     }
     register_arenas(c, n);
-    c->collective.name = n->said;
     c->collective.trouble = mgpu_nccl_trouble;
     c->nccl = n;
     return NULL;
 }
+
+const char *mgpu_nccl_name(const CudaCollective *c) { return ((const Nccl *)c->nccl)->said; }
 
 void mgpu_nccl_close(CudaCollective *c)
 {

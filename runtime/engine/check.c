@@ -141,6 +141,7 @@ static void check_verb(const Check *c, const mgpu_device_phase *p)
         require(c, op->target >= 0 && op->target < c->phase->collective_count, "there is no such collective");
         const mgpu_collective *collective = &c->phase->collectives[op->target];
         require(c, collective->parties.transfer < MGPU_TRANSFERS, "there is no such transfer");
+        require(c, collective->way < MGPU_WAYS, "there is no such way to transfer");
         int64_t each = mgpu_dtype_bytes(collective->dtype);
         mgpu_stretch sent = mgpu_sent_by(&collective->parties, collective->count, c->device);
         mgpu_stretch received = mgpu_received_by(&collective->parties, collective->count, c->device);

@@ -13,18 +13,23 @@ typedef struct Operand {
     uint8_t dtype;
     mgpu_parties parties;
     int64_t tag;         /* the same for all members of one collective */
+    uint8_t way;         /* MGPU_WAY_...: that the plan wants; the same for all members */
 } Operand;
 typedef struct Collective Collective;
 struct Collective {
-    const char *name;    /* "host" */
+    const char *name;    /* "host"; "NCCL 2.27.3, peer": of several ways */
     const char *note;    /* what else to say of it at the start; NULL: nothing */
     /* Every member calls it, on the thread of its lane comm, with the same count, dtype, parties and tag. What it receives is there
      * when it returns, or, of a device that runs ahead, for what its lane comm is issued after it. false: the members disagree. */
     bool (*transfer)(Collective *, int member, const Operand *);
+    /* the name of how it is made if the plan wants it in this way; NULL: all are made in one way, `name` */
+    const char *(*made_by)(const Collective *, uint8_t way);
     void (*close)(Collective *);
     /* Of any thread, while the lanes run: an error of the member that no call has returned. NULL: this way has none. */
     bool (*trouble)(Collective *, int member, char text[400]);
 };
+
+static inline const char *mgpu_made_by(const Collective *c, uint8_t way) { return c->made_by ? c->made_by(c, way) : c->name; }
 
 Collective *mgpu_collective_in_memory(int members); /* of devices whose arenas are host memory (reduce.c) */
 #endif

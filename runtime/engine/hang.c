@@ -291,7 +291,7 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
     if (first) {
         const mgpu_collective *c = &phase->collectives[op->target];
         fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2, mgpu_transfer_row(c->parties.transfer)->kind, c->name,
-                e->collective->name);
+                mgpu_made_by(e->collective, c->way));
         list_devices(to, begun, devices, true);
         if (count == devices) {
             fprintf(to, " have begun it, and it does not end");

@@ -255,7 +255,7 @@ static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     int64_t before = mgpu_sent_by(&c->parties, c->count, l->device).begin * mgpu_dtype_bytes(c->dtype);
     Operand operand = {c->name, p->buffers[a->buffer].name,
                        e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number) - before,
-                       c->count, c->dtype, c->parties, l->number << PLACE_BITS | op->target};
+                       c->count, c->dtype, c->parties, l->number << PLACE_BITS | op->target, c->way};
     set_doing(l, DOING_SUM, 0);
     bool agreed = e->collective->transfer(e->collective, l->device, &operand);
     set_doing(l, DOING_WORK, 0);

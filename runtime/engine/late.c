@@ -123,7 +123,8 @@ static void add_lane(Places *places, const Seen *s, int lane)
         places->among = true;
     } else if (sum) {
         const mgpu_collective *c = &phase->collectives[ops[order[from]].target];
-        fprintf(places->to, ", the %s %s over the devices by %s", mgpu_transfer_row(c->parties.transfer)->kind, c->name, e->collective->name);
+        fprintf(places->to, ", the %s %s over the devices by %s", mgpu_transfer_row(c->parties.transfer)->kind, c->name,
+                mgpu_made_by(e->collective, c->way));
     }
 }
 

@@ -58,7 +58,7 @@ static void reduce_only(const char *text)
 {
     Method method;
     Members g = members_of(read_text(text), PROCESSOR_CUDA, 2);
-    cost_cheapest(&g, COLLECT_ALL_REDUCE, 8, &method);
+    cost_cheapest(&g, ~0u, COLLECT_ALL_REDUCE, 8, &method);
 }
 
 /* what is said of a wrong text or name, and the status with which mgpuc ends */
@@ -159,18 +159,18 @@ static void collectives(void)
     Method method;
     check(near(bus_bandwidth(&h100, METHOD_RING), 370, .03), "8 H100, ring: 370 GB/s");
     check(near(bus_bandwidth(&h100, METHOD_SWITCH), 475, .03), "8 H100, in-switch: 475 GB/s");
-    cost_cheapest(&h100, COLLECT_ALL_REDUCE, 1e9, &method);
+    cost_cheapest(&h100, ~0u, COLLECT_ALL_REDUCE, 1e9, &method);
     check(method == METHOD_SWITCH, "8 H100: large sums are made in the switch");
     double a = bus_bandwidth(&a100, METHOD_RING);
     check(a > 200 && a < 250 && !method_works(&a100, METHOD_SWITCH), "8 A100: 200 to 250 GB/s, no sums in the switch");
     check(dgx.ring > 39e9 && dgx.ring < 81e9, format("DGX-1: 2 to 4 rings of 20 GB/s: %.0f GB/s", dgx.ring / 1e9));
     check(near(risers.ring, 750 * 0x1p20, .01), "7gforce: a ring as slow as its risers");
-    double small = cost_cheapest(&h100, COLLECT_ALL_REDUCE, 8, &method).us;
+    double small = cost_cheapest(&h100, ~0u, COLLECT_ALL_REDUCE, 8, &method).us;
     check(small > 2 && small < 40, "8 H100: a small sum takes microseconds");
     double whole = cost_collective(&dgx, COLLECT_ALL_REDUCE, METHOD_RING, 1e8).us, half = cost_collective(&dgx, COLLECT_REDUCE_SCATTER, METHOD_RING, 1e8).us;
     check(near(whole, 2 * half, .01), "a reduce-scatter is half of a ring");
-    check(cost_cheapest(&host, COLLECT_ALL_REDUCE, 1e6, &method).us > 10 && method == METHOD_HOST, "host devices meet");
-    check(cost_cheapest(&one, COLLECT_ALL_REDUCE, 1e6, &method).us <= 0, "one device owes nobody a sum");
+    check(cost_cheapest(&host, ~0u, COLLECT_ALL_REDUCE, 1e6, &method).us > 10 && method == METHOD_HOST, "host devices meet");
+    check(cost_cheapest(&one, ~0u, COLLECT_ALL_REDUCE, 1e6, &method).us <= 0, "one device owes nobody a sum");
 }
 
 static void kernels(void)

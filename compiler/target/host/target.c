@@ -89,7 +89,7 @@ static void print_table(const Text *rows, Text *t)
 const Target host_target = {
     .name = "host",
     .suffix = "c",
-    .transfers = "host",
+    .transfers = MGPU_WAY_HOST,
     .regions = true,
     .workspace_alignment = 64,
     .lane = lane,
