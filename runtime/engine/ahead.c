@@ -205,7 +205,8 @@ static void wait_for_input(Lane *l, int64_t target)
         return;
     if (l->number > 1 && atomic_load(&work_of(e, l->number - 1)->finished_at) > began)
         began = atomic_load(&work_of(e, l->number - 1)->finished_at);
-    l->input_wait_ns += end > began ? (int64_t)(1e9 * (end - began)) : 0;
+    if (end > began)
+        add_seconds(&times_of(l)->input, end - began);
 }
 
 void mgpu_ahead_wait(Lane *l, const mgpu_wait *wait)

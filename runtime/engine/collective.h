@@ -25,6 +25,8 @@ struct Collective {
     /* the name of how it is made if the plan wants it in this way; NULL: all are made in one way, `name` */
     const char *(*made_by)(const Collective *, uint8_t way);
     void (*close)(Collective *);
+    /* when all members of the member's last transfer were there (mgpu_seconds). NULL: not known to the host */
+    double (*met)(const Collective *, int member);
     /* Of any thread, while the lanes run: an error of the member that no call has returned. NULL: this way has none. */
     bool (*trouble)(Collective *, int member, char text[400]);
 };

@@ -137,6 +137,7 @@ static void make_records(Engine *e)
         e->ring[i].index = mgpu_allocate((size_t)e->plan->micro + 1, sizeof(int64_t));
         int64_t blocks = e->plan->devices * (int64_t)sizeof(mgpu_step);
         e->ring[i].block = e->kind->ahead ? e->kind->ahead->locked(e->machine, blocks) : mgpu_allocate(1, (size_t)blocks);
+        e->ring[i].times = mgpu_allocate((size_t)e->plan->devices, sizeof(StepTimes));
         e->ring[i].fetch = mgpu_allocate((size_t)e->program->output_count, sizeof(uint8_t *));
         e->ring[i].report = mgpu_allocate((size_t)reports, sizeof(double));
     }
@@ -301,6 +302,7 @@ void mgpu_engine_close(Engine *e, const char *achieved)
             e->kind->ahead->unlock(e->machine, e->ring[i].block);
         else
             free(e->ring[i].block);
+        free(e->ring[i].times);
         free(e->ring[i].fetch);
         free(e->ring[i].report);
     }
@@ -366,7 +368,8 @@ Work *mgpu_engine_next(Engine *e)
     work->applied = work->epoch = work->samples = 0;
     memset(work->fetch, 0, (size_t)e->program->output_count * sizeof *work->fetch);
     atomic_store(&work->reported, false);
-    atomic_store(&work->input_wait_ns, 0);
+    memset(work->times, 0, (size_t)e->plan->devices * sizeof *work->times);
+    work->timed = number % MGPU_TIMED == 0;
     atomic_store(&work->unfinished, e->busy_lanes);
     return work;
 }

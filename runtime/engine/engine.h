@@ -7,7 +7,14 @@
 #include "runtime/data/sets.h"
 
 /* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: is the plan well formed? */
-enum { MGPU_AHEAD = 4, MGPU_RING = 8 }; /* steps posted beyond the last one done everywhere; records kept */
+enum { MGPU_AHEAD = 4, MGPU_RING = 8, MGPU_TIMED = 4 }; /* steps posted beyond the last one done everywhere; records kept */
+typedef struct StepTimes {              /* of a device in a step, nanoseconds: the lane comp at work, waiting for the lane copy, for comm; */
+    _Atomic int64_t computing, input, communication; /* of a device that runs ahead in steps that are `timed`, but for `input` */
+    _Atomic int64_t launching;          /* of `computing`: worker threads begin and meet, in steps that are `timed`; or, of a device that
+                                         * runs ahead, the host's time in launches */
+    _Atomic int64_t transferring, meeting; /* of comm: in transfers once all members are there; before that */
+    _Atomic int64_t reading;            /* of the lane host */
+} StepTimes;
 typedef struct Work {                   /* one step of the run: one phase on all devices */
     int64_t number;                     /* q: 1, 2, ...; step q is at q mod MGPU_RING */
     const mgpu_phase *_Atomic phase;    /* NULL: no operations, only what is pending of the step before */
@@ -21,7 +28,8 @@ typedef struct Work {                   /* one step of the run: one phase on all
     double *report;                     /* phase->report_count numbers, once reported */
     _Atomic bool reported;
     _Atomic int unfinished;             /* lanes comp and comm that still work on it */
-    _Atomic int64_t input_wait_ns;      /* the longest that a device's comp lane waited for its input */
+    StepTimes *times;                   /* by device */
+    bool timed;                         /* with clocks that not every step has: one in MGPU_TIMED */
     _Atomic double finished_at;         /* mgpu_seconds, once unfinished is 0 */
 } Work;
 typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */
@@ -34,6 +42,7 @@ void mgpu_engine_close(Engine *, const char *achieved);
 const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool partial_batch); /* NULL: the plan has none */
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
 void mgpu_engine_post(Engine *);
+double mgpu_input_wait_ms(const mgpu_plan *, const Work *); /* the longest that a device's comp lane waited for its input */
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
 void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
 /* check.c: a call of an epilogue's kernel that has a matmul's operands, too; the lane comp's operation before; NULL: none */

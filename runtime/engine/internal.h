@@ -51,7 +51,8 @@ struct Lane {
     const mgpu_op **now;         /* [thread]: what each is at */
     const mgpu_phase *_Atomic phase;
     _Atomic int64_t number;
-    int64_t input_wait_ns;       /* in this step */
+    double began;                /* of a lane comp that does not run ahead: this step, */
+    double waited;               /* and how long of it the lane has waited for others */
     _Atomic int doing, on;       /* Doing; on: of what it waits for */
     _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
 };
@@ -146,6 +147,17 @@ static inline void set_op(Lane *l, const mgpu_op *op)
 static inline void set_phase(Lane *l, const mgpu_phase *phase)
 {
     atomic_store_explicit(&l->phase, phase, memory_order_relaxed);
+}
+
+/* to one of a step's times */
+static inline void add_seconds(_Atomic int64_t *ns, double seconds)
+{
+    atomic_fetch_add_explicit(ns, (int64_t)(1e9 * seconds), memory_order_relaxed);
+}
+
+static inline StepTimes *times_of(Lane *l)
+{
+    return &work_of(l->engine, l->number)->times[l->device];
 }
 
 static inline void hear_lane(Lane *l, int other, int64_t at_least)

@@ -169,8 +169,8 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
 static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
-    DeviceStrip region = {l->calls, count, &work->block[l->device], e->profile != NULL, p->ops[order[0]].chunk,
-                         e->audit ? mgpu_audit_part : NULL, l};
+    DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
+                          .launch_timed = work->timed, .chunk = p->ops[order[0]].chunk, .audit = e->audit ? mgpu_audit_part : NULL, .context = l};
     int64_t *each = l->each;
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
     for (int i = 0; i < count; i++) {
@@ -180,6 +180,8 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
         each += l->calls[i].arguments;
     }
     e->kind->run(e->devices[l->device], &region, l->now);
+    if (region.launch_timed)
+        add_seconds(&times_of(l)->launching, region.launch_s);
     for (int i = 0; i < count && e->profile; i++)
         mgpu_profile_add(e->profile, l->phase, l->device, order[i], l->calls[i].seconds);
 }
@@ -247,6 +249,19 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
     }
 }
 
+/* a transfer's time is from when its last member has come: before that others are late */
+static void note_transfer(Lane *l, const mgpu_op *op, double began)
+{
+    const Collective *c = l->engine->collective;
+    if (!c->met)
+        return;
+    double met = c->met(c, l->device), seconds = mgpu_seconds() - met;
+    add_seconds(&times_of(l)->meeting, met - began);
+    add_seconds(&times_of(l)->transferring, seconds);
+    if (l->engine->profile)
+        mgpu_profile_add(l->engine->profile, l->phase, l->device, (int)(op - l->phase->devices[l->device].ops), seconds);
+}
+
 static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Engine *e = l->engine;
@@ -257,7 +272,9 @@ static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
                        e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number) - before,
                        c->count, c->dtype, c->parties, l->number << PLACE_BITS | op->target, c->way};
     set_doing(l, DOING_SUM, 0);
+    double began = mgpu_seconds();
     bool agreed = e->collective->transfer(e->collective, l->device, &operand);
+    note_transfer(l, op, began);
     set_doing(l, DOING_WORK, 0);
     if (!agreed)
         mgpu_die_at(l, "the devices disagree about what they reduce");
@@ -286,6 +303,23 @@ static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 }
 
 /* ---- one step of one lane */
+/* of a device that does not run ahead. Where nothing has to be waited for, no clock is read */
+static void wait_here(Lane *l, int other, Counter *progress, int64_t target)
+{
+    if (l->lane != MGPU_COMP) {
+        mgpu_counter_wait(progress, target);
+        return;
+    }
+    if (atomic_load(&progress->value) >= target)
+        return;
+    double began = mgpu_seconds();
+    mgpu_counter_wait(progress, target);
+    double seconds = mgpu_seconds() - began;
+    l->waited += seconds;
+    if (other != MGPU_HOST)
+        add_seconds(other == MGPU_COPY ? &times_of(l)->input : &times_of(l)->communication, seconds);
+}
+
 static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p, const LaneTable *table)
 {
     Engine *e = l->engine;
@@ -299,13 +333,16 @@ static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p,
     const mgpu_op *op = &p->ops[wait->op];
     Counter *progress = &lane_of(e, l->device, op->lane)->progress;
     int64_t target = phase_of(e, number) == l->phase ? (number << PLACE_BITS) + table->place[wait->op] + 1 : finished(number);
-    if (l->lane == MGPU_COMP && op->lane == MGPU_COPY && atomic_load(&progress->value) < target) {
-        double began = mgpu_seconds();
-        mgpu_counter_wait(progress, target);
-        l->input_wait_ns += (int64_t)(1e9 * (mgpu_seconds() - began));
-    } else {
-        mgpu_counter_wait(progress, target);
-    }
+    wait_here(l, op->lane, progress, target);
+}
+
+/* of an operation that copies, and not on a stream of its device */
+static void note_copy(Lane *l, const mgpu_phase *phase, int op, double seconds)
+{
+    if (phase->devices[l->device].ops[op].verb == MGPU_READ)
+        add_seconds(&times_of(l)->reading, seconds);
+    if (l->engine->profile)
+        mgpu_profile_add(l->engine->profile, phase, l->device, op, seconds);
 }
 
 /* operations order[0 .. count): one, or the calls of a region */
@@ -332,6 +369,8 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
         mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
         mgpu_ahead_begin(l, order[0]);
+    bool clocked = !issues && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER && (e->profile || op->verb == MGPU_READ);
+    double began = clocked ? mgpu_seconds() : 0;
     switch (op->verb) {
     case MGPU_CALL: run_region(l, p, order, count, work); break;
     case MGPU_READ: read_batch(l, p, op, work); break;
@@ -341,6 +380,8 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     case MGPU_FETCH: fetch(l, p, op); break;
     default: mgpu_die_at(l, "there is no such operation");
     }
+    if (clocked)
+        note_copy(l, phase, order[0], mgpu_seconds() - began);
     if (issues)
         mgpu_ahead_issued(l, order[0]);
     for (int k = 0; k < count && audited; k++)
@@ -391,7 +432,7 @@ static void meet_lane(Lane *l, int other)
     if (l->engine->kind->ahead)
         mgpu_ahead_meet(l, other);
     else
-        mgpu_counter_wait(&lane_of(l->engine, l->device, other)->progress, finished(l->number - 1));
+        wait_here(l, other, &lane_of(l->engine, l->device, other)->progress, finished(l->number - 1));
 }
 
 static void run_step(Lane *l)
@@ -429,15 +470,11 @@ static void run_step(Lane *l)
 static void finish_step(Lane *l)
 {
     Work *work = work_of(l->engine, l->number);
-    if (l->lane == MGPU_COMP) {
-        int64_t longest = atomic_load(&work->input_wait_ns);
-        while (l->input_wait_ns > longest && !atomic_compare_exchange_weak(&work->input_wait_ns, &longest, l->input_wait_ns))
-            ;
-        l->input_wait_ns = 0;
-    }
     if (l->engine->kind->ahead) {
         mgpu_ahead_finish_step(l);
     } else if (l->lane == MGPU_COMP || l->lane == MGPU_COMM) {
+        if (l->lane == MGPU_COMP)
+            add_seconds(&times_of(l)->computing, mgpu_seconds() - l->began - l->waited);
         atomic_store(&work->finished_at, mgpu_seconds());
         atomic_fetch_sub(&work->unfinished, 1);
     }
@@ -460,6 +497,8 @@ void *mgpu_drive_lane(void *argument)
         set_doing(l, DOING_WORK, 0);
         if (atomic_load(&l->engine->closing))
             break;
+        l->began = l->lane == MGPU_COMP ? mgpu_seconds() : 0;
+        l->waited = 0;
         run_step(l);
         finish_step(l);
     }

@@ -45,6 +45,14 @@ static bool is_partial_batch(const Feed *f, const Work *work)
     return false;
 }
 
+double mgpu_input_wait_ms(const mgpu_plan *plan, const Work *work)
+{
+    int64_t longest = 0;
+    for (int d = 0; d < plan->devices; d++)
+        longest = atomic_load(&work->times[d].input) > longest ? atomic_load(&work->times[d].input) : longest;
+    return 1e-6 * (double)longest;
+}
+
 bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
 {
     if (!mgpu_engine_phase(f->engine, kind, false))

@@ -23,6 +23,7 @@ struct Device {
     bool finishes;             /* the region has kernels with `finish` */
     Library *library;          /* NULL: there is none */
     char said[200];            /* which one, or why none */
+    double *worked;            /* [thread]: seconds in the region that runs, where they are asked for */
     void ***argument;          /* [thread]: room for the arguments of a call */
     int most_arguments;
 };
@@ -61,6 +62,7 @@ static void host_close(Device *d)
     for (int i = 0; d->argument && i < d->threads; i++)
         free(d->argument[i]);
     free(d->argument);
+    free(d->worked);
     unmap(d->arena, d->arena_bytes);
     unmap(d->staging, d->staging_bytes);
     free(d);
@@ -92,7 +94,8 @@ static Device *host_open(const DevicePlan *p)
     d->staging_bytes = plan->staging_bytes;
     d->staging = zeroed(d->staging_bytes);
     d->argument = calloc((size_t)pool->threads, sizeof *d->argument);
-    if (!d->arena || !d->staging || !d->argument) {
+    d->worked = calloc((size_t)pool->threads, sizeof *d->worked);
+    if (!d->arena || !d->staging || !d->argument || !d->worked) {
         host_close(d);
         return NULL;
     }
@@ -214,6 +217,7 @@ static void run_share(void *context, int thread)
     int64_t n = d->samples, at = n * thread / d->threads, end = n * (thread + 1) / d->threads;
     int64_t chunk = d->region->chunk > 0 ? d->region->chunk : n;
     bool first = true;
+    double began = d->region->launch_timed ? mgpu_seconds() : 0;
     do {
         int64_t next = end - at < chunk ? end : at + chunk;
         for (int i = 0; i < d->region->count; i++)
@@ -223,6 +227,8 @@ static void run_share(void *context, int thread)
     } while (at < end);
     if (d->finishes)
         finish_calls(d, thread);
+    if (d->region->launch_timed)
+        d->worked[thread] = mgpu_seconds() - began;
 }
 
 static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
@@ -241,7 +247,13 @@ static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
             d->argument[t] = mgpu_resize(d->argument[t], sizeof(void *) * (size_t)most);
         d->most_arguments = most;
     }
+    double began = region->launch_timed ? mgpu_seconds() : 0, longest = 0;
     mgpu_pool_run(d->pool, run_share, d);
+    if (!region->launch_timed)
+        return;
+    for (int t = 0; t < d->threads; t++)
+        longest = d->worked[t] > longest ? d->worked[t] : longest;
+    region->launch_s = mgpu_seconds() - began - longest;
 }
 
 /* ---- libraries */

@@ -18,6 +18,7 @@ struct Reduction {
     _Atomic int arrived;
     Counter meetings; /* how many are over */
     Operand *member;
+    double *met;      /* by member: when the meeting before its last transfer was over */
 };
 
 Reduction *mgpu_reduction_open(int members)
@@ -25,12 +26,14 @@ Reduction *mgpu_reduction_open(int members)
     Reduction *r = mgpu_allocate_aligned(_Alignof(Reduction), sizeof *r);
     r->members = members;
     r->member = mgpu_allocate((size_t)members, sizeof *r->member);
+    r->met = mgpu_allocate((size_t)members, sizeof *r->met);
     return r;
 }
 
 void mgpu_reduction_close(Reduction *r)
 {
     free(r->member);
+    free(r->met);
     free(r);
 }
 
@@ -142,10 +145,13 @@ static void fetch(const Reduction *r, int member)
 
 bool mgpu_exchange(Reduction *r, int member, const Operand *o)
 {
+    if (r->members > 1) {
+        r->member[member] = *o;
+        mgpu_meet(r);
+    }
+    r->met[member] = mgpu_seconds();
     if (r->members == 1)
         return true;
-    r->member[member] = *o;
-    mgpu_meet(r);
     for (int d = 0; d < r->members; d++)
         if (!mgpu_operands_agree(&r->member[d], o, r->members))
             return false;
@@ -165,6 +171,11 @@ static bool exchange_in_memory(Collective *c, int member, const Operand *o)
     return mgpu_exchange(((InMemory *)c)->reduction, member, o);
 }
 
+static double met_in_memory(const Collective *c, int member)
+{
+    return ((const InMemory *)c)->reduction->met[member];
+}
+
 static void close_in_memory(Collective *c)
 {
     mgpu_reduction_close(((InMemory *)c)->reduction);
@@ -174,6 +185,6 @@ static void close_in_memory(Collective *c)
 Collective *mgpu_collective_in_memory(int members)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
-    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory}, mgpu_reduction_open(members)};
+    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .met = met_in_memory}, mgpu_reduction_open(members)};
     return &c->collective;
 }

@@ -69,7 +69,7 @@ static void collect_step(Run *run, const Work *work)
     StepReport s = {.step = work->applied + 1, .epoch = work->epoch + 1, .samples = work->samples, .total_steps = run->total_steps,
                     .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
                     .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
-                    .input_wait_ms = 1e-6 * (double)atomic_load(&work->input_wait_ns)};
+                    .input_wait_ms = mgpu_input_wait_ms(run->plan, work)};
     if (run->failure) /* steps that were under way after the bad one */
         return;
     double loss = mgpu_report_value(s.names, s.values, s.count, "loss");
