@@ -65,19 +65,19 @@ static void each_of(const Place *at, const Value *v, int n, const char *what, in
     }
 }
 
-/* 1, [1, 2] or [[0, 1], [1, 2]] -> before and after for every axis */
-static void pads_of(const Place *at, const Value *v, int n, int64_t *before, int64_t *after)
+/* 1, [1, 2] or [[0, 1], [1, 2]] -> low and high for every axis */
+static void pads_of(const Place *at, const Value *v, int n, int64_t *low, int64_t *high)
 {
     if (v->kind == VALUE_LIST && v->count != n)
-        error_at(at, "padding: a list of %d for %d ax%s; give one number, or one or [before, after] for each axis", v->count, n,
+        error_at(at, "padding: a list of %d for %d ax%s; give one number, or one or [low, high] for each axis", v->count, n,
                  n == 1 ? "is" : "es");
     for (int k = 0; k < n; k++) {
         const Value *p = v->kind == VALUE_LIST ? v->items[k] : v;
         if (p->kind == VALUE_LIST && p->count != 2)
-            error_at(at, "the padding of an axis is a number or [before, after], not %s", value_describe(p));
-        before[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[0] : p, "padding");
-        after[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[1] : p, "padding");
-        if (before[k] > INT32_MAX || after[k] > INT32_MAX || before[k] < INT32_MIN || after[k] < INT32_MIN)
+            error_at(at, "the padding of an axis is a number or [low, high], not %s", value_describe(p));
+        low[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[0] : p, "padding");
+        high[k] = whole_of(at, p->kind == VALUE_LIST ? p->items[1] : p, "padding");
+        if (low[k] > INT32_MAX || high[k] > INT32_MAX || low[k] < INT32_MIN || high[k] < INT32_MIN)
             error_at(at, "padding must be below 2^31, not %s", value_print(p));
     }
 }

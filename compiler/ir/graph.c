@@ -544,15 +544,15 @@ Node *graph_concat(Graph *graph, Node **in, int inputs, int axis)
     return inputs == 1 ? in[0] : graph_node(graph, OP_CONCAT, in, inputs, (int64_t[]){axis}, 1, NULL);
 }
 
-Node *graph_pad(Graph *graph, Node *a, const int64_t *before, const int64_t *after, double value)
+Node *graph_pad(Graph *graph, Node *a, const int64_t *low, const int64_t *high, double value)
 {
     int r = a->shape.rank;
     int64_t ints[2 * MAX_RANK];
     bool same = true;
     for (int i = 0; i < r; i++) {
-        ints[i] = before[i];
-        ints[r + i] = after[i];
-        same = same && !before[i] && !after[i];
+        ints[i] = low[i];
+        ints[r + i] = high[i];
+        same = same && !low[i] && !high[i];
     }
     if (same)
         return a;

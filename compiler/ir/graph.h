@@ -335,8 +335,8 @@ Node *graph_group_sum(Graph *, Node *, int64_t group);     /* y[i] = sum over th
 Node *graph_concat(Graph *, Node **in, int inputs, int axis);
 Node *graph_reduce(Graph *, Node *partial);                /* an explicit all-reduce */
 
-/* x with constants around it; before, after >= 0 */
-Node *graph_pad(Graph *, Node *, const int64_t *before, const int64_t *after, double value);
+/* x with constants around it; low, high >= 0 */
+Node *graph_pad(Graph *, Node *, const int64_t *low, const int64_t *high, double value);
 /* x[i] += v along `axis`. over_samples: v of all samples goes into the one table x; else each sample has its own. */
 Node *graph_scatter_add(Graph *, Node *x, Node *i, Node *v, int axis, bool over_samples);
 /* the weight gradient of CONVOLVE; ints: CONVOLVE's, then the kernel sizes */

@@ -206,12 +206,12 @@ static void einsum(const Node *n, const double *const *in, double *out)
         free(in_stride);
 }
 
-/* y[p, o] = sum_{k, c} x'[stride p + dilation k - before, c] w[o, c, k]: adds to y, or to w what y gives (weight) */
+/* y[p, o] = sum_{k, c} x'[stride p + dilation k - low, c] w[o, c, k]: adds to y, or to w what y gives (weight) */
 static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, const Shape *ys, const double *x, double *w,
                         double *y, bool weight)
 {
     int r = (int)v[0];
-    const int64_t *stride = v + 1, *before = stride + r, *dilation = before + 2 * r, *input_dilation = dilation + r;
+    const int64_t *stride = v + 1, *low = stride + r, *dilation = low + 2 * r, *input_dilation = dilation + r;
     int64_t groups = v[1 + 5 * r], outputs = ys->extent[r], channels = ws->extent[1];
     int64_t kernel = product(ws->extent, 2, 2 + r), place[MAX_RANK] = {0}, tap[MAX_RANK] = {0};
     int64_t places = product(ys->extent, 0, r);
@@ -220,7 +220,7 @@ static void convolution(const int64_t *v, const Shape *xs, const Shape *ws, cons
             int64_t at = 0;
             bool inside = true;
             for (int i = 0; i < r && inside; i++) {
-                int64_t q = stride[i] * place[i] + dilation[i] * tap[i] - before[i];
+                int64_t q = stride[i] * place[i] + dilation[i] * tap[i] - low[i];
                 inside = q >= 0 && q % input_dilation[i] == 0 && q / input_dilation[i] < xs->extent[i];
                 at = at * xs->extent[i] + q / input_dilation[i];
             }
@@ -291,12 +291,12 @@ static void attention(const Node *n, const double *const *in, double *out)
     free(p);
 }
 
-/* WINDOW_*: x is the large side, `windows` the other; ints begin with size, stride, before */
+/* WINDOW_*: x is the large side, `windows` the other; ints begin with size, stride, low */
 static void window(const Node *n, const Shape *xs, const Shape *windows, const double *first, const double *second,
                    double *out)
 {
     int r = xs->rank;
-    const int64_t *size = n->ints, *stride = size + r, *before = stride + r;
+    const int64_t *size = n->ints, *stride = size + r, *low = stride + r;
     int64_t place[MAX_RANK] = {0}, tap[MAX_RANK] = {0}, count = shape_count(windows), taps = product(size, 0, r);
     memset(out, 0, (size_t)shape_count(&n->shape) * sizeof *out);
     for (int64_t p = 0; p < count; p++, next(r, windows->extent, place)) {
@@ -307,7 +307,7 @@ static void window(const Node *n, const Shape *xs, const Shape *windows, const d
             int64_t at = 0;
             bool inside = true;
             for (int i = 0; i < r && inside; i++) {
-                int64_t q = place[i] * stride[i] + tap[i] - before[i];
+                int64_t q = place[i] * stride[i] + tap[i] - low[i];
                 inside = q >= 0 && q < xs->extent[i];
                 at = at * xs->extent[i] + q;
             }

@@ -355,7 +355,7 @@ static void shape_einsum(Node *n, bool over)
     }
 }
 
-/* CONVOLVE and CONVOLVE_WEIGHT: ints = [n, stride, before, after, dilation, input_dilation (n each), groups] */
+/* CONVOLVE and CONVOLVE_WEIGHT: ints = [n, stride, low, high, dilation, input_dilation (n each), groups] */
 static int64_t dilated_extent(int64_t extent, int64_t input_dilation) { return extent ? (extent - 1) * input_dilation + 1 : 0; }
 
 static void limit_attribute(const Node *n, const char *what, int64_t value, int64_t least)
@@ -474,7 +474,7 @@ static void shape_attention_gradient(Node *n, bool over)
     n->shape = SHAPE(q->shape.extent[0], 3, q->shape.extent[1], q->shape.extent[2]);
 }
 
-/* windows: ints = [size r, stride r, before r, after r] */
+/* windows: ints = [size r, stride r, low r, high r] */
 static void shape_window(Node *n, bool over)
 {
     (void)over;
@@ -493,7 +493,7 @@ static void shape_window(Node *n, bool over)
             error_at(n->at, "%s: axis %d is %lld with its padding, the window is %lld", OP_INFO[n->op].name, i,
                      (long long)padded, (long long)v[i]);
         n->shape.extent[i] = (padded - v[i]) / v[r + i] + 1;
-        /* a window of padding alone has a sum, but no maximum; the last window begins at (count - 1) stride - before */
+        /* a window of padding alone has a sum, but no maximum; the last window begins at (count - 1) stride - low */
         if (n->op != OP_WINDOW_SUM &&
             (v[2 * r + i] >= v[i] || extent == 0 || (n->shape.extent[i] - 1) * v[r + i] - v[2 * r + i] >= extent))
             error_at(n->at, "%s: a window along axis %d would hold padding only (window %lld, padding %lld and %lld)",

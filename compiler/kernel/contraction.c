@@ -4,7 +4,7 @@
  *
  * Every index of the equation is an axis with a stride in a, b and the result c; the samples are one more. An axis of
  *     a, b, c -> batch       a, c -> M       b, c -> N       else -> K, the sum
- * A convolution's x is gathered: its place p and its tap k meet in a window's position s p + d k - before, which is
+ * A convolution's x is gathered: its place p and its tap k meet in a window's position s p + d k - low, which is
  * checked when x is copied; a window that never leaves x is replaced by plain strides. The gathered
  * operand is A; without windows the smaller of two estimates decides which one is (N is the side that is cut into
  * vectors). */
@@ -89,7 +89,7 @@ static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
     const Shape *y_shape = y == B ? &node->in[1]->shape : &node->shape;
     const int64_t *ints = node->ints;
     int dims = (int)ints[0];
-    const int64_t *step = ints + 1, *before = step + dims, *dilation = before + 2 * dims, *input_dilation = dilation + dims;
+    const int64_t *step = ints + 1, *low = step + dims, *dilation = low + 2 * dims, *input_dilation = dilation + dims;
     int64_t groups = input_dilation[dims], outputs = w_shape->extent[0] / (groups > 0 ? groups : 1), inputs = w_shape->extent[1];
 
     Axis *axis = add_axis(plan, "group", groups);
@@ -107,7 +107,7 @@ static void add_convolution(Contraction *plan, int64_t stride[3][MAX_RANK])
         axis->step = dilation[d];
         place_axis(axis, A, 0);
         place_axis(axis, w, stride[w][2 + d]);
-        plan->window[d] = (Window){x_shape->extent[d], stride[A][d], -before[d], input_dilation[d]};
+        plan->window[d] = (Window){x_shape->extent[d], stride[A][d], -low[d], input_dilation[d]};
     }
     plan->windows = dims;
     axis = add_axis(plan, "in", inputs);
@@ -451,7 +451,7 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
     int64_t stride[3][MAX_RANK], samples[3];
     for (int i = 0; i < 3; i++)
         strides_of(nodes[i], plan->tensor[i], stride[i], &samples[i]);
-    const int64_t *step = node->ints + 1, *before = step + dims, *dilation = before + 2 * dims, *input_dilation = dilation + dims;
+    const int64_t *step = node->ints + 1, *low = step + dims, *dilation = low + 2 * dims, *input_dilation = dilation + dims;
     int64_t groups = input_dilation[dims];
     const Shape *x_shape = &nodes[A]->shape, *w_shape = &nodes[w]->shape, *y_shape = &nodes[y]->shape;
     mgpu_convolution *v = NEW(mgpu_convolution);
@@ -469,7 +469,7 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
         v->y[d] = y_shape->extent[d];
         v->stride[d] = step[d];
         v->dilation[d] = dilation[d];
-        v->before[d] = before[d];
+        v->before[d] = low[d];
         v->input_dilation[d] = input_dilation[d];
         v->x_stride[2 + d] = stride[A][d];
         v->w_stride[2 + d] = stride[w][2 + d];

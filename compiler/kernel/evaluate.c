@@ -106,18 +106,18 @@ static Expr *window_value(Evaluation *e, const Node *n, Expr *sample, Expr *cons
 {
     Exprs *x = e->exprs;
     int r = n->shape.rank;
-    const int64_t *size = n->ints, *stride = size + r, *before = stride + r;
+    const int64_t *size = n->ints, *stride = size + r, *low = stride + r;
     const Shape *from = &n->in[0]->shape;
     Expr *at[MAX_RANK], *inside = NULL, *tap = expr_index(x, 0);
     for (int i = 0; i < r; i++) {
         if (window_is_gradient(n)) { /* the window that began place[i] windows before the last that covers the element */
-            Expr *reach = expr_plus(x, index[i], before[i]);
+            Expr *reach = expr_plus(x, index[i], low[i]);
             at[i] = expr_add(x, expr_div(x, reach, stride[i]), expr_scale(x, place[i], -1));
             Expr *k = expr_add(x, expr_mod(x, reach, stride[i]), expr_scale(x, place[i], stride[i]));
             inside = expr_both(x, inside, expr_range(x, k, 0, size[i]));
             tap = expr_add(x, expr_scale(x, tap, size[i]), k);
         } else {
-            at[i] = expr_plus(x, expr_add(x, expr_scale(x, index[i], stride[i]), place[i]), -before[i]);
+            at[i] = expr_plus(x, expr_add(x, expr_scale(x, index[i], stride[i]), place[i]), -low[i]);
         }
         inside = expr_both(x, inside, expr_range(x, at[i], 0, from->extent[i]));
     }
@@ -443,8 +443,8 @@ static Expr *convolve_point(Evaluation *e, const Node *n, Expr *sample, Expr *co
     int64_t outputs = weight ? n->shape.extent[0] : n->shape.extent[r], groups = v[1 + 5 * r];
     Expr *at[MAX_RANK], *other[MAX_RANK], *inside = NULL;
     for (int i = 0; i < r; i++) {
-        int64_t stride = v[1 + i], before = v[1 + r + i], dilation = v[1 + 3 * r + i], input_dilation = v[1 + 4 * r + i];
-        Expr *q = expr_plus(x, expr_add(x, expr_scale(x, place[i], stride), expr_scale(x, tap[i], dilation)), -before);
+        int64_t stride = v[1 + i], low = v[1 + r + i], dilation = v[1 + 3 * r + i], input_dilation = v[1 + 4 * r + i];
+        Expr *q = expr_plus(x, expr_add(x, expr_scale(x, place[i], stride), expr_scale(x, tap[i], dilation)), -low);
         inside = expr_both(x, inside, expr_range(x, q, 0, (from->extent[i] - 1) * input_dilation + 1));
         if (input_dilation > 1)
             inside = expr_both(x, inside, expr_range(x, expr_mod(x, q, input_dilation), 0, 1));

@@ -464,14 +464,14 @@ static void gradient_convolve(Sweep *s, Node *n, Node *g)
     }
     if (!wants(s, n, 0))
         return;
-    const int64_t *stride = n->ints + 1, *before = stride + r, *dilation = before + 2 * r, *input_dilation = dilation + r;
+    const int64_t *stride = n->ints + 1, *low = stride + r, *dilation = low + 2 * r, *input_dilation = dilation + r;
     for (int i = 0; i < r; i++) {
         int64_t reach = dilation[i] * (w->shape.extent[2 + i] - 1);
         int64_t x_extent = x->shape.extent[i] ? (x->shape.extent[i] - 1) * input_dilation[i] + 1 : 0;
         int64_t g_extent = (g->shape.extent[i] - 1) * stride[i] + 1;
         ints[1 + i] = input_dilation[i];
-        ints[1 + r + i] = reach - before[i];
-        ints[1 + 2 * r + i] = x_extent - g_extent + before[i];
+        ints[1 + r + i] = reach - low[i];
+        ints[1 + 2 * r + i] = x_extent - g_extent + low[i];
         ints[1 + 4 * r + i] = stride[i];
     }
     Node *y = NODE(to, OP_CONVOLVE, ints, n->int_count, NULL, g, transposed_weight(to, w, n->ints[1 + 5 * r]));

@@ -92,7 +92,7 @@ static int convolve_ints(const Batch *b, const Node *n, int64_t *ints, bool kern
 {
     const int64_t *v = n->ints;
     int r = (int)v[0], count = 0;
-    static const int64_t FIRST[CONVOLVE_LISTS] = {1, 0, 0, 1, 1}; /* stride, before, after, dilation, input_dilation */
+    static const int64_t FIRST[CONVOLVE_LISTS] = {1, 0, 0, 1, 1}; /* stride, low, high, dilation, input_dilation */
     (void)b;
     ints[count++] = r + 1;
     for (int list = 0; list < CONVOLVE_LISTS; list++) {

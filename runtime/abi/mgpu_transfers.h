@@ -4,7 +4,7 @@
  * X(NAME, "kind", from, to, adds, sends, receives, ends)
  *
  *   NAME      OP_NAME is the node, whose name in ops.def is the verb of the schedule's operation; MGPU_TRANSFER_NAME
- *   kind      of the schedule's collective, and what messages call it: "the sum r1"
+ *   kind      of the schedule's collective, and what messages call it: "the all-reduce r1"
  *   from, to  the distribution of the node's input and of its result (compiler/ir/graph.h). LOCAL also takes what is partial or
  *             replicated: each device has a value of its own
  *   adds      ADDS: the members' values are added, in the order of the devices; MOVES: they are copied
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define MGPU_TRANSFER_TABLE(X)                                                             \
-    X(REDUCE,         "sum",            PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
+    X(REDUCE,         "all-reduce",     PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
     X(REDUCE_SCATTER, "reduce-scatter", PARTIAL, SPLIT,      ADDS,  WHOLE, OWN,    0)      \
     X(ALL_GATHER,     "all-gather",     SPLIT,   REPLICATED, MOVES, OWN,   WHOLE,  0)      \
     X(BROADCAST_FROM, "broadcast",      LOCAL,   REPLICATED, MOVES, ROOT,  OTHERS, 1)      \

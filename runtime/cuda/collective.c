@@ -352,7 +352,7 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
     for (int d = 0; d < c->members; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         c->scratch[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes,
-                                           "besides its arena, the sums over devices by copies (MGPU_COLLECTIVE=host needs none) take");
+                                           "besides its arena, the all-reduces by copies (MGPU_COLLECTIVE=host needs none) take");
         c->devices[d]->besides += bytes;
     }
 }
@@ -520,7 +520,7 @@ Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *pla
         return &c->collective;
     }
     if (c->members > MGPU_MOST_MEMBERS)
-        mgpu_fail(MGPU_MACHINE_FAILED, "sums over more than %d GPUs are not supported", MGPU_MOST_MEMBERS);
+        mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs are not supported", MGPU_MOST_MEMBERS);
     if (forced != MGPU_WAY_HOST)
         open_kernels(c);
     make_ways(c, plan, forced);

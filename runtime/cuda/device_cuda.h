@@ -37,7 +37,7 @@ typedef struct CudaDevice {
     int kernel_count;
     CUdeviceptr arena;
     int64_t arena_bytes, samples;
-    int64_t besides;                   /* bytes for sums over devices */
+    int64_t besides;                   /* bytes for all-reduces */
     uint8_t *staging;
     uint8_t *bounce;                   /* page-locked, for copies from and to any memory */
     CUevent *marks; int mark_count;

@@ -169,7 +169,7 @@ static void release(Trial *t)
 static void say_bad(const CudaCollective *c, int from, int to)
 {
     mgpu_say("%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
-                    "IOMMU is on between GPUs; sums over devices go through the host",
+                    "IOMMU is on between GPUs; transfers go through the host",
             program_invocation_short_name, c->devices[from]->gpu->bus, c->devices[to]->gpu->bus);
 }
 

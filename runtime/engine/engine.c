@@ -213,7 +213,7 @@ static void start_lanes(Engine *e)
             mgpu_start_thread(&e->lanes[i].thread, mgpu_drive_lane, &e->lanes[i]);
 }
 
-/* "NVIDIA H200, driver 12.4; sums over 4 devices: peer"; unlike GPUs are all named */
+/* "NVIDIA H200, driver 12.4; all-reduces over 4 devices: peer"; unlike GPUs are all named */
 static char *describe_devices(const Engine *e)
 {
     char *text = mgpu_format("%s", e->kind->library_name(e->devices[0]));
@@ -228,7 +228,7 @@ static char *describe_devices(const Engine *e)
     if (!e->kind->ahead || e->plan->devices == 1)
         return text;
     const Collective *c = e->collective;
-    char *longer = mgpu_format("%s; sums over %d devices: %s%s%s", text, e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "");
+    char *longer = mgpu_format("%s; all-reduces over %d devices: %s%s%s", text, e->plan->devices, c->name, c->note ? ", " : "", c->note ? c->note : "");
     free(text);
     return longer;
 }
@@ -249,7 +249,7 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     make_lanes(e);
     open_devices(e, o->devices, o->tune);
     make_records(e);
-    mgpu_hang_stage(e, "sums over the devices are being prepared", -1);
+    mgpu_hang_stage(e, "all-reduces are being prepared", -1);
     e->collective = e->kind->connect(e->machine, e->devices, plan);
     e->said = describe_devices(e);
     find_idle_lanes(e);

@@ -175,7 +175,7 @@ int mgpu_region_length(const mgpu_device_phase *, const int *order,
                        int left); /* how many of a lane's next operations run together */
 /* "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)"; number: of the step; op NULL: none */
 void mgpu_place_of(const Lane *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t room);
-void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* "c4 relu (line 7)", "the sum r1" */
+void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* "c4 relu (line 7)", "the all-reduce r1" */
 _Noreturn void mgpu_fail_at(const Lane *, const char *what); /* at its operation */
 _Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, of what cannot happen */
 /* a call's arguments, the next ones in `argument` */

@@ -204,7 +204,7 @@ _Noreturn void mgpu_fail_sum(Engine *e, int device, const char *error)
     if (places.count == 0)
         fprintf(places.to, "device %d", device);
     if (!sum)
-        fprintf(places.to, ", a sum over the devices by %s", e->collective->name);
+        fprintf(places.to, ", an all-reduce by %s", e->collective->name);
     mgpu_end_text(places.to);
     mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s; NCCL_DEBUG=WARN says more, MGPU_COLLECTIVE=peer, copy or host sums in another way",
               text, error);

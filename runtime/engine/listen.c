@@ -1,4 +1,4 @@
-/* listen.c: errors of sums over devices that no call returns. NCCL's own threads meet some (a network, a GPU that another process
+/* listen.c: errors of all-reduces that no call returns. NCCL's own threads meet some (a network, a GPU that another process
  * took down) and keep them; the sum then never ends. A thread of its own asks for them twice a second, as asking may take for
  * ever where a library hangs: hang.c says that. */
 #include "runtime/base/base.h"

@@ -157,14 +157,14 @@ static void test_selection(Test *t)
     static const Case CASES[] = {
         {"gpus=3", "", "--no-save", 0, "Fake GPU C, driver 12.4\n"},
         {"gpus=3", "", "--no-save --devices cuda", 0, "Fake GPU C, driver 12.4\n"},
-        {"gpus=3", "", "--no-save --devices 2", 0, "Fake GPU C, driver 12.4 + Fake GPU B, driver 12.4; sums over 2 devices: NCCL 2.20.3\n"},
+        {"gpus=3", "", "--no-save --devices 2", 0, "Fake GPU C, driver 12.4 + Fake GPU B, driver 12.4; all-reduces over 2 devices: NCCL 2.20.3\n"},
         {"gpus=3", "", "--no-save --devices cuda:2,0", 0, "Fake GPU A, driver 12.4 + Fake GPU C, driver 12.4; sums"},
         {"gpus=3", "CUDA_VISIBLE_DEVICES=0,1,2", "--no-save --devices cuda:2,0", 0, "Fake GPU C, driver 12.4 + Fake GPU A, driver 12.4; sums"},
         {"gpus=3", "", "--no-save --devices cuda:1x1", 0, "Fake GPU B, driver 12.4\n"},
-        {"gpus=3", "", "--no-save --devices cuda:1x3", 0, "Fake GPU B, driver 12.4; sums over 3 devices: peer\n"},
-        {"gpus=3", "", "--no-save --devices cuda:0x2,1", 0, "Fake GPU C, driver 12.4 + Fake GPU B, driver 12.4; sums over 3 devices: peer\n"},
+        {"gpus=3", "", "--no-save --devices cuda:1x3", 0, "Fake GPU B, driver 12.4; all-reduces over 3 devices: peer\n"},
+        {"gpus=3", "", "--no-save --devices cuda:0x2,1", 0, "Fake GPU C, driver 12.4 + Fake GPU B, driver 12.4; all-reduces over 3 devices: peer\n"},
         {"gpus=3", "", "--no-save --devices cuda:0000:F0:00.0", 0, "Fake GPU A, driver 12.4\n"},
-        {"gpus=3", "", "--no-save --devices cuda:00000000:ef:00.0x2", 0, "Fake GPU B, driver 12.4; sums over 2 devices: peer\n"},
+        {"gpus=3", "", "--no-save --devices cuda:00000000:ef:00.0x2", 0, "Fake GPU B, driver 12.4; all-reduces over 2 devices: peer\n"},
         {"gpus=3", "", "--no-save --devices cuda:gpu-1212,GPU-1010", 0, "Fake GPU C, driver 12.4 + Fake GPU A, driver 12.4; sums"},
         {"gpus=3", "", "--no-save --devices cuda:GPU-1", 3, "--devices GPU-1: several GPUs' UUIDs begin like that; here are GPU 0 (Fake GPU C, 0000:ee:00.0, GPU-12121212-1212-1212-1212-121212121207), GPU 1 ("},
         {"gpus=3", "", "--no-save --devices cuda:GPU-f", 3, "--devices GPU-f: no GPU has such a UUID; here are GPU 0 (Fake GPU C,"},
@@ -183,7 +183,7 @@ static void test_selection(Test *t)
         {"gpus=2 divided=1", "", "info", 0, "compute capability 9.0, divided (MIG)\n"},
         {"gpus=2", "MGPU_CUDA_LIBRARIES=/nowhere", "info", 0, "GPUs\n  none: /nowhere/libcuda.so.1: cannot open shared object file"},
         {"gpus=2", "MGPU_CUDA_LIBRARIES=/nowhere", "--no-save", 3, "the program is made for NVIDIA GPUs: /nowhere/libcuda.so.1: cannot open shared object file: No such file or directory; MGPU_CUDA_LIBRARIES names that folder"},
-        {"gpus=2", "", "bench --devices 2 --steps 3 --profile", 0, "sums over 2 devices: NCCL 2.20.3\nstep "},
+        {"gpus=2", "", "bench --devices 2 --steps 3 --profile", 0, "all-reduces over 2 devices: NCCL 2.20.3\nstep "},
         {"gpus=2", "", "bench --steps 3 --profile", 0, "  gradient "},
         {"gpus=2", "", "bench --json --steps 3", 0, "\"device\": \"cuda\", \"devices\": 1, \"batch\": 4, \"precision\": \"f64\", \"mode\": \"compiled\", \"layout\": null, \"threads\": 0, "},
     };
@@ -208,11 +208,11 @@ static void test_messages(Test *t)
         {"", "MGPU_COLLECTIVE=no", "--no-save", 2, "MGPU_COLLECTIVE is auto, nccl, peer, copy or host, not 'no'"},
         {"", "MGPU_COLLECTIVE=nccl", "--no-save --devices cuda:0x2", 3, "MGPU_COLLECTIVE=nccl: NCCL 2.20.3 does not start with devices that share a GPU, which newer ones can do: "},
         {"gpus=2 nccl=0", "MGPU_COLLECTIVE=nccl", "--no-save --devices 2", 3, "MGPU_COLLECTIVE=nccl: NCCL 2.20.3 does not start: unhandled cuda error"},
-        {"gpus=2 nccl=0", "", "--no-save --devices 2", 0, "sums over 2 devices: peer, no NCCL (NCCL 2.20.3 does not start: unhandled cuda error; NCCL_DEBUG=WARN says more)\n"},
-        {"gpus=2 nccl=0 no_peers=1", "", "--no-save --devices 2", 0, "sums over 2 devices: copy, no NCCL (NCCL 2.20.3 does not start: "},
+        {"gpus=2 nccl=0", "", "--no-save --devices 2", 0, "all-reduces over 2 devices: peer, no NCCL (NCCL 2.20.3 does not start: unhandled cuda error; NCCL_DEBUG=WARN says more)\n"},
+        {"gpus=2 nccl=0 no_peers=1", "", "--no-save --devices 2", 0, "all-reduces over 2 devices: copy, no NCCL (NCCL 2.20.3 does not start: "},
         {"gpus=2 no_peers=1", "MGPU_COLLECTIVE=peer", "--no-save --devices 2", 3, "MGPU_COLLECTIVE=peer: the GPUs cannot reach each other's memory; copy works without that"},
         {"gpus=2 bad_link=1-0", "", "--no-save --devices 2", 0, "warning: what GPU 0000:ef:00.0 sends to GPU 0000:f0:00.0 arrives changed: the link is bad "},
-        {"gpus=2 bad_link=1-0", "", "--no-save --devices 2", 0, "sums over 2 devices: host, 1 of 2 links between GPUs bad\n"},
+        {"gpus=2 bad_link=1-0", "", "--no-save --devices 2", 0, "all-reduces over 2 devices: host, 1 of 2 links between GPUs bad\n"},
     };
     mgpu_program p = make_cuda_program(4, 1);
     test_cases(t, "messages", &p, CASES, MGPU_COUNT(CASES));

@@ -94,7 +94,7 @@ static void by_hand(void)
     static const char REDUCE[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
                                  "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
                                  "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
-    static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind sum bytes 40000 dtype f32 via nccl\n";
+    static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 40000 dtype f32 via nccl\n";
     Members members = members_of(hand(), PROCESSOR_CUDA, 2);
     Method method;
     double sum = cost_cheapest(&members, ~0u, COLLECT_ALL_REDUCE, 40000, &method).us;

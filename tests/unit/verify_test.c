@@ -69,8 +69,8 @@ static const char GOOD[] =
     "op d1.c3 lane comp call k3 region 4 samples chunk 2 reads d1.t1 d1.step writes d1.bucket0[0:16] d1.bucket0[64:80] begin_us 0 time_us 1 line 7\n"
     "op d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0 waits d1.c3 begin_us 0 time_us 1 line 7\n"
     "op d1.c4 lane comp call k4 region 6 reads d1.bucket0[0:16] d1.bucket1 d1.w.fc d1.step writes d1.w.fc waits d1.m1 begin_us 0 time_us 1 line 7\n"
-    "collective r0 group all members d0.m0 d1.m0 kind sum bytes 16 dtype f32 via host\n"
-    "collective r1 group all members d0.m1 d1.m1 kind sum bytes 80 dtype f32 via host\n"
+    "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 16 dtype f32 via host\n"
+    "collective r1 group all members d0.m1 d1.m1 kind all-reduce bytes 80 dtype f32 via host\n"
     "phase eval.full\n"
     "device 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3\n"
     "device 1 name \"host\" arena 1472 work 128 staging 128 samples 3..5 capacity 2\n"
@@ -313,32 +313,32 @@ static const Case CASES[] = {
     {"reduce_scatter",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
-      {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
      NULL},
     {"reduce_scatter_empty",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[0:16]"},
-      {"kind sum bytes 16", "kind reduce-scatter parts 0 0 4 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 0 4 bytes 16"}},
      NULL},
     {"reduce_scatter_own",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[8:16]"},
-      {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
      "phase train.full: d1.m0 writes [8, 16) of bucket1, but in reduce-scatter r0 it receives elements [3, 4) of what begins at 0"},
     {"reduce_scatter_parts",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
-      {"kind sum bytes 16", "kind reduce-scatter parts 0 3 5 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 5 bytes 16"}},
      "phase train.full: the parts of reduce-scatter r0 are not those of 4 elements: part 2 begins at 5"},
     {"reduce_scatter_descends",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
-      {"kind sum bytes 16", "kind reduce-scatter parts 2 1 4 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind reduce-scatter parts 2 1 4 bytes 16"}},
      "phase train.full: the parts of reduce-scatter r0 are not those of 4 elements: part 0 begins at 2"},
     {"reduce_scatter_twice",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
-      {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
+      {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
       {"*d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0", "d0.m1 lane comm reduce r1 reads d0.bucket1 writes d0.bucket1"},
       {"*d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0", "d1.m1 lane comm reduce r1 reads d1.bucket1 writes d1.bucket1"},
       {"sum bytes 80", "sum bytes 16"}},
@@ -346,40 +346,40 @@ static const Case CASES[] = {
     {"all_gather",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:4] writes d0.bucket1"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
-      {"kind sum bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
      NULL},
     {"all_gather_own",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:8] writes d0.bucket1"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
-      {"kind sum bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
      "phase train.full: d0.m0 reads 8 bytes of bucket1, but in all-gather r0 it has 1 f32 to send"},
     {"broadcast",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
-      {"kind sum bytes 16", "kind broadcast from 1 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind broadcast from 1 bytes 16"}},
      NULL},
     {"broadcast_root",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
-      {"kind sum bytes 16", "kind broadcast from 2 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind broadcast from 2 bytes 16"}},
      "phase train.full: broadcast r0 is from device 2 to 0 of 2"},
     {"broadcast_other",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
-      {"kind sum bytes 16", "kind broadcast from 0 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind broadcast from 0 bytes 16"}},
      "phase train.full: d0.m0 reads 0 bytes of bucket1, but in broadcast r0 it has 4 f32 to send"},
     {"send",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
-      {"kind sum bytes 16", "kind send from 0 to 1 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind send from 0 to 1 bytes 16"}},
      NULL},
     {"send_to_itself",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
-      {"kind sum bytes 16", "kind send from 1 to 1 bytes 16"}},
+      {"kind all-reduce bytes 16", "kind send from 1 to 1 bytes 16"}},
      "phase train.full: send r0 is from device 1 to 1 of 2"},
     {"split_otherwise", /* bucket1, scattered by r0, goes through c8 to t9, which r2 gathers */
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"}, {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"}, {"kind sum bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"}, {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"}, {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
       {"buffer d0.work kind", "buffer d0.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d0.work kind"},
       {"buffer d1.work kind", "buffer d1.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d1.work kind"},
       {"op d0.c4 lane", "op d0.c8 lane comp call k8 region 5 reads d0.bucket1 d0.step writes d0.t9 waits d0.m0 begin_us 0 time_us 1 line 0\n"
@@ -670,7 +670,7 @@ static const Case CALLS[] = {
      "phase train.full: d0.c1 reads t0 (f32, 8 bytes a sample) as operand 0, where k1 has i32, 8 bytes a sample"},
     {"sum_of_another_type", {{"bytes 16 dtype f32", "bytes 16 dtype i32"}}, "phase train.full: d0.m0 sums bucket1, which is f32, but r0 sums i32"},
     {"sum_left_out",
-     {{"collective r0 group all members d0.m0 d1.m0 kind sum bytes 16 dtype f32 via host\n", ""},
+     {{"collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 16 dtype f32 via host\n", ""},
       {"op d#.m0 lane comm reduce r0 reads d#.bucket1 writes d#.bucket1 waits d#.c1 begin_us 0.0 time_us 1.0 line 7\n", ""}},
      "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is 2ec77a2d, not 017e4b0a"},
     {"update_left_out", {{"*d#.w.fc kind variable offset 256 bytes 16 index 0 type f32\n", "d#.w.fc kind variable offset 256 bytes 16 index 0 type f32 updated\n"}},
@@ -783,7 +783,7 @@ static Schedule *deep(int layers, int devices)
             text_add(&t, "collective r%d group all members", i);
             for (int d = 0; d < devices; d++)
                 text_add(&t, " d%d.m%d", d, i);
-            text_add(&t, " kind sum bytes 640 dtype f32 via host\n");
+            text_add(&t, " kind all-reduce bytes 640 dtype f32 via host\n");
         }
     }
     return read_schedule("deep", text_of(&t));

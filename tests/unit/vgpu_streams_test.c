@@ -1,4 +1,4 @@
-/* vgpu_streams_test: what the virtual GPU (docs/vgpu.md) says of streams, events, graphs, copies and sums over devices: for each
+/* vgpu_streams_test: what the virtual GPU (docs/vgpu.md) says of streams, events, graphs, copies and all-reduces: for each
  * thing that it checks a program that is right and one with the planted bug, in a process of its own, with several seeds: a bug is
  * found whatever order is drawn. And the failures that a machine file asks for. */
 #include <pthread.h>
@@ -357,7 +357,7 @@ static void test_order(void)
     result(!status && !*report, "what must not be done while a stream is captured", report);
 }
 
-/* ---- sums over devices */
+/* ---- all-reduces */
 
 static ncclComm_t comms[2][DEVICES];
 #define NCCL_FIELD(result, symbol, field, parameters) result(*field) parameters;

@@ -368,7 +368,7 @@ void fuse_stages(Fusion *f)
     const Fusion given = *f;
     bool *computed = NEW_ARRAY(bool, given.graph->node_count);
     Memory *own = NULL, *outer = NULL; /* of the last round; a body's is part of its kernel's */
-    for (int round = 0; round == 0 || (round < ROUNDS && !f->separate && fuse_again(f)); round++) {
+    for (int round = 0; round == 0 || (round < ROUNDS && !f->separate && fuse_rematerialize(f)); round++) {
         *f = given;
         if (own) {
             memory_use(outer);

@@ -2,7 +2,7 @@
  *
  *   fuse/roots.c  which values get kernels of their own (roots) and which are computed where they are used
  *   fuse/merge.c  groups of roots that become one kernel
- *   fuse/again.c  values that are better computed again than stored; the first two start anew without them
+ *   fuse/rematerialize.c  values that are better computed again than stored; the first two start anew without them
  *   fuse/order.c  in which order the groups run; which updates may happen in place
  *   fuse/build.c  a group as a Kernel
  *   fuse/pack.c   small kernels that follow each other become one
@@ -99,7 +99,7 @@ struct Fusion {
     void (*done)(Fusion *, Group *); /* of a phase: takes the groups, one by one, when their kernels are complete */
     Tensor **arguments, **results; /* of a body: by ARG, by ROLE_RESULT */
     Info *info;
-    bool *computed;         /* by node: computed where it is used, though it is used often (fuse/again.c) */
+    bool *computed;         /* by node: computed where it is used, though it is used often (fuse/rematerialize.c) */
     Root **roots; int root_count;
     Group **groups; int group_count;
     Tensor **inputs, **variables, *report; /* by index */
@@ -118,7 +118,7 @@ bool is_rows(Op);
 const Node *fuse_operand(const Fusion *, const Node *contraction, int operand);
 void fuse_find_roots(Fusion *);
 void fuse_merge(Fusion *);
-bool fuse_again(Fusion *);                         /* false: nothing more to be had; else f->computed has changed */
+bool fuse_rematerialize(Fusion *);                         /* false: nothing more to be had; else f->computed has changed */
 Group *fuse_group(const Root *);                   /* that it is in */
 Root *fuse_maker(const Fusion *, const Read *);    /* NULL: an input or a variable */
 Group *fuse_new_group(Fusion *, Root *);

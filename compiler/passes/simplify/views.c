@@ -239,12 +239,12 @@ static Node *rule_pad(Simplifier *s, Node *n)
         return a;
     if (a->op != OP_PAD || a->data[0] != n->data[0])
         return NULL;
-    int64_t before[MAX_RANK], after[MAX_RANK];
+    int64_t low[MAX_RANK], high[MAX_RANK];
     for (int i = 0; i < r; i++) {
-        before[i] = a->ints[i] + n->ints[i];
-        after[i] = a->ints[r + i] + n->ints[r + i];
+        low[i] = a->ints[i] + n->ints[i];
+        high[i] = a->ints[r + i] + n->ints[r + i];
     }
-    return simplify_node(s, graph_pad(s->target, a->in[0], before, after, n->data[0]));
+    return simplify_node(s, graph_pad(s->target, a->in[0], low, high, n->data[0]));
 }
 
 /* ---- sums of parts in zeros */

@@ -1,4 +1,4 @@
-/* again.c: which values are better computed again where they are used than stored.
+/* rematerialize.c: which values are better computed again where they are used than stored.
  *
  * In: merged groups, so that it is known what each kernel reads. Out: fusion->computed for more nodes; false if there are
  * none. The fuser then starts anew (fuse.c); every round is linear in the number of reads.
@@ -219,7 +219,7 @@ static bool try_again(Again *a, Root *r)
     return true;
 }
 
-bool fuse_again(Fusion *f)
+bool fuse_rematerialize(Fusion *f)
 {
     int count = f->graph->node_count;
     Again a = {.f = f, .locked = NEW_ARRAY(bool, count), .seen = NEW_ARRAY(int, count), .alive = NEW_ARRAY(int, count)};
