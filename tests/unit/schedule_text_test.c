@@ -119,7 +119,7 @@ static void test_errors(void)
         {BUFFER "op d0.c0 lane comp call k1 digest 0123abcd begin_us x", "junk.sched:6:53: error: expected the begin"},
         {BUFFER "collective r0 group all members d0.m0", "junk.sched:6:33: error: device 0 has no operation 'm0'"},
         {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 d0.m0", "junk.sched:7:39: error: device 0 has two"},
-        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind all-reduce bytes 5 dtype f32", "junk.sched:7:54: error: 5 bytes are"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind all-reduce bytes 5 dtype f32", "junk.sched:7:61: error: 5 bytes are"},
     };
     for (int i = 0; i < COUNT(CASES); i++) {
         const char *error = error_of(CASES[i].text);
