@@ -309,7 +309,7 @@ static const Case CASES[] = {
      "phase train.full: d1.m0 reduces in r0, whose member on device 1 is d1.m1"},
     {"collective_bytes",
      {{"all-reduce bytes 16 dtype f32", "all-reduce bytes 8 dtype f32"}},
-     "phase train.full: d0.m0 reads 16 bytes of bucket1, but in sum r0 it has 2 f32 to send"},
+     "phase train.full: d0.m0 reads 16 bytes of bucket1, but in all-reduce r0 it has 2 f32 to send"},
     {"reduce_scatter",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
