@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum { MOST_COUNTS = 1024, MOST_BATCHES = 64, MOST_HOST_DEVICES = 8 };
-static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it lies on disk: 138 GB are 1.28 million */
 
 /* ---- plans of one batch. What compiling takes is given back: a table has many */
 typedef struct Made {
@@ -50,22 +49,6 @@ static void give_back(Made *m)
     memory_free(m->own);
 }
 
-static bool reads_pictures(const Model *m)
-{
-    for (int i = 0; i < m->set_count; i++)
-        if (strcmp(m->sets[i].name, "train") == 0 && m->sets[i].call_count && strcmp(m->sets[i].calls[0].name, "images") == 0)
-            return true;
-    return false;
-}
-
-static SimulationInput input_of(const Planning *p, const Program *program, const Plan *plan)
-{
-    bool pictures = reads_pictures(program->model);
-    double decode = p->machine->host.decode.value;
-    return (SimulationInput){.schedule = plan->schedule, .machine = p->machine, .processor = processor_of(program),
-                             .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0};
-}
-
 /* --measured: how much longer than predicted kernels take, if one device trains so many samples a second */
 static double compute_factor(Planning *p, int64_t batch)
 {
@@ -75,7 +58,7 @@ static double compute_factor(Planning *p, int64_t batch)
         return p->factor;
     static const int ONE[] = {1};
     Made one = make(p, ONE, 1, batch);
-    SimulationInput in = input_of(p, one.program, one.program->plans);
+    SimulationInput in = simulation_input(one.program, one.program->plans);
     double wanted = (double)batch / p->measured * 1e6, factor = 1;
     for (int round = 0; round < 4; round++) { /* what is not computing stays as it is */
         in.compute = factor;
@@ -91,15 +74,6 @@ static double compute_factor(Planning *p, int64_t batch)
 }
 
 /* ---- what a row says of its simulation */
-static int slowest_device(const Simulation *s)
-{
-    int slowest = 0;
-    for (int d = 1; d < s->device_count; d++)
-        if (s->devices[d].lanes[LANE_COMP].busy_us > s->devices[slowest].lanes[LANE_COMP].busy_us)
-            slowest = d;
-    return slowest;
-}
-
 static const PhaseSchedule *train_phase(const Schedule *s, bool partial)
 {
     for (int i = 0; i < s->phase_count; i++)
@@ -142,26 +116,6 @@ static void find_link(PlanRow *row, const Machine *m, const Simulation *s)
     }
 }
 
-/* a lane that never rests is what all others wait for, one way or another */
-static void find_bound(PlanRow *row, const LaneUse *lanes)
-{
-    const double ALWAYS = .99 * row->step_us;
-    if (row->computing_us < ALWAYS && (lanes[LANE_HOST].busy_us > ALWAYS || lanes[LANE_COPY].busy_us > ALWAYS)) {
-        row->bound = lanes[LANE_HOST].busy_us > ALWAYS ? "input" : "upload";
-        return;
-    }
-    const struct { double us; const char *name; } PARTS[] = {
-        {row->computing_us, row->launch_us > .5 * row->computing_us ? "launches" : "computation"},
-        {row->exposed_us, "communication"}, {row->upload_us, "upload"}, {row->input_us, "input"}, {row->devices_us, "other devices"},
-    };
-    double most = -1;
-    for (int i = 0; i < COUNT(PARTS); i++)
-        if (PARTS[i].us > most) {
-            most = PARTS[i].us;
-            row->bound = PARTS[i].name;
-        }
-}
-
 static void find_memory(PlanRow *row, const Program *program, const Plan *plan, const Machine *m)
 {
     bool host = !program->target->own_memory;
@@ -185,7 +139,7 @@ static double sample_bytes(const Model *m)
 static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, double factor, bool weak, const PlanRow *one)
 {
     int devices = plan->devices;
-    SimulationInput in = input_of(p, made->program, plan);
+    SimulationInput in = simulation_input(made->program, plan);
     in.compute = factor;
     Simulation *s = simulate_step(&in);
     PlanRow row = {.weak = weak, .devices = devices, .batch = made->program->model->batch, .least = INT64_MAX, .step_us = s->step_us, .steady = s->steady};
@@ -195,23 +149,19 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
         row.most = share > row.most ? share : row.most;
         row.idle += share == 0;
     }
-    int slow = slowest_device(s);
-    const LaneUse *comp = &s->devices[slow].lanes[LANE_COMP];
-    const PhaseSchedule *train = train_phase(plan->schedule, row.idle > 0);
-    row.computing_us = comp->busy_us;
-    row.exposed_us = comp->idle_us[LANE_COMM];
-    row.upload_us = comp->idle_us[LANE_COPY];
-    row.input_us = comp->idle_us[LANE_HOST];
-    row.devices_us = comp->idle_us[CAUSE_DEVICE];
-    for (int i = 0; i < train->devices[slow].op_count; i++)
-        row.launch_us += train->devices[slow].ops[i].lane == LANE_COMP ? machine_device(p->machine, in.processor, slow, devices).launch_us.value : 0;
-    count_sums(&row, train, &s->devices[slow], slow);
+    StepUse use = step_use(&in, s);
+    row.computing_us = use.computing_us;
+    row.exposed_us = use.exposed_us;
+    row.upload_us = use.upload_us;
+    row.input_us = use.input_us;
+    row.devices_us = use.devices_us;
+    row.bound = use.bound;
+    count_sums(&row, train_phase(plan->schedule, row.idle > 0), &s->devices[use.device], use.device);
     row.samples_per_s = (double)row.batch / s->step_us * 1e6;
     row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;
     row.efficiency = row.speed_up / devices;
     row.input_per_s = row.samples_per_s * sample_bytes(made->program->model);
     row.decode_cores = row.samples_per_s * in.decode_us / 1e6;
-    find_bound(&row, s->devices[slow].lanes);
     find_memory(&row, made->program, plan, p->machine);
     memory_use(made->outer); /* the name of the link stays */
     find_link(&row, p->machine, s);
@@ -309,7 +259,7 @@ int command_plan(const Options *options)
     Planning p = {.options = options, .machine = options->planned};
     p.kind = parse_devices(options->devices, options->planned, &plans, &plan_count)->name;
     p.measured = read_measured(options->measured);
-    p.machine_name = options->machine ? options->machine : strcmp(p.kind, "host") == 0 ? "host2" : "h100x8";
+    p.machine_name = planned_name(options, strcmp(p.kind, "host") == 0);
     int count = list_counts(&p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);
     static const int ONE[] = {1};
     Made first = make(&p, ONE, 1, batch_count ? batches[0] : 0);

@@ -1,6 +1,7 @@
 /* plan.h: `mgpuc plan`: how fast a model trains on which devices of a machine, and why. No kernel is compiled, no GPU is needed.
  *
  *   plan.c         the command; a row for each number of devices and batch: compiled, simulated
+ *   predict.c      what a schedule is simulated with; the predictions that programs contain
  *   plan_advice.c  what follows from the rows, in words, each with its figure
  *   plan_print.c   the table, JSON */
 #ifndef MGPU_DRIVER_PLAN_H
@@ -17,7 +18,6 @@ typedef struct PlanRow {
     bool steady;
     /* of the device that computes longest, what the lane comp did in a step */
     double computing_us, exposed_us, upload_us, input_us, devices_us;
-    double launch_us;           /* of computing: what the launches of kernels take */
     int sums;                   /* all-reduces in the middle of a step (batchnorm's); how long they are waited for */
     double sums_us;
     double input_per_s, decode_cores; /* bytes of inputs a second; cores that decode pictures */
@@ -40,6 +40,11 @@ typedef struct Planning {
     double factor;
 } Planning;
 
+/* predict.c */
+bool reads_pictures(const Model *);
+SimulationInput simulation_input(const Program *, const Plan *); /* the program's machine */
+const char *planned_name(const Options *, bool host); /* of that machine, as --machine takes it */
+void predict_plans(Program *); /* -> Plan.predicted */
 /* a row; one: the row of one device that it is compared with, or NULL */
 PlanRow plan_row(Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
 void plan_advise(Planning *);

@@ -1,5 +1,6 @@
 /* stages.c: the passes as the driver's table calls them: each on the graphs of all phases, then on all plans. */
 #include "compiler/driver/passes.h"
+#include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
@@ -164,6 +165,7 @@ void pass_verify(Compilation *c)
 /* ---- the program */
 void pass_emit(Compilation *c)
 {
+    predict_plans(c->program);
     c->build = build_begin(c->program);
     c->said = build_texts(c->build);
 }

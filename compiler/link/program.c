@@ -487,8 +487,12 @@ void emit_main(const Program *p, Text *t)
     for (int i = 0; i < p->plan_count; i++) {
         const Plan *plan = &p->plans[i];
         const char *name = plan_name(plan);
-        text_add(t, "    {%s, %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule},\n", c_string(plan->kind), plan->devices,
+        const Prediction *x = &plan->predicted;
+        text_add(t, "    {%s, %d, %lld, %s, %s_devices, %s_phases, %d, %s_schedule", c_string(plan->kind), plan->devices,
                  (long long)plan->micro, plan->always_partial ? "true" : "false", name, name, plan->schedule->phase_count, name);
+        if (x->step_us > 0)
+            text_add(t, ", {%s, %s, %.1f, %.1f, %.1f}", c_string(x->machine), c_string(x->bound), x->step_us, x->computing_us, x->transfer_us);
+        text_add(t, "},\n");
     }
     text_add(t, "};\n\nint main(int argc, char **argv)\n{\n    static const mgpu_program program = {\n");
     text_add(t, "        .interface = MGPU_INTERFACE,\n        .name = ");

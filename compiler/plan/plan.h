@@ -9,6 +9,7 @@ typedef struct Schedule Schedule;
 
 /* ---- the program */
 typedef struct Shard { int64_t first, share, capacity; } Shard; /* samples of a micro-batch; capacity = max(share, 1) */
+typedef struct Prediction { const char *machine, *bound; double step_us, computing_us, transfer_us; } Prediction; /* of a training step; computing, in transfers: the device that computes longest */
 typedef struct Plan {
     int devices;
     const char *kind;       /* "host", "cuda": of all plans of a program */
@@ -16,5 +17,6 @@ typedef struct Plan {
     Shard *shards;
     bool always_partial;     /* a device has no share: sums must select in every step */
     Schedule *schedule;
+    Prediction predicted;    /* for the program; step_us 0: nothing is */
 } Plan;
 #endif

@@ -3,6 +3,7 @@
  *   flows.c      transfers that share links: how fast each is
  *   simulate.c   Schedule x Machine -> begin and end of every operation
  *   report.c     ... -> what each lane did in a step, and what it waited for
+ *   bound.c      ... -> what a step is bound by
  *
  * Lanes do one operation at a time, in their order. An operation begins when its lane is free and all that it waits for is over; the
  * calls of a region when all that they wait for is; a transfer when all of its members are there. Uploads, reports and transfers take
@@ -68,6 +69,14 @@ typedef struct Simulation {
 Simulation *simulate_phase(const SimulationInput *, int phase);
 /* a whole training step with all of its micro-batches; the devices' ops are those of train.full */
 Simulation *simulate_step(const SimulationInput *);
+
+/* ---- bound.c */
+typedef struct StepUse {        /* of a step, on the device that computes longest; exposed: what computing waits for */
+    int device;
+    double step_us, computing_us, launch_us /* of computing */, exposed_us, upload_us, input_us, devices_us, transfer_us;
+    const char *bound;          /* what takes most of the step: "computation", "launches", "communication" ... */
+} StepUse;
+StepUse step_use(const SimulationInput *, const Simulation *);
 
 /* ---- report.c */
 typedef struct Record {         /* of an operation in one step */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 12  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 13  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -171,6 +171,9 @@ typedef struct mgpu_device {
     const mgpu_room *rooms; int room_count; /* of a GPU, with 1, 2, 4 ... groups of samples */
 } mgpu_device;
 
+/* of a training step on the machine that the plan was made for: microseconds of a step, and on the device that computes longest of
+ * computing and of transfers; `bound`: what most of it goes to. step_us 0: nothing is predicted */
+typedef struct mgpu_prediction { const char *machine, *bound; double step_us, computing_us, transfer_us; } mgpu_prediction;
 typedef struct mgpu_plan {
     const char *kind;                  /* "host", "cuda" */
     int devices;
@@ -179,6 +182,7 @@ typedef struct mgpu_plan {
     const mgpu_device *device;
     const mgpu_phase *phases; int phase_count;
     const char *schedule;              /* the text that `schedule` prints */
+    mgpu_prediction predicted;
 } mgpu_plan;
 
 enum { MGPU_WEIGHT, MGPU_STATE, MGPU_OPTIMIZER_STATE, MGPU_ACCUMULATOR, MGPU_ROUNDED /* a copy: never saved */,

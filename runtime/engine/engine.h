@@ -29,7 +29,7 @@ typedef struct Work {                   /* one step of the run: one phase on all
     _Atomic bool reported;
     _Atomic int unfinished;             /* lanes comp and comm that still work on it */
     StepTimes *times;                   /* by device */
-    bool timed;                         /* with clocks that not every step has: one in MGPU_TIMED */
+    bool timed;                         /* with clocks that not every step has: one step in MGPU_TIMED */
     _Atomic double finished_at;         /* mgpu_seconds, once unfinished is 0 */
 } Work;
 typedef void Collect(void *context, const Work *); /* called by the thread that posts, in order of the steps */

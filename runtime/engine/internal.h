@@ -7,6 +7,7 @@
 #include "runtime/engine/collective.h"
 #include "runtime/engine/device.h"
 #include "runtime/engine/profile.h"
+#include "runtime/engine/slow.h"
 
 #include <pthread.h>
 
@@ -52,6 +53,7 @@ struct Lane {
     const mgpu_phase *_Atomic phase;
     _Atomic int64_t number;
     double began;                /* of a lane comp that does not run ahead: this step, */
+    Slow slow;                   /* of lanes comp and host, for tests */
     double waited;               /* and how long of it the lane has waited for others */
     _Atomic int doing, on;       /* Doing; on: of what it waits for */
     _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
@@ -90,6 +92,7 @@ struct Engine {
     Profile *profile;            /* NULL: nobody asks */
     Audit *audit;                /* likewise */
     int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
+    double link_rate;            /* MGPU_LINK_GBPS: of copies to host devices; 0: as fast as they are */
     int ahead, threads;          /* threads: that compute, of all devices */
 };
 

@@ -179,7 +179,9 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
         argument += l->calls[i].arguments;
         each += l->calls[i].arguments;
     }
+    double began = l->slow.factor > 1 ? mgpu_seconds() : 0;
     e->kind->run(e->devices[l->device], &region, l->now);
+    mgpu_slow(&l->slow, began);
     if (region.launch_timed)
         add_seconds(&times_of(l)->launching, region.launch_s);
     for (int i = 0; i < count && e->profile; i++)
@@ -216,8 +218,10 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
         return;
     bool training = is_training(l->phase);
     set_doing(l, DOING_READ, 0);
+    double began = l->slow.factor > 1 ? mgpu_seconds() : 0;
     mgpu_read_samples(work->set, to, block->valid ? work->index + shard->first : work->index, block->valid ? block->valid : 1,
                       training ? block->seed : 0, training ? work->epoch : 0);
+    mgpu_slow(&l->slow, began);
     set_doing(l, DOING_WORK, 0);
     for (int i = 0; i < e->program->input_count; i++) {
         int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);
@@ -231,6 +235,8 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
 {
     Engine *e = l->engine;
     Device *device = e->devices[l->device];
+    int64_t sum = 0;
+    double began = e->link_rate > 0 ? mgpu_seconds() : 0;
     for (int i = 0; i < op->write_count; i++) {
         const mgpu_access *a = &op->access[op->read_count + i];
         const void *from = NULL;
@@ -246,7 +252,10 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
             e->kind->ahead->upload(device, mgpu_access_offset(p, a, l->number), from, bytes);
         else
             e->kind->copy_in(device, mgpu_access_offset(p, a, l->number), from, bytes);
+        sum += bytes;
     }
+    if (e->link_rate > 0)
+        mgpu_sleep_until(began + (double)sum / e->link_rate);
 }
 
 /* a transfer's time is from when its last member has come: before that others are late */

@@ -8,6 +8,7 @@
  * over what it sends. */
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
+#include "runtime/engine/slow.h"
 #include "runtime/host/reduce.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct Reduction {
     _Atomic int arrived;
     Counter meetings; /* how many are over */
     Operand *member;
+    double link_rate; /* bytes a second that a member sends or receives, for tests; 0: as fast as it is */
     double *met;      /* by member: when the meeting before its last transfer was over */
 };
 
@@ -143,6 +145,18 @@ static void fetch(const Reduction *r, int member)
     }
 }
 
+/* by a member over its link, which also receives as much: all-reduces as a ring does it, others to who gets them */
+static double bytes_sent(const Reduction *r, const Operand *o)
+{
+    double bytes = (double)(o->count * mgpu_dtype_bytes(o->dtype)), others = (double)(r->members - 1) / r->members;
+    switch (o->parties.transfer) {
+    case MGPU_TRANSFER_REDUCE: return 2 * others * bytes;
+    case MGPU_TRANSFER_REDUCE_SCATTER:
+    case MGPU_TRANSFER_ALL_GATHER: return others * bytes;
+    default: return bytes;
+    }
+}
+
 bool mgpu_exchange(Reduction *r, int member, const Operand *o)
 {
     if (r->members > 1) {
@@ -159,6 +173,8 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
         add_slice(r, slice_of(r, member));
     else
         fetch(r, member);
+    if (r->link_rate > 0)
+        mgpu_sleep_until(r->met[member] + bytes_sent(r, o) / r->link_rate);
     mgpu_meet(r);
     return true;
 }
@@ -186,5 +202,6 @@ Collective *mgpu_collective_in_memory(int members)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
     *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .met = met_in_memory}, mgpu_reduction_open(members)};
+    c->reduction->link_rate = mgpu_link_rate();
     return &c->collective;
 }

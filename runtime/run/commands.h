@@ -6,6 +6,7 @@
 #include "runtime/base/options.h"
 #include "runtime/data/sets.h"
 #include "runtime/engine/engine.h"
+#include "runtime/run/clock.h"
 
 /* ---- told.c: what a run was told */
 char *mgpu_command_line(const Options *);               /* as a shell takes it; the caller frees */
@@ -40,6 +41,8 @@ typedef struct EpochReport {           /* a row of the table */
     double passed;                     /* epochs, if the row is one of validation within an epoch; else 0 */
     double loss, lr;
     Evaluation train, valid;           /* split NULL: none */
+    EpochTimes times;
+    const mgpu_prediction *predicted;
 } EpochReport;
 /* Epochs count from 1. goes_on: the log gets further lines, else it is written anew */
 Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool goes_on);
@@ -58,6 +61,7 @@ void mgpu_report_epoch(Reporter *, const EpochReport *);
 typedef struct SaveTimes { double write_s, stall_s; } SaveTimes; /* of writing a save; of these the run waited so long, also for its copy */
 void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch, const SaveTimes *);
 void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
+void mgpu_report_notice(Reporter *, const char *kind, const char *text); /* what a run has found out about itself */
 void mgpu_report_note(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3); /* a line on stderr */
 void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status, const char *reason);
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name); /* NaN: not there */

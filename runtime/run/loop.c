@@ -24,78 +24,6 @@
 #include <string.h>
 
 static const double KEEP_EVERY_S = 60;  /* the state, for replay.c */
-static const double SLOW_STEP_S = 0.1; /* from here on only one step waits after the one that runs */
-
-/* ---- what comes back */
-static void keep(Numbers *n, const Work *work)
-{
-    n->phase = work->phase;
-    n->values = mgpu_resize(n->values, (size_t)work->phase->report_count * sizeof(double));
-    memcpy(n->values, work->report, (size_t)work->phase->report_count * sizeof(double));
-}
-
-/* what is wrong at a step, for on_nan = "stop" */
-void mgpu_run_fail(Run *run, int64_t step, char *what)
-{
-    run->failure = what;
-    run->failed_step = step;
-}
-
-/* scale: of the gradients of f16, which overflow now and then; else NaN */
-static void judge_step(Run *run, int64_t step, double loss, double norm, double scale, bool skipped)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%g", isnan(loss) ? (double)NAN : loss);
-    if (skipped && isfinite(loss) && scale <= 1 && run->program->on_nan == MGPU_NAN_STOP) {
-        mgpu_run_fail(run, step, mgpu_format("gradients overflow although they are not scaled any more, the loss is %s", text));
-    } else if (skipped && (isfinite(loss) || run->program->on_nan == MGPU_NAN_SKIP)) {
-        if (!run->at.skipped++ && !(isfinite(loss) && scale > 1))
-            mgpu_report_warning(run->reporter, "step %lld was skipped: its loss (%s) or a gradient is not finite; how many were "
-                                "is said at the end", (long long)step, text);
-    } else if (isfinite(loss) && !isinf(norm)) {
-        return;
-    } else if (run->program->on_nan != MGPU_NAN_IGNORE) {
-        mgpu_run_fail(run, step, isfinite(loss) ? mgpu_format("the norm of the gradient is infinite, the loss %s", text)
-                                          : mgpu_format("the loss is %s", text));
-    } else if (!run->warned) {
-        run->warned = true;
-        mgpu_report_warning(run->reporter, "the loss of step %lld is not finite; a smaller lr, a warmup or clip = 1.0 in the train block may cure it",
-                            (long long)step);
-    }
-}
-
-static void collect_step(Run *run, const Work *work)
-{
-    StepReport s = {.step = work->applied + 1, .epoch = work->epoch + 1, .samples = work->samples, .total_steps = run->total_steps,
-                    .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
-                    .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
-                    .input_wait_ms = mgpu_input_wait_ms(run->plan, work)};
-    if (run->failure) /* steps that were under way after the bad one */
-        return;
-    double loss = mgpu_report_value(s.names, s.values, s.count, "loss");
-    bool skipped = mgpu_report_value(s.names, s.values, s.count, "skipped") > 0;
-    run->lr = mgpu_report_value(s.names, s.values, s.count, "lr");
-    if (!skipped || isfinite(loss)) {
-        run->at.loss_sum += loss * (double)s.samples;
-        run->at.loss_samples += (double)s.samples;
-    }
-    mgpu_report_step(run->reporter, &s);
-    judge_step(run, s.step, loss, mgpu_report_value(s.names, s.values, s.count, "grad_norm"),
-               mgpu_report_value(s.names, s.values, s.count, "loss_scale"), skipped);
-    mgpu_engine_set_ahead(run->engine, s.finished_at - run->last_finish > SLOW_STEP_S ? 2 : MGPU_AHEAD);
-    run->last_finish = s.finished_at;
-}
-
-static void collect(void *context, const Work *work)
-{
-    Run *run = context;
-    switch (work->phase->kind) {
-    case MGPU_PHASE_TRAIN: collect_step(run, work); break;
-    case MGPU_PHASE_REPORT_TRAIN: keep(&run->train_report, work); break;
-    case MGPU_PHASE_REPORT_EVAL: keep(&run->eval_report, work); break;
-    default: break;
-    }
-}
 
 /* ---- opening */
 static void open_data(Run *run)
@@ -206,7 +134,7 @@ void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
 
 static void open_engine(Run *run)
 {
-    run->engine = mgpu_engine_open(mgpu_kind_of(run->plan), run->program, run->plan, run->options, collect, run);
+    run->engine = mgpu_engine_open(mgpu_kind_of(run->plan), run->program, run->plan, run->options, mgpu_run_collect, run);
     mgpu_run_open_folder(run); /* none is left behind where there are no devices */
     run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
                        .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
@@ -357,6 +285,8 @@ static void finish_row(Run *run, EpochReport *e, const Evaluation *valid)
         e->valid = *valid;
     else if (run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER)
         e->valid = without_values(run, MGPU_PHASE_REPORT_EVAL, "valid");
+    e->times = mgpu_clock_epoch(run->clock);
+    e->predicted = &run->plan->predicted;
     mgpu_report_epoch(run->reporter, e);
 }
 
@@ -509,6 +439,7 @@ static bool close_run(Run *run)
     mgpu_engine_close(run->engine, what);
     free(what);
     bool logged = mgpu_reporter_close(run->reporter);
+    mgpu_clock_close(run->clock);
     mgpu_close_set(&run->train);
     mgpu_close_set(&run->valid);
     mgpu_free_categories(run->categories);
@@ -578,6 +509,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     mgpu_run_choose_audit(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
     run.reporter = mgpu_reporter_open(program, options->log, options->resume != NULL);
+    run.clock = mgpu_clock_open(run.plan, !mgpu_computes_here(run.plan), run.plan->devices > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
     open_engine(&run);
     start_report(&run);

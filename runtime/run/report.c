@@ -261,6 +261,9 @@ static void print_start(const StartReport *s)
     puts(p->accumulate > 1 ? " samples of each" : " samples");
     print_arenas(s);
     printf("%s%s%s\n", s->threads, *s->threads ? "; " : "", mgpu_engine_library(s->engine));
+    const mgpu_prediction *x = &s->plan->predicted;
+    if (x->step_us > 0)
+        printf("predicted for %s: %.2f ms a step, bound by %s\n", x->machine, x->step_us / 1e3, x->bound);
 }
 
 void mgpu_report_start(Reporter *r, const StartReport *s)
@@ -279,6 +282,12 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     log_whole(r, "devices", s->plan->devices);
     log_whole(r, "threads", s->thread_count);
     log_text(r, "library", mgpu_engine_library(s->engine));
+    const mgpu_prediction *x = &s->plan->predicted;
+    if (x->step_us > 0) {
+        log_text(r, "machine", x->machine);
+        log_number(r, "predicted_ms", x->step_us / 1e3);
+        log_text(r, "predicted_bound", x->bound);
+    }
     fputs(",\"batch_per_device\":[", r->log);
     for (int d = 0; d < s->plan->devices; d++)
         fprintf(r->log, "%s%lld", d ? "," : "", (long long)s->plan->device[d].shard.share);
@@ -430,6 +439,30 @@ static void evaluation_columns(Table *t, const char *prefix, const Evaluation *e
     }
 }
 
+static void log_times(Reporter *r, const EpochReport *e)
+{
+    log_number(r, "step_ms", e->times.step);
+    log_number(r, "predicted_ms", e->predicted->step_us > 0 ? e->predicted->step_us / 1e3 : NAN);
+    log_number(r, "computing_ms", e->times.computing);
+    log_number(r, "input_ms", e->times.input);
+    log_number(r, "communication_ms", e->times.communication);
+    log_text(r, "bound", e->times.bound);
+}
+
+/* what a step takes, was predicted to take, and goes to */
+static void times_columns(Table *t, const EpochReport *e)
+{
+    char text[32] = "-";
+    if (!isnan(e->times.step))
+        snprintf(text, sizeof text, "%.*f", e->times.step < 100 ? 2 : 0, e->times.step);
+    column(t, "", "step ms", text);
+    if (e->predicted->step_us > 0) {
+        snprintf(text, sizeof text, "%.*f", e->predicted->step_us < 1e5 ? 2 : 0, e->predicted->step_us / 1e3);
+        column(t, "", "predicted", text);
+    }
+    column(t, "", "bound by", *e->times.bound ? e->times.bound : "-");
+}
+
 void mgpu_report_epoch(Reporter *r, const EpochReport *e)
 {
     char *header = NULL, *row = NULL, text[32];
@@ -451,6 +484,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
     if (!isnan(e->lr))
         number_column(&t, "", "lr", e->lr);
     column(&t, "", "samples/s", mgpu_grouped((int64_t)rate, text));
+    times_columns(&t, e);
     column(&t, "", "time", duration(mgpu_seconds() - r->began, text));
     fclose(t.header);
     fclose(t.row);
@@ -470,6 +504,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
         log_values(r, "metrics", &e->train, false);
         log_number(r, "lr", e->lr);
         log_number(r, "samples_per_s", rate);
+        log_times(r, e);
         log_number(r, "seconds", mgpu_seconds() - r->began);
         end_event(r);
     }
@@ -508,6 +543,16 @@ void mgpu_report_warning(Reporter *r, const char *pattern, ...)
         end_event(r);
     }
     free(text);
+}
+
+void mgpu_report_notice(Reporter *r, const char *kind, const char *text)
+{
+    say(r, "", text);
+    if (!begin_event(r, "notice"))
+        return;
+    log_text(r, "kind", kind);
+    log_text(r, "message", text);
+    end_event(r);
 }
 
 void mgpu_report_note(Reporter *r, const char *pattern, ...)

@@ -24,6 +24,7 @@ typedef struct Rates { int64_t step; double setting[MGPU_MAX_SETTINGS]; } Rates;
 typedef struct Numbers { double *values; const mgpu_phase *phase; } Numbers; /* the last report of a kind; phase NULL: none */
 
 typedef struct Run {
+    StepClock *clock;
     const mgpu_program *program;
     const mgpu_plan *plan;
     const Options *options;
@@ -77,12 +78,15 @@ typedef struct Run {
     _Atomic bool finished;         /* nobody needs to watch for one any more */
 } Run;
 
+/* ---- collect.c */
+void mgpu_run_collect(void *run, const Work *);
+void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
+
 /* ---- loop.c */
 void mgpu_run_order(Run *, int64_t epoch); /* run->order becomes that epoch's */
 void mgpu_run_post(Run *);                 /* the next step */
 /* a drained engine: the state that a run begins with, or (from) that of a checkpoint, which is at `at` */
 void mgpu_run_begin_at(Run *, const Progress *at, const Saved *from);
-void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: the run stops. It frees `what` */
 
 /* ---- saves.c */
 void mgpu_run_find_folder(Run *);          /* ends the program if it holds another run, or another run writes there */

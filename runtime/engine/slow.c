@@ -1,0 +1,69 @@
+/* slow.c: MGPU_SLOW and MGPU_LINK_GBPS. Sleeps are of the thread that is slowed, so others keep the cores. Short ones are put together:
+ * a system does not wake a thread to the microsecond. */
+#include "runtime/base/base.h"
+#include "runtime/engine/slow.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const double LEAST_SLEEP_S = 2e-4;
+
+static _Noreturn void fail_slow(const char *value)
+{
+    mgpu_fail(MGPU_BAD_USAGE, "MGPU_SLOW is DEVICE:FACTOR or read:FACTOR, as in 2:1.5 or 0:2,read:4, with factors from 1 on, not '%s'", value);
+}
+
+void mgpu_slow_read(double *factor, int devices, double *reading)
+{
+    const char *value = getenv("MGPU_SLOW");
+    for (const char *at = value; at && *at;) {
+        char *end = NULL;
+        bool reads = strncmp(at, "read:", strlen("read:")) == 0;
+        long device = reads ? 0 : strtol(at, &end, 10);
+        if (!reads && (end == at || *end != ':' || device < 0))
+            fail_slow(value);
+        at = reads ? at + strlen("read") : end;
+        double times = strtod(at + 1, &end);
+        if (end == at + 1 || (*end && *end != ',') || (*end && !end[1]) || !isfinite(times) || times < 1)
+            fail_slow(value);
+        if (reads)
+            *reading = times;
+        else if (device < devices)
+            factor[device] = times;
+        at = *end ? end + 1 : end;
+    }
+}
+
+void mgpu_sleep_until(double when)
+{
+    double left = when - mgpu_seconds();
+    struct timespec t = {(time_t)left, (long)(1e9 * (left - floor(left)))};
+    if (left > 0)
+        nanosleep(&t, NULL);
+}
+
+void mgpu_slow(Slow *s, double began)
+{
+    if (s->factor <= 1)
+        return;
+    double now = mgpu_seconds();
+    s->owed += (s->factor - 1) * (now - began);
+    if (s->owed < LEAST_SLEEP_S)
+        return;
+    mgpu_sleep_until(now + s->owed);
+    s->owed -= mgpu_seconds() - now;
+}
+
+double mgpu_link_rate(void)
+{
+    const char *value = getenv("MGPU_LINK_GBPS");
+    if (!value || !*value)
+        return 0;
+    char *end;
+    double rate = strtod(value, &end);
+    if (end == value || *end || !isfinite(rate) || rate <= 0)
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_LINK_GBPS is a rate in GB/s, such as 0.5, not '%s'", value);
+    return 1e9 * rate;
+}

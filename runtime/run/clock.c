@@ -1,0 +1,254 @@
+/* clock.c: steps -> what they are bound by; notices.
+ *
+ * In: the times of each device's lanes in each step (StepTimes), and the step's. Medians over the last steps are what is said: one
+ * step that something else disturbed does not count. Where only some steps are timed, the medians are of these.
+ *
+ * A notice is given at most once of each kind, when WINDOW steps in a row show what it says. So it comes within 20 steps. */
+#include "runtime/base/base.h"
+#include "runtime/run/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT = 64, WINDOW = 16, FIRST = 2 /* steps that are not looked at */ };
+static const double WORTH_S = 2e-3;         /* of steps that are shorter nothing is noticed */
+/* than the other devices: host devices; those that take turns on cores, whose times differ by chance; GPUs, which share nothing */
+static const double SLOWER = 1.4, SLOWER_IN_TURNS = 1.8, SLOWER_GPU = 1.2;
+static const double WAITS = .35, LONGER = 3; /* share of a step that is waited; times as long as predicted */
+
+typedef enum Part { COMPUTING, INPUT, COMMUNICATION, LAUNCHING, TRANSFERRING, READING, PARTS } Part;
+typedef enum Kind { NOTICE_DEVICE, NOTICE_READER, NOTICE_LINK, NOTICES } Kind;
+static const char *const KIND[NOTICES] = {"device", "reader", "link"};
+
+struct StepClock {
+    const mgpu_plan *plan;
+    bool ahead, turns, said[NOTICES];
+    int64_t steps, epoch_steps;   /* all; of the epoch */
+    double step[KEPT];            /* seconds; step n is at n mod KEPT */
+    bool timed[KEPT];             /* all of its micro-batches were */
+    double *of;                   /* [part][device][KEPT] */
+};
+
+StepClock *mgpu_clock_open(const mgpu_plan *plan, bool ahead, bool turns)
+{
+    StepClock *c = mgpu_allocate(1, sizeof *c);
+    c->plan = plan;
+    c->ahead = ahead;
+    c->turns = turns;
+    c->of = mgpu_allocate((size_t)PARTS * (size_t)plan->devices * KEPT, sizeof *c->of);
+    c->timed[0] = true;
+    return c;
+}
+
+void mgpu_clock_close(StepClock *c)
+{
+    free(c->of);
+    free(c);
+}
+
+static double *cell(const StepClock *c, Part part, int device, int64_t step)
+{
+    return &c->of[((size_t)part * (size_t)c->plan->devices + (size_t)device) * KEPT + (size_t)(step % KEPT)];
+}
+
+void mgpu_clock_add(StepClock *c, const Work *work)
+{
+    c->timed[c->steps % KEPT] &= work->timed;
+    for (int d = 0; d < c->plan->devices; d++) {
+        const StepTimes *t = &work->times[d];
+        const _Atomic int64_t *const FROM[PARTS] = {&t->computing, &t->input, &t->communication, &t->launching, &t->transferring, &t->reading};
+        for (int p = 0; p < PARTS; p++)
+            *cell(c, (Part)p, d, c->steps) += 1e-9 * (double)atomic_load_explicit(FROM[p], memory_order_relaxed);
+    }
+}
+
+/* ---- medians */
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    if (!count)
+        return NAN;
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+static double median_step(const StepClock *c, int count)
+{
+    double values[KEPT];
+    for (int i = 0; i < count; i++)
+        values[i] = c->step[(c->steps - 1 - i) % KEPT];
+    return median(values, count);
+}
+
+/* GPUs time their lanes in some steps, host devices launches; all else is in each */
+static bool is_everywhere(const StepClock *c, Part part)
+{
+    return c->ahead ? part == INPUT || part == LAUNCHING || part == READING : part != LAUNCHING;
+}
+
+static double median_of(const StepClock *c, Part part, int device, int count)
+{
+    double values[KEPT];
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        if (is_everywhere(c, part) || (c->timed[(c->steps - 1 - i) % KEPT] && (!c->ahead || *cell(c, COMPUTING, device, c->steps - 1 - i) > 0)))
+            values[n++] = *cell(c, part, device, c->steps - 1 - i);
+    return median(values, n);
+}
+
+static int slowest_device(const StepClock *c, int count)
+{
+    int slowest = 0;
+    double most = median_of(c, COMPUTING, 0, count);
+    for (int d = 1; d < c->plan->devices; d++) {
+        double computing = median_of(c, COMPUTING, d, count);
+        if (computing > most) {
+            most = computing;
+            slowest = d;
+        }
+    }
+    return slowest;
+}
+
+/* the others' median of computing, as if each had as many samples as the device */
+static double others_computing(const StepClock *c, int device, int count)
+{
+    double *values = mgpu_allocate((size_t)c->plan->devices, sizeof *values);
+    int n = 0;
+    const mgpu_device *devices = c->plan->device;
+    for (int d = 0; d < c->plan->devices; d++)
+        if (d != device && devices[d].shard.share > 0)
+            values[n++] = median_of(c, COMPUTING, d, count) * fmax(1, (double)devices[device].shard.share / (double)devices[d].shard.share);
+    double middle = median(values, n);
+    free(values);
+    return middle;
+}
+
+/* the device that is so much slower than the others; -1: none is */
+static int slow_device(const StepClock *c, int count)
+{
+    int slowest = slowest_device(c, count);
+    double slower = c->ahead ? SLOWER_GPU : c->turns ? SLOWER_IN_TURNS : SLOWER;
+    return median_of(c, COMPUTING, slowest, count) > slower * others_computing(c, slowest, count) ? slowest : -1;
+}
+
+/* ---- what a step is bound by */
+static void find_bound(const StepClock *c, int device, int count, EpochTimes *t)
+{
+    double step = 1e-3 * t->step, launching = median_of(c, LAUNCHING, device, count), computing = 1e-3 * t->computing;
+    const char *bound = "computation";
+    if (c->ahead ? launching > .9 * step : launching > .5 * computing)
+        bound = "launches";
+    else if (t->input > t->computing && t->input >= t->communication)
+        bound = "input";
+    else if (t->communication > t->computing) /* the device that computes longest waits for others in transfers alone */
+        bound = "communication";
+    else if (isnan(t->computing))
+        bound = "";
+    else if (slow_device(c, count) >= 0) {
+        snprintf(t->bound, sizeof t->bound, "device %d", slow_device(c, count));
+        return;
+    }
+    snprintf(t->bound, sizeof t->bound, "%s", bound);
+}
+
+EpochTimes mgpu_clock_epoch(StepClock *c)
+{
+    int count = c->epoch_steps < KEPT ? (int)c->epoch_steps : KEPT - 1; /* the step to come has a place, too */
+    EpochTimes t = {NAN, NAN, NAN, NAN, ""};
+    c->epoch_steps = 0;
+    if (!count)
+        return t;
+    int device = slowest_device(c, count);
+    t.step = 1e3 * median_step(c, count);
+    t.computing = 1e3 * median_of(c, COMPUTING, device, count);
+    t.input = 1e3 * median_of(c, INPUT, device, count);
+    t.communication = 1e3 * median_of(c, COMMUNICATION, device, count);
+    find_bound(c, device, count, &t);
+    return t;
+}
+
+/* ---- notices */
+/* in most steps of the window, so that one that was disturbed does not make it */
+static bool is_slowest_often(const StepClock *c, int device)
+{
+    int often = 0, seen = 0;
+    for (int i = 0; i < WINDOW; i++) {
+        int64_t step = c->steps - 1 - i;
+        bool slowest = c->timed[step % KEPT] || is_everywhere(c, COMPUTING);
+        seen += slowest;
+        for (int d = 0; d < c->plan->devices; d++)
+            slowest = slowest && *cell(c, COMPUTING, device, step) >= *cell(c, COMPUTING, d, step);
+        often += slowest;
+    }
+    return 4 * often >= 3 * seen;
+}
+
+static char *notice_device(const StepClock *c)
+{
+    int device = slow_device(c, WINDOW);
+    if (device < 0 || !is_slowest_often(c, device))
+        return NULL;
+    double own = median_of(c, COMPUTING, device, WINDOW), others = others_computing(c, device, WINDOW);
+    return mgpu_format("device %d takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; "
+                       "mgpuc --split gives it fewer samples", device, own / others, 1e3 * own, 1e3 * others);
+}
+
+static char *notice_reader(const StepClock *c)
+{
+    double step = median_step(c, WINDOW), input = 0, reading = 0;
+    for (int d = 0; d < c->plan->devices; d++) {
+        input = fmax(input, median_of(c, INPUT, d, WINDOW));
+        reading = fmax(reading, median_of(c, READING, d, WINDOW));
+    }
+    if (input < WAITS * step || reading < .5 * step)
+        return NULL;
+    return mgpu_format("the reader is slower than the devices: it takes %.2f ms for a step's samples, and of the step's %.2f ms the devices wait %.2f for input; "
+                       "more cores, a faster disk or smaller files make it faster", 1e3 * reading, 1e3 * step, 1e3 * input);
+}
+
+static char *notice_link(const StepClock *c)
+{
+    int device = slowest_device(c, WINDOW);
+    double step = median_step(c, WINDOW), waits = median_of(c, COMMUNICATION, device, WINDOW), predicted = 1e-6 * c->plan->predicted.transfer_us;
+    double transferring = median_of(c, TRANSFERRING, device, WINDOW);
+    if (c->turns || predicted <= 0 || !(waits > WAITS * step) || !(transferring > LONGER * predicted))
+        return NULL;
+    return mgpu_format("the links between devices are slow: transfers take %.2f ms a step, predicted were %.2f for %s; of the step's %.2f ms the devices "
+                       "wait %.2f for them; fewer devices or a larger batch transfer less for each sample", 1e3 * transferring, 1e3 * predicted,
+                       c->plan->predicted.machine, 1e3 * step, 1e3 * waits);
+}
+
+static bool find_notice(StepClock *c, Notice *n)
+{
+    static char *(*const FIND[NOTICES])(const StepClock *) = {notice_device, notice_reader, notice_link};
+    if (median_step(c, WINDOW) < WORTH_S)
+        return false;
+    for (int k = 0; k < NOTICES; k++) {
+        n->text = c->said[k] ? NULL : FIND[k](c);
+        n->kind = KIND[k];
+        if (n->text) {
+            c->said[k] = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mgpu_clock_step(StepClock *c, double seconds, Notice *n)
+{
+    c->step[c->steps % KEPT] = seconds;
+    c->steps++;
+    c->epoch_steps++;
+    c->timed[c->steps % KEPT] = true;
+    for (int p = 0; p < PARTS; p++)
+        for (int d = 0; d < c->plan->devices; d++)
+            *cell(c, (Part)p, d, c->steps) = 0;
+    return c->steps > FIRST && (c->steps - FIRST) % WINDOW == 0 && find_notice(c, n);
+}

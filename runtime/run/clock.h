@@ -1,0 +1,20 @@
+/* clock.h: what the steps of a run take on each device, what they are bound by, and what is slower than it should be. */
+#ifndef MGPU_RUN_CLOCK_H
+#define MGPU_RUN_CLOCK_H
+
+#include "runtime/engine/engine.h"
+
+typedef struct StepClock StepClock;
+typedef struct EpochTimes {    /* medians over the last steps of an epoch, in milliseconds, of the device that computes longest */
+    double step, computing, input, communication; /* NaN: not known */
+    char bound[24];            /* what most of the step goes to, in the words of `mgpuc plan`; "" : not known */
+} EpochTimes;
+typedef struct Notice { const char *kind; char *text; } Notice; /* "device", "reader", "link"; the caller frees the text */
+
+StepClock *mgpu_clock_open(const mgpu_plan *, bool ahead, bool turns); /* turns: devices share cores, one after the other */
+void mgpu_clock_close(StepClock *);
+void mgpu_clock_add(StepClock *, const Work *);        /* a micro-batch of the step */
+/* the step is over, which took so long. True: something is slow that was not spoken of before */
+bool mgpu_clock_step(StepClock *, double seconds, Notice *);
+EpochTimes mgpu_clock_epoch(StepClock *);              /* of the steps since the last call */
+#endif
