@@ -327,11 +327,11 @@ bool node_is_loop_reduction(const Node *n)
     }
 }
 
-static void add_axis(Axis *axes, int *count, int64_t extent, bool reduced)
+static void add_axis(Axis *axes, int *count, int64_t extent, bool reduction)
 {
     if (*count == MAX_AXES)
         die("a nest of more than %d axes", MAX_AXES);
-    axes[(*count)++] = (Axis){.extent = extent, .reduced = reduced};
+    axes[(*count)++] = (Axis){.extent = extent, .reduction = reduction};
 }
 
 /* the letters of an EINSUM: the result's first, then those that are summed; letter[c] = place + 1 */
@@ -362,12 +362,12 @@ int node_axes(const Node *n, Axis *axes)
     if (n->op == OP_GROUP_SUM) {
         if (n->ints[0]) {
             axes[count++] = (Axis){.kind = AXIS_GROUPS, .extent = 1, .samples = true, .group = n->ints[0]};
-            axes[count++] = (Axis){.kind = AXIS_IN_GROUP, .extent = n->ints[0], .group = n->ints[0], .reduced = true};
+            axes[count++] = (Axis){.kind = AXIS_IN_GROUP, .extent = n->ints[0], .group = n->ints[0], .reduction = true};
         } else {
-            axes[count++] = (Axis){.extent = 1, .samples = true, .reduced = true};
+            axes[count++] = (Axis){.extent = 1, .samples = true, .reduction = true};
         }
     } else if (n->sharded || (sums && node_is_loop_reduction(n))) {
-        axes[count++] = (Axis){.extent = 1, .samples = true, .reduced = !n->sharded};
+        axes[count++] = (Axis){.extent = 1, .samples = true, .reduction = !n->sharded};
     }
     const Shape *s = &n->shape, *x = n->inputs ? &n->in[0]->shape : s;
     if (!node_is_loop_reduction(n) || n->op == OP_GROUP_SUM) {
@@ -377,10 +377,10 @@ int node_axes(const Node *n, Axis *axes)
     }
     if (n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX) {
         for (int i = 0; i < x->rank; i++) {
-            bool reduced = false;
+            bool reduction = false;
             for (int k = 0; k < n->int_count; k++)
-                reduced = reduced || n->ints[k] == i;
-            add_axis(axes, &count, x->extent[i], reduced);
+                reduction = reduction || n->ints[k] == i;
+            add_axis(axes, &count, x->extent[i], reduction);
         }
         return count;
     }

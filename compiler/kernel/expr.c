@@ -697,7 +697,7 @@ static Expr *rewrite_fresh(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
         draft.in = in;
         draft.axes = 0;
         for (int i = 0; i < to->axis_count && e->kind == X_RESULT; i++)
-            draft.axes |= to->axis[i].reduced ? 0 : 1u << i;
+            draft.axes |= to->axis[i].reduction ? 0 : 1u << i;
         return intern(to, &draft);
     }
     }

@@ -65,7 +65,7 @@ static void add_axes(Sha256 *sha, const Exprs *x)
     IDENTITY_ADD(sha, x->axis_count);
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
-        IDENTITY_ADD(sha, a->kind, a->extent, a->samples, a->reduced, a->group);
+        IDENTITY_ADD(sha, a->kind, a->extent, a->samples, a->reduction, a->group);
     }
 }
 
@@ -146,7 +146,7 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
 static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
 {
     const Share *s = &nest->share;
-    IDENTITY_ADD(sha, nest->passes, nest->columns, nest->serial, nest->divided, nest->grain, nest->partial, nest->owned, nest->owned_points,
+    IDENTITY_ADD(sha, nest->passes, nest->columns, nest->serial, nest->divided, nest->grain, nest->partial, nest->owned, nest->owned_iterations,
                  place_of(place, nest->row), nest->fold);
     IDENTITY_ADD(sha, s->sharing, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before, s->narrow);
 }

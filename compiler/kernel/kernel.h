@@ -7,13 +7,13 @@
  *   host/kernels.c  a kernel as host C
  *   cuda/nest.c     a kernel as CUDA C
  *
- * A Nest loops over the points of its axes. Some axes are reduced. Its stages are
- *   reductions   of a value at every point, over the reduced axes: one result per point of the kept axes
- *   stores       of a value at every point (FULL), or at every point of the kept axes (OUTER)
- * in passes over the reduced axes: what needs the result of a reduction of pass p is computed in pass p + 1 (softmax:
- * maximum; sum of exponentials; quotient). Without reduced axes a nest is element-wise and has one pass.
- * If the innermost axis is reduced the nest prints as rows (an accumulator per reduction); if it is kept it prints as
- * columns (accumulators for a tile of the innermost axis, the reduced loops around it). */
+ * A Nest loops over the iterations of its axes. Some axes are reduction axes. Its stages are
+ *   reductions   of a value at every iteration, over the reduction axes: one result per iteration of the parallel axes
+ *   stores       of a value at every iteration (FULL), or at every iteration of the parallel axes (OUTER)
+ * in passes over the reduction axes: what needs the result of a reduction of pass p is computed in pass p + 1 (softmax:
+ * maximum; sum of exponentials; quotient). Without reduction axes a nest is element-wise and has one pass.
+ * If the innermost axis is a reduction axis the nest prints as rows (an accumulator per reduction); if it is parallel it prints as
+ * columns (accumulators for a tile of the innermost axis, the reduction loops around it). */
 #ifndef MGPU_KERNEL_H
 #define MGPU_KERNEL_H
 
@@ -33,7 +33,7 @@ typedef enum AxisKind {
 typedef struct Axis {
     AxisKind kind;
     int64_t extent;    /* times n, the samples of the device, if `samples` */
-    bool samples, reduced;
+    bool samples, reduction;
     int64_t group;
 } Axis;
 
@@ -140,17 +140,17 @@ enum { MOST_UNROLLED = 4 }; /* longer chains of maxima are more than gcc makes v
 bool window_is_unrolled(const Node *);          /* small windows are element-wise expressions */
 bool node_is_loop_reduction(const Node *);      /* sums over axes of a nest: all others are element-wise */
 /* the axes of the nest that makes the node: samples first, then for a reduction what it runs over, else its shape. The
- * axes that are not reduced are in the order of the node's own. */
+ * axes that are no reduction axes are in the order of the node's own. */
 int node_axes(const Node *, Axis *axes);
-/* the value at one point of these axes; index[k] belongs to axes[k] */
+/* the value at one iteration of these axes; index[k] belongs to axes[k] */
 Expr *evaluate_point(Evaluation *, const Node *, Expr *const *index);
 
 /* ---- nests */
 typedef enum ReductionKind { REDUCE_SUM, REDUCE_MAX, REDUCE_ARGMAX } ReductionKind;
 typedef struct Reduction {
     ReductionKind kind;
-    Expr *value;            /* at every point */
-    Expr *place;            /* ARGMAX: what the result is at that point */
+    Expr *value;            /* at every iteration */
+    Expr *place;            /* ARGMAX: what the result is at that iteration */
     Dtype dtype;            /* of the result */
     bool wide;              /* a long sum of F32 is accumulated in double */
     int64_t partial;        /* bytes from the start of the workspace to its partial sums: nest->partial */
@@ -160,8 +160,8 @@ typedef struct Reduction {
 typedef struct Store {
     const Tensor *tensor;
     Expr *offset, *value, *guard;
-    bool outer;             /* at the kept axes only, after all passes */
-    bool add;               /* += ; one point after the other */
+    bool outer;             /* at the parallel axes only, after all passes */
+    bool add;               /* += ; one iteration after the other */
     int64_t run, apart;     /* run > 0: the lanes are in runs of so many elements, whose beginnings are so many apart; the */
                             /* offset is that of the first lane */
     const Node *node;
@@ -169,20 +169,20 @@ typedef struct Store {
 
 /* how threads of a GPU share a nest (cuda/share.c) */
 typedef enum Sharing {
-    SHARE_POINTS,   /* a thread for each kept point, or for each vector of them; it alone takes the reduced points */
-    SHARE_GROUPS,    /* a group of threads for each kept point; they take the reduced points in turn */
-    SHARE_COLUMNS,  /* a block for kept points that are neighbours: threads side by side for these, the others take the reduced
-                     * points in turn */
-    SHARE_ROWS,     /* of a table that is added to: a warp owns some of the rows, for some of the kept points; it looks at all
-                     * reduced points in their order */
+    SHARE_ITERATIONS,   /* a thread for each parallel iteration, or for each vector of them; it alone takes the reduction iterations */
+    SHARE_GROUPS,    /* a group of threads for each parallel iteration; they take the reduction iterations in turn */
+    SHARE_COLUMNS,  /* a block for parallel iterations that are neighbours: threads side by side for these, the others take the reduction
+                     * iterations in turn */
+    SHARE_ROWS,     /* of a table that is added to: a warp owns some of the rows, for some of the parallel iterations; it looks at all
+                     * reduction iterations in their order */
 } Sharing;
 typedef struct Share {
     Sharing sharing;
     int lanes;              /* GROUPS: threads of a group; COLUMNS: threads side by side */
     int unrolled; /* GROUPS: steps of a thread through its row, which it keeps from pass to pass; 0: not known, or too many */
-    int owners, parts;      /* ROWS: how many warps divide the rows, a power of two, and how many the kept points */
+    int owners, parts;      /* ROWS: how many warps divide the rows, a power of two, and how many the parallel iterations */
     int vector;             /* > 1: extent of the innermost axis, all of which one thread takes at once; else 1 */
-    int64_t slice;          /* partial results: of a part of the reduced points, so many (or vectors of them) or more, */
+    int64_t slice;          /* partial results: of a part of the reduction iterations, so many (or vectors of them) or more, */
     int slices;             /* at most so many parts; 0: no partial results */
     int blocks_before;      /* of other nests of the kernel */
     bool narrow;            /* all indices fit into 31 bits */
@@ -194,14 +194,14 @@ typedef struct Nest {
     Reduction *reductions; int reduction_count;
     Store *stores;         int store_count;
     int passes;
-    bool columns;           /* the innermost axis is kept, others are reduced */
+    bool columns;           /* the innermost axis is parallel, others are reduction axes */
     bool serial;            /* stores may meet: no vector loop over the innermost axis */
     int divided;            /* + 1: the axis that the workers divides; 0: none */
     int64_t grain;          /* MGPU_SPLIT_WORKERS: of that axis */
-    bool partial;           /* that axis is reduced: results are partial, and OUTER stores belong to the kernel's end */
+    bool partial;           /* that axis is a reduction axis: results are partial, and OUTER stores belong to the kernel's end */
     int owned;              /* + 1: the axis of the kernel's owned rows; 0: none */
-    int64_t owned_points;   /* of that axis, of each row */
-    const Expr *row;        /* of a scatter: the row that a point adds to, if threads own rows */
+    int64_t owned_iterations;   /* of that axis, of each row */
+    const Expr *row;        /* of a scatter: the row that an iteration adds to, if threads own rows */
     int64_t fold;           /* columns with partial sums: results are those of lanes mod `fold`; 0: each lane has its own */
     Share share;
 } Nest;
@@ -281,8 +281,8 @@ void nest_split_axis(Nest *, int axis, int64_t by); /* axis -> (axis / by, axis 
 void nest_widen(Nest *);                            /* columns of few lanes, with partial sums: more lanes, which fold */
 /* fuse/scan.c: that part of a kernel's operations for a sample that are contractions' */
 double kernel_contraction_flops(const Kernel *, double flops_per_sample);
-int64_t nest_kept_points(const Nest *);             /* of the kept axes, which have no samples */
-/* the axis, or `term`, is one digit of the offset: points that differ in it have different offsets, whatever the others are */
+int64_t nest_parallel_iterations(const Nest *);             /* of the parallel axes, which have no samples */
+/* the axis, or `term`, is one digit of the offset: iterations that differ in it have different offsets, whatever the others are */
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
 /* the term of a scatter's offset that the index makes, and its factor; NULL: there is none, or it stands outside of all loops */
 const Expr *offset_row_term(const Expr *offset, int64_t *factor);

@@ -24,27 +24,27 @@ static void add_cost(Task *t, double flops, double bytes, bool samples)
 static void nest_cost(Task *t, const Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    double points[2] = {1, 1}, flops[2] = {0, 0}; /* at all axes; at kept ones */
+    double iterations[2] = {1, 1}, flops[2] = {0, 0}; /* at all axes; at parallel ones */
     bool samples = false;
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
         double extent = a->kind == AXIS_PLAIN ? (double)a->extent : 1;
-        points[0] *= extent;
-        points[1] *= a->reduced ? 1 : extent;
+        iterations[0] *= extent;
+        iterations[1] *= a->reduction ? 1 : extent;
         samples = samples || a->samples || a->kind != AXIS_PLAIN;
     }
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         bool full = false;
         for (int k = 0; k < x->axis_count; k++)
-            full = full || (x->axis[k].reduced && e->axes >> k & 1);
+            full = full || (x->axis[k].reduction && e->axes >> k & 1);
         if (e->kind == X_OP && e->axes)
             flops[!full] += e->op == OP_MAX || e->op == OP_WINDOW_MAX ? 1 : OP_INFO[e->op].flops;
         if (e->kind == X_RANDOM)
             flops[!full] += OP_INFO[OP_RANDOM].flops;
     }
     flops[0] += nest->reduction_count;
-    add_cost(t, flops[0] * points[0] + flops[1] * points[1], 0, samples);
+    add_cost(t, flops[0] * iterations[0] + flops[1] * iterations[1], 0, samples);
 }
 
 /* each reads and writes all of its arguments once */
@@ -60,7 +60,7 @@ static void nests_cost(Task *t, Kernel *k)
 {
     for (int i = 0; i < k->nest_count; i++) {
         nest_cost(t, &k->nests[i]);
-        t->work = k->owned_rows ? WORK_SCATTER : k->nests[i].reduction_count && t->work == WORK_POINTS ? WORK_SUMS : t->work;
+        t->work = k->owned_rows ? WORK_SCATTER : k->nests[i].reduction_count && t->work == WORK_ELEMENTWISE ? WORK_SUMS : t->work;
     }
     argument_cost(t, k);
 }

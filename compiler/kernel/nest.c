@@ -169,7 +169,7 @@ static void forward_axes(Nest *nest)
     memcpy(to->axis, x->axis, sizeof *x->axis * (size_t)x->axis_count);
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
-        bool turns = a->reduced && a->kind == AXIS_PLAIN && !a->samples && a->extent > 1 && runs_backwards(x, wanted, i);
+        bool turns = a->reduction && a->kind == AXIS_PLAIN && !a->samples && a->extent > 1 && runs_backwards(x, wanted, i);
         axes[i] = turns ? expr_plus(to, expr_scale(to, expr_axis(to, i), -1), a->extent - 1) : expr_axis(to, i);
         any = any || turns;
     }
@@ -189,7 +189,7 @@ static void add_strides(const Expr *offset, double *stride, int axes)
     }
 }
 
-/* A stable sort by stride in what is stored at every point, then in what is loaded; samples and groups stay in front. */
+/* A stable sort by stride in what is stored at every iteration, then in what is loaded; samples and groups stay in front. */
 static void sort_axes(Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -263,7 +263,7 @@ static int before(const Exprs *x, int axis)
 {
     for (int i = axis - 1; i >= 0; i--)
         if (live(&x->axis[i]))
-            return x->axis[i].reduced == x->axis[axis].reduced ? i : -1;
+            return x->axis[i].reduction == x->axis[axis].reduction ? i : -1;
     return -1;
 }
 
@@ -330,16 +330,16 @@ static void order_axes(Nest *nest)
             score(x->all[i]->in[0], 1, x, scores);
     for (int i = 0; i < nest->store_count; i++)
         score(nest->stores[i].offset, 2, x, scores);
-    int best = -1, reduced = 0;
+    int best = -1, reduction = 0;
     for (int i = x->axis_count - 1; i >= 0; i--) {
         const Axis *a = &x->axis[i];
         if (!live(a))
             continue;
-        reduced += a->reduced;
+        reduction += a->reduction;
         if (a->kind == AXIS_PLAIN && (best < 0 || scores[i] > scores[best]))
             best = i;
     }
-    if (best >= 0 && x->axis[best].reduced && reduced > 1 && has_argmax(nest)) /* the first maximum: their order counts */
+    if (best >= 0 && x->axis[best].reduction && reduction > 1 && has_argmax(nest)) /* the first maximum: their order counts */
         best = -1;
     Exprs *to = NEW(Exprs);
     Expr *axes[MAX_AXES];
@@ -398,7 +398,7 @@ static void tile_transposed(Nest *nest, const Target *target)
     int inner = x->axis_count - 1;
     bool plain = inner > 0 && nest->reduction_count == 0 && x->axis_count < MAX_AXES && !x->axis[inner].samples;
     for (int i = 0; i <= inner && plain; i++)
-        plain = x->axis[i].kind == AXIS_PLAIN && !x->axis[i].reduced;
+        plain = x->axis[i].kind == AXIS_PLAIN && !x->axis[i].reduction;
     const Expr *across = plain ? find_transposed(nest) : NULL;
     if (!across)
         return;
@@ -445,7 +445,7 @@ static const Expr *find_loaded(const Nest *nest)
     return NULL;
 }
 
-/* what is in memory along the innermost axis: a store at every point, else a load */
+/* what is in memory along the innermost axis: a store at every iteration, else a load */
 static const Expr *find_contiguous(const Nest *nest)
 {
     for (int i = 0; i < nest->store_count; i++)
@@ -455,16 +455,16 @@ static const Expr *find_contiguous(const Nest *nest)
 }
 
 /* of an index that depends on one axis alone */
-static int64_t index_at(const Expr *e, int64_t point)
+static int64_t index_at(const Expr *e, int64_t iteration)
 {
     int64_t sum = e->constant;
     switch (e->kind) {
-    case X_AXIS: return point;
-    case X_DIV: return index_at(e->in[0], point) / e->constant;
-    case X_MOD: return index_at(e->in[0], point) % e->constant;
+    case X_AXIS: return iteration;
+    case X_DIV: return index_at(e->in[0], iteration) / e->constant;
+    case X_MOD: return index_at(e->in[0], iteration) % e->constant;
     default:
         for (int i = 0; i < e->count; i++)
-            sum += e->factor[i] * index_at(e->in[i], point);
+            sum += e->factor[i] * index_at(e->in[i], iteration);
         return sum;
     }
 }
@@ -637,7 +637,7 @@ void nest_widen(Nest *nest)
     if (!nest->columns || !nest->partial || x->axis[inner].extent >= FEW_LANES || nest->serial)
         return;
     for (int i = 0; i < inner; i++)
-        if (!x->axis[i].reduced)
+        if (!x->axis[i].reduction)
             return;
     const Expr *along = find_contiguous(nest), *loaded = find_loaded(nest);
     int64_t apart = 0;
@@ -735,12 +735,12 @@ void nest_finish(Nest *nest, const Target *target)
     bool any = false, samples = false;
     double count = 1;
     for (int i = 0; i < x->axis_count; i++)
-        if (x->axis[i].reduced) {
+        if (x->axis[i].reduction) {
             any = true;
             samples = samples || x->axis[i].samples || x->axis[i].kind == AXIS_IN_GROUP;
             count *= (double)x->axis[i].extent;
         }
-    nest->columns = any && !x->axis[x->axis_count - 1].reduced;
+    nest->columns = any && !x->axis[x->axis_count - 1].reduction;
     nest->passes = 1;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];

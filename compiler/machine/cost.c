@@ -18,7 +18,7 @@ const char *const BOUND_NAME[BOUNDS] = {"launch", "memory", "instructions", "mat
 typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart; } Efficiency;
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {
-        [WORK_POINTS] = {.18, .18, 1, 0, true},
+        [WORK_ELEMENTWISE] = {.18, .18, 1, 0, true},
         [WORK_SUMS] = {.18, .18, .67, 0, true},
         [WORK_SCATTER] = {.18, .05, 1, 0, true},
         [WORK_MATMUL] = {.9, .18, .4, 0, false},
@@ -30,7 +30,7 @@ static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
         [WORK_SCAN] = {.72, .18, .6, 0, true},
     },
     [PROCESSOR_CUDA] = {
-        [WORK_POINTS] = {.37, .37, .87, .8, false},
+        [WORK_ELEMENTWISE] = {.37, .37, .87, .8, false},
         [WORK_SUMS] = {.37, .37, .87, .8, false},
         [WORK_SCATTER] = {.1, .1, .4, 2, false},
         [WORK_MATMUL] = {.45, .37, .87, 2.3, false},

@@ -3,7 +3,7 @@
 #define MGPU_MACHINE_WORK_H
 
 typedef enum WorkKind {
-    WORK_POINTS,        /* element by element */
+    WORK_ELEMENTWISE,        /* element by element */
     WORK_SUMS,          /* loops with sums, maxima */
     WORK_SCATTER,       /* a table that is added to */
     WORK_MATMUL, WORK_CONVOLUTION,

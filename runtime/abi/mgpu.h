@@ -52,8 +52,8 @@ typedef struct mgpu_kernel {
  * step block, then int64_t n, the samples of the device. */
 typedef struct mgpu_launch {
     const char *function;                     /* in the image; NULL: none */
-    int64_t points, points_per_sample, group; /* points + points_per_sample x samples, or, if group > 0, x ceil(samples / group) */
-    int64_t per_block, most;                  /* blocks = ceil(points / per_block), at least 1, at most `most` */
+    int64_t iterations, iterations_per_sample, group; /* iterations + iterations_per_sample x samples, or, if group > 0, x ceil(samples / group) */
+    int64_t per_block, most;                  /* blocks = ceil(iterations / per_block), at least 1, at most `most` */
     int threads, shared_bytes;                /* of a block; shared: dynamic */
 } mgpu_launch;
 /* What a library may do in place of a kernel, for each member of a batch: d = a b, matrices by columns. One is `transposed` if it

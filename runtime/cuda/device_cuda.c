@@ -351,7 +351,7 @@ static void cuda_upload(Device *device, int64_t offset, const void *from, int64_
 static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
 {
     int64_t each = l->group > 0 ? (samples + l->group - 1) / l->group : samples;
-    int64_t points = l->points + l->points_per_sample * each, blocks = (points + l->per_block - 1) / l->per_block;
+    int64_t iterations = l->iterations + l->iterations_per_sample * each, blocks = (iterations + l->per_block - 1) / l->per_block;
     blocks = blocks < l->most ? blocks : l->most;
     return (unsigned)(blocks > 0 ? blocks : 1);
 }

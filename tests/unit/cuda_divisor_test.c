@@ -77,7 +77,7 @@ static const char *check(void *module, int divisors, uint64_t seed)
         cuda_divisor(by[i], (uint32_t *)words.begin + 3 * i);
         make_dividends(by[i], (uint32_t *)dividends.begin + DIVIDENDS * i);
     }
-    mgpu_launch l = {.function = "divide", .points = divisors, .per_block = 256, .most = 8, .threads = 256};
+    mgpu_launch l = {.function = "divide", .iterations = divisors, .per_block = 256, .most = 8, .threads = 256};
     const char *why = run_launch(module, &l, (void *[]){words.begin, dividends.begin, wrong.begin}, 3, divisors, 0, seed);
     for (int i = 0; i < divisors && !why; i++) {
         uint32_t bad = ((uint32_t *)wrong.begin)[i];

@@ -22,8 +22,8 @@ static int module_of(const Kernel *k) { return (k->body ? k->body : k)->number *
 
 static int64_t blocks_of(const mgpu_launch *l, int64_t samples)
 {
-    int64_t points = l->points + l->points_per_sample * (l->group ? (samples + l->group - 1) / l->group : samples);
-    int64_t blocks = (points + l->per_block - 1) / l->per_block;
+    int64_t iterations = l->iterations + l->iterations_per_sample * (l->group ? (samples + l->group - 1) / l->group : samples);
+    int64_t blocks = (iterations + l->per_block - 1) / l->per_block;
     return blocks < 1 ? 1 : blocks < l->most ? blocks : l->most;
 }
 

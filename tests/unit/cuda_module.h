@@ -68,8 +68,8 @@ static const char *run_launch(void *module, const mgpu_launch *l, void *const *a
     parameters[count] = &step_block;
     parameters[count + 1] = &samples;
     parameters[count + 2] = (void *)(uintptr_t)launch_numbers;
-    int64_t points = l->points + l->points_per_sample * (l->group > 0 ? (samples + l->group - 1) / l->group : samples);
-    int64_t blocks = (points + l->per_block - 1) / l->per_block;
+    int64_t iterations = l->iterations + l->iterations_per_sample * (l->group > 0 ? (samples + l->group - 1) / l->group : samples);
+    int64_t blocks = (iterations + l->per_block - 1) / l->per_block;
     blocks = blocks < 1 ? 1 : blocks > l->most ? l->most : blocks;
     blocks = most > 0 && blocks > most ? most : blocks;
     const char *wrong = NULL;
@@ -162,7 +162,7 @@ static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void 
     for (int k = 0; k < 2 && good && launch[k].function; k++) {
         const mgpu_launch *l = &launch[k];
         CUfunction function;
-        int64_t points = l->points + l->points_per_sample * samples, blocks = (points + l->per_block - 1) / l->per_block;
+        int64_t iterations = l->iterations + l->iterations_per_sample * samples, blocks = (iterations + l->per_block - 1) / l->per_block;
         blocks = blocks < 1 ? 1 : blocks > 7 ? 7 : blocks > l->most ? l->most : blocks;
         good = !g->cu->module_get_function(&function, g->module, l->function) &&
                (l->shared_bytes == 0 || !g->cu->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, l->shared_bytes)) &&

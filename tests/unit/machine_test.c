@@ -177,7 +177,7 @@ static void kernels(void)
 {
     Machine *h100 = machine_named("h100x8"), *host = machine_named("host2");
     Device gpu = machine_device(h100, PROCESSOR_CUDA, 0, 1), cores = machine_device(host, PROCESSOR_HOST, 0, 1), core = machine_device(host, PROCESSOR_HOST, 1, 2);
-    Work stream = {.kind = WORK_POINTS, .type = BF16, .bytes = 3.352e9, .operations = 1e6};
+    Work stream = {.kind = WORK_ELEMENTWISE, .type = BF16, .bytes = 3.352e9, .operations = 1e6};
     Cost c = cost_kernel(&gpu, &stream);
     check(near(c.us, 1e3 / .87, .01) && c.bound == BOUND_MEMORY, "H100: a stream at 87 % of 3.35 TB/s");
     Work contraction = {.kind = WORK_MATMUL, .type = BF16, .library = true, .contractions = 989.4e9, .bytes = 1e6};
@@ -187,7 +187,7 @@ static void kernels(void)
     check(cost_kernel(&gpu, &contraction).bound == BOUND_INSTRUCTIONS, "f32 does not use matrix units");
     contraction.tf32 = true;
     check(cost_kernel(&gpu, &contraction).bound == BOUND_MATRIX, "but where it may be rounded");
-    Work tiny = {.kind = WORK_POINTS, .bytes = 8, .operations = 1};
+    Work tiny = {.kind = WORK_ELEMENTWISE, .bytes = 8, .operations = 1};
     check(cost_kernel(&gpu, &tiny).bound == BOUND_LAUNCH, "H100: a kernel of nearly nothing is its launch");
     contraction = (Work){.kind = WORK_MATMUL, .type = F32, .contractions = 298.8e6};
     check(near(cost_kernel(&cores, &contraction).us, 1000, .01) && near(cost_kernel(&core, &contraction).us, 2000, .01),

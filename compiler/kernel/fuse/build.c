@@ -2,7 +2,7 @@
  *
  * In: a group (fuse/merge.c). Out: its nests: what each member stores, the reductions among them, and the tensors that
  * are read and written. Members use each other's values as expressions, and results of reductions by name, where the
- * merger has proved that they are at the same point; everything else is loaded.
+ * merger has proved that they are at the same iteration; everything else is loaded.
  *
  * The same evaluation, of one root alone, tells the merger what a root reads and where. */
 #include "compiler/kernel/fuse/fuse.h"
@@ -64,7 +64,7 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     if (c->group && maker && !leaf && fuse_group(maker) == c->group) {
         if (!maker->value)
             die("node %d (%s) is used before it is made", n->id, OP_INFO[n->op].name);
-        return maker->value; /* at this very point: the merger has seen to that */
+        return maker->value; /* at this very iteration: the merger has seen to that */
     }
     const Tensor *tensor = tensor_of(c->f, n);
     Expr *offset = offset_of(x, tensor, n, sample, index);
@@ -190,28 +190,28 @@ static bool read_outside(const Fusion *f, const Root *r)
     return info->result != NULL;
 }
 
-/* where a member is in the group's nest: at all points, or at the kept ones */
+/* where a member is in the group's nest: at all iterations, or at the parallel ones */
 static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
 {
     if (r == shape || (r->reduces && r->axis_count == shape->axis_count)) { /* its axes are the nest's */
-        Expr *kept[MAX_AXES];
+        Expr *parallel[MAX_AXES];
         int count = 0;
         for (int i = 0; i < shape->axis_count; i++)
-            if (!shape->axes[i].reduced)
-                kept[count++] = axes[i];
+            if (!shape->axes[i].reduction)
+                parallel[count++] = axes[i];
         bool samples = r->target ? r->samples : r->node->sharded;
-        r->sample = samples ? kept[0] : NULL;
+        r->sample = samples ? parallel[0] : NULL;
         for (int i = 0; i < r->node->shape.rank; i++)
-            r->index[i] = kept[i + samples];
+            r->index[i] = parallel[i + samples];
         return;
     }
-    /* the same number of points in another shape: through the number of the point */
+    /* the same number of iterations in another shape: through the number of the iteration */
     Shape from = {0};
     int first = r->samples;
     Expr *index[MAX_AXES], *flat = expr_index(x, 0);
     int64_t stride = 1;
     for (int i = shape->axis_count - 1; i >= 0; i--) {
-        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduced))
+        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduction))
             continue;
         flat = expr_add(x, flat, expr_scale(x, axes[i], stride));
         stride *= shape->axes[i].extent;
@@ -244,7 +244,7 @@ static uint32_t kept_mask(const Exprs *x)
 {
     uint32_t mask = 0;
     for (int i = 0; i < x->axis_count; i++)
-        mask |= x->axis[i].reduced ? 0 : 1u << i;
+        mask |= x->axis[i].reduction ? 0 : 1u << i;
     return mask;
 }
 
@@ -265,7 +265,7 @@ static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
     if (red.kind == REDUCE_ARGMAX) {
         Expr *flat = expr_index(x, 0);
         for (int i = 0; i < x->axis_count; i++)
-            if (x->axis[i].reduced)
+            if (x->axis[i].reduction)
                 flat = expr_add(x, expr_scale(x, flat, x->axis[i].extent), axes[i]);
         red.place = expr_value_of(x, flat, n->dtype);
     }
@@ -353,7 +353,7 @@ static void build_scatter(Fusion *f, Group *g, Kernel *k)
     nest->stores[0].add = true;
     nest->stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
     nest_finish(nest, f->program->target);
-    /* two points may meet in one element if the index moves with the innermost axis */
+    /* two iterations may meet in one element if the index moves with the innermost axis */
     x = nest->exprs;
     const Expr *offset = nest->stores[0].offset;
     int inner = x->axis_count - 1;
@@ -554,19 +554,19 @@ static const char *title_of(const Group *g)
     return text_take(&t);
 }
 
-enum { SMALL_POINTS = 1024 };
+enum { SMALL_ITERATIONS = 1024 };
 
 static bool is_small(const Kernel *k)
 {
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
-        int64_t points = 1;
+        int64_t iterations = 1;
         for (int j = 0; j < x->axis_count; j++) {
-            if (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN || x->axis[j].extent > SMALL_POINTS)
+            if (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN || x->axis[j].extent > SMALL_ITERATIONS)
                 return false;
-            points *= x->axis[j].extent;
+            iterations *= x->axis[j].extent;
         }
-        if (points > SMALL_POINTS)
+        if (iterations > SMALL_ITERATIONS)
             return false;
     }
     return k->nest_count > 0;

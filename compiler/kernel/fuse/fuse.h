@@ -39,8 +39,8 @@ struct Root {
     Axis axes[MAX_AXES];    /* of its loops */
     int axis_count;
     bool reduces, reduces_samples, samples /* the loops run over samples */, grouped /* GROUP_SUM: never merged */;
-    bool kept_samples;
-    int64_t full, kept;     /* points of one sample: of all axes, of those that are not reduced */
+    bool parallel_samples;
+    int64_t full, parallel;     /* iterations of one sample: of all axes, of those that are no reduction axes */
     Root *copy;             /* ROOT_REDUCE: the sink that copies a value which others read too; NULL: in place */
     Root *copy_reader;      /* of such a sink */
     Root *copied;           /* of the sink that copies a new value into its variable: who made it */
@@ -49,7 +49,7 @@ struct Root {
     bool behind_report;     /* a sink that runs after the report, whose numbers are not all known yet: never merged */
     /* evaluated alone */
     Read *reads; int read_count;
-    double flops;           /* at a point */
+    double flops;           /* at an iteration */
     int weight;             /* expressions */
     Group *group;
     /* within its kernel */

@@ -3,9 +3,9 @@
  * In: the roots, in topological order, and what each reads where (fuse_evaluate_alone). Out: groups.
  *
  * Two groups may become one if
- *   - their loops fit: the same number of points; or one is a reduction and the other has a point for each of its results;
+ *   - their loops fit: the same number of iterations; or one is a reduction and the other has an iteration for each of its results;
  *     or both are reductions over the same axes;
- *   - what one reads of the other it reads at the point where it is made (`aligned`), and need not load (`same`);
+ *   - what one reads of the other it reads at the iteration where it is made (`aligned`), and need not load (`same`);
  *   - no path leads from one to the other through a third. Who reads the old value of a variable runs before the one that
  *     writes it: that is a path, too.
  * A root tries the groups that it reads, the last first, then groups that read what it reads. `level` is the longest path
@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
-       FEW_RESULTS = 64, MANY_POINTS = 16384,
+       FEW_RESULTS = 64, MANY_ITERATIONS = 16384,
        SHARED_PART = 8 };
 
 Group *fuse_group(const Root *r)
@@ -38,19 +38,19 @@ static bool same_axes(const Root *a, const Root *b)
         return false;
     for (int i = 0; i < a->axis_count; i++)
         if (a->axes[i].extent != b->axes[i].extent || a->axes[i].samples != b->axes[i].samples ||
-            a->axes[i].reduced != b->axes[i].reduced)
+            a->axes[i].reduction != b->axes[i].reduction)
             return false;
     return true;
 }
 
-/* the same number of points; a reduction's rows are counted before it sums them */
+/* the same number of iterations; a reduction's rows are counted before it sums them */
 static bool fits_full(const Root *map, const Root *shape) { return map->full == shape->full && map->samples == shape->samples; }
 static bool fits_outer(const Root *map, const Root *shape)
 {
-    return map->full == shape->kept && map->samples == shape->kept_samples;
+    return map->full == shape->parallel && map->samples == shape->parallel_samples;
 }
 
-typedef struct Fit { Root *shape; bool outer_a, outer_b; } Fit; /* outer: the element-wise group is at kept points */
+typedef struct Fit { Root *shape; bool outer_a, outer_b; } Fit; /* outer: the element-wise group is at parallel iterations */
 
 static bool loops_fit(const Group *a, const Group *b, Fit *fit)
 {
@@ -71,22 +71,22 @@ static bool loops_fit(const Group *a, const Group *b, Fit *fit)
     return outer || fits_full(map->shape, fit->shape);
 }
 
-/* ---- reads at the point where it is made */
+/* ---- reads at the iteration where it is made */
 
-/* is it the number of the point, in the reader's own axes? kept: counted over the axes that `shape` does not reduce */
-static bool is_point_number(const Root *reader, const int64_t *steps, const Root *shape, bool kept)
+/* is it the number of the iteration, in the reader's own axes? parallel: counted over the axes that `shape` does not reduce */
+static bool is_iteration_number(const Root *reader, const int64_t *steps, const Root *shape, bool parallel)
 {
     int64_t stride = 1;
     int sample = -1;
     bool same = steps != NULL;
     for (int i = reader->axis_count - 1; i >= 0 && same; i--) {
         const Axis *a = &reader->axes[i];
-        if (a->samples && !(kept && shape->axes[i].reduced)) {
+        if (a->samples && !(parallel && shape->axes[i].reduction)) {
             same = sample < 0 || steps[sample] == 0;
             sample = i;
             continue;
         }
-        bool counts = !(kept && shape->axes[i].reduced), moves = a->extent > 1 || a->samples || a->kind != AXIS_PLAIN;
+        bool counts = !(parallel && shape->axes[i].reduction), moves = a->extent > 1 || a->samples || a->kind != AXIS_PLAIN;
         same = !moves || steps[i] == (counts ? stride : 0);
         stride *= counts ? a->extent : 1;
     }
@@ -103,16 +103,16 @@ static bool same_extents(const Root *a, const Root *b)
     return true;
 }
 
-/* outer_made, outer_reader: at the kept points of `shape` */
+/* outer_made, outer_reader: at the parallel iterations of `shape` */
 static bool aligned(const Root *reader, bool outer_reader, const Read *read, bool outer_made, const Root *shape)
 {
     if (outer_made == outer_reader)
-        return is_point_number(reader, read->steps, shape, false);
+        return is_iteration_number(reader, read->steps, shape, false);
     if (!outer_made || !same_extents(reader, shape))
         return false;
-    if (shape->reduces_samples || (shape->kept < FEW_RESULTS && !shape->kept_samples && shape->full > MANY_POINTS))
+    if (shape->reduces_samples || (shape->parallel < FEW_RESULTS && !shape->parallel_samples && shape->full > MANY_ITERATIONS))
         return false; /* a second pass over all of a large sum: two kernels do as well, and threads can divide each */
-    return is_point_number(reader, read->steps, shape, true);
+    return is_iteration_number(reader, read->steps, shape, true);
 }
 
 static bool reads_fit(const Fusion *f, const Group *from, const Group *by, const Fit *fit, bool outer_from, bool outer_by)
@@ -334,7 +334,7 @@ static int by_level(const void *a, const void *b)
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
 
-/* the last groups that read a tensor of some size, as there are points */
+/* the last groups that read a tensor of some size, as there are iterations */
 static void add_siblings(const Fusion *f, const Root *r, Group **list, int *count)
 {
     for (int k = 0; k < r->read_count; k++) {

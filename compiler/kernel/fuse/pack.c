@@ -9,19 +9,19 @@
 
 #include "runtime/abi/mgpu.h"
 
-enum { MOST_NESTS = 16, MOST_POINTS = 8192 /* of all nests: what one thread does faster than others begin */ };
+enum { MOST_NESTS = 16, MOST_ITERATIONS = 8192 /* of all nests: what one thread does faster than others begin */ };
 
-static int64_t points(const Kernel *k)
+static int64_t iterations(const Kernel *k)
 {
     int64_t count = 0;
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
         int64_t all = 1;
-        for (int j = 0; j < x->axis_count && all <= MOST_POINTS; j++)
-            all = x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN ? MOST_POINTS + 1 : all * x->axis[j].extent;
+        for (int j = 0; j < x->axis_count && all <= MOST_ITERATIONS; j++)
+            all = x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN ? MOST_ITERATIONS + 1 : all * x->axis[j].extent;
         count += all;
-        if (count > MOST_POINTS)
-            return MOST_POINTS + 1;
+        if (count > MOST_ITERATIONS)
+            return MOST_ITERATIONS + 1;
     }
     return count;
 }
@@ -30,7 +30,7 @@ bool fuse_little(const Group *g)
 {
     const Kernel *k = g->kernel;
     return k && k->nest_count && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
-           points(k) <= MOST_POINTS;
+           iterations(k) <= MOST_ITERATIONS;
 }
 
 static bool listed(const Tensor *const *list, int count, const Tensor *t)
@@ -117,23 +117,23 @@ void fuse_pack(Fusion *f)
     bool (*may_pack)(const Kernel *) = f->program->target->may_pack; /* nests run side by side */
     bool packs = !f->separate && !(may_pack && f->around);
     Group *open = NULL; /* the last group, if more may be packed into it */
-    int64_t open_points = 0;
+    int64_t open_iterations = 0;
     f->group_count = 0;
     for (int i = 0; i < groups; i++) {
         Group *g = f->groups[i];
         if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
             fuse_build(f, g);
         bool little = packs && (may_pack ? g->kernel && may_pack(g->kernel) && !draws(g->kernel) : fuse_little(g));
-        int64_t count = little && !may_pack ? points(g->kernel) : 0;
-        bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_points + count <= MOST_POINTS);
+        int64_t count = little && !may_pack ? iterations(g->kernel) : 0;
+        bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_iterations + count <= MOST_ITERATIONS);
         if (fits) {
             join(open, g);
-            open_points += count;
+            open_iterations += count;
             continue;
         }
         finish(f, open);
         open = little ? g : NULL;
-        open_points = count;
+        open_iterations = count;
         if (!little)
             finish(f, g);
     }

@@ -43,7 +43,7 @@ static double read_bytes(const Again *a, const Node *leaf, const Node *v)
     return !leaf->sharded && part < whole ? part : whole;
 }
 
-static double points_of(const Root *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }
+static double iterations_of(const Root *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }
 
 static bool read_elsewhere(const Fusion *f, const Root *r)
 {
@@ -141,8 +141,8 @@ static double evaluations(const Group *g, const Node *v, double elements, double
         double reads = 0;
         for (int k = 0; k < r->read_count; k++)
             reads += r->reads[k].node == v;
-        double times = reads * points_of(r) / elements;
-        all = times > all ? times : all; /* members share what they compute at one point */
+        double times = reads * iterations_of(r) / elements;
+        all = times > all ? times : all; /* members share what they compute at one iteration */
         *most = reads > *most ? reads : *most;
     }
     return all;

@@ -362,11 +362,11 @@ static Times find_times(const Fusion *f)
     return t;
 }
 
-static int64_t points(const Root *r, bool all)
+static int64_t iterations(const Root *r, bool all)
 {
     int64_t count = 1;
     for (int i = 0; i < r->axis_count; i++)
-        if (all || !r->axes[i].reduced)
+        if (all || !r->axes[i].reduction)
             count *= r->axes[i].extent;
     return count;
 }
@@ -387,13 +387,13 @@ Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
     for (int i = 0; i < r->axis_count; i++) {
         const Axis *a = &r->axes[i];
         r->samples = r->samples || a->samples;
-        r->reduces_samples = r->reduces_samples || (a->samples && a->reduced);
+        r->reduces_samples = r->reduces_samples || (a->samples && a->reduction);
         r->grouped = r->grouped || a->kind != AXIS_PLAIN;
     }
     r->grouped = r->grouped || (!target && n->op == OP_GROUP_SUM);
-    r->kept_samples = r->samples && !r->reduces_samples;
-    r->full = points(r, true);
-    r->kept = points(r, false);
+    r->parallel_samples = r->samples && !r->reduces_samples;
+    r->full = iterations(r, true);
+    r->parallel = iterations(r, false);
     APPEND(f->roots, f->root_count, r);
     return r;
 }

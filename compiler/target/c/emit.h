@@ -8,7 +8,7 @@
  *   host/scan.c     a scan: functions that a loop calls, and the loop
  *   host/kernels.c  functions, and the file of all kernels
  *   cuda/nest.c     a nest as CUDA C
- *   cuda/points.c   what its threads do at a point
+ *   cuda/iterations.c   what its threads do at an iteration
  *   cuda/kernels.c  functions, and the file of all kernels, as CUDA C
  */
 #ifndef MGPU_EMIT_H

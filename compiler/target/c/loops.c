@@ -83,10 +83,10 @@ void emit_define(Printer *p, int depth, int pass)
     }
 }
 
-/* the workers divide its points */
+/* the workers divide its iterations */
 static bool is_divided(const Printer *p, int axis) { return p->nest->divided == axis + 1 && !p->finish; }
 
-/* the thread owns some of its points */
+/* the thread owns some of its iterations */
 static bool is_owned(const Printer *p, int axis) { return p->nest->owned == axis + 1 && p->own; }
 
 /* before the innermost loop: the random numbers that follow each other in it */
@@ -137,7 +137,7 @@ const char *emit_from(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
     if (is_owned(p, axis))
-        return times(p->nest->owned_points, format("%s.row", p->own));
+        return times(p->nest->owned_iterations, format("%s.row", p->own));
     return is_divided(p, axis) ? times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->begin) : "0";
 }
 
@@ -145,7 +145,7 @@ const char *emit_to(const Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
     if (is_owned(p, axis))
-        return times(p->nest->owned_points, format("%s.row_end", p->own));
+        return times(p->nest->owned_iterations, format("%s.row_end", p->own));
     if (is_divided(p, axis))
         return times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, p->end);
     if (a->kind == AXIS_GROUPS)
@@ -233,7 +233,7 @@ static void print_simd(Printer *p, int pass)
     emit_line(p, "#pragma omp simd%s", text_of(&t));
 }
 
-/* of a scatter whose threads own rows: points of other rows, or of none, are passed over */
+/* of a scatter whose threads own rows: iterations of other rows, or of none, are passed over */
 static void skip_others(Printer *p, int depth)
 {
     const Expr *row = p->nest->row;
@@ -261,7 +261,7 @@ static bool is_permuted(const Exprs *x, int axis)
 static void keep_rolled(Printer *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
-    if (a->reduced && a->kind == AXIS_PLAIN && !a->samples && a->extent <= LONGEST_UNROLLED && is_permuted(p->nest->exprs, axis))
+    if (a->reduction && a->kind == AXIS_PLAIN && !a->samples && a->extent <= LONGEST_UNROLLED && is_permuted(p->nest->exprs, axis))
         emit_line(p, "#pragma GCC unroll 1");
 }
 

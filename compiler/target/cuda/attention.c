@@ -65,7 +65,7 @@ static bool has_samples(const mgpu_attention *t)
 
 static mgpu_launch launch_of(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, int64_t blocks)
 {
-    return (mgpu_launch){.function = name, .points = has_samples(t) ? 0 : blocks, .points_per_sample = has_samples(t) ? blocks : 0,
+    return (mgpu_launch){.function = name, .iterations = has_samples(t) ? 0 : blocks, .iterations_per_sample = has_samples(t) ? blocks : 0,
                          .per_block = 1, .most = INT32_MAX, .threads = mgpu_attention_threads(s),
                          .shared_bytes = (int)mgpu_attention_shared_bytes(t, s)};
 }

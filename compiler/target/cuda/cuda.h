@@ -1,8 +1,8 @@
 /* cuda.h: kernels as CUDA C; docs/cuda.md says what it looks like.
  *
  *   cuda/share.c    how threads share a nest; launches
- *   cuda/nest.c     a nest: which thread takes which points
- *   cuda/points.c   what it does at them (cuda/points.h)
+ *   cuda/nest.c     a nest: which thread takes which iterations
+ *   cuda/iterations.c   what it does at them (cuda/iterations.h)
  *   cuda/scan.c     a scan
  *   cuda/parameters.c    kernels that differ in numbers
  *   cuda/kinds.c    kinds of kernels

@@ -64,8 +64,8 @@ void cuda_launches_rows(const Rows *plan, const char *name, mgpu_launch launch[2
     const mgpu_rows_tiles s = tiles_of(plan, false);
     bool sampled = t->result_sample > 0;
     launch[0] = (mgpu_launch){.function = name,
-                              .points = sampled ? 0 : t->rows,
-                              .points_per_sample = sampled ? t->rows : 0,
+                              .iterations = sampled ? 0 : t->rows,
+                              .iterations_per_sample = sampled ? t->rows : 0,
                               .per_block = s.beside > 1 ? s.beside : MGPU_ROWS_THREADS / s.group,
                               .most = s.in_workspace ? MGPU_ROWS_BLOCKS : INT32_MAX,
                               .threads = MGPU_ROWS_THREADS,

@@ -135,6 +135,6 @@ mgpu_launch cuda_scan_launch(const Kernel *k)
 {
     const Scan *s = k->scan;
     mgpu_launch l = {.function = k->name, .per_block = s->chunk, .most = INT32_MAX, .threads = CUDA_THREADS, .shared_bytes = cuda_scan_shared_bytes(k)};
-    *(s->samples ? &l.points_per_sample : &l.points) = 1;
+    *(s->samples ? &l.iterations_per_sample : &l.iterations) = 1;
     return l;
 }

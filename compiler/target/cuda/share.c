@@ -5,10 +5,10 @@
  *
  *   vectors   where the innermost axis is contiguous in memory, a thread takes 16 bytes of it at once; what is left of that
  *             axis counts vectors
- *   points    all else is kept, or there are few reduced points, or more than enough kept ones
- *   groups     the innermost axis is reduced: neighbours read neighbouring elements of a row
- *   columns   it is kept: so they do, of neighbouring columns
- *   partial   few results of many points: blocks take parts of the reduced points, and a second function adds them up */
+ *   iterations    all else is parallel, or there are few reduction iterations, or more than enough parallel ones
+ *   groups     the innermost axis is a reduction axis: neighbours read neighbouring elements of a row
+ *   columns   it is parallel: so they do, of neighbouring columns
+ *   partial   few results of many iterations: blocks take parts of the reduction iterations, and a second function adds them up */
 #include "compiler/kernel/phase.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
@@ -17,8 +17,8 @@
 
 enum {
     VECTOR_BYTES = 16,
-    VECTOR_POINTS = 4096,     /* of a nest that is worth vectors */
-    ALONE = 8,                /* reduced points that one thread takes: of a row, */
+    VECTOR_ITERATIONS = 4096,     /* of a nest that is worth vectors */
+    ALONE = 8,                /* reduction iterations that one thread takes: of a row, */
     ALONE_COLUMN = 16,        /* of a column */
     MANY_THREADS = 16384,     /* keep a GPU busy without help */
     MANY_GROUPS = 1024,        /* likewise, of groups of a warp */
@@ -28,7 +28,7 @@ enum {
     KEPT_STEPS = 8,           /* of a thread through a row that it keeps from pass to pass, */
     KEPT_VALUES = 32,         /* and values of it */
     STEPS_OF_PART = 4,        /* of a thread that makes a partial result, at least */
-    PARTS = 512,              /* partial results of all points, at most, as long as each has one */
+    PARTS = 512,              /* partial results of all iterations, at most, as long as each has one */
     COLUMNS = 32              /* side by side */
 };
 
@@ -40,12 +40,12 @@ static int64_t most_samples(const Model *m)
     return (micro + group - 1) / group * group;
 }
 
-static double points(const Nest *nest, bool reduced, int64_t samples)
+static double iterations(const Nest *nest, bool reduction, int64_t samples)
 {
     double count = 1;
     for (int i = 0; i < nest->exprs->axis_count; i++) {
         const Axis *a = &nest->exprs->axis[i];
-        if (a->reduced != reduced)
+        if (a->reduction != reduction)
             continue;
         count *= a->kind == AXIS_GROUPS ? (double)((samples + a->group - 1) / a->group) : (double)a->extent;
         count *= a->kind == AXIS_PLAIN && a->samples ? (double)samples : 1;
@@ -90,7 +90,7 @@ static Reach reach(const Exprs *x, const Expr *e, int64_t samples)
 
 bool cuda_index_is_wide(const Nest *nest, const Expr *e) { return !nest->share.narrow || reach(nest->exprs, e, 1).wide; }
 
-/* counts of points, too, with room for a step beyond them */
+/* counts of iterations, too, with room for a step beyond them */
 static bool is_narrow(const Nest *nest, int64_t samples)
 {
     const Exprs *x = nest->exprs;
@@ -105,7 +105,7 @@ static bool is_narrow(const Nest *nest, int64_t samples)
         if (!r.wide && (r.low < -most || r.high > most))
             return false;
     }
-    return points(nest, false, samples) * points(nest, true, samples) <= most;
+    return iterations(nest, false, samples) * iterations(nest, true, samples) <= most;
 }
 
 /* ---- vectors */
@@ -162,12 +162,12 @@ const Expr *cuda_stored_vector(const Nest *nest, const Store *s)
     return lies_aligned(s->tensor) && !guarded ? base_of(nest, s->offset) : NULL;
 }
 
-typedef struct Accesses { int contiguous, aligned, widest; double most; } Accesses; /* widest: of those at most points */
+typedef struct Accesses { int contiguous, aligned, widest; double most; } Accesses; /* widest: of those at most iterations */
 
 static void count_access(Accesses *a, Exprs *x, const Tensor *t, Expr *offset, int64_t count)
 {
     int lane = x->axis_count - 1;
-    double points = 1;
+    double iterations = 1;
     if (!(offset->axes >> lane & 1) || expr_factor(offset, lane) != 1)
         return;
     a->contiguous++;
@@ -175,11 +175,11 @@ static void count_access(Accesses *a, Exprs *x, const Tensor *t, Expr *offset, i
         return;
     for (int i = 0; i < lane; i++)
         if (offset->axes >> i & 1)
-            points *= (double)x->axis[i].extent * (x->axis[i].samples ? SOME_SAMPLES : 1);
+            iterations *= (double)x->axis[i].extent * (x->axis[i].samples ? SOME_SAMPLES : 1);
     int bytes = dtype_bytes(t->dtype);
     a->aligned++;
-    a->widest = points > a->most || (points == a->most && bytes > a->widest) ? bytes : a->widest;
-    a->most = points > a->most ? points : a->most;
+    a->widest = iterations > a->most || (iterations == a->most && bytes > a->widest) ? bytes : a->widest;
+    a->most = iterations > a->most ? iterations : a->most;
 }
 
 static bool vector_fits(const Nest *nest, int64_t count)
@@ -223,7 +223,7 @@ static bool may_be_partial(const Nest *nest)
 {
     for (int i = 0; i < nest->exprs->axis_count; i++) {
         const Axis *a = &nest->exprs->axis[i];
-        if (a->kind != AXIS_PLAIN || (a->samples && !a->reduced))
+        if (a->kind != AXIS_PLAIN || (a->samples && !a->reduction))
             return false;
     }
     for (int i = 0; i < nest->reduction_count; i++)
@@ -232,14 +232,14 @@ static bool may_be_partial(const Nest *nest)
     return nest->passes == 1 && nest->reduction_count;
 }
 
-/* partial results: `each` points, or vectors, that a block takes in one step; whole: there must be none */
-static void share_parts(Nest *nest, double blocks, double reduced, int64_t each, bool whole)
+/* partial results: `each` iterations, or vectors, that a block takes in one step; whole: there must be none */
+static void share_parts(Nest *nest, double blocks, double reduction, int64_t each, bool whole)
 {
     Share *s = &nest->share;
     if (whole || !may_be_partial(nest) || blocks > PARTS / 2)
         return;
     s->slice = STEPS_OF_PART * each;
-    double parts = reduced / (double)s->slice;
+    double parts = reduction / (double)s->slice;
     for (int i = 0; i < nest->exprs->axis_count; i++) /* where their number is not known, they are counted at run time */
         parts = nest->exprs->axis[i].samples ? PARTS : parts;
     parts = parts > PARTS / blocks ? PARTS / blocks : parts;
@@ -251,24 +251,24 @@ static bool may_unroll(const Nest *nest, double steps)
 {
     bool known = nest->passes > 1 && steps <= KEPT_STEPS && steps * nest->share.vector <= KEPT_VALUES;
     for (int i = 0; i < nest->exprs->axis_count; i++)
-        known = known && !(nest->exprs->axis[i].reduced && (nest->exprs->axis[i].samples || nest->exprs->axis[i].kind != AXIS_PLAIN));
+        known = known && !(nest->exprs->axis[i].reduction && (nest->exprs->axis[i].samples || nest->exprs->axis[i].kind != AXIS_PLAIN));
     return known;
 }
 
-static void share_rows(Nest *nest, double kept, double reduced, bool whole)
+static void share_rows(Nest *nest, double parallel, double reduction, bool whole)
 {
     Share *s = &nest->share;
-    double steps = reduced / s->vector;
+    double steps = reduction / s->vector;
     bool again = nest->passes > 1 && steps > KEPT_STEPS * 32; /* a warp would have to read it again */
-    if (reduced <= ALONE)
+    if (reduction <= ALONE)
         return;
     s->sharing = SHARE_GROUPS;
-    if (steps > LONG_ROW || again || (steps > LONG_ROW / 4 && kept < MANY_GROUPS))
+    if (steps > LONG_ROW || again || (steps > LONG_ROW / 4 && parallel < MANY_GROUPS))
         s->lanes = CUDA_THREADS;
     while (s->lanes < 32 && s->lanes * STEPS < steps)
         s->lanes *= 2;
     if (s->lanes == CUDA_THREADS)
-        share_parts(nest, kept, steps, CUDA_THREADS, whole);
+        share_parts(nest, parallel, steps, CUDA_THREADS, whole);
     steps = (double)(((int64_t)steps + s->lanes - 1) / s->lanes);
     s->unrolled = may_unroll(nest, steps) ? (int)steps : 0;
 }
@@ -287,38 +287,38 @@ static int columns_of(int64_t extent)
     return best;
 }
 
-static void share_columns(Nest *nest, double kept, double reduced, int64_t samples, bool whole)
+static void share_columns(Nest *nest, double parallel, double reduction, int64_t samples, bool whole)
 {
     Share *s = &nest->share;
     const Exprs *x = nest->exprs;
     int column = x->axis_count - 1 - (s->vector > 1);
-    if (reduced <= ALONE_COLUMN || kept / s->vector >= MANY_THREADS)
+    if (reduction <= ALONE_COLUMN || parallel / s->vector >= MANY_THREADS)
         return;
     s->sharing = SHARE_COLUMNS;
     int64_t extent = x->axis[column].extent * (x->axis[column].samples ? samples : 1);
     s->lanes = columns_of(extent);
-    double blocks = kept / s->vector / (double)extent * (double)((extent + s->lanes - 1) / s->lanes);
-    share_parts(nest, blocks, reduced, CUDA_THREADS / s->lanes, whole);
+    double blocks = parallel / s->vector / (double)extent * (double)((extent + s->lanes - 1) / s->lanes);
+    share_parts(nest, blocks, reduction, CUDA_THREADS / s->lanes, whole);
 }
 
 /* alone: by one block; together: with other nests */
 static void share_nest(Nest *nest, int64_t most, bool alone, bool together)
 {
     int64_t samples = most ? most : SOME_SAMPLES;
-    double kept = points(nest, false, samples), reduced = points(nest, true, samples);
-    nest->share = (Share){.sharing = SHARE_POINTS, .lanes = 1, .vector = 1};
-    if (kept * reduced >= VECTOR_POINTS && !alone && !nest->serial)
+    double parallel = iterations(nest, false, samples), reduction = iterations(nest, true, samples);
+    nest->share = (Share){.sharing = SHARE_ITERATIONS, .lanes = 1, .vector = 1};
+    if (parallel * reduction >= VECTOR_ITERATIONS && !alone && !nest->serial)
         make_vectors(nest);
     if (nest->columns)
-        share_columns(nest, kept, reduced, samples, alone || together);
-    else if (reduced > 1)
-        share_rows(nest, kept, reduced, alone || together);
+        share_columns(nest, parallel, reduction, samples, alone || together);
+    else if (reduction > 1)
+        share_rows(nest, parallel, reduction, alone || together);
     nest->share.narrow = is_narrow(nest, most);
 }
 
 static void place_partial(Kernel *k, Nest *nest)
 {
-    int64_t count = nest_kept_points(nest) * nest->share.slices;
+    int64_t count = nest_parallel_iterations(nest) * nest->share.slices;
     nest->partial = nest->share.slices > 0;
     for (int i = 0; i < nest->reduction_count && nest->partial; i++) {
         Reduction *r = &nest->reductions[i];
@@ -334,7 +334,7 @@ static bool is_scatter(const Kernel *k) { return k->nest_count == 2 && k->nests[
 bool cuda_finishes(const Kernel *k) { return k->partial_bytes || is_scatter(k); }
 
 /* elements that differ along the axis are different elements of the table */
-static bool is_kept(const Nest *add, int axis)
+static bool is_parallel(const Nest *add, int axis)
 {
     const Expr *offset = add->stores[0].offset;
     int64_t f = expr_factor(offset, axis), extent = add->exprs->axis[axis].extent;
@@ -343,26 +343,26 @@ static bool is_kept(const Nest *add, int axis)
     return f > 0 && offset_is_digit(offset, axis, NULL, f, extent);
 }
 
-/* the second function adds: axes along which elements differ are kept, the others are gone through in their order. Where the
- * kept ones are few, warps own rows. */
+/* the second function adds: axes along which elements differ are parallel, the others are gone through in their order. Where the
+ * parallel ones are few, warps own rows. */
 static void share_scatter(Nest *add, int64_t most)
 {
     int64_t samples = most ? most : SOME_SAMPLES, factor;
-    uint32_t kept = 0;
+    uint32_t parallel = 0;
     int inner = add->exprs->axis_count - 1;
-    if (inner >= 0 && is_kept(add, inner) && points(add, false, samples) >= VECTOR_POINTS)
+    if (inner >= 0 && is_parallel(add, inner) && iterations(add, false, samples) >= VECTOR_ITERATIONS)
         make_vectors(add);
     const Expr *offset = add->stores[0].offset;
     Exprs *x = add->exprs;
     for (int i = 0; i < x->axis_count; i++) {
-        bool own = is_kept(add, i);
-        x->axis[i].reduced = !own;
-        kept |= own ? 1u << i : 0;
+        bool own = is_parallel(add, i);
+        x->axis[i].reduction = !own;
+        parallel |= own ? 1u << i : 0;
     }
     const Expr *row = offset_row_term(offset, &factor);
-    double each = points(add, false, samples), all = points(add, true, samples);
+    double each = iterations(add, false, samples), all = iterations(add, true, samples);
     Share *s = &add->share;
-    bool owned = row && factor > 0 && !(row->axes & kept) && each / s->vector < MANY_THREADS && all > ALONE &&
+    bool owned = row && factor > 0 && !(row->axes & parallel) && each / s->vector < MANY_THREADS && all > ALONE &&
                  offset_is_digit(offset, -1, row, factor, row->constant);
     if (!owned)
         return;
@@ -388,8 +388,8 @@ void cuda_share(Kernel *k, const Model *m, bool alone)
 
 enum { MOST_BLOCKS = 4096, FEW_BLOCKS = 64 /* of a kernel that is packed with others */ };
 
-/* the points of the axes as a launch counts them */
-static void count_points(const Nest *nest, bool reduced, mgpu_launch *l)
+/* the iterations of the axes as a launch counts them */
+static void count_iterations(const Nest *nest, bool reduction, mgpu_launch *l)
 {
     const Exprs *x = nest->exprs;
     bool samples = false;
@@ -397,35 +397,35 @@ static void count_points(const Nest *nest, bool reduced, mgpu_launch *l)
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
         bool lane = nest->share.vector > 1 && i == x->axis_count - 1;
-        if (a->reduced != reduced || lane)
+        if (a->reduction != reduction || lane)
             continue;
         if (a->kind == AXIS_GROUPS)
             l->group = a->group;
         count *= a->extent;
         samples = samples || (a->samples && a->kind == AXIS_PLAIN) || a->kind == AXIS_GROUPS;
     }
-    *(samples ? &l->points_per_sample : &l->points) = count;
+    *(samples ? &l->iterations_per_sample : &l->iterations) = count;
 }
 
 static void nest_launch(const Nest *nest, mgpu_launch *l)
 {
     const Share *s = &nest->share;
-    mgpu_launch reduced = {0};
-    count_points(nest, true, &reduced);
-    count_points(nest, false, l);
+    mgpu_launch reduction = {0};
+    count_iterations(nest, true, &reduction);
+    count_iterations(nest, false, l);
     if (s->sharing == SHARE_ROWS) {
-        *l = (mgpu_launch){.points = 32 * s->owners * s->parts, .per_block = CUDA_THREADS, .most = MOST_BLOCKS};
+        *l = (mgpu_launch){.iterations = 32 * s->owners * s->parts, .per_block = CUDA_THREADS, .most = MOST_BLOCKS};
         return;
     }
-    l->per_block = s->sharing == SHARE_POINTS ? CUDA_THREADS : s->sharing == SHARE_GROUPS ? CUDA_THREADS / s->lanes : s->lanes;
+    l->per_block = s->sharing == SHARE_ITERATIONS ? CUDA_THREADS : s->sharing == SHARE_GROUPS ? CUDA_THREADS / s->lanes : s->lanes;
     l->most = MOST_BLOCKS;
     if (!s->slices)
         return;
-    int64_t kept = (l->points + l->per_block - 1) / l->per_block;
-    l->points = kept * reduced.points;
-    l->points_per_sample = kept * reduced.points_per_sample;
+    int64_t parallel = (l->iterations + l->per_block - 1) / l->per_block;
+    l->iterations = parallel * reduction.iterations;
+    l->iterations_per_sample = parallel * reduction.iterations_per_sample;
     l->per_block = s->slice;
-    l->most = kept * s->slices;
+    l->most = parallel * s->slices;
 }
 
 /* blocks of a nest without samples; 0: it has some */
@@ -433,7 +433,7 @@ static int64_t fixed_blocks(const Nest *nest)
 {
     mgpu_launch l = {0};
     nest_launch(nest, &l);
-    return l.points_per_sample ? 0 : (l.points + l.per_block - 1) / l.per_block;
+    return l.iterations_per_sample ? 0 : (l.iterations + l.per_block - 1) / l.per_block;
 }
 
 void cuda_share_blocks(Kernel *k)
@@ -466,11 +466,11 @@ static mgpu_launch common_launch(const Kernel *k)
         mgpu_launch own = {0};
         nest_launch(&k->nests[i], &own);
         blocks += fixed_blocks(&k->nests[i]);
-        if (i == 0 || own.points_per_sample > most.points_per_sample)
+        if (i == 0 || own.iterations_per_sample > most.iterations_per_sample)
             most = own;
     }
-    if (!most.points_per_sample)
-        most.points = blocks * most.per_block;
+    if (!most.iterations_per_sample)
+        most.iterations = blocks * most.per_block;
     return most;
 }
 
@@ -483,7 +483,7 @@ void cuda_launches_nests(const Kernel *k, mgpu_launch launch[2])
         launch[0] = common_launch(k);
     }
     if (k->partial_bytes)
-        launch[1] = (mgpu_launch){.points = nest_kept_points(k->nests), .per_block = COLUMNS, .most = MOST_BLOCKS};
+        launch[1] = (mgpu_launch){.iterations = nest_parallel_iterations(k->nests), .per_block = COLUMNS, .most = MOST_BLOCKS};
     launch[0].function = k->name;
     launch[1].function = cuda_finishes(k) ? format("%s_finish", k->name) : NULL;
     launch[0].threads = launch[1].threads = CUDA_THREADS;

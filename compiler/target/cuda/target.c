@@ -74,8 +74,8 @@ static void print_row(const Kernel *k, const char *function, Text *t)
     for (int i = 0; i < 2 && launch[i].function; i++) {
         const mgpu_launch *l = &launch[i];
         text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d}", i ? ", " : "",
-                 c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->points,
-                 (long long)l->points_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
+                 c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->iterations,
+                 (long long)l->iterations_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
                  l->shared_bytes);
     }
     mgpu_library_matmul matmul;

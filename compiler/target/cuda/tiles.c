@@ -421,7 +421,7 @@ static int64_t ratio_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static mgpu_launch launch_of(const char *name, TileCount tiles, int64_t each, int64_t per_block, int threads)
 {
-    return (mgpu_launch){.function = name, .points = tiles.fixed * each, .points_per_sample = tiles.per_sample * each,
+    return (mgpu_launch){.function = name, .iterations = tiles.fixed * each, .iterations_per_sample = tiles.per_sample * each,
                          .per_block = tiles.per * per_block, .most = MOST_BLOCKS, .threads = threads};
 }
 
@@ -451,15 +451,15 @@ void cuda_matmul_launches(const CudaMatmul *p, const char *name, mgpu_launch lau
     if (s->split_tiles == 0)
         return;
     if (tiles.per_sample > 0) { /* no more than the tiles, or split_tiles */
-        launch[0].points += s->split_tiles * tiles.per;
+        launch[0].iterations += s->split_tiles * tiles.per;
     } else if (has_samples(p, MGPU_LIST_K)) { /* a part has split_terms terms at least */
         int64_t most = s->split_tiles / (tiles.fixed > 0 ? tiles.fixed : 1);
-        launch[0].points = tiles.fixed * s->split_terms;
-        launch[0].points_per_sample = tiles.fixed * mgpu_list_extent(&p->table, MGPU_LIST_K, 1);
+        launch[0].iterations = tiles.fixed * s->split_terms;
+        launch[0].iterations_per_sample = tiles.fixed * mgpu_list_extent(&p->table, MGPU_LIST_K, 1);
         launch[0].per_block = s->split_terms * of_block;
         launch[0].most = ratio_up(tiles.fixed * (most > 1 ? most : 1), of_block);
     } else {
-        launch[0].points = tiles.fixed * parts_of(p, 1);
+        launch[0].iterations = tiles.fixed * parts_of(p, 1);
     }
     int64_t elements = direct ? 1 : s->rows * s->columns;
     launch[1] = launch_of(format("%s_finish", name), tiles, elements, threads, threads);

@@ -14,7 +14,7 @@
 
 typedef struct CudaMatmul CudaMatmul;
 struct CudaMatmul {
-    mgpu_contraction table;     /* its axis and window point to those below */
+    mgpu_contraction table;     /* its axis and window iteration to those below */
     mgpu_axis axis[4 * MGPU_AXES];
     mgpu_window window[MGPU_WINDOWS];
     mgpu_tiles tiles;

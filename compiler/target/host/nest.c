@@ -1,8 +1,8 @@
 /* nest.c: a nest as C loops.
  *
- * Rows:     for kept axes { accumulators; for reduced axes accumulate; results; ... }
- * Columns:  for kept axes but the innermost, for tiles of the innermost { arrays of accumulators;
- *           for reduced axes, for the tile accumulate; ... for the tile store }
+ * Rows:     for parallel axes { accumulators; for reduction axes accumulate; results; ... }
+ * Columns:  for parallel axes but the innermost, for tiles of the innermost { arrays of accumulators;
+ *           for reduction axes, for the tile accumulate; ... for the tile store }
  *
  * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores are in the kernel's
  * end, after the sums over all threads. */
@@ -108,21 +108,21 @@ static void outer_stores(Printer *p)
             emit_store(p, &p->nest->stores[i]);
 }
 
-/* the number of the kept point */
-static const char *kept_place(const Printer *p, const int *kept, int kept_count)
+/* the number of the parallel iteration */
+static const char *parallel_place(const Printer *p, const int *parallel, int parallel_count)
 {
     Text t = {0};
     if (p->nest->fold)
-        return p->axis_name[kept[0]];
-    int64_t stride = nest_kept_points(p->nest);
-    for (int i = 0; i < kept_count; i++) {
-        stride /= p->nest->exprs->axis[kept[i]].extent;
+        return p->axis_name[parallel[0]];
+    int64_t stride = nest_parallel_iterations(p->nest);
+    for (int i = 0; i < parallel_count; i++) {
+        stride /= p->nest->exprs->axis[parallel[i]].extent;
         text_add(&t, i ? " + " : "");
         if (stride != 1)
             text_add(&t, "%lld * ", (long long)stride);
-        text_add(&t, "%s", p->axis_name[kept[i]]);
+        text_add(&t, "%s", p->axis_name[parallel[i]]);
     }
-    return kept_count ? text_of(&t) : "0";
+    return parallel_count ? text_of(&t) : "0";
 }
 
 /* the sums of the lanes that stand for the same result */
@@ -223,7 +223,7 @@ static void narrow_results(Printer *p, int pass)
     }
 }
 
-/* everything wanted by any pass that the kept loops can know: for hoisting */
+/* everything wanted by any pass that the parallel loops can know: for hoisting */
 int emit_all_roots(const Printer *p, Expr **roots)
 {
     int count = 0;
@@ -245,20 +245,20 @@ static bool is_heavy(const Expr *e)
 }
 
 /* finds them, and declares their arrays */
-static void keep_rows(Printer *p, const int *reduced, int reduced_count)
+static void keep_rows(Printer *p, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
     const Exprs *x = nest->exprs;
     int64_t extent = 1;
     const char *place = "0";
     uint32_t mask = 0;
-    for (int i = 0; i < reduced_count; i++) {
-        const Axis *a = &x->axis[reduced[i]];
+    for (int i = 0; i < reduction_axes_count; i++) {
+        const Axis *a = &x->axis[reduction[i]];
         if (a->samples || a->kind != AXIS_PLAIN || extent * a->extent > LONGEST_ROW)
             return;
-        place = i == 0 ? p->axis_name[reduced[i]] : format("%lld * (%s) + %s", (long long)a->extent, place, p->axis_name[reduced[i]]);
+        place = i == 0 ? p->axis_name[reduction[i]] : format("%lld * (%s) + %s", (long long)a->extent, place, p->axis_name[reduction[i]]);
         extent *= a->extent;
-        mask |= 1u << reduced[i];
+        mask |= 1u << reduction[i];
     }
     Expr **roots = emit_root_room(nest);
     int *first = NEW_ARRAY(int, x->count); /* the first pass that needs it, + 1 */
@@ -300,7 +300,7 @@ static void use_rows(Printer *p, int pass)
 
 /* ---- updates in place */
 
-/* what it stores at every point of the first axis has been read there */
+/* what it stores at every iteration of the first axis has been read there */
 static bool changes_in_place(const Nest *nest, const Store *s)
 {
     bool along = !s->outer && s->offset->kind == X_AXIS && s->offset->constant == 0;
@@ -341,26 +341,26 @@ static void open_update(Printer *p)
                       UPDATE_TILE * dtype_bytes(nest->stores[i].tensor->dtype));
 }
 
-/* also element-wise nests: no reduced axes, one pass, all loops are "kept" */
-static void print_rows(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
+/* also element-wise nests: no reduction axes, one pass, all loops are parallel */
+static void print_rows(Printer *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
     Expr **roots = emit_root_room(nest);
     p->loops = 0;
-    for (int i = 0; i < kept_count; i++)
-        p->loop[p->loops++] = kept[i];
-    for (int i = 0; i < reduced_count; i++)
-        p->loop[p->loops++] = reduced[i];
+    for (int i = 0; i < parallel_count; i++)
+        p->loop[p->loops++] = parallel[i];
+    for (int i = 0; i < reduction_axes_count; i++)
+        p->loop[p->loops++] = reduction[i];
     emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
     emit_define(p, 0, 0);
     int all = p->loops;
-    p->loops = kept_count;
+    p->loops = parallel_count;
     bool update = is_update(p);
     if (update)
         open_update(p);
-    emit_open_loops(p, 0, 0, update, reduced_count || nest->reduction_count ? -1 : 0);
+    emit_open_loops(p, 0, 0, update, reduction_axes_count || nest->reduction_count ? -1 : 0);
     p->loops = all;
-    keep_rows(p, reduced, reduced_count);
+    keep_rows(p, reduction, reduction_axes_count);
     for (int pass = 0; pass < nest->passes; pass++) {
         int count = emit_pass_roots(nest, pass, roots);
         if (!count)
@@ -369,26 +369,26 @@ static void print_rows(Printer *p, const int *kept, int kept_count, const int *r
         const char **saved = emit_saved_texts(p);
         use_rows(p, pass);
         emit_find_wanted(p, roots, count, p->loops);
-        emit_open_loops(p, kept_count, pass, false, pass);
+        emit_open_loops(p, parallel_count, pass, false, pass);
         pass_statements(p, pass, "");
-        emit_close_loops(p, kept_count);
+        emit_close_loops(p, parallel_count);
         emit_restore_texts(p, saved);
         if (nest->partial) {
-            keep_partial(p, kept_place(p, kept, kept_count), "1", false);
+            keep_partial(p, parallel_place(p, parallel, parallel_count), "1", false);
             break;
         }
         narrow_results(p, pass);
         emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
-        emit_define(p, kept_count, pass + 1);
+        emit_define(p, parallel_count, pass + 1);
     }
     int count = emit_outer_roots(p, roots);
     if (count) {
-        p->loops = kept_count;
+        p->loops = parallel_count;
         emit_find_wanted(p, roots, count, p->loops);
-        emit_define(p, kept_count, nest->passes);
+        emit_define(p, parallel_count, nest->passes);
         outer_stores(p);
     }
-    p->loops = kept_count;
+    p->loops = parallel_count;
     emit_close_loops(p, 0);
     if (update)
         emit_close(p);
@@ -451,18 +451,18 @@ static int64_t widest_tile(const Nest *nest)
     return lanes;
 }
 
-static void print_columns(Printer *p, const int *kept, int kept_count, const int *reduced, int reduced_count)
+static void print_columns(Printer *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
     Expr **roots = emit_root_room(nest);
-    int lane = kept[kept_count - 1], outer = kept_count - 1;
+    int lane = parallel[parallel_count - 1], outer = parallel_count - 1;
     int64_t extent = nest->exprs->axis[lane].extent, widest = widest_tile(nest);
     bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > widest || nest->divided == lane + 1;
     p->loops = 0;
     for (int i = 0; i < outer; i++)
-        p->loop[p->loops++] = kept[i];
-    for (int i = 0; i < reduced_count; i++)
-        p->loop[p->loops++] = reduced[i];
+        p->loop[p->loops++] = parallel[i];
+    for (int i = 0; i < reduction_axes_count; i++)
+        p->loop[p->loops++] = reduction[i];
     p->loop[p->loops++] = lane;
     emit_find_wanted(p, roots, emit_all_roots(p, roots), p->loops);
     emit_define(p, 0, 0);
@@ -507,8 +507,8 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
         int64_t stride = extent;
         const char *place = p->tile_start ? p->tile_start : "0";
         for (int i = outer - 1; i >= 0; i--) {
-            place = format("%lld * %s%s", (long long)stride, p->axis_name[kept[i]], strcmp(place, "0") ? format(" + %s", place) : "");
-            stride *= nest->exprs->axis[kept[i]].extent;
+            place = format("%lld * %s%s", (long long)stride, p->axis_name[parallel[i]], strcmp(place, "0") ? format(" + %s", place) : "");
+            stride *= nest->exprs->axis[parallel[i]].extent;
         }
         if (nest->fold) {
             fold_lanes(p, lane, width);
@@ -531,20 +531,20 @@ static void print_columns(Printer *p, const int *kept, int kept_count, const int
 }
 
 /* the sums over all threads, then the OUTER stores */
-static void print_finish(Printer *p, const int *kept, int kept_count)
+static void print_finish(Printer *p, const int *parallel, int parallel_count)
 {
     const Nest *nest = p->nest;
-    int64_t count = nest_kept_points(nest);
+    int64_t count = nest_parallel_iterations(nest);
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
         emit_line(p, "mgpu_%s_%s_parts(%s, %lld, part);", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)),
                   p->partial[i], (long long)count);
-        p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->partial[i], kept_place(p, kept, kept_count));
+        p->result[i] = format("%s%s[%s]", r->wide ? "(float)" : "", p->partial[i], parallel_place(p, parallel, parallel_count));
     }
     Expr **roots = emit_root_room(nest);
     p->loops = 0;
-    for (int i = 0; i < kept_count; i++)
-        p->loop[p->loops++] = kept[i];
+    for (int i = 0; i < parallel_count; i++)
+        p->loop[p->loops++] = parallel[i];
     emit_find_wanted(p, roots, emit_outer_roots(p, roots), p->loops);
     emit_define(p, 0, 1);
     emit_open_loops(p, 0, 1, false, nest->passes);
@@ -562,7 +562,7 @@ static void print_partial(Printer *p)
         const char *type = C_TYPE[reduction_type(r)];
         p->partial[i] = emit_own_name(p, "partial");
         emit_line(p, "%s *restrict %s = (%s *)((char *)argument[%d] + %lld); %s", type, p->partial[i], type,
-                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, c_comment("[%lld]", (long long)nest_kept_points(nest)));
+                  p->kernel->read_count + p->kernel->write_count, (long long)r->partial, c_comment("[%lld]", (long long)nest_parallel_iterations(nest)));
     }
 }
 
@@ -603,20 +603,20 @@ void emit_nest(Printer *p, const Nest *nest)
 {
     emit_begin_nest(p, nest);
     const Exprs *x = nest->exprs;
-    int kept[MAX_AXES], kept_count = 0, reduced[MAX_AXES], reduced_count = 0;
+    int parallel[MAX_AXES], parallel_count = 0, reduction[MAX_AXES], reduction_axes_count = 0;
     for (int i = 0; i < x->axis_count; i++) {
-        if (x->axis[i].reduced)
-            reduced[reduced_count++] = i;
+        if (x->axis[i].reduction)
+            reduction[reduction_axes_count++] = i;
         else
-            kept[kept_count++] = i;
+            parallel[parallel_count++] = i;
     }
     if (nest->partial)
         print_partial(p);
     emit_part(p);
     if (p->finish)
-        print_finish(p, kept, kept_count);
+        print_finish(p, parallel, parallel_count);
     else if (nest->columns)
-        print_columns(p, kept, kept_count, reduced, reduced_count);
+        print_columns(p, parallel, parallel_count, reduction, reduction_axes_count);
     else
-        print_rows(p, kept, kept_count, reduced, reduced_count);
+        print_rows(p, parallel, parallel_count, reduction, reduction_axes_count);
 }

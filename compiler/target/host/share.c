@@ -1,13 +1,13 @@
 /* share.c: how the workers of a thread pool share a kernel.
  *
- * In: a kernel with its nests and arguments. Out: kernel->split, and in each nest the axis whose points the threads
+ * In: a kernel with its nests and arguments. Out: kernel->split, and in each nest the axis whose iterations the threads
  * divide. Threads may not write the same element, and none reads what another writes in the same call:
  *
  *   samples    every nest runs over samples and stores elements of its own sample only
- *   sums       a reduced axis (the samples; else the longest of a large sum) is divided: each thread has partial sums in
+ *   sums       a reduction axis (the samples; else the longest of a large sum) is divided: each thread has partial sums in
  *              its workspace, a function of its own, kernel_finish, adds them up and makes the OUTER stores
  *   range      without samples: an axis that every store moves with
- *   workers    the rest: a kept axis in every nest (statistics of groups of samples; sums with very many results); a
+ *   workers    the rest: a parallel axis in every nest (statistics of groups of samples; sums with very many results); a
  *              scatter: threads own rows and columns of the table, in both its nests, so that neither waits for the other
  * What can be divided in no way, or is too little work, one thread does alone. */
 #include "compiler/target/host/host.h"
@@ -15,8 +15,8 @@
 #include "runtime/abi/mgpu.h"
 
 enum {
-    LEAST_POINTS = 8192,      /* less is not worth waking workers for */
-    LEAST_PART = 4096,        /* points of one part */
+    LEAST_ITERATIONS = 8192,      /* less is not worth waking workers for */
+    LEAST_PART = 4096,        /* iterations of one part */
     MANY_PARTS = 16,          /* an axis that is long enough */
     MOST_PARTIAL = 512 * 1024,/* bytes of partial sums in each thread's workspace */
     SMALL_TABLE = 1 << 18,    /* elements of a table that caches hold */
@@ -39,7 +39,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-static double points(const Nest *nest)
+static double iterations(const Nest *nest)
 {
     double count = 1;
     for (int i = 0; i < nest->exprs->axis_count; i++)
@@ -47,11 +47,11 @@ static double points(const Nest *nest)
     return count;
 }
 
-int64_t nest_kept_points(const Nest *nest)
+int64_t nest_parallel_iterations(const Nest *nest)
 {
     int64_t count = 1;
     for (int i = 0; i < nest->exprs->axis_count; i++)
-        count *= nest->exprs->axis[i].reduced ? 1 : nest->exprs->axis[i].extent;
+        count *= nest->exprs->axis[i].reduction ? 1 : nest->exprs->axis[i].extent;
     return nest->fold ? nest->fold : count;
 }
 
@@ -71,7 +71,7 @@ static int groups_axis(const Nest *nest)
     return -1;
 }
 
-/* every store at the points of this axis goes to other elements for another point; `inner`: of stores that are not OUTER */
+/* every store at the iterations of this axis goes to other elements for another iteration; `inner`: of stores that are not OUTER */
 static bool stores_move_with(const Nest *nest, int axis, bool inner)
 {
     for (int i = 0; i < nest->store_count; i++) {
@@ -86,11 +86,11 @@ static void divide(Nest *nest, int axis) { nest->divided = axis + 1; }
 
 /* ---- samples, and sums */
 
-/* the samples axis is kept, and all that is stored belongs to the point's own sample */
+/* the samples axis is parallel, and all that is stored belongs to the iteration's own sample */
 static bool by_sample(const Nest *nest)
 {
     int axis = samples_axis(nest);
-    if (axis < 0 || groups_axis(nest) >= 0 || nest->exprs->axis[axis].reduced)
+    if (axis < 0 || groups_axis(nest) >= 0 || nest->exprs->axis[axis].reduction)
         return false;
     for (int i = 0; i < nest->store_count; i++)
         if (!nest->stores[i].tensor->sharded)
@@ -102,10 +102,10 @@ static bool by_sample(const Nest *nest)
 static bool may_be_partial(const Nest *nest, int axis)
 {
     const Exprs *x = nest->exprs;
-    if (!x->axis[axis].reduced || !nest->reduction_count || nest->passes > 1)
+    if (!x->axis[axis].reduction || !nest->reduction_count || nest->passes > 1)
         return false;
     for (int i = 0; i < x->axis_count; i++)
-        if (x->axis[i].kind != AXIS_PLAIN || (x->axis[i].samples && !x->axis[i].reduced))
+        if (x->axis[i].kind != AXIS_PLAIN || (x->axis[i].samples && !x->axis[i].reduction))
             return false;
     for (int i = 0; i < nest->reduction_count; i++)
         if (nest->reductions[i].kind == REDUCE_ARGMAX || nest->reductions[i].value->pass)
@@ -119,13 +119,13 @@ static bool may_be_partial(const Nest *nest, int axis)
 /* lays out the partial sums; false: too many */
 static bool place_partial(Kernel *k, Nest *nest, int axis)
 {
-    int64_t bytes = 0, kept = nest_kept_points(nest);
-    if (kept > MOST_PARTIAL)
+    int64_t bytes = 0, parallel = nest_parallel_iterations(nest);
+    if (parallel > MOST_PARTIAL)
         return false;
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
         r->partial = bytes;
-        bytes += whole_lines(kept * dtype_bytes(reduction_type(r)));
+        bytes += whole_lines(parallel * dtype_bytes(reduction_type(r)));
     }
     if (!bytes || bytes > MOST_PARTIAL)
         return false;
@@ -136,7 +136,7 @@ static bool place_partial(Kernel *k, Nest *nest, int axis)
     return true;
 }
 
-/* ---- kept axes */
+/* ---- parallel axes */
 
 /* the number of steps along the axis that no cache line of what is stored crosses */
 static int64_t line_grain(const Nest *nest, int axis)
@@ -152,15 +152,15 @@ static int64_t line_grain(const Nest *nest, int axis)
     return grain;
 }
 
-/* a kept axis that every store moves with: the outermost that is long enough, else the longest; -1: none */
-static int kept_axis(const Nest *nest)
+/* a parallel axis that every store moves with: the outermost that is long enough, else the longest; -1: none */
+static int parallel_axis(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
     int best = -1;
     int64_t most = 0;
     for (int i = 0; i < x->axis_count && most < MANY_PARTS; i++) {
         const Axis *a = &x->axis[i];
-        if (a->reduced || a->kind != AXIS_PLAIN || a->samples || a->extent < 2 || !stores_move_with(nest, i, false))
+        if (a->reduction || a->kind != AXIS_PLAIN || a->samples || a->extent < 2 || !stores_move_with(nest, i, false))
             continue;
         int64_t grain = line_grain(nest, i), parts = (a->extent + grain - 1) / grain;
         if (parts > most) {
@@ -171,12 +171,12 @@ static int kept_axis(const Nest *nest)
     return best;
 }
 
-static int longest_reduced(const Nest *nest)
+static int longest_reduction(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
     int best = -1;
     for (int i = 0; i < x->axis_count; i++) /* the outermost that is long enough, so that parts are contiguous */
-        if (x->axis[i].reduced && (best < 0 || (x->axis[best].extent < MANY_PARTS && x->axis[i].extent > x->axis[best].extent)))
+        if (x->axis[i].reduction && (best < 0 || (x->axis[best].extent < MANY_PARTS && x->axis[i].extent > x->axis[best].extent)))
             best = i;
     return best;
 }
@@ -184,7 +184,7 @@ static int longest_reduced(const Nest *nest)
 static void split_range(Kernel *k, const Nest *nest, int axis)
 {
     int64_t grain = line_grain(nest, axis), extent = nest->exprs->axis[axis].extent;
-    double each = points(nest) / (double)extent;
+    double each = iterations(nest) / (double)extent;
     int64_t least = each >= LEAST_PART ? 1 : (int64_t)(LEAST_PART / each);
     k->split = MGPU_SPLIT_RANGE;
     k->extent = extent;
@@ -193,19 +193,19 @@ static void split_range(Kernel *k, const Nest *nest, int axis)
 
 static bool without_samples(Kernel *k)
 {
-    if (k->nest_count != 1 || points(k->nests) < LEAST_POINTS)
+    if (k->nest_count != 1 || iterations(k->nests) < LEAST_ITERATIONS)
         return false;
     Nest *nest = k->nests;
-    int kept = kept_axis(nest), reduced = longest_reduced(nest);
-    bool many = kept >= 0 && nest->exprs->axis[kept].extent >= MANY_PARTS * line_grain(nest, kept);
-    if (!many && reduced >= 0 && may_be_partial(nest, reduced) && place_partial(k, nest, reduced)) {
-        split_range(k, nest, reduced);
+    int parallel = parallel_axis(nest), reduction = longest_reduction(nest);
+    bool many = parallel >= 0 && nest->exprs->axis[parallel].extent >= MANY_PARTS * line_grain(nest, parallel);
+    if (!many && reduction >= 0 && may_be_partial(nest, reduction) && place_partial(k, nest, reduction)) {
+        split_range(k, nest, reduction);
         return true;
     }
-    if (kept < 0)
+    if (parallel < 0)
         return false;
-    divide(nest, kept);
-    split_range(k, nest, kept);
+    divide(nest, parallel);
+    split_range(k, nest, parallel);
     return true;
 }
 
@@ -284,7 +284,7 @@ static const Tensor *index_tensor(const Expr *row)
     return e->kind == X_LOAD && !dtype_is_float(e->tensor->dtype) && e->tensor->dtype != BOOL ? e->tensor : NULL;
 }
 
-/* The axis of the table that counts all points of all rows, one row after the other; -1: none. A large table of many rows is
+/* The axis of the table that counts all iterations of all rows, one row after the other; -1: none. A large table of many rows is
  * divided into rows alone: clearing it is most of the work, and pieces of rows are slow to write (bench/scatter.c, 50257 rows of
  * 64, two threads: 0.56 ms by columns, 0.31 by rows). */
 static int axis_of_rows(const Nest *copy, int64_t factor, int64_t extent)
@@ -306,7 +306,7 @@ static bool split_scatter(Kernel *k)
     int64_t row_factor, factor = 0, extent = 0;
     const Expr *row = offset_row_term(offset, &row_factor);
     bool digit = row && row_factor > 0 && offset_is_digit(offset, -1, row, row_factor, row->constant);
-    bool large = digit && points(copy) > SMALL_TABLE && row->constant > FEW_ROWS;
+    bool large = digit && iterations(copy) > SMALL_TABLE && row->constant > FEW_ROWS;
     int whole = large ? axis_of_rows(copy, row_factor, row->constant) : -1, best = -1;
     for (int i = 0; i < add->exprs->axis_count && whole < 0; i++) {
         const Axis *a = &add->exprs->axis[i];
@@ -331,7 +331,7 @@ static bool split_scatter(Kernel *k)
     }
     if (row) {
         copy->owned = (whole < 0 ? axis_with(copy, row_factor, row->constant) : whole) + 1;
-        copy->owned_points = copy->exprs->axis[copy->owned - 1].extent / row->constant;
+        copy->owned_iterations = copy->exprs->axis[copy->owned - 1].extent / row->constant;
         add->row = row;
         add->stores[0].guard = NULL; /* rows that a thread owns are there */
         k->owned_rows = row->constant;
@@ -350,15 +350,15 @@ static bool split_workers(Kernel *k)
     double total = 0;
     for (int i = 0; i < k->nest_count; i++) {
         samples = samples || samples_axis(&k->nests[i]) >= 0 || groups_axis(&k->nests[i]) >= 0;
-        total += points(&k->nests[i]);
+        total += iterations(&k->nests[i]);
     }
-    if (!samples && total < LEAST_POINTS)
+    if (!samples && total < LEAST_ITERATIONS)
         return false;
     if (split_scatter(k))
         return true;
     for (int i = 0; i < k->nest_count; i++) {
         Nest *nest = &k->nests[i];
-        int groups = groups_axis(nest), axis = groups >= 0 ? groups : kept_axis(nest);
+        int groups = groups_axis(nest), axis = groups >= 0 ? groups : parallel_axis(nest);
         if (axis < 0 || (groups >= 0 && !stores_move_with(nest, groups + 1, false))) /* the samples of the groups */
             return false;
         divide(nest, axis);

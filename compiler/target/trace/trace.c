@@ -90,7 +90,7 @@ static void print_nest(const Kernel *k, const Nest *nest, Text *t)
     bool *wanted = NEW_ARRAY(bool, x->count);
     text_add(t, "  for");
     for (int i = 0; i < x->axis_count; i++)
-        text_add(t, "%s %si%d < %lld%s", i ? "," : "", x->axis[i].reduced ? "all " : "", i, (long long)x->axis[i].extent,
+        text_add(t, "%s %si%d < %lld%s", i ? "," : "", x->axis[i].reduction ? "all " : "", i, (long long)x->axis[i].extent,
                  x->axis[i].samples || x->axis[i].kind != AXIS_PLAIN ? " n" : "");
     text_add(t, "\n");
     for (int i = 0; i < nest->reduction_count; i++) {

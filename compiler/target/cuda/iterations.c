@@ -1,36 +1,36 @@
-/* points.c: what a thread does at the points of a nest, as CUDA C; which points are its own, cuda/nest.c says.
+/* iterations.c: what a thread does at the iterations of a nest, as CUDA C; which iterations are its own, cuda/nest.c says.
  *
- * In: a nest's loops. Out: how many points there are, the axes of the point with a number, the vectors that are loaded before
+ * In: a nest's loops. Out: how many iterations there are, the axes of the iteration with a number, the vectors that are loaded before
  * the lanes' loop and stored after it, and the statements in it. */
-#include "compiler/target/cuda/points.h"
+#include "compiler/target/cuda/iterations.h"
 #include "compiler/target/c/marks.h"
 
 #include <string.h>
 
-/* ---- counts of points */
+/* ---- counts of iterations */
 
-Points cuda_axis_points(const Loops *l, int axis)
+Iterations cuda_axis_iterations(const Loops *l, int axis)
 {
     const Axis *a = &l->nest->exprs->axis[axis];
     if (a->kind == AXIS_GROUPS)
-        return (Points){1, format("((n + %s) / %s)", emit_count(l->p, a->group - 1), emit_divisor(l->p, a->group))};
+        return (Iterations){1, format("((n + %s) / %s)", emit_count(l->p, a->group - 1), emit_divisor(l->p, a->group))};
     if (a->kind == AXIS_IN_GROUP)
-        return (Points){1, l->in_group};
-    return (Points){a->extent, !a->samples ? NULL : l->p->block ? "(end - begin)" : "n"};
+        return (Iterations){1, l->in_group};
+    return (Iterations){a->extent, !a->samples ? NULL : l->p->block ? "(end - begin)" : "n"};
 }
 
-Points cuda_all_points(const Loops *l, const int *axes, int count)
+Iterations cuda_all_iterations(const Loops *l, const int *axes, int count)
 {
-    Points all = {1, NULL};
+    Iterations all = {1, NULL};
     for (int i = 0; i < count; i++) {
-        Points own = cuda_axis_points(l, axes[i]);
+        Iterations own = cuda_axis_iterations(l, axes[i]);
         all.count *= own.count;
         all.times = !all.times ? own.times : own.times ? format("%s * %s", all.times, own.times) : all.times;
     }
     return all;
 }
 
-const char *cuda_points_text(const Loops *l, Points p)
+const char *cuda_iterations_text(const Loops *l, Iterations p)
 {
     if (!p.times)
         return emit_count(l->p, p.count);
@@ -38,19 +38,19 @@ const char *cuda_points_text(const Loops *l, Points p)
 }
 
 /* the same after / or % */
-const char *cuda_points_divisor(const Loops *l, Points p)
+const char *cuda_iterations_divisor(const Loops *l, Iterations p)
 {
-    const char *text = cuda_points_text(l, p);
+    const char *text = cuda_iterations_text(l, p);
     return p.times && p.count != 1 ? format("(%s)", text) : emit_over(text);
 }
 
-/* the number of points, by name if it has to be computed */
-const char *cuda_name_points(const Loops *l, Points all)
+/* the number of iterations, by name if it has to be computed */
+const char *cuda_name_iterations(const Loops *l, Iterations all)
 {
-    if (!all.times || strcmp(cuda_points_text(l, all), "n") == 0)
-        return cuda_points_text(l, all);
+    if (!all.times || strcmp(cuda_iterations_text(l, all), "n") == 0)
+        return cuda_iterations_text(l, all);
     const char *name = emit_own_name(l->p, "points");
-    emit_line(l->p, "const %s %s = %s;", l->count_type, name, cuda_points_text(l, all));
+    emit_line(l->p, "const %s %s = %s;", l->count_type, name, cuda_iterations_text(l, all));
     return name;
 }
 
@@ -68,14 +68,14 @@ const char *cuda_own_number(const Loops *l, const char *what, int lanes)
 static const char *axis_value(const Loops *l, const int *axes, int count, int i, const char *number, bool outermost)
 {
     const Axis *a = &l->nest->exprs->axis[axes[i]];
-    Points behind = cuda_all_points(l, axes + i + 1, count - i - 1), own = cuda_axis_points(l, axes[i]);
+    Iterations behind = cuda_all_iterations(l, axes + i + 1, count - i - 1), own = cuda_axis_iterations(l, axes[i]);
     const char *value = number;
-    behind.count += behind.count == 0; /* no point at all */
+    behind.count += behind.count == 0; /* no iteration at all */
     own.count += own.count == 0;
     if (behind.times || behind.count != 1)
-        value = format("%s / %s", value, cuda_points_divisor(l, behind));
+        value = format("%s / %s", value, cuda_iterations_divisor(l, behind));
     if (i > 0 || !outermost)
-        value = format("%s %% %s", value, cuda_points_divisor(l, own));
+        value = format("%s %% %s", value, cuda_iterations_divisor(l, own));
     if (a->kind == AXIS_IN_GROUP)
         value = format("%s * %s + %s", emit_count(l->p, a->group), l->p->axis_name[axes[i] - 1], value);
     if (a->samples && l->p->block)
@@ -86,7 +86,7 @@ static const char *axis_value(const Loops *l, const int *axes, int count, int i,
 static bool is_wanted(const Loops *l, int axis)
 {
     const Exprs *x = l->nest->exprs;
-    if (x->axis[axis].kind == AXIS_GROUPS || (l->nest->partial && !x->axis[axis].reduced)) /* for other reasons */
+    if (x->axis[axis].kind == AXIS_GROUPS || (l->nest->partial && !x->axis[axis].reduction)) /* for other reasons */
         return true;
     for (int i = 0; i < x->count; i++)
         if (x->all[i]->kind == X_AXIS && x->all[i]->constant == axis && l->p->shown[i].wanted)
@@ -94,7 +94,7 @@ static bool is_wanted(const Loops *l, int axis)
     return false;
 }
 
-/* the axes of the point with this number, those that are wanted; outermost: there is nothing beyond the first of them */
+/* the axes of the iteration with this number, those that are wanted; outermost: there is nothing beyond the first of them */
 void cuda_define_axes(const Loops *l, const int *axes, int count, const char *number, bool outermost)
 {
     Text t = {0};
@@ -105,7 +105,7 @@ void cuda_define_axes(const Loops *l, const int *axes, int count, const char *nu
         emit_line(l->p, "const %s %s;", l->type, text_of(&t));
     for (int i = 0; i < count; i++) {
         const Axis *a = &l->nest->exprs->axis[axes[i]];
-        if (a->kind == AXIS_GROUPS && l->nest->exprs->axis[axes[i] + 1].reduced) {
+        if (a->kind == AXIS_GROUPS && l->nest->exprs->axis[axes[i] + 1].reduction) {
             const char *group = emit_count(l->p, a->group), *number_of = l->p->axis_name[axes[i]];
             emit_line(l->p, "const int %s = n - %s * %s < %s ? (int)(n - %s * %s) : %s;", l->in_group, group, number_of, group, group, number_of,
                       group);
@@ -114,7 +114,7 @@ void cuda_define_axes(const Loops *l, const int *axes, int count, const char *nu
 }
 
 /* "for (int i = FROM; i < TO; i += STEP) {", and the axes; one axis counts itself */
-void cuda_open_points(const Loops *l, const int *axes, int count, const char *wish, const char *from, const char *to, const char *step)
+void cuda_open_iterations(const Loops *l, const int *axes, int count, const char *wish, const char *from, const char *to, const char *step)
 {
     Printer *p = l->p;
     const Axis *a = &l->nest->exprs->axis[axes[0]];
@@ -277,7 +277,7 @@ static void print_stores(const Loops *l, int pass, const char *const *name)
     }
 }
 
-/* ---- statements of a point */
+/* ---- statements of an iteration */
 
 void cuda_open_lanes(const Loops *l)
 {
@@ -286,8 +286,8 @@ void cuda_open_lanes(const Loops *l)
     l->p->indent++;
 }
 
-/* what is to be done at every point of a pass, or of OUTER stores (-1), with the loop over lanes around it */
-void cuda_print_point(const Loops *l, int pass, const bool *used)
+/* what is to be done at every iteration of a pass, or of OUTER stores (-1), with the loop over lanes around it */
+void cuda_print_iteration(const Loops *l, int pass, const bool *used)
 {
     Printer *p = l->p;
     const Nest *nest = l->nest;
@@ -300,7 +300,7 @@ void cuda_print_point(const Loops *l, int pass, const bool *used)
     }
     for (int i = 0; i < nest->reduction_count && pass >= 0; i++)
         if (nest->reductions[i].value->pass == pass)
-            emit_accumulate(p, &nest->reductions[i], p->result[i], l->lane_kept ? format("[%s]", p->axis_name[l->lane]) : "");
+            emit_accumulate(p, &nest->reductions[i], p->result[i], l->lane_parallel ? format("[%s]", p->axis_name[l->lane]) : "");
     print_stores(l, pass, name);
     if (l->lane >= 0) {
         emit_close(p);

@@ -1,0 +1,47 @@
+/* iterations.h: what the two files of a nest in CUDA C share: cuda/iterations.c, what a thread does at its iterations, and
+ * cuda/nest.c, which thread takes which iterations. */
+#ifndef MGPU_CUDA_POINTS_H
+#define MGPU_CUDA_POINTS_H
+
+#include "compiler/target/cuda/cuda.h"
+
+typedef struct Loops {
+    Printer *p;
+    const Nest *nest;
+    int parallel[MAX_AXES], parallel_count, reduction[MAX_AXES], reduction_axes_count; /* without the lane */
+    int lane;              /* the axis of the vector's lanes; -1: none */
+    bool lane_parallel;
+    const char *type, *count_type; /* of an axis, of a number of iterations */
+    const char *in_group;  /* how many samples the group has */
+    const char *first;     /* true for the thread that stores what all have; NULL: every one does */
+    const char *inside;    /* columns: false where the thread has none; NULL: all have */
+    const char *row, *rows;/* columns: the thread's row of the block, and how many there are */
+    const char *slice, *slices;
+    const char **vector;   /* by expression: the vector that it is a lane of */
+} Loops;
+
+typedef struct Iterations { int64_t count; const char *times; } Iterations; /* times: NULL, or how many there are of `count` */
+
+/* ---- counts of iterations */
+Iterations cuda_axis_iterations(const Loops *, int axis);
+Iterations cuda_all_iterations(const Loops *, const int *axes, int count);
+const char *cuda_iterations_text(const Loops *, Iterations);
+const char *cuda_iterations_divisor(const Loops *, Iterations); /* the same after / or % */
+const char *cuda_name_iterations(const Loops *, Iterations); /* their number, by name if it has to be computed */
+/* "mgpu_grid_thread()", or of a block; where a kernel has several nests, each begins with other blocks */
+const char *cuda_own_number(const Loops *, const char *what, int lanes);
+
+/* ---- axes */
+/* of the iteration with this number, those that are wanted; outermost: there is nothing beyond the first of them */
+void cuda_define_axes(const Loops *, const int *axes, int count, const char *number, bool outermost);
+/* "for (int i = FROM; i < TO; i += STEP) {", and the axes; one axis counts itself */
+void cuda_open_iterations(const Loops *, const int *axes, int count, const char *wish, const char *from, const char *to, const char *step);
+
+/* ---- an iteration */
+void cuda_name_vectors(Loops *);
+Expr **cuda_root_room(const Nest *);                 /* for the roots of anything in it */
+void cuda_find_wanted(const Loops *, Expr **roots, int count, bool *used); /* what the roots need; `used`: the vectors */
+void cuda_open_lanes(const Loops *);
+/* what is to be done at every iteration of a pass, or of OUTER stores (-1), with the loop over lanes around it */
+void cuda_print_iteration(const Loops *, int pass, const bool *used);
+#endif
