@@ -209,7 +209,7 @@ static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Pla
     for (const Tree *d = dims ? dims->first : NULL; d; d = d->next)
         count++, dots += d->kind == TREE_DOTS;
     if (dots > 1)
-        error_tree(e, dims, "'...' can stand once in a pattern");
+        error_tree(e, dims, "'...' may be in a pattern once");
     if (count == 1 && !dots && dims->first->kind != TREE_NAME && dims->first->kind != TREE_NUMBER) {
         Check c = {.dim = dims->first, .param = name, .extent = n->shape.rank == 1 ? n->shape.extent[0] : -1, .rank = 1,
                    .shape = n->shape, .at = at};

@@ -30,7 +30,7 @@ static void check_parameters(const Tree *layer)
         for (const Tree *q = layer->first->first; q != p; q = q->next)
             if (strcmp(p->text, q->text) == 0) {
                 Place at = {.source = p->source, .line = p->line, .column = p->column};
-                error_at(&at, "the parameter '%s' stands twice; give one of them another name", p->text);
+                error_at(&at, "the parameter '%s' is there twice; give one of them another name", p->text);
             }
 }
 

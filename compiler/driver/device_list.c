@@ -44,7 +44,7 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
     if (named)
         fail(2, "--devices %s names GPUs of the machine where the program runs; with --machine write how many: --devices cuda:4", list);
     if (strncmp(list, "cuda:", 5) != 0)
-        fail(2, "--devices %s names GPUs, which stand behind cuda: as in cuda:0x4 and cuda:GPU-8932f937", list);
+        fail(2, "--devices %s names GPUs, which follow cuda: as in cuda:0x4 and cuda:GPU-8932f937", list);
     char *wrong = mgpu_read_devices(list, &d);
     if (wrong)
         fail(2, "--devices %s", wrong);

@@ -94,7 +94,7 @@ int command_fmt(int argc, char **argv)
     for (int i = 0; i < count; i++) {
         bool input = strcmp(files[i], "-") == 0;
         if (input && count > 1)
-            fail(2, "- stands alone: standard input goes to standard output");
+            fail(2, "- is given alone: standard input goes to standard output");
         const Source *s = input ? standard_input() : read_source(files[i]);
         made[i] = format_source(s);
         differs[i] = !is_same(s, &made[i]);

@@ -108,7 +108,7 @@ static CaptureKind kind_of(const Node *node, int64_t input)
 static Node arg_like(const Scope *s, const Node *n, const Dump *start)
 {
     if (!s->owner || n->ints[0] >= s->owner->inputs)
-        wrong(start, s->owner ? "the body has no input %lld" : "'arg' stands for the input of a body; a graph has none",
+        wrong(start, s->owner ? "the body has no input %lld" : "'arg' is the input of a body; a graph has none",
               (long long)n->ints[0]);
     const Node *in = s->owner->in[n->ints[0]];
     Node is = like(in->dtype, &in->shape, in->sharded, in->weak);
@@ -218,7 +218,7 @@ static void check_transfer(const Scope *s, const Node *n, const Dump *start)
     if (why)
         wrong(start, "%s", why);
     if (is != n->distribution)
-        wrong(start, "'%s' is %s here; write '%s' behind its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
+        wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
     if ((why = transfer_wrong_parts(n)))
         wrong(start, "%s", why);
     int ends = op_is_transfer(n->op) ? mgpu_transfer_row(transfer_of(n->op))->ends : 0;

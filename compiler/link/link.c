@@ -30,7 +30,7 @@ static const char *runtime_folder(void)
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0)
-        fail(3, "where mgpuc lies cannot be read from /proc/self/exe; set MGPU_HOME to the folder of libmgpu.a");
+        fail(3, "the path of mgpuc cannot be read from /proc/self/exe; set MGPU_HOME to the folder of libmgpu.a");
     path[length] = 0;
     for (int up = 0; up < 2; up++) {
         char *slash = strrchr(path, '/');

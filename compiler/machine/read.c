@@ -156,7 +156,7 @@ static bool find_devices(const Reader *r, int k, const char *example, int *first
     if (!read_range(text, first, last))
         return false;
     if (!r->counted)
-        WRONG(r, k, "how many devices there are stands before what they are: add a line such as 'devices 8'");
+        WRONG(r, k, "how many devices there are comes before what they are: add a line such as 'devices 8'");
     if (*first > *last || *last >= r->machine->device_count)
         WRONG(r, k, "there is no device %s: the machine has %d, counted from 0", text, r->machine->device_count);
     return true;
@@ -182,7 +182,7 @@ static void end_of(const Reader *r, int k, const char *example, int *first, int 
             *first = *last = machine_host(m) + 1 + s;
             return;
         }
-    WRONG(r, k, "'%s' is not an end of a link: a device, host, or a switch that stands above ('switch %s')", text, text);
+    WRONG(r, k, "'%s' is not an end of a link: a device, host, or a switch that is named above ('switch %s')", text, text);
 }
 
 /* the rest of the line as one text */
@@ -202,7 +202,7 @@ static void read_devices(Reader *r)
 {
     Machine *m = r->machine;
     if (r->counted || m->switch_count || m->link_count)
-        WRONG(r, 0, "'devices' stands once, before all switches and links");
+        WRONG(r, 0, "'devices' is said once, before all switches and links");
     m->device_count = whole(r, 1, 0, MOST_DEVICES, "devices 8");
     end(r, 2);
     m->devices = NEW_ARRAY(Device, m->device_count);

@@ -70,9 +70,9 @@ static _Noreturn void cannot_leave(const Node *n, bool carried)
 {
     if (carried && (node_sums_samples(n) || n->op == OP_GROUP_SUM))
         error_at(n->at, "this sum over samples depends on what a scan carries from step to step, and the next step on it: the "
-                        "devices would have to meet in every step; sum over samples behind the scan, or what the scan goes over");
+                        "devices would have to meet in every step; sum over samples after the scan, or what the scan goes over");
     error_at(n->at, "'%s' of shape %s is one for all samples, so the scan needs it for all steps at once, which cannot be computed here; "
-                    "compute it in front of the scan, and let the scan go over it", OP_INFO[n->op].name, shape_text(&n->shape));
+                    "compute it before the scan, and let the scan go over it", OP_INFO[n->op].name, shape_text(&n->shape));
 }
 
 /* ---- classes */

@@ -459,7 +459,7 @@ Schedule *schedule_read(const char *file, const char *text)
         while (record < COUNT(RECORDS) && !schedule_at_word(&r, RECORDS[record].word))
             record++;
         if (record == COUNT(RECORDS))
-            schedule_error(&r, "a record is a phase, device, buffer, op or collective; those of kernels stand before the first phase");
+            schedule_error(&r, "a record is a phase, device, buffer, op or collective; those of kernels come before the first phase");
         if (!r.phase)
             schedule_error(&r, "a '%s' belongs to a phase; expected 'phase'", RECORDS[record].word);
         schedule_take(&r, RECORDS[record].word);

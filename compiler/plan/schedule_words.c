@@ -93,7 +93,7 @@ const char *schedule_read_quoted(Reader *r)
             c = (char)code;
             r->at += 3;
         } else if (c == '\\') {
-            schedule_error(r, "behind '\\' must stand '\"', '\\' or x and two hexadecimal digits");
+            schedule_error(r, "after '\\' follows '\"', '\\' or x and two hexadecimal digits");
         }
         text_bytes(&t, &c, 1);
         r->at++;

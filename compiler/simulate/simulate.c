@@ -387,7 +387,7 @@ static void run(Run *r)
         }
         double next = flows_next(r->flows), fixed = r->queue_count ? r->queue[0].us : INFINITY;
         if (isinf(next) && isinf(fixed))
-            die("the simulation of phase %s stands still in step %d", r->phase->name, r->steps + 1);
+            die("the simulation of phase %s makes no progress in step %d", r->phase->name, r->steps + 1);
         r->now_us = next < fixed ? next : fixed;
         for (int owner; next <= fixed && (owner = flows_end(r->flows, r->now_us)) >= 0;)
             end_owner(r, owner);

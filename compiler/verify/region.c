@@ -59,7 +59,7 @@ static const char *check_numbers(const Regions *s)
         if (op->chunk < 0)
             return format("phase %s: d%d.%s takes %lld samples at a time", phase, s->d, op->id, (long long)op->chunk);
         if (last && op->region < last->region)
-            return format("phase %s: d%d.%s of region %d comes behind d%d.%s of region %d: regions ascend, and the calls of one "
+            return format("phase %s: d%d.%s of region %d comes after d%d.%s of region %d: regions ascend, and the calls of one "
                           "follow each other", phase, s->d, op->id, op->region, s->d, last->id, last->region);
         if (last && op->region == last->region && op->chunk != last->chunk)
             return format("phase %s: d%d.%s takes %lld samples at a time through region %d, d%d.%s %lld", phase, s->d, op->id,

@@ -88,16 +88,16 @@ static const char *check_buffers(const At *at)
             return bad(at, "d%d.%s is a %s with %d slots", at->d, b->name, BUFFER_KIND_NAME[b->kind], b->slots);
         int64_t room = b->offset < 0 || b->bytes < 0 || b->offset > arena || b->bytes > arena ? -1 : arena - b->offset - b->bytes;
         if (room < 0 || (b->slots > 1 && slot_stride(b) > room / (b->slots - 1)))
-            return bad(at, "d%d.%s, %d x %lld bytes at %lld, lies outside its arena of %lld bytes", at->d, b->name, b->slots,
+            return bad(at, "d%d.%s, %d x %lld bytes at %lld, is outside its arena of %lld bytes", at->d, b->name, b->slots,
                        (long long)b->bytes, (long long)b->offset, (long long)arena);
         if (b->offset % ALIGNMENT)
-            return bad(at, "d%d.%s lies at %lld, which is not a multiple of %d", at->d, b->name, (long long)b->offset, ALIGNMENT);
+            return bad(at, "d%d.%s is at %lld, which is not a multiple of %d", at->d, b->name, (long long)b->offset, ALIGNMENT);
         int64_t work = d->arena_bytes - d->work_bytes, end = b->offset + (b->slots - 1) * slot_stride(b) + b->bytes;
         if (b->bytes > 0 && (b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL) && b->offset < work)
-            return bad(at, "d%d.%s lies at [%lld, %lld), but workspaces in the last %lld bytes of the arena, from %lld on", at->d,
+            return bad(at, "d%d.%s is at [%lld, %lld), but workspaces in the last %lld bytes of the arena, from %lld on", at->d,
                        b->name, (long long)b->offset, (long long)end, (long long)d->work_bytes, (long long)work);
         if (b->bytes > 0 && b->kind != BUFFER_WORKSPACE && b->kind != BUFFER_LOCAL && b->kind != BUFFER_STAGING && end > work)
-            return bad(at, "d%d.%s lies at [%lld, %lld), but from %lld on every thread has its own bytes, for workspaces", at->d,
+            return bad(at, "d%d.%s is at [%lld, %lld), but from %lld on every thread has its own bytes, for workspaces", at->d,
                        b->name, (long long)b->offset, (long long)end, (long long)work);
     }
     return NULL;
@@ -118,7 +118,7 @@ static Span body_of(const At *at, const Buffer *b)
 
 static const char *overlap(const Span *a, const Span *b, int d)
 {
-    return format("phase %s: d%d.%s lies at [%lld, %lld), over d%d.%s at [%lld, %lld), which keeps its place in all phases",
+    return format("phase %s: d%d.%s is at [%lld, %lld), over d%d.%s at [%lld, %lld), which keeps its place in all phases",
                   b->phase, d, b->buffer->name, (long long)b->begin, (long long)b->end, d, a->buffer->name, (long long)a->begin,
                   (long long)a->end);
 }

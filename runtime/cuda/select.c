@@ -49,7 +49,7 @@ static char *read_gpu(const char *text, size_t length, DeviceList *d)
     if (copies < 1 || copies + d->count > MOST_DEVICES || !is_gpu(name)) {
         free(name);
         return mgpu_format("'%.*s' is no GPU: an index as in nvidia-smi (0), a UUID (GPU-...), a bus id (0000:65:00.0), each with x4 "
-                           "behind it for four devices on it", (int)length, text);
+                           "after it for four devices on it", (int)length, text);
     }
     d->gpus = mgpu_resize(d->gpus, (size_t)(d->count + copies) * sizeof *d->gpus);
     for (int i = 0; i < copies; i++)
@@ -63,7 +63,7 @@ char *mgpu_read_devices(const char *text, DeviceList *d)
     size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyz");
     *d = (DeviceList){0};
     if (mgpu_names_gpu(text))
-        return mgpu_format("%s names GPUs, which stand behind cuda: as in cuda:0x4 and cuda:GPU-8932f937", text);
+        return mgpu_format("%s names GPUs, which follow cuda: as in cuda:0x4 and cuda:GPU-8932f937", text);
     if (word >= sizeof d->kind || (word && text[word] && text[word] != ':'))
         return mgpu_format("takes one count or kind at run time, as in 2 or host:2, not '%s'", text);
     snprintf(d->kind, sizeof d->kind, "%.*s", (int)word, text);

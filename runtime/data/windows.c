@@ -51,7 +51,7 @@ static void count_windows(Stream *s)
     const Windows *w = s->state;
     int64_t places = w->end - w->begin - w->length; /* of windows, the next one included */
     if (places < 1)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld %ss%s are too few for one window of %lld and the %s behind it", s->where, w->path,
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld %ss%s are too few for one window of %lld and the %s after it", s->where, w->path,
                   (long long)(w->end - w->begin), w->unit, w->end - w->begin < w->count ? " of this part" : "",
                   (long long)w->length, w->unit);
     s->samples = (places - 1) / w->stride + 1;

@@ -325,7 +325,7 @@ static bool say_issued(Report *r, const Look *k, const Lane *l)
     }
     fprintf(r->endless, "  %s", place);
     if (to > from) {
-        fprintf(r->endless, ", or one behind it up to ");
+        fprintf(r->endless, ", or one after it up to ");
         mgpu_add_name(k->engine, k->phase, op_at(k, l->lane, to), r->endless);
         r->among = true;
     }

@@ -118,7 +118,7 @@ static void add_lane(Places *places, const Seen *s, int lane)
         return;
     begin_place(places, lane_of(e, s->device, lane), number, phase, &ops[order[from]]);
     if (to > from) {
-        fprintf(places->to, ", or one behind it up to ");
+        fprintf(places->to, ", or one after it up to ");
         mgpu_add_name(e, phase, &ops[order[to]], places->to);
         places->among = true;
     } else if (sum) {
@@ -148,7 +148,7 @@ static void add_steps(Places *places, const Seen *s, bool notes)
         return;
     begin_place(places, lane_of(e, s->device, MGPU_COMP), first, phase_of(e, first), NULL);
     if (!notes && last > first)
-        fprintf(places->to, ", or one behind it up to step %lld", (long long)atomic_load(&work_of(e, last)->step));
+        fprintf(places->to, ", or one after it up to step %lld", (long long)atomic_load(&work_of(e, last)->step));
     places->among = true;
 }
 

@@ -250,7 +250,7 @@ static void print_start(const StartReport *s)
     if (s->valid_samples)
         printf(", %s for validation", mgpu_grouped(s->valid_samples, a));
     printf("; %s step%s%s", mgpu_grouped(s->total_steps, a), s->total_steps == 1 ? "" : "s",
-           s->step ? ", going on behind step " : "");
+           s->step ? ", going on after step " : "");
     printf("%s\n", s->step ? mgpu_grouped(s->step, b) : "");
     printf("global batch %s", mgpu_grouped(p->batch, a));
     if (p->accumulate > 1)

@@ -788,11 +788,11 @@ static void test_refusals(void)
     write_bytes("large.bin", "\1\0\2\0\3\0\4\0\54\1\6\0\7\0\10\0\11\0\12\0", 20);
     refuses("tokens-odd", tokens, "train = tokens(\"odd.bin\")", "odd.bin: 17 bytes are no whole number of tokens of type u16");
     refuses("tokens-few", "input next: class(300)[5]", "train = tokens(\"large.bin\", type = u32)",
-            "large.bin: 5 tokens are too few for one window of 5 and the token behind it");
+            "large.bin: 5 tokens are too few for one window of 5 and the token after it");
     refuses("tokens-class", tokens, "train = tokens(\"large.bin\")",
             "large.bin: the window at token 4 has the label 300, 0 elements from its first; input 'token' has the classes 0 to 299");
     refuses("tokens-part", tokens, "train = tokens(\"large.bin\") |> part(0, 0.3)",
-            "large.bin: 3 tokens of this part are too few for one window of 4 and the token behind it");
+            "large.bin: 3 tokens of this part are too few for one window of 4 and the token after it");
     write_bytes("latin.txt", "caf\xe9 au lait", 12);
     refuses("characters-utf8", "input token: class(30)[4]", "train = characters(\"latin.txt\")",
             "latin.txt: byte 3 (0xe9) is not UTF-8; tokens(file, type = u8) reads bytes");

@@ -116,7 +116,7 @@ static void collect(Files *files, const char *folder, int64_t class, const Above
     const Above own = {status.st_dev, status.st_ino, up};
     for (; up; up = up->up)
         if (up->device == own.device && up->number == own.number)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder that it lies in: a link leads back up", where, folder);
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder that it is in: a link leads back up", where, folder);
     for (int64_t i = 0; i < pictures.count; i++)
         add_file(files, mgpu_format("%s/%s", folder, pictures.name[i]), class);
     for (int64_t i = 0; i < folders.count; i++) {
