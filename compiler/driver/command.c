@@ -46,7 +46,8 @@ static const struct OptionRow {
     {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan: batches to plan for: 32,64 (default: the model's)", PLANNING},
     {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan: each device has this batch; --strong: all devices together (default)", PLANNING},
     {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan: beside --weak, to have both", PLANNING},
-    {"--measured", NULL, VALUE, offsetof(Options, measured), "N/s", "plan: samples a second that one device was measured to train", PLANNING},
+    {"--measured", NULL, VALUE, offsetof(Options, measured), "FILE", "plan with the times in a file that './train bench' measured; of plan\n"
+                                                                     "                       also 219/s: samples a second that one device was measured to train", ALL},
     {NULL, "-Wno-NAME", LINT, 0, NULL, "no warnings of this kind (docs/warnings.md):", ALL},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
@@ -236,6 +237,22 @@ static void check_weights(const Options *o, const Plan *plans, int count)
                  o->split, o->weight_count, o->weight_count == 1 ? "" : "s", plans[i].devices);
 }
 
+/* "219/s"; 0: it names a file */
+static double measured_rate(const Options *o)
+{
+    const char *text = o->measured;
+    size_t length = text ? strlen(text) : 0;
+    if (length < 2 || strcmp(text + length - 2, "/s") != 0)
+        return 0;
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || strcmp(end, "/s") != 0 || !(v > 0 && v < 1e15))
+        fail(2, "--measured %s: samples a second that one device trains are expected, as in --measured 219/s, or a file of './train bench --measure'", text);
+    if (o->command != COMMAND_PLAN)
+        fail(2, "--measured %s: a rate is for mgpuc plan; here a file of './train bench --measure FILE' is expected", text);
+    return v;
+}
+
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
@@ -305,6 +322,7 @@ Options parse_command(int argc, char **argv)
         if (strcmp(argv[i], "-S") != 0 && strcmp(argv[i], "-v") != 0)
             text_add(&line, " %s", argv[i]);
     o.command_line = text_of(&line);
+    o.measured_rate = measured_rate(&o);
     if (o.bucket) {
         char *end;
         errno = 0;

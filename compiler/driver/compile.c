@@ -4,6 +4,17 @@
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
+#include "compiler/plan/measured.h"
+
+#include <string.h>
+
+static const Measured *read_measured(const char *file, const char *kind)
+{
+    const Measured *m = measured_read(file);
+    if (strcmp(measured_kind(m), kind) != 0)
+        fail(2, "--measured %s: it was measured on %s devices, the plan is for %s devices; --devices names others", file, measured_kind(m), kind);
+    return m;
+}
 
 static Compilation begin(const Options *options)
 {
@@ -11,6 +22,8 @@ static Compilation begin(const Options *options)
     c.program->options = options;
     c.program->target = parse_devices(options->devices, options->planned, &c.program->plans, &c.program->plan_count);
     c.program->machine = options->planned ? options->planned : machine_default(c.program->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST);
+    if (options->measured && options->measured_rate <= 0)
+        c.program->measured = read_measured(options->measured, c.program->target->name);
     c.program->gpus = selected_gpus(options->devices);
     c.source = read_source(options->file);
     return c;

@@ -214,15 +214,6 @@ static int read_batches(const char *list, int64_t *batches)
     return count;
 }
 
-static double read_measured(const char *text)
-{
-    char *end;
-    double v = text ? strtod(text, &end) : 0;
-    if (text && (end == text || strcmp(end, "/s") != 0 || !(v > 0 && v < 1e15)))
-        fail(2, "--measured %s: samples a second that one device trains are expected, as in --measured 219/s", text);
-    return v;
-}
-
 /* those of --devices; else 1, 2, 4 ... and all */
 static int list_counts(const Planning *p, const Plan *plans, int plan_count, int *counts)
 {
@@ -258,7 +249,7 @@ int command_plan(const Options *options)
     int64_t batches[MOST_BATCHES];
     Planning p = {.options = options, .machine = options->planned};
     p.kind = parse_devices(options->devices, options->planned, &plans, &plan_count)->name;
-    p.measured = read_measured(options->measured);
+    p.measured = options->measured_rate;
     p.machine_name = planned_name(options, strcmp(p.kind, "host") == 0);
     int count = list_counts(&p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);
     static const int ONE[] = {1};

@@ -19,6 +19,7 @@ typedef struct Options {
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     const struct Machine *planned; /* the machine that --machine names; NULL: none does */
     const double *weights; int weight_count; /* --split: of each device's share; NULL: no proportions are given */
+    double measured_rate;   /* --measured 219/s; 0: not given */
     LintSet silenced;       /* -Wno-NAME */
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much; 0: when that ends the step soonest */
 } Options;
@@ -30,6 +31,7 @@ typedef struct Program {
     const struct Machine *machine; /* whose times decide: machine/machine.h; NULL: the target's default */
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each once */
+    const struct Measured *measured; /* what kernels were measured to take: plan/measured.h; NULL: nothing was */
     Map kernels_known;      /* what a kernel is, or a part of that: kernel/identity.h -> Kernel */
     Plan *plans; int plan_count;
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */

@@ -241,6 +241,7 @@ typedef enum KernelKind { KERNEL_NESTS, KERNEL_CONTRACTION, KERNEL_ATTENTION, KE
 struct Kernel {
     KernelKind kind;
     int number;
+    uint64_t digest;        /* the first bits of its identity: the same in every program, whatever the paths of its random numbers */
     const char *name;       /* "k12" */
     const char *title;      /* "relu(conv_1 + bias)" */
     const char *text;       /* the function after its name; of a scan, all of it */

@@ -8,6 +8,7 @@
 #include "compiler/link/units.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
 
 #include <math.h>
@@ -483,7 +484,11 @@ void emit_main(const Program *p, Text *t)
         text_add(t, "extern const mgpu_device %s_devices[];\nextern const mgpu_phase %s_phases[];\nextern const char %s_schedule[];\n",
                  name, name, name);
     }
-    text_add(t, "\nstatic const mgpu_plan plans[] = {\n");
+    if (p->kernel_count)
+        text_add(t, "\nstatic const uint64_t kernel_digests[] = {");
+    for (int i = 0; i < p->kernel_count; i++)
+        text_add(t, "%s0x%016llx,", i % 6 ? " " : "\n    ", (unsigned long long)p->kernels[i]->digest);
+    text_add(t, "%s\nstatic const mgpu_plan plans[] = {\n", p->kernel_count ? "\n};\n" : "");
     for (int i = 0; i < p->plan_count; i++) {
         const Plan *plan = &p->plans[i];
         const char *name = plan_name(plan);
@@ -511,6 +516,8 @@ void emit_main(const Program *p, Text *t)
     else
         text_add(t, "        .kernels = mgpu_kernels,\n");
     text_add(t, "        .kernel_count = %d,\n", p->kernel_count);
+    if (p->kernel_count)
+        text_add(t, "        .kernel_digests = kernel_digests,\n");
     text_add(t, "        .variables = variables,\n        .variable_count = %d,\n", m->variable_count);
     if (count_kind(m, ROUNDED))
         text_add(t, "        .copies = copies,\n        .copy_count = %d,\n", count_kind(m, ROUNDED));

@@ -3,6 +3,7 @@
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/cost.h"
+#include "compiler/plan/measured.h"
 #include "compiler/plan/schedule_internal.h"
 
 Processor processor_of(const Program *p) { return p->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST; }
@@ -21,10 +22,30 @@ static Work work_of(const Program *p, const Task *t, double samples)
     return w;
 }
 
+/* What was measured with other samples, or with other devices beside it, is what the cost model makes of the difference, unless that
+ * is large, or a launch is most of it. 0: nothing was measured that helps */
+static double measured_time(const Program *p, const Task *t, double samples, Cost model)
+{
+    const double MOST = 8;
+    const MeasuredKernel *m = measured_kernel(p->measured, t->kernel->digest, samples);
+    if (!m)
+        return 0;
+    Work then = work_of(p, t, (double)m->samples);
+    Device device = machine_device(machine_of(p), processor_of(p), 0, measured_devices(p->measured));
+    Cost before = cost_kernel(&device, &then);
+    if (before.us == model.us)
+        return m->us;
+    double ratio = model.us / before.us;
+    bool justified = before.bound != BOUND_LAUNCH && model.bound != BOUND_LAUNCH && ratio < MOST && ratio > 1 / MOST;
+    return justified ? m->us * ratio : 0;
+}
+
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples)
 {
     Work w = work_of(p, t, samples);
-    return cost_kernel(d, &w).us;
+    Cost model = cost_kernel(d, &w);
+    double measured = p->measured ? measured_time(p, t, samples, model) : 0;
+    return measured > 0 ? measured : model.us;
 }
 
 /* workers of a host device meet between regions; a GPU's calls follow each other */

@@ -14,7 +14,8 @@ _mgpuc() {
     --from) _mgpu_words "graph simplify loops grad update dist precision layout phases"; return ;;
     -o | --output) _mgpu_files '*'; return ;;
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
-    --batch | --measured | --devices | --arch | --set | --model | --split | --bucket) return ;;
+    --measured) _mgpu_files '*.json'; return ;;
+    --batch | --devices | --arch | --set | --model | --split | --bucket) return ;;
     esac
     case $command in
     fmt) if [[ $cur == -* ]]; then _mgpu_words "--check --help"; else _mgpu_files '*.net'; fi; return ;;
@@ -45,7 +46,7 @@ _mgpu_program() {
     --data | --resume | --save) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --init) _mgpu_files '*.safetensors'; return ;;
     --weights) _mgpu_words "best last"; return ;;
-    --log | --output | -o) _mgpu_files '*'; return ;;
+    --log | --measure | --output | -o) _mgpu_files '*'; return ;;
     --set)
         compopt -o nospace 2>/dev/null
         _mgpu_words "$("${COMP_WORDS[0]}" info 2>/dev/null | sed -n '/^settings at run time/,/^$/{s/^  \([a-z_.]*\) .*/\1=/p;}') epochs= steps= seed="
@@ -53,7 +54,7 @@ _mgpu_program() {
     --epochs | --steps | --stop-after | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --warmup) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log -o --output --samples --length --temperature --warmup --json --profile --tune --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log -o --output --samples --length --temperature --warmup --json --profile --measure --tune --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict generate bench info schedule"
     else

@@ -243,6 +243,7 @@ typedef struct mgpu_program {
     const mgpu_gpu_kernel *gpu_kernels; /* and of one for GPUs, with */
     const mgpu_image *images;
     int kernel_count;
+    const uint64_t *kernel_digests;    /* what each kernel is, whatever program it is in; NULL: not known */
     const mgpu_variable *variables; int variable_count;
     const mgpu_copy *copies;        int copy_count; /* made again where their masters are loaded */
     const mgpu_copy *averages;      int average_count; /* copy: the MGPU_AVERAGE, master: of which variable */

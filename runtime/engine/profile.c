@@ -7,13 +7,18 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/profile.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_TIMES = 1000 };
+
+typedef struct Spent { double sum, *each; int64_t count; } Spent; /* seconds: of all times; each of the first ones */
 struct Profile {
     const mgpu_program *program;
     const mgpu_plan *plan;
-    double ***seconds;           /* [phase][device][operation] */
+    Spent ***spent;              /* [phase][device][operation] */
+    int64_t most;                /* times of an operation that are kept for its median */
 };
 
 typedef struct Row {
@@ -23,16 +28,18 @@ typedef struct Row {
     double seconds, flops, bytes; /* of one step; of a call */
 } Row;
 
-Profile *mgpu_profile_begin(const mgpu_program *program, const mgpu_plan *plan)
+Profile *mgpu_profile_begin(const mgpu_program *program, const mgpu_plan *plan, int64_t steps)
 {
     Profile *p = mgpu_allocate(1, sizeof *p);
     p->program = program;
     p->plan = plan;
-    p->seconds = mgpu_allocate((size_t)plan->phase_count, sizeof *p->seconds);
+    p->most = steps * (program->accumulate > 1 ? program->accumulate : 1);
+    p->most = p->most < MOST_TIMES ? p->most : MOST_TIMES;
+    p->spent = mgpu_allocate((size_t)plan->phase_count, sizeof *p->spent);
     for (int k = 0; k < plan->phase_count; k++) {
-        p->seconds[k] = mgpu_allocate((size_t)plan->devices, sizeof **p->seconds);
+        p->spent[k] = mgpu_allocate((size_t)plan->devices, sizeof **p->spent);
         for (int d = 0; d < plan->devices; d++)
-            p->seconds[k][d] = mgpu_allocate((size_t)plan->phases[k].devices[d].op_count, sizeof(double));
+            p->spent[k][d] = mgpu_allocate((size_t)plan->phases[k].devices[d].op_count, sizeof(Spent));
     }
     return p;
 }
@@ -40,17 +47,25 @@ Profile *mgpu_profile_begin(const mgpu_program *program, const mgpu_plan *plan)
 void mgpu_profile_end(Profile *p)
 {
     for (int k = 0; k < p->plan->phase_count; k++) {
-        for (int d = 0; d < p->plan->devices; d++)
-            free(p->seconds[k][d]);
-        free(p->seconds[k]);
+        for (int d = 0; d < p->plan->devices; d++) {
+            for (int i = 0; i < p->plan->phases[k].devices[d].op_count; i++)
+                free(p->spent[k][d][i].each);
+            free(p->spent[k][d]);
+        }
+        free(p->spent[k]);
     }
-    free(p->seconds);
+    free(p->spent);
     free(p);
 }
 
 void mgpu_profile_add(Profile *p, const mgpu_phase *phase, int device, int op, double seconds)
 {
-    p->seconds[phase - p->plan->phases][device][op] += seconds;
+    Spent *s = &p->spent[phase - p->plan->phases][device][op];
+    if (!s->each)
+        s->each = mgpu_allocate((size_t)p->most, sizeof *s->each);
+    if (s->count < p->most)
+        s->each[s->count++] = seconds;
+    s->sum += seconds;
 }
 
 /* ---- what an operation does */
@@ -121,10 +136,10 @@ static Row *rows_of(const Profile *p, int64_t steps, int *count)
             const mgpu_device_phase *phase = &p->plan->phases[k].devices[d];
             for (int i = 0; i < phase->op_count; i++) {
                 const mgpu_op *op = &phase->ops[i];
-                if (p->seconds[k][d][i] <= 0)
+                if (p->spent[k][d][i].sum <= 0)
                     continue;
                 Row *r = &rows[(*count)++];
-                *r = (Row){&p->plan->phases[k], op, d, p->seconds[k][d][i] / (double)steps, 0, bytes_of(phase, op)};
+                *r = (Row){&p->plan->phases[k], op, d, p->spent[k][d][i].sum / (double)steps, 0, bytes_of(phase, op)};
                 const mgpu_contraction *c = matmul_of(p, op);
                 r->flops = c ? flops_of(c, p->plan->device[d].shard.capacity) : 0;
             }
@@ -259,4 +274,49 @@ void mgpu_profile_print_json(const Profile *p, FILE *f, int64_t steps, double se
     }
     fputs("]", f);
     free(rows);
+}
+
+/* ---- for mgpuc --measured */
+static int compare_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const Spent *s)
+{
+    double *sorted = mgpu_allocate((size_t)s->count, sizeof *sorted);
+    memcpy(sorted, s->each, (size_t)s->count * sizeof *sorted);
+    qsort(sorted, (size_t)s->count, sizeof *sorted, compare_seconds);
+    double middle = (sorted[(s->count - 1) / 2] + sorted[s->count / 2]) / 2;
+    free(sorted);
+    return middle;
+}
+
+static void write_operation(const Profile *p, FILE *f, int phase, int device, int op, bool first)
+{
+    static const char *const LANE[MGPU_LANES] = {"comp", "copy", "comm", "host"}, *const VERB[] = {"call", "read", "upload", "transfer", "report", "fetch"};
+    const mgpu_op *o = &p->plan->phases[phase].devices[device].ops[op];
+    fprintf(f, "%s\n{\"operation\":\"d%d.%s\",\"phase\":\"%s\",\"lane\":\"%s\",\"verb\":\"%s\",\"line\":%d,", first ? "" : ",", device, o->id,
+            p->plan->phases[phase].name, LANE[o->lane], VERB[o->verb], o->line);
+    if (o->verb == MGPU_CALL && p->program->kernel_digests)
+        fprintf(f, "\"kernel\":\"%016" PRIx64 "\",\"name\":\"%s\",", p->program->kernel_digests[o->target], mgpu_kernel_name(p->program, o->target));
+    fprintf(f, "\"samples\":%lld,\"us\":%.4f}", (long long)p->plan->device[device].shard.capacity, 1e6 * median(&p->spent[phase][device][op]));
+}
+
+void mgpu_profile_write(const Profile *p, FILE *f, int64_t steps, int threads, bool virtual)
+{
+    fputs("{\"measured\":1,\"model\":", f);
+    mgpu_json_write_text(f, p->program->name);
+    fprintf(f, ",\"kind\":\"%s\",\"virtual\":%s,\"devices\":%d,\"threads\":%d,\"batch\":%lld,\"precision\":\"%s\",\"steps\":%lld,\"operations\":[",
+            p->plan->kind, virtual ? "true" : "false", p->plan->devices, threads, (long long)p->program->batch, p->program->precision, (long long)steps);
+    bool first = true;
+    for (int k = 0; k < p->plan->phase_count; k++)
+        for (int d = 0; d < p->plan->devices; d++)
+            for (int i = 0; i < p->plan->phases[k].devices[d].op_count; i++)
+                if (p->spent[k][d][i].count) {
+                    write_operation(p, f, k, d, i, first);
+                    first = false;
+                }
+    fputs("]}\n", f);
 }

@@ -5,7 +5,7 @@
  * milliseconds (least, median, most), seconds from the program's start to the end of the first step, peak memory (of GPUs,
  * where they compute: what is allocated there).
  * On virtual GPUs the report begins with "virtual": their times are a model's, whatever the GPU calls itself.
- * With --profile as many steps follow with a clock around every operation; they do not count in the figures above. */
+ * With --profile or --measure as many steps follow with a clock around every operation; they do not count in the figures above. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
@@ -13,6 +13,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -82,6 +83,8 @@ static void print_json(const mgpu_program *p, const Result *r)
     printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
            "\"arena_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
            (long long)r->arena);
+    if (r->plan->predicted.step_us > 0)
+        printf(", \"predicted_ms\": %.4f, \"predicted_for\": \"%s\"", r->plan->predicted.step_us / 1e3, r->plan->predicted.machine);
     if (!mgpu_computes_here(r->plan)) {
         printf(", \"gpus\": ");
         mgpu_json_write_text(stdout, r->devices);
@@ -102,6 +105,9 @@ static void print_text(const mgpu_program *p, const Result *r)
            r->plan->kind, r->plan->devices == 1 ? "" : "s", here ? r->threads_text : r->devices);
     printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", r->ms[1], r->ms[0], r->ms[2],
            (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
+    const mgpu_prediction *x = &r->plan->predicted;
+    if (x->step_us > 0)
+        printf("predicted for %s: %.3f ms a step, bound by %s\n", x->machine, x->step_us / 1e3, x->bound);
     printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas\n", r->first_s, r->peak_mib,
            here ? "" : " of GPUs", mgpu_grouped(r->arena, text));
     if (!here)
@@ -123,11 +129,24 @@ static void summarise(Result *r, const double *finished_at) /* [-1]: of the step
     free(ms);
 }
 
+/* the file is whole or not there */
+static void write_measured(const Profile *profile, const char *path, const Result *r)
+{
+    char *beside = mgpu_format("%s.part", path);
+    FILE *f = fopen(beside, "we");
+    if (f)
+        mgpu_profile_write(profile, f, r->steps, r->threads, r->virtual);
+    bool bad = !f || fflush(f) || ferror(f);
+    if ((f && fclose(f)) || bad || rename(beside, path))
+        mgpu_fail(MGPU_MACHINE_FAILED, "--measure %s: it cannot be written: %s", path, strerror(errno));
+    free(beside);
+}
+
 int mgpu_bench(const mgpu_program *program, const Options *o)
 {
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
     Result r = {.plan = plan, .steps = o->steps > 0 ? o->steps : 20};
-    int64_t untimed = 1 + o->warmup, all = untimed + r.steps, last = o->profile ? all + r.steps : all;
+    int64_t untimed = 1 + o->warmup, all = untimed + r.steps, last = o->profile || o->measure ? all + r.steps : all;
     Bench bench = {.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
     Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
                  .steps_per_epoch = (double)last};
@@ -150,12 +169,15 @@ int mgpu_bench(const mgpu_program *program, const Options *o)
     r.devices = mgpu_engine_library(feed.engine);
     r.virtual = mgpu_engine_checks(feed.engine);
     Profile *profile = NULL;
-    if (o->profile) {
-        r.profile = profile = mgpu_profile_begin(program, plan);
+    if (o->profile || o->measure) {
+        profile = mgpu_profile_begin(program, plan, r.steps);
+        r.profile = o->profile ? profile : NULL;
         mgpu_engine_set_profile(feed.engine, profile);
         double began = mgpu_seconds();
         post_steps(&feed, all, last);
         r.profiled_s = bench.finished_at[last - 1] - began;
+        if (o->measure)
+            write_measured(profile, o->measure, &r);
     }
     if (o->json)
         print_json(program, &r);

@@ -78,6 +78,7 @@ static const char OPTIONS[] =
     "  --warmup N         steps before them (3)\n"
     "  --json             one line of JSON\n"
     "  --profile          so many further steps, and how long each operation takes\n"
+    "  --measure FILE     likewise, as JSON: times that mgpuc plans with\n"
     "\n"
     "  --version, --help\n"
     "\n"

@@ -13,7 +13,7 @@
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_TUNE, OPTION_VERSION,
+    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_MEASURE, OPTION_TUNE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
@@ -49,6 +49,7 @@ static const OptionInfo OPTIONS[] = {
     {"--warmup", OPTION_WARMUP, true, BENCH},
     {"--json", OPTION_JSON, false, BENCH},
     {"--profile", OPTION_PROFILE, false, BENCH},
+    {"--measure", OPTION_MEASURE, true, BENCH},
     {"--tune", OPTION_TUNE, false, TRAIN | TRAINED | BENCH},
     {"--version", OPTION_VERSION, false, ANY},
     {"--help", OPTION_HELP, false, ANY},
@@ -252,6 +253,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_WARMUP: o->warmup = whole_number(option->name, value, 0); break;
     case OPTION_JSON: o->json = true; break;
     case OPTION_PROFILE: o->profile = true; break;
+    case OPTION_MEASURE: o->measure = value; break;
     case OPTION_TUNE: o->tune = true; break;
     case OPTION_VERSION:
         printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);

@@ -170,6 +170,7 @@ static Kernel *share(const Fusion *f, Group *g)
     Kernel *shared = map_get(&p->kernels_known, key);
     if (!shared) {
         shared = add_kernel(p, k, form);
+        shared->digest = strtoull(format("%.16s", form), NULL, 16);
         map_set(&p->kernels_known, copy_text(key, strlen(key)), shared);
     }
     if (shared == k) {

@@ -1,0 +1,123 @@
+/* measured.c: the file of `./train bench --measure` -> times of kernels, each with the number of samples that it had.
+ *
+ * A kernel that several operations call with as many samples has the median of their times. */
+#include "compiler/plan/measured.h"
+#include "runtime/base/base.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Measured { const char *kind; int devices; MeasuredKernel *kernels; int count; };
+
+static const char *read_text(const char *file, size_t *length)
+{
+    FILE *f = fopen(file, "re");
+    if (!f)
+        fail(errno == ENOENT ? 2 : 3, "--measured %s: it cannot be read: %s; a rate is written 219/s", file, strerror(errno));
+    Text t = {0};
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
+        text_bytes(&t, part, n);
+    if (ferror(f))
+        fail(3, "--measured %s: it cannot be read: %s", file, strerror(errno));
+    fclose(f);
+    *length = t.length;
+    return text_of(&t);
+}
+
+static _Noreturn void fail_form(const char *file, const char *what)
+{
+    fail(2, "--measured %s: %s; './train bench --measure FILE' writes what is expected here", file, what);
+}
+
+static const Json *member(const char *file, const Json *object, const char *key, JsonKind kind)
+{
+    const Json *found = object->kind == JSON_OBJECT ? mgpu_json_member(object, key) : NULL;
+    if (!found || found->kind != kind)
+        fail_form(file, format("there is no %s of the kind that was expected", key));
+    return found;
+}
+
+static int64_t whole(const char *file, const Json *object, const char *key)
+{
+    int64_t value;
+    if (!mgpu_json_whole(member(file, object, key, JSON_NUMBER), &value) || value < 1 || value > INT32_MAX)
+        fail_form(file, format("%s is no number that is possible", key));
+    return value;
+}
+
+static MeasuredKernel kernel_of(const char *file, const Json *op)
+{
+    char *end;
+    const char *digits = member(file, op, "kernel", JSON_TEXT)->text;
+    MeasuredKernel k = {.kernel = strtoull(digits, &end, 16), .samples = whole(file, op, "samples"), .us = member(file, op, "us", JSON_NUMBER)->number};
+    if (*end || end == digits || !(k.us >= 0) || !isfinite(k.us))
+        fail_form(file, "kernel or us are not of the form that was expected");
+    return k;
+}
+
+static int compare(const void *x, const void *y)
+{
+    const MeasuredKernel *a = x, *b = y;
+    if (a->kernel != b->kernel)
+        return a->kernel < b->kernel ? -1 : 1;
+    if (a->samples != b->samples)
+        return a->samples < b->samples ? -1 : 1;
+    return (a->us > b->us) - (a->us < b->us);
+}
+
+/* sorted: of those that are alike the one in the middle */
+static void keep_medians(Measured *m)
+{
+    int count = 0;
+    for (int i = 0, n; i < m->count; i += n) {
+        for (n = 1; i + n < m->count && m->kernels[i + n].kernel == m->kernels[i].kernel && m->kernels[i + n].samples == m->kernels[i].samples;)
+            n++;
+        m->kernels[count++] = m->kernels[i + n / 2];
+    }
+    m->count = count;
+}
+
+const Measured *measured_read(const char *file)
+{
+    size_t length;
+    const char *text = read_text(file, &length), *error;
+    Json *root = mgpu_json_read(text, length, &error);
+    if (!root)
+        fail_form(file, format("it is no JSON: %s", error));
+    Measured *m = NEW(Measured);
+    whole(file, root, "measured");
+    const char *kind = member(file, root, "kind", JSON_TEXT)->text;
+    m->kind = copy_text(kind, strlen(kind));
+    m->devices = (int)whole(file, root, "devices");
+    for (const Json *op = member(file, root, "operations", JSON_LIST)->first; op; op = op->next)
+        if (strcmp(member(file, op, "verb", JSON_TEXT)->text, "call") == 0)
+            APPEND(m->kernels, m->count, kernel_of(file, op));
+    free(root);
+    if (m->count)
+        qsort(m->kernels, (size_t)m->count, sizeof *m->kernels, compare);
+    keep_medians(m);
+    return m;
+}
+
+const MeasuredKernel *measured_kernel(const Measured *m, uint64_t kernel, double samples)
+{
+    int low = 0, high = m->count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (m->kernels[middle].kernel < kernel)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const MeasuredKernel *nearest = NULL;
+    for (; low < m->count && m->kernels[low].kernel == kernel; low++)
+        if (!nearest || fabs((double)m->kernels[low].samples - samples) < fabs((double)nearest->samples - samples))
+            nearest = &m->kernels[low];
+    return nearest;
+}
+
+int measured_devices(const Measured *m) { return m->devices; }
+const char *measured_kind(const Measured *m) { return m->kind; }
