@@ -52,6 +52,7 @@ static const struct OptionRow {
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
     {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "compile library layers from their text, not from built-in forms (the reference of tests)", ALL},
+    {"--memory", NULL, VALUE, offsetof(Options, memory), "SIZE", "80GiB: more on a device (host devices: all together) is an error", ALL},
     {"--split", NULL, VALUE, offsetof(Options, split), "LIST", "proportions of the devices' shares of a batch: 10,10,3 (default: even, or\n"
                                                              "                       by predicted times, where the devices of --machine differ)", ALL},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default: by cost)", ALL},
@@ -213,6 +214,18 @@ static void check_options(const Options *o, unsigned given)
         fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
 }
 
+static double read_size(const char *option, const char *text)
+{
+    static const struct { const char *unit; double bytes; } SIZES[] = {{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+                                                                       {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    char *end;
+    double n = strtod(text, &end);
+    for (int i = 0; i < COUNT(SIZES); i++)
+        if (end != text && n > 0 && n < 1e6 && strcmp(end, SIZES[i].unit) == 0)
+            return n * SIZES[i].bytes;
+    fail(2, "%s %s: a size with its unit is expected, as in 80GiB or 500MB", option, text);
+}
+
 static void read_weights(Options *o)
 {
     double *weights = NULL;
@@ -332,6 +345,8 @@ Options parse_command(int argc, char **argv)
     }
     if (o.split)
         read_weights(&o);
+    if (o.memory)
+        o.memory_bytes = read_size("--memory", o.memory);
     if (!o.output)
         o.output = default_output(o.file);
     if (o.command == COMMAND_COMPILE && !o.emit)

@@ -27,12 +27,16 @@ int command_probe(int argc, char **argv);
 double host_memory(void);                             /* of this machine, or of the control group that this process is in */
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
+/* an error with --memory; silent if there is enough */
 void warn_of_memory(const Model *, const Program *, const Plan *);
+bool memory_is_said(const Options *);                  /* by --memory, or a program is made for the machine that --machine names */
+void peak_print(const Schedule *, int device, int most, Text *); /* peak.c: the largest tensors where a device's memory is fullest */
 double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices together */
 int64_t batch_that_fits(const Model *, const Schedule *, double bytes); /* the largest whose GPUs take no more each; 0: there is none */
 void warn_of_plans(const Program *);                   /* lints.c: what makes steps slower than they have to be */
 void warn_of_initials(const Model *, LintSet silenced);               /* initials.c: files that are not there */
 void check_print(const Model *, const Program *, bool json, Text *);
+const char *grouped(int64_t);                          /* 1234567 -> "1,234,567" */
 void json_text(Text *, const char *);                  /* quoted */
 void phase_print(const Phase *, Text *);              /* --emit fused */
 void memory_print(const Schedule *, Text *);          /* --emit memory */

@@ -119,19 +119,55 @@ double planned_memory(const Machine *m, bool host, int devices)
     return least;
 }
 
+bool memory_is_said(const Options *o) { return o->memory || (o->machine && o->command == COMMAND_COMPILE && !o->emit); }
+
+/* what would fit: a smaller batch, micro-batches, more devices; as far as the plan has been tried for other numbers of samples */
+static void add_cures(const Model *m, const Schedule *s, double limit, Text *t)
+{
+    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, batch = batch_in(m, s, limit), each = batch / parts / s->devices;
+    if (!batch) {
+        text_add(t, "  not even one sample a device fits: a smaller model or shorter samples, or precision = bf16\n");
+        return;
+    }
+    text_add(t, "  a batch of %lld fits: --set batch=%lld\n", (long long)batch, (long long)batch);
+    int64_t devices = (m->batch / parts + each - 1) / each, micro = (m->batch + s->devices * each - 1) / (s->devices * each);
+    text_add(t, "  %lld devices have %lld samples each, which fit\n", (long long)devices, (long long)each);
+    text_add(t, "  accumulate = %lld computes %lld samples of a device at a time, and takes room for sums of the gradients\n", (long long)micro,
+             (long long)((m->batch / micro / s->devices + group - 1) / group * group));
+}
+
+static _Noreturn void fail_of_memory(const Model *m, const Program *p, const Plan *plan, int fullest, double needed, double limit)
+{
+    bool host = !p->target->own_memory;
+    Text t = {0};
+    text_add(&t, "%s:%d with a batch of %lld takes %s bytes%s, and %s %s\n", plan->kind, plan->devices, (long long)m->batch, grouped((int64_t)needed),
+             host ? "" : " on a device", p->options->memory ? "--memory allows" : format("the machine '%s' has", p->options->planned->name), grouped((int64_t)limit));
+    peak_print(plan->schedule, fullest, 8, &t);
+    if (host)
+        text_add(&t, "  a smaller batch takes less, and so does accumulate\n");
+    else
+        add_cures(m, plan->schedule, limit, &t);
+    t.data[t.length - 1] = 0;
+    error_at(m->batch_at, "%s", t.data);
+}
+
 void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
 {
     bool host = !p->target->own_memory;
     const Machine *named = p->options->planned;
-    double most = 0, all = 0, there = named ? planned_memory(named, host, plan->devices) : host ? host_memory() : gpu_memory();
+    double most = 0, all = 0, there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan->devices) : host ? host_memory() : gpu_memory();
+    int fullest = 0;
     for (int d = 0; d < plan->devices; d++) {
         double bytes = (double)device_bytes(p, plan, d);
+        fullest = bytes > most ? d : fullest;
         most = bytes > most ? bytes : most;
         all += bytes;
     }
     double needed = host ? all : most, limit = there > 0 ? there : CARD;
     if (needed <= limit)
         return;
+    if (memory_is_said(p->options))
+        fail_of_memory(m, p, plan, fullest, needed, limit);
     int64_t batch = batch_in(m, plan->schedule, limit);
     const char *cure = host    ? "a smaller batch takes less, and so does accumulate"
                        : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",

@@ -123,7 +123,7 @@ static void find_memory(PlanRow *row, const Program *program, const Plan *plan, 
         double bytes = (double)device_bytes(program, plan, d);
         row->bytes = host ? row->bytes + bytes : bytes > row->bytes ? bytes : row->bytes;
     }
-    row->memory = planned_memory(m, host, plan->devices);
+    row->memory = program->options->memory ? program->options->memory_bytes : planned_memory(m, host, plan->devices);
     row->fits = host || row->memory <= 0 ? -1 : batch_that_fits(program->model, plan->schedule, row->memory);
 }
 

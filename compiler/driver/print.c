@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static const char *grouped(int64_t n) /* 1234567 -> "1,234,567" */
+const char *grouped(int64_t n) /* 1234567 -> "1,234,567" */
 {
     const char *digits = format("%lld", (long long)n);
     size_t length = strlen(digits);

@@ -13,7 +13,7 @@ typedef struct Target Target;
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN } Command;
 typedef struct Options {
     Command command;
-    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *memory, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan: the batch of each device stays, or that of all */
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
@@ -21,6 +21,7 @@ typedef struct Options {
     const double *weights; int weight_count; /* --split: of each device's share; NULL: no proportions are given */
     double measured_rate;   /* --measured 219/s; 0: not given */
     LintSet silenced;       /* -Wno-NAME */
+    double memory_bytes;    /* --memory: that a device (host devices: all together) may take; 0: nobody says */
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much; 0: when that ends the step soonest */
 } Options;
 

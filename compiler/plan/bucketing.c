@@ -6,15 +6,18 @@
  * With the sums in the order in which they are complete, a bucket is a run of them. So the step is run on its two lanes, from sum to sum:
  * a state says until when the lanes are busy once the bucket that ends with sum j has begun. It follows from a state of some sum i < j, the
  * calls between them, and the bucket of i + 1 ... j. Of each sum the few states that no other is better than are kept; runs that take
- * SMALL_LATENCY latencies gain nothing from more bytes. The best of the last sum's states is the partition. It is compared with buckets of a few
- * sizes, since only a few states are kept. */
+ * SMALL_LATENCY latencies gain nothing from more bytes. The best of the last sum's states is the partition.
+ *
+ * A bucket takes memory from its first gradient on, while the activations of the layers before are still there. So that is done for a few
+ * sizes that a bucket may have at most, and of those that end within GAIN of the first the smallest is taken. */
 #include "compiler/plan/bucketing.h"
 
 #include <math.h>
 
 static const double PRICE = .001;         /* computing loses so much of an all-reduce's time: of equal partitions, that with fewer buckets */
 static const double SMALL_LATENCY = 100;  /* a bucket that takes so many latencies gains 1 % from more bytes */
-static const int64_t SIZES[] = {INT64_MAX, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+static const int64_t SIZES[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20, INT64_MAX}; /* that a bucket has at most */
+static const double GAIN = .005;          /* larger ones have to gain so much of a step: they take memory from their first gradient on */
 
 static double time_of(const Timeline *t, Collect what, int64_t bytes)
 {
@@ -290,7 +293,16 @@ static void find_atoms(Search *s)
     }
 }
 
-static const States *search(const Search *s)
+static int64_t run_bytes(const Search *s, int from, int to)
+{
+    int64_t bytes = 0;
+    for (int d = 0; d < DTYPES; d++)
+        bytes += s->bytes[d] ? s->bytes[d][to] - s->bytes[d][from] : 0;
+    return bytes;
+}
+
+/* runs of more bytes than `most` are of one sum */
+static const States *search(const Search *s, int64_t most)
 {
     States *states = NEW_ARRAY(States, s->count + 1);
     states[0] = (States){.count = 1};
@@ -299,6 +311,8 @@ static const States *search(const Search *s)
             double us = run_us(s, s->end[i], s->end[j]);
             for (int k = 0; k < states[i].count; k++)
                 end_run(s, &states[j], &states[i].kept[k], i, k, j, us);
+            if (i > 0 && run_bytes(s, s->end[i - 1], s->end[j]) > most)
+                break;
             if (j - i >= LEAST_RUN && us > SMALL_LATENCY * s->latency_us)
                 break;
         }
@@ -322,13 +336,13 @@ static int first_to_end(const Search *s, const States *last)
     return found;
 }
 
-static Buckets best_partition(const Timeline *t, Memory *kept)
+static Buckets best_partition(const Timeline *t, int64_t most, Memory *kept)
 {
     Search s = {.t = t, .latency_us = cost_cheapest(t->members, t->members->methods, COLLECT_ALL_REDUCE, 0, &(Method){0}).us};
     sum_up(&s);
     find_events(&s);
     find_atoms(&s);
-    const States *states = search(&s);
+    const States *states = search(&s, most);
     bool *cut = NEW_ARRAY(bool, t->sum_count + 1);
     for (int j = s.count, k = first_to_end(&s, &states[j]); j > 0;) {
         const State *x = &states[j].kept[k];
@@ -348,21 +362,39 @@ static Buckets best_partition(const Timeline *t, Memory *kept)
     return b;
 }
 
-Buckets buckets_by_cost(const Timeline *t)
+static Buckets partition(const Timeline *t, int64_t most)
 {
-    const double LESS = 1 - 1e-6;
     Memory *own = memory_new(), *kept = memory_use(own);
-    Buckets best = best_partition(t, kept);
+    Buckets b = best_partition(t, most, kept);
     memory_use(kept);
     memory_free(own);
-    double best_us = buckets_end(t, &best);
-    for (int i = 0; i < COUNT(SIZES); i++) {
-        Buckets b = buckets_of_size(t, SIZES[i]);
-        double us = buckets_end(t, &b);
-        if (us < best_us * LESS) {
-            best = b;
-            best_us = us;
-        }
+    return b;
+}
+
+/* the partition of buckets of a size, or those that are closed at it, if these end sooner */
+static Buckets best_of_size(const Timeline *t, int64_t most, double *us)
+{
+    const double LESS = 1 - 1e-6;
+    Buckets best = partition(t, most), closed = buckets_of_size(t, most);
+    double closed_us = buckets_end(t, &closed);
+    *us = buckets_end(t, &best);
+    if (closed_us < *us * LESS) {
+        best = closed;
+        *us = closed_us;
     }
     return best;
+}
+
+Buckets buckets_by_cost(const Timeline *t)
+{
+    double us[COUNT(SIZES)], least = INFINITY;
+    Buckets best[COUNT(SIZES)];
+    int chosen = 0;
+    for (int i = 0; i < COUNT(SIZES); i++) {
+        best[i] = best_of_size(t, SIZES[i], &us[i]);
+        least = us[i] < least ? us[i] : least;
+    }
+    while (us[chosen] > least * (1 + GAIN))
+        chosen++;
+    return best[chosen];
 }
