@@ -1,6 +1,7 @@
 /* targets.c: the compiler's and the runtime's readers as targets, and the table of all. */
 #include "tests/fuzz/fuzz.h"
 
+#include "compiler/machine/cost.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
@@ -97,6 +98,27 @@ static void run_emitted(const uint8_t *data, size_t length)
         fuzz_wrong("emitted for %s: %s", devices, why);
 }
 
+/* ---- text -> machine: what was read has a time for everything that a plan asks it, which no number of the text makes less than nothing */
+static void run_machine(const uint8_t *data, size_t length)
+{
+    const Machine *m = machine_read("case", (const char *)data, length);
+    int most = m->device_count < 9 ? m->device_count : 9;
+    for (int n = 1; n <= most; n++) {
+        Members g = members_of(m, PROCESSOR_CUDA, n);
+        for (int k = 0; k < METHODS; k++)
+            if (method_works(&g, (Method)k) && !(cost_collective(&g, COLLECT_ALL_REDUCE, (Method)k, 1e6).us >= 0))
+                fuzz_wrong("an all-reduce of %d by %s takes %g us", n, METHOD_NAME[k], cost_collective(&g, COLLECT_ALL_REDUCE, (Method)k, 1e6).us);
+        if (!(cost_upload(m, PROCESSOR_CUDA, n - 1, 1e6).us >= 0))
+            fuzz_wrong("an upload to device %d takes %g us", n - 1, cost_upload(m, PROCESSOR_CUDA, n - 1, 1e6).us);
+    }
+    for (int p = 0; p < PROCESSORS; p++) {
+        Work work = {.kind = WORK_MATMUL, .type = F32, .contractions = 1e9, .operations = 1e6, .bytes = 1e6};
+        Device d = p == PROCESSOR_HOST || most ? machine_device(m, (Processor)p, 0, 1) : (Device){0};
+        if (d.bandwidth.value > 0 && !(cost_kernel(&d, &work).us >= 0))
+            fuzz_wrong("a matmul takes %g us", cost_kernel(&d, &work).us);
+    }
+}
+
 /* ---- text of a schedule -> schedule; what was read, written and read again is written the same */
 static void run_schedule(const uint8_t *data, size_t length)
 {
@@ -181,9 +203,13 @@ static const char *const SCHEDULE[] = {
     "mgpu-schedule", "kernel", "in", "out", "over", "type", "updated", "digest", "model", "precision", "batch", "accumulate", "devices", "phase", "device", "name", "arena", "work",
     "staging", "samples", "capacity", "buffer", "kind", "offset", "bytes", "slots", "each", "index", "op", "lane",
     "comp", "copy", "comm", "host", "call", "read", "upload", "reduce", "reduce_scatter", "all_gather", "broadcast_from", "send", "report", "fetch", "region", "chunk", "reads",
-    "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "sum", "reduce-scatter", "all-gather", "broadcast", "from 0", "to 1", "parts 0 1 2", "dtype", "f32",
-    "f64", "bf16", "i32", "bool", "via", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
+    "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "all-reduce", "reduce-scatter", "all-gather", "broadcast", "from 0", "to 1", "parts 0 1 2", "dtype", "f32",
+    "f64", "bf16", "i32", "bool", "via host", "via auto", "why \"x\"", "@+1", "@-1", "@-2", "[0:64]", "d0.", "d1.", "k0", "r0", "-", "variable",
     "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
+static const char *const MACHINE[] = {
+    "machine", "devices 2", "devices 9", "devices 0", "name", "capability * 9.0", "multiprocessors", "memory", "bandwidth", "arithmetic", "matrix", "launch", "event", "switch s",
+    "switch s adds", "link", "host", "cores", "decode", "disk", "barrier", "meeting", "none", "nominal", "measured 2026-11-23", "*", "0-3", "0", "1", "f32", "bf16", "f64", "80GiB",
+    "25GB/s", "1B/s", "2us", "0us", "1s", "989TFLOP/s", "1FLOP/s", "850/s", "1e300", "-1GB/s", "nan", "#", NULL};
 static const char *const GRAPH[] = {
     "mgpu-graph", "model", "input", "variable", "setting", "output", "graph", "train", "eval", "init", "full", "partial", "distributed",
     "body", "loss", "metric", "update", "report", "result 0", "weight", "optimizer_state", "trained", "owner 0", "%0", "%1", "%2", "%3",
@@ -203,6 +229,7 @@ const FuzzTarget FUZZ_TARGETS[] = {
     {"compile", run_compile, "tests/lang tests/models", LANGUAGE, true, false, 4000},
     {"emitted", run_emitted, "tests/models tests/fuzz/corpus/models", LANGUAGE, true, false, 4000},
     {"schedule", run_schedule, "", SCHEDULE, true, true, 30000},
+    {"machine", run_machine, "compiler/machine/files", MACHINE, true, false, 4000},
     {"graph", run_graph, "tests/passes", GRAPH, true, true, 24000},
     {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
     {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
