@@ -493,6 +493,8 @@ static bool take_ahead(struct Workers *w, uint8_t *const *to, const int64_t *ind
     return true;
 }
 
+bool mgpu_is_read(const Dataset *d, int input) { return d->bound[input].column >= 0; }
+
 void mgpu_read_samples(const Dataset *d, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
 {
     Job job = {.set = d, .to = to, .index = index, .n = n, .seed = seed, .epoch = epoch};

@@ -38,6 +38,9 @@ const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name); /* NULL: 
 /* The samples at n places of the set: to[i] (NULL: not wanted) gets the elements of input i, one sample after the other.
  * Any number of threads may call it. Evaluation has seed 0 and epoch 0. */
 void mgpu_read_samples(const Dataset *, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
+bool mgpu_is_read(const Dataset *, int input); /* the set has it */
+/* fingerprint.c: of its size and of some of its samples, as hexadecimal digits */
+void mgpu_fingerprint(const Dataset *, char text[65]);
 /* These will be asked for soon: where samples are costly, threads begin to read them. Returns at once */
 void mgpu_read_ahead(const Dataset *, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
 /* shuffle 0: as they lie; 1: a random order; n: random blocks of n samples, in random order inside */

@@ -73,7 +73,20 @@ void mgpu_run_open_folder(Run *run)
 void mgpu_run_set_origin(Run *run)
 {
     run->origin = (SaveOrigin){.train_samples = run->train.samples, .valid_samples = run->valid.samples};
+    if ((run->folder || run->from) && run->train.samples > 0)
+        mgpu_fingerprint(&run->train, run->origin.train_data);
+    if ((run->folder || run->from) && run->valid.samples > 0)
+        mgpu_fingerprint(&run->valid, run->origin.valid_data);
     snprintf(run->origin.model, sizeof run->origin.model, "%s", run->program->identity ? run->program->identity : "");
+}
+
+static void compare_data(Run *run, const char *set, const char *then, const char *now)
+{
+    if (*then && *now && strcmp(then, now) != 0)
+        mgpu_report_warning(run->reporter,
+                            "the run in %s was saved with other samples in the data set %s, or with another order of them: files have changed "
+                            "since then, or --data or the program names others",
+                            run->options->resume, set);
 }
 
 static void compare_samples(Run *run, const char *set, int64_t then, int64_t now)
@@ -94,6 +107,10 @@ void mgpu_run_compare_origin(Run *run)
     compare_samples(run, "train", then->train_samples, now->train_samples);
     if (now->valid_samples && then->valid_samples)
         compare_samples(run, "valid", then->valid_samples, now->valid_samples);
+    if (then->train_samples == now->train_samples)
+        compare_data(run, "train", then->train_data, now->train_data);
+    if (now->valid_samples && then->valid_samples == now->valid_samples)
+        compare_data(run, "valid", then->valid_data, now->valid_data);
     if (*then->model && *now->model && strcmp(then->model, now->model) != 0)
         mgpu_report_warning(run->reporter,
                             "the run in %s was saved by a program of another model than this one, with the same weights: "

@@ -12,6 +12,7 @@ typedef struct SaveFolder SaveFolder;  /* that this run writes into */
 typedef struct SaveOrigin {            /* what a save belongs to; samples: -1, if not known */
     char model[65];
     int64_t train_samples, valid_samples;
+    char train_data[65], valid_data[65]; /* fingerprints (data/sets.h); "": not known */
 } SaveOrigin;
 enum { MGPU_NEED_RUN = 1, MGPU_NEED_MODEL = 2 };
 /* The newest save of the folder whose files are whole, those that are needed: all of a run, or some model. If the newest is damaged,

@@ -1,6 +1,7 @@
 /* manifest.c: what is in a save: manifest.json <-> Manifest.
  *
  *   {"format":2,"run":"...","number":17,"step":12,"model":"...","train_samples":600,"valid_samples":100,
+ *   "train_data":"...","valid_data":"...",
  *   "kept":[4,8,12],
  *   "files":[{"name":"weights.safetensors","bytes":1024,"sha256":"..."},
  *   ...],
@@ -25,9 +26,9 @@ char *mgpu_manifest_text(const Manifest *m, size_t *length)
     FILE *f = mgpu_begin_text(&body, length);
     fprintf(f,
             "{\"format\":%d,\"run\":\"%s\",\"number\":%lld,\"step\":%lld,\"model\":\"%s\",\"train_samples\":%lld,\"valid_"
-            "samples\":%lld,\n",
+            "samples\":%lld,\n\"train_data\":\"%s\",\"valid_data\":\"%s\",\n",
             FORMAT, m->run, (long long)m->number, (long long)m->step, m->origin.model, (long long)m->origin.train_samples,
-            (long long)m->origin.valid_samples);
+            (long long)m->origin.valid_samples, m->origin.train_data, m->origin.valid_data);
     fputs("\"kept\":[", f);
     for (int i = 0; i < m->kept_count; i++)
         fprintf(f, "%s%lld", i ? "," : "", (long long)m->kept[i]);
@@ -102,6 +103,12 @@ static bool read_lists(Manifest *m, const Json *json)
 
 static bool read_members(Manifest *m, const Json *json)
 {
+    for (int valid = 0; valid < 2; valid++) { /* earlier versions wrote none */
+        const char *key = valid ? "valid_data" : "train_data";
+        char *text = valid ? m->origin.valid_data : m->origin.train_data;
+        if (mgpu_json_member(json, key) && !read_text(json, key, text, sizeof m->origin.train_data))
+            return false;
+    }
     return read_text(json, "run", m->run, sizeof m->run) && read_text(json, "model", m->origin.model, sizeof m->origin.model) &&
            mgpu_json_whole(mgpu_json_member(json, "number"), &m->number) && m->number >= 0 &&
            mgpu_json_whole(mgpu_json_member(json, "step"), &m->step) &&
