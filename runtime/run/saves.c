@@ -69,14 +69,19 @@ void mgpu_run_open_folder(Run *run)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s", error);
 }
 
+/* Samples are read for it: what is wrong with them is said where reading begins anyway. */
+static void take_fingerprints(Run *run)
+{
+    if (run->train.samples > 0 && !*run->origin.train_data)
+        mgpu_fingerprint(&run->train, run->origin.train_data);
+    if (run->valid.samples > 0 && !*run->origin.valid_data)
+        mgpu_fingerprint(&run->valid, run->origin.valid_data);
+}
+
 /* ---- what the run goes on with, beside what it was */
 void mgpu_run_set_origin(Run *run)
 {
     run->origin = (SaveOrigin){.train_samples = run->train.samples, .valid_samples = run->valid.samples};
-    if ((run->folder || run->from) && run->train.samples > 0)
-        mgpu_fingerprint(&run->train, run->origin.train_data);
-    if ((run->folder || run->from) && run->valid.samples > 0)
-        mgpu_fingerprint(&run->valid, run->origin.valid_data);
     snprintf(run->origin.model, sizeof run->origin.model, "%s", run->program->identity ? run->program->identity : "");
 }
 
@@ -104,6 +109,7 @@ void mgpu_run_compare_origin(Run *run)
     const SaveOrigin *then = run->from ? mgpu_saved_origin(run->from) : NULL, *now = &run->origin;
     if (!then)
         return;
+    take_fingerprints(run);
     compare_samples(run, "train", then->train_samples, now->train_samples);
     if (now->valid_samples && then->valid_samples)
         compare_samples(run, "valid", then->valid_samples, now->valid_samples);
@@ -213,6 +219,8 @@ static void *prepare(void *argument)
 
 void mgpu_run_prepare_saves(Run *run)
 {
+    if (run->saves)
+        take_fingerprints(run);
     run->preparing = run->saves && pthread_create(&run->saver, NULL, prepare, run) == 0;
 }
 
