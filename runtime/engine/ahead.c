@@ -24,30 +24,11 @@
  * MGPU_GRAPHS=off issues operation by operation; =wait also waits for each, so that a failure names the one that failed. An audit
  * (audit.c) does the same, and looks between them. */
 #include "runtime/base/base.h"
+#include "runtime/engine/ahead.h"
 #include "runtime/engine/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct AheadPhase {
-    Segment *segments; int count;
-    int *mark;                   /* [operation]: the first of MGPU_RING marks after it (of comp: after its segment); -1: none */
-    int *inside;                 /* [operation]: the first of `variants` marks after it inside its segment; -1: none */
-    int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks before it, for hang.c; -1: none */
-} AheadPhase;
-typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT } Graphs;
-
-struct Ahead {
-    Counter done;                /* steps */
-    Engine *engine;
-    int device;
-    pthread_t watcher;
-    AheadPhase *phases;
-    int variants;                /* combinations of slots: all slots divide it */
-    int marks;                   /* made so far */
-    int step_mark[MGPU_LANES];   /* the first of MGPU_RING, at the end of a step */
-    Graphs graphs;
-};
 
 static bool is_ahead(int lane)
 {
@@ -353,6 +334,20 @@ static void keep_segments(Lane *l, AheadPhase *phase, const int *order)
     }
 }
 
+/* first -1: the step is not timed */
+static void clock_at(Lane *l, int first, int number)
+{
+    if (first >= 0)
+        l->engine->kind->ahead->clock(l->engine->devices[l->device], l->lane, first + number);
+}
+
+static void clock_transfer(Lane *l, int op, int number)
+{
+    const Ahead *a = l->engine->ahead_of[l->device];
+    if (l->lane == MGPU_COMM)
+        clock_at(l, mgpu_timed_first(a, MGPU_COMM, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
+}
+
 void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
 {
     Engine *e = l->engine;
@@ -363,15 +358,19 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
     set_phase(l, phase);
     if (kept)
         keep_segments(l, segments, t->order + t->begin[MGPU_COMP]);
+    int clock = mgpu_timed_first(a, MGPU_COMP, l->number);
     for (int i = 0; i < segments->count; i++) {
         Segment *s = &segments->segments[i];
         const int *order = t->order + t->begin[MGPU_COMP] + s->begin;
+        clock_at(l, clock, 2 * i);
         set_op(l, &phase->devices[l->device].ops[order[0]]);
         for (int w = 0; w < s->wait_count; w++)
             mgpu_ahead_wait(l, &s->waits[w]);
         for (int lane = 0; lane < MGPU_LANES; lane++)
             if (s->followers >> lane & 1)
                 hear_lane(l, lane, finished(l->number - a->variants));
+        clock_at(l, clock, 2 * i + 1);
+        double began = mgpu_seconds();
         if (e->audit)
             audit_calls(l, &phase->devices[l->device], order, s->end - s->begin);
         else if (e->profile)
@@ -380,10 +379,12 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
             e->kind->ahead->launch(e->devices[l->device], s->kept[l->number % a->variants]);
         else
             issue_calls(l, order, s->end - s->begin, a->graphs);
+        add_seconds(&times_of(l)->launching, mgpu_seconds() - began);
         if (s->mark >= 0)
             mark_and_note(l, s->mark + (int)(l->number % MGPU_RING));
         tell(e, &l->progress, (l->number << PLACE_BITS) + s->end);
     }
+    clock_at(l, clock, 2 * segments->count);
     set_op(l, NULL);
 }
 
@@ -397,6 +398,7 @@ void mgpu_ahead_begin(Lane *l, int op)
         begin_alone(l);
     if (begun >= 0)
         mark_and_note(l, begun + (int)(l->number % MGPU_RING));
+    clock_transfer(l, op, 0);
     if (l->engine->profile)
         ahead->clock(device, l->lane, 0);
 }
@@ -405,6 +407,7 @@ void mgpu_ahead_issued(Lane *l, int op)
 {
     const AheadKind *ahead = l->engine->kind->ahead;
     Device *device = l->engine->devices[l->device];
+    clock_transfer(l, op, 1);
     if (l->engine->profile)
         ahead->clock(device, l->lane, 1);
     const Ahead *a = l->engine->ahead_of[l->device];
@@ -454,6 +457,7 @@ static void *watch(void *argument)
             busy += lane == MGPU_COMP || lane == MGPU_COMM;
         }
         atomic_store(&work_of(e, number)->finished_at, mgpu_seconds());
+        mgpu_timed_note(a, number);
         atomic_fetch_sub(&work_of(e, number)->unfinished, busy);
         tell(e, &a->done, number);
     }
@@ -527,6 +531,7 @@ static Ahead *open_ahead(Engine *e, int device, Graphs graphs)
     for (int k = 0; k < e->plan->phase_count; k++)
         make_phase(a, k);
     e->kind->ahead->make_marks(e->devices[device], a->marks);
+    mgpu_timed_open(a);
     return a;
 }
 

@@ -106,6 +106,20 @@ static void set(Op *op)
     op->end_us += LAUNCH_US + 1e6 * (double)(s->count * (size_t)s->width) / op->work.device->bandwidth;
 }
 
+/* MGPU_SLOW=2:1.5: the kernels of GPU 2 take 1.5 times as long. The program says what is wrong with it */
+static double slowness(int device)
+{
+    const char *at = getenv("MGPU_SLOW");
+    for (char *end; at && *at; at = *end == ',' ? end + 1 : end) {
+        long number = strtol(at, &end, 10);
+        bool its = end > at && *end == ':' && number == device;
+        if (its)
+            return strtod(end + 1, NULL);
+        end += strcspn(end, ",");
+    }
+    return 1;
+}
+
 /* what the operation says of itself; when a kernel that is checked runs, it is held to that */
 static bool launch(Op *op)
 {
@@ -122,7 +136,7 @@ static bool launch(Op *op)
         return false;
     if (op->end_us < op->work.device->time_us)
         op->end_us = op->work.device->time_us;
-    op->end_us += LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth;
+    op->end_us += slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
     op->work.device->time_us = op->end_us;
     return true;
 }

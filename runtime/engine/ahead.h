@@ -1,0 +1,32 @@
+/* ahead.h: what ahead.c knows of a device that runs ahead, also for timed.c. */
+#ifndef MGPU_ENGINE_AHEAD_H
+#define MGPU_ENGINE_AHEAD_H
+
+#include "runtime/engine/internal.h"
+
+typedef struct AheadPhase {
+    Segment *segments; int count;
+    int *mark;                   /* [operation]: the first of MGPU_RING marks after it (of comp: after its segment); -1: none */
+    int *inside;                 /* [operation]: the first of `variants` marks after it inside its segment; -1: none */
+    int *begun;                  /* [operation]: of sums: the first of MGPU_RING marks before it, for hang.c; -1: none */
+} AheadPhase;
+typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT } Graphs;
+
+struct Ahead {
+    Counter done;                /* steps */
+    Engine *engine;
+    int device;
+    pthread_t watcher;
+    AheadPhase *phases;
+    int variants;                /* combinations of slots: all slots divide it */
+    int marks;                   /* made so far */
+    int step_mark[MGPU_LANES];   /* the first of MGPU_RING, at the end of a step */
+    Graphs graphs;
+    int clocks[MGPU_LANES];      /* of a step that is timed */
+};
+
+/* timed.c */
+void mgpu_timed_open(Ahead *);               /* of a device with phases, before anything is issued */
+int mgpu_timed_first(const Ahead *, int lane, int64_t number); /* the step's first clock of the lane; -1: it has none */
+void mgpu_timed_note(Ahead *, int64_t number); /* of a step that the device has done: its times */
+#endif
