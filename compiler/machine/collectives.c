@@ -264,12 +264,11 @@ static Cost with_latency(double latency, double rest)
 }
 
 /* Host devices meet, each adds up its slice of all, in the memory that they have in common, and writes it to all (runtime/host/reduce.c):
- * n reads and n writes of B in all. More devices than cores have to wait for their turn. */
+ * n reads and n writes of B in all. */
 static Cost on_host(const Machine *m, Collect what, double bytes, int n)
 {
-    double turns = n > m->host.cores.value ? n / m->host.cores.value : 1;
     double touched = what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
-    double meeting = m->host.meeting_us.value * turns * turns, memory = touched * bytes / m->host.bandwidth.value * 1e6;
+    double meeting = m->host.meeting_us.value, memory = touched * bytes / m->host.bandwidth.value * 1e6;
     return (Cost){meeting + memory, memory > meeting ? BOUND_MEMORY : BOUND_LATENCY};
 }
 

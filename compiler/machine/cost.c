@@ -9,25 +9,25 @@ const char *const BOUND_NAME[BOUNDS] = {"launch", "memory", "instructions", "mat
  * (as a share of the plain rate), of the memory's rate; and the least time of one, on top of a launch. `apart`: loads and
  * arithmetic do not overlap, so their times add up.
  *
- * Host: fitted to 1,800 calls of thirteen examples, one thread, on a core of an Intel Xeon (Sapphire Rapids, 2.6 GHz) with oneDNN
- * 2.6.3 (2026-11-23, bench/results/predicted.md): the shares with the least mean of |log(predicted / measured)|, weighted by
- * time. GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak
+ * Host: fitted to 1,900 calls of seventeen examples on two cores of an Intel Xeon (Sapphire Rapids) with oneDNN 2.6.3, and to what
+ * `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the shares with the least mean of |log(predicted / measured)|,
+ * weighted by their part of a step. More than all of the memory's rate: what was just written is still in a cache. GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak
  * (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of issue
  * slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what their loops' instructions in SASS
  * came to. */
 typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart; } Efficiency;
 static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
     [PROCESSOR_HOST] = {
-        [WORK_ELEMENTWISE] = {.18, .18, 1, 0, true},
-        [WORK_SUMS] = {.18, .18, .67, 0, true},
-        [WORK_SCATTER] = {.18, .05, 1, 0, true},
-        [WORK_MATMUL] = {.9, .18, .4, 0, false},
-        [WORK_CONVOLUTION] = {.96, .18, .2, 0, false},
-        [WORK_DEPTHWISE] = {.42, .18, .4, 0, false},
-        [WORK_DEPTHWISE_WEIGHT] = {.035, .18, .4, 0, false},
-        [WORK_ATTENTION] = {.77, .18, .13, 0, true},
-        [WORK_ROWS] = {.18, .02, .3, 0, true},
-        [WORK_SCAN] = {.72, .18, .6, 0, true},
+        [WORK_ELEMENTWISE] = {.25, .25, 1.5, 0, true},
+        [WORK_SUMS] = {.12, .12, 1.5, 0, true},
+        [WORK_SCATTER] = {.18, .18, 1.2, 0, true},
+        [WORK_MATMUL] = {.74, .12, .3, 0, false},
+        [WORK_CONVOLUTION] = {.9, .12, .2, 0, false},
+        [WORK_DEPTHWISE] = {.35, .12, .3, 0, false},
+        [WORK_DEPTHWISE_WEIGHT] = {.025, .12, .3, 0, false},
+        [WORK_ATTENTION] = {.55, .12, .2, 0, true},
+        [WORK_ROWS] = {.014, .014, .3, 0, true},
+        [WORK_SCAN] = {.6, .5, 1.2, 0, true},
     },
     [PROCESSOR_CUDA] = {
         [WORK_ELEMENTWISE] = {.37, .37, .87, .8, false},

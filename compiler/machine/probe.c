@@ -7,11 +7,13 @@
  *   arithmetic  multiply-adds in registers, as wide as the processor has them
  *   bandwidth   y = a x + b over 4 MiB for each thread, near caches included: what element-wise kernels reach
  *   barrier     all threads wait for each other; the lowest counts, since others only add to it
+ *   meeting     two threads for each core: one computes, the other one meets those of the other cores; until the first one goes on
  *   disk        a file is written, thrown out of memory, and read */
 #include "compiler/machine/machine.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +151,67 @@ static void *measure(void *argument)
     return NULL;
 }
 
+/* ---- meetings of host devices: a thread of each core computes, then wakes a second one, which meets those of the others and wakes it */
+typedef struct Pair {
+    struct Pairs *all;
+    sem_t computed, arrived, met;
+    double us[MEETINGS];        /* from the end of its computation until it goes on */
+} Pair;
+typedef struct Pairs { int count; Pair *each; } Pairs;
+
+static void *compute(void *argument)
+{
+    const double WORK = 2e-4; /* seconds between two meetings */
+    Pair *p = argument;
+    for (int i = 0; i < MEETINGS; i++) {
+        double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
+        while (seconds(CLOCK_THREAD_CPUTIME_ID) - begin < WORK)
+            ;
+        begin = seconds(CLOCK_MONOTONIC);
+        sem_post(&p->computed);
+        sem_wait(&p->met);
+        p->us[i] = (seconds(CLOCK_MONOTONIC) - begin) * 1e6;
+    }
+    return NULL;
+}
+
+static void *communicate(void *argument)
+{
+    Pair *p = argument;
+    for (int i = 0; i < MEETINGS; i++) {
+        sem_wait(&p->computed);
+        for (int k = 0; k < p->all->count; k++)
+            sem_post(&p->all->each[k].arrived);
+        for (int k = 0; k < p->all->count; k++)
+            sem_wait(&p->arrived);
+        sem_post(&p->met);
+    }
+    return NULL;
+}
+
+/* the mean of what a meeting takes: late threads are part of it */
+static double meeting_us(int cores)
+{
+    Pairs all = {cores, NEW_ARRAY(Pair, cores)};
+    pthread_t *thread = NEW_ARRAY(pthread_t, 2 * cores);
+    double us = 0;
+    for (int i = 0; i < cores; i++) {
+        all.each[i].all = &all;
+        sem_init(&all.each[i].computed, 0, 0);
+        sem_init(&all.each[i].arrived, 0, 0);
+        sem_init(&all.each[i].met, 0, 0);
+    }
+    for (int i = 0; i < 2 * cores; i++)
+        if (pthread_create(&thread[i], NULL, i < cores ? compute : communicate, &all.each[i % cores]))
+            fail(3, "mgpuc probe cannot start %d threads: %m", 2 * cores);
+    for (int i = 0; i < 2 * cores; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < cores; i++)
+        for (int k = 0; k < MEETINGS; k++)
+            us += all.each[i].us[k] / MEETINGS / cores;
+    return us;
+}
+
 /* one round: all threads, each measurement once */
 static void run_round(Pool *t)
 {
@@ -202,7 +265,7 @@ static double disk_rate(const char *folder)
 const char *machine_probe(const char *name, int cores, double memory, const char *folder)
 {
     Pool pool = {.count = cores, .workers = NEW_ARRAY(Worker, cores), .chains = widest()};
-    Sample f32 = {0}, f64 = {0}, bytes = {0}, barrier = {0}, disk = {0};
+    Sample f32 = {0}, f64 = {0}, bytes = {0}, barrier = {0}, meeting = {0}, disk = {0};
     for (int i = 0; i < cores; i++) {
         Worker *w = &pool.workers[i];
         *w = (Worker){.pool = &pool, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS)};
@@ -221,6 +284,8 @@ const char *machine_probe(const char *name, int cores, double memory, const char
         add_value(&f64, all[1] / cores);
         add_value(&bytes, all[2]);
         add_value(&barrier, pool.barrier_us);
+        if (cores > 1)
+            add_value(&meeting, meeting_us(cores));
     }
     for (int round = 0; round < 3; round++)
         add_value(&disk, disk_rate(folder));
@@ -234,7 +299,8 @@ const char *machine_probe(const char *name, int cores, double memory, const char
     write_fact(&t, "arithmetic f32", &f32, ROUNDS, 1e9, "GFLOP/s", day);
     write_fact(&t, "arithmetic f64", &f64, ROUNDS, 1e9, "GFLOP/s", day);
     write_fact(&t, "barrier", &barrier, 0, 1, "us", day);
-    text_add(&t, "host meeting 10us nominal\nhost decode 600/s nominal\n");
+    write_fact(&t, "meeting", &meeting, ROUNDS, 1, "us", day);
+    text_add(&t, "host decode 600/s nominal\n");
     write_fact(&t, "disk", &disk, ROUNDS, 1e6, "MB/s", day);
     return text_take(&t);
 }

@@ -4,6 +4,7 @@
  * each other piece by piece. Devices pass nothing on. Of several ways the one with the fewest links, then the widest. */
 #include "compiler/machine/machine.h"
 
+#include <math.h>
 #include <string.h>
 
 int machine_host(const Machine *m) { return m->device_count; }
@@ -111,7 +112,9 @@ Device machine_device(const Machine *m, Processor processor, int number, int cou
         return m->devices[number < m->device_count ? number : m->device_count - 1];
     }
     const Host *h = &m->host;
-    Device d = {.name = "host", .processor = PROCESSOR_HOST, .units = divided(h->cores, count), .memory = divided(h->memory, count),
+    /* All have equally many threads. More devices than cores take turns, and the last one is waited for */
+    Fact units = {count > h->cores.value ? 1 / ceil(count / h->cores.value) : floor(h->cores.value / count), h->cores.measured};
+    Device d = {.name = "host", .processor = PROCESSOR_HOST, .units = units, .memory = divided(h->memory, count),
                 .bandwidth = divided(h->bandwidth, count), .event_us = h->barrier_us};
     if (d.units.value > 1) /* a single thread waits for nobody */
         d.launch_us = h->barrier_us;

@@ -6,6 +6,8 @@
 #include "compiler/plan/measured.h"
 #include "compiler/plan/schedule_internal.h"
 
+#include <math.h>
+
 Processor processor_of(const Program *p) { return p->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST; }
 
 const Machine *machine_of(const Program *p) { return p->machine ? p->machine : machine_default(processor_of(p)); }
@@ -15,7 +17,9 @@ static Work work_of(const Program *p, const Task *t, double samples)
     const Model *m = p->model;
     double flops = t->flops + t->flops_per_sample * samples;
     Work w = {.kind = t->work, .type = m->precision, .tf32 = m->tf32, .wide = m->precision == F64};
-    w.contractions = kernel_contraction_flops(t->kernel, flops);
+    w.contractions = kernel_contraction_flops(t->kernel, t->flops_per_sample) * samples;
+    if (!t->kernel->scan)
+        w.contractions += kernel_contraction_flops(t->kernel, t->flops);
     w.operations = flops > w.contractions ? flops - w.contractions : 0;
     w.bytes = t->bytes + t->bytes_per_sample * samples;
     w.steps = t->kernel->scan ? (double)t->kernel->scan->steps : 0;
@@ -40,9 +44,16 @@ static double measured_time(const Program *p, const Task *t, double samples, Cos
     return justified ? m->us * ratio : 0;
 }
 
+/* a worker of a host device has whole samples; those with fewer than others wait */
+static double samples_of_workers(const Program *p, const Device *d, const Task *t, double samples)
+{
+    bool divided = p->target->regions && t->kernel->split == MGPU_SPLIT_SAMPLES && d->units.value > 1;
+    return divided ? ceil(samples / d->units.value) * d->units.value : samples;
+}
+
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples)
 {
-    Work w = work_of(p, t, samples);
+    Work w = work_of(p, t, samples_of_workers(p, d, t, samples));
     Cost model = cost_kernel(d, &w);
     double measured = p->measured ? measured_time(p, t, samples, model) : 0;
     return measured > 0 ? measured : model.us;

@@ -189,7 +189,7 @@ static void kernels(void)
     check(cost_kernel(&gpu, &contraction).bound == BOUND_MATRIX, "but where it may be rounded");
     Work tiny = {.kind = WORK_ELEMENTWISE, .bytes = 8, .operations = 1};
     check(cost_kernel(&gpu, &tiny).bound == BOUND_LAUNCH, "H100: a kernel of nearly nothing is its launch");
-    contraction = (Work){.kind = WORK_MATMUL, .type = F32, .contractions = 298.8e6};
+    contraction = (Work){.kind = WORK_MATMUL, .type = F32, .contractions = 362.6e6};
     check(near(cost_kernel(&cores, &contraction).us, 1000, .01) && near(cost_kernel(&core, &contraction).us, 2000, .01),
           "a core of two takes twice as long");
 }
