@@ -11,7 +11,8 @@ const char *const BOUND_NAME[BOUNDS] = {"launch", "memory", "instructions", "mat
  *
  * Host: fitted to 1,900 calls of seventeen examples on two cores of an Intel Xeon (Sapphire Rapids) with oneDNN 2.6.3, and to what
  * `mgpuc probe` measures there (2026-11-24, bench/results/plan.md): the shares with the least mean of |log(predicted / measured)|,
- * weighted by their part of a step. More than all of the memory's rate: what was just written is still in a cache. GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak
+ * weighted by their part of a step. More than all of the memory's rate: what was just written is still in a cache.
+ * GPU: the assumptions for one H100 that nobody has measured here: matrix instructions by mma.sync reach 62.5 % of the peak
  * (published microbenchmarks), 72 % of issue slots; cuBLASLt 70 %; streams 87 % of the memory's rate; plain code 75 % of issue
  * slots, and a multiply-add counts twice in the plain rate. Convolutions and attention: what their loops' instructions in SASS
  * came to. */

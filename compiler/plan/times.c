@@ -12,9 +12,17 @@ Processor processor_of(const Program *p) { return p->target->own_memory ? PROCES
 
 const Machine *machine_of(const Program *p) { return p->machine ? p->machine : machine_default(processor_of(p)); }
 
-static Work work_of(const Program *p, const Task *t, double samples)
+/* a worker of a host device has whole samples; those with fewer than others wait */
+static double samples_of_workers(const Program *p, const Device *d, const Task *t, double samples)
+{
+    bool divided = p->target->regions && t->kernel->split == MGPU_SPLIT_SAMPLES && d->units.value > 1;
+    return divided ? ceil(samples / d->units.value) * d->units.value : samples;
+}
+
+static Work work_of(const Program *p, const Device *d, const Task *t, double its_samples)
 {
     const Model *m = p->model;
+    double samples = samples_of_workers(p, d, t, its_samples);
     double flops = t->flops + t->flops_per_sample * samples;
     Work w = {.kind = t->work, .type = m->precision, .tf32 = m->tf32, .wide = m->precision == F64};
     w.contractions = kernel_contraction_flops(t->kernel, t->flops_per_sample) * samples;
@@ -34,8 +42,8 @@ static double measured_time(const Program *p, const Task *t, double samples, Cos
     const MeasuredKernel *m = measured_kernel(p->measured, t->kernel->digest, samples);
     if (!m)
         return 0;
-    Work then = work_of(p, t, (double)m->samples);
     Device device = machine_device(machine_of(p), processor_of(p), 0, measured_devices(p->measured));
+    Work then = work_of(p, &device, t, (double)m->samples);
     Cost before = cost_kernel(&device, &then);
     if (before.us == model.us)
         return m->us;
@@ -44,16 +52,9 @@ static double measured_time(const Program *p, const Task *t, double samples, Cos
     return justified ? m->us * ratio : 0;
 }
 
-/* a worker of a host device has whole samples; those with fewer than others wait */
-static double samples_of_workers(const Program *p, const Device *d, const Task *t, double samples)
-{
-    bool divided = p->target->regions && t->kernel->split == MGPU_SPLIT_SAMPLES && d->units.value > 1;
-    return divided ? ceil(samples / d->units.value) * d->units.value : samples;
-}
-
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples)
 {
-    Work w = work_of(p, t, samples_of_workers(p, d, t, samples));
+    Work w = work_of(p, d, t, samples);
     Cost model = cost_kernel(d, &w);
     double measured = p->measured ? measured_time(p, t, samples, model) : 0;
     return measured > 0 ? measured : model.us;

@@ -192,6 +192,10 @@ static void kernels(void)
     contraction = (Work){.kind = WORK_MATMUL, .type = F32, .contractions = 362.6e6};
     check(near(cost_kernel(&cores, &contraction).us, 1000, .01) && near(cost_kernel(&core, &contraction).us, 2000, .01),
           "a core of two takes twice as long");
+    Device third = machine_device(host, PROCESSOR_HOST, 0, 3), fourth = machine_device(host, PROCESSOR_HOST, 0, 4);
+    check(third.plain[F32].value == fourth.plain[F32].value && near(2 * third.plain[F32].value, core.plain[F32].value, 1e-9),
+          "three devices on two cores are as slow as four: one of them has its turn alone");
+    check(machine_device(machine_named("host64"), PROCESSOR_HOST, 0, 3).units.value == 21, "three devices on 64 cores have 21 threads each");
 }
 
 int main(void)
