@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double LONGEST_US = 1e12; /* eleven days: more is no kernel's time */
+
 struct Measured { const char *kind; int devices; MeasuredKernel *kernels; int count; };
 
 static const char *read_text(const char *file, size_t *length)
@@ -29,7 +31,7 @@ static const char *read_text(const char *file, size_t *length)
 
 static _Noreturn void fail_form(const char *file, const char *what)
 {
-    fail(2, "--measured %s: %s; './train bench --measure FILE' writes what is expected here", file, what);
+    fail(1, "--measured %s: %s; './train bench --measure FILE' writes what is expected here", file, what);
 }
 
 static const Json *member(const char *file, const Json *object, const char *key, JsonKind kind)
@@ -53,8 +55,8 @@ static MeasuredKernel kernel_of(const char *file, const Json *op)
     char *end;
     const char *digits = member(file, op, "kernel", JSON_TEXT)->text;
     MeasuredKernel k = {.kernel = strtoull(digits, &end, 16), .samples = whole(file, op, "samples"), .us = member(file, op, "us", JSON_NUMBER)->number};
-    if (*end || end == digits || !(k.us >= 0) || !isfinite(k.us))
-        fail_form(file, "kernel or us are not of the form that was expected");
+    if (*end || end == digits || !(k.us >= 0 && k.us <= LONGEST_US))
+        fail_form(file, "a kernel is no hexadecimal number, or its us no time");
     return k;
 }
 

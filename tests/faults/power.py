@@ -1,61 +1,112 @@
 """power.py TRACE KEEP [--all]: power cuts. In: the calls of a run that saved (tests/fake/calls.c: trace), what the files held.
 
-After each call the power may fail. Of the calls on names since the folder was last synced, any may be on the disk (a rename is one,
-whole or not), in any order; a file that was not synced may be empty. Every folder that this leaves is made, and the program reads
-it: ./m --resume. What was switched to, with its folder synced, is there."""
-import itertools
+After each call the power may fail. Of the calls on names since their folders were last synced, any may be on the disk, in any
+order (a rename is one call, whole or not); a file that was not synced may be empty. Every tree that this leaves is made, and the
+program reads it: ./m --resume. What was switched to, with its folder synced, is there. With --all these are all trees; otherwise,
+after calls before which more than SHORT are not synced, those of a sample."""
 import os
 import random
 import shutil
 import subprocess
 import sys
 
-trace, keep = sys.argv[1], sys.argv[2]
-most = 4000 if "--all" in sys.argv else 8  # subsets of what is not synced, at a call
+SHORT, SAMPLE = 3, 8
+trace, keep, every = sys.argv[1], sys.argv[2], "--all" in sys.argv
 random.seed(5)
-lines = [line.split() for line in open(trace)]
+calls = [line.split() for line in open(trace)]
 
 
-def parents(op):
-    names = op[1:2] if op[0] in ("create", "mkdir", "unlink", "rmdir") else op[2:3] if op[0] in ("link", "symlink") else op[1:3]
-    return {os.path.dirname(name) for name in names}
+# ---- names: a folder's entries are (folder, name) -> inode, whatever the folder's own name has become; 0 is where the trace begins
+class Inode:
+    def __init__(self, kind, what=None):
+        self.kind, self.what = kind, what  # "folder"; "file", its content in KEEP; "link", where to
 
 
-def apply(tree, op):
-    """tree: path -> what is there. A call whose file or folder is not there, because what made it is lost, does nothing."""
-    kind = op[0]
-    inside = lambda path: os.path.dirname(path) in ("", ".") or os.path.dirname(path) in tree
-    if kind == "create" and inside(op[1]):
-        tree[op[1]] = ("file", op[2])
-    elif kind == "mkdir" and inside(op[1]):
-        tree.setdefault(op[1], ("folder",))
-    elif kind == "symlink" and inside(op[2]):
-        tree[op[2]] = ("link", op[1])
-    elif kind == "link" and inside(op[2]) and op[1] in tree:
-        tree[op[2]] = tree[op[1]]
-    elif kind == "rename" and op[1] in tree and inside(op[2]):
-        moved = {path: what for path, what in tree.items() if path == op[1] or path.startswith(op[1] + "/")}
-        for path in moved:
-            del tree[path]
-        for path, what in moved.items():
-            tree[op[2] + path[len(op[1]):]] = what
-    elif kind == "unlink":
-        tree.pop(op[1], None)
-    elif kind == "rmdir" and not any(path.startswith(op[1] + "/") for path in tree):
-        tree.pop(op[1], None)
+inodes = [Inode("folder")]
 
 
-def make(tree, synced, folder):
-    shutil.rmtree(folder, ignore_errors=True)
-    os.mkdir(folder)
+def folder_of(entries, path):
+    at = 0
+    for name in os.path.dirname(path).split("/"):
+        at = entries[at, name] if name not in ("", ".") else at
+    return at
+
+
+def effect(entries, op):
+    """What a call does to entries: what it removes and what it sets, as ((folder, name), inode). New inodes are made here, once."""
+    kind, place = op[0], lambda path: (folder_of(entries, path), os.path.basename(path))
+    if kind in ("create", "mkdir", "symlink"):
+        inodes.append({"create": lambda: Inode("file", op[2]), "mkdir": lambda: Inode("folder"),
+                       "symlink": lambda: Inode("link", op[1])}[kind]())
+        return [], [(place(op[2 if kind == "symlink" else 1]), len(inodes) - 1)]
+    if kind == "link":
+        return [], [(place(op[2]), entries[place(op[1])])]
+    if kind == "rename":
+        return [(place(op[1]), entries[place(op[1])])], [(place(op[2]), entries[place(op[1])])]
+    return [(place(op[1]), entries[place(op[1])])], []  # unlink, rmdir
+
+
+def apply(entries, change):
+    """entries after a change; what was to be removed may not be there yet, or something else be there"""
+    removed, made = change
+    entries = dict(entries)
+    for place, inode in removed:
+        if entries.get(place) == inode:
+            del entries[place]
+    entries.update(made)
+    return entries
+
+
+def reached(durable, pending, changes):
+    """Every tree that any of the pending calls, in any order, make of the durable one."""
+    seen, states = set(), [(durable, frozenset())]
+    while states:
+        entries, done = states.pop()
+        key = done, frozenset(entries.items())
+        if key in seen:
+            continue
+        seen.add(key)
+        yield entries
+        states += [(apply(entries, changes[p]), done | {p}) for p in pending if p not in done]
+
+
+def sampled(durable, pending, changes):
+    tries = [pending[:k] for k in range(len(pending) + 1)]
+    tries += [random.sample(pending, random.randint(0, len(pending))) for _ in range(SAMPLE)]
+    for some in tries:
+        entries = durable
+        for p in some:
+            entries = apply(entries, changes[p])
+        yield entries
+
+
+def paths(entries):
+    """path -> inode of all that is found from the beginning"""
+    names = {}
+    for (folder, name), inode in entries.items():
+        names.setdefault(folder, []).append((name, inode))
+    found, folders = {}, [(0, "")]
+    while folders:
+        folder, path = folders.pop()
+        for name, inode in names.get(folder, ()):
+            found[path + name] = inode
+            if inodes[inode].kind == "folder" and path.count("/") < 9:
+                folders.append((inode, path + name + "/"))
+    return found
+
+
+# ---- trees on the disk, read by the program
+def make(tree, synced, top):
+    shutil.rmtree(top, ignore_errors=True)
+    os.mkdir(top)
     for path in sorted(tree):
-        what, place = tree[path], os.path.join(folder, path)
-        if what[0] == "folder":
+        inode, place = inodes[tree[path]], os.path.join(top, path)
+        if inode.kind == "folder":
             os.mkdir(place)
-        elif what[0] == "link":
-            os.symlink(what[1], place)
-        elif what[1] in synced:
-            os.link(os.path.join(keep, what[1]), place)
+        elif inode.kind == "link":
+            os.symlink(inode.what, place)
+        elif inode.what in synced:
+            os.link(os.path.join(keep, inode.what), place)
         else:
             open(place, "w").close()
 
@@ -65,59 +116,52 @@ def resume(folder):
     return done.returncode, (done.stdout + done.stderr).strip().split("\n")[-1]
 
 
-pending, synced = [], set()
-durable = [at for at, op in enumerate(lines) if op == ["mkdir", "w"]]  # calls, by their places in the trace; w's folder is synced
-seen, states, wrong, switched = set(), 0, [], False
-with_run = {os.path.dirname(op[1] if op[0] == "create" else op[2]) for op in lines
-            if op[0] == "create" and op[1].endswith("/run.json") or op[0] == "link" and op[2].endswith("/run.json")}
-for at, op in enumerate(lines):
+def problems(tree, switched):
+    status, said = resume("state/w")
+    if status != 0 and (switched or "there is no saved run" not in said) or status == 0 and switched and "warning" in said:
+        yield said
+    for path in tree:
+        if path.startswith("w/step-") and "/" not in path[2:]:
+            status, said = resume("state/" + path)
+            if status != 0:
+                yield f"{path}: {said}"
+
+
+# ---- the run, call by call
+now, durable, changes = {}, {}, {}  # entries as the run sees them, and as the disk surely has them; what each call changes
+pending, synced, seen, wrong, switched, most = [], set(), set(), [], False, 0
+for at, op in enumerate(calls):
     if op[0] == "sync":
         synced.add(op[2])
     elif op[0] == "sync-folder":
-        now = [p for p in pending if op[1] in parents(lines[p])]
-        durable = sorted(durable + now)
-        pending = [p for p in pending if p not in now]
-        if any(lines[p][0] == "rename" and lines[p][2].endswith("/current") for p in now):
-            tree = {}
-            for p in durable:
-                apply(tree, lines[p])
-            switched = switched or "w/" + tree["w/current"][1] in with_run
-    elif at not in durable:
-        pending.append(at)
-    n = len(pending)
-    if 2 ** n <= most:
-        subsets = itertools.chain.from_iterable(itertools.combinations(pending, k) for k in range(n + 1))
+        folder = folder_of(now, op[1] + "/")
+        kept = [p for p in pending if any(place[0] == folder for part in changes[p] for place, _ in part)]
+        pending = [p for p in pending if p not in kept]
+        for p in kept:
+            durable = apply(durable, changes[p])
+        tree = paths(durable)
+        if "w/current" in tree and any(calls[p][0] == "rename" and calls[p][2].endswith("/current") for p in kept):
+            switched = switched or f"w/{inodes[tree['w/current']].what}/run.json" in tree
     else:
-        subsets = [pending[:k] for k in range(n + 1)] + [[p for p in pending if random.random() < 0.5] for _ in range(most)]
-    for subset in subsets:
-        renames = [p for p in subset if lines[p][0] == "rename"]
-        orders = [sorted(durable + list(subset))]
-        if 1 < len(renames) <= 4:
-            others = [p for p in orders[0] if p not in renames]
-            orders += [others + list(order) for order in itertools.permutations(renames)]
-        for order in orders:
-            tree = {}
-            for p in order:
-                apply(tree, lines[p])
-            key = (switched, frozenset((path, what, what[0] != "file" or what[1] in synced) for path, what in tree.items()))
-            if key in seen:
-                continue
-            seen.add(key)
-            states += 1
-            make(tree, synced, "state")
-            status, said = resume("state/w")
-            if status != 0 and (switched or "there is no saved run" not in said):
-                wrong.append(f"after {' '.join(op)}: {said}")
-            if status == 0 and switched and "warning" in said:
-                wrong.append(f"after {' '.join(op)}: {said}")
-            for path in tree:
-                if path.startswith("w/step-") and "/" not in path[2:]:
-                    status, said = resume("state/" + path)
-                    if status != 0:
-                        wrong.append(f"after {' '.join(op)}: {path}: {said}")
-            if len(wrong) > 5:
-                break
-print(f"{states} states after {len(lines)} calls, {len(wrong)} of them wrong")
+        changes[at] = effect(now, op)
+        now = apply(now, changes[at])
+        if op == ["mkdir", "w"]:  # its folder is synced
+            durable = apply(durable, changes[at])
+        else:
+            pending.append(at)
+    most = max(most, len(pending))
+    ways = reached if every or len(pending) <= SHORT else sampled
+    for entries in ways(durable, pending, changes):
+        tree = paths(entries)
+        key = switched, frozenset((path, inode, inodes[inode].kind != "file" or inodes[inode].what in synced) for path, inode in tree.items())
+        if key in seen:
+            continue
+        seen.add(key)
+        make(tree, synced, "state")
+        wrong += [f"after {' '.join(op)}: {said}" for said in problems(tree, switched)]
+    if len(wrong) > 5:
+        break
+print(f"{len(seen)} states after {len(calls)} calls, at most {most} not synced, {len(wrong)} of them wrong")
 for line in wrong[:5]:
     print(line)
 sys.exit(bool(wrong))

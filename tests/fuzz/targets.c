@@ -3,6 +3,7 @@
 
 #include "compiler/machine/cost.h"
 #include "compiler/passes/stages.h"
+#include "compiler/plan/measured.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/ir/dump.h"
@@ -119,6 +120,20 @@ static void run_machine(const uint8_t *data, size_t length)
     }
 }
 
+/* ---- the file of bench --measure -> times of kernels: those that are found are times */
+static void run_measured(const uint8_t *data, size_t length)
+{
+    const Measured *m = measured_read(fuzz_file(data, length));
+    for (uint64_t kernel = 0; kernel < 20; kernel++)
+        for (double samples = 1; samples < 1e9; samples *= 1000) {
+            const MeasuredKernel *k = measured_kernel(m, kernel, samples);
+            if (k && !(k->kernel == kernel && k->us >= 0 && k->us <= 1e12 && k->samples >= 1))
+                fuzz_wrong("kernel %d with %g samples takes %g us", (int)kernel, samples, k->us);
+        }
+    if (measured_devices(m) < 1)
+        fuzz_wrong("it was measured on %d devices", measured_devices(m));
+}
+
 /* ---- text of a schedule -> schedule; what was read, written and read again is written the same */
 static void run_schedule(const uint8_t *data, size_t length)
 {
@@ -230,6 +245,7 @@ const FuzzTarget FUZZ_TARGETS[] = {
     {"emitted", run_emitted, "tests/models tests/fuzz/corpus/models", LANGUAGE, true, false, 4000},
     {"schedule", run_schedule, "", SCHEDULE, true, true, 30000},
     {"machine", run_machine, "compiler/machine/files", MACHINE, true, false, 4000},
+    {"measured", run_measured, "", JSON_WORDS, true, false, 4000},
     {"graph", run_graph, "tests/passes", GRAPH, true, true, 24000},
     {"safetensors", run_safetensors, "", SAFETENSORS_WORDS, false, false, 4000},
     {"json", run_json, "tests/fuzz/corpus/safetensors", JSON_WORDS, false, false, 4000},
