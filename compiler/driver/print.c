@@ -164,8 +164,8 @@ void memory_print(const Schedule *s, Text *t)
     for (int i = 0; i < s->phase_count; i++)
         for (int d = 0; d < s->devices; d++) {
             const DeviceSchedule *device = &s->phases[i].devices[d];
-            text_add(t, "phase %s device %d of %d: arena %s bytes, staging %s bytes\n", s->phases[i].name, d, s->devices,
-                     grouped(device->arena_bytes), grouped(device->staging_bytes));
+            text_add(t, "phase %s device %d of %d: arena %s bytes (at least %s), staging %s bytes\n", s->phases[i].name, d, s->devices,
+                     grouped(device->arena_bytes), grouped(device->least_bytes), grouped(device->staging_bytes));
             for (int b = 0; b < device->buffer_count; b++) {
                 const Buffer *x = &device->buffers[b];
                 text_add(t, "  %12lld  %12lld%s  %-10s %s\n", (long long)x->offset, (long long)x->bytes,

@@ -7,11 +7,7 @@
  * waits for the collective (a sum that nobody reads keeps its bytes to the end). The calls of a region have no order:
  * what one of them touches, lives as long as the region. Workspaces are at the end: every thread has its own. So do values
  * of samples that never leave a region (local): room for one chunk, needed from call to call, as a thread takes them in order.
- *
- * place_blocks: two ways, and the better of them. A sweep over time gives every block the first hole (by address) that
- * is large enough; holes are in a treap that knows the largest hole of every subtree: n log n. Where the sweep is above
- * the lower bound (the most bytes alive at once) and blocks are few, the largest first: each goes into the smallest
- * gap between those already placed that live at the same time; n^2, hence a limit on n. */
+ */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
@@ -23,232 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t MOST_BYTES = (int64_t)1 << 62;
-
-_Noreturn static void too_large(void)
-{
-    fail(1, "a device would need more than 2^62 bytes; a smaller batch or more devices may help");
-}
-
-int64_t add_bytes(int64_t a, int64_t b)
-{
-    if (a > MOST_BYTES - b)
-        too_large();
-    return a + b;
-}
-
-static int64_t align_to(int64_t bytes, int alignment) { return add_bytes(bytes, alignment - 1) / alignment * alignment; }
-
 int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
 
 int workspace_alignment(const Program *p) { return p->target->workspace_alignment; }
-
-/* ---- holes: a treap by address */
-typedef struct Hole Hole;
-struct Hole {
-    int64_t begin, size, largest; /* largest: of the subtree */
-    uint64_t priority;
-    Hole *left, *right;
-};
-
-static Hole *with_largest(Hole *h)
-{
-    h->largest = h->size;
-    if (h->left && h->left->largest > h->largest)
-        h->largest = h->left->largest;
-    if (h->right && h->right->largest > h->largest)
-        h->largest = h->right->largest;
-    return h;
-}
-
-static Hole *merge(Hole *a, Hole *b) /* all of a is before all of b */
-{
-    if (!a || !b)
-        return a ? a : b;
-    if (a->priority > b->priority) {
-        a->right = merge(a->right, b);
-        return with_largest(a);
-    }
-    b->left = merge(a, b->left);
-    return with_largest(b);
-}
-
-static void cut(Hole *h, int64_t at, Hole **before, Hole **behind) /* holes that begin before `at`, and the others */
-{
-    if (!h) {
-        *before = *behind = NULL;
-    } else if (h->begin < at) {
-        cut(h->right, at, &h->right, behind);
-        *before = with_largest(h);
-    } else {
-        cut(h->left, at, before, &h->left);
-        *behind = with_largest(h);
-    }
-}
-
-static int64_t take(Hole **root, int64_t bytes) /* of the first hole that is large enough */
-{
-    Hole *h = *root;
-    int64_t begin;
-    if (h->left && h->left->largest >= bytes) {
-        begin = take(&h->left, bytes);
-    } else if (h->size >= bytes) {
-        begin = h->begin;
-        h->begin += bytes;
-        h->size -= bytes;
-        if (h->size == 0) {
-            *root = merge(h->left, h->right);
-            return begin;
-        }
-    } else {
-        begin = take(&h->right, bytes);
-    }
-    with_largest(h);
-    return begin;
-}
-
-static Hole *give_back(Hole *root, int64_t begin, int64_t size)
-{
-    Hole *before, *behind;
-    cut(root, begin, &before, &behind);
-    Hole *last = before, *next = behind;
-    while (last && last->right)
-        last = last->right;
-    while (next && next->left)
-        next = next->left;
-    if (last && last->begin + last->size == begin) {
-        Hole *rest, *alone;
-        cut(before, last->begin, &rest, &alone);
-        before = rest;
-        begin = last->begin;
-        size += last->size;
-    }
-    if (next && begin + size == next->begin) {
-        Hole *alone, *rest;
-        cut(behind, next->begin + 1, &alone, &rest);
-        behind = rest;
-        size += next->size;
-    }
-    Hole *hole = NEW(Hole);
-    *hole = (Hole){.begin = begin, .size = size, .largest = size, .priority = hash_bytes(0, &begin, sizeof begin)};
-    return merge(merge(before, hole), behind);
-}
-
-/* ---- orders of blocks */
-typedef struct Key { int64_t a, b; int number; } Key; /* ascending */
-static int compare_key(const void *x, const void *y)
-{
-    const Key *k = x, *l = y;
-    if (k->a != l->a)
-        return k->a < l->a ? -1 : 1;
-    if (k->b != l->b)
-        return k->b < l->b ? -1 : 1;
-    return (k->number > l->number) - (k->number < l->number);
-}
-
-static Key *sorted_keys(const Block *blocks, int count, Key (*key)(const Block *, int))
-{
-    Key *keys = NEW_ARRAY(Key, count);
-    for (int i = 0; i < count; i++)
-        keys[i] = key(&blocks[i], i);
-    qsort(keys, (size_t)count, sizeof *keys, compare_key);
-    return keys;
-}
-
-static Key by_birth(const Block *b, int i) { return (Key){b->first, -b->bytes, i}; }
-static Key by_death(const Block *b, int i) { return (Key){b->last, b->first, i}; }
-static Key by_size(const Block *b, int i) { return (Key){-b->bytes, b->first, i}; }
-
-/* ---- the sweep; *bound: the most bytes alive at once */
-static int64_t sweep(Block *blocks, int count, int64_t *bound)
-{
-    Key *births = sorted_keys(blocks, count, by_birth), *deaths = sorted_keys(blocks, count, by_death);
-    Hole *holes = give_back(NULL, 0, MOST_BYTES);
-    int64_t used = 0, alive = 0;
-    *bound = 0;
-    for (int i = 0, dead = 0; i < count; i++) {
-        Block *b = &blocks[births[i].number];
-        for (; blocks[deaths[dead].number].last < b->first; dead++) {
-            const Block *gone = &blocks[deaths[dead].number];
-            alive -= gone->bytes;
-            if (gone->bytes)
-                holes = give_back(holes, gone->offset, gone->bytes);
-        }
-        if (b->bytes == 0)
-            continue;
-        if (!holes || holes->largest < b->bytes)
-            too_large();
-        b->offset = take(&holes, b->bytes);
-        alive += b->bytes;
-        *bound = alive > *bound ? alive : *bound;
-        used = b->offset + b->bytes > used ? b->offset + b->bytes : used;
-    }
-    return used;
-}
-
-/* ---- the largest first, each into the smallest gap; offsets[] by block */
-static int64_t largest_first(const Block *blocks, int count, int64_t *offsets)
-{
-    Key *keys = sorted_keys(blocks, count, by_size);
-    int *placed = NEW_ARRAY(int, count), placed_count = 0; /* ascending in their offsets */
-    int64_t used = 0;
-    for (int i = 0; i < count; i++) {
-        const Block *b = &blocks[keys[i].number];
-        int64_t best = -1, best_gap = INT64_MAX, at = 0;
-        if (b->bytes == 0)
-            continue;
-        for (int k = 0; k < placed_count; k++) {
-            const Block *other = &blocks[placed[k]];
-            if (other->first > b->last || other->last < b->first)
-                continue;
-            int64_t begin = offsets[placed[k]], gap = begin - at;
-            if (gap >= b->bytes && gap < best_gap) {
-                best = at;
-                best_gap = gap;
-            }
-            at = begin + other->bytes > at ? begin + other->bytes : at;
-        }
-        int64_t offset = best >= 0 ? best : at;
-        int low = 0, high = placed_count;
-        while (low < high) {
-            int middle = (low + high) / 2;
-            if (offsets[placed[middle]] <= offset)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        memmove(placed + low + 1, placed + low, sizeof *placed * (size_t)(placed_count++ - low));
-        placed[low] = keys[i].number;
-        offsets[keys[i].number] = offset;
-        used = offset + b->bytes > used ? offset + b->bytes : used;
-    }
-    return used;
-}
-
-static int64_t place_blocks(Block *blocks, int count, bool reuse, int alignment)
-{
-    enum { FEW = 2048 };
-    int64_t used = 0, bound;
-    for (int i = 0; i < count; i++)
-        blocks[i].bytes = align_to(blocks[i].bytes, alignment);
-    if (!reuse) {
-        for (int i = 0; i < count; i++) {
-            blocks[i].offset = used;
-            used = add_bytes(used, blocks[i].bytes);
-        }
-        return used;
-    }
-    used = sweep(blocks, count, &bound);
-    if (used == bound || count > FEW)
-        return used;
-    int64_t *offsets = NEW_ARRAY(int64_t, count);
-    int64_t other = largest_first(blocks, count, offsets);
-    if (other >= used)
-        return used;
-    for (int i = 0; i < count; i++)
-        blocks[i].offset = offsets[i];
-    return other;
-}
 
 /* ---- the persistent part */
 static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, int64_t bytes, int slots, int index,
@@ -483,7 +256,7 @@ static void touch_calls(Placing *s)
             touch(s, task->writes[i], c);
         int64_t bytes;
         if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->capacity, &bytes))
-            too_large();
+            fail_too_large();
         bytes = add_bytes(bytes, fixed_workspace(s, task));
         s->layout->work[c].buffer = -1;
         if (bytes > 0) {
@@ -528,7 +301,7 @@ static void keep_unread_sums(Placing *s)
 }
 
 /* the workspaces (of which every thread has its own), or all else */
-static void place_kind(Placing *s, bool workspaces, bool reuse, int alignment, int64_t *bytes)
+static void place_kind(Placing *s, bool workspaces, bool reuse, int alignment, int64_t *bytes, int64_t *least)
 {
     Block *blocks = NEW_ARRAY(Block, s->count);
     int *number = NEW_ARRAY(int, s->count), count = 0;
@@ -537,7 +310,7 @@ static void place_kind(Placing *s, bool workspaces, bool reuse, int alignment, i
             number[count] = i;
             blocks[count++] = s->blocks[i];
         }
-    *bytes = place_blocks(blocks, count, reuse, alignment);
+    *bytes = place_blocks(blocks, count, reuse, alignment, least);
     for (int i = 0; i < count; i++)
         s->blocks[number[i]] = blocks[i];
 }
@@ -557,9 +330,10 @@ Layout *place_phase(const Program *program, const Phase *p, const Order *order, 
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);
-    place_kind(&s, false, !program->options->no_reuse, ALIGNMENT, &l->arena_bytes);
-    place_kind(&s, true, !program->options->no_reuse, workspace_alignment(program), &l->work_bytes);
+    place_kind(&s, false, !program->options->no_reuse, ALIGNMENT, &l->arena_bytes, &l->least_arena);
+    place_kind(&s, true, !program->options->no_reuse, workspace_alignment(program), &l->work_bytes, &l->least_work);
     l->arena_bytes = align_to(add_bytes(a->arena_bytes, l->arena_bytes), workspace_alignment(program)); /* workspaces follow */
+    l->least_arena = add_bytes(a->arena_bytes, l->least_arena);
     l->buffer_count = a->buffer_count + s.count;
     l->buffers = NEW_ARRAY(Buffer, l->buffer_count);
     memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)a->buffer_count);

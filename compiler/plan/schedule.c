@@ -39,6 +39,7 @@ typedef struct Class {
     int64_t capacity, micro;         /* micro: as place_phase takes it */
     Persistent *persistent;
     int64_t arena_bytes, work_bytes; /* the most over all phases; arena_bytes without the workspaces */
+    int64_t least_arena, least_work; /* which no offsets make less */
     int64_t align_bytes;             /* what aligning may take of a phase's buffers for some number of samples */
 } Class;
 
@@ -447,7 +448,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 static Class class_of_capacity(const Program *p, int device, int64_t capacity, int64_t micro)
 {
     Persistent *persistent = place_persistent(p, capacity);
-    return (Class){device, capacity, micro, persistent, persistent->arena_bytes, 0, 0};
+    return (Class){device, capacity, micro, persistent, persistent->arena_bytes, 0, persistent->arena_bytes, 0, 0};
 }
 
 static bool alike(const Program *p, int a, int b)
@@ -498,6 +499,8 @@ static Layout *place_class(const Program *p, const Phase *phase, const Order *or
     Layout *l = place_phase(p, phase, order, class->persistent, class->capacity, class->micro);
     class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
     class->work_bytes = l->work_bytes > class->work_bytes ? l->work_bytes : class->work_bytes;
+    class->least_arena = l->least_arena > class->least_arena ? l->least_arena : class->least_arena;
+    class->least_work = l->least_work > class->least_work ? l->least_work : class->least_work;
     int64_t lost = workspace_alignment(p) - ALIGNMENT;
     for (int i = 0; i < l->buffer_count; i++)
         lost += l->buffers[i].each % ALIGNMENT != 0 && l->buffers[i].kind != BUFFER_STAGING ? l->buffers[i].slots * ALIGNMENT : 0;
@@ -566,6 +569,7 @@ static void end_arena(DeviceSchedule *d, const Class *c)
             d->buffers[i].offset = add_bytes(d->buffers[i].offset, c->arena_bytes - d->arena_bytes);
     d->arena_bytes = add_bytes(c->arena_bytes, c->work_bytes);
     d->work_bytes = c->work_bytes;
+    d->least_bytes = add_bytes(c->least_arena, c->least_work);
 }
 
 Schedule *schedule(const Program *p, const Plan *plan)

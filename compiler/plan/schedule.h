@@ -72,6 +72,7 @@ typedef struct DeviceSchedule {
     const char *name;
     int64_t arena_bytes, staging_bytes, first, share, capacity;
     int64_t work_bytes;     /* the last of the arena, where workspaces are: every worker has so much of its own */
+    int64_t least_bytes;    /* of the arena: no offsets take less; not in the text */
     Buffer *buffers; int buffer_count;
     ScheduledOp *ops; int op_count;       /* lane by lane order is the order in this list */
 } DeviceSchedule;

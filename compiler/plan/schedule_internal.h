@@ -47,16 +47,22 @@ int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WA
 void cut_regions(const Phase *, Order *);
 void cut_calls(Order *);                            /* every call a region of its own: of a device without threads */
 
-/* ---- place.c: where a byte is */
-enum { ALIGNMENT = 64, SLOTS = 2 };
-int64_t align_bytes(int64_t);
-int workspace_alignment(const Program *);
-int64_t add_bytes(int64_t, int64_t); /* the sum of two sizes; fails if it is beyond 2^62 */
-
+/* ---- offsets.c */
 typedef struct Block { /* bytes that are needed from position `first` to position `last` */
     int64_t bytes, offset;
     int first, last;
 } Block;
+/* bytes of the blocks become multiples of the alignment, and have offsets; the bytes that they take in all. *bound: no offsets take
+ * less. reuse false: one block after the other */
+int64_t place_blocks(Block *, int count, bool reuse, int alignment, int64_t *bound);
+int64_t add_bytes(int64_t, int64_t); /* the sum of two sizes; fails if it is beyond 2^62 */
+int64_t align_to(int64_t bytes, int alignment);
+_Noreturn void fail_too_large(void);
+
+/* ---- place.c: where a byte is */
+enum { ALIGNMENT = 64, SLOTS = 2 };
+int64_t align_bytes(int64_t);
+int workspace_alignment(const Program *);
 
 typedef struct Persistent {  /* the buffers that all phases of a plan have in common */
     Buffer *buffers; int buffer_count;
@@ -73,6 +79,7 @@ typedef struct Layout {      /* the buffers of one phase on a device of some cap
     Access *group;           /* by group */
     int64_t arena_bytes;     /* without the workspaces */
     int64_t work_bytes;      /* of the workspaces, which are after it */
+    int64_t least_arena, least_work; /* no offsets take less */
 } Layout;
 /* micro: workspaces are those of kernels made for micro-batches of so many samples; 0: of the kernels as they are */
 Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);

@@ -1,0 +1,281 @@
+/* offsets.c: blocks, each needed from one position to another -> their offsets, such that no two that are needed at once overlap.
+ *
+ * This is dynamic storage allocation, which is NP-hard; the bound is the most bytes that are needed at once. Two ways, and the
+ * better of them. A sweep over time gives every block the first hole (by address) that is large enough; holes are in a treap
+ * that knows the largest hole of every subtree: n log n. Where the sweep is above the bound, rounds of placing: those first whose
+ * bytes x time weigh most, each into the smallest gap between those already placed that are needed at the same time. What ends
+ * above the bound weighs more in the next round. A round is n^2, so there are few of them where blocks are many. */
+#include "compiler/plan/schedule_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t MOST_BYTES = (int64_t)1 << 62;
+static const double NEAR = 1.002;   /* times the bound: better is not looked for */
+static const double HEAVIER = 1.5;  /* what ends above the bound, in the next round */
+static const int ROUNDS = 32;
+static const double PAIRS = 4e6;  /* of blocks that are compared, in all rounds */
+
+_Noreturn void fail_too_large(void)
+{
+    fail(1, "a device would need more than 2^62 bytes; a smaller batch or more devices may help");
+}
+
+int64_t add_bytes(int64_t a, int64_t b)
+{
+    if (a > MOST_BYTES - b)
+        fail_too_large();
+    return a + b;
+}
+
+int64_t align_to(int64_t bytes, int alignment) { return add_bytes(bytes, alignment - 1) / alignment * alignment; }
+
+/* ---- holes: a treap by address */
+typedef struct Hole Hole;
+struct Hole {
+    int64_t begin, size, largest; /* largest: of the subtree */
+    uint64_t priority;
+    Hole *left, *right;
+};
+
+static Hole *with_largest(Hole *h)
+{
+    h->largest = h->size;
+    if (h->left && h->left->largest > h->largest)
+        h->largest = h->left->largest;
+    if (h->right && h->right->largest > h->largest)
+        h->largest = h->right->largest;
+    return h;
+}
+
+static Hole *merge(Hole *a, Hole *b) /* all of a is before all of b */
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (a->priority > b->priority) {
+        a->right = merge(a->right, b);
+        return with_largest(a);
+    }
+    b->left = merge(a, b->left);
+    return with_largest(b);
+}
+
+static void cut(Hole *h, int64_t at, Hole **before, Hole **behind) /* holes that begin before `at`, and the others */
+{
+    if (!h) {
+        *before = *behind = NULL;
+    } else if (h->begin < at) {
+        cut(h->right, at, &h->right, behind);
+        *before = with_largest(h);
+    } else {
+        cut(h->left, at, before, &h->left);
+        *behind = with_largest(h);
+    }
+}
+
+static int64_t take(Hole **root, int64_t bytes) /* of the first hole that is large enough */
+{
+    Hole *h = *root;
+    int64_t begin;
+    if (h->left && h->left->largest >= bytes) {
+        begin = take(&h->left, bytes);
+    } else if (h->size >= bytes) {
+        begin = h->begin;
+        h->begin += bytes;
+        h->size -= bytes;
+        if (h->size == 0) {
+            *root = merge(h->left, h->right);
+            return begin;
+        }
+    } else {
+        begin = take(&h->right, bytes);
+    }
+    with_largest(h);
+    return begin;
+}
+
+static Hole *give_back(Hole *root, int64_t begin, int64_t size)
+{
+    Hole *before, *behind;
+    cut(root, begin, &before, &behind);
+    Hole *last = before, *next = behind;
+    while (last && last->right)
+        last = last->right;
+    while (next && next->left)
+        next = next->left;
+    if (last && last->begin + last->size == begin) {
+        Hole *rest, *alone;
+        cut(before, last->begin, &rest, &alone);
+        before = rest;
+        begin = last->begin;
+        size += last->size;
+    }
+    if (next && begin + size == next->begin) {
+        Hole *alone, *rest;
+        cut(behind, next->begin + 1, &alone, &rest);
+        behind = rest;
+        size += next->size;
+    }
+    Hole *hole = NEW(Hole);
+    *hole = (Hole){.begin = begin, .size = size, .largest = size, .priority = hash_bytes(0, &begin, sizeof begin)};
+    return merge(merge(before, hole), behind);
+}
+
+/* ---- orders of blocks */
+typedef struct Key { int64_t a, b; int number; } Key; /* ascending */
+static int compare_key(const void *x, const void *y)
+{
+    const Key *k = x, *l = y;
+    if (k->a != l->a)
+        return k->a < l->a ? -1 : 1;
+    if (k->b != l->b)
+        return k->b < l->b ? -1 : 1;
+    return (k->number > l->number) - (k->number < l->number);
+}
+
+static Key *sorted_keys(const Block *blocks, int count, Key (*key)(const Block *, int))
+{
+    Key *keys = NEW_ARRAY(Key, count);
+    for (int i = 0; i < count; i++)
+        keys[i] = key(&blocks[i], i);
+    qsort(keys, (size_t)count, sizeof *keys, compare_key);
+    return keys;
+}
+
+static Key by_birth(const Block *b, int i) { return (Key){b->first, -b->bytes, i}; }
+static Key by_death(const Block *b, int i) { return (Key){b->last, b->first, i}; }
+
+/* ---- the sweep; *bound: the most bytes alive at once */
+static int64_t sweep(Block *blocks, int count, int64_t *bound)
+{
+    Key *births = sorted_keys(blocks, count, by_birth), *deaths = sorted_keys(blocks, count, by_death);
+    Hole *holes = give_back(NULL, 0, MOST_BYTES);
+    int64_t used = 0, alive = 0;
+    *bound = 0;
+    for (int i = 0, dead = 0; i < count; i++) {
+        Block *b = &blocks[births[i].number];
+        for (; blocks[deaths[dead].number].last < b->first; dead++) {
+            const Block *gone = &blocks[deaths[dead].number];
+            alive -= gone->bytes;
+            if (gone->bytes)
+                holes = give_back(holes, gone->offset, gone->bytes);
+        }
+        if (b->bytes == 0)
+            continue;
+        if (!holes || holes->largest < b->bytes)
+            fail_too_large();
+        b->offset = take(&holes, b->bytes);
+        alive += b->bytes;
+        *bound = alive > *bound ? alive : *bound;
+        used = b->offset + b->bytes > used ? b->offset + b->bytes : used;
+    }
+    return used;
+}
+
+/* ---- rounds: the heaviest first, each into the smallest gap */
+typedef struct Heavy { double weight; int first, number; } Heavy;
+static int compare_heavy(const void *x, const void *y)
+{
+    const Heavy *a = x, *b = y;
+    if (a->weight != b->weight)
+        return a->weight > b->weight ? -1 : 1;
+    if (a->first != b->first)
+        return a->first < b->first ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+typedef struct Rounds {
+    const Block *blocks; int count;
+    double *weight;     /* by block */
+    int *order;         /* blocks, the heaviest first */
+    int *placed;        /* ascending in their offsets */
+    int64_t *offsets;   /* by block */
+} Rounds;
+
+static int64_t smallest_gap(const Rounds *r, int placed_count, const Block *b)
+{
+    int64_t best = -1, best_gap = INT64_MAX, at = 0;
+    for (int k = 0; k < placed_count; k++) {
+        const Block *other = &r->blocks[r->placed[k]];
+        if (other->first > b->last || other->last < b->first)
+            continue;
+        int64_t begin = r->offsets[r->placed[k]], gap = begin - at;
+        if (gap >= b->bytes && gap < best_gap) {
+            best = at;
+            best_gap = gap;
+        }
+        at = begin + other->bytes > at ? begin + other->bytes : at;
+    }
+    return best >= 0 ? best : at;
+}
+
+static int64_t place_in_order(Rounds *r)
+{
+    int64_t used = 0;
+    for (int i = 0, placed_count = 0; i < r->count; i++) {
+        int number = r->order[i];
+        const Block *b = &r->blocks[number];
+        if (b->bytes == 0)
+            continue;
+        int64_t offset = r->offsets[number] = smallest_gap(r, placed_count, b);
+        int low = 0, high = placed_count;
+        while (low < high) {
+            int middle = (low + high) / 2;
+            if (r->offsets[r->placed[middle]] <= offset)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        memmove(r->placed + low + 1, r->placed + low, sizeof *r->placed * (size_t)(placed_count++ - low));
+        r->placed[low] = number;
+        used = offset + b->bytes > used ? offset + b->bytes : used;
+    }
+    return used;
+}
+
+static void sort_by_weight(Rounds *r)
+{
+    Heavy *keys = NEW_ARRAY(Heavy, r->count);
+    for (int i = 0; i < r->count; i++)
+        keys[i] = (Heavy){r->weight[i], r->blocks[i].first, i};
+    qsort(keys, (size_t)r->count, sizeof *keys, compare_heavy);
+    for (int i = 0; i < r->count; i++)
+        r->order[i] = keys[i].number;
+}
+
+/* better offsets than those that take `used` bytes, if they are found */
+static int64_t place_in_rounds(Block *blocks, int count, int64_t used, int64_t bound)
+{
+    Rounds r = {blocks, count, NEW_ARRAY(double, count), NEW_ARRAY(int, count), NEW_ARRAY(int, count), NEW_ARRAY(int64_t, count)};
+    for (int i = 0; i < count; i++)
+        r.weight[i] = (double)blocks[i].bytes * (blocks[i].last - blocks[i].first + 1);
+    double pairs = (double)count * count / 2;
+    for (int round = 0; round < ROUNDS && (round + 1) * pairs <= PAIRS && (double)used > NEAR * (double)bound; round++) {
+        sort_by_weight(&r);
+        int64_t bytes = place_in_order(&r);
+        for (int i = 0; i < count; i++)
+            if (r.offsets[i] + blocks[i].bytes > bound)
+                r.weight[i] *= HEAVIER;
+        if (bytes >= used)
+            continue;
+        used = bytes;
+        for (int i = 0; i < count; i++)
+            blocks[i].offset = r.offsets[i];
+    }
+    return used;
+}
+
+int64_t place_blocks(Block *blocks, int count, bool reuse, int alignment, int64_t *bound)
+{
+    int64_t used = 0;
+    for (int i = 0; i < count; i++) {
+        blocks[i].bytes = align_to(blocks[i].bytes, alignment);
+        blocks[i].offset = used;
+        used = reuse ? 0 : add_bytes(used, blocks[i].bytes);
+    }
+    *bound = used;
+    if (!reuse)
+        return used;
+    used = sweep(blocks, count, bound);
+    return place_in_rounds(blocks, count, used, *bound);
+}
