@@ -17,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN, ALL = COMPILING | CHECKING | PLANNING };
+enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN,
+       BENCHING = 1 << COMMAND_BENCH, ALL = COMPILING | CHECKING | PLANNING | BENCHING };
 typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED, LINT /* -Wno-NAME, help lists the names */ } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
@@ -42,10 +43,15 @@ static const struct OptionRow {
     {"--emit", NULL, STAGE, offsetof(Options, emit), "STAGE", "print a stage's result and stop:", COMPILING},
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "the model to compile, if the file has several", ALL},
     {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
-    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan: as JSON", CHECKING | PLANNING},
-    {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan: batches to plan for: 32,64 (default: the model's)", PLANNING},
-    {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan: each device has this batch; --strong: all devices together (default)", PLANNING},
-    {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan: beside --weak, to have both", PLANNING},
+    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan, bench: as JSON", CHECKING | PLANNING | BENCHING},
+    {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan, bench: batches: 32,64 (default: the model's)", PLANNING | BENCHING},
+    {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan, bench: each device has this batch; --strong: all devices together (default)", PLANNING | BENCHING},
+    {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan, bench: beside --weak, to have both", PLANNING | BENCHING},
+    {"--steps", NULL, VALUE, offsetof(Options, steps), "N", "bench: steps of a run that are timed (20)", BENCHING},
+    {"--epochs", NULL, VALUE, offsetof(Options, epochs), "N", "bench: train so long, too, and print the --metric", BENCHING},
+    {"--metric", NULL, VALUE, offsetof(Options, metric), "NAME", "bench: of the last validation, else of training (loss)", BENCHING},
+    {"--data", NULL, VALUE, offsetof(Options, data), "DIR", "bench: folder of the data that --epochs trains on (.)", BENCHING},
+    {"--csv", NULL, FLAG, offsetof(Options, csv), NULL, "bench: the table as CSV", BENCHING},
     {"--measured", NULL, VALUE, offsetof(Options, measured), "FILE", "plan with the times in a file that './train bench' measured; of plan\n"
                                                                      "                       also 219/s: samples a second that one device was measured to train", ALL},
     {NULL, "-Wno-NAME", LINT, 0, NULL, "no warnings of this kind (docs/warnings.md):", ALL},
@@ -86,6 +92,7 @@ static void print_help(void)
          "  mgpuc MODEL.net -o PROGRAM   compile; then ./PROGRAM --help\n"
          "  mgpuc check MODEL.net        check only: layers, shapes, parameters, FLOPs, bytes per device\n"
          "  mgpuc plan MODEL.net         predict how fast it trains on which devices, and why\n"
+         "  mgpuc bench MODEL.net        measure that here: compile, run, and compare with what was predicted\n"
          "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
          "  mgpuc fmt FILE.net ...       rewrite models in the standard layout; fmt --check, fmt -, fmt --help\n"
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
@@ -152,7 +159,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "plan", "verify", "fmt", "doc", "devices", "machines", "probe"};
+    static const char *const COMMANDS[] = {"check", "plan", "bench", "verify", "fmt", "doc", "devices", "machines", "probe"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
@@ -203,10 +210,35 @@ void check_sources(const Model *m, const Options *o)
     }
 }
 
+void compile_words(const Options *o, const char ***words, int *count)
+{
+    for (int i = 0; i < COUNT(OPTIONS); i++) {
+        const struct OptionRow *row = &OPTIONS[i];
+        if (!(row->commands & COMPILING) || !(row->commands & BENCHING) || row->at == offsetof(Options, devices))
+            continue;
+        const char *name = row->name ? row->name : row->letter;
+        if (row->kind == FLAG) {
+            if (*(const bool *)((const char *)o + row->at))
+                APPEND(*words, *count, name);
+        } else if (row->kind == VALUE) {
+            const char *value = *(const char *const *)((const char *)o + row->at);
+            if (value)
+                APPEND(*words, *count, format("%s=%s", name, value));
+        } else if (row->kind == REPEATED) {
+            for (int k = 0; k < o->set_count; k++)
+                APPEND(*words, *count, format("%s=%s=%s", name, o->set_keys[k], o->set_values[k]));
+        } else if (row->kind == LINT) {
+            for (int k = 0; k < LINT_COUNT; k++)
+                if (o->silenced >> k & 1)
+                    APPEND(*words, *count, format("%s%s", LINT_PREFIX, lint_name((Lint)k)));
+        }
+    }
+}
+
 /* given: a bit for each row of OPTIONS */
 static void check_options(const Options *o, unsigned given)
 {
-    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan"};
+    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench"};
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
@@ -269,7 +301,7 @@ static double measured_rate(const Options *o)
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
-    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}};
+    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}, {"bench", COMMAND_BENCH}};
     bool named = false;
     unsigned given = 0;
     for (int i = 1; i < argc; i++) {
@@ -366,6 +398,6 @@ Options parse_command(int argc, char **argv)
     if (o.arch && !target->images)
         fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
     if (target->images)
-        o.arch = check_architectures(o.arch ? o.arch : o.planned ? planned_architectures(o.planned, o.command != COMMAND_COMPILE || o.emit) : NULL);
+        o.arch = check_architectures(o.arch ? o.arch : o.planned ? planned_architectures(o.planned, (o.command != COMMAND_COMPILE && o.command != COMMAND_BENCH) || o.emit) : NULL);
     return o;
 }

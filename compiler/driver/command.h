@@ -8,6 +8,8 @@
 #include "compiler/plan/schedule.h"
 
 Options parse_command(int argc, char **argv);         /* exit 2 for what it does not understand; --help, --version: exit 0 */
+/* the options of a compile but --devices, as words for another mgpuc: APPEND(*words, *count, ...) */
+void compile_words(const Options *, const char ***words, int *count);
 void check_sources(const Model *, const Options *);   /* exit 2 if what would be written is what was read */
 /* device_list.c: "1,2,4"  "1-8"  "host:3"  "cuda:1,2": a plan per device count, ascending, each once; "cuda:0x4": a plan for
  * these; NULL: all GPUs, or one host device */
@@ -44,6 +46,7 @@ int command_compile(const Options *);                 /* compile.c: mgpuc MODEL.
 int command_check(const Options *);
 Program *make_schedules(const Options *);             /* a schedule for each plan */
 int command_plan(const Options *);                    /* plan.c: mgpuc plan */
+int command_bench(const Options *);                   /* bench.c: mgpuc bench */
 int command_verify(const Options *);
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);

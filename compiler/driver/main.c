@@ -10,7 +10,7 @@ static const struct OwnCommand { const char *name; int (*run)(int argc, char **a
     {"fmt", command_fmt}, {"doc", command_doc}, {"devices", command_devices}, {"machines", command_machines}, {"probe", command_probe}, {"--nvrtc", command_nvrtc},
 };
 static int (*const SHARED[])(const Options *) = {
-    [COMMAND_COMPILE] = command_compile, [COMMAND_CHECK] = command_check, [COMMAND_VERIFY] = command_verify, [COMMAND_PLAN] = command_plan};
+    [COMMAND_COMPILE] = command_compile, [COMMAND_CHECK] = command_check, [COMMAND_VERIFY] = command_verify, [COMMAND_PLAN] = command_plan, [COMMAND_BENCH] = command_bench};
 
 static int run(int argc, char **argv)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COUNTS = 1024, MOST_BATCHES = 64, MOST_HOST_DEVICES = 8 };
+enum { MOST_COUNTS = 1024, MOST_HOST_DEVICES = 8 };
 
 /* ---- plans of one batch. What compiling takes is given back: a table has many */
 typedef struct Made {
@@ -198,7 +198,7 @@ static void add_strong(Planning *p, const int *counts, int count, int64_t batch)
 }
 
 /* ---- the command */
-static int read_batches(const char *list, int64_t *batches)
+int read_batches(const char *list, int64_t *batches)
 {
     int count = 0;
     for (const char *at = list; at && *at;) {

@@ -40,6 +40,9 @@ typedef struct Planning {
     double factor;
 } Planning;
 
+/* plan.c */
+enum { MOST_BATCHES = 64 };
+int read_batches(const char *list, int64_t *batches); /* "32,64"; exit 2 for what is no list of numbers; how many. NULL: 0 */
 /* predict.c */
 bool reads_pictures(const Model *);
 SimulationInput simulation_input(const Program *, const Plan *); /* the program's machine */

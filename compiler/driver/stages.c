@@ -151,7 +151,7 @@ void pass_schedule(Compilation *c)
 {
     for (int i = 0; i < c->program->plan_count; i++)
         c->program->plans[i].schedule = schedule(c->program, &c->program->plans[i]);
-    for (int i = 0; i < c->program->plan_count && c->options->command != COMMAND_PLAN && memory_is_said(c->options); i++)
+    for (int i = 0; i < c->program->plan_count && c->options->command != COMMAND_PLAN && c->options->command != COMMAND_BENCH && memory_is_said(c->options); i++)
         warn_of_memory(c->program->model, c->program, &c->program->plans[i]);
 }
 
