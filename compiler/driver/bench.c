@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROUNDS = 3, MOST_COUNTS = 256, BAR = 40 };
+enum { ROUNDS = 3, BAR = 40 };
 
 typedef struct BenchRow {
     bool weak;
@@ -28,7 +28,7 @@ typedef struct BenchRow {
 
 typedef struct Bench {
     const Options *options;
-    const char *folder, *mgpuc, *kind, *model, *precision, *metric, *machine;
+    const char *folder, *kind, *model, *precision, *metric, *machine;
     BenchRow *rows; int row_count;
 } Bench;
 
@@ -43,22 +43,23 @@ static int64_t whole_number(const char *option, const char *text, int64_t otherw
 }
 
 /* in ascending order, 1 among them: the others are compared with it */
-static int list_counts(const Options *o, const Plan *plans, int plan_count, int *counts)
+static int *list_counts(const Options *o, const Plan *plans, int plan_count, int *number)
 {
-    int count = 0, most = plans[plan_count - 1].devices;
+    enum { POWERS = 32 };
+    int *counts = NEW_ARRAY(int, plan_count + POWERS), count = 0, most = plans[plan_count - 1].devices;
     if (!o->devices) { /* all that are here: 1, 2, 4 ... and all */
         for (int k = 1; k < most; k *= 2)
             counts[count++] = k;
         counts[count++] = most;
-        return count;
+        *number = count;
+        return counts;
     }
-    if (plan_count >= MOST_COUNTS)
-        fail(2, "--devices %s: at most %d numbers of devices at a time", o->devices, MOST_COUNTS - 1);
     if (plans[0].devices > 1)
         counts[count++] = 1;
     for (int i = 0; i < plan_count; i++)
         counts[count++] = plans[i].devices;
-    return count;
+    *number = count;
+    return counts;
 }
 
 static void add_rows(Bench *b, bool weak, int64_t batch, const int *counts, int count)
@@ -103,7 +104,7 @@ static const char *said_by(const Arguments *a, const char *what)
 static void compile(const Bench *b, int64_t batch)
 {
     const char *path = program_of(b, batch);
-    Arguments a = command_of(b->mgpuc);
+    Arguments a = command_of("/proc/self/exe");
     add_argument(&a, b->options->file);
     Text devices = {0};
     for (int i = 0; i < b->row_count; i++)
@@ -312,21 +313,12 @@ static int64_t look_at_model(Bench *b)
     return batch;
 }
 
-static const char *own_path(void)
-{
-    static char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0)
-        fail(3, "/proc/self/exe cannot be read: %s", strerror(errno));
-    return path;
-}
-
 int command_bench(const Options *o)
 {
     Plan *plans;
-    int plan_count, counts[MOST_COUNTS];
+    int plan_count, count;
     int64_t batches[MOST_BATCHES];
-    Bench b = {.options = o, .mgpuc = own_path(), .metric = o->metric ? o->metric : o->epochs ? "loss" : NULL};
+    Bench b = {.options = o, .metric = o->metric ? o->metric : o->epochs ? "loss" : NULL};
     whole_number("--steps", o->steps, 20);
     whole_number("--epochs", o->epochs, 1);
     if (!o->epochs && (o->metric || o->data))
@@ -337,7 +329,8 @@ int command_bench(const Options *o)
         fail(2, "--devices %s: numbers of devices are expected, as in cuda:1,2,4; CUDA_VISIBLE_DEVICES says which GPUs they are", o->devices);
     b.kind = parse_devices(o->devices, NULL, &plans, &plan_count)->name;
     b.machine = planned_name(o, strcmp(b.kind, "host") == 0);
-    int count = list_counts(o, plans, plan_count, counts), batch_count = read_batches(o->batches, batches);
+    const int *counts = list_counts(o, plans, plan_count, &count);
+    int batch_count = read_batches(o->batches, batches);
     int64_t batch = look_at_model(&b);
     if (!batch_count)
         batches[batch_count++] = batch;
