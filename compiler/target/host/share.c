@@ -214,9 +214,11 @@ static bool without_samples(Kernel *k)
 static bool is_axis(const Expr *e, int axis) { return e->kind == X_AXIS && e->constant == axis; }
 
 /* an axis, or `term`, is one digit of the element's number: the other terms count in units of factor * extent, or below
- * factor */
+ * factor. A table without rows has no digits. */
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
 {
+    if (extent < 1)
+        return false;
     __int128 below = offset->kind == X_SUM ? offset->constant : 0;
     for (int i = 0; offset->kind == X_SUM && i < offset->count; i++) {
         const Expr *in = offset->in[i];
