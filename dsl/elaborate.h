@@ -204,6 +204,7 @@ struct Elaborator {
     Value *file_value;       /* of the file(...) that the initialiser under way has called; NULL: none */
     const char *file_path;
     int64_t batch;           /* 0: not known yet */
+    double text_batch;       /* that of the file, where --set has given another; 0: it has not */
 };
 
 /* ---- places and messages (expression.c) */

@@ -42,6 +42,10 @@ void train_assign(Elaborator *e, const Tree *t)
         const Tree *given = set_expression(name, e->settings->values[set]);
         bool optimizer = strcmp(name, "optimizer") == 0;
         Value *v = optimizer ? eval_optimizer(e, given, false) : set_value(e, name, e->settings->values[set]);
+        if (strcmp(name, "batch") == 0) {
+            const Value *own = eval_setting(e, name, t->first->next);
+            e->text_batch = own->kind == VALUE_NUMBER ? number_of(own) : 0;
+        }
         put_setting(e, name, place_of(e, given), given, v);
         return;
     }
@@ -94,6 +98,28 @@ static void default_optimizer(Elaborator *e)
     APPEND(l->steps, l->step_count, s);
     *v = (Value){.kind = VALUE_LAYER, .layer = l};
     put_setting(e, "optimizer", at, NULL, v);
+}
+
+/* A file's rate is one for its batch. Goyal et al., "Accurate, large minibatch SGD" (2017): in proportion to the batch for SGD;
+ * Malladi et al., "On the SDEs and scaling rules for adaptive gradient algorithms" (2022): by its square root for Adam. */
+static void warn_of_rate(Elaborator *e)
+{
+    static const double MANY = 4;
+    double times = e->text_batch > 0 ? (double)e->model->batch / e->text_batch : 0;
+    if (times < MANY)
+        return;
+    for (int k = 0; k < e->settings->count; k++) /* somebody has thought of it */
+        if (strcmp(e->settings->keys[k], "lr") == 0 || strncmp(e->settings->keys[k], "optimizer", strlen("optimizer")) == 0)
+            return;
+    const TrainSetting *batch = map_get(&e->train_settings, "batch");
+    double rate = 0; /* of a schedule, which has no number */
+    for (int k = 0; k < e->model->setting_count; k++)
+        if (strcmp(e->model->settings[k].name, "lr") == 0)
+            rate = e->model->settings[k].value;
+    bool plain = rate > 0;
+    lint_at(e->settings->silenced, LINT_LEARNING_RATE, batch->at, "the rate of this file is for batches of %g, and this is %.3g times as many samples; usual are %s for sgd, %s for adam and the like%s",
+            e->text_batch, times, plain ? format("--set lr=%.3g", rate * times) : format("a rate %.3g times as high", times),
+            plain ? format("--set lr=%.3g", rate * sqrt(times)) : format("%.3g times", sqrt(times)), plain ? "" : ", with a warmup");
 }
 
 /* ---- what the model was told, for the log of a run */
@@ -184,6 +210,8 @@ void run_train(Elaborator *e, bool trial)
     pop_frame(e, before);
     e->batch = m->batch;
     e->quiet = false;
+    if (!trial)
+        warn_of_rate(e);
     static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",
                                        "ema",   "swa",       "init",      "best",       "on_nan"};
     m->fixed = NULL;

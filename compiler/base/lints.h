@@ -14,7 +14,10 @@
     L(MISSING_FILE, "missing-file")         /* initial values that are not there */                                   \
     L(MEMORY, "memory")                     /* more than the devices have */                                          \
     L(IDLE_DEVICES, "idle-devices")         /* that have no samples */                                                \
-    L(UNEVEN_BATCH, "uneven-batch")         /* that the devices do not divide */
+    L(UNEVEN_BATCH, "uneven-batch")         /* that the devices do not divide */                                      \
+    L(BATCH_STATISTICS, "batch-statistics") /* all-reduces in the middle of a step */                                 \
+    L(SLOW_INPUT, "slow-input")             /* steps that wait for their samples */                                   \
+    L(LEARNING_RATE, "learning-rate")       /* a batch many times the file's, with the file's rate */
 #define LINT_NUMBER(name, text) LINT_##name,
 typedef enum Lint { LINTS(LINT_NUMBER) LINT_COUNT } Lint;
 

@@ -1,10 +1,14 @@
 /* lints.c: warnings of `mgpuc check` that need plans: what makes a step slower than it has to be. One function each; docs/warnings.md. */
-#include "compiler/driver/command.h"
+#include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
+#include "compiler/plan/times.h"
 #include "runtime/base/cores.h"
 
+#include <string.h>
+
 static const double WORTH = .02; /* of a step: less is not spoken of */
+enum { MOST_SIMULATED = 16 };    /* devices: check is to be quick */
 
 static const char *devices_text(int n) { return format("%d device%s", n, n == 1 ? "" : "s"); }
 
@@ -119,11 +123,79 @@ static void uneven_batch(const Program *p)
             micro_batches(p->model) > 1 ? " each" : "", (long long)(s.most * plan->devices * micro_batches(p->model)), 100 * s.lost, even_batches(p->model, plan->devices));
 }
 
+/* ---- what takes a simulation: of a plan for many devices, which wait most */
+typedef struct Predicted {
+    const Plan *plan;
+    StepUse use;
+    MidStep stops;
+    const char *input;          /* what steps without waiting would need */
+} Predicted;
+
+static Predicted predict(const Program *p, const Plan *plan)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    SimulationInput in = simulation_input(p, plan);
+    const Simulation *s = simulate_step(&in);
+    Predicted found = {.plan = plan, .use = step_use(&in, s)};
+    found.stops = transfers_in_midstep(p, plan, shares_of(plan).idle > 0, &s->devices[found.use.device], found.use.device);
+    memory_use(outer);
+    found.input = input_needs(&in, &found.use, p->model->batch);
+    memory_free(own);
+    return found;
+}
+
+static const char *planned_text(const Program *p) { return planned_name(p->options, !p->target->own_memory); }
+
+static void batch_statistics(const Program *p, const Predicted *found)
+{
+    enum { FEW = 8 }; /* samples that have statistics of their own */
+    const MidStep *stops = &found->stops;
+    if (stops->us <= WORTH * found->use.step_us)
+        return;
+    int devices = found->plan->devices;
+    int64_t least = found->plan->shards[devices - 1].share, each = least < FEW ? FEW : least;
+    lint_at(p->options->silenced, LINT_BATCH_STATISTICS, stops->at,
+            "%d all-reduce%s in the middle of a step, of statistics of the whole batch, stop%s %s for %.3g ms of %.3g (%.0f%%, predicted for %s); "
+            "%sstatistics of groups need none: batchnorm(stats = %lld), batch_sum(x, group = %lld)",
+            stops->count, stops->count == 1 ? "" : "s", stops->count == 1 ? "s" : "", devices_text(devices), stops->us / 1e3, found->use.step_us / 1e3,
+            100 * stops->us / found->use.step_us, planned_text(p), least < FEW ? format("with a batch of %lld, ", (long long)(devices * each)) : "", (long long)each,
+            (long long)each);
+}
+
+/* where the training data is said */
+static const Place *place_of_data(const Program *p)
+{
+    for (int i = 0; i < p->model->set_count; i++)
+        if (strcmp(p->model->sets[i].name, "train") == 0 && p->model->sets[i].call_count)
+            return p->model->sets[i].calls[0].at;
+    return p->model->batch_at;
+}
+
+static void slow_input(const Program *p, const Predicted *found)
+{
+    const StepUse *use = &found->use;
+    if (use->input_us <= WORTH * use->step_us)
+        return;
+    lint_at(p->options->silenced, LINT_SLOW_INPUT, place_of_data(p), "%s wait%s for input: %.3g ms of a step of %.3g (%.0f%%, predicted for %s); %s",
+            devices_text(found->plan->devices), found->plan->devices == 1 ? "s" : "", use->input_us / 1e3, use->step_us / 1e3, 100 * use->input_us / use->step_us,
+            planned_text(p), found->input);
+}
+
 /* ---- all of them */
-static void (*const ALL[])(const Program *) = {idle_devices, uneven_batch};
+static void (*const OF_PLANS[])(const Program *) = {idle_devices, uneven_batch};
+static void (*const OF_STEPS[])(const Program *, const Predicted *) = {batch_statistics, slow_input};
 
 void warn_of_plans(const Program *p)
 {
-    for (int i = 0; i < COUNT(ALL); i++)
-        ALL[i](p);
+    for (int i = 0; i < COUNT(OF_PLANS); i++)
+        OF_PLANS[i](p);
+    const Plan *most = NULL;
+    for (int i = 0; i < p->plan_count; i++)
+        if ((!most || p->plans[i].devices <= MOST_SIMULATED) && work_at_once(p, &p->plans[i]) && schedule_trains(p->plans[i].schedule))
+            most = &p->plans[i];
+    if (!most)
+        return;
+    Predicted found = predict(p, most);
+    for (int i = 0; i < COUNT(OF_STEPS); i++)
+        OF_STEPS[i](p, &found);
 }

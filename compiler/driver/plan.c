@@ -17,7 +17,7 @@ typedef struct Made {
 } Made;
 
 /* counts: ascending */
-static Made make(const Planning *p, const int *counts, int count, int64_t batch)
+static Made make(Planning *p, const int *counts, int count, int64_t batch)
 {
     Made m = {.own = memory_new()};
     m.outer = memory_use(m.own);
@@ -39,6 +39,10 @@ static Made make(const Planning *p, const int *counts, int count, int64_t batch)
     for (int i = 0; i < count; i++)
         text_add(&list, "%s%s:%d", i ? "," : "", p->kind, counts[i]);
     o->devices = text_take(&list);
+    if (p->warned)
+        o->silenced = ~0u;
+    p->warned = true;
+    lint_silence(&o->silenced, lint_name(LINT_LEARNING_RATE)); /* a batch of a table is not one to train with */
     m.program = make_schedules(o);
     return m;
 }
@@ -74,35 +78,6 @@ static double compute_factor(Planning *p, int64_t batch)
 }
 
 /* ---- what a row says of its simulation */
-static const PhaseSchedule *train_phase(const Schedule *s, bool partial)
-{
-    for (int i = 0; i < s->phase_count; i++)
-        if (strcmp(s->phases[i].name, phase_name(PHASE_TRAIN, partial)) == 0)
-            return &s->phases[i];
-    die("a schedule without a training step");
-}
-
-/* transfers whose result is waited for before the last one begins: not of gradients, whose updates come last */
-static void count_sums(PlanRow *row, const PhaseSchedule *p, const SimulatedDevice *s, int device)
-{
-    const DeviceSchedule *d = &p->devices[device];
-    int last = -1;
-    bool *counted = NEW_ARRAY(bool, d->op_count);
-    for (int i = 0; i < d->op_count; i++)
-        for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMM; w++)
-            if (d->ops[i].waits[w].back == 0 && d->ops[d->ops[i].waits[w].op].lane == LANE_COMP && d->ops[i].waits[w].op > last)
-                last = d->ops[i].waits[w].op;
-    for (int i = 0; i < last; i++)
-        for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
-            int before = d->ops[i].waits[w].op;
-            if (d->ops[i].waits[w].back || d->ops[before].lane != LANE_COMM || counted[before])
-                continue;
-            counted[before] = true;
-            row->sums++;
-            row->sums_us += s->waited_us[before];
-        }
-}
-
 static void find_link(PlanRow *row, const Machine *m, const Simulation *s)
 {
     for (int i = 0; i < 2 * m->link_count; i++) {
@@ -156,7 +131,9 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     row.input_us = use.input_us;
     row.devices_us = use.devices_us;
     row.bound = use.bound;
-    count_sums(&row, train_phase(plan->schedule, row.idle > 0), &s->devices[use.device], use.device);
+    MidStep stops = transfers_in_midstep(made->program, plan, row.idle > 0, &s->devices[use.device], use.device);
+    row.sums = stops.count;
+    row.sums_us = stops.us;
     row.samples_per_s = (double)row.batch / s->step_us * 1e6;
     row.speed_up = one ? row.samples_per_s / one->samples_per_s : 1;
     row.efficiency = row.speed_up / devices;
@@ -165,6 +142,7 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     find_memory(&row, made->program, plan, p->machine);
     memory_use(made->outer); /* the name of the link stays */
     find_link(&row, p->machine, s);
+    row.input = input_needs(&in, &use, row.batch);
     memory_use(made->own);
     return row;
 }
@@ -258,7 +236,6 @@ int command_plan(const Options *options)
     memory_use(first.outer);
     p.model = copy_text(m->name, strlen(m->name));
     p.precision = dtype_name(m->precision);
-    p.pictures = reads_pictures(m);
     if (!batch_count)
         batches[batch_count++] = m->batch;
     give_back(&first);

@@ -25,6 +25,7 @@ typedef struct PlanRow {
     int64_t fits;               /* the largest batch that does; -1: not known */
     double link_bytes, link_share; /* of the busiest link and direction, in a step; of what it carries in that time */
     const char *link;           /* "host to 0" */
+    const char *input;          /* of input_needs */
     const char *bound;          /* what takes most of the step */
 } PlanRow;
 
@@ -34,7 +35,7 @@ typedef struct Planning {
     const char *machine_name, *model, *precision, *kind; /* kind: "cuda", "host" */
     PlanRow *rows; int row_count;
     const char **advice; int advice_count;
-    bool pictures;              /* the training data is decoded */
+    bool warned;                /* what is wrong with the model has been said: each row is compiled anew */
     double measured;            /* --measured; 0: nothing was */
     int64_t factor_batch;       /* of one device, for which `factor` was found last */
     double factor;
@@ -44,10 +45,17 @@ typedef struct Planning {
 enum { MOST_BATCHES = 64 };
 int read_batches(const char *list, int64_t *batches); /* "32,64"; exit 2 for what is no list of numbers; how many. NULL: 0 */
 /* predict.c */
-bool reads_pictures(const Model *);
 SimulationInput simulation_input(const Program *, const Plan *); /* the program's machine */
+/* what holds up steps of a batch, with what they need of it if they are not to wait: "decoding needs 11 cores, there are 8" */
+const char *input_needs(const SimulationInput *, const StepUse *, int64_t batch);
 const char *planned_name(const Options *, bool host); /* of that machine, as --machine takes it */
 void predict_plans(Program *); /* -> Plan.predicted */
+/* transfers of a step that values of samples depend on, such as those of batchnorm's statistics: how many, and how long computing
+ * waits for them; not of gradients, which only updates need */
+typedef struct MidStep { int count; double us; const Place *at; /* of the first */ } MidStep;
+MidStep transfers_in_midstep(const Program *, const Plan *, bool partial_batch, const SimulatedDevice *, int device);
+bool schedule_trains(const Schedule *);
+const PhaseSchedule *train_phase(const Schedule *, bool partial);
 /* a row; one: the row of one device that it is compared with, or NULL */
 PlanRow plan_row(Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
 void plan_advise(Planning *);

@@ -98,8 +98,7 @@ static void say_input(Planning *p)
         if (r->input_us <= WORTH * r->step_us)
             continue;
         APPEND(p->advice, p->advice_count,
-               format("%s wait for input: %.2f ms of %.2f%s", devices_text(r->devices), ms(r->input_us), ms(r->step_us),
-                      p->pictures ? format(", decoding takes all of the %.0f cores", cores) : ""));
+               format("%s wait%s for input: %.2f ms of %.2f; %s", devices_text(r->devices), r->devices == 1 ? "s" : "", ms(r->input_us), ms(r->step_us), r->input));
         return;
     }
     if (row && row->decode_cores > .5 * cores)

@@ -1,13 +1,14 @@
 /* predict.c: what a schedule is predicted to do on its machine: for `mgpuc plan`, and for the program, whose runs compare. */
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
+#include "compiler/kernel/phase.h"
 #include "compiler/plan/times.h"
 
 #include <string.h>
 
 static const double PICTURE_BYTES = 110e3; /* of an ImageNet picture, as it lies on disk: 138 GB are 1.28 million */
 
-bool reads_pictures(const Model *m)
+static bool reads_pictures(const Model *m)
 {
     for (int i = 0; i < m->set_count; i++)
         if (strcmp(m->sets[i].name, "train") == 0 && m->sets[i].call_count && strcmp(m->sets[i].calls[0].name, "images") == 0)
@@ -24,9 +25,74 @@ SimulationInput simulation_input(const Program *p, const Plan *plan)
                              .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0};
 }
 
+const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t batch)
+{
+    const Host *host = &in->machine->host;
+    double a_second = (double)batch / (use->step_us - use->input_us) * 1e6, cores = a_second * in->decode_us / 1e6, bytes = a_second * in->disk_bytes;
+    double of_cores = cores / host->cores.value, of_disk = host->disk.value > 0 ? bytes / host->disk.value : 0;
+    if (of_cores <= 0 && of_disk <= 0)
+        return "copying samples takes longer than computing with them";
+    if (of_cores > of_disk)
+        return format("decoding pictures as fast as that trains needs %.3g cores, there are %.0f; smaller pictures on disk need fewer", cores, host->cores.value);
+    return format("reading pictures as fast as that trains needs %.3g GB/s, the disk has %.3g; smaller pictures need less", bytes / 1e9, host->disk.value / 1e9);
+}
+
 const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : host ? "host2" : "h100x8"; }
 
-static bool trains(const Schedule *s)
+const PhaseSchedule *train_phase(const Schedule *s, bool partial)
+{
+    for (int i = 0; i < s->phase_count; i++)
+        if (strcmp(s->phases[i].name, phase_name(PHASE_TRAIN, partial)) == 0)
+            return &s->phases[i];
+    die("a schedule without a training step");
+}
+
+/* the lines of transfers that values of samples depend on */
+static Map lines_with_statistics(const Program *p)
+{
+    Map lines = {0};
+    for (int i = 0; i < p->phase_count; i++) {
+        const Graph *g = p->phases[i]->graph;
+        bool *feeds = NEW_ARRAY(bool, g->node_count);
+        for (int k = g->node_count - 1; k >= 0; k--) {
+            Node *n = g->nodes[k];
+            for (int j = 0; j < n->inputs; j++)
+                feeds[n->in[j]->id] |= n->sharded || feeds[k];
+            if (op_is_transfer(n->op) && feeds[k] && p->phases[i]->kind == PHASE_TRAIN)
+                map_set(&lines, format("%d", model_line(n->at)), n);
+        }
+    }
+    return lines;
+}
+
+MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_batch, const SimulatedDevice *s, int device)
+{
+    const DeviceSchedule *d = &train_phase(plan->schedule, partial_batch)->devices[device];
+    Map lines = lines_with_statistics(p);
+    MidStep found = {0};
+    int last = -1; /* call that some transfer waits for: what waits later is an update */
+    bool *counted = NEW_ARRAY(bool, d->op_count);
+    for (int i = 0; i < d->op_count; i++)
+        for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMM; w++)
+            if (d->ops[i].waits[w].back == 0 && d->ops[d->ops[i].waits[w].op].lane == LANE_COMP && d->ops[i].waits[w].op > last)
+                last = d->ops[i].waits[w].op;
+    for (int i = 0; i < last; i++)
+        for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
+            int before = d->ops[i].waits[w].op;
+            if (d->ops[i].waits[w].back || d->ops[before].lane != LANE_COMM || counted[before])
+                continue;
+            const Node *statistic = map_get(&lines, format("%d", d->ops[before].line));
+            if (!statistic)
+                continue;
+            found.at = found.at ? found.at : statistic->at;
+            counted[before] = true;
+            found.count++;
+            found.us += s->waited_us[before];
+        }
+    return found;
+}
+
+bool schedule_trains(const Schedule *s)
 {
     for (int i = 0; i < s->phase_count; i++)
         if (strncmp(s->phases[i].name, "train.", strlen("train.")) == 0)
@@ -38,7 +104,7 @@ void predict_plans(Program *p)
 {
     for (int i = 0; i < p->plan_count; i++) {
         Plan *plan = &p->plans[i];
-        if (!trains(plan->schedule))
+        if (!schedule_trains(plan->schedule))
             continue;
         Memory *own = memory_new(), *outer = memory_use(own);
         SimulationInput in = simulation_input(p, plan);

@@ -28,7 +28,7 @@ _mgpuc() {
     verify) [[ $cur == -* ]] || { _mgpu_files '*.sched'; return; } ;;
     esac
     if [[ $cur == -W* ]]; then
-        _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-unused-weights -Wno-shard-statistics -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch"
+        _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-unused-weights -Wno-shard-statistics -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate"
     elif [[ $cur == -* ]]; then
         _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --steps --epochs --metric --data --csv --measured -Wno- --no-fuse --no-reuse --bodies --memory --split --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
