@@ -580,6 +580,26 @@ static void corrupt_link(int wrong)
     }
 }
 
+/* of copies to a buffer that is named and to one that is not, in turn, the second to the named one */
+static void corrupt_buffer(int wrong)
+{
+    float b[100];
+    (void)wrong;
+    for (int k = 0; k < 3; k++) {
+        int negative = 0;
+        use(1);
+        CudaRange ranges[] = {range_of(gpu[0].a, 0, 100, 0, "d0.x"),
+                              range_of(gpu[1].b, 0, 100, 1, k % 2 ? "scratch" : "d1.sums")};
+        declare(gpu[1].stream[0], "m1", ranges, 2);
+        MUST(cu->memcpy_peer_async(gpu[1].b, gpu[1].context, gpu[0].a, gpu[0].context, 400, gpu[1].stream[0]));
+        declare(gpu[1].stream[0], NULL, NULL, -1);
+        download(1, b, gpu[1].b, 100);
+        for (int i = 0; i < 100; i++)
+            negative += b[i] < 0;
+        printf("%d negative\n", negative);
+    }
+}
+
 static void carry_on(int wrong)
 {
     (void)wrong;
@@ -663,7 +683,8 @@ static void test_devices(void)
 
 static void test_machine(void)
 {
-    static const struct { const char *name, *machine; Scenario *scenario; const char *says; } CASES[] = {
+    static const struct { const char *name, *machine; Scenario *scenario; const char *says;
+    } CASES[] = {
         {"a call that fails", "fail cuEventCreate 2 CUDA_ERROR_OUT_OF_MEMORY", failing_call,
          "event CUDA_SUCCESS\nevent CUDA_ERROR_OUT_OF_MEMORY\nevent CUDA_SUCCESS\n"},
         {"a kernel that fails", "fail kernel twice 2 CUDA_ERROR_LAUNCH_FAILED", failing_kernel,
@@ -675,6 +696,8 @@ static void test_machine(void)
         {"memory that is too small", "memory 2 1MiB", too_much_memory,
          "999424 of 1048576\nall but a byte CUDA_ERROR_OUT_OF_MEMORY\nall CUDA_SUCCESS\n"},
         {"a link that corrupts", "corrupt link 0 1 2", corrupt_link, "0 different\n1 different\n0 different\n"},
+        {"a link that corrupts what ends in a buffer", "corrupt link 0 1 2 sums", corrupt_buffer,
+         "0 negative\n0 negative\n99 negative\n"},
         {"links", "link 0 1 10GB/s\nlink 1 2 none", speeds, "10.0 GB/s\n011100100\n"},
     };
     for (int k = 0; k < COUNT(CASES); k++) {

@@ -76,6 +76,32 @@ static double speed(int from, int to)
     return from < 0 || to < 0 ? d->host_link : d->link[to] > 0 ? d->link[to] : d->host_link / 2;
 }
 
+/* the buffer's name in the plan, without the device: "d1.bucket2" and "d0.bucket2" are one */
+const char *vgpu_buffer_name(const Op *op, uintptr_t at)
+{
+    const Label *l = op->work.label;
+    for (int k = 0; l && k < l->count; k++)
+        if (l->ranges[k].name && l->ranges[k].writes && at >= l->ranges[k].begin && at < l->ranges[k].end) {
+            const char *name = l->ranges[k].name, *number = name + (name[0] == 'd');
+            size_t digits = strspn(number, "0123456789");
+            return name[0] == 'd' && digits && number[digits] == '.' ? number + digits + 1 : name;
+        }
+    return NULL;
+}
+
+/* What has gone over a link has arrived as it is on the machine: as it was, with a bit flipped or, of a buffer that is named,
+ * with the sign of each number flipped, whatever its type, so that nothing that is computed from it stays what it was. */
+void vgpu_carry(const Op *op, int from, int to, uintptr_t at, size_t bytes)
+{
+    const Corruption *c = from == to || bytes == 0 ? NULL : vgpu_corruption(from, to, vgpu_buffer_name(op, at));
+    unsigned char *byte = (unsigned char *)at;
+    if (c && c->buffer[0])
+        for (size_t i = bytes; i > 0; i -= i < 4 ? i : 4)
+            byte[i - 1] ^= 0x80;
+    else if (c)
+        byte[vgpu_random() % bytes] ^= (unsigned char)(1u << (vgpu_random() & 7));
+}
+
 static void copy(Op *op)
 {
     Copy *c = &op->work.copy;
@@ -88,8 +114,7 @@ static void copy(Op *op)
     vgpu_touch(op, c->from, c->kept ? 0 : c->bytes, false);
     vgpu_touch(op, c->to, c->bytes, true);
     memmove((void *)c->to, c->kept ? c->kept : (const void *)c->from, c->bytes);
-    if (from != to && vgpu_corrupts(from, to) && c->bytes > 0)
-        ((unsigned char *)c->to)[vgpu_random() % c->bytes] ^= (unsigned char)(1u << (vgpu_random() & 7));
+    vgpu_carry(op, from, to, c->to, c->bytes);
     op->end_us += COPY_US + 1e6 * (double)c->bytes / speed(from, to);
 }
 

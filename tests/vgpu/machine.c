@@ -230,7 +230,8 @@ static void read_corruption(const Line *l)
     int ends[2], last;
     if (!is(l, 1, "link"))
         wrong(l, "a link can be corrupt, not '%s'", l->word[1]);
-    end(l, 5);
+    end(l, 6);
+    snprintf(c.buffer, sizeof c.buffer, "%s", l->count > 5 ? l->word[5] : "");
     for (int k = 0; k < 2; k++)
         if (is(l, 2 + k, "host"))
             ends[k] = -1;
@@ -521,7 +522,9 @@ static void say_what_never_happened(void)
     for (int i = 0; i < m->corruption_count; i++) {
         int64_t number = m->corruptions[i].number ? m->corruptions[i].number : 1;
         if (m->corruptions[i].seen < number)
-            never(m->corruptions[i].line, "a transfer over this link", "", m->corruptions[i].seen, number);
+            never(m->corruptions[i].line,
+                  m->corruptions[i].buffer[0] ? "a transfer over this link to " : "a transfer over this link",
+                  m->corruptions[i].buffer, m->corruptions[i].seen, number);
     }
 }
 
@@ -629,16 +632,17 @@ int vgpu_kernel_fault(const char *function, const Op *op)
     return error;
 }
 
-bool vgpu_corrupts(int from, int to)
+const Corruption *vgpu_corruption(int from, int to, const char *buffer)
 {
-    bool flips = false;
+    const Corruption *found = NULL;
     for (int i = 0; i < vgpu_machine.corruption_count; i++) {
         Corruption *c = &vgpu_machine.corruptions[i];
         bool here = (c->from == -2 || c->from == from) && (c->to == -2 || c->to == to);
+        here = here && (!c->buffer[0] || (buffer && strcmp(buffer, c->buffer) == 0));
         if (here && (++c->seen == c->number || c->number == 0))
-            flips = true;
+            found = c;
     }
-    return flips;
+    return found;
 }
 
 uint64_t vgpu_random(void)

@@ -157,8 +157,7 @@ static void run(Gathering *g)
             vgpu_touch(op, op->work.part.to, writes, true);
             memcpy((void *)op->work.part.to, result + (s->function == REDUCE_SCATTER ? bytes * (size_t)m : 0), writes);
         }
-        if (previous != device && vgpu_corrupts(previous, device) && writes > 0)
-            ((unsigned char *)op->work.part.to)[vgpu_random() % writes] ^= 4;
+        vgpu_carry(op, previous, device, op->work.part.to, writes);
         double speed = previous == device ? op->work.device->bandwidth : op->work.device->link[previous];
         op->end_us += 10 + (s->function == ALL_REDUCE ? 2e6 : 1e6) * (double)bytes / (speed > 0 ? speed : op->work.device->host_link);
     }
@@ -167,20 +166,6 @@ static void run(Gathering *g)
 }
 
 /* ---- agreement */
-
-/* the buffer's name in the plan, without the device: "d1.bucket2" and "d0.bucket2" are one */
-static const char *buffer_name(const Op *op)
-{
-    const Label *l = op->work.label;
-    uintptr_t to = op->work.part.to;
-    for (int k = 0; l && k < l->count; k++)
-        if (l->ranges[k].name && l->ranges[k].writes && to >= l->ranges[k].begin && to < l->ranges[k].end) {
-            const char *name = l->ranges[k].name, *at = name + (name[0] == 'd');
-            size_t digits = strspn(at, "0123456789");
-            return name[0] == 'd' && digits && at[digits] == '.' ? at + digits + 1 : name;
-        }
-    return NULL;
-}
 
 static bool is_registered(const ncclComm_t c, uintptr_t at, size_t bytes)
 {
@@ -294,7 +279,7 @@ static ncclResult_t issue(const Request *r, bool hangs)
     Sum **place = sends ? send_place(g, from, to, sender) : place_of(g, c->next), *s = *place;
     w.part.from = (uintptr_t)r->send, w.part.to = (uintptr_t)r->receive, w.part.bytes = bytes, w.part.member = me;
     Op probe = {.work = w};
-    const char *buffer = buffer_name(&probe);
+    const char *buffer = vgpu_buffer_name(&probe, probe.work.part.to);
     bool registered = (!reads || is_registered(c, (uintptr_t)r->send, reads)) && (!writes || is_registered(c, (uintptr_t)r->receive, writes));
     if (!s) {
         *place = s = calloc(1, sizeof *s);

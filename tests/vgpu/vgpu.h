@@ -50,7 +50,11 @@ typedef struct Fault { /* of `call`, or of kernel `call` */
     int error, line;
     bool all, later;                 /* all: of the others, too; later: the call does not return the error */
 } Fault;
-typedef struct Corruption { int from, to, line; int64_t number, seen; } Corruption; /* -1: the host; 0: every transfer */
+typedef struct Corruption {
+    int from, to, line;   /* -1: the host */
+    int64_t number, seen; /* 0: every transfer */
+    char buffer[64];      /* of those that end in it; empty: of all */
+} Corruption;
 
 typedef struct Machine {
     VirtualDevice device[VGPU_DEVICES];
@@ -75,7 +79,8 @@ extern VGPU_API Machine vgpu_machine;
 VGPU_API void vgpu_read_machine(void);                      /* once; ends the process with a message if the file is wrong */
 VGPU_API int vgpu_fault(const char *call);                  /* 0, or the error that this call is to answer */
 VGPU_API int vgpu_kernel_fault(const char *function, const Op *); /* the operation that runs it */
-VGPU_API bool vgpu_corrupts(int from, int to);              /* this transfer */
+/* of this transfer; NULL: it arrives as it was */
+VGPU_API const Corruption *vgpu_corruption(int from, int to, const char *buffer);
 VGPU_API uint64_t vgpu_random(void);
 const char *vgpu_error_name(int error);
 
@@ -264,6 +269,8 @@ void vgpu_advance(int ops);                        /* runs some */
 bool vgpu_execute(Op *);                           /* execute.c: does its work; false: that has no end */
 void vgpu_issue_copy(Copy *);                      /* execute.c: what a copy does when it is issued */
 VGPU_API void vgpu_touch(Op *, uintptr_t begin, size_t bytes, bool writes); /* execute.c: what other than kernels does */
+VGPU_API void vgpu_carry(const Op *, int from, int to, uintptr_t at, size_t bytes); /* execute.c: over a link */
+VGPU_API const char *vgpu_buffer_name(const Op *, uintptr_t at); /* of what the operation writes there; NULL: not told */
 VGPU_API Label *vgpu_share_label(Label *);
 void vgpu_drop_label(Label *);
 VGPU_API Actor vgpu_actor(const Op *);
