@@ -1,10 +1,12 @@
 /* dumps.c: what --emit prints after a pass, and --from reads in place of those before it. */
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
+#include "compiler/driver/plan.h"
 #include "compiler/ir/dump.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/report/report.h"
 
 #include <string.h>
 
@@ -55,6 +57,14 @@ void dump_schedules(const Compilation *c, Text *t)
 {
     for (int i = 0; i < c->program->plan_count; i++)
         schedule_write(c->program->plans[i].schedule, t);
+}
+
+void dump_trace(const Compilation *c, Text *t)
+{
+    const Program *p = c->program;
+    const Plan *plan = &p->plans[p->plan_count - 1];
+    SimulationInput in = simulation_input(p, plan);
+    trace_print(p, plan, &in, planned_name(p->options, !p->target->own_memory), t);
 }
 
 void dump_kernels(const Compilation *c, Text *t)

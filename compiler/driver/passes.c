@@ -37,6 +37,8 @@ static const Pass PASSES[] = {
      "by a prover that shares no code with the scheduler"},
     {"memory", NULL, dump_memory, SCHEDULES, NOTHING, NOTHING,
      "the schedules' buffers and their offsets"},
+    {"trace", NULL, dump_trace, SCHEDULES, NOTHING, NOTHING,
+     "the predicted timeline of the plan with the most devices, for Perfetto"},
     {"kernels", NULL, dump_kernels, KERNELS, NOTHING, NOTHING,
      "the text of all kernels, as the target prints them"},
     {"emit", pass_emit, NULL, KERNELS | PROOF, UNITS, NOTHING,

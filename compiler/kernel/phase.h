@@ -61,6 +61,7 @@ typedef struct Task {       /* in phase->tasks, whose order is a legal order of 
     WorkKind work;          /* what kind of work, for the cost model */
     bool backward, update;  /* made by differentiate; after the reductions */
     const Place *at;
+    const char *layer;      /* the instance that most of it belongs to: "layer1.0.conv1"; "" at the top */
     Suspect *suspects; int suspect_count;
 } Task;
 

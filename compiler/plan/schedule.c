@@ -168,6 +168,8 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->chunk = b->order->chunk[call];
     op->by_sample = b->program->target->regions && task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = model_line(task->at);
+    op->layer = task->layer;
+    op->flops = task->flops + task->flops_per_sample * (double)b->class->capacity;
     op->digest = digest_of(b->digests, b->phase->task_count, task);
     op->suspects = task->suspects;
     op->suspect_count = task->suspect_count;

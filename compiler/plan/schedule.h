@@ -53,6 +53,8 @@ typedef struct ScheduledOp {
     Wait *waits; int wait_count;
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */
+    const char *layer;      /* CALL: the instance that most of it belongs to, "" at the top; else NULL. Not in the text */
+    double flops;           /* CALL: operations of one call; not in the text */
     int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
                                is between them; regions are numbered from 0. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */

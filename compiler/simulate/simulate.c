@@ -475,6 +475,25 @@ static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step
     return use;
 }
 
+/* of all that was under way in the last steps but one, which are whole */
+static void take_spans(const Run *r, Simulation *s, Memory *kept)
+{
+    int first = r->steps - TRACED_STEPS;
+    double from = first > 0 ? r->step_end_us[first - 1] : 0, to = r->step_end_us[r->steps - 1];
+    Memory *own = memory_use(kept);
+    for (int k = 0; k < TRACED_STEPS; k++)
+        s->ends_us[k] = r->step_end_us[first + k] - from;
+    for (int d = 0; d < r->device_count; d++)
+        for (int step = first > 3 ? first - 3 : 1; step <= r->steps + 4; step++)
+            for (int i = 0; i < r->phase->devices[d].op_count; i++) {
+                const Record *x = record_in(r, step, d, i);
+                bool shown = step >= first && step < first + TRACED_STEPS;
+                if (x->number == step && x->end_us >= x->begin_us && (shown || (x->end_us > from && x->arrived_us < to)))
+                    APPEND(s->spans, s->span_count, ((SimulatedSpan){d, i, step - first, x->arrived_us - from, x->begin_us - from, x->end_us - from, x->op}));
+            }
+    memory_use(own);
+}
+
 static Simulation *new_simulation(const SimulationInput *in)
 {
     Simulation *s = NEW(Simulation);
@@ -502,6 +521,8 @@ Simulation *simulate_phase(const SimulationInput *in, int phase)
                 s->devices[d].lanes[lane] = use_of(r, d, (Lane)lane, step - 1, s->step_us, s->devices[d].waited_us);
         }
     }
+    if (in->traced && r->works > 0 && r->steps > TRACED_STEPS)
+        take_spans(r, s, kept);
     for (int d = 0; d < r->device_count; d++)
         for (int i = 0; i < r->phase->devices[d].op_count; i++)
             add_link_bytes(r, &r->devices[d].activities[i], s->link_bytes);

@@ -45,6 +45,7 @@ typedef struct SimulationInput {
     double compute;             /* calls take so many times as long as the schedule says; 0: 1 */
     double decode_us;           /* of one sample, on one core of the host */
     double disk_bytes;          /* that are read for one sample */
+    bool traced;                /* the last steps are kept: Simulation.spans */
 } SimulationInput;
 
 /* why a lane does nothing: the lane of its own device that it waits for, or another device, or nothing was to do */
@@ -57,7 +58,15 @@ typedef struct SimulatedDevice {
     double *waited_us;          /* by op: for how long comp did nothing while this ran */
     OpTime *ops;                /* of the last step but one that was simulated, by number in the schedule */
 } SimulatedDevice;
+enum { TRACED_STEPS = 3 };
+typedef struct SimulatedSpan {  /* an operation in one step; microseconds from the beginning of the steps that are kept */
+    int device, op, step;       /* step: 0 .. TRACED_STEPS - 1, others are of the steps before and after */
+    double arrived_us, begin_us, end_us; /* arrived: of a transfer's member; else begin */
+    int waited_op;              /* what it waited for last, on its device; -1: for its lane */
+} SimulatedSpan;
 typedef struct Simulation {
+    SimulatedSpan *spans; int span_count; /* by device, step and op, of these steps and of all that runs beside them; else none */
+    double ends_us[TRACED_STEPS]; /* of these steps */
     int steps;                  /* that were simulated */
     bool steady;                /* the last ones took equally long; else times are means */
     double step_us;

@@ -10,7 +10,7 @@ _mgpuc() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     case $before in
-    --emit) _mgpu_words "ast graph simplify loops grad update dist precision layout phases fused split schedule verify memory kernels images"; return ;;
+    --emit) _mgpu_words "ast graph simplify loops grad update dist precision layout phases fused split schedule verify memory trace kernels images"; return ;;
     --from) _mgpu_words "graph simplify loops grad update dist precision layout phases"; return ;;
     -o | --output) _mgpu_files '*'; return ;;
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
@@ -47,15 +47,15 @@ _mgpu_program() {
     --data | --resume | --save) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --init) _mgpu_files '*.safetensors'; return ;;
     --weights) _mgpu_words "best last"; return ;;
-    --log | --measure | --output | -o) _mgpu_files '*'; return ;;
+    --log | --measure | --trace | --output | -o) _mgpu_files '*'; return ;;
     --set)
         compopt -o nospace 2>/dev/null
         _mgpu_words "$("${COMP_WORDS[0]}" info 2>/dev/null | sed -n '/^settings at run time/,/^$/{s/^  \([a-z_.]*\) .*/\1=/p;}') epochs= steps= seed="
         return ;;
-    --epochs | --steps | --stop-after | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --warmup) return ;;
+    --epochs | --steps | --stop-after | --trace-steps | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --warmup) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log -o --output --samples --length --temperature --warmup --json --profile --measure --tune --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --trace --trace-steps -o --output --samples --length --temperature --warmup --json --profile --measure --tune --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
         _mgpu_words "train eval predict generate bench info schedule"
     else

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 13  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 14  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -138,6 +138,8 @@ typedef struct mgpu_op {
     const mgpu_access *access;         /* reads, then writes */
     const mgpu_wait *waits;
     int line;                          /* in the model */
+    const char *layer;                 /* "layer1.0.conv1"; "" at the top, and of what is no call */
+    double flops;                      /* of a call */
     const mgpu_suspect *suspects; int suspect_count;
 } mgpu_op;
 

@@ -9,7 +9,7 @@ typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } Weights
 typedef struct Options {
     CommandKind command;
     const char *program;                     /* as it was called, without folders */
-    const char *data, *init, *save, *resume, *log, *output, *devices, *measure;
+    const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps;
     int64_t epochs, steps, warmup, stop_after; /* -1: not given */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */

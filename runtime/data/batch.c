@@ -288,6 +288,7 @@ struct Workers {
     Ahead *ahead; /* NULL: none */
     pthread_t *threads;
     int count;
+    SpanLog **logs; /* [thread]: where it notes what it reads; NULL: nowhere */
     bool stop;
 };
 
@@ -311,8 +312,8 @@ static void read_sample(const Job *j, int64_t k, Item *items, Reading *r)
     mgpu_reading_reset(r);
 }
 
-/* samples of a job until none is left, or another comes first; the lock is held before and after */
-static void work_on(struct Workers *w, Job *j, Item *items, Reading *r)
+/* samples of a job until none is left, or another comes first; the lock is held before and after. worker -1: who wants them */
+static void work_on(struct Workers *w, Job *j, Item *items, Reading *r, int worker)
 {
     while (j->taken < j->n && !(j->later && w->jobs != j)) {
         int64_t k = j->taken++;
@@ -322,9 +323,12 @@ static void work_on(struct Workers *w, Job *j, Item *items, Reading *r)
                     *at = j->next;
                     break;
                 }
+        double began = w->logs ? mgpu_seconds() : 0;
         pthread_mutex_unlock(&w->lock);
         read_sample(j, k, items, r);
         pthread_mutex_lock(&w->lock);
+        if (w->logs && worker >= 0 && began > 0)
+            mgpu_spans_add(w->logs[worker], &(Span){.begin = began, .end = mgpu_seconds(), .text = "decode", .kind = SPAN_TEXT});
         if (++j->done == j->n)
             pthread_cond_broadcast(&w->done);
     }
@@ -333,6 +337,7 @@ static void work_on(struct Workers *w, Job *j, Item *items, Reading *r)
 typedef struct Worker {
     struct Workers *workers;
     const Stream *stream;
+    int number;
 } Worker;
 
 static void *run_worker(void *argument)
@@ -344,7 +349,7 @@ static void *run_worker(void *argument)
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         if (w->jobs)
-            work_on(w, w->jobs, items, &r);
+            work_on(w, w->jobs, items, &r, self->number);
         else
             pthread_cond_wait(&w->more, &w->lock);
     }
@@ -373,7 +378,7 @@ static struct Workers *start_workers(const Stream *s)
     pthread_cond_init(&w->done, NULL);
     for (int i = 0; i < w->count; i++) {
         Worker *self = mgpu_allocate(1, sizeof *self);
-        *self = (Worker){w, s};
+        *self = (Worker){w, s, i};
         mgpu_start_thread(&w->threads[i], run_worker, self);
     }
     return w;
@@ -454,7 +459,7 @@ static void add_job(struct Workers *w, Job *j)
 static void finish_job(struct Workers *w, Job *j, Item *items, Reading *r)
 {
     j->later = false;
-    work_on(w, j, items, r);
+    work_on(w, j, items, r, -1);
     while (j->done < j->n)
         pthread_cond_wait(&w->done, &w->lock);
 }
@@ -514,6 +519,19 @@ void mgpu_read_samples(const Dataset *d, uint8_t *const *to, const int64_t *inde
     }
     mgpu_reading_close(&r);
     free(items);
+}
+
+int mgpu_decoders(const Dataset *d) { return d->workers ? d->workers->count : 0; }
+
+SpanLog **mgpu_note_decoding(Dataset *d, SpanLog **logs)
+{
+    if (!d->workers)
+        return logs;
+    pthread_mutex_lock(&d->workers->lock);
+    SpanLog **before = d->workers->logs;
+    d->workers->logs = logs;
+    pthread_mutex_unlock(&d->workers->lock);
+    return before;
 }
 
 void mgpu_read_ahead(const Dataset *d, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)

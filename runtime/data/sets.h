@@ -3,6 +3,7 @@
 #define MGPU_RUNTIME_DATA_SETS_H
 
 #include "runtime/base/base.h"
+#include "runtime/base/trace.h"
 
 /* ---- data sets: run/sets.c opens them, batch.c brings samples to the model's inputs, order.c says in which order; data.h has
  * what readers and stages are made of */
@@ -43,6 +44,9 @@ bool mgpu_is_read(const Dataset *, int input); /* the set has it */
 void mgpu_fingerprint(const Dataset *, char text[65]);
 /* These will be asked for soon: where samples are costly, threads begin to read them. Returns at once */
 void mgpu_read_ahead(const Dataset *, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
+int mgpu_decoders(const Dataset *); /* threads of the set's own that read samples */
+/* From now on each notes in its log when it reads samples; NULL: none. Returns the logs that were used before, which nobody uses any more */
+SpanLog **mgpu_note_decoding(Dataset *, SpanLog **logs);
 /* shuffle 0: as they lie; 1: a random order; n: random blocks of n samples, in random order inside */
 void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, int64_t shuffle);
 void mgpu_fill_random(void *to, const mgpu_input *, int64_t samples, uint64_t seed); /* bench */

@@ -44,6 +44,8 @@ typedef struct DeviceStrip {   /* calls without a barrier between them */
     int64_t chunk;             /* samples that a thread takes through all calls at a time; 0: all that it has */
     /* NULL, or called after each call with its arguments as the thread has them, for samples [begin, end) */
     void (*audit)(const void *context, const mgpu_op *, void *const *argument, int64_t begin, int64_t end);
+    /* NULL, or called by the thread after each part of a call that it has done */
+    void (*trace)(const void *context, int thread, const mgpu_op *, double began, double ended);
     const void *context;
 } DeviceStrip;
 

@@ -103,6 +103,7 @@ static void open_devices(Engine *e, const char *wanted, bool tune)
         const mgpu_device *device = &e->plan->device[d];
         PoolPlan pool = pool_of(e, d, cores);
         Lane *comp = lane_of(e, d, MGPU_COMP);
+        comp->worker_count = pool.threads;
         comp->workers = mgpu_allocate((size_t)pool.threads, sizeof *comp->workers);
         comp->now = mgpu_allocate((size_t)pool.threads, sizeof *comp->now);
         int64_t bytes = mgpu_device_bytes(e->plan, e->threads, d);
@@ -290,6 +291,7 @@ void mgpu_engine_close(Engine *e, const char *achieved)
         free(e->lanes[i].argument);
         free(e->lanes[i].each);
         free(e->lanes[i].calls);
+        free(e->lanes[i].spans);
     }
     mgpu_listen_close(e);
     mgpu_hang_lanes(e, false);
@@ -372,7 +374,9 @@ Work *mgpu_engine_next(Engine *e)
     int64_t number = atomic_load(&e->posted.value) + 1;
     if (number - e->ahead > e->done) {
         e->done = number - e->ahead / 2 - 1;
+        double began = mgpu_seconds();
         wait_for_all(e, e->done);
+        mgpu_trace_text(e->trace, TRACK_LOOP, "wait for devices", began, mgpu_seconds());
     }
     Work *work = work_of(e, number);
     work->number = number;
@@ -391,6 +395,7 @@ void mgpu_engine_post(Engine *e)
 {
     Work *work = work_of(e, atomic_load(&e->posted.value) + 1);
     work->timed = work->applied % MGPU_TIMED == 0;
+    work->traced = mgpu_trace_post(e->trace, work->applied + 1);
     tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
 }
 
@@ -411,6 +416,19 @@ void mgpu_engine_set_ahead(Engine *e, int steps)
 void mgpu_engine_set_profile(Engine *e, Profile *profile)
 {
     e->profile = profile;
+}
+
+void mgpu_engine_set_trace(Engine *e, Trace *trace)
+{
+    e->trace = trace;
+    for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
+        Lane *l = &e->lanes[i];
+        int threads = trace && l->lane == MGPU_COMP && !e->kind->ahead ? l->worker_count : 1;
+        free(l->spans);
+        l->spans = trace ? mgpu_allocate((size_t)threads, sizeof *l->spans) : NULL;
+        for (int t = 0; trace && t < threads; t++)
+            l->spans[t] = mgpu_trace_log(trace, l->device, t ? TRACK_WORKERS + t : mgpu_trace_lane_track(l->lane));
+    }
 }
 
 const char *mgpu_engine_library(const Engine *e)

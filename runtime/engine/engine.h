@@ -29,6 +29,7 @@ typedef struct Work {                   /* one step of the run: one phase on all
     _Atomic bool reported;
     _Atomic int unfinished;             /* lanes comp and comm that still work on it */
     StepTimes *times;                   /* by device */
+    bool traced;                        /* what the lanes do is noted: trace.h */
     bool timed;                         /* with clocks that not every step has: one step in MGPU_TIMED */
     _Atomic double finished_at;         /* mgpu_seconds, once unfinished is 0 */
 } Work;
@@ -55,6 +56,8 @@ int64_t mgpu_engine_arena_bytes(const Engine *, int device); /* allocated */
 bool mgpu_engine_checks(const Engine *);          /* that operations touch what they say: on virtual GPUs */
 typedef struct Profile Profile;        /* profile.h */
 void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times of operations go there from now on; NULL: nowhere */
+typedef struct Trace Trace;            /* trace.h */
+void mgpu_engine_set_trace(Engine *, Trace *); /* likewise; NULL: none */
 /* of a drained engine: a variable as it is in memory; random inputs in all slots (bench) */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);

@@ -8,6 +8,7 @@
 #include "runtime/engine/device.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/slow.h"
+#include "runtime/engine/trace.h"
 
 #include <pthread.h>
 
@@ -48,12 +49,13 @@ struct Lane {
     void **argument;             /* and their arguments */
     int64_t *each;               /* parallel */
     const mgpu_op *_Atomic op;   /* being executed, of this step and phase: for messages, also of other threads */
-    Worker *workers;             /* of a lane comp: the other threads of the device's thread pool */
+    Worker *workers; int worker_count; /* of a lane comp: the other threads of the device's thread pool */
     const mgpu_op **now;         /* [thread]: what each is at */
     const mgpu_phase *_Atomic phase;
     _Atomic int64_t number;
     double began;                /* of a lane comp that does not run ahead: this step, */
     Slow slow;                   /* of lanes comp and host, for tests */
+    SpanLog **spans;             /* [thread]: where what it does is noted; NULL: nowhere */
     double waited;               /* and how long of it the lane has waited for others */
     _Atomic int doing, on;       /* Doing; on: of what it waits for */
     _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
@@ -91,6 +93,7 @@ struct Engine {
     int64_t collected, done;     /* done: steps that all lanes are known to have finished */
     Profile *profile;            /* NULL: nobody asks */
     Audit *audit;                /* likewise */
+    Trace *trace;                /* likewise */
     int busy_lanes;              /* comp and comm, of all devices, but for the idle ones */
     double link_rate;            /* MGPU_LINK_GBPS: of copies to host devices; 0: as fast as they are */
     int ahead, threads;          /* threads: that compute, of all devices */

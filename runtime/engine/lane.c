@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 enum { SETTLED = 64 };    /* steps, of any phase */
+static const double SHORT_S = 1e-6; /* a wait that a timeline does not show: nothing had to be waited for */
 
 int mgpu_region_length(const mgpu_device_phase *p, const int *order, int left)
 {
@@ -165,12 +166,28 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
     return call;
 }
 
+/* ---- timelines */
+static bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l->number)->traced; }
+
+static void add_span(const Lane *l, int thread, SpanKind kind, const mgpu_op *op, double began, double ended)
+{
+    const mgpu_phase *phase = l->phase;
+    mgpu_spans_add(l->spans[thread], &(Span){.begin = began, .end = ended, .number = l->number, .step = work_of(l->engine, l->number)->applied + 1,
+                                             .phase = phase, .op = (int)(op - phase->devices[l->device].ops), .kind = (uint8_t)kind});
+}
+
+static void trace_part(const void *lane, int thread, const mgpu_op *op, double began, double ended)
+{
+    add_span(lane, thread, SPAN_OP, op, began, ended);
+}
+
 /* the calls of a region: operations order[0 .. count) */
 static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
     DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
-                          .launch_timed = work->timed, .chunk = p->ops[order[0]].chunk, .audit = e->audit ? mgpu_audit_part : NULL, .context = l};
+                          .launch_timed = work->timed, .chunk = p->ops[order[0]].chunk, .audit = e->audit ? mgpu_audit_part : NULL,
+                          .trace = is_traced(l) ? trace_part : NULL, .context = l};
     int64_t *each = l->each;
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
     for (int i = 0; i < count; i++) {
@@ -264,7 +281,12 @@ static void note_transfer(Lane *l, const mgpu_op *op, double began)
     const Collective *c = l->engine->collective;
     if (!c->met)
         return;
-    double met = c->met(c, l->device), seconds = mgpu_seconds() - met;
+    double met = c->met(c, l->device), ended = mgpu_seconds(), seconds = ended - met;
+    if (is_traced(l)) {
+        if (met - began > SHORT_S)
+            add_span(l, 0, SPAN_MEET, op, began, met);
+        add_span(l, 0, SPAN_OP, op, met, ended);
+    }
     add_seconds(&times_of(l)->meeting, met - began);
     add_seconds(&times_of(l)->transferring, seconds);
     if (l->engine->profile)
@@ -345,6 +367,15 @@ static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p,
     wait_here(l, op->lane, progress, target);
 }
 
+static void wait_and_trace(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p, bool traced)
+{
+    double began = traced ? mgpu_seconds() : 0;
+    wait_for(l, wait, p, lanes_of(l->engine, l->phase, l->device));
+    double ended = traced ? mgpu_seconds() : 0;
+    if (ended - began > SHORT_S)
+        add_span(l, 0, SPAN_WAIT, &p->ops[wait->op], began, ended);
+}
+
 /* of an operation that copies, and not on a stream of its device */
 static void note_copy(Lane *l, const mgpu_phase *phase, int op, double seconds)
 {
@@ -363,11 +394,11 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     Work *work = work_of(e, l->number);
     set_phase(l, phase);
     set_op(l, op);
+    bool issues = e->kind->ahead && l->lane != MGPU_HOST, traced = is_traced(l) && !issues;
     for (int k = 0; k < count; k++)
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
-            wait_for(l, &p->ops[order[k]].waits[i], p, lanes_of(e, phase, l->device));
-    bool issues = e->kind->ahead && l->lane != MGPU_HOST,
-         audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_TRANSFER);
+            wait_and_trace(l, &p->ops[order[k]].waits[i], p, traced);
+    bool audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_TRANSFER);
     bool host = l->lane == MGPU_HOST, copies = host && (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH);
     if (host) /* an audit declares and copies in the host's stream, too */
         mgpu_audit_lock(e);
@@ -378,7 +409,7 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
         mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
         mgpu_ahead_begin(l, order[0]);
-    bool clocked = !issues && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER && (e->profile || op->verb == MGPU_READ);
+    bool clocked = !issues && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER && (e->profile || traced || op->verb == MGPU_READ);
     double began = clocked ? mgpu_seconds() : 0;
     switch (op->verb) {
     case MGPU_CALL: run_region(l, p, order, count, work); break;
@@ -389,8 +420,11 @@ static void execute(Lane *l, const mgpu_phase *phase, const int *order, int coun
     case MGPU_FETCH: fetch(l, p, op); break;
     default: mgpu_die_at(l, "there is no such operation");
     }
+    double ended = clocked ? mgpu_seconds() : 0;
     if (clocked)
-        note_copy(l, phase, order[0], mgpu_seconds() - began);
+        note_copy(l, phase, order[0], ended - began);
+    if (clocked && traced)
+        add_span(l, 0, SPAN_OP, op, began, ended);
     if (issues)
         mgpu_ahead_issued(l, order[0]);
     for (int k = 0; k < count && audited; k++)

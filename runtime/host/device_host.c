@@ -183,15 +183,18 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
             return;
     }
     bool timed = d->region->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
-    double began = timed ? mgpu_seconds() : 0;
+    double began = timed || d->region->trace ? mgpu_seconds() : 0;
     if (c->library)
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
         k->run(arguments_of(d, c, thread, begin), d->region->step, &part);
     if (d->region->audit && k->split == MGPU_SPLIT_SAMPLES)
         d->region->audit(d->region->context, c->op, arguments_of(d, c, thread, begin), begin, end);
+    double ended = timed || d->region->trace ? mgpu_seconds() : 0;
     if (timed)
-        c->seconds += mgpu_seconds() - began;
+        c->seconds += ended - began;
+    if (d->region->trace)
+        d->region->trace(d->region->context, thread, c->op, began, ended);
 }
 
 static void finish_calls(Device *d, int thread)
@@ -207,7 +210,10 @@ static void finish_calls(Device *d, int thread)
             continue;
         mgpu_part part = {d->samples, 0, 1, thread, d->threads, true, d->work_bytes};
         d->now[thread] = c->op;
+        double began = d->region->trace ? mgpu_seconds() : 0;
         c->kernel->finish(c->argument, d->region->step, &part);
+        if (d->region->trace)
+            d->region->trace(d->region->context, thread, c->op, began, mgpu_seconds());
     }
 }
 

@@ -1,6 +1,7 @@
 /* collect.c: what comes back of a run's steps: reports, judged and shown; what the step took. */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/trace.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
 
@@ -63,6 +64,7 @@ static void collect_step(Run *run, const Work *work)
         run->at.loss_sum += loss * (double)s.samples;
         run->at.loss_samples += (double)s.samples;
     }
+    mgpu_trace_step(run->trace, s.step, run->last_finish, s.finished_at);
     mgpu_report_step(run->reporter, &s);
     judge_step(run, s.step, loss, mgpu_report_value(s.names, s.values, s.count, "grad_norm"),
                mgpu_report_value(s.names, s.values, s.count, "loss_scale"), skipped);

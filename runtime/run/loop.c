@@ -13,6 +13,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/watch.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/trace.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
 #include "runtime/run/sets.h"
@@ -161,7 +162,9 @@ static bool asked_to_stop(Run *run)
 
 static void save(Run *run)
 {
+    double began = mgpu_seconds();
     mgpu_run_save(run, epoch_of(run), over(run) || asked_to_stop(run));
+    mgpu_trace_text(run->trace, TRACK_LOOP, "save", began, mgpu_seconds());
 }
 
 void mgpu_run_order(Run *run, int64_t epoch)
@@ -178,7 +181,9 @@ static void read_ahead(Run *run)
     bool full = at->position == run->train.samples;
     int64_t place = full ? 0 : at->position, left = run->train.samples - place;
     left = left < run->program->batch ? left : run->program->batch;
+    double began = mgpu_seconds();
     mgpu_run_order(run, at->epoch + full);
+    mgpu_trace_text(run->trace, TRACK_LOOP, "order", began, mgpu_seconds());
     mgpu_read_ahead(&run->train, run->order + place, left < run->plan->micro ? left : run->plan->micro, at->seed, at->epoch + full);
 }
 
@@ -188,7 +193,9 @@ void mgpu_run_post(Run *run)
     int64_t left = run->train.samples - at->position;
     Batch batch = {.set = &run->train, .order = run->order, .place = at->position,
                    .samples = left < run->program->batch ? left : run->program->batch, .applied = at->step, .epoch = at->epoch};
+    double began = mgpu_seconds();
     mgpu_post_step(&run->feed, &batch);
+    mgpu_trace_text(run->trace, TRACK_LOOP, "post", began, mgpu_seconds());
     at->step++;
     at->position += batch.samples;
 }
@@ -337,7 +344,10 @@ static void pause_between_steps(Run *run)
     mgpu_run_audit(run);
     if (run->failure)
         return;
+    double began = mgpu_seconds();
     Evaluation valid = look ? validate(run) : (Evaluation){0};
+    if (look)
+        mgpu_trace_text(run->trace, TRACK_LOOP, "validate", began, mgpu_seconds());
     if (full) {
         report_epoch(run, &valid);
         next_epoch(run);
@@ -395,7 +405,9 @@ static int run_training(Run *run)
         mgpu_run_order(run, run->at.epoch);
         mgpu_run_post(run);
         pause_between_steps(run);
+        mgpu_run_trace_step(run);
     }
+    mgpu_run_end_trace(run);
     mgpu_run_end_saves(run);
     if (run->failure)
         mgpu_run_explain(run);
@@ -512,6 +524,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     run.clock = mgpu_clock_open(run.plan, !mgpu_computes_here(run.plan), run.plan->devices > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
     open_engine(&run);
+    mgpu_run_open_trace(&run);
     start_report(&run);
     run.began = run.validated_at = run.saved_at = mgpu_seconds();
     run.out_of_patience = mgpu_out_of_patience(&run.at.best, run.patience, &run.pace, run.at.step);

@@ -13,7 +13,7 @@
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_MEASURE, OPTION_TUNE, OPTION_VERSION,
+    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_TRACE, OPTION_TRACE_STEPS, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_MEASURE, OPTION_TUNE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
@@ -39,6 +39,8 @@ static const OptionInfo OPTIONS[] = {
     {"--resume", OPTION_RESUME, true, TRAIN | TRAINED},
     {"--weights", OPTION_WEIGHTS, true, TRAINED},
     {"--log", OPTION_LOG, true, TRAIN | EVAL},
+    {"--trace", OPTION_TRACE, true, TRAIN},
+    {"--trace-steps", OPTION_TRACE_STEPS, true, TRAIN},
     {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
     {"--no-eval", OPTION_NO_EVAL, false, TRAIN},
     {"--output", OPTION_OUTPUT, true, PREDICT},
@@ -247,6 +249,8 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_FAILED_SAVES: o->failed_saves = whole_number(option->name, value, 1); break;
     case OPTION_RESUME: o->resume = value; break;
     case OPTION_LOG: o->log = value; break;
+    case OPTION_TRACE: o->trace = value; break;
+    case OPTION_TRACE_STEPS: o->trace_steps = value; break;
     case OPTION_NO_SHUFFLE: o->shuffle = false; break;
     case OPTION_NO_EVAL: o->evaluate = false; break;
     case OPTION_OUTPUT: o->output = value; break;
@@ -296,6 +300,8 @@ static void check_together(const Options *o)
             usage("--init ", o->parts[i], ": a part without weights is for training");
     if (o->init && o->weights != WEIGHTS_USUAL)
         usage("--weights and --init FILE exclude each other", "", ": it chooses among the files of a saved run");
+    if (o->trace_steps && !o->trace)
+        usage("--trace-steps ", o->trace_steps, ": --trace FILE names the file that the trace goes to");
     if (o->save && !o->write)
         usage("--save and --no-save exclude each other", "", "");
     if (o->command == COMMAND_TRAIN && o->operand_count)

@@ -46,6 +46,7 @@ typedef struct Run {
     double lr, last_finish;
     double began, validated_at, saved_at; /* mgpu_seconds */
     bool warned;
+    Trace *trace;                  /* of --trace; NULL: none, or it is written */
     char *folder;                  /* where to save; NULL: nowhere */
     SaveFolder *saves;             /* that folder, locked */
     Saved *from;                   /* that the run goes on from; NULL: it begins */
@@ -60,7 +61,7 @@ typedef struct Run {
     _Atomic bool job_done;
     char *job_error;               /* what it returned */
     int64_t job_epoch;
-    double job_seconds, job_stall; /* that it took; that the run waited */
+    double job_began, job_seconds, job_stall; /* when it began; that it took; that the run waited */
     double stalled;                /* by all saves but the last, */
     int64_t saves_begun;           /* and how many these were */
     char *best_error;              /* why the best model could not be saved; NULL: it could */
@@ -108,6 +109,11 @@ void mgpu_run_close_folder(Run *);
 void mgpu_run_watch(Run *);                /* signals are requests from here on */
 void mgpu_run_unwatch(Run *);
 int mgpu_run_signal(Run *);                /* that asks to stop, or SIGPIPE, SIGXFSZ where stdout is lost; 0: none */
+
+/* ---- trace.c */
+void mgpu_run_open_trace(Run *);           /* of an engine that has done nothing yet */
+void mgpu_run_trace_step(Run *);           /* a step has been posted: writes the trace if it is whole */
+void mgpu_run_end_trace(Run *);            /* writes what there is */
 
 /* ---- agree.c */
 void mgpu_run_choose_audit(Run *);         /* what MGPU_AUDIT says */

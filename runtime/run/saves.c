@@ -7,6 +7,7 @@
  * not be saved at its end, or after as many failures in a row as --failed-saves says. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
+#include "runtime/engine/trace.h"
 #include "runtime/run/run.h"
 
 #include <stdlib.h>
@@ -197,9 +198,9 @@ static void end_job(Run *run, bool last)
 /* ---- saving, while the run goes on: one save at a time */
 static void write_job(Run *run)
 {
-    double began = mgpu_seconds();
+    run->job_began = mgpu_seconds();
     run->job_error = mgpu_write_save(&run->job);
-    run->job_seconds = mgpu_seconds() - began;
+    run->job_seconds = mgpu_seconds() - run->job_began;
 }
 
 static void *write_in_background(void *argument)
@@ -234,6 +235,7 @@ void mgpu_run_end_save(Run *run, bool wait)
         return;
     pthread_join(run->saver, NULL);
     run->saving = false;
+    mgpu_trace_text(run->trace, TRACK_SAVES, "write a save", run->job_began, run->job_began + run->job_seconds);
     end_job(run, false);
 }
 

@@ -247,11 +247,21 @@ static void task_suspects(Task *t, const Kernel *k)
     }
 }
 
+/* the first member of a layer; members at the top have none */
+static const char *task_layer(const Group *g)
+{
+    for (int i = 0; i < g->count; i++)
+        if (g->members[i]->node && g->members[i]->node->path && *g->members[i]->node->path)
+            return g->members[i]->node->path;
+    return "";
+}
+
 Task *fuse_task(const Fusion *f, const Group *g)
 {
     Task *t = NEW(Task);
     const Kernel *k = g->kernel;
     t->at = g->members[0]->at;
+    t->layer = task_layer(g);
     t->update = g->update;
     for (int i = 0; i < g->count; i++)
         t->backward = t->backward || g->members[i]->backward;

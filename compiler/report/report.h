@@ -1,0 +1,15 @@
+/* report.h: what people look at: timelines, graphs, pages.
+ *
+ *   trace.c      a plan, simulated -> a timeline (runtime/base/trace.h): `mgpuc --emit trace` */
+#ifndef MGPU_REPORT_H
+#define MGPU_REPORT_H
+
+#include "compiler/ir/program.h"
+#include "compiler/plan/plan.h"
+#include "compiler/simulate/simulate.h"
+
+/* ---- trace.c: of a training step on the machine of the input, which has the plan's schedule. machine: its name */
+void trace_print(const Program *, const Plan *, const SimulationInput *, const char *machine, Text *);
+double op_bytes(const DeviceSchedule *, const ScheduledOp *); /* that it reads and writes; of a copy, that it copies */
+const char *op_name(const PhaseSchedule *, int device, const ScheduledOp *); /* "fc1 t31_y", "upload", "all-reduce r1" */
+#endif

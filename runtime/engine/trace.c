@@ -1,0 +1,263 @@
+/* trace.c: what was noted of some steps -> a timeline (runtime/base/trace.h).
+ *
+ * Each thread has a log of its own. What is noted begins MGPU_AHEAD steps before the first step and ends as many after the last, since
+ * lanes work on different steps at the same time; what is written is what happened between the end of the step before the first and the
+ * end of the last. An arrow leads from the last span of an operation to the first of one on another lane that waits for it. */
+#include "runtime/base/base.h"
+#include "runtime/engine/trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct TraceTrack { int device, track; SpanLog *log; } TraceTrack;
+struct Trace {
+    const mgpu_program *program;
+    const mgpu_plan *plan;
+    int64_t first, last, steps; /* steps: that were collected */
+    TraceTrack *tracks; int track_count;
+    bool on;                    /* the step that was posted last is noted */
+    double begin, end;          /* of the steps; 0: not yet */
+};
+
+Trace *mgpu_trace_open(const mgpu_program *program, const mgpu_plan *plan, int64_t first, int64_t last)
+{
+    Trace *t = mgpu_allocate(1, sizeof *t);
+    *t = (Trace){.program = program, .plan = plan, .first = first, .last = last};
+    for (int d = TRACE_PROGRAM; d < plan->devices; d++)
+        for (int track = 0; track < (d < 0 ? TRACK_SAVES + 1 : TRACK_LANES); track++)
+            mgpu_trace_log(t, d, track);
+    return t;
+}
+
+void mgpu_trace_close(Trace *t)
+{
+    for (int i = 0; t && i < t->track_count; i++)
+        mgpu_spans_close(t->tracks[i].log);
+    if (t)
+        free(t->tracks);
+    free(t);
+}
+
+bool mgpu_trace_post(Trace *t, int64_t step)
+{
+    if (t)
+        t->on = step >= t->first - MGPU_AHEAD && step <= t->last + MGPU_AHEAD;
+    return t && t->on;
+}
+
+bool mgpu_trace_over(const Trace *t, int64_t step) { return t && step >= t->last + MGPU_AHEAD; }
+
+SpanLog *mgpu_trace_log(Trace *t, int device, int track)
+{
+    if (!t)
+        return NULL;
+    for (int i = 0; i < t->track_count; i++)
+        if (t->tracks[i].device == device && t->tracks[i].track == track)
+            return t->tracks[i].log;
+    t->tracks = mgpu_resize(t->tracks, (size_t)(t->track_count + 1) * sizeof *t->tracks);
+    t->tracks[t->track_count] = (TraceTrack){device, track, mgpu_spans_open()};
+    return t->tracks[t->track_count++].log;
+}
+
+void mgpu_trace_text(Trace *t, int track, const char *text, double begin, double end)
+{
+    if (t && t->on)
+        mgpu_spans_add(mgpu_trace_log(t, TRACE_PROGRAM, track), &(Span){.begin = begin, .end = end, .text = text, .kind = SPAN_TEXT});
+}
+
+void mgpu_trace_step(Trace *t, int64_t step, double begin, double end)
+{
+    if (!t || step < t->first || step > t->last)
+        return;
+    t->begin = t->begin > 0 ? t->begin : begin;
+    t->end = end;
+    t->steps++;
+    mgpu_spans_add(mgpu_trace_log(t, TRACE_PROGRAM, TRACK_STEPS), &(Span){.begin = begin, .end = end, .step = step, .text = "step", .kind = SPAN_TEXT});
+}
+
+void mgpu_trace_set(Dataset *set, Trace *t)
+{
+    int count = mgpu_decoders(set);
+    SpanLog **logs = t && count ? mgpu_allocate((size_t)count, sizeof *logs) : NULL;
+    for (int i = 0; logs && i < count; i++)
+        logs[i] = mgpu_trace_log(t, TRACE_PROGRAM, TRACK_DECODERS + (strcmp(set->name, "train") == 0 ? 0 : count) + i);
+    free(mgpu_note_decoding(set, logs));
+}
+
+/* ---- writing */
+typedef struct Writer {
+    const Trace *trace;
+    FILE *f;
+    const Span ***last;         /* [device][(number - first_number) * the most operations + op]: its last span */
+    int64_t first_number, numbers, most_ops, arrows;
+} Writer;
+
+static bool is_shown(const Trace *t, const Span *s) { return s->end > t->begin && s->begin < t->end; }
+
+static double us_of(const Writer *w, double when) { return 1e6 * (when - w->trace->begin); }
+
+static void name_of_op(const mgpu_phase *phase, const mgpu_device_phase *p, const mgpu_op *op, char *name, size_t room)
+{
+    static const char *const VERB[] = {"", "read", "upload", "", "report", "fetch"};
+    if (op->verb == MGPU_CALL)
+        mgpu_trace_name_call(name, room, op->layer, op->write_count ? p->buffers[op->access[op->read_count].buffer].name : "nothing");
+    else if (op->verb == MGPU_TRANSFER)
+        snprintf(name, room, "%s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
+    else
+        snprintf(name, room, "%s", VERB[op->verb]);
+}
+
+static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
+{
+    double bytes = 0;
+    for (int i = op->verb == MGPU_CALL ? 0 : op->read_count; i < op->read_count + op->write_count; i++) {
+        uint8_t kind = p->buffers[op->access[i].buffer].kind;
+        if (op->verb != MGPU_CALL || (kind != MGPU_STEP && kind != MGPU_WORKSPACE && kind != MGPU_LOCAL))
+            bytes += (double)(op->access[i].end - op->access[i].begin);
+    }
+    for (int i = 0; i < op->read_count && !op->write_count; i++) /* report, fetch */
+        bytes += (double)(op->access[i].end - op->access[i].begin);
+    return bytes;
+}
+
+static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
+{
+    static const char *const LANE[MGPU_LANES] = {"comp", "copy", "comm", "host"};
+    const mgpu_phase *phase = s->phase;
+    const mgpu_device_phase *p = &phase->devices[track->device];
+    const mgpu_op *op = &p->ops[s->op];
+    char name[400], id[48];
+    int length = s->kind == SPAN_OP ? 0 : snprintf(name, sizeof name, "wait for %s", s->kind == SPAN_MEET ? "other devices: " : "");
+    name_of_op(phase, p, op, name + length, sizeof name - (size_t)length);
+    snprintf(id, sizeof id, "d%d.%s", track->device, op->id);
+    bool does = s->kind == SPAN_OP;
+    mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device, .track = track->track, .name = name, .category = does ? LANE[op->lane] : "wait",
+                                         .begin_us = us_of(w, s->begin), .end_us = us_of(w, s->end), .op = id, .phase = phase->name,
+                                         .kernel = does && op->verb == MGPU_CALL ? mgpu_kernel_name(w->trace->program, op->target) : NULL,
+                                         .layer = op->layer, .line = op->line, .step = s->step, .bytes = does ? bytes_of(p, op) : 0,
+                                         .flops = does ? op->flops : 0});
+}
+
+static void write_text(const Writer *w, const TraceTrack *track, const Span *s)
+{
+    char name[64];
+    bool step = track->device == TRACE_PROGRAM && track->track == TRACK_STEPS;
+    snprintf(name, sizeof name, "step %lld", (long long)s->step);
+    mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device, .track = track->track, .name = step ? name : s->text, .category = step ? "step" : "loop",
+                                         .begin_us = us_of(w, s->begin), .end_us = us_of(w, s->end), .step = s->step});
+}
+
+static const Span **last_of(const Writer *w, int device, int64_t number, int op)
+{
+    int64_t place = number - w->first_number;
+    return place < 0 || place >= w->numbers ? NULL : &w->last[device][place * w->most_ops + op];
+}
+
+static void find_numbers(Writer *w)
+{
+    int64_t least = INT64_MAX, most = 0;
+    const Trace *t = w->trace;
+    for (int i = 0; i < t->track_count; i++)
+        for (int64_t at = 0; at < mgpu_spans_count(t->tracks[i].log);) {
+            const Span *s = mgpu_spans_next(t->tracks[i].log, &at);
+            if (s->kind != SPAN_OP)
+                continue;
+            least = s->number < least ? s->number : least;
+            most = s->number > most ? s->number : most;
+            int ops = ((const mgpu_phase *)s->phase)->devices[t->tracks[i].device].op_count;
+            w->most_ops = ops > w->most_ops ? ops : w->most_ops;
+        }
+    w->first_number = least;
+    w->numbers = most >= least ? most - least + 1 : 0;
+    w->last = mgpu_allocate((size_t)t->plan->devices, sizeof *w->last);
+    for (int d = 0; d < t->plan->devices; d++)
+        w->last[d] = mgpu_allocate((size_t)(w->numbers * w->most_ops + 1), sizeof **w->last);
+    for (int i = 0; i < t->track_count; i++)
+        for (int64_t at = 0; at < mgpu_spans_count(t->tracks[i].log);) {
+            const Span *s = mgpu_spans_next(t->tracks[i].log, &at);
+            const Span **last = s->kind == SPAN_OP ? last_of(w, t->tracks[i].device, s->number, s->op) : NULL;
+            if (last && (!*last || (*last)->end < s->end))
+                *last = s;
+        }
+}
+
+/* inside the slice */
+static double inside(const Writer *w, double begin, double end, double at)
+{
+    double from = us_of(w, begin), to = us_of(w, end) - .001;
+    double us = us_of(w, at);
+    return us > to ? (to > from ? to : from) : us < from ? from : us;
+}
+
+/* those of the operation's first span */
+static void write_arrows(Writer *w, const TraceTrack *track, const Span *s)
+{
+    const mgpu_device_phase *p = &((const mgpu_phase *)s->phase)->devices[track->device];
+    const mgpu_op *op = &p->ops[s->op];
+    for (int i = 0; i < op->wait_count; i++) {
+        const Span **before = last_of(w, track->device, s->number - op->waits[i].back, op->waits[i].op);
+        const mgpu_op *other = &p->ops[op->waits[i].op];
+        if (!before || !*before || (*before)->phase != s->phase || other->lane == op->lane || !is_shown(w->trace, *before))
+            continue;
+        TracePoint from = {track->device, mgpu_trace_lane_track(other->lane), inside(w, (*before)->begin, (*before)->end, (*before)->end)};
+        TracePoint to = {track->device, track->track, inside(w, s->begin, s->end, s->begin)};
+        mgpu_trace_arrow(w->f, ++w->arrows, &from, &to);
+    }
+}
+
+static void write_track(Writer *w, const TraceTrack *track)
+{
+    int64_t number = -1;
+    int lane_op = -1;
+    if (!mgpu_spans_count(track->log))
+        return;
+    mgpu_trace_track(w->f, track->device, track->track);
+    for (int64_t at = 0; at < mgpu_spans_count(track->log);) {
+        const Span *s = mgpu_spans_next(track->log, &at);
+        if (!is_shown(w->trace, s))
+            continue;
+        if (s->kind == SPAN_TEXT) {
+            write_text(w, track, s);
+            continue;
+        }
+        write_op(w, track, s);
+        bool next = s->kind == SPAN_OP && (s->number != number || s->op > lane_op); /* an operation of a region may come in parts */
+        if (next && track->track < TRACK_LANES) {
+            write_arrows(w, track, s);
+            lane_op = s->op;
+            number = s->number;
+        }
+    }
+}
+
+char *mgpu_trace_write(const Trace *t, const char *path)
+{
+    if (t->end <= 0)
+        return mgpu_format("no step from %lld to %lld was run", (long long)t->first, (long long)t->last);
+    char *beside = mgpu_format("%s.part", path);
+    Writer w = {.trace = t, .f = fopen(beside, "we")};
+    if (!w.f) {
+        free(beside);
+        return mgpu_format("%s", strerror(errno));
+    }
+    const mgpu_prediction *x = &t->plan->predicted;
+    find_numbers(&w);
+    mgpu_trace_begin(w.f, &(TraceHead){.made = "measured", .model = t->program->name, .file = t->program->model_file, .kind = t->plan->kind,
+                                       .machine = x->step_us > 0 ? x->machine : NULL, .devices = t->plan->devices, .batch = t->program->batch,
+                                       .step_us = us_of(&w, t->end) / (double)t->steps});
+    for (int i = 0; i < t->track_count; i++)
+        write_track(&w, &t->tracks[i]);
+    mgpu_trace_end(w.f);
+    for (int d = 0; d < t->plan->devices; d++)
+        free(w.last[d]);
+    free(w.last);
+    int error = mgpu_finish_file(w.f, false);
+    if (!error && rename(beside, path))
+        error = errno;
+    if (error)
+        unlink(beside);
+    free(beside);
+    return error ? mgpu_format("%s", strerror(error)) : NULL;
+}
