@@ -7,6 +7,7 @@
 #include "compiler/machine/machine.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "runtime/abi/mgpu.h"
@@ -19,7 +20,7 @@
 
 enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN,
        BENCHING = 1 << COMMAND_BENCH, ALL = COMPILING | CHECKING | PLANNING | BENCHING };
-typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED, LINT /* -Wno-NAME, help lists the names */ } OptionKind;
+typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED, LINT /* -Wno-NAME, help lists the names */, PLAN /* likewise */ } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
     OptionKind kind;
@@ -61,6 +62,8 @@ static const struct OptionRow {
     {"--memory", NULL, VALUE, offsetof(Options, memory), "SIZE", "80GiB: more on a device (host devices: all together) is an error", ALL},
     {"--split", NULL, VALUE, offsetof(Options, split), "LIST", "proportions of the devices' shares of a batch: 10,10,3 (default: even, or\n"
                                                              "                       by predicted times, where the devices of --machine differ)", ALL},
+    {"--plan", NULL, PLAN, offsetof(Options, plan), "NAME", "how devices share the work; NAME,input=slice changes a policy\n"
+                                                           "                       of it (docs/planning.md). The plans:", ALL},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default: by cost)", ALL},
 };
 
@@ -69,12 +72,15 @@ static void print_option_help(const struct OptionRow *o)
 {
     enum { INDENT = 23, WIDTH = 92 };
     Text names = {0};
-    int at = INDENT + (int)strlen(o->help);
+    const char *line = strrchr(o->help, '\n');
+    int at = line ? (int)strlen(line + 1) : INDENT + (int)strlen(o->help);
     fputs(o->help, stdout);
     if (o->kind == STAGE || o->kind == GRAPH_STAGE)
         stages_print(o->kind == GRAPH_STAGE, &names);
     for (int i = 0; o->kind == LINT && i < LINT_COUNT; i++)
         text_add(&names, "%s%s", i ? " " : "", lint_name((Lint)i));
+    for (const Policy *p = PRESETS; o->kind == PLAN && p->name; p++)
+        text_add(&names, "%s%s", p == PRESETS ? "" : " ", p->split ? "weights=10,10,3" : p->name);
     for (const char *word = text_of(&names); *word;) {
         int length = (int)strcspn(word, " ");
         bool fits = at + 1 + length <= WIDTH;
@@ -220,7 +226,7 @@ void compile_words(const Options *o, const char ***words, int *count)
         if (row->kind == FLAG) {
             if (*(const bool *)((const char *)o + row->at))
                 APPEND(*words, *count, name);
-        } else if (row->kind == VALUE) {
+        } else if (row->kind == VALUE || row->kind == PLAN) {
             const char *value = *(const char *const *)((const char *)o + row->at);
             if (value)
                 APPEND(*words, *count, format("%s=%s", name, value));
@@ -236,7 +242,7 @@ void compile_words(const Options *o, const char ***words, int *count)
 }
 
 /* given: a bit for each row of OPTIONS */
-static void check_options(const Options *o, unsigned given)
+static void check_options(const Options *o, uint64_t given)
 {
     static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench"};
     for (int i = 0; i < COUNT(OPTIONS); i++)
@@ -303,7 +309,7 @@ Options parse_command(int argc, char **argv)
     Options o = {0};
     static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}, {"bench", COMMAND_BENCH}};
     bool named = false;
-    unsigned given = 0;
+    uint64_t given = 0;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -334,7 +340,7 @@ Options parse_command(int argc, char **argv)
         const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
         size_t length = equals ? (size_t)(equals - word) : strlen(word);
         const struct OptionRow *row = find_option(word, length);
-        given |= 1u << (row - OPTIONS);
+        given |= (uint64_t)1 << (row - OPTIONS);
         if (row->kind == LINT) {
             lint_silence(&o.silenced, word + strlen(LINT_PREFIX));
             continue;
@@ -375,6 +381,9 @@ Options parse_command(int argc, char **argv)
         if (*end || errno || o.bucket_bytes < 1)
             fail(2, "--bucket %s: a positive number of bytes is expected", o.bucket);
     }
+    Policy *policy = NEW(Policy);
+    *policy = o.plan ? policy_read(o.plan, &o.split) : PRESETS[0];
+    o.policy = policy;
     if (o.split)
         read_weights(&o);
     if (o.memory)

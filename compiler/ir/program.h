@@ -13,13 +13,14 @@ typedef struct Target Target;
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH } Command;
 typedef struct Options {
     Command command;
-    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *memory, *steps, *epochs, *metric, *data, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *memory, *steps, *epochs, *metric, *data, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
     bool csv;          /* bench */
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     const struct Machine *planned; /* the machine that --machine names; NULL: none does */
     const double *weights; int weight_count; /* --split: of each device's share; NULL: no proportions are given */
+    const struct Policy *policy; /* --plan: plan/policy.h; NULL: auto */
     double measured_rate;   /* --measured 219/s; 0: not given */
     LintSet silenced;       /* -Wno-NAME */
     double memory_bytes;    /* --memory: that a device (host devices: all together) may take; 0: nobody says */

@@ -7,6 +7,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/link/units.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
@@ -510,6 +511,18 @@ void emit_main(const Program *p, Text *t)
     quote(t, p->options->command_line);
     text_add(t, ",\n        .precision = %s,\n        .parameters = %lld,\n        .batch = %lld,\n        .accumulate = %lld,\n",
              c_string(dtype_name(m->precision)), (long long)parameters, (long long)m->batch, (long long)m->accumulate);
+    const Policy *policy = policy_of(p->options);
+    if (!policy_is_auto(policy)) {
+        text_add(t, "        .policy = ");
+        quote(t, policy->name);
+        text_add(t, ",\n");
+    }
+    if (policy_label(policy))
+        text_add(t, "        .policy_label = %s,\n", c_string(policy_label(policy)));
+    if (policy->order == ORDER_NONE)
+        text_add(t, "        .unsaved = true,\n");
+    if (policy->forward)
+        text_add(t, "        .predicts = true,\n");
     text_add(t, "        .identity = %s,\n", c_string(m->identity ? m->identity : ""));
     text_add(t, "        .epochs = %lld,\n        .steps = %lld,\n        .group = %lld,\n        .seed = %lluu,\n", (long long)m->epochs,
              (long long)m->steps, (long long)m->group, (unsigned long long)m->seed);

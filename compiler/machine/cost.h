@@ -60,6 +60,7 @@ typedef struct Members { /* of a collective, with what their links give it */
     const double *ring_load; /* by link and direction: of the bytes that a step of a ring carries, the share that crosses it */
     bool reach;             /* each GPU uses the memory of all others without the host */
     unsigned methods;       /* that a plan chooses from */
+    unsigned gradients;     /* likewise, for sums of gradients; 0: the same */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* of none, and of each byte */
 } Members;
 Members members_of(const Machine *, Processor, int devices);

@@ -24,6 +24,7 @@
  * nothing is lost by aligning buffers: each is given room for that. */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
 
@@ -581,6 +582,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
     *s = (Schedule){.model = m->name, .precision = dtype_name(m->precision), .batch = m->batch,
                     .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1), .devices = plan->devices,
                     .phase_count = p->phase_count};
+    s->policy = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options);
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
     Class *classes = NEW_ARRAY(Class, plan->devices), *trials = NULL;
     int *class_of = NEW_ARRAY(int, plan->devices);

@@ -10,6 +10,7 @@
 typedef struct Program Program;
 typedef struct Plan Plan;
 typedef struct Schedule Schedule;
+typedef struct Policy Policy;
 
 /* ---- the schedule: what is printed, parsed, verified and emitted (schedule_text.c documents the format) */
 typedef enum Lane { LANE_COMP, LANE_COPY, LANE_COMM, LANE_HOST, LANES } Lane;
@@ -95,6 +96,7 @@ struct Schedule {
     const char *model, *precision;
     int64_t batch;
     int accumulate, devices;
+    const Policy *policy;                    /* NULL: auto */
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
     Signature *signatures; int signature_count; /* ascending by kernel */
     Room *rooms; int room_count;             /* ascending; not in the text */

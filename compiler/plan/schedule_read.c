@@ -1,4 +1,5 @@
 /* schedule_read.c: the text of a schedule -> Schedule. schedule_text.c documents the format. A mistake is an error at its place. */
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_words.h"
 
 #include <ctype.h>
@@ -99,6 +100,24 @@ static void read_model(Reader *r)
     schedule_need_word(r, "devices");
     s->devices = schedule_read_int(r, "the number of devices");
     schedule_end_record(r);
+}
+
+static void read_plan(Reader *r)
+{
+    Policy *p = NEW(Policy);
+    p->name = schedule_read_name(r, "the name of a plan");
+    for (int i = 0; i < POLICY_WORDS; i++) {
+        schedule_need_word(r, POLICY_WORD[i].name);
+        policy_set(p, i, schedule_read_choice(r, "a policy", POLICY_WORD[i].words, POLICY_WORD[i].count));
+    }
+    schedule_need_word(r, "slots");
+    p->slots = schedule_read_int(r, "the number of slots");
+    if (schedule_take_word(r, "label")) {
+        schedule_skip_blanks(r);
+        p->forward = strcmp(schedule_read_quoted(r), PREDICTS_ONLY) == 0;
+    }
+    schedule_end_record(r);
+    r->schedule->policy = p;
 }
 
 static void read_device(Reader *r)
@@ -448,6 +467,10 @@ Schedule *schedule_read(const char *file, const char *text)
     schedule_next_record(&r);
     read_model(&r);
     bool more = schedule_next_record(&r);
+    if (more && schedule_take_word(&r, "plan")) {
+        read_plan(&r);
+        more = schedule_next_record(&r);
+    }
     for (; more && schedule_take_word(&r, "kernel"); more = schedule_next_record(&r))
         read_signature(&r);
     for (; more; more = schedule_next_record(&r)) {

@@ -2,8 +2,10 @@
  *
  * One record per line, words apart by spaces. Blank lines and lines that begin with # are skipped by the reader.
  *
- *   file        "mgpu-schedule 2" model kernel* phase*
+ *   file        "mgpu-schedule 2" model [plan] kernel* phase*
  *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N
+ *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "slots" N ["label" "TEXT"]
+ *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
  *   kernel      "kernel" kN ["in" parameter+] ["out" parameter+] ["work" BYTES ["each" BYTES]]
  *                 what kernel N reads and what it writes, in the order of a call's arguments, and its workspace: bytes, and bytes
  *                 for each sample of the device. A kernel that is called with operands of several sizes has several records
@@ -43,6 +45,7 @@
  * hexadecimal digits) stand for characters. A device name is always in quotes. Numbers are whole, but for times: one
  * decimal. */
 #include "compiler/base/words.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 
 const char *const LANE_NAME[LANES] = {"comp", "copy", "comm", "host"};
@@ -188,6 +191,11 @@ void schedule_write(const Schedule *s, Text *t)
     text_add(t, " precision ");
     write_name(s->precision, t);
     text_add(t, " batch %lld accumulate %d devices %d\n", (long long)s->batch, s->accumulate, s->devices);
+    if (s->policy) {
+        text_add(t, "plan ");
+        policy_write(s->policy, t);
+        text_add(t, "\n");
+    }
     for (int i = 0; i < s->signature_count; i++) {
         text_add(t, "kernel ");
         signature_write(&s->signatures[i], t);

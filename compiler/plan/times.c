@@ -4,6 +4,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/machine/cost.h"
 #include "compiler/plan/measured.h"
+#include "compiler/plan/policy.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include <math.h>
@@ -88,13 +89,19 @@ Members members_of_plan(const Program *p, int devices)
     Members g = members_of(machine_of(p), processor_of(p), devices);
     if (p->target->transfers == MGPU_WAY_AUTO && !names_machine(p))
         g.methods = methods_of_way(&g, MGPU_WAY_AUTO);
+    int way = policy_way(policy_of(p->options));
+    if (way != MGPU_WAY_AUTO && processor_of(p) != PROCESSOR_HOST)
+        g.gradients = methods_of_way(&g, way);
     return g;
 }
+
+/* gradients are added up as the plan says; what computing waits for at once, such as batch statistics, by cost */
+static unsigned methods_of_group(const Members *g, const Group *group) { return group->final && g->gradients ? g->gradients : g->methods; }
 
 double time_of_transfer(const Members *members, const Group *g, double bytes)
 {
     Method method;
-    return cost_cheapest(members, members->methods, collect_of(g->parties.transfer), bytes, &method).us;
+    return cost_cheapest(members, methods_of_group(members, g), collect_of(g->parties.transfer), bytes, &method).us;
 }
 
 /* "4 tensors; ring 35.1 us, copy 80.2 us": the method that is taken, and the best of another way */
@@ -102,11 +109,11 @@ const char *reason_of_transfer(const Members *members, const Group *g)
 {
     Method method, other;
     Collect what = collect_of(g->parties.transfer);
-    double bytes = (double)g->bytes, us = cost_cheapest(members, members->methods, what, bytes, &method).us;
+    double bytes = (double)g->bytes, us = cost_cheapest(members, methods_of_group(members, g), what, bytes, &method).us;
     unsigned rest = 0;
     for (int k = 0; k < METHODS; k++)
         rest |= (unsigned)(method_works(members, (Method)k) && way_of_method(members, (Method)k) != way_of_method(members, method)) << k;
-    rest &= members->methods;
+    rest &= methods_of_group(members, g);
     Text t = {0};
     text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s", g->final ? "" : ", waited for at once",
              METHOD_NAME[method], us);
@@ -120,6 +127,9 @@ const char *reason_of_transfer(const Members *members, const Group *g)
 int way_of_transfer(const Program *p, const Members *members, const Group *g)
 {
     Method method;
+    int way = policy_way(policy_of(p->options));
+    if (p->target->transfers == MGPU_WAY_AUTO && g->final && way != MGPU_WAY_AUTO)
+        return way;
     if (p->target->transfers != MGPU_WAY_AUTO || !names_machine(p))
         return p->target->transfers;
     cost_cheapest(members, members->methods, collect_of(g->parties.transfer), (double)g->bytes, &method);

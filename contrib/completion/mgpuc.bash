@@ -16,6 +16,7 @@ _mgpuc() {
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
     --measured) _mgpu_files '*.json'; return ;;
     --data) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+    --plan) _mgpu_words "auto infer-replicated bcast-slice keras cpu-slice tower-avg staged-input ps-cpu ps-gpu replicated-copy replicated-nccl independent staged-vars ring-fused weights="; return ;;
     --steps | --epochs | --metric | --batch | --devices | --arch | --set | --model | --memory | --split | --bucket) return ;;
     esac
     case $command in
@@ -30,7 +31,7 @@ _mgpuc() {
     if [[ $cur == -W* ]]; then
         _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-unused-weights -Wno-shard-statistics -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate"
     elif [[ $cur == -* ]]; then
-        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --steps --epochs --metric --data --csv --measured -Wno- --no-fuse --no-reuse --bodies --memory --split --bucket -h --help --version"
+        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --steps --epochs --metric --data --csv --measured -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
         _mgpu_files '*.graph'
     else

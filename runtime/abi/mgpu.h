@@ -267,6 +267,10 @@ typedef struct mgpu_program {
     const mgpu_plan *plans;         int plan_count;
     int default_plan;
     const char *gpus;                  /* of a run without --devices, as there: what mgpuc was told, or NULL */
+    const char *policy;                /* how devices share the work, if mgpuc was told: "ps-cpu"; NULL: as it found best */
+    const char *policy_label;          /* what has to be known of that: "one step stale"; NULL: nothing */
+    bool unsaved;                      /* what devices make of their weights is no training, and nothing is saved */
+    bool predicts;                     /* the program has no step to train */
     const char *identity;              /* 64 hexadecimal digits: what the model computes; NULL: not known */
     const char *library_folders;       /* "A:B": where mgpuc found CUDA's libraries besides the usual places, or NULL */
 } mgpu_program;

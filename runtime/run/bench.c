@@ -83,6 +83,12 @@ static void print_json(const mgpu_program *p, const Result *r)
     printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
            "\"arena_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
            (long long)r->arena);
+    if (p->policy) {
+        printf(", \"plan\": ");
+        mgpu_json_write_text(stdout, p->policy);
+    }
+    if (p->policy_label)
+        printf(", \"plan_label\": \"%s\"", p->policy_label);
     if (r->plan->predicted.step_us > 0)
         printf(", \"predicted_ms\": %.4f, \"predicted_for\": \"%s\"", r->plan->predicted.step_us / 1e3, r->plan->predicted.machine);
     if (!mgpu_computes_here(r->plan)) {
@@ -106,6 +112,7 @@ static void print_text(const mgpu_program *p, const Result *r)
     printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", r->ms[1], r->ms[0], r->ms[2],
            (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
     const mgpu_prediction *x = &r->plan->predicted;
+    mgpu_print_policy(p);
     if (x->step_us > 0)
         printf("predicted for %s: %.3f ms a step, bound by %s\n", x->machine, x->step_us / 1e3, x->bound);
     printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas\n", r->first_s, r->peak_mib,

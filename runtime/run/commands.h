@@ -49,6 +49,7 @@ Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool go
 bool mgpu_reporter_close(Reporter *);  /* -> whether the log is whole */
 void mgpu_report_flush(Reporter *);    /* what others have printed */
 int mgpu_screen_lost(const Reporter *); /* SIGPIPE, SIGXFSZ: why nothing can be written to stdout any more; else 0 */
+void mgpu_print_policy(const mgpu_program *); /* a line that names --plan, if mgpuc was told one */
 void mgpu_report_start(Reporter *, const StartReport *);
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before is no step's */
 void mgpu_report_step(Reporter *, const StepReport *);

@@ -232,6 +232,8 @@ int mgpu_info(const mgpu_program *p, const Options *o)
     else
         printf("epochs      %lld\n", (long long)p->epochs);
     printf("seed        %llu\n", (unsigned long long)p->seed);
+    if (p->policy)
+        printf("plan        %s%s%s\n", p->policy, p->policy_label ? ": " : "", p->policy_label ? p->policy_label : "");
     char threads[200];
     if (mgpu_used_threads(o, mgpu_choose_plan(p, o), threads, sizeof threads))
         printf("threads     %s\n", threads);

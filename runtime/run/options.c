@@ -291,7 +291,7 @@ static int find_command(Options *o, int argc, char **argv)
     return 0;
 }
 
-static void check_together(const Options *o)
+static void check_together(const Options *o, const mgpu_program *p)
 {
     if ((o->init || (o->part_count && o->command == COMMAND_TRAIN)) && o->resume)
         usage("--init and --resume exclude each other", "", ": a resumed run has its weights");
@@ -304,6 +304,10 @@ static void check_together(const Options *o)
         usage("--trace-steps ", o->trace_steps, ": --trace FILE names the file that the trace goes to");
     if (o->save && !o->write)
         usage("--save and --no-save exclude each other", "", "");
+    if (o->save && p->unsaved)
+        usage("--save ", o->save, mgpu_format(": the program was compiled with --plan %s (%s), whose weights are no checkpoint", p->policy, p->policy_label));
+    if (p->predicts && (o->command == COMMAND_TRAIN || o->command == COMMAND_BENCH))
+        usage("the program was compiled with --plan ", p->policy, ", which has no loss to train: it predicts and evaluates. Leave --plan out to train");
     if (o->command == COMMAND_TRAIN && o->operand_count)
         usage("what is '", o->operands[0], "'? Training takes options only");
     if ((o->command == COMMAND_INFO || o->command == COMMAND_SCHEDULE || o->command == COMMAND_BENCH) && o->operand_count)
@@ -338,7 +342,8 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
             usage(option->name, " means nothing to the command ", COMMANDS[o->command]);
         apply(o, p, option, value);
     }
-    check_together(o);
+    check_together(o, p);
+    o->write = o->write && !p->unsaved;
     if (!o->threads_given)
         o->threads = mgpu_default_threads(o->program);
 }

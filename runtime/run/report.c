@@ -239,6 +239,12 @@ static void print_arenas(const StartReport *s)
     puts(" bytes, predicted = allocated");
 }
 
+void mgpu_print_policy(const mgpu_program *p)
+{
+    if (p->policy)
+        printf("plan %s%s%s\n", p->policy, p->policy_label ? ": " : "", p->policy_label ? p->policy_label : "");
+}
+
 static void print_start(const StartReport *s)
 {
     char a[32], b[32];
@@ -259,6 +265,7 @@ static void print_start(const StartReport *s)
     for (int d = 0; d < s->plan->devices; d++)
         printf("%s%s", d ? " + " : "", mgpu_grouped(s->plan->device[d].shard.share, a));
     puts(p->accumulate > 1 ? " samples of each" : " samples");
+    mgpu_print_policy(p);
     print_arenas(s);
     printf("%s%s%s\n", s->threads, *s->threads ? "; " : "", mgpu_engine_library(s->engine));
     const mgpu_prediction *x = &s->plan->predicted;
@@ -282,6 +289,10 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     log_whole(r, "devices", s->plan->devices);
     log_whole(r, "threads", s->thread_count);
     log_text(r, "library", mgpu_engine_library(s->engine));
+    if (s->program->policy)
+        log_text(r, "plan", s->program->policy);
+    if (s->program->policy_label)
+        log_text(r, "plan_label", s->program->policy_label);
     const mgpu_prediction *x = &s->plan->predicted;
     if (x->step_us > 0) {
         log_text(r, "machine", x->machine);
