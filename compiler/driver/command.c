@@ -5,6 +5,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
+#include "compiler/probe/probe.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/policy.h"
@@ -33,8 +34,10 @@ static const struct OptionRow {
                                                                   "                       (4 logical devices on GPU 0, where the program then runs\n"
                                                                   "                       unless told otherwise); default: all GPUs, or one host device\n"
                                                                   "                       if there are none", ALL},
-    {"--machine", NULL, VALUE, offsetof(Options, machine), "NAME", "plan for this machine: a name of 'mgpuc machines', or a file;\n"
-                                                                 "                       the schedule's times are its times", ALL},
+    {"--machine", NULL, VALUE, offsetof(Options, machine), "NAME", "plan for this machine: a name of 'mgpuc machines', a file,\n"
+                                                                 "                       here (this one, measured), or default (host2, for GPUs\n"
+                                                                 "                       h100x8); without it --emit and check take default, all\n"
+                                                                 "                       else takes here for host devices", ALL},
     {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90; vgpu,\n"
                                                             "                       vgpu-check: the virtual GPU (default: those of the GPUs\n"
                                                             "                       found here, else sm_80,sm_90)", ALL},
@@ -123,7 +126,7 @@ static void print_help(void)
          "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
          "Compiled objects are kept in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
          "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1G; K, M and G are understood); -v says what was found.\n"
-         "A folder that others may write is not used.\n"
+         "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
          "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
          "The language: docs/language.md. First steps: README.md.");
 }
@@ -304,6 +307,22 @@ static double measured_rate(const Options *o)
     return v;
 }
 
+/* -> planned, here. What --machine or MGPUC_MACHINE names; "here" is this one, "default" the one that gives the same bytes everywhere.
+ * Else `plan` is for this one, or for GPUs the default. false: nothing is named */
+static bool choose_machine(Options *o)
+{
+    const char *given = getenv("MGPUC_MACHINE"), *name = o->machine ? o->machine : given && *given ? given : NULL;
+    bool cuda = o->devices && strncmp(o->devices, "cuda", strlen("cuda")) == 0, fixed = name && strcmp(name, "default") == 0;
+    bool here = name ? strcmp(name, "here") == 0 : o->command == COMMAND_PLAN && !cuda;
+    o->machine = fixed ? NULL : name;
+    if (here)
+        o->here = machine_here(host_memory(), name);
+    o->planned = here && o->here ? o->here : o->machine ? machine_named(o->machine) : NULL;
+    if (!o->planned && o->command == COMMAND_PLAN)
+        o->planned = machine_default(cuda ? PROCESSOR_CUDA : PROCESSOR_HOST);
+    return name;
+}
+
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
@@ -400,8 +419,10 @@ Options parse_command(int argc, char **argv)
         o.cxx = "c++";
     Plan *plans; /* what is wrong with them is said before anything is compiled */
     int count;
-    o.planned = o.machine ? machine_named(o.machine) : o.command == COMMAND_PLAN ? machine_default(o.devices && strncmp(o.devices, "cuda", 4) == 0 ? PROCESSOR_CUDA : PROCESSOR_HOST) : NULL;
+    bool fixed = choose_machine(&o);
     const Target *target = parse_devices(o.devices, o.planned, &plans, &count);
+    if (!fixed && !o.here && (o.command == COMMAND_BENCH || (o.command == COMMAND_COMPILE && !o.emit)) && !target->own_memory)
+        o.here = machine_here(host_memory(), false);
     if (o.split)
         check_weights(&o, plans, count);
     if (o.arch && !target->images)

@@ -21,7 +21,8 @@ static Compilation begin(const Options *options)
     Compilation c = {.options = options, .program = NEW(Program)};
     c.program->options = options;
     c.program->target = parse_devices(options->devices, options->planned, &c.program->plans, &c.program->plan_count);
-    c.program->machine = options->planned ? options->planned : machine_default(c.program->target->own_memory ? PROCESSOR_CUDA : PROCESSOR_HOST);
+    bool host = !c.program->target->own_memory;
+    c.program->machine = options->planned ? options->planned : host && options->here ? options->here : machine_default(host ? PROCESSOR_HOST : PROCESSOR_CUDA);
     if (options->measured && options->measured_rate <= 0)
         c.program->measured = read_measured(options->measured, c.program->target->name);
     c.program->gpus = selected_gpus(options->devices);

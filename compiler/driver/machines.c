@@ -1,8 +1,7 @@
 /* machines.c: `mgpuc machines`: the machines that --machine knows by name, and the file of one, to begin one's own with;
  * `mgpuc probe`: a file of this machine, measured. */
 #include "compiler/driver/command.h"
-#include "compiler/link/units.h"
-#include "compiler/machine/machine.h"
+#include "compiler/probe/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,34 +67,20 @@ int command_machines(int argc, char **argv)
     return 0;
 }
 
-static const char *processor_name(void)
-{
-    char line[512], *colon;
-    const char *name = "this machine";
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, "model name", 10) == 0 && (colon = strchr(line, ':'))) {
-            name = copy_text(colon + 2, strcspn(colon + 2, "\n#"));
-            break;
-        }
-    if (f)
-        fclose(f);
-    return name;
-}
-
 int command_probe(int argc, char **argv)
 {
     const char *output = NULL;
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
         puts("mgpuc probe [-o FILE]   measures the host of this machine (a few seconds; best while nothing else runs) and writes a machine file,\n"
-             "                        to FILE or to the terminal, for --machine FILE. GPUs are not measured yet: add lines of a machine like it");
+             "                        to FILE or to the terminal, for --machine FILE; the cache keeps it for --machine here. GPUs are not measured\n"
+             "                        yet: add lines of a machine like it");
         return 0;
     }
     if (argc == 2 && strcmp(argv[0], "-o") == 0)
         output = argv[1];
     else if (argc > 0)
         fail(2, "mgpuc probe takes -o FILE and nothing else; what is '%s'?", argv[0]);
-    const char *text = machine_probe(processor_name(), cores_available(), host_memory(), getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp"), *why;
+    const char *text = measure_here(PROBE_LONG, host_memory()), *why;
     int gpus = gpus_found(&why);
     FILE *f = output ? fopen(output, "we") : stdout;
     if (!f || fputs(text, f) < 0 || (output && fclose(f)))

@@ -1,6 +1,7 @@
 /* plan_print.c: the rows of `mgpuc plan` as a table and as JSON. */
 #include "compiler/driver/plan.h"
 #include "compiler/machine/machine.h"
+#include "compiler/probe/probe.h"
 
 static const char *bytes_text(double bytes)
 {
@@ -22,8 +23,8 @@ static void print_row(const PlanRow *r, Text *t)
 
 static void print_table(const Planning *p, Text *t)
 {
-    text_add(t, "%s, %s, on %s (%s)%s. Everything here is predicted.\n\n", p->model, p->precision, p->machine_name, p->machine->name,
-             p->options->machine ? "" : "; --machine names another one");
+    text_add(t, "%s, %s, on %s (%s)%s. Everything here is predicted.\n\n", p->model, p->precision, p->machine_name,
+             p->machine == p->options->here ? here_text(p->machine) : p->machine->name, p->options->machine ? "" : "; --machine names another one");
     text_add(t, "%-7s %7s %7s %9s %10s %11s %8s %10s %10s %10s %10s %8s  %-22s %s\n", "scaling", "devices", "batch", "each", "step ms", "samples/s",
              "speed-up", "efficiency", "exposed ms", "input", "memory", "fits", "busiest link", "bound by");
     for (int i = 0; i < p->row_count; i++)

@@ -3,6 +3,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/times.h"
+#include "compiler/probe/probe.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t b
     return format("reading pictures as fast as that trains needs %.3g GB/s, the disk has %.3g; smaller pictures need less", bytes / 1e9, host->disk.value / 1e9);
 }
 
-const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : host ? "host2" : "h100x8"; }
+const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : host && o->here ? "here" : host ? "host2" : "h100x8"; }
 
 const PhaseSchedule *train_phase(const Schedule *s, bool partial)
 {
@@ -102,6 +103,7 @@ bool schedule_trains(const Schedule *s)
 
 void predict_plans(Program *p)
 {
+    const char *machine = machine_of(p) == p->options->here ? here_text(machine_of(p)) : planned_name(p->options, !p->target->own_memory);
     for (int i = 0; i < p->plan_count; i++) {
         Plan *plan = &p->plans[i];
         if (!schedule_trains(plan->schedule))
@@ -110,7 +112,7 @@ void predict_plans(Program *p)
         SimulationInput in = simulation_input(p, plan);
         const Simulation *s = simulate_step(&in);
         StepUse use = step_use(&in, s);
-        plan->predicted = (Prediction){planned_name(p->options, !p->target->own_memory), use.bound, use.step_us, use.computing_us, use.transfer_us};
+        plan->predicted = (Prediction){machine, use.bound, use.step_us, use.computing_us, use.transfer_us};
         memory_use(outer);
         memory_free(own);
     }

@@ -19,6 +19,7 @@ typedef struct Options {
     bool csv;          /* bench */
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     const struct Machine *planned; /* the machine that --machine names; NULL: none does */
+    const struct Machine *here; /* this machine, measured: host devices are planned for it; NULL: for `planned`, or the default */
     const double *weights; int weight_count; /* --split: of each device's share; NULL: no proportions are given */
     const struct Policy *policy; /* --plan: plan/policy.h; NULL: auto */
     double measured_rate;   /* --measured 219/s; 0: not given */

@@ -69,9 +69,6 @@ Machine *machine_named(const char *name); /* "dgx-1", or a file; fails for what 
 const char *machine_names(void);          /* of those that mgpuc has with it */
 Machine *machine_default(Processor);      /* for plans that name no machine: the same everywhere, so schedules are, too */
 
-/* ---- probe.c: the text of a machine file, of the host that this runs on; folder: where it reads and writes a file */
-const char *machine_probe(const char *name, int cores, double memory, const char *folder);
-
 /* ---- route.c */
 enum { MOST_HOPS = 8 };
 typedef struct Route {

@@ -1,4 +1,4 @@
-/* probe.c: what the host of this machine does, measured: the text of a machine file. Takes a few seconds.
+/* host.c: what the host of this machine does, measured: a few seconds, or about one (PROBE_SHORT).
  *
  * All threads measure at the same time, as the devices of a run compute. What a thread did is divided by its own processor time, so that
  * other programs count as little as they can. Of each number there are several measurements: the median is the number, and the lowest
@@ -8,8 +8,10 @@
  *   bandwidth   y = a x + b over 4 MiB for each thread, near caches included: what element-wise kernels reach
  *   barrier     all threads wait for each other; the lowest counts, since others only add to it
  *   meeting     two threads for each core: one computes, the other one meets those of the other cores; until the first one goes on
+ *   decode      pictures, by the runtime's own decoder (pictures.c)
  *   disk        a file is written, thrown out of memory, and read */
-#include "compiler/machine/machine.h"
+#include "compiler/link/units.h"
+#include "compiler/probe/probe.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 9, CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19, PASSES = 40, MEETINGS = 400, DISK_BYTES = 64 << 20 };
+enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19, MOST_MEETINGS = 400 };
+static const struct Amount { int rounds, passes, meetings, pictures, disk_rounds, disk_bytes; } AMOUNT[PROBE_LENGTHS] = {
+    [PROBE_SHORT] = {3, 10, 100, 8, 1, 16 << 20},
+    [PROBE_LONG] = {9, 40, MOST_MEETINGS, 16, 3, 64 << 20},
+};
 
 #if defined(__x86_64__)
 #define WIDE512 __attribute__((target("avx512f,avx512dq,avx512vl,fma"), noinline))
@@ -75,15 +81,17 @@ typedef struct Worker {
     pthread_t thread;
     Pool *pool;
     float *x, *y;
-    double f32, f64, bytes;     /* a second, of the last round */
+    double f32, f64, bytes, pictures; /* a second, of the last round */
     double sink;
 } Worker;
 struct Pool {
     int count;
     Worker *workers;
     Chains chains;
+    const struct Amount *amount;
+    Picture picture;
     atomic_int arrived, round;
-    double barrier_us, meetings[MEETINGS];
+    double barrier_us, meetings[MOST_MEETINGS];
 };
 
 static int compare(const void *a, const void *b)
@@ -121,15 +129,15 @@ static double chain_rate(Worker *w, Chain *chain, int bytes, int element)
     return 2.0 * CHAINS * STEPS * bytes / element / (seconds(CLOCK_THREAD_CPUTIME_ID) - begin);
 }
 
-static double stream_rate(Worker *w)
+static double stream_rate(Worker *w, int passes)
 {
     double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
-    for (int pass = 0; pass < PASSES; pass++) {
+    for (int pass = 0; pass < passes; pass++) {
         for (int i = 0; i < ELEMENTS; i++)
             w->y[i] = 1.5f * w->x[i] + 2;
         __asm__ volatile("" : : "r"(w->y) : "memory");
     }
-    return 8.0 * ELEMENTS * PASSES / (seconds(CLOCK_THREAD_CPUTIME_ID) - begin);
+    return 8.0 * ELEMENTS * passes / (seconds(CLOCK_THREAD_CPUTIME_ID) - begin);
 }
 
 static void *measure(void *argument)
@@ -140,9 +148,11 @@ static void *measure(void *argument)
     w->f32 = t->chains.f32 ? chain_rate(w, t->chains.f32, t->chains.bytes, 4) : 0;
     w->f64 = t->chains.f64 ? chain_rate(w, t->chains.f64, t->chains.bytes, 8) : 0;
     meet(t);
-    w->bytes = stream_rate(w);
+    w->bytes = stream_rate(w, t->amount->passes);
     meet(t);
-    for (int i = 0; i < MEETINGS; i++) {
+    w->pictures = pictures_per_second(&t->picture, t->amount->pictures);
+    meet(t);
+    for (int i = 0; i < t->amount->meetings; i++) {
         double begin = seconds(CLOCK_MONOTONIC);
         meet(t);
         if (w == t->workers)
@@ -155,22 +165,22 @@ static void *measure(void *argument)
 typedef struct Pair {
     struct Pairs *all;
     sem_t computed, arrived, met;
-    double us[MEETINGS];        /* from the end of its computation until it goes on */
+    double us;                  /* from the end of its computation until it goes on: the mean */
 } Pair;
-typedef struct Pairs { int count; Pair *each; } Pairs;
+typedef struct Pairs { int count, meetings; Pair *each; } Pairs;
 
 static void *compute(void *argument)
 {
     const double WORK = 2e-4; /* seconds between two meetings */
     Pair *p = argument;
-    for (int i = 0; i < MEETINGS; i++) {
+    for (int i = 0; i < p->all->meetings; i++) {
         double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
         while (seconds(CLOCK_THREAD_CPUTIME_ID) - begin < WORK)
             ;
         begin = seconds(CLOCK_MONOTONIC);
         sem_post(&p->computed);
         sem_wait(&p->met);
-        p->us[i] = (seconds(CLOCK_MONOTONIC) - begin) * 1e6;
+        p->us += (seconds(CLOCK_MONOTONIC) - begin) * 1e6 / p->all->meetings;
     }
     return NULL;
 }
@@ -178,7 +188,7 @@ static void *compute(void *argument)
 static void *communicate(void *argument)
 {
     Pair *p = argument;
-    for (int i = 0; i < MEETINGS; i++) {
+    for (int i = 0; i < p->all->meetings; i++) {
         sem_wait(&p->computed);
         for (int k = 0; k < p->all->count; k++)
             sem_post(&p->all->each[k].arrived);
@@ -190,9 +200,9 @@ static void *communicate(void *argument)
 }
 
 /* the mean of what a meeting takes: late threads are part of it */
-static double meeting_us(int cores)
+static double meeting_us(int cores, int meetings)
 {
-    Pairs all = {cores, NEW_ARRAY(Pair, cores)};
+    Pairs all = {cores, meetings, NEW_ARRAY(Pair, cores)};
     pthread_t *thread = NEW_ARRAY(pthread_t, 2 * cores);
     double us = 0;
     for (int i = 0; i < cores; i++) {
@@ -207,8 +217,7 @@ static double meeting_us(int cores)
     for (int i = 0; i < 2 * cores; i++)
         pthread_join(thread[i], NULL);
     for (int i = 0; i < cores; i++)
-        for (int k = 0; k < MEETINGS; k++)
-            us += all.each[i].us[k] / MEETINGS / cores;
+        us += all.each[i].us / cores;
     return us;
 }
 
@@ -221,37 +230,41 @@ static void run_round(Pool *t)
     measure(&t->workers[0]);
     for (int i = 1; i < t->count; i++)
         pthread_join(t->workers[i].thread, NULL);
-    qsort(t->meetings, MEETINGS, sizeof *t->meetings, compare); /* most are not disturbed */
-    t->barrier_us = t->meetings[MEETINGS / 2];
+    qsort(t->meetings, (size_t)t->amount->meetings, sizeof *t->meetings, compare); /* most are not disturbed */
+    t->barrier_us = t->meetings[t->amount->meetings / 2];
 }
 
 /* ---- numbers */
-typedef struct Sample { double values[ROUNDS]; int count; } Sample;
-
-static void add_value(Sample *s, double v) { s->values[s->count++] = v; }
-
-/* place: which one of the sorted ones; ROUNDS: the median. "host bandwidth 61.2GB/s measured 2026-11-23   # 60.1 to 61.9" */
-static void write_fact(Text *t, const char *what, Sample *s, int place, double unit, const char *unit_name, const char *day)
+void measured(Measurements *m, double value)
 {
-    if (!s->count || s->values[0] <= 0)
-        return;
-    qsort(s->values, (size_t)s->count, sizeof *s->values, compare);
-    text_add(t, "host %s %.4g%s measured %s    # %.4g to %.4g\n", what, s->values[place < s->count ? place : s->count / 2] / unit, unit_name, day, s->values[0] / unit,
-             s->values[s->count - 1] / unit);
+    if (value > 0 && m->count < MOST_MEASUREMENTS)
+        m->values[m->count++] = value;
 }
 
-static double disk_rate(const char *folder)
+void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name)
+{
+    char day[16];
+    time_t now = time(NULL);
+    if (!m->count)
+        return;
+    strftime(day, sizeof day, "%Y-%m-%d", localtime(&now));
+    qsort(m->values, (size_t)m->count, sizeof *m->values, compare);
+    text_add(t, "%s %.4g%s measured %s    # %.4g to %.4g\n", what, m->values[choice == CHOOSE_LOWEST ? 0 : m->count / 2] / unit, unit_name, day, m->values[0] / unit,
+             m->values[m->count - 1] / unit);
+}
+
+static double disk_rate(const char *folder, int size)
 {
     char *path = strdup(format("%s/mgpuc.probe.XXXXXX", folder));
     int file = path ? mkstemp(path) : -1;
-    char *bytes = calloc(1, DISK_BYTES);
+    char *bytes = calloc(1, (size_t)size);
     double rate = 0;
-    if (file >= 0 && bytes && write(file, bytes, DISK_BYTES) == DISK_BYTES && fsync(file) == 0 && posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0) {
+    if (file >= 0 && bytes && write(file, bytes, (size_t)size) == size && fsync(file) == 0 && posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0) {
         double begin = seconds(CLOCK_MONOTONIC);
         ssize_t got = 0;
-        for (ssize_t n; got < DISK_BYTES && (n = pread(file, bytes, 1 << 20, got)) > 0;)
+        for (ssize_t n; got < size && (n = pread(file, bytes, 1 << 20, got)) > 0;)
             got += n;
-        rate = got == DISK_BYTES ? DISK_BYTES / (seconds(CLOCK_MONOTONIC) - begin) : 0;
+        rate = got == size ? size / (seconds(CLOCK_MONOTONIC) - begin) : 0;
     }
     if (file >= 0) {
         close(file);
@@ -262,45 +275,56 @@ static double disk_rate(const char *folder)
     return rate;
 }
 
-const char *machine_probe(const char *name, int cores, double memory, const char *folder)
+static Pool *new_pool(ProbeLength length)
 {
-    Pool pool = {.count = cores, .workers = NEW_ARRAY(Worker, cores), .chains = widest()};
-    Sample f32 = {0}, f64 = {0}, bytes = {0}, barrier = {0}, meeting = {0}, disk = {0};
-    for (int i = 0; i < cores; i++) {
-        Worker *w = &pool.workers[i];
-        *w = (Worker){.pool = &pool, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS)};
+    Pool *p = NEW(Pool);
+    *p = (Pool){.count = cores_available(), .chains = widest(), .amount = &AMOUNT[length], .picture = probe_picture()};
+    p->workers = NEW_ARRAY(Worker, p->count);
+    for (int i = 0; i < p->count; i++) {
+        Worker *w = &p->workers[i];
+        *w = (Worker){.pool = p, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS)};
         for (int k = 0; k < ELEMENTS; k++)
             w->x[k] = (float)k, w->y[k] = 0;
     }
-    for (int round = 0; round < ROUNDS; round++) {
-        double all[3] = {0};
-        run_round(&pool);
+    return p;
+}
+
+/* A short one has few measurements, and other programs only make them slower: the lowest meeting counts. */
+void probe_host(Text *t, ProbeLength length, double memory)
+{
+    Pool *pool = new_pool(length);
+    const struct Amount *a = pool->amount;
+    int cores = pool->count;
+    Measurements f32 = {0}, f64 = {0}, bytes = {0}, pictures = {0}, barrier = {0}, meeting = {0}, disk = {0};
+    for (int round = 0; round < a->rounds; round++) {
+        double all[4] = {0};
+        run_round(pool);
         for (int i = 0; i < cores; i++) {
-            all[0] += pool.workers[i].f32;
-            all[1] += pool.workers[i].f64;
-            all[2] += pool.workers[i].bytes;
+            all[0] += pool->workers[i].f32;
+            all[1] += pool->workers[i].f64;
+            all[2] += pool->workers[i].bytes;
+            all[3] += pool->workers[i].pictures;
         }
-        add_value(&f32, all[0] / cores);
-        add_value(&f64, all[1] / cores);
-        add_value(&bytes, all[2]);
-        add_value(&barrier, pool.barrier_us);
+        measured(&f32, all[0] / cores);
+        measured(&f64, all[1] / cores);
+        measured(&bytes, all[2]);
+        measured(&pictures, all[3] / cores);
+        measured(&barrier, pool->barrier_us);
         if (cores > 1)
-            add_value(&meeting, meeting_us(cores));
+            measured(&meeting, meeting_us(cores, a->meetings));
     }
-    for (int round = 0; round < 3; round++)
-        add_value(&disk, disk_rate(folder));
-    char day[16];
-    time_t now = time(NULL);
-    strftime(day, sizeof day, "%Y-%m-%d", localtime(&now));
-    Text t = {0};
-    text_add(&t, "# Made by mgpuc probe. Behind each number: the lowest and the highest of its measurements.\nmachine %s\ndevices 0\nhost cores %d\n", name, cores);
-    text_add(&t, "host memory %.0fMiB\n", memory / 0x1p20);
-    write_fact(&t, "bandwidth", &bytes, ROUNDS, 1e9, "GB/s", day);
-    write_fact(&t, "arithmetic f32", &f32, ROUNDS, 1e9, "GFLOP/s", day);
-    write_fact(&t, "arithmetic f64", &f64, ROUNDS, 1e9, "GFLOP/s", day);
-    write_fact(&t, "barrier", &barrier, 0, 1, "us", day);
-    write_fact(&t, "meeting", &meeting, ROUNDS, 1, "us", day);
-    text_add(&t, "host decode 600/s nominal\n");
-    write_fact(&t, "disk", &disk, ROUNDS, 1e6, "MB/s", day);
-    return text_take(&t);
+    const char *folder = getenv("TMPDIR");
+    for (int round = 0; round < a->disk_rounds; round++)
+        measured(&disk, disk_rate(folder && *folder ? folder : "/tmp", a->disk_bytes));
+    text_add(t, "host cores %d\nhost memory %.0fMiB\n", cores, memory / 0x1p20);
+    write_measured(t, "host bandwidth", &bytes, CHOOSE_MEDIAN, 1e9, "GB/s");
+    write_measured(t, "host arithmetic f32", &f32, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
+    write_measured(t, "host arithmetic f64", &f64, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
+    write_measured(t, "host barrier", &barrier, CHOOSE_LOWEST, 1, "us");
+    write_measured(t, "host meeting", &meeting, length == PROBE_SHORT ? CHOOSE_LOWEST : CHOOSE_MEDIAN, 1, "us");
+    if (pictures.count)
+        write_measured(t, "host decode", &pictures, CHOOSE_MEDIAN, 1, "/s");
+    else
+        text_add(t, "host decode 600/s nominal    # libturbojpeg is not here\n");
+    write_measured(t, "host disk", &disk, CHOOSE_MEDIAN, 1e6, "MB/s");
 }
