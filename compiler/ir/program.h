@@ -36,6 +36,7 @@ typedef struct Program {
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each once */
     const struct Measured *measured; /* what kernels were measured to take: plan/measured.h; NULL: nothing was */
+    Map labels;             /* of kernels: "k3f07aa" -> Kernel */
     Map kernels_known;      /* what a kernel is, or a part of that: kernel/identity.h -> Kernel */
     Plan *plans; int plan_count;
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */

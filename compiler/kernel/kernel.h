@@ -243,6 +243,7 @@ struct Kernel {
     int number;
     uint64_t digest;        /* the first bits of its identity: the same in every program, whatever the paths of its random numbers */
     const char *name;       /* "k12" */
+    const char *label;      /* "k3f07aa": of its digest, the same whatever else is in the program; schedules call it so. NULL: the name */
     const char *title;      /* "relu(conv_1 + bias)" */
     const char *text;       /* the function after its name; of a scan, all of it */
     const char *finish_text; /* its end, likewise; NULL: it has none */
@@ -275,6 +276,7 @@ struct Kernel {
     const Tensor **writes; int write_count;
 };
 
+static inline const char *kernel_label(const Kernel *k) { return k->label ? k->label : format("k%d", k->number); }
 const char *node_word(const Node *); /* fuse/roots.c: "relu": what readers call it */
 /* nest.c: splits, joins and orders the axes; sets passes, columns, wide */
 void nest_finish(Nest *, const Target *);

@@ -52,11 +52,11 @@ typedef struct Builder {
     const Class *class;
     const Layout *layout;
     const TaskDigest *digests;
+    const Names *names;
     Members members;
     ScheduledOp *ops;
     int op_count;
     Memory *kept;               /* of names, which become the schedule's */
-    int counts[LANES];          /* operations of each lane so far: for their names */
 } Builder;
 
 typedef struct KernelNumber { const Kernel *kernel; int number; } KernelNumber; /* sorted: number of a kernel */
@@ -86,12 +86,11 @@ static int kernel_number(const Program *p, const KernelNumber *numbers, const Ke
 }
 
 /* ---- operations */
-static ScheduledOp *add_op(Builder *b, Lane lane, Verb verb, int target, const char *label)
+static ScheduledOp *add_op(Builder *b, const char *name, Lane lane, Verb verb, int target, const char *label)
 {
-    static const char LETTER[LANES] = {[LANE_COMP] = 'c', [LANE_COPY] = 'u', [LANE_COMM] = 'm', [LANE_HOST] = 'h'};
     ScheduledOp *op = &b->ops[b->op_count++];
     Memory *outer = memory_use(b->kept);
-    *op = (ScheduledOp){.id = format("%c%d", LETTER[lane], b->counts[lane]++), .lane = lane, .verb = verb, .target = target,
+    *op = (ScheduledOp){.id = copy_text(name, strlen(name)), .lane = lane, .verb = verb, .target = target,
                         .label = copy_text(label, strlen(label)), .region = -1};
     memory_use(outer);
     return op;
@@ -124,7 +123,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
         if (x->kind != TENSOR_INPUT || b->layout->tensor[i].buffer < 0)
             continue;
         if (!read)
-            read = add_op(b, LANE_HOST, VERB_READ, -1, "-");
+            read = add_op(b, "read", LANE_HOST, VERB_READ, -1, "-");
         add_write(read, (Access){a->staging[x->index], 0, b->layout->buffers[a->staging[x->index]].bytes, 0});
     }
     for (int i = 0; i < p->tensor_count; i++) {
@@ -135,11 +134,11 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
         slot.slot = -1;
         bool report = x->kind == TENSOR_REPORT;
         const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
-        ScheduledOp *op = add_op(b, LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
+        ScheduledOp *op = add_op(b, report ? "report" : name_of_fetch(x), LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
         add_read(op, slot);
         op->time_us = cost_download(b->members.machine, b->members.processor, b->class->device, bytes_of(op->reads, 1)).us;
     }
-    upload = add_op(b, LANE_COPY, VERB_UPLOAD, -1, "-");
+    upload = add_op(b, "upload", LANE_COPY, VERB_UPLOAD, -1, "-");
     for (int i = 0; read && i < read->write_count; i++) {
         Access from = read->writes[i];
         add_read(upload, from);
@@ -152,11 +151,20 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
     upload->time_us = cost_upload(b->members.machine, b->members.processor, b->class->device, bytes_of(upload->writes, upload->write_count)).us;
 }
 
+static const char *said(Builder *b, const char *text) /* as long as the schedule is there */
+{
+    Memory *outer = memory_use(b->kept);
+    const char *copy = text ? copy_text(text, strlen(text)) : NULL;
+    memory_use(outer);
+    return copy;
+}
+
 static void add_call(Builder *b, const KernelNumber *kernels, int call)
 {
     const Task *task = b->order->calls[call];
     int kernel = kernel_number(b->program, kernels, task->kernel);
-    ScheduledOp *op = add_op(b, LANE_COMP, VERB_CALL, kernel, format("k%d", kernel));
+    const TaskName *name = name_of_task(b->names, task);
+    ScheduledOp *op = add_op(b, name->op, LANE_COMP, VERB_CALL, kernel, kernel_label(task->kernel));
     for (int i = 0; i < task->read_count; i++)
         add_read(op, b->layout->tensor[task->reads[i]->id]);
     add_read(op, step_access(b));
@@ -169,7 +177,8 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->chunk = b->order->chunk[call];
     op->by_sample = b->program->target->regions && task->kernel->split == MGPU_SPLIT_SAMPLES;
     op->line = model_line(task->at);
-    op->layer = task->layer;
+    op->layer = said(b, name->layer);
+    op->role = said(b, name->role);
     op->flops = task->flops + task->flops_per_sample * (double)b->class->capacity;
     op->digest = digest_of(b->digests, b->phase->task_count, task);
     op->suspects = task->suspects;
@@ -180,7 +189,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
  * the value (own_share); the waits are those of all of it, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
-    ScheduledOp *op = add_op(b, LANE_COMM, VERB_TRANSFER, group, format("r%d", group));
+    ScheduledOp *op = add_op(b, b->names->transfer[group], LANE_COMM, VERB_TRANSFER, group, b->names->group[group]);
     Access a = b->layout->group[group];
     add_read(op, a);
     add_write(op, a);
@@ -438,7 +447,7 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
         const Group *g = &b->order->groups[op->target];
         Collective *c = &s->collectives[op->target];
         *c = (Collective){.name = op->label, .count = g->bytes / dtype_bytes(g->dtype), .dtype = g->dtype, .parties = g->parties,
-                          .way = (uint8_t)way_of_transfer(b->program, &b->members, g), .why = reason_of_transfer(&b->members, g)};
+                          .way = (uint8_t)way_of_transfer(b->program, &b->members, g), .why = reason_of_transfer(&b->members, g), .of = names_of_group(b->names, g), .of_count = g->member_count};
         if (g->parties.parts)
             c->parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
         c->ops = NEW_ARRAY(int, b->plan->devices);
@@ -535,13 +544,15 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
     Memory *own = memory_new(), *kept = memory_use(own);
     Order *order = order_calls(p, phase, members, plan->shards[0].capacity);
     TaskDigest *digests = digest_tasks(phase, plan->devices);
+    const Names *names = name_phase(phase, order);
     Builder *builders = NEW_ARRAY(Builder, class_count);
     ScheduledOp **ops = NEW_ARRAY(ScheduledOp *, class_count);
     for (int c = 0; c < class_count; c++) {
         Builder *b = &builders[c];
-        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests, .members = *members};
+        *b = (Builder){.program = p, .plan = plan, .phase = phase, .order = order, .class = &classes[c], .kept = kept, .digests = digests, .names = names, .members = *members};
         Layout *layout = place_class(p, phase, order, &classes[c]);
         mark_updated(phase, layout);
+        name_buffers(names, phase, order, layout);
         b->layout = layout;
         add_ops(b, kernels);
         find_waits(b);

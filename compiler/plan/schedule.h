@@ -32,7 +32,7 @@ typedef enum BufferKind {
 extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
 
 typedef struct Buffer {
-    const char *name;       /* without the device: "in.image", "w.fc.weight", "t12", "bucket0", "work" */
+    const char *name;       /* without the device: "in.image", "w.fc.weight", "conv_1.y", "bucket.fc.weight", "work.conv_1.forward" */
     BufferKind kind;
     int64_t offset, bytes;  /* bytes of one slot; the slots follow each other, each aligned to 64 */
     int slots;              /* 1: not slotted */
@@ -44,17 +44,17 @@ typedef struct Buffer {
 typedef struct Access { int buffer; int64_t begin, end; int slot; } Access; /* bytes [begin, end) of slot (step + slot) mod slots */
 typedef struct Wait { int op, back; } Wait; /* op of the same device in the same phase, `back` steps ago */
 typedef struct ScheduledOp {
-    const char *id;         /* without the device: "c17" */
+    const char *id;         /* without the device: "conv_1.backward.weight" */
     Lane lane;
     Verb verb;
     int target;             /* CALL: number of the kernel in program->kernels; REDUCE: of the collective; FETCH: of the output */
-    const char *label;      /* "k12", "r2", "probability"; "-" where there is none */
+    const char *label;      /* "k3f07aa", "conv_1.weight", "probability"; "-" where there is none */
     Access *reads, *writes; int read_count, write_count; /* CALL: in the order of the kernel's arguments; the
                                workspace is the last write; the last read is the step block, which is no argument */
     Wait *waits; int wait_count;
     double begin_us, time_us;
     int line;               /* in the model; 0 if none */
-    const char *layer;      /* CALL: the instance that most of it belongs to, "" at the top; else NULL. Not in the text */
+    const char *layer, *role; /* "layer3.2.conv2", "backward weight": names.c; NULL: nothing is said */
     double flops;           /* CALL: operations of one call; not in the text */
     int region;              /* CALL: calls of one region follow each other, and no barrier of the device's thread pool
                                is between them; regions are numbered from 0. Else -1 */
@@ -64,12 +64,13 @@ typedef struct ScheduledOp {
     bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
 } ScheduledOp;
 typedef struct Collective {
-    const char *name;       /* "r2" */
+    const char *name;       /* "conv_1.weight": its first tensor */
     int *ops;               /* per device: its member */
     int64_t count; Dtype dtype; /* of the whole value */
     mgpu_parties parties;   /* which transfer, and what each member has of it */
     uint8_t way;            /* MGPU_WAY_...: how it is made */
     const char *why;        /* for people; NULL: nothing is said */
+    const char **of; int of_count; /* likewise: the weights whose gradients it sums, or values */
 } Collective;
 typedef struct DeviceSchedule {
     const char *name;
@@ -88,6 +89,7 @@ typedef struct Parameter { Dtype dtype; int64_t bytes, each; int over; } Paramet
                                the parameter that is read in whose place it is written */
 typedef struct Signature {  /* of a kernel: its parameters. A kernel may have several */
     int kernel;
+    const char *label;      /* of the kernel */
     Parameter *in, *out; int in_count, out_count;
     int64_t work, work_each; /* bytes of its workspace, and those for each sample of the device besides */
 } Signature;
@@ -121,6 +123,7 @@ void split(const Program *, Plan *);
 Schedule *schedule(const Program *, const Plan *);
 /* schedule_text.c, schedule_read.c */
 void schedule_write(const Schedule *, Text *);
-void signature_write(const Signature *, Text *); /* "k12 in f32 each 64 f32 256 out f32 each 16" */
+void signature_write(const Signature *, Text *); /* "k3f07aa in f32 each 64 f32 256 out f32 each 16" */
+const char *wait_reason(const DeviceSchedule *, const ScheduledOp *, const Wait *); /* reasons.c: "makes in.image"; NULL: none is seen */
 Schedule *schedule_read(const char *file, const char *text); /* error_at for what it cannot read; used by verify and tests */
 #endif

@@ -35,6 +35,18 @@ typedef struct TaskDigest TaskDigest;
 TaskDigest *digest_tasks(const Phase *, int devices);
 uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
 
+/* ---- names.c: of what a phase does and keeps */
+typedef struct TaskName { const Task *task; const char *op, *layer, *role; } TaskName; /* layer NULL: none */
+typedef struct Names {
+    TaskName *tasks; int task_count;     /* of kernels, by address */
+    const char **tensor, **weight;       /* by tensor id; weight: whose gradient it is; NULL: none's */
+    const char **group, **transfer;      /* by group: of the collective, and of its operations */
+} Names;
+Names *name_phase(const Phase *, const Order *);
+const TaskName *name_of_task(const Names *, const Task *);
+const char *name_of_fetch(const Tensor *);               /* of the operation that brings an output to the host */
+const char **names_of_group(const Names *, const Group *); /* of its members, as copies: the weights, or values */
+
 /* ---- times.c: microseconds, by the program's machine */
 double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch, or barrier */
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
@@ -82,5 +94,6 @@ typedef struct Layout {      /* the buffers of one phase on a device of some cap
     int64_t least_arena, least_work; /* no offsets take less */
 } Layout;
 /* micro: workspaces are those of kernels made for micro-batches of so many samples; 0: of the kernels as they are */
+void name_buffers(const Names *, const Phase *, const Order *, Layout *); /* names.c */
 Layout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t capacity, int64_t micro);
 #endif

@@ -183,23 +183,18 @@ static void read_buffer(Reader *r)
     map_set(&r->names[device].buffers, b.name, (void *)(intptr_t)d->buffer_count);
 }
 
-static int kernel_of(const char *label) /* "k12" -> 12; -1: it is none */
-{
-    if (*label != 'k' || !isdigit((unsigned char)label[1]))
-        return -1;
-    long long kernel = strtoll(label + 1, NULL, 10);
-    return kernel <= INT32_MAX && strcmp(label, format("k%lld", kernel)) == 0 ? (int)kernel : -1;
-}
-
-static int read_kernel(Reader *r)
+/* k and what names it; numbered as they are first mentioned */
+static int read_kernel(Reader *r, const char **label)
 {
     schedule_skip_blanks(r);
     Reader start = *r;
-    const char *label = schedule_read_name(r, "a kernel");
-    int kernel = kernel_of(label);
-    if (kernel < 0)
-        schedule_error(&start, "'%s' is no kernel: expected k and its number", label);
-    return kernel;
+    *label = schedule_read_name(r, "a kernel");
+    if (**label != 'k' || !isalnum((unsigned char)(*label)[1]))
+        schedule_error(&start, "'%s' is no kernel: expected k and what names it", *label);
+    int number = (int)(intptr_t)map_get(&r->kernels, *label);
+    if (!number)
+        map_set(&r->kernels, *label, (void *)(intptr_t)(number = ++r->kernel_count));
+    return number - 1;
 }
 
 static void read_parameters(Reader *r, const char *word, Parameter **list, int *count)
@@ -223,9 +218,11 @@ static void read_signature(Reader *r)
 {
     Schedule *s = r->schedule;
     Reader start = *r;
-    Signature k = {.kernel = read_kernel(r)};
-    if (s->signature_count && k.kernel < s->signatures[s->signature_count - 1].kernel)
-        schedule_error(&start, "k%d follows k%d: the table of kernels ascends", k.kernel, s->signatures[s->signature_count - 1].kernel);
+    Signature k = {0};
+    k.kernel = read_kernel(r, &k.label);
+    const Signature *last = s->signature_count ? &s->signatures[s->signature_count - 1] : NULL;
+    if (last && k.kernel < last->kernel)
+        schedule_error(&start, "%s follows %s: the records of a kernel follow each other", k.label, last->label);
     read_parameters(r, "in", &k.in, &k.in_count);
     read_parameters(r, "out", &k.out, &k.out_count);
     if (schedule_take_word(r, "work")) {
@@ -240,16 +237,14 @@ static void read_signature(Reader *r)
 static void read_target(Reader *r, int device, ScheduledOp *op, int transfer, int number)
 {
     Place at = schedule_place(r);
-    Reader start = *r;
-    op->label = schedule_read_name(r, "a label");
     op->target = -1;
+    if (op->verb == VERB_CALL)
+        op->target = read_kernel(r, &op->label);
+    else
+        op->label = schedule_read_name(r, "a label");
     if (op->verb == VERB_TRANSFER) {
         struct Reduce reduce = {device, number, transfer, at};
         APPEND(r->reduces, r->reduce_count, reduce);
-    } else if (op->verb == VERB_CALL) {
-        op->target = kernel_of(op->label);
-        if (op->target < 0)
-            schedule_error(&start, "'%s' is no kernel: expected k and its number", op->label);
     }
 }
 
@@ -310,6 +305,10 @@ static void read_op(Reader *r)
     op.time_us = schedule_read_time(r, "the time");
     schedule_need_word(r, "line");
     op.line = schedule_read_int(r, "the line");
+    if (schedule_take_word(r, "layer"))
+        op.layer = schedule_read_name(r, "the path of a layer");
+    if (schedule_take_word(r, "role"))
+        op.role = schedule_read_name(r, "the role of an operation");
     schedule_end_record(r);
     if (op.verb == VERB_FETCH && op.read_count)
         op.target = d->buffers[op.reads[0].buffer].index;
@@ -387,6 +386,10 @@ static void read_collective(Reader *r)
     if (schedule_take_word(r, "why")) {
         schedule_skip_blanks(r);
         c.why = schedule_read_quoted(r);
+    }
+    for (bool more = schedule_take_word(r, "of"); more; schedule_skip_blanks(r), more = *r->at && *r->at != '\n' && *r->at != '#') {
+        const char *name = schedule_read_name(r, "what it sums");
+        APPEND(c.of, c.of_count, name);
     }
     schedule_end_record(r);
     APPEND(p->collectives, p->collective_count, c);

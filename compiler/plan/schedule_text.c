@@ -6,8 +6,8 @@
  *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N
  *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "slots" N ["label" "TEXT"]
  *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
- *   kernel      "kernel" kN ["in" parameter+] ["out" parameter+] ["work" BYTES ["each" BYTES]]
- *                 what kernel N reads and what it writes, in the order of a call's arguments, and its workspace: bytes, and bytes
+ *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["work" BYTES ["each" BYTES]]
+ *                 what the kernel reads and what it writes, in the order of a call's arguments, and its workspace: bytes, and bytes
  *                 for each sample of the device. A kernel that is called with operands of several sizes has several records
  *   parameter   DTYPE (BYTES | "each" BYTES) ["over" N]     each: bytes of a sample, of all samples of the device or chunk;
  *                 over: written in the place of parameter N that is read, counted from 0 (inout)
@@ -23,23 +23,26 @@
  *                 write, all of it, once a step
  *   op          "op" dN.NAME "lane" LANE VERB LABEL ["region" N ["samples"] ["chunk" N]] ["reads" access+]
  *                 ["writes" access+] ["waits" wait+] ["digest" HHHHHHHH] "begin_us" DECIMAL "time_us" DECIMAL "line" N
- *                 the order of a lane is the order of its lines. LABEL: kN, number N of the program's kernels (call); the
+ *                 ["layer" NAME] ["role" NAME] ["#" REASONS]
+ *                 the order of a lane is the order of its lines. LABEL: the kernel (call); the
  *                 collective (reduce); the output (fetch); else -. region: calls of the same one follow each other; the
  *                 threads run them without a barrier between them, so the region waits for what its calls wait for, and they
  *                 are all over when it is; samples: the call works sample by sample; chunk: a thread takes so many of its
  *                 samples through the region at a time
  *                 digest (of every call): eight hexadecimal digits, of what the program computes here, from what: a hash of the
  *                 kernel, of the values that it reads and of the variables and outputs that it writes (schedule.h)
+ *                 layer: the instance that it computes, which may be a part of the name; role: forward, backward with the weights
+ *                 whose gradients it makes, update. Behind # is for each wait what it waits for; a reader skips that
  *   access      dN.BUFFER ["[" BEGIN ":" END "]"] [slot]     no range: the whole buffer. A call's accesses are its kernel's
  *                 arguments in their order, but for the step block, which every kernel gets anyway
  *   slot        "@+" K | "@-" K                              slot (step + K) mod slots; absent: K is 0
  *   wait        dN.OP ["@-" K]                               the op of the K-th step before; absent: of this step
  *   collective  "collective" NAME "group" "all" "members" (dN.OP)+ "kind" KIND ["from" N] ["to" N] ["parts" N+] "bytes" N
- *                 "dtype" DTYPE "via" WAY ["why" "TEXT"]
+ *                 "dtype" DTYPE "via" WAY ["why" "TEXT"] ["of" NAME+]
  *                 at most one member per device. KIND: a row of mgpu_transfers.h, as the verb of its members is; bytes: of the
  *                 whole value, of which a member reads and writes what the row says; parts: first element of each device's
  *                 own, and the count of all; WAY: how it is made, host, nccl, peer or copy; auto: as the run finds best; why: what it
- *                 sums, the predicted time of the method that is taken, and that of the best other way
+ *                 sums, the predicted time of the method that is taken, and that of the best other way; of: the weights whose gradients it sums, or the values
  *
  * Names stand bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
  * hexadecimal digits) stand for characters. A device name is always in quotes. Numbers are whole, but for times: one
@@ -97,7 +100,7 @@ static void write_parameters(const char *word, const Parameter *list, int count,
 
 void signature_write(const Signature *s, Text *t)
 {
-    text_add(t, "k%d", s->kernel);
+    write_name(s->label, t);
     write_parameters("in", s->in, s->in_count, t);
     write_parameters("out", s->out, s->out_count, t);
     if (s->work || s->work_each)
@@ -109,6 +112,28 @@ void signature_write(const Signature *s, Text *t)
 static const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
 {
     return op->verb == VERB_TRANSFER ? transfer_word(p->collectives[op->target].parties.transfer) : VERB_NAME[op->verb];
+}
+
+static void write_said(const char *word, const char *text, Text *t)
+{
+    if (!text)
+        return;
+    text_add(t, " %s ", word);
+    write_name(text, t);
+}
+
+/* "# upload makes in.image; ..." */
+static void write_reasons(const DeviceSchedule *d, const ScheduledOp *op, Text *t)
+{
+    int said = 0;
+    for (int i = 0; i < op->wait_count; i++) {
+        const char *why = wait_reason(d, op, &op->waits[i]);
+        if (!why)
+            continue;
+        text_add(t, said++ ? "; " : " # ");
+        write_name(d->ops[op->waits[i].op].id, t);
+        text_add(t, " %s", why);
+    }
 }
 
 static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, Text *t)
@@ -133,7 +158,11 @@ static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, 
     }
     if (op->verb == VERB_CALL)
         text_add(t, " digest %08x", (unsigned)op->digest);
-    text_add(t, " begin_us %.1f time_us %.1f line %d\n", op->begin_us, op->time_us, op->line);
+    text_add(t, " begin_us %.1f time_us %.1f line %d", op->begin_us, op->time_us, op->line);
+    write_said("layer", op->layer, t);
+    write_said("role", op->role, t);
+    write_reasons(d, op, t);
+    text_add(t, "\n");
 }
 
 static void write_device(const PhaseSchedule *p, int device, Text *t)
@@ -180,6 +209,12 @@ static void write_collective(const Schedule *s, const PhaseSchedule *p, const Co
     if (c->why) {
         text_add(t, " why ");
         write_quoted(c->why, t);
+    }
+    if (c->of_count)
+        text_add(t, " of");
+    for (int i = 0; i < c->of_count; i++) {
+        text_add(t, " ");
+        write_name(c->of[i], t);
     }
     text_add(t, "\n");
 }

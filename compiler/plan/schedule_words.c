@@ -43,6 +43,9 @@ bool schedule_next_record(Reader *r)
 void schedule_end_record(Reader *r)
 {
     schedule_skip_blanks(r);
+    if (*r->at == '#')
+        while (*r->at && *r->at != '\n')
+            r->at++;
     if (*r->at && *r->at != '\n')
         schedule_error(r, "the record ends here; there is more on the line");
 }

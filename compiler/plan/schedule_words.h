@@ -19,7 +19,8 @@ typedef struct Reader {
     PhaseSchedule *phase;        /* NULL: ahead of the first */
     int device_count;            /* of the phase, so far */
     DeviceNames *names;          /* by device */
-    Map collectives;
+    Map collectives, kernels;
+    int kernel_count;
     struct Reduce { int device, op, transfer; Place at; } *reduces; int reduce_count; /* whose collective is looked up at the end */
     Place phase_place;
 } Reader;

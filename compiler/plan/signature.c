@@ -20,7 +20,7 @@ static Parameter parameter_of(const Tensor *x)
 
 static Signature signature_of(const Task *t)
 {
-    Signature s = {.kernel = t->kernel->number, .in = NEW_ARRAY(Parameter, t->read_count), .in_count = t->read_count,
+    Signature s = {.kernel = t->kernel->number, .label = kernel_label(t->kernel), .in = NEW_ARRAY(Parameter, t->read_count), .in_count = t->read_count,
                    .out = NEW_ARRAY(Parameter, t->write_count), .out_count = t->write_count, .work = t->workspace_bytes,
                    .work_each = t->workspace_bytes_per_sample};
     for (int i = 0; i < t->read_count; i++)
@@ -110,7 +110,7 @@ TaskDigest *digest_tasks(const Phase *p, int devices)
                 value[task->writes[0]->id] = digest_transfer(value[task->writes[0]->id], &task->parties);
             continue;
         }
-        uint64_t digest = digest_call(format("k%d", task->kernel->number));
+        uint64_t digest = digest_call(kernel_label(task->kernel));
         for (int i = 0; i < task->read_count; i++)
             digest = digest_argument(digest, value[task->reads[i]->id]);
         for (int i = 0; i < task->write_count; i++)

@@ -63,9 +63,9 @@ static const char *check_counts(const Calls *c, const ScheduledOp *op, const Sig
         return bad(c, "d%d.%s does not read the step block last, as every call does", c->d, op->id);
     if (work > 0 && (op->write_count < 1 || c->device->buffers[op->writes[writes].buffer].kind != BUFFER_WORKSPACE ||
                      op->writes[writes].end - op->writes[writes].begin != work))
-        return bad(c, "d%d.%s has no workspace of %lld bytes as its last result, but k%d takes one", c->d, op->id, (long long)work, s->kernel);
+        return bad(c, "d%d.%s has no workspace of %lld bytes as its last result, but %s takes one", c->d, op->id, (long long)work, op->label);
     if (reads != s->in_count || writes != s->out_count)
-        return bad(c, "d%d.%s has %d operands and %d results, but k%d has %d and %d", c->d, op->id, reads, writes, s->kernel, s->in_count,
+        return bad(c, "d%d.%s has %d operands and %d results, but %s has %d and %d", c->d, op->id, reads, writes, op->label, s->in_count,
                    s->out_count);
     const Access *step = &op->reads[reads];
     if (step->begin != 0 || step->end != c->device->buffers[step->buffer].bytes)
@@ -79,11 +79,11 @@ static const char *check_places(const Calls *c, const ScheduledOp *op, const Sig
         for (int k = 0; k < s->in_count; k++) {
             bool same = same_access(&op->writes[i], &op->reads[k]), over = s->out[i].over == k + 1;
             if (over && !same)
-                return bad(c, "d%d.%s writes %s as result %d, but k%d writes that over operand %d, which is %s", c->d, op->id,
-                           c->device->buffers[op->writes[i].buffer].name, i, s->kernel, k, c->device->buffers[op->reads[k].buffer].name);
+                return bad(c, "d%d.%s writes %s as result %d, but %s writes that over operand %d, which is %s", c->d, op->id,
+                           c->device->buffers[op->writes[i].buffer].name, i, op->label, k, c->device->buffers[op->reads[k].buffer].name);
             if (same && !over)
-                return bad(c, "d%d.%s writes %s over operand %d, but k%d does not write result %d in place", c->d, op->id,
-                           c->device->buffers[op->writes[i].buffer].name, k, s->kernel, i);
+                return bad(c, "d%d.%s writes %s over operand %d, but %s does not write result %d in place", c->d, op->id,
+                           c->device->buffers[op->writes[i].buffer].name, k, op->label, i);
         }
     return NULL;
 }
@@ -92,7 +92,7 @@ static const char *check_signature(const Calls *c, const ScheduledOp *op, const 
 {
     int64_t samples;
     if (__builtin_mul_overflow(s->work_each, c->device->capacity, &samples) || __builtin_add_overflow(samples, s->work, &samples))
-        return bad(c, "d%d.%s: the workspace of k%d is too large", c->d, op->id, s->kernel);
+        return bad(c, "d%d.%s: the workspace of %s is too large", c->d, op->id, op->label);
     const char *why = check_counts(c, op, s, samples);
     for (int i = 0; i < s->in_count + s->out_count && !why; i++) {
         bool in = i < s->in_count;
@@ -100,8 +100,8 @@ static const char *check_signature(const Calls *c, const ScheduledOp *op, const 
         const Parameter *p = in ? &s->in[k] : &s->out[k];
         const char *wrong = wrong_parameter(c, in ? &op->reads[k] : &op->writes[k], p);
         if (wrong)
-            why = bad(c, "d%d.%s %s %s as %s %d, where k%d has %s", c->d, op->id, in ? "reads" : "writes", wrong, in ? "operand" : "result", k,
-                      s->kernel, type_text(p->bytes, p->each, (int)p->dtype + 1));
+            why = bad(c, "d%d.%s %s %s as %s %d, where %s has %s", c->d, op->id, in ? "reads" : "writes", wrong, in ? "operand" : "result", k,
+                      op->label, type_text(p->bytes, p->each, (int)p->dtype + 1));
     }
     return why ? why : check_places(c, op, s);
 }

@@ -155,6 +155,17 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
     return own;
 }
 
+/* of six digits of its digest; of kernels that differ only in the paths of their random numbers, and of those few that have these
+ * digits in common, the second one ends in _2 */
+static const char *label_of(Program *p, const Kernel *k)
+{
+    const char *label = format("k%06x", (unsigned)(k->digest >> 40)), *first = label;
+    for (int n = 2; map_get(&p->labels, label); n++)
+        label = format("%s_%d", first, n);
+    map_set(&p->labels, label, (void *)(uintptr_t)k);
+    return label;
+}
+
 /* The kernel of the program that is the same one: the group's own, or one that was there: of a deep model's hundreds of equal
  * blocks one keeps its kernels. */
 static Kernel *share(const Fusion *f, Group *g)
@@ -171,6 +182,7 @@ static Kernel *share(const Fusion *f, Group *g)
     if (!shared) {
         shared = add_kernel(p, k, form);
         shared->digest = strtoull(format("%.16s", form), NULL, 16);
+        shared->label = label_of(p, shared);
         map_set(&p->kernels_known, copy_text(key, strlen(key)), shared);
     }
     if (shared == k) {
@@ -247,13 +259,19 @@ static void task_suspects(Task *t, const Kernel *k)
     }
 }
 
-/* the first member of a layer; members at the top have none */
-static const char *task_layer(const Group *g)
+/* the instance of what takes longest: of a contraction, if it makes one */
+static const char *layer_of(const Group *g)
 {
-    for (int i = 0; i < g->count; i++)
-        if (g->members[i]->node && g->members[i]->node->path && *g->members[i]->node->path)
-            return g->members[i]->node->path;
-    return "";
+    const char *layer = "";
+    for (int i = 0; i < g->count; i++) {
+        const Node *n = g->members[i]->node;
+        if (!n || !n->path || !*n->path)
+            continue;
+        if (fuse_contracts(n))
+            return n->path;
+        layer = *layer ? layer : n->path;
+    }
+    return layer;
 }
 
 Task *fuse_task(const Fusion *f, const Group *g)
@@ -261,7 +279,7 @@ Task *fuse_task(const Fusion *f, const Group *g)
     Task *t = NEW(Task);
     const Kernel *k = g->kernel;
     t->at = g->members[0]->at;
-    t->layer = task_layer(g);
+    t->layer = layer_of(g);
     t->update = g->update;
     for (int i = 0; i < g->count; i++)
         t->backward = t->backward || g->members[i]->backward;

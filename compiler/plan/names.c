@@ -1,0 +1,262 @@
+/* names.c: Phase -> names that follow from the model: of operations, of the buffers of temporaries, of buckets.
+ *
+ *   operation    layer and role: "layer3.2.conv2.backward.weight"; of an update the weight: "fc.weight.update"
+ *   temporary    layer and value: "layer3.2.conv2.y"; of a gradient the weight: "fc.weight.gradient"
+ *   bucket       its first gradient: "bucket.fc.weight"
+ *
+ * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end in
+ * .2, .3 ... in its order.
+ *
+ * Whose gradient a transfer sums: the first transfer of as many elements on the way from the new value of a weight to its operands,
+ * nearest first. That of another weight, by way of the norm that all are clipped to, is farther away. */
+#include "compiler/kernel/kernel.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEAR = 256 }; /* nodes of an update that are looked at */
+
+/* ---- unique names */
+static const char *unique(Map *taken, const char *name)
+{
+    int n = (int)(intptr_t)map_get(taken, name);
+    const char *own = name;
+    if (n) {
+        do
+            own = format("%s.%d", name, ++n);
+        while (map_get(taken, own));
+        map_set(taken, name, (void *)(intptr_t)n);
+    }
+    map_set(taken, own, (void *)(intptr_t)1);
+    return own;
+}
+
+static const char *leaf_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+/* ---- gradients */
+static bool is_gradient_of(const Node *n, const Variable *v) { return op_is_transfer(n->op) && shape_count(&n->shape) == shape_count(&v->shape); }
+
+static const Node *gradient_of(const Node *update, const Variable *v, int *seen, int mark)
+{
+    const Node *queue[NEAR];
+    int count = 0;
+    queue[count++] = update;
+    for (int i = 0; i < count; i++) {
+        const Node *n = queue[i];
+        if (is_gradient_of(n, v))
+            return n;
+        for (int k = 0; k < n->inputs && !op_is_transfer(n->op) && count < NEAR; k++)
+            if (seen[n->in[k]->id] != mark) {
+                seen[n->in[k]->id] = mark;
+                queue[count++] = n->in[k];
+            }
+    }
+    return NULL;
+}
+
+/* by node: name of the weight whose gradient it is; NULL: the phase has no graph, as those of tests */
+static const char **find_gradients(const Phase *p)
+{
+    const Graph *g = p->graph;
+    if (!g)
+        return NULL;
+    const char **of = NEW_ARRAY(const char *, g->node_count);
+    int *seen = NEW_ARRAY(int, g->node_count);
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *r = &g->results[i];
+        const Variable *v = r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL;
+        const Node *n = v && v->kind == WEIGHT && v->trained ? gradient_of(r->value, v, seen, i + 1) : NULL;
+        if (n)
+            of[n->id] = of[n->in[0]->id] = v->name;
+    }
+    return of;
+}
+
+/* ---- tensors */
+const char *name_of_fetch(const Tensor *x) { return format("fetch.%s", strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name); }
+
+static const char *stem_of(const Tensor *x, const char *weight)
+{
+    const Node *n = x->node;
+    if (weight)
+        return format("%s.gradient", weight);
+    if (!n) { /* "t12_new_weight" */
+        const char *word = strchr(x->name, '_');
+        return word ? word + 1 : x->name;
+    }
+    return n->path && *n->path ? format("%s.%s", n->path, node_word(n)) : node_word(n);
+}
+
+static void name_tensors(Names *names, const Phase *p)
+{
+    const char **gradient = find_gradients(p);
+    Map taken = {0};
+    unique(&taken, "step");
+    for (int i = 0; i < p->tensor_count; i++)
+        if (p->tensors[i]->kind != TENSOR_TEMPORARY)
+            unique(&taken, p->tensors[i]->name);
+    for (int i = 0; i < p->tensor_count; i++) {
+        const Tensor *x = p->tensors[i];
+        bool of_graph = gradient && x->node && x->node->graph == p->graph;
+        names->weight[i] = of_graph && x->kind == TENSOR_TEMPORARY ? gradient[x->node->id] : NULL;
+        names->tensor[i] = x->kind == TENSOR_TEMPORARY ? unique(&taken, stem_of(x, names->weight[i])) : x->name;
+    }
+}
+
+/* ---- operations */
+static const char *value_of(const Names *names, const Tensor *x) { return names->weight[x->id] ? names->weight[x->id] : names->tensor[x->id]; }
+
+static size_t common(const char *a, const char *b, size_t length) /* whole words of both, at most so long */
+{
+    size_t same = 0, end = 0;
+    for (;; same++) {
+        bool ends = (!a[same] || a[same] == '.') && (!b[same] || b[same] == '.');
+        if (ends && same <= length)
+            end = same;
+        if (a[same] != b[same] || !a[same] || same >= length)
+            return end;
+    }
+}
+
+/* the weights that a task writes, or whose states it does: what they have in common. *one: it is a single one */
+static const char *weights_of(const Phase *p, const Task *t, bool *one)
+{
+    const Model *m = p->graph ? p->graph->model : NULL;
+    const char *first = NULL;
+    size_t length = 0;
+    *one = true;
+    for (int i = 0; i < t->write_count; i++) {
+        if (t->writes[i]->kind != TENSOR_VARIABLE || !m)
+            continue;
+        const Variable *v = &m->variables[t->writes[i]->index];
+        const char *name = v->owner >= 0 ? m->variables[v->owner].name : v->name;
+        *one = *one && (!first || strcmp(first, name) == 0);
+        length = first ? common(first, name, length) : strlen(name);
+        first = first ? first : name;
+    }
+    return first ? copy_text(first, length) : NULL;
+}
+
+/* "backward weight bias" */
+static const char *backward_role(const Names *names, const Task *t)
+{
+    Text text = {0};
+    text_add(&text, "backward");
+    for (int i = 0; i < t->write_count; i++) {
+        const char *weight = names->weight[t->writes[i]->id];
+        bool again = false;
+        for (int k = 0; k < i && weight; k++)
+            again |= names->weight[t->writes[k]->id] && strcmp(leaf_of(names->weight[t->writes[k]->id]), leaf_of(weight)) == 0;
+        if (weight && !again)
+            text_add(&text, " %s", leaf_of(weight));
+    }
+    return text_take(&text);
+}
+
+static const char *dotted(const char *a, const char *b)
+{
+    char *text = (char *)(uintptr_t)format("%s%s%s", a, *a && *b ? "." : "", b);
+    for (char *c = text; *c; c++)
+        *c = *c == ' ' ? '.' : *c;
+    return text;
+}
+
+static void name_task(Names *names, const Phase *p, const Task *t, Map *taken)
+{
+    const char *layer = t->layer ? t->layer : "", *role, *name = NULL;
+    bool one, stores = t->update || p->kind == PHASE_INIT, reports = p->kind == PHASE_REPORT_TRAIN || p->kind == PHASE_REPORT_EVAL;
+    const char *weights = stores ? weights_of(p, t, &one) : NULL;
+    role = p->kind == PHASE_INIT ? "init" : t->update ? "update" : reports ? "metrics" : t->backward ? backward_role(names, t) : "forward";
+    if (weights) {
+        const char *leaf = leaf_of(weights);
+        layer = !one ? weights : leaf > weights ? copy_text(weights, (size_t)(leaf - weights) - 1) : "";
+        name = dotted(weights, role);
+    }
+    if (!name && !*layer && !reports && t->write_count)
+        name = names->tensor[t->writes[0]->id] + (t->writes[0]->kind == TENSOR_VARIABLE ? strlen("w.") : 0);
+    names->tasks[names->task_count++] = (TaskName){t, unique(taken, name ? name : dotted(layer, role)), *layer ? layer : NULL, role};
+}
+
+static int compare_tasks(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const TaskName *)a)->task, y = (uintptr_t)((const TaskName *)b)->task;
+    return (x > y) - (x < y);
+}
+
+const TaskName *name_of_task(const Names *names, const Task *task)
+{
+    const TaskName key = {.task = task}, *found = bsearch(&key, names->tasks, (size_t)names->task_count, sizeof key, compare_tasks);
+    if (!found)
+        die("a call is of no task of its phase");
+    return found;
+}
+
+/* what an operation of another lane is called; tasks get other names */
+static void take_others(const Phase *p, Map *taken)
+{
+    static const char *const NAMES[] = {"read", "upload", "report"};
+    for (int i = 0; i < COUNT(NAMES); i++)
+        unique(taken, NAMES[i]);
+    for (int i = 0; i < p->tensor_count; i++)
+        if (p->tensors[i]->kind == TENSOR_OUTPUT)
+            unique(taken, name_of_fetch(p->tensors[i]));
+}
+
+static void name_groups(Names *names, const Order *order, Map *taken)
+{
+    Map own = {0};
+    names->group = NEW_ARRAY(const char *, order->group_count);
+    names->transfer = NEW_ARRAY(const char *, order->group_count);
+    for (int i = 0; i < order->group_count; i++) {
+        const Group *g = &order->groups[i];
+        names->group[i] = unique(&own, value_of(names, g->members[0]));
+        names->transfer[i] = unique(taken, format("%s.%s", transfer_word(g->parties.transfer), names->group[i]));
+    }
+}
+
+Names *name_phase(const Phase *p, const Order *order)
+{
+    Names *names = NEW(Names);
+    Map taken = {0};
+    names->tensor = NEW_ARRAY(const char *, p->tensor_count);
+    names->weight = NEW_ARRAY(const char *, p->tensor_count);
+    names->tasks = NEW_ARRAY(TaskName, p->task_count);
+    name_tensors(names, p);
+    take_others(p, &taken);
+    name_groups(names, order, &taken);
+    for (int i = 0; i < p->task_count; i++)
+        if (p->tasks[i]->kind == TASK_KERNEL)
+            name_task(names, p, p->tasks[i], &taken);
+    if (names->task_count)
+        qsort(names->tasks, (size_t)names->task_count, sizeof *names->tasks, compare_tasks);
+    return names;
+}
+
+/* ---- of a layout */
+const char **names_of_group(const Names *names, const Group *g)
+{
+    const char **list = NEW_ARRAY(const char *, g->member_count);
+    for (int i = 0; i < g->member_count; i++) {
+        const char *name = value_of(names, g->members[i]);
+        list[i] = copy_text(name, strlen(name));
+    }
+    return list;
+}
+
+void name_buffers(const Names *names, const Phase *p, const Order *order, Layout *l)
+{
+    for (int i = 0; i < p->tensor_count; i++)
+        if (p->tensors[i]->kind == TENSOR_TEMPORARY && l->tensor[i].buffer >= 0 && order->group_of[i] < 0)
+            l->buffers[l->tensor[i].buffer].name = names->tensor[i];
+    for (int c = 0; c < order->call_count; c++)
+        if (l->work[c].buffer >= 0)
+            l->buffers[l->work[c].buffer].name = format("work.%s", name_of_task(names, order->calls[c])->op);
+    for (int i = 0; i < order->group_count; i++)
+        if (order->groups[i].bucket)
+            l->buffers[l->group[i].buffer].name = format("bucket.%s", names->group[i]);
+}
