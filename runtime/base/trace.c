@@ -5,6 +5,8 @@
 #include "runtime/base/base.h"
 #include "runtime/base/trace.h"
 
+#include <string.h>
+
 enum { FIRST_PROCESS = 1, TRACKS_OF_PROCESS = 1000 };
 
 static int process_of(int device) { return FIRST_PROCESS + device + 1; }
@@ -18,7 +20,9 @@ int mgpu_trace_lane_track(int lane)
 
 void mgpu_trace_name_call(char *name, size_t room, const char *layer, const char *result)
 {
-    snprintf(name, room, "%s%s%s", layer ? layer : "", layer && *layer ? " " : "", result);
+    size_t length = layer ? strlen(layer) : 0;
+    bool of_layer = length && strncmp(result, layer, length) == 0 && result[length] == '.'; /* "fc.y" of fc */
+    snprintf(name, room, "%s%s%s", layer ? layer : "", length ? " " : "", of_layer ? result + length + 1 : result);
 }
 
 static void name_of_track(int device, int track, char name[32])
