@@ -258,12 +258,13 @@ struct Model {
 };
 
 /* ---- ops.def as a table */
+typedef enum Linear { NOT_LINEAR, LINEAR, LINEAR_IN_EACH, LINEAR_BUT_FIRST, LINEAR_BUT_SECOND } Linear;
 typedef struct OpInfo {
     const char *name;        /* "einsum": in dumps */
     OpClass op_class;
     int inputs;              /* -1: any number */
     const char *attributes;  /* how dumps write them: "text [*]" */
-    bool linear;             /* passes Partial: f(sum x) = sum f(x), in any one input with the others replicated */
+    Linear linear;           /* for linear.c */
     const char *meaning;     /* ELEMENTWISE: a C expression of a, b, c; else NULL */
     double flops;            /* ELEMENTWISE: per element */
     const char *signature, *equation; /* for docs/language.md; signature NULL: internal */
@@ -404,6 +405,12 @@ double node_flops(const Node *);  /* of one sample if sharded */
 enum { SOME_SAMPLES = 64 };        /* of a device, where it is not known how many: to weigh what is there for each against what is there once */
 double node_elements(const Node *);/* of SOME_SAMPLES samples if sharded */
 int64_t model_samples(const Model *); /* of a micro-batch; SOME_SAMPLES, if the model does not say it */
+
+/* linear.c: sum f(x) = f(sum x), where the inputs that are `summed`, one or more, vary from term to term and the others do not;
+ * f: the node with inputs `in`, which are its own or what became of them.
+ * 0 everywhere: a constant, or a view of one. */
+bool node_is_linear(const Node *, Node *const *in, const bool *summed);
+bool node_is_zero(const Node *);
 
 /* meaning.c: of an element-wise operation, but of CAST. Whole numbers are not brought into the range of their type. */
 double op_value(Op, double a, double b, double c);

@@ -754,8 +754,6 @@ static void shape_result(Node *n, bool over)
 /* ---- the table */
 
 #define NONE 0
-#define LINEAR true
-#define NOT_LINEAR false
 const OpInfo OP_INFO[OPS] = {
 #define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, signature, equation)            \
     [OP_##op] = {name, class, inputs, attributes, linear, class == ELEMENTWISE ? #meaning : NULL, flops, signature, equation},

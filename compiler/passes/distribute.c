@@ -4,11 +4,8 @@
  * before and simplified since comes out right again. Composites that still stand are expanded; STOP_GRADIENT goes.
  *
  * Types. Sharded: a value for every sample. A node that is not, although an input is, is Partial: a device has summed its
- * own samples. Partial passes through what is linear; anything else wants Replicated:
- *     add, sub, concat      all inputs Partial (zeros are both)
- *     mul, einsum, convolve  one Partial, the others Replicated;   div: the dividend
- *     where                  a Replicated condition between Partials
- *     casts of floats, sums, views, window sums
+ * own samples. Partial passes through what is linear (ir/linear.c), with the other inputs Replicated; anything else wants
+ * Replicated.
  * Transfers of a graph that has been distributed before stay (ir/transfer.c), and take what is Partial as it is.
  *
  * Where to reduce. A forward pass types lazily: nothing is reduced unless a use forces it. A backward pass then prices
@@ -22,36 +19,10 @@
 
 static const double COLLECTIVE_BYTES = 4096; /* what a collective costs besides its bytes, in bytes */
 
-static bool zero(const Node *n)
-{
-    while (n->op == OP_BROADCAST || n->op == OP_RESHAPE)
-        n = n->in[0];
-    return is_constant(n, 0);
-}
-
 static bool may_sum_samples(Op op)
 {
     return op == OP_SUM || op == OP_EINSUM || op == OP_CONVOLVE_WEIGHT || op == OP_SCATTER_ADD;
 }
-
-/* inputs that may be Partial while the others are not */
-static bool linear_in(const Node *n, int input)
-{
-    switch (n->op) {
-    case OP_DIV:
-        return input == 0;
-    case OP_CAST:
-        return dtype_is_float(n->dtype) || (!dtype_is_float(n->in[0]->dtype) && n->dtype != BOOL);
-    case OP_PAD:
-        return n->data[0] == 0;
-    case OP_SCATTER_ADD:
-        return input != 1;
-    default:
-        return OP_INFO[n->op].linear;
-    }
-}
-
-static bool adds_inputs(Op op) { return op == OP_ADD || op == OP_SUB || op == OP_CONCAT; }
 
 /* The type of n, given those of its inputs; forced[k]: input k is Partial and must be reduced for n. */
 static Distribution type_of(const Node *n, Node *const *in, const Distribution *type, bool *forced)
@@ -80,14 +51,13 @@ static Distribution type_of(const Node *n, Node *const *in, const Distribution *
     }
     if (OP_INFO[n->op].op_class == REGION && !n->sharded)
         sharded = 0; /* a loop's result that is the same for all samples */
-    bool keeps = false;
     if (sharded && !n->sharded) {
         if (!may_sum_samples(n->op))
             die("%s (node %d) drops the samples", OP_INFO[n->op].name, n->id);
-        keeps = n->op == OP_SCATTER_ADD && type[0] == PARTIAL;
+        bool keeps = n->op == OP_SCATTER_ADD && type[0] == PARTIAL;
         for (int k = 0; k < n->inputs; k++)
             forced[k] = type[k] == PARTIAL && !(keeps && k == 0);
-        return n->op == OP_SCATTER_ADD && !keeps && !zero(in[0]) ? REPLICATED : PARTIAL;
+        return n->op == OP_SCATTER_ADD && !keeps && !node_is_zero(in[0]) ? REPLICATED : PARTIAL;
     }
     if (n->sharded && !sharded && n->op != OP_GROUP_SUM)
         die("%s (node %d) makes samples of nothing", OP_INFO[n->op].name, n->id);
@@ -96,24 +66,13 @@ static Distribution type_of(const Node *n, Node *const *in, const Distribution *
             forced[k] = type[k] == PARTIAL;
         return n->sharded ? SHARDED : REPLICATED;
     }
-    if (adds_inputs(n->op)) {
-        keeps = true;
-        for (int k = 0; k < n->inputs; k++)
-            keeps = keeps && (type[k] == PARTIAL || zero(in[k]));
-    } else if (n->op == OP_WHERE) {
-        keeps = type[0] == REPLICATED;
-        for (int k = 1; k < 3; k++)
-            keeps = keeps && (type[k] == PARTIAL || zero(in[k]));
-    } else {
-        keeps = partial == 1;
-        for (int k = 0; k < n->inputs; k++)
-            keeps = keeps && (type[k] != PARTIAL || linear_in(n, k));
-        if (n->op == OP_SCATTER_ADD) /* x + v: each is a sum of its own */
-            keeps = type[1] != PARTIAL && (type[0] == PARTIAL || zero(in[0])) && (type[2] == PARTIAL || zero(in[2]));
-    }
-    for (int k = 0; k < n->inputs && !keeps; k++)
+    for (int k = 0; k < n->inputs; k++)
         forced[k] = type[k] == PARTIAL;
-    return keeps ? PARTIAL : REPLICATED;
+    if (!node_is_linear(n, in, forced))
+        return REPLICATED;
+    for (int k = 0; k < n->inputs; k++)
+        forced[k] = false;
+    return PARTIAL;
 }
 
 /* ---- where to reduce */
@@ -150,8 +109,8 @@ static bool takes_partial(const Graph *g, const Result *r)
 static bool shares_out(const Value *v, const Node *n, Node *const *in, const Distribution *type)
 {
     return v->accumulates && n->op == OP_ADD && !n->sharded &&
-           ((type[0] == PARTIAL && type[1] == REPLICATED && !zero(in[1])) ||
-            (type[1] == PARTIAL && type[0] == REPLICATED && !zero(in[0])));
+           ((type[0] == PARTIAL && type[1] == REPLICATED && !node_is_zero(in[1])) ||
+            (type[1] == PARTIAL && type[0] == REPLICATED && !node_is_zero(in[0])));
 }
 
 /* d->forced and the type of n in the old graph, by the lazy types of its inputs */
@@ -286,7 +245,7 @@ static void distribute_result(Distributor *d, Result r)
     r.value = r.value->mapped;
     r.weight = r.weight ? r.weight->mapped : NULL;
     if (takes_partial(g, &r)) {
-        if (r.value->distribution == REPLICATED && !zero(r.value))
+        if (r.value->distribution == REPLICATED && !node_is_zero(r.value))
             r.value = share_out(g, r.value);
     } else if (r.value->distribution == PARTIAL) {
         r.value = reduced(d, r.value);

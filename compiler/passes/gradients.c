@@ -60,7 +60,7 @@ static bool is_pending(Sweep *s, const Node *n)
     while (s->pending_count <= n->id) {
         const Node *m = s->g->nodes[s->pending_count];
         bool pending = node_sums_samples(m);
-        for (int k = 0; k < m->inputs && !m->sharded && OP_INFO[m->op].linear; k++)
+        for (int k = 0; k < m->inputs && !m->sharded && OP_INFO[m->op].linear != NOT_LINEAR; k++)
             pending = pending || s->pending[m->in[k]->id];
         APPEND(s->pending, s->pending_count, pending);
     }

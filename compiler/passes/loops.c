@@ -115,27 +115,9 @@ static void classify(Hoist *h)
 
 typedef enum Total { TOTAL_ONCE, TOTAL_THROUGH, TOTAL_CONTRACTION, TOTAL_SPREAD, TOTAL_OWN } Total;
 
-/* sum f(x_t) = f(sum x_t) in each of the inputs that vary; there is at least one */
-static bool is_linear(const Hoist *h, const Node *n)
-{
-    int varying = 0;
-    for (int k = 0; k < n->inputs; k++)
-        varying += h->varies[n->in[k]->id];
-    switch (n->op) {
-    case OP_ADD: case OP_SUB: case OP_CONCAT: return varying == n->inputs;
-    case OP_MUL: case OP_EINSUM: case OP_CONVOLVE: return varying == 1 && dtype_is_float(n->dtype);
-    case OP_DIV: return varying == 1 && h->varies[n->in[0]->id];
-    case OP_CAST: return dtype_is_float(n->dtype) && dtype_is_float(n->in[0]->dtype);
-    case OP_SUM: case OP_CUMSUM: case OP_STOP_GRADIENT: return true;
-    case OP_RESHAPE: case OP_TRANSPOSE: case OP_SLICE: case OP_UNSLICE: return true;
-    case OP_PAD: return n->data[0] == 0;
-    default: return false;
-    }
-}
-
 static Total total_kind(const Hoist *h, const Node *n)
 {
-    bool few[8], *along = n->inputs <= COUNT(few) ? few : NEW_ARRAY(bool, n->inputs), ready = true;
+    bool few[8], *along = n->inputs <= COUNT(few) ? few : NEW_ARRAY(bool, n->inputs), ready = true, floats = true;
     if (!h->varies[n->id])
         return TOTAL_ONCE;
     if (n->op == OP_ARG)
@@ -143,8 +125,9 @@ static Total total_kind(const Hoist *h, const Node *n)
     for (int k = 0; k < n->inputs; k++) {
         along[k] = h->varies[n->in[k]->id];
         ready = ready && (h->has_rule[n->in[k]->id] || h->carried[n->in[k]->id]);
+        floats = floats && (!along[k] || dtype_is_float(n->in[k]->dtype)); /* a sum of whole numbers may leave their range */
     }
-    if (is_linear(h, n))
+    if (floats && node_is_linear(n, n->in, along))
         return TOTAL_THROUGH;
     if (batch_is_spread(n)) {
         bool can = true;
