@@ -141,7 +141,7 @@ static void compile_jobs(bool full)
     for (int k = 0; k < texts; k++) {
         Text text = {0};
         text_add(&text, "%s", MODULE_HEAD);
-        for (int i = full ? k : 0; i < job_count; i += full ? texts : 12)
+        for (int i = full ? k : 0; i < job_count; i += full ? texts : 36)
             cuda_print_attention(jobs[i].plan, jobs[i].name, &text);
         const char *wrong = wrong_with_nvrtc(&nvrtc, &text, archs[k % COUNT(archs)]);
         if (wrong)
@@ -189,8 +189,9 @@ int main(void)
             const Case *c = i < COUNT(CASES) ? &CASES[i] : &MORE[i - COUNT(CASES)];
             bool blind = c->low > 0 || c->keys < c->queries; /* rows see nothing in a block, or at all */
             int some = i == 1 ? ALONE : type == BF16 ? FORWARD | GRADIENTS : i / 4 % 2 ? FORWARD : GRADIENTS;
-            if (full || blind || i % 4 == k)
-                add_jobs(c, type, full ? FORWARD | GRADIENTS | ALONE : blind ? FORWARD | GRADIENTS : some);
+            bool both = blind && (type == F64 || type == BF16);
+            if (full || both || i % 4 == k)
+                add_jobs(c, type, full ? FORWARD | GRADIENTS | ALONE : both ? FORWARD | GRADIENTS : some);
         }
     }
     compile_jobs(full);

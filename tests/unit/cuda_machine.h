@@ -125,7 +125,7 @@ static void check_nvrtc(void)
         return;
     }
     const char *all = getenv("MGPU_FULL");
-    enum { SOME = 16 }; /* of this many kernels one, in short runs; kernels.test compiles those of the examples */
+    enum { SOME = 48 }; /* of this many kernels one, in short runs; kernels.test compiles those of the examples */
     Text some = {0};
     text_add(&some, "%s", MODULE_HEAD);
     for (int i = 0, number = 0; i < program.kernel_count; i++)

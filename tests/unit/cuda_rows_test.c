@@ -228,7 +228,7 @@ static void compile_jobs(bool full)
     }
     text_add(&text, "%s", MODULE_HEAD);
     for (int i = 0; i < job_count; i++)
-        if (full || i % 5 == 0)
+        if (full || i % 15 == 0)
             cuda_print_rows(jobs[i].plan, jobs[i].name, &text);
     const char *wrong = wrong_with_nvrtc(&nvrtc, &text, "sm_90");
     printf(wrong ? "not ok NVRTC: %s\n" : "ok NVRTC: no warning, no spilled register\n", wrong);

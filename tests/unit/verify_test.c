@@ -122,9 +122,10 @@ static const char *with_digests(const char *text)
 {
     Text t = {0};
     for (const char *line = text; *line;) {
-        const char *end = strchr(line, '\n'), *call = strstr(line, " call k"), *at = strstr(line, " begin_us");
+        const char *end = strchr(line, '\n');
         size_t length = end ? (size_t)(end + 1 - line) : strlen(line);
-        if (call && at && call < line + length) {
+        const char *at = memmem(line, length, " begin_us", 9);
+        if (at && memmem(line, length, " call k", 7)) {
             text_bytes(&t, line, (size_t)(at - line));
             text_add(&t, " digest 00000000");
             length -= (size_t)(at - line);
