@@ -9,6 +9,12 @@
 
 #include <string.h>
 
+/* names hold ends of lines and tabs, and what turns the order of text round */
+static const char *shown(const char *name)
+{
+    return plain_text(name, false);
+}
+
 const char *grouped(int64_t n) /* 1234567 -> "1,234,567" */
 {
     const char *digits = format("%lld", (long long)n);
@@ -90,15 +96,14 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
     }
     int width = 5, shape_width = 5;
     for (int i = 0; i < m->layer_count; i++) {
-        int n = (int)strlen(m->layers[i].name), s = (int)strlen(shape_text(&m->layers[i].shape));
+        int n = (int)strlen(shown(m->layers[i].name)), s = (int)strlen(shape_text(&m->layers[i].shape));
         width = n > width ? n : width;
         shape_width = s > shape_width ? s : shape_width;
     }
     text_add(t, "%-*s  %5s  %-*s  %12s  %10s\n", width, "layer", "line", shape_width, "shape", "parameters", "FLOPs");
     for (int i = 0; i < m->layer_count; i++)
-        text_add(t, "%-*s  %5d  %-*s  %12s  %10s\n", width, m->layers[i].name, model_line(m->layers[i].at),
-                 shape_width, shape_text(&m->layers[i].shape), grouped(m->layers[i].parameters),
-                 magnitude(m->layers[i].flops));
+        text_add(t, "%-*s  %5d  %-*s  %12s  %10s\n", width, shown(m->layers[i].name), model_line(m->layers[i].at), shape_width,
+                 shape_text(&m->layers[i].shape), grouped(m->layers[i].parameters), magnitude(m->layers[i].flops));
     text_add(t, "\n%s: %s parameters", m->name, grouped(parameters));
     if (trained != parameters)
         text_add(t, " (%s trained)", grouped(trained));
@@ -127,10 +132,10 @@ static void scan_print(const Scan *s, int indent, Text *t)
         const Kernel *k = s->calls[i].kernel;
         text_add(t, "%*s%s", indent + 2, "", k->name);
         for (int r = 0; r < k->read_count; r++)
-            text_add(t, "%s%s", r ? ", " : " ", k->reads[r]->name);
+            text_add(t, "%s%s", r ? ", " : " ", shown(k->reads[r]->name));
         text_add(t, " ->");
         for (int w = 0; w < k->write_count; w++)
-            text_add(t, "%s%s", w ? ", " : " ", k->writes[w]->name);
+            text_add(t, "%s%s", w ? ", " : " ", shown(k->writes[w]->name));
         text_add(t, "\n");
         if (k->scan)
             scan_print(k->scan, indent + 4, t);
@@ -142,17 +147,17 @@ void phase_print(const Phase *p, Text *t)
     text_add(t, "phase %s\n", phase_name(p->kind, p->partial_batch));
     for (int i = 0; i < p->tensor_count; i++) {
         const Tensor *x = p->tensors[i];
-        text_add(t, "  tensor %s %s%s%s%s\n", x->name, x->sharded ? "n x " : "", dtype_name(x->dtype), shape_text(&x->shape),
-                 x->partial ? " partial" : "");
+        text_add(t, "  tensor %s %s%s%s%s\n", shown(x->name), x->sharded ? "n x " : "", dtype_name(x->dtype),
+                 shape_text(&x->shape), x->partial ? " partial" : "");
     }
     for (int i = 0; i < p->task_count; i++) {
         const Task *k = p->tasks[i];
         text_add(t, "  %s", k->kind == TASK_TRANSFER ? transfer_word(k->parties.transfer) : k->kernel->name);
         for (int r = 0; r < k->read_count; r++)
-            text_add(t, "%s%s", r ? ", " : " ", k->reads[r]->name);
+            text_add(t, "%s%s", r ? ", " : " ", shown(k->reads[r]->name));
         text_add(t, " ->");
         for (int w = 0; w < k->write_count; w++)
-            text_add(t, "%s%s", w ? ", " : " ", k->writes[w]->name);
+            text_add(t, "%s%s", w ? ", " : " ", shown(k->writes[w]->name));
         text_add(t, "%s%s line %d\n", k->backward ? " backward" : "", k->update ? " update" : "", model_line(k->at));
         if (k->kernel && k->kernel->scan)
             scan_print(k->kernel->scan, 4, t);
@@ -169,7 +174,7 @@ void memory_print(const Schedule *s, Text *t)
             for (int b = 0; b < device->buffer_count; b++) {
                 const Buffer *x = &device->buffers[b];
                 text_add(t, "  %12lld  %12lld%s  %-10s %s\n", (long long)x->offset, (long long)x->bytes,
-                         x->slots > 1 ? format(" x %d", x->slots) : "    ", BUFFER_KIND_NAME[x->kind], x->name);
+                         x->slots > 1 ? format(" x %d", x->slots) : "    ", BUFFER_KIND_NAME[x->kind], shown(x->name));
             }
         }
 }

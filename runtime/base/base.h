@@ -18,7 +18,8 @@ _Noreturn void mgpu_fail(int status, const char *pattern, ...) MGPU_PRINTF(2, 3)
 /* ours, not the user's: "PROGRAM: internal error: ...", status 3 */
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2);
 void mgpu_say(const char *pattern, ...) MGPU_PRINTF(1, 2); /* a line on stderr */
-void mgpu_print_plain(const char *text);             /* on stdout; as terminal.h says */
+char *mgpu_plain(const char *text);                        /* as terminal.h says; the caller frees */
+void mgpu_print_plain(const char *text);                   /* likewise, on stdout */
 #define MGPU_OUR_MISTAKE "\nThis is a mistake in mgpuc; please report it with the model."
 _Noreturn void mgpu_no_memory(size_t bytes);
 void mgpu_end_output(void);                          /* flushes standard output; fails with status 3 if something was lost */

@@ -41,11 +41,17 @@ void mgpu_say(const char *pattern, ...)
     va_end(arguments);
 }
 
-void mgpu_print_plain(const char *text)
+char *mgpu_plain(const char *text)
 {
     char *plain = mgpu_plain_text(text, false);
     if (!plain)
         mgpu_no_memory(strlen(text));
+    return plain;
+}
+
+void mgpu_print_plain(const char *text)
+{
+    char *plain = mgpu_plain(text);
     fputs(plain, stdout);
     free(plain);
 }

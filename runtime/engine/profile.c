@@ -192,6 +192,17 @@ static const char *line_text(const Source *s, int line)
     return line >= 1 && line <= s->count ? s->lines[line - 1] : "";
 }
 
+/* the bytes of as many whole characters as a row has room for */
+static int beginning(const char *line)
+{
+    enum { ROOM = 60 };
+    size_t length = strlen(line);
+    if (length > ROOM)
+        for (length = ROOM; length > 0 && ((unsigned char)line[length] & 0xc0) == 0x80;)
+            length--;
+    return (int)length;
+}
+
 static double lane_seconds(const Row *rows, int count, int device, int lane)
 {
     double sum = 0;
@@ -212,10 +223,11 @@ static void print_row(const Profile *p, const Row *r, const Layout *l)
         snprintf(flops, sizeof flops, "%.1f", rate(p, r, r->flops));
     if (r->bytes > 0)
         snprintf(bytes, sizeof bytes, "%.1f", rate(p, r, r->bytes));
-    char id[48];
+    char id[48], *line = mgpu_plain(line_text(l->source, r->op->line)); /* the file may hold anything by now */
     snprintf(id, sizeof id, "d%d.%s", r->device, r->op->id);
-    fprintf(l->f, "%9.3f %6.1f %9s %7s  %-10s  %-*s  %-24s %5d  %.60s\n", 1e3 * r->seconds, 100 * r->seconds / l->step_s, flops,
-            bytes, id, l->kernel_width, does(p, r), matmul, r->op->line, line_text(l->source, r->op->line));
+    fprintf(l->f, "%9.3f %6.1f %9s %7s  %-10s  %-*s  %-24s %5d  %.*s\n", 1e3 * r->seconds, 100 * r->seconds / l->step_s, flops,
+            bytes, id, l->kernel_width, does(p, r), matmul, r->op->line, beginning(line), line);
+    free(line);
 }
 
 static void print_matmul(const Profile *p, const Row *rows, int count, FILE *f)

@@ -125,14 +125,19 @@ static void print_tensor(FILE *f, const mgpu_tensor *t)
 static void print_layers(const mgpu_program *p)
 {
     int width = 5;
-    for (int i = 0; i < p->layer_count; i++)
-        width = (int)strlen(p->layers[i].name) > width ? (int)strlen(p->layers[i].name) : width;
+    char **name = mgpu_allocate((size_t)p->layer_count + 1, sizeof *name);
+    for (int i = 0; i < p->layer_count; i++) {
+        name[i] = mgpu_plain(p->layers[i].name);
+        width = (int)strlen(name[i]) > width ? (int)strlen(name[i]) : width;
+    }
     printf("\n%-*s  %6s  %14s  %s\n", width, "layer", "line", "parameters", "shape");
     for (int i = 0; i < p->layer_count; i++) {
         char shape[200], text[32];
-        printf("%-*s  %6d  %14s  %s\n", width, p->layers[i].name, p->layers[i].line, mgpu_grouped(p->layers[i].parameters, text),
+        printf("%-*s  %6d  %14s  %s\n", width, name[i], p->layers[i].line, mgpu_grouped(p->layers[i].parameters, text),
                mgpu_shape_text(p->layers[i].shape.rank, p->layers[i].shape.extent, shape));
+        free(name[i]);
     }
+    free(name);
 }
 
 static void print_memory(const mgpu_program *p, const Options *o)
