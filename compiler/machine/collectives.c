@@ -19,8 +19,6 @@ enum { MOST_RINGS = 8, MOST_SEARCHED = 16, MOST_TRIES = 20000 };
 
 typedef struct Ring {
     const Machine *machine;
-    Route *routes;          /* from device i to j: [i * count + j] */
-    bool *there;
     double *left;           /* by link and direction */
     double *load;
     int count, *order, tries;
@@ -29,10 +27,10 @@ typedef struct Ring {
 
 static double left_on(const Ring *r, int from, int to)
 {
-    const Route *way = &r->routes[from * r->count + to];
-    double rate = r->there[from * r->count + to] ? 1e300 : 0;
-    for (int k = 0; k < way->count && rate > 0; k++) {
-        double left = r->left[2 * way->link[k] + way->back[k]];
+    Route way;
+    double rate = machine_route(r->machine, from, to, &way) ? 1e300 : 0;
+    for (int k = 0; k < way.count && rate > 0; k++) {
+        double left = r->left[2 * way.link[k] + way.back[k]];
         rate = left < rate ? left : rate;
     }
     return rate;
@@ -73,9 +71,11 @@ static double take_order(Ring *r, double *rates)
     int links = 2 * r->machine->link_count;
     memset(r->load, 0, (size_t)links * sizeof *r->load);
     for (int i = 0; i < r->count; i++) {
-        const Route *way = &r->routes[r->order[i] * r->count + r->order[(i + 1) % r->count]];
-        for (int k = 0; k < way->count; k++)
-            r->load[2 * way->link[k] + way->back[k]]++;
+        Route way;
+        if (!machine_route(r->machine, r->order[i], r->order[(i + 1) % r->count], &way))
+            return 0;
+        for (int k = 0; k < way.count; k++)
+            r->load[2 * way.link[k] + way.back[k]]++;
     }
     double rate = 1e300;
     for (int i = 0; i < links; i++)
@@ -109,16 +109,12 @@ static double ring_rate(const Machine *m, int count, double *latency_us, double 
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Ring r = {.machine = m, .count = count};
-    r.routes = NEW_ARRAY(Route, count * count);
-    r.there = NEW_ARRAY(bool, count * count);
     r.left = NEW_ARRAY(double, 2 * m->link_count);
     r.load = NEW_ARRAY(double, 2 * m->link_count);
     r.order = NEW_ARRAY(int, count);
     r.used = NEW_ARRAY(bool, count);
     for (int i = 0; i < 2 * m->link_count; i++)
         r.left[i] = m->links[i / 2].rate[i % 2].value;
-    for (int i = 0; i < count * count; i++)
-        r.there[i] = i / count != i % count && machine_route(m, i / count, i % count, &r.routes[i]);
     double rate = 0, first = 0;
     *latency_us = 0;
     if (count > MOST_SEARCHED) { /* in the order of their numbers */
@@ -133,8 +129,9 @@ static double ring_rate(const Machine *m, int count, double *latency_us, double 
         first = k == 0 ? more : first;
         rate += more;
         for (int i = 0; i < count && k == 0; i++) {
-            double us = r.routes[r.order[i] * count + r.order[(i + 1) % count]].latency_us;
-            *latency_us = us > *latency_us ? us : *latency_us;
+            Route way;
+            machine_route(m, r.order[i], r.order[(i + 1) % count], &way);
+            *latency_us = way.latency_us > *latency_us ? way.latency_us : *latency_us;
         }
     }
     memory_use(outer);
@@ -217,6 +214,17 @@ static bool reach_each_other(const Machine *m, int n)
     return true;
 }
 
+static void add_transfers(const Machine *m, const Transfer *all, int count, double times, double *of_link)
+{
+    for (int i = 0; i < count; i++) {
+        Route r;
+        if (!machine_route(m, all[i].from, all[i].to, &r))
+            continue;
+        for (int k = 0; k < r.count; k++)
+            of_link[2 * r.link[k] + r.back[k]] += times * all[i].bytes;
+    }
+}
+
 Members members_of(const Machine *m, Processor p, int devices)
 {
     Members g = {.machine = m, .processor = p, .count = devices, .methods = ~0u};
@@ -224,8 +232,10 @@ Members members_of(const Machine *m, Processor p, int devices)
     if (p == PROCESSOR_HOST || n < 2)
         return g;
     g.reach = reach_each_other(m, n);
-    double *rates = NEW_ARRAY(double, 2 * m->link_count);
+    double *rates = NEW_ARRAY(double, 2 * m->link_count), *loads[2] = {NEW_ARRAY(double, 2 * m->link_count), NEW_ARRAY(double, 2 * m->link_count)};
     g.ring_load = rates;
+    for (int what = 0; what < COLLECTS; what++)
+        g.copy_load[what] = loads[what == COLLECT_BROADCAST];
     Memory *own = memory_new(), *outer = memory_use(own);
     g.ring = ring_rate(m, n, &g.ring_us, rates);
     for (int i = 0; i < 2 * m->link_count && g.ring > 0; i++)
@@ -239,6 +249,8 @@ Members members_of(const Machine *m, Processor p, int devices)
         g.host_us[what] = host.us, g.host_each[what] = host.each;
         g.copy_us[what] = copy.us, g.copy_each[what] = copy.each;
     }
+    for (int some = 0; some < 2; some++) /* all of them but broadcasts copy the same */
+        add_transfers(m, all, copies_of(some ? COLLECT_BROADCAST : COLLECT_ALL_REDUCE, 1, n, all), 1, loads[some]);
     memory_use(outer);
     memory_free(own);
     return g;
@@ -297,17 +309,6 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
     die("a collective by no method");
 }
 
-static void add_transfers(const Machine *m, const Transfer *all, int count, double times, double *of_link)
-{
-    for (int i = 0; i < count; i++) {
-        Route r;
-        if (!machine_route(m, all[i].from, all[i].to, &r))
-            continue;
-        for (int k = 0; k < r.count; k++)
-            of_link[2 * r.link[k] + r.back[k]] += times * all[i].bytes;
-    }
-}
-
 /* up to the switch that adds, and down */
 static void add_switch(const Members *g, double bytes, int n, double *of_link)
 {
@@ -328,7 +329,7 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
     if (g->processor == PROCESSOR_HOST || g->count < 2 || n < 2)
         return 0;
     Memory *own = memory_new(), *outer = memory_use(own);
-    Transfer *all = NEW_ARRAY(Transfer, n * n);
+    Transfer *all = NEW_ARRAY(Transfer, n);
     double half = what == COLLECT_ALL_REDUCE ? 2 : 1, ring = half * bytes * (method == METHOD_RING ? (g->count - 1.0) / g->count : 1), memory = 0;
     switch (method) {
     case METHOD_RING:
@@ -346,7 +347,10 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
         }
         memory += adds_up(what) ? (n + 1) * bytes : 0;
         break;
-    case METHOD_COPY: add_transfers(m, all, copies_of(what, bytes, n, all), half, of_link); break;
+    case METHOD_COPY:
+        for (int i = 0; i < 2 * m->link_count; i++)
+            of_link[i] += half * bytes * g->copy_load[what][i];
+        break;
     case METHODS: break;
     }
     memory_use(outer);

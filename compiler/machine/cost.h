@@ -58,6 +58,7 @@ typedef struct Members { /* of a collective, with what their links give it */
     double ring, ring_us;   /* bytes a second into each device, all rings together, and latency of a step; 0: there is none */
     double in_switch, switch_us;
     const double *ring_load; /* by link and direction: of the bytes that a step of a ring carries, the share that crosses it */
+    const double *copy_load[COLLECTS]; /* likewise: of all copies, bytes on it for each byte */
     bool reach;             /* each GPU uses the memory of all others without the host */
     unsigned methods;       /* that a plan chooses from */
     unsigned gradients;     /* likewise, for sums of gradients; 0: the same */

@@ -3,6 +3,7 @@
  *   read.c     a machine file -> Machine, and what may be in one
  *   known.c    the machines that mgpuc knows by name: compiler/machine/files
  *   route.c    which links a transfer takes, and how fast they are together
+ *   classes.c  devices that differ in their number alone: a thousand of them are planned like one
  *   cost.c     the time of a kernel, a transfer, an all-reduce (cost.h)
  *
  * Links join devices, the host and switches; what several transfers share is a link that all of them take. A link carries its
@@ -56,6 +57,7 @@ typedef struct Machine {
     Host host;
     Switch *switches; int switch_count;
     Link *links; int link_count;
+    const struct Classes *classes;  /* of its GPUs; NULL: not known */
 } Machine;
 
 /* ---- read.c: error_at for what it does not understand */
@@ -78,9 +80,23 @@ typedef struct Route {
     bool staged;            /* through the memory of the host */
     double rate, latency_us;/* of the slowest of its links; of all */
 } Route;
+bool find_route(const Machine *, int from, int to, Route *); /* of the links, in time that grows with their number */
 int machine_host(const Machine *);      /* the host's number among the ends */
 const char *machine_end_name(const Machine *, int end);
 bool machine_route(const Machine *, int from, int to, Route *); /* false: there is none */
+
+/* ---- classes.c: devices of one class have the same rates, and links of their own, equal ones, to the same switches and the host. So ways
+ * between devices of two classes differ in these links alone. */
+enum { MOST_CLASSES = 64 };
+typedef struct Classes {
+    int count, *of;             /* class of each GPU */
+    int first[MOST_CLASSES], second[MOST_CLASSES]; /* its first two; second -1: it has one */
+    int **own, *own_count;      /* links that each GPU is an end of, in the order of the links */
+    int kinds;                  /* of ends: the classes, the host, the switches */
+    Route *routes; bool *there; /* [kinds * kinds], of the first of a class; of a class to itself, from its first to its second */
+} Classes;
+const Classes *machine_classes(const Machine *); /* NULL: there are more than MOST_CLASSES */
+bool class_route(const Machine *, int from, int to, Route *); /* as find_route, at once */
 
 /* a device of a plan: GPU `number`, or the host's part when `count` host devices share it. Plans may have more GPUs than the machine:
  * these are like its last one. */

@@ -420,5 +420,6 @@ Machine *machine_read(const char *file, const char *text, size_t length)
         at = line_end;
     }
     check_complete(r.machine, file);
+    r.machine->classes = machine_classes(r.machine);
     return r.machine;
 }

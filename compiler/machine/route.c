@@ -61,7 +61,9 @@ static bool find_way(const Machine *m, int from, int to, Route *r)
     return found;
 }
 
-bool machine_route(const Machine *m, int from, int to, Route *r)
+bool machine_route(const Machine *m, int from, int to, Route *r) { return m->classes ? class_route(m, from, to, r) : find_route(m, from, to, r); }
+
+bool find_route(const Machine *m, int from, int to, Route *r)
 {
     Route up, down;
     *r = (Route){.rate = 1e300};
@@ -79,27 +81,6 @@ bool machine_route(const Machine *m, int from, int to, Route *r)
     r->rate = down.rate < up.rate ? down.rate : up.rate;
     r->latency_us += down.latency_us;
     return true;
-}
-
-static bool same_rates(const Device *a, const Device *b)
-{
-    for (int t = 0; t < DTYPES; t++)
-        if (a->plain[t].value != b->plain[t].value || a->matrix[t].value != b->matrix[t].value)
-            return false;
-    return a->bandwidth.value == b->bandwidth.value && a->launch_us.value == b->launch_us.value && a->event_us.value == b->event_us.value &&
-           a->memory.value == b->memory.value;
-}
-
-bool machine_alike(const Machine *m, int a, int b)
-{
-    Route x, y;
-    int host = machine_host(m), last = m->device_count - 1;
-    a = a < last ? a : last;
-    b = b < last ? b : last;
-    if (a == b)
-        return true;
-    return same_rates(&m->devices[a], &m->devices[b]) && machine_route(m, host, a, &x) == machine_route(m, host, b, &y) && x.rate == y.rate &&
-           x.latency_us == y.latency_us && machine_route(m, a, host, &x) == machine_route(m, b, host, &y) && x.rate == y.rate;
 }
 
 static Fact divided(Fact f, double by) { return (Fact){f.value / by, f.measured}; }

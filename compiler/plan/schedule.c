@@ -392,7 +392,7 @@ static void find_times(ScheduledOp *const *ops, int classes, int count)
     }
 }
 
-/* ---- a device's own copy of what its class has */
+/* ---- devices of a class share what they have; of a transfer of which each has its own part, they have operations of their own */
 static void *copy_array(const void *from, size_t bytes)
 {
     void *copy = allocate(bytes);
@@ -401,18 +401,47 @@ static void *copy_array(const void *from, size_t bytes)
     return copy;
 }
 
-/* of the whole value, what a member sends and receives */
-static void own_share(ScheduledOp *op, const Group *g, int device)
+/* of the whole value, what a member sends and receives; false: all of it */
+static bool own_share(const ScheduledOp *op, const Group *g, int device, Access *read, Access *write)
 {
     int64_t bytes = dtype_bytes(g->dtype), begin = op->reads[0].begin;
     mgpu_stretch sent = mgpu_sent_by(&g->parties, g->bytes / bytes, device), received = mgpu_received_by(&g->parties, g->bytes / bytes, device);
-    op->reads[0].begin = begin + sent.begin * bytes;
-    op->reads[0].end = begin + sent.end * bytes;
-    op->writes[0].begin = begin + received.begin * bytes;
-    op->writes[0].end = begin + received.end * bytes;
+    *read = op->reads[0];
+    *write = op->writes[0];
+    read->begin = begin + sent.begin * bytes;
+    read->end = begin + sent.end * bytes;
+    write->begin = begin + received.begin * bytes;
+    write->end = begin + received.end * bytes;
+    return read->begin != op->reads[0].begin || read->end != op->reads[0].end || write->begin != op->writes[0].begin || write->end != op->writes[0].end;
 }
 
-static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard, int device)
+/* the class's, in memory that stays */
+static ScheduledOp *copy_ops(const Builder *b)
+{
+    ScheduledOp *ops = copy_array(b->ops, sizeof *ops * (size_t)b->op_count);
+    for (int i = 0; i < b->op_count; i++) {
+        ops[i].reads = copy_array(ops[i].reads, sizeof(Access) * (size_t)ops[i].read_count);
+        ops[i].writes = copy_array(ops[i].writes, sizeof(Access) * (size_t)ops[i].write_count);
+        ops[i].waits = copy_array(ops[i].waits, sizeof(Wait) * (size_t)ops[i].wait_count);
+    }
+    return ops;
+}
+
+static ScheduledOp *ops_of_device(const Builder *b, ScheduledOp *of_class, int device)
+{
+    ScheduledOp *own = NULL;
+    for (int i = 0; i < b->op_count; i++) {
+        Access both[2];
+        if (of_class[i].verb != VERB_TRANSFER || !own_share(&of_class[i], &b->order->groups[of_class[i].target], device, &both[0], &both[1]))
+            continue;
+        own = own ? own : copy_array(of_class, sizeof *own * (size_t)b->op_count);
+        own[i].reads = copy_array(&both[0], sizeof both[0]);
+        own[i].writes = copy_array(&both[1], sizeof both[1]);
+    }
+    return own ? own : of_class;
+}
+
+static void fill_device(DeviceSchedule *d, const Builder *b, const Shard *shard, Buffer *buffers, ScheduledOp *ops, int device)
 {
     *d = (DeviceSchedule){
         .name = b->plan->kind,
@@ -421,19 +450,11 @@ static void copy_device(DeviceSchedule *d, const Builder *b, const Shard *shard,
         .first = shard->first,
         .share = shard->share,
         .capacity = shard->capacity,
-        .buffers = copy_array(b->layout->buffers, sizeof(Buffer) * (size_t)b->layout->buffer_count),
+        .buffers = buffers,
         .buffer_count = b->layout->buffer_count,
-        .ops = copy_array(b->ops, sizeof(ScheduledOp) * (size_t)b->op_count),
+        .ops = ops_of_device(b, ops, device),
         .op_count = b->op_count,
     };
-    for (int i = 0; i < d->op_count; i++) {
-        ScheduledOp *op = &d->ops[i];
-        op->reads = copy_array(op->reads, sizeof(Access) * (size_t)op->read_count);
-        op->writes = copy_array(op->writes, sizeof(Access) * (size_t)op->write_count);
-        op->waits = copy_array(op->waits, sizeof(Wait) * (size_t)op->wait_count);
-        if (op->verb == VERB_TRANSFER)
-            own_share(op, &b->order->groups[op->target], device);
-    }
 }
 
 static void list_collectives(PhaseSchedule *s, const Builder *b)
@@ -569,16 +590,21 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
         }
     s->name = phase_name(phase->kind, phase->partial_batch);
     s->devices = NEW_ARRAY(DeviceSchedule, plan->devices);
+    Buffer **buffers = NEW_ARRAY(Buffer *, class_count);
+    for (int c = 0; c < class_count; c++) {
+        buffers[c] = copy_array(builders[c].layout->buffers, sizeof(Buffer) * (size_t)builders[c].layout->buffer_count);
+        ops[c] = copy_ops(&builders[c]);
+    }
     for (int d = 0; d < plan->devices; d++)
-        copy_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d], d);
+        fill_device(&s->devices[d], &builders[class_of[d]], &plan->shards[d], buffers[class_of[d]], ops[class_of[d]], d);
     list_collectives(s, &builders[0]);
     memory_free(own);
 }
 
 /* the arena is that of the phase which needs most; the workspaces of all phases are at its end */
-static void end_arena(DeviceSchedule *d, const Class *c)
+static void end_arena(DeviceSchedule *d, const Class *c, bool first)
 {
-    for (int i = 0; i < d->buffer_count; i++)
+    for (int i = 0; i < d->buffer_count && first; i++) /* its devices share them */
         if (d->buffers[i].kind == BUFFER_WORKSPACE || d->buffers[i].kind == BUFFER_LOCAL)
             d->buffers[i].offset = add_bytes(d->buffers[i].offset, c->arena_bytes - d->arena_bytes);
     d->arena_bytes = add_bytes(c->arena_bytes, c->work_bytes);
@@ -605,7 +631,7 @@ Schedule *schedule(const Program *p, const Plan *plan)
         schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels, &members);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
-            end_arena(&s->phases[i].devices[d], &classes[class_of[d]]);
+            end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d);
     for (int c = 0; c < trial_count; c++) {
         Room room = {trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
         APPEND(s->rooms, s->room_count, room);

@@ -198,8 +198,43 @@ static void kernels(void)
     check(machine_device(machine_named("host64"), PROCESSOR_HOST, 0, 3).units.value == 21, "three devices on 64 cores have 21 threads each");
 }
 
+/* the way of a class, with a device's own links, is the one that is found for the device */
+static bool same_ways(const Machine *m)
+{
+    int ends = machine_host(m) + 1 + m->switch_count;
+    for (int i = 0; i < ends * ends; i++) {
+        Route quick, slow;
+        bool there = class_route(m, i / ends, i % ends, &quick);
+        if (there != find_route(m, i / ends, i % ends, &slow))
+            return false;
+        bool same = !there || (quick.count == slow.count && quick.staged == slow.staged && near(quick.rate, slow.rate, 1e-12) && near(quick.latency_us, slow.latency_us, 1e-12));
+        for (int k = 0; there && same && k < quick.count; k++)
+            same = quick.link[k] == slow.link[k] && quick.back[k] == slow.back[k];
+        if (!same)
+            return false;
+    }
+    return true;
+}
+
+static void classes(void)
+{
+    static const char MIXED[] = "machine mixed\ndevices 12\ncapability * 8.0\nmemory * 8GiB\nbandwidth * 1TB/s\narithmetic * f32 10TFLOP/s\nlaunch * 1us\n"
+                                "event * 1us\nbandwidth 7 500GB/s\nswitch left\nswitch right\nlink 0-5 left 10GB/s 1us\nlink 6-11 right 10GB/s 1us\n"
+                                "link 3 left 5GB/s 1us\nlink left host 10GB/s 1us\nlink right host 20GB/s 1us\nlink 10 11 50GB/s 1us\nhost cores 8\nhost memory 8GiB\n"
+                                "host bandwidth 50GB/s\nhost arithmetic f32 100GFLOP/s\n";
+    const Machine *mixed = machine_read("mixed.machine", MIXED, sizeof MIXED - 1);
+    bool all = same_ways(mixed);
+    for (const MachineFile *f = MACHINE_FILES; f->name; f++)
+        all &= same_ways(machine_read(f->name, f->text, strlen(f->text)));
+    check(all, "ways between classes of devices are those between the devices");
+    check(machine_named("h100x8")->classes->count == 1 && machine_named("7gforce")->classes->count == 2, "eight H100 are of one class, 7gforce has two");
+    check(mixed->classes->count == 6, "an own rate, another switch, a link to another device: each makes a class");
+    check(machine_alike(mixed, 0, 5) && machine_alike(mixed, 6, 9) && !machine_alike(mixed, 0, 7) && !machine_alike(mixed, 0, 3), "devices of a class are alike");
+}
+
 int main(void)
 {
+    classes();
     known_machines();
     facts();
     messages();
