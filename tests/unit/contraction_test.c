@@ -273,23 +273,25 @@ int main(void)
         printf("skip contractions: no folder for kernels\n");
         return 0;
     }
+    const char *all = getenv("MGPU_FULL");
+    int some = all && *all ? 10 : 4;
     for (int i = 0; i < 2; i++) {
         chosen_cases(i == 0 ? F64 : F32);
-        drawn_cases(i == 0 ? F64 : F32, 60);
+        drawn_cases(i == 0 ? F64 : F32, 6 * some);
         gaps = true;
-        drawn_cases(i == 0 ? F64 : F32, 40);
+        drawn_cases(i == 0 ? F64 : F32, 4 * some);
         gaps = false;
     }
     for (narrow = 1; narrow < 8; narrow++) {
         if (narrow % 4 == 3)
             chosen_cases(F32);
-        drawn_cases(F32, 20);
+        drawn_cases(F32, 2 * some);
     }
     half = F16;
     narrow = 7;
     chosen_cases(F32);
     for (narrow = 1; narrow < 8; narrow++)
-        drawn_cases(F32, 10);
+        drawn_cases(F32, some);
     double **expected = NEW_ARRAY(double *, case_count);
     for (int i = 0; i < case_count; i++) {
         Interpretation run = {.samples = cases[i].samples, .leaf = leaf, .context = &cases[i],

@@ -11,6 +11,8 @@ int main(int argc, char **argv)
     run_gpu = run_on_gpu;
     add_large_cases();
     int chosen = case_count;
-    chosen += add_cases();
-    return check_on_gpu(argc, argv, chosen, format("%d random graphs, fused and separate", RANDOM_GRAPHS));
+    const char *all = getenv("MGPU_FULL");
+    const int random_graphs = all && *all ? 100 : 25;
+    chosen += add_cases(random_graphs);
+    return check_on_gpu(argc, argv, chosen, format("%d random graphs, fused and separate", random_graphs));
 }

@@ -10,6 +10,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     program.target = &cuda_target;
     run_gpu = run_on_gpu;
-    int chosen = add_scan_cases(RANDOM);
+    const char *all = getenv("MGPU_FULL");
+    int chosen = add_scan_cases(RANDOM, all && *all ? 1 : 3);
     return check_on_gpu(argc, argv, chosen, format("%d random bodies", RANDOM));
 }

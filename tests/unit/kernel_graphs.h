@@ -4,7 +4,7 @@
 
 #include "kernel_machine.h"
 
-enum { RANDOM_GRAPHS = 100, MOST_ELEMENTS = 400 };
+enum { MOST_ELEMENTS = 400 };
 
 /* ---- random graphs */
 
@@ -592,7 +592,7 @@ static Graph *halves(void)
 #include "kernel_rows.h"
 
 /* returns how many are chosen; they come before the random ones */
-static int add_cases(void)
+static int add_cases(int random_graphs)
 {
     int before = case_count;
     random_state = 1;
@@ -611,7 +611,7 @@ static int add_cases(void)
     cases[case_count - 1].tolerance = 1e-5;
     cases[case_count - 1].same_bits = true;
     int chosen = case_count - before;
-    for (int i = 0; i < RANDOM_GRAPHS; i++)
+    for (int i = 0; i < random_graphs; i++)
         add_random_case(i);
     return chosen;
 }

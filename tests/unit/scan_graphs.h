@@ -443,7 +443,8 @@ static Graph *random_scan(void)
 
 /* ---- cases */
 
-static void add_scans(const char *type)
+/* one of `every` */
+static void add_scans(const char *type, int every)
 {
     const struct { const char *name; Graph *graph; } list[] = {
         {"a recurrence", decay(37, false)}, {"a recurrence, backwards", decay(37, true)}, {"one step", decay(1, false)},
@@ -456,22 +457,22 @@ static void add_scans(const char *type)
         {"a scan in a scan, straight", nested(true)}, {"weights that an outer loop changes", changing_weights()},
         {"sequences of all kinds", sequences()}, {"attention and a convolution in a step", reads_memory()},
         {"rows in a step", rows_of_steps(true)}, {"rows in a step, the same for all samples", rows_of_steps(false)}};
-    for (int i = 0; i < COUNT(list); i++) {
+    for (int i = 0; i < COUNT(list); i += every) {
         add_case(format("%s, %s%s", list[i].name, type, batch ? ", in chunks" : ""), list[i].graph);
         cases[case_count - 1].tolerance = real == F64 ? 1e-12 : 2e-5;
     }
 }
 
-/* returns how many are chosen; they come first */
-static int add_scan_cases(int random_count)
+/* returns how many are chosen; they come first. In chunks and in f32: one of `every` */
+static int add_scan_cases(int random_count, int every)
 {
     random_state = 5;
-    add_scans("f64");
+    add_scans("f64", 1);
     batch = 2;
-    add_scans("f64");
+    add_scans("f64", every);
     batch = 0;
     real = F32;
-    add_scans("f32");
+    add_scans("f32", every);
     add_case("bf16 outside of the loop", halves());
     cases[case_count - 1].tolerance = 1e-5;
     real = F64;

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 {
     enum { RANDOM = 60 };
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int chosen = add_scan_cases(RANDOM);
+    int chosen = add_scan_cases(RANDOM, 1);
     Text t = {0};
     host_target.print_all(&program, &t);
     void *library = build_host(&t, argc, argv);
