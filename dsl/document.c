@@ -65,7 +65,7 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "optimizer", "optimizer = sgd()",
      "a layer f(w, g, lr, decay, ...) that returns the new weight; lr and decay are given by the settings"},
     {SETTINGS_GROUP, "precision", "precision = f32", "f32; bf16 or f16 for what is kept between operations (f16: with a loss scale, found as it goes); tf32: GPUs may round the operands of products; f64 for checking"},
-    {SETTINGS_GROUP, "accumulate", "accumulate = 1", "micro-batches of a step"},
+    {SETTINGS_GROUP, "accumulate", "accumulate = 1", "micro-batches of a step; \"auto\": the fewest that fit into memory"},
     {SETTINGS_GROUP, "clip", "clip = none",
      "limit of the gradient: 1.0 by its global norm, by_norm(1.0) for each weight, by_value(0.5) for each element"},
     {SETTINGS_GROUP, "seed", "seed = 1", "of initial weights, the order of samples and all random numbers; also at run time"},
@@ -80,7 +80,7 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
      "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\"); of equal values the first"},
     {SETTINGS_GROUP, "on_nan", "on_nan = \"stop\"", "what happens when the loss is no number"},
     {SETTINGS_GROUP, "memory", "memory = 10GiB", "limit for a device"},
-    {SETTINGS_GROUP, "recompute", "recompute = \"auto\"", "what is computed again in the backward pass instead of being kept"},
+    {SETTINGS_GROUP, "recompute", "recompute = \"auto\"", "what does not fit into memory is computed again in the backward pass; none: all is kept"},
     {SETTINGS_GROUP, "workers", "workers = 4", "threads that read data"},
     {SETTINGS_GROUP, "exact", "exact = true", "no rounding that depends on the number of devices"},
 };

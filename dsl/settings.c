@@ -422,6 +422,14 @@ static void set_on_nan(Elaborator *e, const Place *at, const Value *v)
     e->model->on_nan = choice == 0 ? NAN_STOP : choice == 1 ? NAN_SKIP : NAN_IGNORE;
 }
 
+static void set_recompute(Elaborator *e, const Place *at, const Value *v)
+{
+    static const char *const CHOICES[] = {"auto"};
+    if (v->kind != VALUE_NONE && (v->kind != VALUE_STRING || find_text(v->text, CHOICES, COUNT(CHOICES)) < 0))
+        error_at(at, "recompute is \"auto\" or none, not %s%s", value_describe(v), near_choice(v, CHOICES, COUNT(CHOICES)));
+    e->model->recompute = v->kind == VALUE_STRING;
+}
+
 static Value *apply_setting(Elaborator *e, int which, const char *name, const Place *at, Value *v)
 {
     Model *m = e->model;
@@ -440,10 +448,8 @@ static Value *apply_setting(Elaborator *e, int which, const char *name, const Pl
     case SET_DECAY: return wrapped_rate(e, at, name, v);
     case SET_PRECISION: set_precision(e, at, v); break;
     case SET_ACCUMULATE:
-        if (v->kind == VALUE_STRING && strcmp(v->text, "auto") == 0)
-            not_yet(e, at, "accumulate = \"auto\"");
-        else
-            m->accumulate = whole_between(at, v, name, 1, 1 << 20);
+        m->fit_accumulate = v->kind == VALUE_STRING && strcmp(v->text, "auto") == 0;
+        m->accumulate = m->fit_accumulate ? 1 : whole_between(at, v, name, 1, 1 << 20);
         break;
     case SET_CLIP:
         clip = clip_value(at, v);
@@ -460,6 +466,7 @@ static Value *apply_setting(Elaborator *e, int which, const char *name, const Pl
     case SET_PATIENCE: m->patience = patience_value(at, v, name); break;
     case SET_BEST: m->best = v->kind == VALUE_NONE ? (Watch){0} : watch_value(at, v, name); break;
     case SET_ON_NAN: set_on_nan(e, at, v); break;
+    case SET_RECOMPUTE: set_recompute(e, at, v); break;
     default: break;
     }
     return v;

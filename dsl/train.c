@@ -176,6 +176,7 @@ void run_train(Elaborator *e, bool trial)
     m->batch = 32;
     m->epochs = 10;
     m->accumulate = 1;
+    m->fit_accumulate = m->recompute = false;
     m->seed = 1;
     m->precision = F32;
     m->clip_kind = CLIP_NONE;
@@ -213,7 +214,7 @@ void run_train(Elaborator *e, bool trial)
     if (!trial)
         warn_of_rate(e);
     static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",
-                                       "ema",   "swa",       "init",      "best",       "on_nan"};
+                                       "ema",   "swa",       "init",      "best",       "on_nan", "recompute"};
     m->fixed = NULL;
     m->fixed_count = 0;
     for (int k = 0; k < COUNT(FIXED); k++)

@@ -29,8 +29,12 @@ int command_probe(int argc, char **argv);
 double host_memory(void);                             /* of this machine, or of the control group that this process is in */
 int64_t arena_bytes(const Schedule *, int device);
 int64_t device_bytes(const Program *, const Plan *, int device);
+double needed_bytes(const Program *, const Plan *, int *fullest); /* of the fullest device; of host devices: of all together */
+double memory_there(const Program *, const Plan *);    /* what needed_bytes may be: --memory, the named machine's, that of what is here */
+const char *dropped_text(const Dropped *);             /* recompute.c */
+const char *recompute_cure(Program *, const Plan *, double needed); /* what it would do to a plan that does not fit; NULL: nothing */
 /* an error with --memory; silent if there is enough */
-void warn_of_memory(const Model *, const Program *, const Plan *);
+void warn_of_memory(const Model *, Program *, const Plan *);
 bool memory_is_said(const Options *);                  /* by --memory, or a program is made for the machine that --machine names */
 void peak_print(const Schedule *, int device, int most, Text *); /* peak.c: the largest tensors where a device's memory is fullest */
 double planned_memory(const struct Machine *, bool host, int devices); /* that each device has, or all host devices together */

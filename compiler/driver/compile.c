@@ -6,6 +6,7 @@
 #include "compiler/machine/machine.h"
 #include "compiler/plan/measured.h"
 
+#include <math.h>
 #include <string.h>
 
 static const Measured *read_measured(const char *file, const char *kind)
@@ -30,12 +31,103 @@ static Compilation begin(const Options *options)
     return c;
 }
 
+/* ---- accumulate = "auto" */
+typedef struct Fit { bool fits; double needed; } Fit; /* needed: bytes of the plan that lacks most */
+
+static Fit fit_of(const Program *p)
+{
+    Fit fit = {.fits = true};
+    double lack = 0;
+    for (int i = 0; i < p->plan_count; i++) {
+        double needed = needed_bytes(p, &p->plans[i], NULL), more = needed - memory_there(p, &p->plans[i]);
+        if (i == 0 || more > lack) {
+            lack = more;
+            fit = (Fit){more <= 0, needed};
+        }
+    }
+    return fit;
+}
+
+static Options *with_accumulate(const Options *o, int64_t parts)
+{
+    Options *with = NEW(Options);
+    int values = 0;
+    *with = *o;
+    with->set_keys = with->set_values = NULL;
+    with->set_count = 0;
+    for (int i = 0; i < o->set_count; i++) {
+        APPEND(with->set_keys, with->set_count, o->set_keys[i]);
+        APPEND(with->set_values, values, o->set_values[i]);
+    }
+    APPEND(with->set_keys, with->set_count, "accumulate");
+    APPEND(with->set_values, values, format("%lld", (long long)parts));
+    with->elaborated = true;
+    return with;
+}
+
+static Fit try_accumulate(const Options *o, int64_t parts)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Options *quiet = with_accumulate(o, parts);
+    quiet->verbose = false;
+    Compilation c = begin(quiet);
+    c.program->tries = true;
+    run_passes(&c, "schedule");
+    Fit fit = fit_of(c.program);
+    memory_use(outer);
+    memory_free(own);
+    return fit;
+}
+
+/* the fewest micro-batches that fit; where no number does, the one with the fewest bytes */
+static int64_t find_accumulate(const Options *o, int64_t batch)
+{
+    int64_t low = 1, high = 0, best = 1;
+    double least = INFINITY;
+    for (int64_t parts = 2; parts <= batch && !high; parts = 2 * parts < batch || parts == batch ? 2 * parts : batch) {
+        Fit fit = try_accumulate(o, parts);
+        if (fit.needed < least)
+            best = parts;
+        least = fit.needed < least ? fit.needed : least;
+        if (fit.fits)
+            high = parts;
+        else
+            low = parts;
+    }
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (try_accumulate(o, middle).fits)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high ? high : best;
+}
+
+/* the graphs; where the number of micro-batches is to be found, with as many as it takes */
+static Compilation settled(const Options *o)
+{
+    Compilation c = begin(o);
+    run_passes(&c, "simplify");
+    if (c.program->model->fit_accumulate && !c.program->model->not_yet && !try_accumulate(o, 1).fits)
+        c = begin(with_accumulate(o, find_accumulate(o, c.program->model->batch)));
+    return c;
+}
+
+static Compilation schedules_of(const Options *o)
+{
+    Compilation c = settled(o);
+    run_passes(&c, "schedule");
+    return c;
+}
+
 int command_compile(const Options *o)
 {
     const Pass *last = o->emit ? emitted_pass(o->emit) : NULL, *from = from_pass(o);
     if (last && from && last < from)
         fail(2, "--emit %s: this stage comes before %s, which --from names", last->name, from->name);
-    Compilation c = begin(o);
+    bool early = o->from || (last && last <= emitted_pass("simplify"));
+    Compilation c = early ? begin(o) : settled(o);
     run_passes(&c, o->emit);
     if (last) {
         Text text = {0};
@@ -47,17 +139,14 @@ int command_compile(const Options *o)
 
 Program *make_schedules(const Options *o)
 {
-    Compilation c = begin(o);
-    run_passes(&c, "schedule");
-    return c.program;
+    return schedules_of(o).program;
 }
 
 /* Everything up to the schedule is tried, so that what passes here compiles. What is not there yet are settings of the run: the model
  * compiles without them. */
 int command_check(const Options *o)
 {
-    Compilation c = begin(o);
-    run_passes(&c, "schedule");
+    Compilation c = schedules_of(o);
     const Model *m = c.program->model;
     Text text = {0};
     check_print(m, c.program, o->json, &text);

@@ -49,8 +49,12 @@ void dump_split(const Compilation *c, Text *t)
 
 void dump_memory(const Compilation *c, Text *t)
 {
-    for (int i = 0; i < c->program->plan_count; i++)
-        memory_print(c->program->plans[i].schedule, t);
+    for (int i = 0; i < c->program->plan_count; i++) {
+        const Plan *plan = &c->program->plans[i];
+        for (int d = 0; d < plan->devices; d++)
+            text_add(t, "%s:%d device %d: %s bytes\n", plan->kind, plan->devices, d, grouped(device_bytes(c->program, plan, d)));
+        memory_print(plan->schedule, t);
+    }
 }
 
 void dump_schedules(const Compilation *c, Text *t)

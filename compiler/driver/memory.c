@@ -136,13 +136,16 @@ static void add_cures(const Model *m, const Schedule *s, double limit, Text *t)
              (long long)((m->batch / micro / s->devices + group - 1) / group * group));
 }
 
-static _Noreturn void fail_of_memory(const Model *m, const Program *p, const Plan *plan, int fullest, double needed, double limit)
+static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *plan, int fullest, double needed, double limit)
 {
     bool host = !p->target->own_memory;
     Text t = {0};
     text_add(&t, "%s:%d with a batch of %lld takes %s bytes%s, and %s %s\n", plan->kind, plan->devices, (long long)m->batch, grouped((int64_t)needed),
              host ? "" : " on a device", p->options->memory ? "--memory allows" : format("the machine '%s' has", p->options->planned->name), grouped((int64_t)limit));
     peak_print(plan->schedule, fullest, 8, &t);
+    const char *recomputed = recompute_cure(p, plan, needed);
+    if (recomputed)
+        text_add(&t, "  %s\n", recomputed);
     if (host)
         text_add(&t, "  a smaller batch takes less, and so does accumulate\n");
     else
@@ -151,19 +154,36 @@ static _Noreturn void fail_of_memory(const Model *m, const Program *p, const Pla
     error_at(m->batch_at, "%s", t.data);
 }
 
-void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
+double needed_bytes(const Program *p, const Plan *plan, int *fullest)
 {
-    bool host = !p->target->own_memory;
-    const Machine *named = p->options->planned;
-    double most = 0, all = 0, there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan->devices) : host ? host_memory() : gpu_memory();
-    int fullest = 0;
+    double most = 0, all = 0;
     for (int d = 0; d < plan->devices; d++) {
         double bytes = (double)device_bytes(p, plan, d);
-        fullest = bytes > most ? d : fullest;
+        if (fullest && (bytes > most || d == 0))
+            *fullest = d;
         most = bytes > most ? bytes : most;
         all += bytes;
     }
-    double needed = host ? all : most, limit = there > 0 ? there : CARD;
+    return p->target->own_memory ? most : all;
+}
+
+/* of this machine; 0: it has no GPU */
+static double memory_here(bool host) { return host ? host_memory() : gpu_memory(); }
+
+double memory_there(const Program *p, const Plan *plan)
+{
+    bool host = !p->target->own_memory;
+    const Machine *named = p->options->planned;
+    double there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan->devices) : memory_here(host);
+    return there > 0 ? there : CARD;
+}
+
+void warn_of_memory(const Model *m, Program *p, const Plan *plan)
+{
+    bool host = !p->target->own_memory;
+    const Machine *named = p->options->planned;
+    int fullest = 0;
+    double needed = needed_bytes(p, plan, &fullest), limit = memory_there(p, plan);
     if (needed <= limit)
         return;
     if (memory_is_said(p->options))
@@ -176,7 +196,7 @@ void warn_of_memory(const Model *m, const Program *p, const Plan *plan)
     lint_at(p->options->silenced, LINT_MEMORY, m->batch_at, "%s:%d with a batch of %lld takes %s%s, %s %s; %s", plan->kind, plan->devices, (long long)m->batch, size_text(needed), host ? "" : " on a device",
             named     ? format("the machine '%s' has", named->name)
             : host    ? "this machine has"
-            : there > 0 ? "the GPU here has"
+            : memory_here(host) > 0 ? "the GPU here has"
                     : "a usual card (A100, H100) has",
             size_text(limit), cure);
 }

@@ -31,6 +31,8 @@ static const Pass PASSES[] = {
      "graphs to kernels, the same for every device count"},
     {"split", pass_split, dump_split, KERNELS, SHARES, NOTHING,
      "samples per device; from here on once per plan"},
+    {"recompute", pass_recompute, dump_phases, KERNELS | SHARES, NOTHING, NOTHING,
+     "the bytes of a device follow from its samples; what is dropped must fit before it is scheduled"},
     {"schedule", pass_schedule, dump_schedules, KERNELS | SHARES, SCHEDULES, NOTHING,
      "buckets, offsets, lanes, order and waits"},
     {"verify", pass_verify, dump_schedules, SCHEDULES, PROOF, NOTHING,

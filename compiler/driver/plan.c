@@ -220,6 +220,70 @@ static void add_weak(Planning *p, const int *counts, int count, int64_t batch)
     }
 }
 
+/* ---- --fit */
+static bool fits(Planning *p, int devices, int64_t batch)
+{
+    Made made = make(p, &devices, 1, batch);
+    const Plan *plan = made.program->plans;
+    bool enough = needed_bytes(made.program, plan, NULL) <= memory_there(made.program, plan);
+    give_back(&made);
+    return enough;
+}
+
+/* the largest global batch that fits, while one more sample does not; 0: not even one does. Found by compiling, from a guess on */
+static int64_t largest_batch(Planning *p, int devices, int64_t guess)
+{
+    int64_t low = 0, high = 0, step = 1;
+    for (int64_t batch = guess > 0 ? guess : 1; !high && batch < INT32_MAX; batch += step, step *= 2) {
+        if (fits(p, devices, batch))
+            low = batch;
+        else
+            high = batch;
+    }
+    for (step = 1; !low && high > 1; step *= 2) { /* the guess was too high */
+        int64_t batch = high > step ? high - step : 1;
+        if (fits(p, devices, batch))
+            low = batch;
+        else
+            high = batch;
+    }
+    while (low && high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (fits(p, devices, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int64_t guessed_batch(Planning *p, int devices, int64_t batch)
+{
+    Made made = make(p, &devices, 1, batch);
+    const Plan *plan = made.program->plans;
+    double memory = memory_there(made.program, plan);
+    int64_t guess = made.program->target->own_memory ? batch_that_fits(made.program->model, plan->schedule, memory)
+                                                     : (int64_t)((double)batch * memory / needed_bytes(made.program, plan, NULL));
+    give_back(&made);
+    return guess < INT32_MAX / 2 ? guess : INT32_MAX / 2;
+}
+
+/* each with the largest batch that fits; compared with one device that has the largest that it takes */
+static void add_fitting(Planning *p, const int *counts, int count, int64_t batch)
+{
+    PlanRow one;
+    for (int i = 0; i < count; i++) {
+        int64_t most = largest_batch(p, counts[i], guessed_batch(p, counts[i], batch));
+        if (!most)
+            fail(1, "--fit: not even one sample fits on %d %s device%s", counts[i], p->kind, counts[i] == 1 ? "" : "s");
+        if (i == 0)
+            one = plan_row(p, 1, counts[0] == 1 ? most : largest_batch(p, 1, guessed_batch(p, 1, batch)), true, NULL);
+        PlanRow row = counts[i] == 1 ? one : plan_row(p, counts[i], most, true, &one);
+        row.fits = most;
+        APPEND(p->rows, p->row_count, row);
+    }
+}
+
 int command_plan(const Options *options)
 {
     Plan *plans;
@@ -239,7 +303,9 @@ int command_plan(const Options *options)
     if (!batch_count)
         batches[batch_count++] = m->batch;
     give_back(&first);
-    for (int weak = 0; weak < 2; weak++)
+    if (options->fit)
+        add_fitting(&p, counts, count, batches[0]);
+    for (int weak = 0; weak < 2 && !options->fit; weak++)
         for (int i = 0; i < batch_count && (weak ? options->weak : options->strong || !options->weak); i++)
             (weak ? add_weak : add_strong)(&p, counts, count, batches[i]);
     plan_advise(&p);

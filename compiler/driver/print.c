@@ -111,6 +111,8 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
     if (flops > 0)
         text_add(t, ", %s%sFLOPs a sample and training step", magnitude(flops), flops < 1000 ? " " : "");
     text_add(t, "\n");
+    if (p->dropped.tensors)
+        text_add(t, "%s\n", dropped_text(&p->dropped));
     for (int i = 0; i < p->plan_count; i++) {
         const Plan *plan = &p->plans[i];
         if (!plan->schedule)

@@ -37,7 +37,7 @@ void pass_parse(Compilation *c) { c->tree = parse(c->source); }
 
 void pass_elaborate(Compilation *c)
 {
-    Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model, c->options->silenced};
+    Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model, c->options->elaborated ? ~(LintSet)0 : c->options->silenced};
     Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
     m->identity = graph_identity(m->train);
@@ -151,7 +151,8 @@ void pass_schedule(Compilation *c)
 {
     for (int i = 0; i < c->program->plan_count; i++)
         c->program->plans[i].schedule = schedule(c->program, &c->program->plans[i]);
-    for (int i = 0; i < c->program->plan_count && c->options->command != COMMAND_PLAN && c->options->command != COMMAND_BENCH && memory_is_said(c->options); i++)
+    bool asks = c->options->command == COMMAND_PLAN || c->options->command == COMMAND_BENCH || c->program->tries;
+    for (int i = 0; i < c->program->plan_count && !asks && memory_is_said(c->options); i++)
         warn_of_memory(c->program->model, c->program, &c->program->plans[i]);
 }
 

@@ -23,6 +23,8 @@ static const Field MODEL_FIELDS[] = {
     {"group", WHOLE, AT(Model, group), .none = 1, .least = 1},
     {"seed", SEED, AT(Model, seed)},
     {"tf32", FLAG, AT(Model, tf32)},
+    {"fit_accumulate", FLAG, AT(Model, fit_accumulate)},
+    {"recompute", FLAG, AT(Model, recompute)},
     {"shard_statistics", FLAG, AT(Model, shard_statistics)},
     {"not_yet", INT, AT(Model, not_yet)},
 };

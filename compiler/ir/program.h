@@ -17,6 +17,7 @@ typedef struct Options {
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
     bool csv;          /* bench */
+    bool fit;          /* plan: of the largest batch that fits */
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;
     const struct Machine *planned; /* the machine that --machine names; NULL: none does */
     const struct Machine *here; /* this machine, measured: host devices are planned for it; NULL: for `planned`, or the default */
@@ -24,9 +25,14 @@ typedef struct Options {
     const struct Policy *policy; /* --plan: plan/policy.h; NULL: auto */
     double measured_rate;   /* --measured 219/s; 0: not given */
     LintSet silenced;       /* -Wno-NAME */
+    bool elaborated;        /* once before, for accumulate = "auto": what is said of the text has been said */
     double memory_bytes;    /* --memory: that a device (host devices: all together) may take; 0: nobody says */
     int64_t bucket_bytes;   /* a gradient bucket is closed when it holds this much; 0: when that ends the step soonest */
 } Options;
+
+/* what recompute = "auto" does to a step: tensors that are not kept; bytes less (of a device; host devices: of all), and which part of
+ * operations and of computing time comes on top */
+typedef struct Dropped { int tensors; double bytes, flops, time; } Dropped;
 
 typedef struct Program {
     Model *model;
@@ -39,6 +45,8 @@ typedef struct Program {
     Map labels;             /* of kernels: "k3f07aa" -> Kernel */
     Map kernels_known;      /* what a kernel is, or a part of that: kernel/identity.h -> Kernel */
     Plan *plans; int plan_count;
+    Dropped dropped;
+    bool tries;             /* how many micro-batches fit: too many bytes are no error */
     const char *gpus;       /* of --devices, if it names some: those of a run that names none; else NULL */
     const char *library_folders; /* where CUDA's libraries are besides the usual places, for the program; NULL: nowhere */
 } Program;

@@ -266,26 +266,22 @@ static void touch_calls(Placing *s)
     }
 }
 
-/* Which values never leave the region that makes them: each thread has them for the chunk that it works on. */
-static void find_locals(Placing *s)
+void find_locals(const Phase *p, const Order *o, bool *local, int64_t *chunk)
 {
-    const Order *o = s->order;
-    int *region = NEW_ARRAY(int, s->phase->tensor_count);
-    s->local = NEW_ARRAY(bool, s->phase->tensor_count);
-    s->chunk = NEW_ARRAY(int64_t, s->phase->tensor_count);
-    for (int i = 0; i < s->phase->tensor_count; i++) {
-        const Tensor *x = s->phase->tensors[i];
+    int *region = NEW_ARRAY(int, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++) {
+        const Tensor *x = p->tensors[i];
         region[i] = -1;
-        s->local[i] = x->kind == TENSOR_TEMPORARY && x->sharded && !x->partial && o->group_of[i] < 0;
+        local[i] = x->kind == TENSOR_TEMPORARY && x->sharded && !x->partial && o->group_of[i] < 0;
     }
     for (int c = 0; c < o->call_count; c++) {
         const Task *t = o->calls[c];
         for (int i = 0; i < t->read_count + t->write_count; i++) {
             int x = i < t->read_count ? t->reads[i]->id : t->writes[i - t->read_count]->id;
             if (t->kernel->split != MGPU_SPLIT_SAMPLES || o->chunk[c] == 0 || (region[x] >= 0 && region[x] != o->region[c]))
-                s->local[x] = false;
+                local[x] = false;
             region[x] = o->region[c];
-            s->chunk[x] = o->chunk[c];
+            chunk[x] = o->chunk[c];
         }
     }
 }
@@ -326,7 +322,9 @@ Layout *place_phase(const Program *program, const Phase *p, const Order *order, 
     Placing s = {.phase = p, .order = order, .persistent = a, .capacity = capacity, .micro = micro,
                  .archs = program->options->arch, .target = program->target, .layout = l};
     find_regions(&s);
-    find_locals(&s);
+    s.local = NEW_ARRAY(bool, p->tensor_count);
+    s.chunk = NEW_ARRAY(int64_t, p->tensor_count);
+    find_locals(p, order, s.local, s.chunk);
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);

@@ -549,7 +549,7 @@ static void mark_updated(const Phase *p, Layout *l) /* the variables that the ph
                 l->buffers[l->tensor[p->tasks[t]->writes[i]->id].buffer].updated = true;
 }
 
-static Order *order_calls(const Program *p, const Phase *phase, const Members *members, int64_t capacity)
+Order *order_calls(const Program *p, const Phase *phase, const Members *members, int64_t capacity)
 {
     Order *order = order_phase(p, phase, members, (double)capacity);
     if (p->target->regions)

@@ -29,6 +29,9 @@ typedef struct Order {
 /* samples: of a device. Buckets hold options->bucket_bytes; 0: those that end a step first, as the machine of the members is predicted */
 Order *order_phase(const Program *, const Phase *, const Members *, double samples);
 
+/* schedule.c: the same, with regions */
+Order *order_calls(const Program *, const Phase *, const Members *, int64_t samples);
+
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
 Signature *list_signatures(const Program *, int *count);
 typedef struct TaskDigest TaskDigest;
@@ -75,6 +78,8 @@ _Noreturn void fail_too_large(void);
 enum { ALIGNMENT = 64, SLOTS = 2 };
 int64_t align_bytes(int64_t);
 int workspace_alignment(const Program *);
+/* By tensor: whether its values never leave the region that makes them, so that each thread has them for the chunk that it works on. */
+void find_locals(const Phase *, const Order *, bool *local, int64_t *chunk);
 
 typedef struct Persistent {  /* the buffers that all phases of a plan have in common */
     Buffer *buffers; int buffer_count;

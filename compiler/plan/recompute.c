@@ -1,0 +1,515 @@
+/* recompute.c: Phase -> Phase whose tensors are alive for a shorter time: what backward reads again is computed again just before that
+ * (rematerialization, activation checkpointing).
+ *
+ * In: a phase, the samples of a device, and how many bytes of temporaries may be alive at once. Out: a phase that keeps to it, if that
+ * can be; its additional tasks call kernels of the old ones, and write tensors of their own. So values are the same bits, random
+ * numbers too, and no kernel is new. What is reduced over devices, written in place or read by the host is computed once.
+ *
+ * A round drops one tensor between two of its readers: the later one gets a copy, made by the task that made the tensor, right before
+ * it. What that task reads is kept longer, or (what is large and gone) computed again as well: a chain. Of all choices the one is
+ * taken that frees most bytes x positions above the limit for a microsecond of the cost model; one that does not lower what is above
+ * the limit is taken back. Copies may be dropped again later, so a deep model ends at segments of about sqrt(n) layers.
+ *
+ * Chen et al. 2016, Training deep nets with sublinear memory cost; Jain et al. 2020, Checkmate; the order by cost and bytes is that of
+ * Kirisame et al. 2021, Dynamic tensor rematerialization. */
+#include "compiler/plan/recompute.h"
+#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/target.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CHAIN = 24, ROUNDS_PER_TASK = 4 };
+static const int64_t SMALL = 8; /* an input of a chain is kept if it has no more than this part of the bytes that are freed */
+
+typedef struct Unit { int first, count; } Unit; /* tasks that are computed together: a contraction and its epilogue */
+typedef struct Chain {
+    Unit units[MOST_CHAIN]; int count; /* in their order */
+    double us, lost;                   /* lost: bytes x positions above the limit, of what is kept longer */
+} Chain;
+typedef struct Choice { Chain chain; const Tensor *tensor; int at; double rate; } Choice; /* at: the reader's position */
+typedef struct Rename { Task *task; int read; Tensor *before; } Rename;
+
+typedef struct Recomputing {
+    const Program *program;
+    Phase *phase;           /* the new one */
+    int64_t samples, limit;
+    Device device;
+    bool *local;            /* by tensor of the old phase: in a region's chunk of the host */
+    int *root;              /* by tensor: whose value it has */
+    bool *banned;           /* by root: dropping it did not help */
+    int tensor_room, task_room;
+    /* of this round */
+    int *maker;             /* by tensor: position of its first writer; -1: none */
+    int *writers;           /* by tensor: kernels that write it */
+    int *use_begin, *uses;  /* by tensor: positions of its accesses, ascending */
+    int *newest, *older;    /* by root: its last copy; by tensor: the copy before it; -1: none */
+    int64_t *alive;         /* by position: bytes */
+    int *above;             /* by position: how many before it are above the limit */
+    double excess;          /* bytes above the limit, over all positions */
+    int64_t peak;
+    Rename *renames; int rename_count; /* of the last choice */
+} Recomputing;
+
+/* ---- tasks as units */
+static bool is_joined(const Task *t) { return t->kind == TASK_KERNEL && t->read_count > t->kernel->read_count; }
+
+static Unit unit_of(const Recomputing *r, int at)
+{
+    const Phase *p = r->phase;
+    if (is_joined(p->tasks[at]) && at > 0)
+        return (Unit){at - 1, 2};
+    return (Unit){at, at + 1 < p->task_count && is_joined(p->tasks[at + 1]) ? 2 : 1};
+}
+
+static bool makes(const Recomputing *r, Unit u, const Tensor *x)
+{
+    for (int i = u.first; i < u.first + u.count; i++)
+        for (int k = 0; k < r->phase->tasks[i]->write_count; k++)
+            if (r->phase->tasks[i]->writes[k] == x)
+                return true;
+    return false;
+}
+
+/* its tasks write temporaries that nobody else writes, and nothing in place */
+static bool may_run_again(const Recomputing *r, Unit u)
+{
+    for (int i = u.first; i < u.first + u.count; i++) {
+        const Task *t = r->phase->tasks[i];
+        if (t->kind != TASK_KERNEL || t->write_count > t->kernel->write_count)
+            return false;
+        for (int k = 0; k < t->write_count; k++)
+            if (t->writes[k]->kind != TENSOR_TEMPORARY || t->writes[k]->partial || r->writers[t->writes[k]->id] != 1)
+                return false;
+    }
+    return true;
+}
+
+static double unit_us(const Recomputing *r, Unit u)
+{
+    double us = 0;
+    for (int i = u.first; i < u.first + u.count; i++)
+        us += time_of_task(r->program, &r->device, r->phase->tasks[i], (double)r->samples) + r->device.launch_us.value;
+    return us;
+}
+
+/* ---- what is known of tensors, by position */
+static int64_t bytes_of(const Recomputing *r, const Tensor *x) { return tensor_bytes(x, r->samples); }
+static bool counts(const Recomputing *r, const Tensor *x) { return x->kind == TENSOR_TEMPORARY && !r->local[r->root[x->id]]; }
+static int first_use(const Recomputing *r, const Tensor *x) { return r->uses[r->use_begin[x->id]]; }
+static int last_use(const Recomputing *r, const Tensor *x) { return r->uses[r->use_begin[x->id + 1] - 1]; }
+
+static int last_use_before(const Recomputing *r, const Tensor *x, int at)
+{
+    int last = -1;
+    for (int k = r->use_begin[x->id]; k < r->use_begin[x->id + 1] && r->uses[k] < at; k++)
+        last = r->uses[k];
+    return last;
+}
+
+/* positions from first to last that are above the limit */
+static double above(const Recomputing *r, int first, int last) { return first > last ? 0 : r->above[last + 1] - r->above[first]; }
+
+static void count_use(Recomputing *r, const Tensor *x, int at, int *filled, int *last)
+{
+    if (last[x->id] == at + 1)
+        return;
+    last[x->id] = at + 1;
+    if (filled)
+        r->uses[r->use_begin[x->id] + filled[x->id]++] = at;
+    else
+        r->use_begin[x->id + 1]++;
+}
+
+static void find_uses(Recomputing *r)
+{
+    const Phase *p = r->phase;
+    r->use_begin = NEW_ARRAY(int, p->tensor_count + 1);
+    int *filled = NULL;
+    for (int round = 0; round < 2; round++) {
+        int *last = NEW_ARRAY(int, p->tensor_count);
+        for (int t = 0; t < p->task_count; t++) {
+            for (int k = 0; k < p->tasks[t]->read_count; k++)
+                count_use(r, p->tasks[t]->reads[k], t, filled, last);
+            for (int k = 0; k < p->tasks[t]->write_count; k++)
+                count_use(r, p->tasks[t]->writes[k], t, filled, last);
+        }
+        for (int i = 0; i < p->tensor_count && round == 0; i++)
+            r->use_begin[i + 1] += r->use_begin[i];
+        if (round == 0)
+            r->uses = NEW_ARRAY(int, r->use_begin[p->tensor_count]);
+        filled = NEW_ARRAY(int, p->tensor_count);
+    }
+}
+
+static void find_makers(Recomputing *r)
+{
+    const Phase *p = r->phase;
+    r->maker = NEW_ARRAY(int, p->tensor_count);
+    r->writers = NEW_ARRAY(int, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        r->maker[i] = -1;
+    for (int t = 0; t < p->task_count; t++)
+        for (int k = 0; k < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; k++) {
+            int id = p->tasks[t]->writes[k]->id;
+            r->maker[id] = r->maker[id] < 0 ? t : r->maker[id];
+            r->writers[id]++;
+        }
+    r->newest = NEW_ARRAY(int, p->tensor_count);
+    r->older = NEW_ARRAY(int, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        r->newest[i] = r->older[i] = -1;
+    for (int t = 0; t < p->task_count; t++)
+        for (int k = 0; k < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; k++) {
+            int id = p->tasks[t]->writes[k]->id;
+            if (r->maker[id] != t || r->newest[r->root[id]] == id)
+                continue;
+            r->older[id] = r->newest[r->root[id]];
+            r->newest[r->root[id]] = id;
+        }
+}
+
+static void find_alive(Recomputing *r)
+{
+    const Phase *p = r->phase;
+    r->alive = NEW_ARRAY(int64_t, p->task_count + 1);
+    r->above = NEW_ARRAY(int, p->task_count + 1);
+    for (int i = 0; i < p->tensor_count; i++) {
+        const Tensor *x = p->tensors[i];
+        if (!counts(r, x) || r->use_begin[i] == r->use_begin[i + 1])
+            continue;
+        r->alive[first_use(r, x)] += bytes_of(r, x);
+        r->alive[last_use(r, x) + 1] -= bytes_of(r, x);
+    }
+    r->excess = 0;
+    r->peak = 0;
+    for (int t = 0; t < p->task_count; t++) {
+        r->alive[t] += t ? r->alive[t - 1] : 0;
+        r->peak = r->alive[t] > r->peak ? r->alive[t] : r->peak;
+        r->excess += r->alive[t] > r->limit ? (double)(r->alive[t] - r->limit) : 0;
+        r->above[t + 1] = r->above[t] + (r->alive[t] > r->limit);
+    }
+}
+
+static void look(Recomputing *r)
+{
+    find_uses(r);
+    find_makers(r);
+    find_alive(r);
+}
+
+/* ---- chains */
+
+/* the copy of the tensor's value that was made last before the position */
+static Tensor *copy_at(const Recomputing *r, const Tensor *x, int at)
+{
+    int id = r->newest[r->root[x->id]];
+    while (id >= 0 && r->maker[id] >= at)
+        id = r->older[id];
+    return id >= 0 ? r->phase->tensors[id] : NULL;
+}
+
+static bool chain_makes(const Recomputing *r, const Chain *c, const Tensor *x)
+{
+    for (int i = 0; i < c->count; i++)
+        for (int t = c->units[i].first; t < c->units[i].first + c->units[i].count; t++)
+            for (int k = 0; k < r->phase->tasks[t]->write_count; k++)
+                if (r->root[r->phase->tasks[t]->writes[k]->id] == r->root[x->id])
+                    return true;
+    return false;
+}
+
+static bool add_unit(Recomputing *r, Chain *c, const Tensor *x, int at, bool deep, int64_t freed);
+
+/* what the chain reads must still be what it was; false: it is not */
+static bool add_read(Recomputing *r, Chain *c, const Tensor *x, int at, bool deep, int64_t freed)
+{
+    if (x->kind == TENSOR_VARIABLE) /* an update may have been */
+        return r->maker[x->id] < 0 || r->maker[x->id] >= at;
+    if (x->kind != TENSOR_TEMPORARY)
+        return x->kind == TENSOR_INPUT;
+    if (r->writers[x->id] != 1 || chain_makes(r, c, x))
+        return r->writers[x->id] == 1;
+    const Tensor *copy = copy_at(r, x, at);
+    if (!copy)
+        return false;
+    if (last_use(r, copy) >= at && counts(r, copy))
+        return true;
+    if (deep && (!counts(r, copy) || bytes_of(r, copy) > freed / SMALL) && add_unit(r, c, copy, at, deep, freed))
+        return true;
+    c->lost += (double)bytes_of(r, copy) * above(r, last_use(r, copy) + 1, at);
+    return counts(r, copy);
+}
+
+static bool add_unit(Recomputing *r, Chain *c, const Tensor *x, int at, bool deep, int64_t freed)
+{
+    Unit u = unit_of(r, r->maker[x->id]);
+    Chain before = *c;
+    if (!may_run_again(r, u) || c->count + 1 >= MOST_CHAIN)
+        return false;
+    for (int i = u.first; i < u.first + u.count; i++)
+        for (int k = 0; k < r->phase->tasks[i]->read_count; k++) {
+            const Tensor *read = r->phase->tasks[i]->reads[k];
+            if (!makes(r, u, read) && !add_read(r, c, read, at, deep, freed)) {
+                *c = before;
+                return false;
+            }
+        }
+    if (c->count == MOST_CHAIN) {
+        *c = before;
+        return false;
+    }
+    c->units[c->count++] = u;
+    c->us += unit_us(r, u);
+    return true;
+}
+
+/* bytes x positions above the limit that are free until `at`, of all that the chain makes anew and somebody still reads */
+static double freed_by(const Recomputing *r, const Chain *c, int at)
+{
+    double freed = 0;
+    int64_t most = r->peak - r->limit;
+    for (int i = 0; i < c->count; i++)
+        for (int t = c->units[i].first; t < c->units[i].first + c->units[i].count; t++)
+            for (int k = 0; k < r->phase->tasks[t]->write_count; k++) {
+                const Tensor *x = copy_at(r, r->phase->tasks[t]->writes[k], at);
+                if (!x || !counts(r, x) || last_use(r, x) < at)
+                    continue;
+                int64_t bytes = bytes_of(r, x);
+                freed += (double)(bytes < most ? bytes : most) * above(r, last_use_before(r, x, at) + 1, at - 1);
+            }
+    return freed;
+}
+
+static void consider(Recomputing *r, const Tensor *x, int from, int reader, Choice *best)
+{
+    int at = unit_of(r, reader).first; /* nothing comes between a contraction and its epilogue */
+    if (above(r, from + 1, at - 1) <= 0)
+        return;
+    for (int deep = 0; deep < 2; deep++) {
+        Chain c = {0};
+        if (!add_unit(r, &c, x, at, deep, bytes_of(r, x)))
+            continue;
+        double rate = (freed_by(r, &c, at) - c.lost) / c.us;
+        if (rate > best->rate)
+            *best = (Choice){c, x, at, rate};
+    }
+}
+
+static Choice choose(Recomputing *r)
+{
+    Choice best = {.rate = 0};
+    for (int i = 0; i < r->phase->tensor_count; i++) {
+        const Tensor *x = r->phase->tensors[i];
+        if (!counts(r, x) || r->banned[r->root[i]] || r->writers[i] != 1)
+            continue;
+        for (int k = r->use_begin[i] + 1; k < r->use_begin[i + 1]; k++)
+            consider(r, x, r->uses[k - 1], r->uses[k], &best);
+    }
+    return best;
+}
+
+/* ---- the phase changes */
+static Tensor *add_copy(Recomputing *r, const Tensor *x)
+{
+    Phase *p = r->phase;
+    int root = r->root[x->id], number = 0;
+    for (int i = r->newest[root]; i >= 0; i = r->older[i])
+        number++;
+    Tensor *copy = NEW(Tensor);
+    *copy = *p->tensors[root];
+    copy->id = p->tensor_count;
+    copy->name = format("%s.copy%d", copy->name, number);
+    if (copy->id >= r->tensor_room) {
+        int room = 2 * r->tensor_room + 64;
+        p->tensors = grow(p->tensors, sizeof *p->tensors * (size_t)r->tensor_room, sizeof *p->tensors * (size_t)room);
+        r->root = grow(r->root, sizeof *r->root * (size_t)r->tensor_room, sizeof *r->root * (size_t)room);
+        r->tensor_room = room;
+    }
+    p->tensors[p->tensor_count++] = copy;
+    r->root[copy->id] = root;
+    return copy;
+}
+
+static Task *copy_task(const Task *t)
+{
+    Task *copy = NEW(Task);
+    *copy = *t;
+    copy->reads = NEW_ARRAY(Tensor *, t->read_count);
+    copy->writes = NEW_ARRAY(Tensor *, t->write_count);
+    for (int i = 0; i < t->read_count; i++)
+        copy->reads[i] = t->reads[i];
+    for (int i = 0; i < t->write_count; i++)
+        copy->writes[i] = t->writes[i];
+    return copy;
+}
+
+/* readers from the position on read the copy */
+static void rename_reads(Recomputing *r, const Tensor *old, Tensor *copy, int from)
+{
+    Phase *p = r->phase;
+    for (int k = r->use_begin[old->id]; k < r->use_begin[old->id + 1]; k++) {
+        Task *t = p->tasks[r->uses[k]];
+        for (int i = 0; i < t->read_count && r->uses[k] >= from; i++)
+            if (t->reads[i] == old) {
+                Rename rename = {t, i, t->reads[i]};
+                APPEND(r->renames, r->rename_count, rename);
+                t->reads[i] = copy;
+            }
+    }
+}
+
+/* -> how many tasks it has. kept: the memory of the phase */
+static int insert_chain(Recomputing *r, const Chain *c, int at, Memory *kept)
+{
+    Phase *p = r->phase;
+    Tensor **made = NEW_ARRAY(Tensor *, p->tensor_count); /* by root: the chain's copy */
+    Task *added[2 * MOST_CHAIN];
+    int count = 0;
+    Memory *scratch = memory_use(kept);
+    r->renames = NULL;
+    r->rename_count = 0;
+    for (int i = 0; i < c->count; i++)
+        for (int t = c->units[i].first; t < c->units[i].first + c->units[i].count; t++) {
+            Task *task = copy_task(p->tasks[t]);
+            task->backward = true;
+            for (int k = 0; k < task->read_count; k++) {
+                const Tensor *x = task->reads[k];
+                if (x->kind == TENSOR_TEMPORARY)
+                    task->reads[k] = made[r->root[x->id]] ? made[r->root[x->id]] : copy_at(r, x, at);
+            }
+            for (int k = 0; k < task->write_count; k++) {
+                int root = r->root[task->writes[k]->id];
+                Tensor *old = copy_at(r, task->writes[k], at);
+                task->writes[k] = made[root] = add_copy(r, old);
+                rename_reads(r, old, made[root], at);
+            }
+            added[count++] = task;
+        }
+    if (p->task_count + count > r->task_room) {
+        int room = 2 * (p->task_count + count);
+        p->tasks = grow(p->tasks, sizeof *p->tasks * (size_t)p->task_count, sizeof *p->tasks * (size_t)room);
+        r->task_room = room;
+    }
+    memmove(p->tasks + at + count, p->tasks + at, sizeof *p->tasks * (size_t)(p->task_count - at));
+    memcpy(p->tasks + at, added, sizeof *added * (size_t)count);
+    p->task_count += count;
+    memory_use(scratch);
+    return count;
+}
+
+static void take_back(Recomputing *r, int at, int count, int tensor_count)
+{
+    Phase *p = r->phase;
+    for (int i = r->rename_count - 1; i >= 0; i--)
+        r->renames[i].task->reads[r->renames[i].read] = r->renames[i].before;
+    memmove(p->tasks + at, p->tasks + at + count, sizeof *p->tasks * (size_t)(p->task_count - at - count));
+    p->task_count -= count;
+    p->tensor_count = tensor_count;
+}
+
+/* ---- what every task computes is what it computed, of the same values */
+static int compare_digests(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t *list_digests(const Phase *p, int devices, int *count)
+{
+    TaskDigest *digests = digest_tasks(p, devices);
+    uint32_t *list = NEW_ARRAY(uint32_t, p->task_count);
+    *count = 0;
+    for (int t = 0; t < p->task_count; t++)
+        if (p->tasks[t]->kind == TASK_KERNEL)
+            list[(*count)++] = digest_of(digests, p->task_count, p->tasks[t]);
+    return list;
+}
+
+static void check_values(const Phase *before, const Phase *after, int devices)
+{
+    int count, more;
+    uint32_t *known = list_digests(before, devices, &count), *now = list_digests(after, devices, &more);
+    qsort(known, (size_t)count, sizeof *known, compare_digests);
+    for (int i = 0; i < more; i++)
+        if (!bsearch(&now[i], known, (size_t)count, sizeof *known, compare_digests))
+            die("a task computes another value than before anything was recomputed");
+}
+
+static double flops_of(const Task *t, int64_t samples) { return t->flops + t->flops_per_sample * (double)samples; }
+
+static Phase *copy_phase(const Phase *p)
+{
+    Phase *copy = NEW(Phase);
+    *copy = *p;
+    copy->tasks = NEW_ARRAY(Task *, p->task_count);
+    copy->tensors = NEW_ARRAY(Tensor *, p->tensor_count);
+    for (int i = 0; i < p->task_count; i++)
+        copy->tasks[i] = copy_task(p->tasks[i]);
+    for (int i = 0; i < p->tensor_count; i++)
+        copy->tensors[i] = p->tensors[i];
+    return copy;
+}
+
+static void measure(Recomputing *r, const Phase *before, Recomputed *made)
+{
+    made->peak = r->peak;
+    for (int t = 0; t < r->phase->task_count; t++)
+        if (r->phase->tasks[t]->kind == TASK_KERNEL) {
+            made->flops += flops_of(r->phase->tasks[t], r->samples);
+            made->us += unit_us(r, (Unit){t, 1});
+        }
+    for (int t = 0; t < before->task_count; t++)
+        if (before->tasks[t]->kind == TASK_KERNEL) {
+            made->flops_before += flops_of(before->tasks[t], r->samples);
+            double us = time_of_task(r->program, &r->device, before->tasks[t], (double)r->samples);
+            made->us_before += us + r->device.launch_us.value;
+        }
+}
+
+Phase *recompute(const Program *program, const Plan *plan, const Phase *p, int64_t samples, int64_t limit, Recomputed *made)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Members members = members_of_plan(program, plan->devices);
+    Recomputing r = {.program = program, .samples = samples, .limit = limit, .tensor_room = p->tensor_count, .task_room = p->task_count};
+    r.device = machine_device(members.machine, members.processor, 0, plan->devices);
+    r.local = NEW_ARRAY(bool, p->tensor_count);
+    find_locals(p, order_calls(program, p, &members, samples), r.local, NEW_ARRAY(int64_t, p->tensor_count));
+    r.banned = NEW_ARRAY(bool, p->tensor_count);
+    r.root = NEW_ARRAY(int, p->tensor_count);
+    for (int i = 0; i < p->tensor_count; i++)
+        r.root[i] = i;
+    memory_use(outer);
+    r.phase = copy_phase(p);
+    *made = (Recomputed){0};
+    for (int round = 0; round < ROUNDS_PER_TASK * p->task_count; round++) {
+        Memory *scratch = memory_new();
+        memory_use(scratch);
+        look(&r);
+        made->peak_before = round ? made->peak_before : r.peak;
+        Choice c = r.excess > 0 ? choose(&r) : (Choice){.rate = 0};
+        double excess = r.excess;
+        if (c.rate > 0) {
+            int tensors = r.phase->tensor_count, count = insert_chain(&r, &c.chain, c.at, outer);
+            look(&r);
+            if (r.excess >= excess) {
+                r.banned[r.root[c.tensor->id]] = true;
+                take_back(&r, c.at, count, tensors);
+            } else {
+                made->tensors++;
+            }
+        }
+        memory_use(outer);
+        memory_free(scratch);
+        if (c.rate <= 0)
+            break;
+    }
+    memory_use(own);
+    look(&r);
+    measure(&r, p, made);
+    check_values(p, r.phase, plan->devices);
+    memory_use(outer);
+    memory_free(own);
+    return r.phase;
+}

@@ -1,0 +1,17 @@
+/* recompute.h: which temporaries are computed again in the backward pass rather than kept. */
+#ifndef MGPU_PLAN_RECOMPUTE_H
+#define MGPU_PLAN_RECOMPUTE_H
+
+#include "compiler/ir/program.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/plan.h"
+
+typedef struct Recomputed {
+    int tensors;                        /* that are dropped; one that is dropped twice counts twice */
+    int64_t peak_before, peak;          /* bytes of temporaries that are alive at once, of a device */
+    double flops_before, flops, us_before, us; /* of the phase, by the cost model */
+} Recomputed;
+
+/* the phase with at most `limit` bytes of temporaries alive on a device with so many samples, or as near to that as it gets */
+Phase *recompute(const Program *, const Plan *, const Phase *, int64_t samples, int64_t limit, Recomputed *);
+#endif
