@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN,
-       BENCHING = 1 << COMMAND_BENCH, ALL = COMPILING | CHECKING | PLANNING | BENCHING };
+       BENCHING = 1 << COMMAND_BENCH, SHOWING = 1 << COMMAND_SCHEDULE,
+       ALL = COMPILING | CHECKING | PLANNING | BENCHING | SHOWING };
 typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED, LINT /* -Wno-NAME, help lists the names */, PLAN /* likewise */ } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
@@ -59,6 +60,13 @@ static const struct OptionRow {
     {"--csv", NULL, FLAG, offsetof(Options, csv), NULL, "bench: the table as CSV", BENCHING},
     {"--measured", NULL, VALUE, offsetof(Options, measured), "FILE", "plan with the times in a file that './train bench' measured; of plan\n"
                                                                      "                       also 219/s: samples a second that one device was measured to train", ALL},
+    {"--page", NULL, FLAG, offsetof(Options, page), NULL, "schedule: step time, lanes, links, memory, longest operations; also into a pipe", SHOWING},
+    {"--full", NULL, FLAG, offsetof(Options, full), NULL, "schedule: the file, also on a terminal", SHOWING},
+    {"--timeline", NULL, FLAG, offsetof(Options, timeline), NULL, "schedule: the lanes of a step as bars", SHOWING},
+    {"--op", NULL, VALUE, offsetof(Options, op), "NAME", "schedule: an operation, what it waits for, who waits for it, and why", SHOWING},
+    {"--layer", NULL, VALUE, offsetof(Options, layer), "PATH", "schedule: all that a part of the model costs: layer3.2", SHOWING},
+    {"--phase", NULL, VALUE, offsetof(Options, phase), "NAME", "schedule: of this phase (train.full)", SHOWING},
+    {"--device", NULL, VALUE, offsetof(Options, device), "N", "schedule: of this device (0; --timeline: all)", SHOWING},
     {NULL, "-Wno-NAME", LINT, 0, NULL, "no warnings of this kind (docs/warnings.md):", ALL},
     {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
     {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
@@ -103,6 +111,8 @@ static void print_help(void)
          "  mgpuc check MODEL.net        check only: layers, shapes, parameters, FLOPs, bytes per device\n"
          "  mgpuc plan MODEL.net         predict how fast it trains on which devices, and why\n"
          "  mgpuc bench MODEL.net        measure that here: compile, run, and compare with what was predicted\n"
+         "  mgpuc schedule FILE          what a schedule (FILE.sched), or that of a model, does: step time, lanes, memory, ...\n"
+         "  mgpuc diff A.sched B.sched   what another schedule changes, in words and numbers\n"
          "  mgpuc verify FILE.sched      prove a schedule free of races and deadlocks\n"
          "  mgpuc fmt FILE.net ...       rewrite models in the standard layout; fmt --check, fmt -, fmt --help\n"
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
@@ -169,7 +179,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "plan", "bench", "verify", "fmt", "doc", "devices", "machines", "probe"};
+    static const char *const COMMANDS[] = {"check", "plan", "bench", "schedule", "diff", "verify", "fmt", "doc", "devices", "machines", "probe"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
@@ -248,7 +258,7 @@ void compile_words(const Options *o, const char ***words, int *count)
 /* given: a bit for each row of OPTIONS */
 static void check_options(const Options *o, uint64_t given)
 {
-    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench"};
+    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench", [COMMAND_SCHEDULE] = "mgpuc schedule"};
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
@@ -329,7 +339,7 @@ static bool choose_machine(Options *o)
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
-    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}, {"bench", COMMAND_BENCH}};
+    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}, {"bench", COMMAND_BENCH}, {"schedule", COMMAND_SCHEDULE}};
     bool named = false;
     uint64_t given = 0;
     for (int i = 1; i < argc; i++) {

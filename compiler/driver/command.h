@@ -52,6 +52,9 @@ Program *make_schedules(const Options *);             /* a schedule for each pla
 int command_plan(const Options *);                    /* plan.c: mgpuc plan */
 int command_bench(const Options *);                   /* bench.c: mgpuc bench */
 int command_verify(const Options *);
+int command_schedule(const Options *);                /* view.c: mgpuc schedule, mgpuc diff */
+int command_diff(int argc, char **argv);
+void view_print(const Options *, Text *);                     /* schedules, one after the other, as --emit schedule prints them */
 int command_fmt(int argc, char **argv);               /* mgpuc fmt ..., mgpuc doc ...: what follows these words */
 int command_doc(int argc, char **argv);
 #endif

@@ -132,7 +132,10 @@ int command_compile(const Options *o)
     if (last) {
         Text text = {0};
         last->dump(&c, &text);
-        fwrite(text_of(&text), 1, text.length, stdout);
+        if (last->dump == dump_schedules)
+            view_print(o, &text);
+        else
+            fwrite(text_of(&text), 1, text.length, stdout);
     }
     return 0;
 }

@@ -59,6 +59,7 @@ void dump_memory(const Compilation *c, Text *t)
 
 void dump_schedules(const Compilation *c, Text *t)
 {
+    predict_plans(c->program);
     for (int i = 0; i < c->program->plan_count; i++)
         schedule_write(c->program->plans[i].schedule, t);
 }

@@ -1,4 +1,5 @@
 /* predict.c: what a schedule is predicted to do on its machine: for `mgpuc plan`, and for the program, whose runs compare. */
+#include "compiler/base/words.h"
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/kernel/phase.h"
@@ -101,6 +102,61 @@ bool schedule_trains(const Schedule *s)
     return false;
 }
 
+/* ---- notes: comments in the head of the schedule */
+static bool alike(const SimulatedDevice *a, const SimulatedDevice *b)
+{
+    for (int l = 0; l < LANES; l++) {
+        if (a->lanes[l].busy_us != b->lanes[l].busy_us)
+            return false;
+        for (int c = 0; c < CAUSES; c++)
+            if (a->lanes[l].idle_us[c] != b->lanes[l].idle_us[c])
+                return false;
+    }
+    return true;
+}
+
+static void note_lanes(const Simulation *s, int first, int last, Text *t)
+{
+    for (int l = 0; l < LANES; l++) {
+        const LaneUse *use = &s->devices[first].lanes[l];
+        text_add(t, "# lane devices %d %d %s busy_us %.1f idle_us", first, last, LANE_NAME[l], use->busy_us);
+        for (int c = 0; c < CAUSES; c++)
+            text_add(t, " %.1f", use->idle_us[c]);
+        text_add(t, "\n");
+    }
+}
+
+static const char *end_text(const Machine *m, int end)
+{
+    const char *name = machine_end_name(m, end);
+    return *name >= '0' && *name <= '9' ? format("device %s", name) : name;
+}
+
+static const char *notes_of(const SimulationInput *in, const Simulation *s, const char *machine, const StepUse *use)
+{
+    Text t = {0};
+    text_add(&t, "# predicted step_us %.1f machine ", use->step_us);
+    write_quoted(machine, &t);
+    text_add(&t, " bound ");
+    write_quoted(use->bound, &t);
+    text_add(&t, "\n");
+    for (int first = 0, d = 1; d <= s->device_count; d++)
+        if (d == s->device_count || !alike(&s->devices[first], &s->devices[d])) {
+            note_lanes(s, first, d - 1, &t);
+            first = d;
+        }
+    for (int i = 0; i < 2 * in->machine->link_count; i++) {
+        const Link *l = &in->machine->links[i / 2];
+        double rate = l->rate[i % 2].value;
+        if (s->link_bytes[i] <= 0 || rate <= 0 || s->step_us <= 0)
+            continue;
+        text_add(&t, "# link ");
+        write_quoted(format("%s to %s", end_text(in->machine, l->end[i % 2]), end_text(in->machine, l->end[1 - i % 2])), &t);
+        text_add(&t, " bytes %.0f share %.4f\n", s->link_bytes[i], s->link_bytes[i] / (rate / 1e6 * s->step_us));
+    }
+    return text_take(&t);
+}
+
 void predict_plans(Program *p)
 {
     const char *machine = machine_of(p) == p->options->here ? here_text(machine_of(p)) : planned_name(p->options, !p->target->own_memory);
@@ -112,8 +168,10 @@ void predict_plans(Program *p)
         SimulationInput in = simulation_input(p, plan);
         const Simulation *s = simulate_step(&in);
         StepUse use = step_use(&in, s);
+        const char *notes = notes_of(&in, s, machine, &use);
         plan->predicted = (Prediction){machine, use.bound, use.step_us, use.computing_us, use.transfer_us};
         memory_use(outer);
+        plan->schedule->notes = copy_text(notes, strlen(notes));
         memory_free(own);
     }
 }

@@ -10,12 +10,14 @@ typedef struct Phase Phase;
 typedef struct Plan Plan;
 typedef struct Target Target;
 
-typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH } Command;
+typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH, COMMAND_SCHEDULE } Command;
 typedef struct Options {
     Command command;
     const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *memory, *steps, *epochs, *metric, *data, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
+    const char *phase, *op, *layer, *device; /* schedule: what is shown */
+    bool full, page, timeline;               /* likewise */
     bool csv;          /* bench */
     bool fit;          /* plan: of the largest batch that fits */
     bool keep, verbose, json, exact_bodies /* composites by their library bodies */, no_fuse, no_reuse;

@@ -101,6 +101,7 @@ struct Schedule {
     const Policy *policy;                    /* NULL: auto */
     PhaseSchedule *phases; int phase_count;  /* parallel to program->phases */
     Signature *signatures; int signature_count; /* ascending by kernel */
+    const char *notes;                       /* comments of the head: what is predicted; NULL: none */
     Room *rooms; int room_count;             /* ascending; not in the text */
 };
 

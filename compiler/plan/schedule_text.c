@@ -4,6 +4,9 @@
  *
  *   file        "mgpu-schedule 2" model [plan] kernel* phase*
  *   model       "model" NAME "precision" NAME "batch" N "accumulate" N "devices" N
+ *               "#" "predicted" "step_us" DECIMAL "machine" NAME "bound" NAME      comments, for people and views: a step of the run,
+ *               "#" "lane" "devices" FIRST LAST LANE "busy_us" DECIMAL "idle_us" DECIMAL*6     what lanes do in it, idle for computation,
+ *               "#" "link" NAME "bytes" N "share" DECIMAL          upload, communication, input, other devices, nothing; what links carry
  *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "slots" N ["label" "TEXT"]
  *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
  *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["work" BYTES ["each" BYTES]]
@@ -226,6 +229,7 @@ void schedule_write(const Schedule *s, Text *t)
     text_add(t, " precision ");
     write_name(s->precision, t);
     text_add(t, " batch %lld accumulate %d devices %d\n", (long long)s->batch, s->accumulate, s->devices);
+    text_add(t, "%s", s->notes ? s->notes : "");
     if (s->policy) {
         text_add(t, "plan ");
         policy_write(s->policy, t);

@@ -17,7 +17,7 @@ static const char USAGE[] =
     "       %1$s generate TEXT               a text that a model of characters or tokens goes on with\n"
     "       %1$s bench                       time of a step, on random data\n"
     "       %1$s info                        what this program holds: weights, inputs, plans, settings\n"
-    "       %1$s schedule                    every instruction of the plan, as text\n";
+    "       %1$s schedule                    what the plan does: a page on a terminal, else every instruction\n";
 
 static const char OPTIONS[] =
     "\n"
@@ -83,6 +83,15 @@ static const char OPTIONS[] =
     "  --json             one line of JSON\n"
     "  --profile          so many further steps, and how long each operation takes\n"
     "  --measure FILE     likewise, as JSON: times that mgpuc plans with\n"
+    "\n"
+    "Schedule\n"
+    "  --page             step time, lanes, links, memory, longest operations, all-reduces, input; also into a pipe\n"
+    "  --full             the file, also on a terminal\n"
+    "  --timeline         the lanes of a step as bars, as wide as the terminal\n"
+    "  --op NAME          an operation: what it waits for, who waits for it, and why\n"
+    "  --layer PATH       all that a part of the model costs: layer3.2\n"
+    "  --phase NAME       of this phase (train.full)\n"
+    "  --device N         of this device (0; --timeline: all)\n"
     "\n"
     "  --version, --help\n"
     "\n"

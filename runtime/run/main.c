@@ -3,12 +3,15 @@
 #include "runtime/base/options.h"
 #include "runtime/base/terminal.h"
 #include "runtime/run/commands.h"
+#include "runtime/view/view.h"
 
 #include <stdlib.h>
 
 static int print_schedule(const mgpu_program *p, const Options *o)
 {
-    fputs(mgpu_choose_plan(p, o)->schedule, stdout);
+    ViewRequest r = {.phase = o->phase, .op = o->op, .layer = o->layer, .device = o->device ? mgpu_view_device(o->device) : -1,
+                     .full = o->full, .page = o->page, .timeline = o->timeline};
+    mgpu_view_print(mgpu_choose_plan(p, o)->schedule, &r, stdout);
     return 0;
 }
 

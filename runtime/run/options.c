@@ -13,7 +13,7 @@
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_TRACE, OPTION_TRACE_STEPS, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_MEASURE, OPTION_TUNE, OPTION_VERSION,
+    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_TRACE, OPTION_TRACE_STEPS, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_MEASURE, OPTION_TUNE, OPTION_FULL, OPTION_PAGE, OPTION_TIMELINE, OPTION_PHASE, OPTION_OP, OPTION_LAYER, OPTION_DEVICE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
@@ -53,6 +53,13 @@ static const OptionInfo OPTIONS[] = {
     {"--profile", OPTION_PROFILE, false, BENCH},
     {"--measure", OPTION_MEASURE, true, BENCH},
     {"--tune", OPTION_TUNE, false, TRAIN | TRAINED | BENCH},
+    {"--page", OPTION_PAGE, false, SCHEDULE},
+    {"--full", OPTION_FULL, false, SCHEDULE},
+    {"--timeline", OPTION_TIMELINE, false, SCHEDULE},
+    {"--op", OPTION_OP, true, SCHEDULE},
+    {"--layer", OPTION_LAYER, true, SCHEDULE},
+    {"--phase", OPTION_PHASE, true, SCHEDULE},
+    {"--device", OPTION_DEVICE, true, SCHEDULE},
     {"--version", OPTION_VERSION, false, ANY},
     {"--help", OPTION_HELP, false, ANY},
     {"-h", OPTION_HELP, false, ANY},
@@ -258,6 +265,13 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_JSON: o->json = true; break;
     case OPTION_PROFILE: o->profile = true; break;
     case OPTION_MEASURE: o->measure = value; break;
+    case OPTION_FULL: o->full = true; break;
+    case OPTION_PAGE: o->page = true; break;
+    case OPTION_TIMELINE: o->timeline = true; break;
+    case OPTION_PHASE: o->phase = value; break;
+    case OPTION_OP: o->op = value; break;
+    case OPTION_LAYER: o->layer = value; break;
+    case OPTION_DEVICE: o->device = value; break;
     case OPTION_TUNE: o->tune = true; break;
     case OPTION_VERSION:
         printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);

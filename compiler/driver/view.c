@@ -1,0 +1,130 @@
+/* view.c: `mgpuc schedule FILE`: a schedule, or that of a model, as people read it; `mgpuc diff A B`: what another schedule changes.
+ * runtime/view makes the pages, from the text alone; what a file says is first read as `verify` reads it, so that its mistakes have places. */
+#include "compiler/driver/command.h"
+#include "compiler/driver/plan.h"
+#include "runtime/view/view.h"
+
+#include <string.h>
+
+static char *read_schedules(const char *file)
+{
+    size_t length;
+    char *text = read_file(file, &length);
+    if (!text)
+        fail(1, "%s cannot be read: %m", file);
+    return text;
+}
+
+/* one file may hold the schedules of several plans, one after the other: cuts off the first; NULL: it was the last */
+static char *cut_first(char *text)
+{
+    char *next = *text ? strstr(text + 1, "\nmgpu-schedule ") : NULL;
+    if (next)
+        *next++ = 0;
+    return next;
+}
+
+void view_print(const Options *o, Text *text)
+{
+    ViewRequest r = {.phase = o->phase, .op = o->op, .layer = o->layer, .device = o->device ? mgpu_view_device(o->device) : -1,
+                     .full = o->full, .page = o->page, .timeline = o->timeline};
+    int count = 0;
+    if (mgpu_view_is_file(&r, stdout)) {
+        fputs(text_of(text), stdout);
+        return;
+    }
+    for (char *at = text->data, *next; at; at = next) {
+        next = cut_first(at);
+        if (count++)
+            putchar('\n');
+        mgpu_view_print(at, &r, stdout);
+    }
+}
+
+static bool is_model(const char *file)
+{
+    size_t length = strlen(file);
+    return length > 4 && strcmp(file + length - 4, ".net") == 0;
+}
+
+int command_schedule(const Options *o)
+{
+    Text text = {0};
+    if (is_model(o->file)) {
+        Program *p = make_schedules(o);
+        predict_plans(p);
+        for (int i = 0; i < p->plan_count; i++)
+            schedule_write(p->plans[i].schedule, &text);
+    } else {
+        char *all = read_schedules(o->file);
+        text_add(&text, "%s", all);
+        for (char *at = all, *next; at; at = next) {
+            next = cut_first(at);
+            schedule_read(o->file, at);
+        }
+    }
+    view_print(o, &text);
+    return 0;
+}
+
+/* ---- mgpuc diff */
+static const char DIFF_HELP[] = "mgpuc diff A.sched B.sched\n"
+                                "\n"
+                                "  what the schedule B changes in A, in words and numbers: step time, lanes, memory, links, all-reduces,\n"
+                                "  kernels, operations by layer. Schedules: mgpuc --emit schedule, ./PROGRAM schedule, -S; of a file with\n"
+                                "  several plans, those for as many devices are compared\n"
+                                "\n"
+                                "  --phase NAME         compare this phase (train.full)\n"
+                                "  -h, --help           this text";
+
+typedef struct Plans { char **text; int count; int *devices; } Plans;
+
+static Plans plans_of(const char *file)
+{
+    Plans p = {0};
+    for (char *at = read_schedules(file), *next; at; at = next) {
+        next = cut_first(at);
+        int devices = schedule_read(file, at)->devices, count = p.count;
+        APPEND(p.text, p.count, at);
+        APPEND(p.devices, count, devices);
+    }
+    return p;
+}
+
+int command_diff(int argc, char **argv)
+{
+    const char *files[2], *phase = NULL;
+    int count = 0;
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            puts(DIFF_HELP);
+            return 0;
+        }
+        if (strcmp(argv[i], "--phase") == 0 && i + 1 < argc)
+            phase = argv[++i];
+        else if (strncmp(argv[i], "--phase=", 8) == 0)
+            phase = argv[i] + 8;
+        else if (argv[i][0] == '-')
+            fail(2, "unknown option %s; see mgpuc diff --help", argv[i]);
+        else if (count == 2)
+            fail(2, "mgpuc diff compares two schedules: mgpuc diff A.sched B.sched");
+        else
+            files[count++] = argv[i];
+    }
+    if (count < 2)
+        fail(2, "mgpuc diff compares two schedules: mgpuc diff A.sched B.sched");
+    Plans a = plans_of(files[0]), b = plans_of(files[1]);
+    bool one = a.count == 1 && b.count == 1, any = false;
+    for (int i = 0; i < a.count; i++)
+        for (int k = 0; k < b.count; k++) {
+            if (!one && a.devices[i] != b.devices[k])
+                continue;
+            if (any)
+                putchar('\n');
+            mgpu_view_diff(a.text[i], b.text[k], phase, stdout);
+            any = true;
+        }
+    if (!any)
+        fail(1, "%s and %s have no plan for as many devices", files[0], files[1]);
+    return 0;
+}

@@ -1,0 +1,298 @@
+/* page.c: what people look at first: how long a step takes, what each lane does and why it does nothing, links, memory, the longest
+ * operations, buckets, input. */
+#include "runtime/view/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST = 10, ALIVE = 8, MOST_BUCKETS = 20, MOST_LINKS = 8, BAR = 10 };
+
+typedef struct Page {
+    const View *view;
+    const ViewDevice *device;
+    int number, width;
+    FILE *f;
+} Page;
+
+/* ---- head */
+static void print_head(const Page *p)
+{
+    const View *v = p->view;
+    char a[32], b[32];
+    fprintf(p->f, "%s: %s, %d device%s (%s), batch %lld in %s", v->model, v->phase, v->device_count, v->device_count == 1 ? "" : "s", p->device->name,
+            (long long)v->batch, v->precision);
+    if (v->accumulate > 1)
+        fprintf(p->f, ", %d micro-batches", v->accumulate);
+    fputc('\n', p->f);
+    bool step = strncmp(v->phase, "train.", 6) == 0;
+    if (v->machine && step)
+        fprintf(p->f, "predicted on %s: %s a step, %s samples/s, bound by %s\n", v->machine, mgpu_view_time(v->step_us, a),
+                mgpu_view_number(v->step_us > 0 ? (double)v->batch / v->step_us * 1e6 : 0, b), v->bound);
+    else
+        fprintf(p->f, "one step by itself: %s\n", mgpu_view_time(v->end_us, a));
+}
+
+/* ---- lanes */
+static ViewUse use_of(const Page *p, ViewLane lane) /* predicted; else that of one step by itself */
+{
+    const ViewUses *uses = mgpu_view_uses(p->view, p->number);
+    ViewUse use = {0};
+    if (uses && strcmp(p->view->phase, "train.full") == 0 && uses->lanes[lane].known)
+        return uses->lanes[lane];
+    for (int i = 0; i < p->device->op_count; i++)
+        use.busy_us += p->device->ops[i].lane == lane ? p->device->ops[i].time_us : 0;
+    return use;
+}
+
+static void print_bar(FILE *f, double share)
+{
+    int full = (int)(share * BAR + .5);
+    for (int i = 0; i < BAR; i++)
+        fputc(i < full ? '#' : '.', f);
+}
+
+static void print_lanes(const Page *p)
+{
+    double step = p->view->machine && strcmp(p->view->phase, "train.full") == 0 ? p->view->step_us : p->view->end_us;
+    char a[32];
+    fprintf(p->f, "\nlanes of device %d    busy              idle, and what for\n", p->number);
+    for (int l = 0; l < VIEW_LANES; l++) {
+        ViewUse use = use_of(p, (ViewLane)l);
+        if (use.busy_us <= 0 && l != VIEW_COMP)
+            continue;
+        double share = step > 0 ? use.busy_us / step : 0;
+        fprintf(p->f, "  %-5s %10s %3.0f %%  ", mgpu_view_lane[l], mgpu_view_time(use.busy_us, a), 100 * share);
+        print_bar(p->f, share > 1 ? 1 : share);
+        int at = 34;
+        const char *between = "  ";
+        for (int c = 0; c < VIEW_CAUSES; c++) {
+            if (use.idle_us[c] < .0005 * step || use.idle_us[c] <= 0)
+                continue;
+            char text[64];
+            int length = snprintf(text, sizeof text, "%s %s", mgpu_view_cause[c], mgpu_view_time(use.idle_us[c], a));
+            if (at + length + 2 > p->width && at > 34) {
+                fprintf(p->f, ",\n%34s", "");
+                at = 34;
+                between = "  ";
+            }
+            fprintf(p->f, "%s%s", between, text);
+            at += length + 2;
+            between = ", ";
+        }
+        fputc('\n', p->f);
+    }
+    ViewUse comp = use_of(p, VIEW_COMP);
+    ViewUse comm = use_of(p, VIEW_COMM);
+    if (comm.busy_us > 0 && comp.known)
+        fprintf(p->f, "  exposed communication: %s of %s (%.0f %% of the step)\n", mgpu_view_time(comp.idle_us[VIEW_COMM], a),
+                mgpu_view_time(comm.busy_us, (char[32]){0}), step > 0 ? 100 * comp.idle_us[VIEW_COMM] / step : 0);
+}
+
+static int by_share(const void *a, const void *b)
+{
+    const ViewLink *x = a, *y = b;
+    return x->share != y->share ? (x->share < y->share) - (x->share > y->share) : strcmp(x->name, y->name);
+}
+
+static void print_links(const Page *p)
+{
+    const View *v = p->view;
+    if (!v->link_count || strcmp(v->phase, "train.full") != 0)
+        return;
+    ViewLink *links = mgpu_allocate((size_t)v->link_count, sizeof *links);
+    memcpy(links, v->links, (size_t)v->link_count * sizeof *links);
+    qsort(links, (size_t)v->link_count, sizeof *links, by_share);
+    fprintf(p->f, "\nlinks                         bytes a step   in use\n");
+    int lines = 0, i = 0;
+    for (int same; i < v->link_count && lines < MOST_LINKS; i += same, lines++) {
+        char a[32];
+        for (same = 1; i + same < v->link_count && links[i + same].bytes == links[i].bytes && links[i + same].share == links[i].share;)
+            same++;
+        fprintf(p->f, "  %-26s %13s   %4.1f %%", links[i].name, mgpu_view_bytes(links[i].bytes, a), 100 * links[i].share);
+        fprintf(p->f, same > 1 ? "   %d like it\n" : "\n", same - 1);
+    }
+    if (i < v->link_count)
+        fprintf(p->f, "  and %d more, which are in use less\n", v->link_count - i);
+    free(links);
+}
+
+/* ---- memory */
+static bool is_kept(const ViewBuffer *b) { return strcmp(b->kind, "temporary") != 0 && strcmp(b->kind, "bucket") != 0 && strcmp(b->kind, "workspace") != 0 && strcmp(b->kind, "local") != 0; }
+
+static bool is_alive(const ViewBuffer *b, int op)
+{
+    return strcmp(b->kind, "staging") != 0 && b->bytes > 0 && (is_kept(b) || (b->first >= 0 && b->first <= op && op <= b->last));
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const ViewBuffer *x = *(const ViewBuffer *const *)a, *y = *(const ViewBuffer *const *)b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
+}
+
+/* the operation where most bytes are alive, and how many */
+static int peak_of(const ViewDevice *d, int64_t *most)
+{
+    int64_t *change = mgpu_allocate((size_t)d->op_count + 2, sizeof *change), bytes = 0;
+    int at = 0;
+    *most = 0;
+    for (int i = 0; i < d->buffer_count; i++) {
+        const ViewBuffer *b = &d->buffers[i];
+        if (strcmp(b->kind, "staging") == 0 || (!is_kept(b) && b->first < 0))
+            continue;
+        change[is_kept(b) ? 0 : b->first] += b->bytes;
+        change[is_kept(b) ? d->op_count : b->last + 1] -= b->bytes;
+    }
+    for (int i = 0; i < d->op_count; i++)
+        if ((bytes += change[i]) > *most) {
+            *most = bytes;
+            at = i;
+        }
+    free(change);
+    return at;
+}
+
+static void print_memory(const Page *p)
+{
+    const ViewDevice *d = p->device;
+    char a[32], b[32], c[32];
+    int64_t most, weights = 0;
+    int at = peak_of(d, &most), count = 0;
+    const ViewBuffer **alive = mgpu_allocate((size_t)d->buffer_count + 1, sizeof *alive);
+    for (int i = 0; i < d->buffer_count; i++) {
+        weights += strcmp(d->buffers[i].kind, "variable") == 0 ? d->buffers[i].bytes : 0;
+        if (is_alive(&d->buffers[i], at))
+            alive[count++] = &d->buffers[i];
+    }
+    qsort(alive, (size_t)count, sizeof(ViewBuffer *), by_bytes);
+    fprintf(p->f, "\nmemory of device %d: %s, variables %s; staging %s\n", p->number, mgpu_view_bytes((double)d->arena, a), mgpu_view_bytes((double)weights, b),
+            mgpu_view_bytes((double)d->staging, c));
+    if (d->op_count)
+        fprintf(p->f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].name, d->ops[at].line);
+    for (int i = 0; i < count && i < ALIVE; i++) {
+        char name[512];
+        fprintf(p->f, "  %10s  %s\n", mgpu_view_bytes((double)alive[i]->bytes, a), mgpu_view_cut(alive[i]->name, p->width - 14, name, sizeof name));
+    }
+    if (count > ALIVE)
+        fprintf(p->f, "  %10s  %d more\n", "", count - ALIVE);
+    free(alive);
+}
+
+/* ---- the longest */
+static int by_time(const void *a, const void *b)
+{
+    const ViewOp *x = *(const ViewOp *const *)a, *y = *(const ViewOp *const *)b;
+    return x->time_us != y->time_us ? (x->time_us < y->time_us) - (x->time_us > y->time_us) : strcmp(x->name, y->name);
+}
+
+static void print_longest(const Page *p)
+{
+    const ViewDevice *d = p->device;
+    const ViewOp **ops = mgpu_allocate((size_t)d->op_count + 1, sizeof *ops);
+    for (int i = 0; i < d->op_count; i++)
+        ops[i] = &d->ops[i];
+    qsort(ops, (size_t)d->op_count, sizeof(ViewOp *), by_time);
+    double step = p->view->machine && p->view->step_us > 0 && strcmp(p->view->phase, "train.full") == 0 ? p->view->step_us : p->view->end_us;
+    fprintf(p->f, "\nlongest operations   of the step   lane  line\n");
+    for (int i = 0; i < d->op_count && i < LONGEST; i++) {
+        char a[32], name[512];
+        fprintf(p->f, "  %12s        %5.1f %%      %-5s %4d  %s\n", mgpu_view_time(ops[i]->time_us, a), step > 0 ? 100 * ops[i]->time_us / step : 0,
+                mgpu_view_lane[ops[i]->lane], ops[i]->line, mgpu_view_cut(ops[i]->name, p->width - 48, name, sizeof name));
+    }
+    if (d->op_count > LONGEST)
+        fprintf(p->f, "  %d more operations\n", d->op_count - LONGEST);
+    free(ops);
+}
+
+/* ---- buckets */
+static const ViewOp *op_of(const ViewDevice *d, const ViewCollective *c)
+{
+    for (int i = 0; i < d->op_count; i++)
+        if (d->ops[i].lane == VIEW_COMM && strcmp(d->ops[i].label, c->name) == 0)
+            return &d->ops[i];
+    return NULL;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const ViewCollective *x = *(const ViewCollective *const *)a, *y = *(const ViewCollective *const *)b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
+}
+
+static void print_bucket(const Page *p, const ViewCollective *c)
+{
+    const ViewOp *op = op_of(p->device, c);
+    char a[32], b[32], e[32], name[512];
+    if (!op)
+        return;
+    fprintf(p->f, "  %10s  %9s + %-9s  %-5s %s", mgpu_view_bytes((double)c->bytes, a), mgpu_view_time(op->begin_us, b), mgpu_view_time(op->time_us, e), c->way,
+            mgpu_view_cut(c->name, p->width - 55, name, sizeof name));
+    if (c->of_count > 1)
+        fprintf(p->f, " + %d more", c->of_count - 1);
+    fputc('\n', p->f);
+    for (int i = 0; i < op->wait_count; i++)
+        if (op->waits[i].op >= 0 && op->waits[i].back == 0)
+            fprintf(p->f, "              after %s\n", mgpu_view_cut(p->device->ops[op->waits[i].op].name, p->width - 20, name, sizeof name));
+    if (*c->why)
+        fprintf(p->f, "              %s\n", mgpu_view_cut(c->why, p->width - 14, name, sizeof name));
+}
+
+static void print_buckets(const Page *p)
+{
+    const View *v = p->view;
+    if (!v->collective_count)
+        return;
+    const ViewCollective **list = mgpu_allocate((size_t)v->collective_count, sizeof *list);
+    double bytes = 0;
+    char a[32];
+    for (int i = 0; i < v->collective_count; i++) {
+        list[i] = &v->collectives[i];
+        bytes += (double)v->collectives[i].bytes;
+    }
+    bool most = v->collective_count > MOST_BUCKETS;
+    if (most)
+        qsort(list, (size_t)v->collective_count, sizeof(ViewCollective *), by_size);
+    fprintf(p->f, "\n%d transfer%s, %s%s\n", v->collective_count, v->collective_count == 1 ? "" : "s", mgpu_view_bytes(bytes, a), most ? ", the largest first" : "");
+    fprintf(p->f, "       bytes  begins + takes         via   what it sums\n");
+    for (int i = 0; i < v->collective_count && i < (most ? MOST_BUCKETS / 2 : MOST_BUCKETS); i++)
+        print_bucket(p, list[i]);
+    if (most)
+        fprintf(p->f, "  and %d more\n", v->collective_count - MOST_BUCKETS / 2);
+    free(list);
+}
+
+/* ---- input */
+static void print_input(const Page *p)
+{
+    const ViewDevice *d = p->device;
+    char a[32];
+    for (int i = 0; i < d->op_count; i++) {
+        const ViewOp *op = &d->ops[i];
+        bool read = strcmp(op->verb, "read") == 0, upload = strcmp(op->verb, "upload") == 0;
+        if (!read && !upload)
+            continue;
+        double bytes = 0;
+        for (int k = op->read_count; k < op->access_count; k++)
+            if (op->buffers[k] >= 0 && strcmp(d->buffers[op->buffers[k]].kind, "step") != 0)
+                bytes += (double)d->buffers[op->buffers[k]].bytes / 2; /* of two slots */
+        fprintf(p->f, "%s%s %s in %s", read ? "\ninput: " : "", read ? "reads" : bytes > 0 ? ", uploads" : "\ninput: uploads", mgpu_view_bytes(bytes, a), mgpu_view_time(op->time_us, (char[32]){0}));
+    }
+    ViewUse comp = use_of(p, VIEW_COMP);
+    if (comp.known)
+        fprintf(p->f, "\n  computing waits %s for input, %s for uploads", mgpu_view_time(comp.idle_us[VIEW_HOST], a), mgpu_view_time(comp.idle_us[VIEW_COPY], (char[32]){0}));
+    fputc('\n', p->f);
+}
+
+void mgpu_view_page(const View *v, const ViewRequest *r, FILE *f)
+{
+    int number = r->device < 0 ? 0 : r->device;
+    Page p = {.view = v, .device = &v->devices[number], .number = number, .width = r->width, .f = f};
+    print_head(&p);
+    print_lanes(&p);
+    print_links(&p);
+    print_memory(&p);
+    print_longest(&p);
+    print_buckets(&p);
+    print_input(&p);
+    fprintf(f, "\n--timeline: lanes as bars; --op NAME, --layer PATH: one of them; --phase NAME,\n--device N: of others; --full: the file, which a pipe gets\n");
+}

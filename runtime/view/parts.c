@@ -1,0 +1,193 @@
+/* parts.c: one operation, with what it waits for and who waits for it; all that one part of the model costs. */
+#include "runtime/view/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- an operation */
+static int find_op(const ViewDevice *d, const char *asked)
+{
+    int op = mgpu_view_find_op(d, asked);
+    char near[128];
+    if (op < 0 && asked[0] == 'd' && strchr(asked, '.')) /* d0.NAME, as in the file */
+        op = mgpu_view_find_op(d, strchr(asked, '.') + 1);
+    if (op >= 0)
+        return op;
+    const char **names = mgpu_allocate((size_t)d->op_count + 1, sizeof *names);
+    for (int i = 0; i < d->op_count; i++)
+        names[i] = d->ops[i].name;
+    mgpu_fail(MGPU_BAD_USAGE, "--op %s: the phase has no such operation%s", asked, mgpu_near_miss(asked, names, d->op_count, near));
+}
+
+static void print_accesses(const ViewDevice *d, const ViewOp *op, bool writes, FILE *f)
+{
+    char a[32];
+    for (int i = writes ? op->read_count : 0; i < (writes ? op->access_count : op->read_count); i++) {
+        const ViewBuffer *b = op->buffers[i] >= 0 ? &d->buffers[op->buffers[i]] : NULL;
+        fprintf(f, "  %-7s %10s  %-9s  %s\n", writes ? "writes" : "reads", b ? mgpu_view_bytes((double)b->bytes, a) : "", b ? b->kind : "", op->accesses[i]);
+    }
+}
+
+static void print_other(const ViewOp *other, int back, const char *why, FILE *f)
+{
+    char a[32];
+    const char *step = back == 0 ? "" : back == 1 ? " of the step before" : " of an earlier step";
+    fprintf(f, "    %-4s until %10s  %s%s%s%s\n", mgpu_view_lane[other->lane], mgpu_view_time(other->begin_us + other->time_us, a), other->name, step,
+            why ? ": it " : "", why ? why : "");
+}
+
+void mgpu_view_op(const View *v, const ViewRequest *r, FILE *f)
+{
+    const ViewDevice *d = &v->devices[r->device < 0 ? 0 : r->device];
+    int number = find_op(d, r->op), before = -1, after = -1, waiting = 0;
+    const ViewOp *op = &d->ops[number];
+    char a[32], b[32];
+    fprintf(f, "%s: %s%s%s of device %d, lane %s, line %d, phase %s\n", op->name, op->verb, strcmp(op->label, "-") ? " " : "", strcmp(op->label, "-") ? op->label : "",
+            r->device < 0 ? 0 : r->device, mgpu_view_lane[op->lane], op->line, v->phase);
+    if (*op->role)
+        fprintf(f, "  %s%s%s\n", op->layer, *op->layer ? ", " : "", op->role);
+    fprintf(f, "  begins at %s, takes %s (%.1f %% of one step by itself)\n", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), v->end_us > 0 ? 100 * op->time_us / v->end_us : 0);
+    print_accesses(d, op, false, f);
+    print_accesses(d, op, true, f);
+    for (int i = 0; i < d->op_count; i++) {
+        if (d->ops[i].lane != op->lane || i == number)
+            continue;
+        before = i < number ? i : before;
+        after = i > number && after < 0 ? i : after;
+    }
+    fprintf(f, "  waits for\n");
+    if (before >= 0)
+        print_other(&d->ops[before], 0, "has the lane before", f);
+    for (int i = 0; i < op->wait_count; i++)
+        if (op->waits[i].op >= 0)
+            print_other(&d->ops[op->waits[i].op], op->waits[i].back, op->waits[i].why, f);
+    if (before < 0 && !op->wait_count)
+        fprintf(f, "    nothing\n");
+    fprintf(f, "  waited for by\n");
+    if (after >= 0)
+        fprintf(f, "    %-4s at    %10s  %s, which has the lane after\n", mgpu_view_lane[op->lane], mgpu_view_time(d->ops[after].begin_us, a), d->ops[after].name);
+    for (int i = 0; i < d->op_count; i++)
+        for (int k = 0; k < d->ops[i].wait_count; k++) {
+            const ViewWait *w = &d->ops[i].waits[k];
+            if (w->op != number)
+                continue;
+            waiting++;
+            fprintf(f, "    %-4s at    %10s  %s%s%s%s\n", mgpu_view_lane[d->ops[i].lane], mgpu_view_time(d->ops[i].begin_us, a), d->ops[i].name,
+                    w->back ? ", of a later step" : "", w->why ? ": this " : "", w->why ? w->why : "");
+        }
+    if (after < 0 && !waiting)
+        fprintf(f, "    nothing\n");
+}
+
+/* ---- a layer */
+static bool is_of(const ViewOp *op, const char *layer)
+{
+    return mgpu_view_has_layer(op->layer, layer) || mgpu_view_has_layer(op->name, layer);
+}
+
+static bool sums(const ViewCollective *c, const char *layer)
+{
+    for (int i = 0; i < c->of_count; i++)
+        if (mgpu_view_has_layer(c->of[i], layer))
+            return true;
+    return false;
+}
+
+static _Noreturn void no_layer(const ViewDevice *d, const char *layer)
+{
+    const char **names = mgpu_allocate((size_t)d->op_count + 1, sizeof *names);
+    char near[128];
+    int count = 0;
+    for (int i = 0; i < d->op_count; i++)
+        if (*d->ops[i].layer)
+            names[count++] = d->ops[i].layer;
+    mgpu_fail(MGPU_BAD_USAGE, "--layer %s: no operation of the phase is of such a layer%s", layer, mgpu_near_miss(layer, names, count, near));
+}
+
+static bool updates_it(const ViewDevice *d, const ViewOp *op, const char *layer) /* among others */
+{
+    for (int i = op->read_count; i < op->access_count; i++)
+        if (op->buffers[i] >= 0 && strncmp(d->buffers[op->buffers[i]].name, "w.", 2) == 0 && mgpu_view_has_layer(d->buffers[op->buffers[i]].name + 2, layer))
+            return strcmp(op->role, "update") == 0;
+    return false;
+}
+
+static void print_layer_ops(const View *v, const ViewDevice *d, const char *layer, FILE *f)
+{
+    static const char *const ROLES[] = {"forward", "backward", "update"};
+    double all = 0, of_lane = 0;
+    char a[32];
+    int found = 0;
+    for (int i = 0; i < d->op_count; i++) {
+        of_lane += d->ops[i].lane == VIEW_COMP ? d->ops[i].time_us : 0;
+        found += is_of(&d->ops[i], layer);
+    }
+    if (!found)
+        no_layer(d, layer);
+    fprintf(f, "%s of %s, %s\n", layer, v->model, v->phase);
+    for (int k = 0; k <= MGPU_COUNT(ROLES); k++) {
+        double us = 0;
+        int count = 0;
+        for (int i = 0; i < d->op_count; i++) {
+            const ViewOp *op = &d->ops[i];
+            int role = 0;
+            while (role < MGPU_COUNT(ROLES) && strncmp(op->role, ROLES[role], strlen(ROLES[role])) != 0)
+                role++;
+            if (op->lane != VIEW_COMP || !is_of(op, layer) || role != k)
+                continue;
+            us += op->time_us;
+            count++;
+        }
+        all += us;
+        if (count)
+            fprintf(f, "  %-9s %10s  %5.1f %%  %d operation%s\n", k < MGPU_COUNT(ROLES) ? ROLES[k] : "other", mgpu_view_time(us, a), of_lane > 0 ? 100 * us / of_lane : 0, count, count == 1 ? "" : "s");
+    }
+    fprintf(f, "  %-9s %10s  %5.1f %% of all that is computed\n", "all", mgpu_view_time(all, a), of_lane > 0 ? 100 * all / of_lane : 0);
+    for (int i = 0; i < d->op_count; i++)
+        if (!is_of(&d->ops[i], layer) && updates_it(d, &d->ops[i], layer))
+            fprintf(f, "  beside others in %s (%s)\n", d->ops[i].name, mgpu_view_time(d->ops[i].time_us, a));
+}
+
+static void print_layer_memory(const ViewDevice *d, const char *layer, FILE *f)
+{
+    double variables = 0, values = 0, largest = 0;
+    const char *name = NULL;
+    char a[32], b[32], c[32];
+    for (int i = 0; i < d->buffer_count; i++) {
+        const ViewBuffer *x = &d->buffers[i];
+        bool variable = strcmp(x->kind, "variable") == 0;
+        if (variable && mgpu_view_has_layer(x->name + 2, layer))
+            variables += (double)x->bytes;
+        if ((strcmp(x->kind, "temporary") != 0 && strcmp(x->kind, "local") != 0) || !mgpu_view_has_layer(x->name, layer))
+            continue;
+        values += (double)x->bytes;
+        if ((double)x->bytes > largest) {
+            largest = (double)x->bytes;
+            name = x->name;
+        }
+    }
+    fprintf(f, "  memory: variables %s, values %s (not all at once)", mgpu_view_bytes(variables, a), mgpu_view_bytes(values, b));
+    if (name)
+        fprintf(f, ", the largest %s %s", name, mgpu_view_bytes(largest, c));
+    fputc('\n', f);
+}
+
+void mgpu_view_layer(const View *v, const ViewRequest *r, FILE *f)
+{
+    const ViewDevice *d = &v->devices[r->device < 0 ? 0 : r->device];
+    char a[32], b[32], name[512];
+    print_layer_ops(v, d, r->layer, f);
+    print_layer_memory(d, r->layer, f);
+    for (int i = 0; i < v->collective_count; i++) {
+        const ViewCollective *c = &v->collectives[i];
+        if (sums(c, r->layer))
+            fprintf(f, "  %s %s, %s, of %d value%s\n", c->kind, c->name, mgpu_view_bytes((double)c->bytes, a), c->of_count, c->of_count == 1 ? "" : "s");
+    }
+    fprintf(f, "\n      begins       takes  lane  line\n");
+    for (int i = 0; i < d->op_count; i++) {
+        const ViewOp *op = &d->ops[i];
+        if (is_of(op, r->layer) || (op->lane == VIEW_COMM && mgpu_view_has_layer(op->label, r->layer)))
+            fprintf(f, "  %10s  %10s  %-4s  %4d  %s\n", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), mgpu_view_lane[op->lane], op->line,
+                    mgpu_view_cut(op->name, r->width - 38, name, sizeof name));
+    }
+}
