@@ -76,6 +76,8 @@ static const struct OptionRow {
                                                              "                       by predicted times, where the devices of --machine differ)", ALL},
     {"--plan", NULL, PLAN, offsetof(Options, plan), "NAME", "how devices share the work; NAME,input=slice changes a policy\n"
                                                            "                       of it (docs/planning.md). The plans:", ALL},
+    {"--shard", NULL, VALUE, offsetof(Options, sharding), "WHAT", "optimizer: each device updates its part of the weights, and holds that part\n"
+                                                             "                       of the optimizer's state alone (default: none)", ALL},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket (default: by cost)", ALL},
 };
 
@@ -280,6 +282,15 @@ static double read_size(const char *option, const char *text)
     fail(2, "%s %s: a size with its unit is expected, as in 80GiB or 500MB", option, text);
 }
 
+static Sharding read_sharding(const char *word)
+{
+    static const char *const WORDS[SHARDINGS] = {[SHARD_NOTHING] = "none", [SHARD_OPTIMIZER] = "optimizer"};
+    for (int i = 0; i < SHARDINGS; i++)
+        if (strcmp(word, WORDS[i]) == 0)
+            return (Sharding)i;
+    fail(2, "--shard %s: none or optimizer is expected%s", word, did_you_mean(word, WORDS, SHARDINGS));
+}
+
 static void read_weights(Options *o)
 {
     double *weights = NULL;
@@ -418,6 +429,10 @@ Options parse_command(int argc, char **argv)
     o.policy = policy;
     if (o.split)
         read_weights(&o);
+    if (o.sharding)
+        o.shard = read_sharding(o.sharding);
+    if (o.shard != SHARD_NOTHING && (policy->variables != VARIABLES_REPLICATED || policy->order != ORDER_SYNCHRONOUS))
+        fail(2, "--shard %s is for plans whose variables are replicated and whose order is synchronous; --plan %s is another", o.sharding, o.plan);
     if (o.memory)
         o.memory_bytes = read_size("--memory", o.memory);
     if (!o.output)

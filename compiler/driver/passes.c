@@ -23,6 +23,8 @@ static const Pass PASSES[] = {
      "the whole step is there: reductions are where Partial must end"},
     {"precision", pass_precision, dump_graphs, DISTRIBUTION, PRECISION, NOTHING,
      "after distribution: what is summed over devices is known"},
+    {"shard", pass_shard, dump_graphs, STEP | PRECISION, NOTHING, NOTHING,
+     "updates and rounded copies are there: what each device needs a part of is known"},
     {"layout", pass_layout, dump_graphs, STEP | PRECISION, LAYOUT, NOTHING,
      "all uses of a weight in all phases are known"},
     {"phases", pass_phases, dump_graphs, DISTRIBUTION | LAYOUT, VARIANTS, NOTHING,
@@ -168,6 +170,8 @@ static void check_model(const Compilation *c)
 static void run_from(Compilation *c)
 {
     const Pass *from = from_pass(c->options);
+    if (c->options->shard != SHARD_NOTHING && from >= find_pass("shard"))
+        fail(2, "--shard means nothing with --from %s: what is split was settled when the graphs were printed; give it there", from->name);
     Facts there = read_graphs(c);
     for (const Pass *p = PASSES; p <= from; p++)
         advance(c, p);

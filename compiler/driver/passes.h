@@ -65,7 +65,7 @@ void run_passes(Compilation *, const char *last); /* those that have not run, up
 
 /* stages.c: the passes as the table calls them */
 void pass_parse(Compilation *), pass_elaborate(Compilation *), pass_simplify(Compilation *), pass_loops(Compilation *), pass_differentiate(Compilation *),
-    pass_update(Compilation *), pass_distribute(Compilation *), pass_precision(Compilation *), pass_layout(Compilation *), pass_phases(Compilation *),
+    pass_update(Compilation *), pass_distribute(Compilation *), pass_precision(Compilation *), pass_shard(Compilation *), pass_layout(Compilation *), pass_phases(Compilation *),
     pass_fuse(Compilation *), pass_split(Compilation *), pass_recompute(Compilation *), pass_schedule(Compilation *), pass_verify(Compilation *), pass_emit(Compilation *),
     pass_images(Compilation *), pass_compile(Compilation *), pass_link(Compilation *);
 

@@ -61,6 +61,17 @@ void json_text(Text *t, const char *s)
     text_add(t, "\"");
 }
 
+/* what a device holds of the variables that are split */
+static int64_t split_bytes(const Model *m, int devices, int device)
+{
+    int64_t bytes = 0;
+    for (int v = 0; v < m->variable_count; v++) {
+        int64_t count = m->variables[v].split ? shape_count(&m->variables[v].shape) : 0;
+        bytes += (mgpu_even_part(count, devices, device + 1) - mgpu_even_part(count, devices, device)) * dtype_bytes(m->variables[v].dtype);
+    }
+    return bytes;
+}
+
 static void check_json(const Model *m, const Program *p, int64_t parameters, Text *t)
 {
     text_add(t, "{\"parameters\":%lld,\"layers\":[", (long long)parameters);
@@ -76,8 +87,8 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
     if (p->plan_count && p->plans[p->plan_count - 1].schedule) {
         const Plan *plan = &p->plans[p->plan_count - 1];
         for (int d = 0; d < plan->devices; d++)
-            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
-                     (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d));
+            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,\"split_bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
+                     (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d), (long long)split_bytes(m, plan->devices, d));
     }
     text_add(t, "]}\n");
 }
@@ -122,6 +133,8 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
         for (int d = 0; d < plan->devices; d++)
             text_add(t, "  device %d: %lld samples, %s bytes\n", d, (long long)plan->shards[d].share,
                      grouped(device_bytes(p, plan, d)));
+        if (split_bytes(m, 1, 0))
+            text_add(t, "  split over the devices: %s bytes, device 0 has %s of them\n", grouped(split_bytes(m, 1, 0)), grouped(split_bytes(m, plan->devices, 0)));
     }
 }
 

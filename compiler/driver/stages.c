@@ -106,6 +106,13 @@ void pass_precision(Compilation *c)
     each_graph(c, choose_precision);
 }
 
+void pass_shard(Compilation *c)
+{
+    Graph *all[PHASE_KINDS];
+    if (c->options->shard == SHARD_OPTIMIZER && c->graphs[PHASE_TRAIN])
+        replace(&c->graphs[PHASE_TRAIN], shard(c->program->model, c->graphs[PHASE_TRAIN], all, all_graphs(c, all)));
+}
+
 void pass_layout(Compilation *c)
 {
     Graph *all[PHASE_KINDS];

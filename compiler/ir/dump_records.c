@@ -73,6 +73,7 @@ static const Field VARIABLE_FIELDS[] = {
     {"order", ORDER, AT(Variable, order), .more = offsetof(Variable, shape)},
     {"trained", FLAG, AT(Variable, trained)},
     {"partial", FLAG, AT(Variable, partial)},
+    {"split", FLAG, AT(Variable, split)},
     {"owner", INDEX, AT(Variable, owner), .more = offsetof(Model, variable_count), .none = -1},
     {"clip", INDEX, AT(Variable, clip), .more = offsetof(Model, clip_count)},
     {NULL, PLACE_OF, AT(Variable, at)},

@@ -158,6 +158,7 @@ typedef struct Variable {
     int order[MAX_RANK];         /* order of the axes in memory, outermost first; identity unless `layout` changes it */
     bool trained;                /* gets a gradient */
     bool partial;                /* ACCUMULATOR: each device holds a part of the sum */
+    bool split;                  /* each device holds its own part of the elements: passes/shard.c */
     int owner;                   /* OPTIMIZER_STATE: the weight; ROUNDED, AVERAGE: the variable that it stands for; else -1 */
     int clip;                    /* trained: 0: the model's bound of gradients; else number in model->clips, from 1 */
     const Place *at;
@@ -284,6 +285,11 @@ Distribution transfer_gives(int transfer);
 /* Of a node some of whose inputs are Split or Local, or that is a transfer, given the distribution of its inputs: its own; or what
  * is wrong, and UNTYPED. */
 bool transfer_types(const Node *, const Distribution *in);
+bool node_is_split(const Node *);                          /* Split, and of more than one element: kernels compute a device's own part */
+bool node_sums_split(const Node *);                        /* over all elements of a Split value: a device adds up its own part */
+bool node_keeps_elements(const Node *);                    /* element-wise, or a reshape */
+void graph_mark_split(Graph *);                            /* what follows from transfers and split variables, in a graph made anew */
+const int64_t *node_parts(const Node *, int *count);       /* of a Split value: where its parts begin; NULL: as the plan splits it */
 Distribution transfer_type(const Node *, const Distribution *in, const char **wrong);
 
 /* graph.c, for body.c: a node from its op, inputs and attributes: captures the inputs, infers the rest, shares it; over: a

@@ -11,9 +11,12 @@ typedef struct Plan Plan;
 typedef struct Target Target;
 
 typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH, COMMAND_SCHEDULE } Command;
+/* --shard: of what each device holds its own part alone, besides gradients */
+typedef enum Sharding { SHARD_NOTHING, SHARD_OPTIMIZER /* the state of the optimizer, masters of rounded weights */, SHARDINGS } Sharding;
+
 typedef struct Options {
     Command command;
-    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *memory, *steps, *epochs, *metric, *data, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *sharding, *memory, *steps, *epochs, *metric, *data, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
     const char *phase, *op, *layer, *device; /* schedule: what is shown */
@@ -26,6 +29,7 @@ typedef struct Options {
     const double *weights; int weight_count; /* --split: of each device's share; NULL: no proportions are given */
     const struct Policy *policy; /* --plan: plan/policy.h; NULL: auto */
     double measured_rate;   /* --measured 219/s; 0: not given */
+    Sharding shard;
     LintSet silenced;       /* -Wno-NAME */
     bool elaborated;        /* once before, for accumulate = "auto": what is said of the text has been said */
     double memory_bytes;    /* --memory: that a device (host devices: all together) may take; 0: nobody says */

@@ -1,7 +1,7 @@
 /* transfer.c: nodes that carry values from device to device, and the distributions that they lead from and to: mgpu_transfers.h.
  *
  * What is Split or Local comes from transfers alone. Element-wise operations keep it, and so does a reshape:
- *     Split  with Split and Replicated inputs of its shape
+ *     Split  with Split and Replicated inputs of its shape; the sum of all its elements is Partial
  *     Local  with inputs of any kind but Split, and no samples */
 #include "compiler/ir/graph.h"
 #include "compiler/ir/dump.h"
@@ -28,10 +28,10 @@ mgpu_parties transfer_parties(const Node *n)
                           .parts = mgpu_transfer_splits(k) && n->int_count ? n->ints : NULL};
 }
 
-/* the reduce-scatter that split it */
+/* the reduce-scatter that split it, or the variable that is */
 static const Node *split_by(const Node *n)
 {
-    while (n->op != OP_REDUCE_SCATTER) {
+    while (n->op != OP_REDUCE_SCATTER && n->op != OP_VARIABLE) {
         int k = 0;
         while (n->in[k]->distribution != SPLIT)
             k++;
@@ -42,8 +42,9 @@ static const Node *split_by(const Node *n)
 
 static bool same_parts(const Node *a, const Node *b)
 {
-    bool same = a->int_count == b->int_count;
-    for (int i = 0; i < a->int_count && same; i++)
+    int count = a->op == OP_VARIABLE ? 0 : a->int_count; /* of a variable, as the plan splits it */
+    bool same = count == (b->op == OP_VARIABLE ? 0 : b->int_count);
+    for (int i = 0; i < count && same; i++)
         same = a->ints[i] == b->ints[i];
     return same;
 }
@@ -80,9 +81,39 @@ bool transfer_types(const Node *n, const Distribution *in)
     return own;
 }
 
-static bool keeps_elements(const Node *n)
+bool node_keeps_elements(const Node *n)
 {
-    return OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_RESHAPE;
+    return OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_RESHAPE || n->op == OP_STOP_GRADIENT;
+}
+
+bool node_is_split(const Node *n) { return n->distribution == SPLIT && shape_count(&n->shape) > 1; }
+
+static bool sums_all(const Node *n) { return n->op == OP_SUM && n->int_count > 0 && n->int_count == n->in[0]->shape.rank; }
+
+bool node_sums_split(const Node *n) { return sums_all(n) && node_is_split(n->in[0]); }
+
+const int64_t *node_parts(const Node *n, int *count)
+{
+    const Node *from = split_by(n);
+    *count = from->op == OP_REDUCE_SCATTER ? from->int_count : 0;
+    return *count ? from->ints : NULL;
+}
+
+static bool splits(const Node *n)
+{
+    if (n->op == OP_VARIABLE)
+        return n->graph->model->variables[n->ints[0]].split;
+    bool any = n->op == OP_REDUCE_SCATTER;
+    for (int k = 0; k < n->inputs && node_keeps_elements(n); k++)
+        any = any || n->in[k]->distribution == SPLIT;
+    return any;
+}
+
+void graph_mark_split(Graph *g)
+{
+    for (int i = 0; i < g->node_count; i++)
+        if (splits(g->nodes[i]))
+            g->nodes[i]->distribution = SPLIT;
 }
 
 Distribution transfer_type(const Node *n, const Distribution *in, const char **wrong)
@@ -100,7 +131,9 @@ Distribution transfer_type(const Node *n, const Distribution *in, const char **w
         count[in[k]]++;
     Distribution kept = count[SPLIT] ? SPLIT : LOCAL;
     int others = count[REPLICATED] + (kept == LOCAL ? count[PARTIAL] : 0);
-    if (!keeps_elements(n))
+    if (kept == SPLIT && n->inputs == 1 && sums_all(n))
+        return PARTIAL;
+    if (!node_keeps_elements(n))
         *wrong = format("'%s' of a %s value: only element-wise operations and reshapes keep it; bring it together first, by %s", name,
                         DISTRIBUTION_NAME[kept], kept == SPLIT ? "'all_gather'" : "'broadcast_from'");
     else if (count[kept] + others != n->inputs)

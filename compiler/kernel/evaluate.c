@@ -355,10 +355,17 @@ static int einsum_letters(const Node *n, int letter[128], int64_t *extent)
     return count;
 }
 
+Axis axis_of_split(const Shape *s) { return (Axis){.extent = 1, .samples = true, .elements = shape_count(s)}; }
+
 int node_axes(const Node *n, Axis *axes)
 {
     int count = 0;
     bool sums = node_sums_samples(n);
+    if (node_is_split(n) || node_sums_split(n)) {
+        axes[0] = axis_of_split(node_is_split(n) ? &n->shape : &n->in[0]->shape);
+        axes[0].reduction = !node_is_split(n);
+        return 1;
+    }
     if (n->op == OP_GROUP_SUM) {
         if (n->ints[0]) {
             axes[count++] = (Axis){.kind = AXIS_GROUPS, .extent = 1, .samples = true, .group = n->ints[0]};
@@ -468,6 +475,11 @@ static Expr *convolve_point(Evaluation *e, const Node *n, Expr *sample, Expr *co
 
 Expr *evaluate_point(Evaluation *e, const Node *n, Expr *const *index)
 {
+    Expr *element[MAX_RANK];
+    if (node_is_split(n) || node_sums_split(n)) {
+        expr_unflatten(e->exprs, node_is_split(n) ? &n->shape : &n->in[0]->shape, index[0], element);
+        index = element;
+    }
     Expr *sample = n->sharded || node_sums_samples(n) ? *index++ : NULL;
     if (n->op == OP_GROUP_SUM && n->ints[0])
         sample = *index++; /* AXIS_IN_GROUP */

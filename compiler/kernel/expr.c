@@ -257,7 +257,7 @@ Expr *expr_axis(Exprs *x, int axis)
     if (a->extent <= 1 && !a->samples && a->kind == AXIS_PLAIN)
         return expr_index(x, 0);
     Expr e = {.kind = X_AXIS, .dtype = I64, .constant = axis, .axes = 1u << axis,
-              .high = a->samples || a->kind != AXIS_PLAIN ? FAR : a->extent - 1};
+              .high = a->elements ? a->elements - 1 : a->samples || a->kind != AXIS_PLAIN ? FAR : a->extent - 1};
     return intern(x, &e);
 }
 

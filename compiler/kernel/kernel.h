@@ -35,6 +35,7 @@ typedef struct Axis {
     int64_t extent;    /* times n, the samples of the device, if `samples` */
     bool samples, reduction;
     int64_t group;
+    int64_t elements;  /* > 0, with `samples`: not the samples, but the device's own part of the elements of a split value of so many */
 } Axis;
 
 typedef enum ExprKind {
@@ -142,6 +143,7 @@ bool node_is_loop_reduction(const Node *);      /* sums over axes of a nest: all
 /* the axes of the nest that makes the node: samples first, then for a reduction what it runs over, else its shape. The
  * axes that are no reduction axes are in the order of the node's own. */
 int node_axes(const Node *, Axis *axes);
+Axis axis_of_split(const Shape *);              /* of values that are split: a device's own part of the elements */
 /* the value at one iteration of these axes; index[k] belongs to axes[k] */
 Expr *evaluate_point(Evaluation *, const Node *, Expr *const *index);
 

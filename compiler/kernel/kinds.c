@@ -50,10 +50,11 @@ static void nest_cost(Task *t, const Nest *nest)
 /* each reads and writes all of its arguments once */
 static void argument_cost(Task *t, const Kernel *k)
 {
-    for (int i = 0; i < k->read_count; i++)
-        add_cost(t, 0, (double)tensor_bytes(k->reads[i], 1), k->reads[i]->sharded);
-    for (int i = 0; i < k->write_count; i++)
-        add_cost(t, 0, (double)tensor_bytes(k->writes[i], 1), k->writes[i]->sharded);
+    for (int i = 0; i < k->read_count + k->write_count; i++) {
+        const Tensor *x = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
+        bool own = tensor_is_own(x, t->elements);
+        add_cost(t, 0, own ? dtype_bytes(x->dtype) : (double)tensor_bytes(x, 1), own || x->sharded);
+    }
 }
 
 static void nests_cost(Task *t, Kernel *k)

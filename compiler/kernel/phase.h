@@ -38,6 +38,8 @@ typedef struct Tensor {     /* what kernels read and write */
     int64_t pitch;          /* elements from a sample to the next, of what a scan's step sees of its sequences; 0: no gaps */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
+/* a task of so many split elements touches the device's own part of it */
+static inline bool tensor_is_own(const Tensor *t, int64_t elements) { return elements > 1 && !t->sharded && shape_count(&t->shape) == elements; }
 enum { LINE_BYTES = 64 };                /* of a cache: what threads should not share; parts of a workspace begin at one */
 static inline int64_t whole_lines(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
 uint8_t half_of(Dtype);                  /* MGPU_HALF_... of the runtime, and its name */
@@ -53,7 +55,9 @@ typedef enum TaskKind { TASK_KERNEL, TASK_TRANSFER /* a transfer: mgpu_transfers
 typedef struct Task {       /* in phase->tasks, whose order is a legal order of execution */
     TaskKind kind;
     Kernel *kernel;         /* TASK_KERNEL; its arguments are reads, then writes, then the workspace */
-    mgpu_parties parties; int part_count; /* TASK_TRANSFER; parts NULL: as the plan splits it */
+    mgpu_parties parties; int part_count; /* TASK_TRANSFER, and a kernel of `elements`; parts NULL: as the plan splits it */
+    int64_t elements;       /* TASK_KERNEL: it computes a device's own part of split values of so many elements: of tensors of that
+                               size it touches the own part alone, and its samples are the part's elements; 0: none of them is split */
     Tensor **reads;  int read_count;
     Tensor **writes; int write_count; /* a tensor may be in both: updated in place. TASK_TRANSFER: the same one in both */
     int64_t workspace_bytes, workspace_bytes_per_sample;

@@ -195,8 +195,8 @@ static void emit_model(const Model *m, Text *t)
         text_add(t, ", {");
         for (int k = 0; k < v->shape.rank; k++)
             text_add(t, "%s%d", k ? ", " : "", v->order[k]);
-        text_add(t, "%s}, %s, %s}, %s\n", v->shape.rank ? "" : "0", KIND[v->kind],
-                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", c_comment("line %d", model_line(v->at)));
+        text_add(t, "%s}, %s, %s%s}, %s\n", v->shape.rank ? "" : "0", KIND[v->kind],
+                 v->kind == ACCUMULATOR && !v->partial ? "true" : "false", v->split ? ", true" : "", c_comment("line %d", model_line(v->at)));
     }
     if (!m->variable_count)
         text_add(t, "    {{0}, {0}, 0, false}\n");
@@ -304,7 +304,10 @@ static void emit_op(const ScheduledOp *op, Text *t)
         quote(t, op->suspects[i].layer);
         text_add(t, ", %d}", op->suspects[i].line);
     }
-    text_add(t, "%s, %d}, %s\n", op->suspect_count ? "}" : "", op->suspect_count, c_comment("%s", op->label));
+    text_add(t, "%s, %d", op->suspect_count ? "}" : "", op->suspect_count);
+    if (op->elements)
+        text_add(t, ", %lld", (long long)(op->own.end - op->own.begin + 1));
+    text_add(t, "}, %s\n", c_comment("%s", op->label));
 }
 
 /* a table of the plan: its name, or that of an equal one that is above it */

@@ -42,7 +42,8 @@ static Distribution type_of(const Node *n, Node *const *in, const Distribution *
     }
     if (OP_INFO[n->op].op_class == LEAF) {
         bool part = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].partial;
-        return n->sharded ? SHARDED : part ? PARTIAL : REPLICATED;
+        bool split = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split;
+        return n->sharded ? SHARDED : part ? PARTIAL : split ? SPLIT : REPLICATED;
     }
     if (n->op == OP_REDUCE) {
         if (sharded)

@@ -5,6 +5,7 @@
  *
  *   weight of a convolution [o, c, k...]   [k..., c, o]: channels out innermost, so that a vector of outputs is loaded
  *                                          whole for every tap
+ *   what is computed in parts (shard.c)    as declared: a part is a range of elements
  *   anything else                          as declared: contractions pack panels of any order
  *   state of an optimizer, accumulator,    like the weight or gradient that it goes with, if it has its shape: an
  *   rounded copy                           update then runs through all of them in one order */
@@ -42,8 +43,31 @@ static bool is_weight_gradient(const Node *n)
     }
 }
 
+/* Parts of split values are ranges of elements, and one of a variable is the same range of what it is computed with: all of them
+ * are in the declared order. parts[v]: it is computed in parts */
+static void find_parts(const Graph *g, bool *parts)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        for (int k = 0; k < n->inputs && n->distribution == SPLIT; k++)
+            if (n->in[k]->op == OP_VARIABLE)
+                parts[n->in[k]->ints[0]] = true;
+    }
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *r = &g->results[i];
+        if (r->role == ROLE_UPDATE && (r->value->op == OP_ALL_GATHER || r->value->distribution == SPLIT))
+            parts[r->index] = true;
+    }
+}
+
 void choose_layout(Model *m, Graph **graphs, int graph_count)
 {
+    bool *parts = NEW_ARRAY(bool, m->variable_count);
+    for (int k = 0; k < graph_count; k++)
+        find_parts(graphs[k], parts);
+    for (int v = 0; v < m->variable_count; v++)
+        if (parts[v] && m->variables[v].owner >= 0)
+            parts[m->variables[v].owner] = true;
     for (int v = 0; v < m->variable_count; v++)
         for (int i = 0; i < MAX_RANK; i++)
             m->variables[v].order[i] = i;
@@ -53,7 +77,9 @@ void choose_layout(Model *m, Graph **graphs, int graph_count)
             if (!w || w->op != OP_VARIABLE || n->in[1]->shape.rank < 2)
                 continue;
             Variable *v = &m->variables[w->ints[0]];
-            channels_innermost(v->kind == ROUNDED ? &m->variables[v->owner] : v);
+            v = v->kind == ROUNDED ? &m->variables[v->owner] : v;
+            if (!parts[v - m->variables])
+                channels_innermost(v);
         }
     for (int v = 0; v < m->variable_count; v++) {
         Variable *x = &m->variables[v];

@@ -27,6 +27,8 @@ void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accu
 /* precision.c      F32 -> the model's precision; for bf16, variables that contractions read get rounded copies first */
 void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
+/* shard.c          the optimizer sharded: gradients to REDUCE_SCATTER, updates of the own part, ALL_GATHER; Variable.split. graphs: of all phases */
+Graph *shard(Model *, Graph *train, Graph *const *graphs, int graph_count);
 /* layout.c         order of variables in memory */
 void choose_layout(Model *, Graph **graphs, int graph_count);
 /* phases.c         full: VALID is true and the number of samples known; partial: as it is */

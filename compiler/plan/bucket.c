@@ -113,12 +113,11 @@ static bool may_move(const Tensor *x) { return x->kind == TENSOR_TEMPORARY; }
 
 static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE; }
 
-/* the same for all types of elements: a split value may change its type */
-static int64_t *split_elements(int64_t count, int devices)
+int64_t *split_elements(int64_t count, int devices)
 {
-    int64_t *parts = NEW_ARRAY(int64_t, devices + 1), each = ((count + devices - 1) / devices + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    int64_t *parts = NEW_ARRAY(int64_t, devices + 1);
     for (int d = 0; d <= devices; d++)
-        parts[d] = each * d < count ? each * d : count;
+        parts[d] = mgpu_even_part(count, devices, d);
     return parts;
 }
 
@@ -286,7 +285,7 @@ static void add_updates(const Ordering *o, const Device *d, const int *final, Su
             if (last[o->needs[t].before[i]] > last[t])
                 last[t] = last[o->needs[t].before[i]];
         if (o->tail[t] && p->tasks[t]->kind == TASK_KERNEL)
-            sums[last[t]].update_us += time_of_task(o->program, d, p->tasks[t], o->samples);
+            sums[last[t]].update_us += time_of_task(o->program, d, p->tasks[t], units_of_task(p->tasks[t], o->members->count, o->samples));
     }
 }
 
@@ -334,7 +333,7 @@ static Buckets choose_buckets(const Ordering *o, const int *final)
     if (o->program->options->bucket_bytes > 0)
         return buckets_of_size(&t, o->program->options->bucket_bytes);
     for (int i = 0; i < order->call_count; i++)
-        call_us[i] = time_of_task(o->program, &d, order->calls[i], o->samples) + (regions ? 0 : d.launch_us.value);
+        call_us[i] = time_of_task(o->program, &d, order->calls[i], units_of_task(order->calls[i], o->members->count, o->samples)) + (regions ? 0 : d.launch_us.value);
     t.stops = list_stops(o);
     add_updates(o, &d, final, all);
     return buckets_by_cost(&t);

@@ -7,7 +7,7 @@
  * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end in
  * .2, .3 ... in its order.
  *
- * Whose gradient a transfer sums: the first transfer of as many elements on the way from the new value of a weight to its operands,
+ * Whose gradient a transfer sums: the first that sums as many elements on the way from the new value of a weight to its operands,
  * nearest first. That of another weight, by way of the norm that all are clipped to, is farther away. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/plan/schedule_internal.h"
@@ -39,7 +39,9 @@ static const char *leaf_of(const char *name)
 }
 
 /* ---- gradients */
-static bool is_gradient_of(const Node *n, const Variable *v) { return op_is_transfer(n->op) && shape_count(&n->shape) == shape_count(&v->shape); }
+static bool adds(const Node *n) { return op_is_transfer(n->op) && mgpu_transfer_row(transfer_of(n->op))->adds; }
+
+static bool is_gradient_of(const Node *n, const Variable *v) { return adds(n) && shape_count(&n->shape) == shape_count(&v->shape); }
 
 static const Node *gradient_of(const Node *update, const Variable *v, int *seen, int mark)
 {
@@ -50,7 +52,7 @@ static const Node *gradient_of(const Node *update, const Variable *v, int *seen,
         const Node *n = queue[i];
         if (is_gradient_of(n, v))
             return n;
-        for (int k = 0; k < n->inputs && !op_is_transfer(n->op) && count < NEAR; k++)
+        for (int k = 0; k < n->inputs && !adds(n) && count < NEAR; k++)
             if (seen[n->in[k]->id] != mark) {
                 seen[n->in[k]->id] = mark;
                 queue[count++] = n->in[k];

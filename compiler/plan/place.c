@@ -81,7 +81,7 @@ static int *no_buffers(int count)
     return numbers;
 }
 
-Persistent *place_persistent(const Program *p, int64_t capacity)
+Persistent *place_persistent(const Program *p, int64_t capacity, int devices)
 {
     const Model *m = p->model;
     Persistent *a = NEW(Persistent);
@@ -113,9 +113,11 @@ Persistent *place_persistent(const Program *p, int64_t capacity)
         }
     for (int i = 0; i < variables; i++) {
         const Variable *v = &m->variables[i];
-        int64_t bytes = shape_count(&v->shape) * dtype_bytes(v->dtype);
+        int64_t elements = shape_count(&v->shape), room = v->split ? mgpu_even_part(elements, devices, 1) : elements; /* the first has most */
+        int64_t bytes = room * dtype_bytes(v->dtype);
         a->variable[i] = add_buffer(&a->buffers, &a->buffer_count, variable[i].name ? variable[i].name : format("w.%s", v->name),
-                                    BUFFER_VARIABLE, variable[i].bytes > bytes ? variable[i].bytes : bytes, 1, i, arena);
+                                    BUFFER_VARIABLE, variable[i].bytes > bytes && !v->split ? variable[i].bytes : bytes, 1, i, arena);
+        a->buffers[a->variable[i]].elements = v->split ? elements : 0;
         a->buffers[a->variable[i]].type = variable[i].name ? variable[i].type : (int)v->dtype + 1;
     }
     if (reports)
@@ -191,22 +193,22 @@ static Access access_of(Placing *s, const Tensor *x)
     const Persistent *a = s->persistent;
     int64_t bytes = tensor_bytes(x, s->capacity);
     switch (x->kind) {
-    case TENSOR_INPUT: return (Access){a->input[x->index], 0, bytes, 0};
-    case TENSOR_VARIABLE: return (Access){a->variable[x->index], 0, bytes, 0};
-    case TENSOR_OUTPUT: return (Access){a->output[x->index], 0, bytes, 0};
-    case TENSOR_REPORT: return (Access){a->report, 0, (int64_t)sizeof(double) * s->phase->report_count, 0};
+    case TENSOR_INPUT: return whole_buffer(a->input[x->index], bytes);
+    case TENSOR_VARIABLE: return whole_buffer(a->variable[x->index], a->buffers[a->variable[x->index]].elements ? a->buffers[a->variable[x->index]].bytes : bytes);
+    case TENSOR_OUTPUT: return whole_buffer(a->output[x->index], bytes);
+    case TENSOR_REPORT: return whole_buffer(a->report, (int64_t)sizeof(double) * s->phase->report_count);
     case TENSOR_TEMPORARY: {
         if (s->local[x->id]) {
             int64_t chunk = s->chunk[x->id] < s->capacity ? s->chunk[x->id] : s->capacity;
             int buffer = add_block(s, x->name, BUFFER_LOCAL, tensor_bytes(x, chunk));
             s->buffers[s->count - 1].each = tensor_bytes(x, 1);
             s->buffers[s->count - 1].type = (int)x->dtype + 1;
-            return (Access){buffer, 0, tensor_bytes(x, chunk), 0};
+            return whole_buffer(buffer, tensor_bytes(x, chunk));
         }
         int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
         s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
         s->buffers[s->count - 1].type = (int)x->dtype + 1;
-        return (Access){buffer, 0, bytes, 0};
+        return whole_buffer(buffer, bytes);
     }
     }
     die("tensor %s is of no kind", x->name);
@@ -231,9 +233,9 @@ static void touch_groups(Placing *s)
             s->buffers[s->count - 1].type = (int)g->members[0]->dtype + 1; /* that of the whole sum */
         for (int k = 0; k < g->member_count && g->bucket; k++)
             s->layout->tensor[g->members[k]->id] =
-                (Access){bucket, g->begin[k], add_bytes(g->begin[k], tensor_bytes(g->members[k], s->capacity)), 0};
+                (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->capacity))};
         touch(s, g->members[0], g->after > 0 ? g->after : 0);
-        s->layout->group[i] = g->bucket ? (Access){bucket, 0, g->bytes, 0} : s->layout->tensor[g->members[0]->id];
+        s->layout->group[i] = g->bucket ? whole_buffer(bucket, g->bytes) : s->layout->tensor[g->members[0]->id];
     }
 }
 
@@ -260,7 +262,7 @@ static void touch_calls(Placing *s)
         bytes = add_bytes(bytes, fixed_workspace(s, task));
         s->layout->work[c].buffer = -1;
         if (bytes > 0) {
-            s->layout->work[c] = (Access){add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), 0, bytes, 0};
+            s->layout->work[c] = whole_buffer(add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), bytes);
             live(s, s->layout->work[c].buffer, c);
         }
     }

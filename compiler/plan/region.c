@@ -5,6 +5,7 @@
  * divided otherwise (weights, sums over samples) may be in a region too, as long as nothing there depends on them.
  *
  * A call joins the region of the calls before it unless
+ *   - one of them computes a part of split values, whose elements are shared out in place of samples;
  *   - they touch a tensor in common, one of them writes it, and it is not one of samples that both treat by sample;
  *   - the region completes a sum over the devices: that may now set out, and who needs it would wait for its own region;
  *   - it needs a later sum over the devices than they do: they would wait for it too, so the updates of a bucket of
@@ -40,7 +41,7 @@ typedef struct Cutting {
     Region region;
 } Cutting;
 
-static bool by_sample(const Task *t) { return t->kernel->split == MGPU_SPLIT_SAMPLES; }
+static bool by_sample(const Task *t) { return t->kernel->split == MGPU_SPLIT_SAMPLES && !t->elements; }
 
 static double sample_bytes(const Task *t)
 {
@@ -150,7 +151,8 @@ void cut_regions(const Phase *p, Order *o)
     for (int i = 0; i < o->call_count; i++) {
         const Task *t = o->calls[i];
         int group = needed_group(&c, t, i);
-        if (i == 0 || c.after[i] || group > c.region.group || conflicts(&c, t) || !fits(&c, t)) {
+        bool apart = t->elements || (i > 0 && o->calls[i - 1]->elements);
+        if (i == 0 || apart || c.after[i] || group > c.region.group || conflicts(&c, t) || !fits(&c, t)) {
             if (i > 0)
                 close_region(&c, i);
             c.number++;

@@ -110,7 +110,7 @@ static double bytes_of(const Access *accesses, int count)
 static Access step_access(const Builder *b)
 {
     int step = b->class->persistent->step;
-    return (Access){step, 0, b->layout->buffers[step].bytes, 0};
+    return whole_buffer(step, b->layout->buffers[step].bytes);
 }
 
 static void add_input_ops(Builder *b) /* READ of this step, what is pending of the step before, UPLOAD */
@@ -124,7 +124,7 @@ static void add_input_ops(Builder *b) /* READ of this step, what is pending of t
             continue;
         if (!read)
             read = add_op(b, "read", LANE_HOST, VERB_READ, -1, "-");
-        add_write(read, (Access){a->staging[x->index], 0, b->layout->buffers[a->staging[x->index]].bytes, 0});
+        add_write(read, whole_buffer(a->staging[x->index], b->layout->buffers[a->staging[x->index]].bytes));
     }
     for (int i = 0; i < p->tensor_count; i++) {
         const Tensor *x = p->tensors[i];
@@ -159,6 +159,15 @@ static const char *said(Builder *b, const char *text) /* as long as the schedule
     return copy;
 }
 
+/* of what is split, all: own_part cuts it */
+static Access argument_access(const Builder *b, const Task *t, const Tensor *x)
+{
+    Access a = b->layout->tensor[x->id];
+    if (tensor_is_own(x, t->elements) && !b->layout->buffers[a.buffer].elements)
+        a.of = a.end - a.begin;
+    return a;
+}
+
 static void add_call(Builder *b, const KernelNumber *kernels, int call)
 {
     const Task *task = b->order->calls[call];
@@ -166,16 +175,17 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     const TaskName *name = name_of_task(b->names, task);
     ScheduledOp *op = add_op(b, name->op, LANE_COMP, VERB_CALL, kernel, kernel_label(task->kernel));
     for (int i = 0; i < task->read_count; i++)
-        add_read(op, b->layout->tensor[task->reads[i]->id]);
+        add_read(op, argument_access(b, task, task->reads[i]));
     add_read(op, step_access(b));
     for (int i = 0; i < task->write_count; i++)
-        add_write(op, b->layout->tensor[task->writes[i]->id]);
+        add_write(op, argument_access(b, task, task->writes[i]));
     if (b->layout->work[call].buffer >= 0)
         add_write(op, b->layout->work[call]);
     op->time_us = time_of_call(b->program, &b->members, b->order, call, b->class->device, (double)b->class->capacity);
     op->region = b->order->region[call];
     op->chunk = b->order->chunk[call];
-    op->by_sample = b->program->target->regions && task->kernel->split == MGPU_SPLIT_SAMPLES;
+    op->elements = task->elements;
+    op->by_sample = b->program->target->regions && task->kernel->split == MGPU_SPLIT_SAMPLES && !task->elements;
     op->line = model_line(task->at);
     op->layer = said(b, name->layer);
     op->role = said(b, name->role);
@@ -392,29 +402,7 @@ static void find_times(ScheduledOp *const *ops, int classes, int count)
     }
 }
 
-/* ---- devices of a class share what they have; of a transfer of which each has its own part, they have operations of their own */
-static void *copy_array(const void *from, size_t bytes)
-{
-    void *copy = allocate(bytes);
-    if (bytes)
-        memcpy(copy, from, bytes);
-    return copy;
-}
-
-/* of the whole value, what a member sends and receives; false: all of it */
-static bool own_share(const ScheduledOp *op, const Group *g, int device, Access *read, Access *write)
-{
-    int64_t bytes = dtype_bytes(g->dtype), begin = op->reads[0].begin;
-    mgpu_stretch sent = mgpu_sent_by(&g->parties, g->bytes / bytes, device), received = mgpu_received_by(&g->parties, g->bytes / bytes, device);
-    *read = op->reads[0];
-    *write = op->writes[0];
-    read->begin = begin + sent.begin * bytes;
-    read->end = begin + sent.end * bytes;
-    write->begin = begin + received.begin * bytes;
-    write->end = begin + received.end * bytes;
-    return read->begin != op->reads[0].begin || read->end != op->reads[0].end || write->begin != op->writes[0].begin || write->end != op->writes[0].end;
-}
-
+/* ---- the devices */
 /* the class's, in memory that stays */
 static ScheduledOp *copy_ops(const Builder *b)
 {
@@ -427,22 +415,9 @@ static ScheduledOp *copy_ops(const Builder *b)
     return ops;
 }
 
-static ScheduledOp *ops_of_device(const Builder *b, ScheduledOp *of_class, int device)
+static void fill_device(DeviceSchedule *d, const Builder *b, const Shard *shard, Buffer *of_class, ScheduledOp *ops, int device)
 {
-    ScheduledOp *own = NULL;
-    for (int i = 0; i < b->op_count; i++) {
-        Access both[2];
-        if (of_class[i].verb != VERB_TRANSFER || !own_share(&of_class[i], &b->order->groups[of_class[i].target], device, &both[0], &both[1]))
-            continue;
-        own = own ? own : copy_array(of_class, sizeof *own * (size_t)b->op_count);
-        own[i].reads = copy_array(&both[0], sizeof both[0]);
-        own[i].writes = copy_array(&both[1], sizeof both[1]);
-    }
-    return own ? own : of_class;
-}
-
-static void fill_device(DeviceSchedule *d, const Builder *b, const Shard *shard, Buffer *buffers, ScheduledOp *ops, int device)
-{
+    Buffer *buffers = buffers_of_device(of_class, b->layout->buffer_count, b->plan->devices, device);
     *d = (DeviceSchedule){
         .name = b->plan->kind,
         .arena_bytes = b->layout->arena_bytes,
@@ -452,7 +427,7 @@ static void fill_device(DeviceSchedule *d, const Builder *b, const Shard *shard,
         .capacity = shard->capacity,
         .buffers = buffers,
         .buffer_count = b->layout->buffer_count,
-        .ops = ops_of_device(b, ops, device),
+        .ops = ops_of_device(ops, b->op_count, b->order, buffers, b->plan->devices, device),
         .op_count = b->op_count,
     };
 }
@@ -478,9 +453,9 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 }
 
 /* ---- the stage */
-static Class class_of_capacity(const Program *p, int device, int64_t capacity, int64_t micro)
+static Class class_of_capacity(const Program *p, int devices, int device, int64_t capacity, int64_t micro)
 {
-    Persistent *persistent = place_persistent(p, capacity);
+    Persistent *persistent = place_persistent(p, capacity, devices);
     return (Class){device, capacity, micro, persistent, persistent->arena_bytes, 0, persistent->arena_bytes, 0, 0};
 }
 
@@ -497,7 +472,7 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
         while (c < count && (classes[c].capacity != plan->shards[d].capacity || !alike(p, classes[c].device, d)))
             c++;
         if (c == count)
-            classes[count++] = class_of_capacity(p, d, plan->shards[d].capacity, 0);
+            classes[count++] = class_of_capacity(p, plan->devices, d, plan->shards[d].capacity, 0);
         class_of[d] = c;
     }
     return count;
@@ -520,10 +495,10 @@ static int find_trials(const Program *p, const Plan *plan, Class **trials)
     if (!p->target->own_memory)
         return 0;
     for (; samples <= most / 2; samples *= 2)
-        APPEND(*trials, count, class_of_capacity(p, 0, samples, samples * plan->devices));
-    APPEND(*trials, count, class_of_capacity(p, 0, most, plan->micro));
+        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices));
+    APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, most, plan->micro));
     for (samples = 2 * most; count == 1 || samples <= ENOUGH; samples *= 2) /* few samples do not show how the arena grows */
-        APPEND(*trials, count, class_of_capacity(p, 0, samples, samples * plan->devices));
+        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, samples, samples * plan->devices));
     return count;
 }
 
@@ -602,9 +577,9 @@ static void schedule_phase(PhaseSchedule *s, const Program *p, const Plan *plan,
 }
 
 /* the arena is that of the phase which needs most; the workspaces of all phases are at its end */
-static void end_arena(DeviceSchedule *d, const Class *c, bool first)
+static void end_arena(DeviceSchedule *d, const Class *c, bool own)
 {
-    for (int i = 0; i < d->buffer_count && first; i++) /* its devices share them */
+    for (int i = 0; i < d->buffer_count && own; i++) /* else they are those of a device before it */
         if (d->buffers[i].kind == BUFFER_WORKSPACE || d->buffers[i].kind == BUFFER_LOCAL)
             d->buffers[i].offset = add_bytes(d->buffers[i].offset, c->arena_bytes - d->arena_bytes);
     d->arena_bytes = add_bytes(c->arena_bytes, c->work_bytes);
@@ -631,7 +606,8 @@ Schedule *schedule(const Program *p, const Plan *plan)
         schedule_phase(&s->phases[i], p, plan, p->phases[i], classes, class_count, class_of, trials, trial_count, kernels, &members);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
-            end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d);
+            end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||
+                      s->phases[i].devices[d].buffers != s->phases[i].devices[classes[class_of[d]].device].buffers);
     for (int c = 0; c < trial_count; c++) {
         Room room = {trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
         APPEND(s->rooms, s->room_count, room);

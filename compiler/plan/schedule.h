@@ -39,9 +39,12 @@ typedef struct Buffer {
     int index;              /* of the input, variable or output; -1 */
     int64_t each;           /* bytes of one sample; 0: the same for all samples */
     int type;               /* + 1: Dtype of its elements; 0: no numbers (the step block, a workspace) */
+    int64_t elements;       /* VARIABLE: it is split, and has room for the device's own part of so many elements alone; 0: it is not */
     bool updated;           /* VARIABLE: calls of this phase write all of it, once a step */
 } Buffer;
-typedef struct Access { int buffer; int64_t begin, end; int slot; } Access; /* bytes [begin, end) of slot (step + slot) mod slots */
+/* bytes [begin, end) of slot (step + slot) mod slots; of > 0: they are the own part of a split value of so many bytes, at its place there */
+typedef struct Access { int buffer; int64_t begin, end; int slot; int64_t of; } Access;
+static inline Access whole_buffer(int buffer, int64_t bytes) { return (Access){.buffer = buffer, .end = bytes}; }
 typedef struct Wait { int op, back; } Wait; /* op of the same device in the same phase, `back` steps ago */
 typedef struct ScheduledOp {
     const char *id;         /* without the device: "conv_1.backward.weight" */
@@ -61,6 +64,8 @@ typedef struct ScheduledOp {
     int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; the same in the whole region */
     const Suspect *suspects; int suspect_count; /* CALL; not in the text */
     uint32_t digest;        /* CALL: of what it computes from what; the same for any number of devices but one */
+    int64_t elements;       /* CALL: of split values of so many elements it computes `own`, and touches no others; 0: of none */
+    mgpu_stretch own;
     bool by_sample;         /* CALL: may be called for any samples; touches those alone in buffers that have samples */
 } ScheduledOp;
 typedef struct Collective {
@@ -91,6 +96,7 @@ typedef struct Signature {  /* of a kernel: its parameters. A kernel may have se
     int kernel;
     const char *label;      /* of the kernel */
     Parameter *in, *out; int in_count, out_count;
+    int64_t elements;       /* of split values, as those of its calls; 0: none */
     int64_t work, work_each; /* bytes of its workspace, and those for each sample of the device besides */
 } Signature;
 typedef struct Room { int64_t samples, bytes, work; } Room; /* the arena of a device with so many samples; work: the workspaces, besides */

@@ -27,6 +27,7 @@ typedef struct Order {
     int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
 } Order;
 /* samples: of a device. Buckets hold options->bucket_bytes; 0: those that end a step first, as the machine of the members is predicted */
+int64_t *split_elements(int64_t count, int devices); /* [devices + 1]: where each device's part begins, if no graph says it */
 Order *order_phase(const Program *, const Phase *, const Members *, double samples);
 
 /* schedule.c: the same, with regions */
@@ -51,6 +52,7 @@ const char *name_of_fetch(const Tensor *);               /* of the operation tha
 const char **names_of_group(const Names *, const Group *); /* of its members, as copies: the weights, or values */
 
 /* ---- times.c: microseconds, by the program's machine */
+double units_of_task(const Task *, int devices, double samples); /* its samples; or the elements of the largest part, where it is split */
 double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch, or barrier */
 double time_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 Members members_of_plan(const Program *, int devices); /* with the methods that the plan's transfers may be made by */
@@ -61,6 +63,11 @@ int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WA
 /* ---- region.c: calls that the threads of a device run without a barrier between them */
 void cut_regions(const Phase *, Order *);
 void cut_calls(Order *);                            /* every call a region of its own: of a device without threads */
+
+/* ---- own.c: of_class, or a copy with the device's own parts */
+void *copy_array(const void *, size_t bytes);
+ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *, const Buffer *buffers, int devices, int device);
+Buffer *buffers_of_device(Buffer *of_class, int count, int devices, int device);
 
 /* ---- offsets.c */
 typedef struct Block { /* bytes that are needed from position `first` to position `last` */
@@ -87,7 +94,7 @@ typedef struct Persistent {  /* the buffers that all phases of a plan have in co
     int *staging, *input, *variable, *output;/* by index; -1: none */
     int64_t arena_bytes, staging_bytes;
 } Persistent;
-Persistent *place_persistent(const Program *, int64_t capacity);
+Persistent *place_persistent(const Program *, int64_t capacity, int devices);
 
 typedef struct Layout {      /* the buffers of one phase on a device of some capacity */
     Buffer *buffers; int buffer_count; /* the persistent ones first */

@@ -48,12 +48,14 @@ static Access read_access(Reader *r, int device)
     if (number < 0)
         schedule_error(&start, "device %d has no buffer '%s'%s", device, name,
               did_you_mean(name, names->buffers.keys, names->buffers.count));
-    Access a = {number, 0, r->phase->devices[device].buffers[number].bytes, 0};
+    Access a = whole_buffer(number, r->phase->devices[device].buffers[number].bytes);
     if (schedule_take(r, "[")) {
         a.begin = schedule_read_bytes(r, "the first byte");
         if (!schedule_take(r, ":"))
             schedule_error(r, "expected ':' and the end of the range");
         a.end = schedule_read_bytes(r, "the end of the range");
+        if (schedule_take_word(r, "of"))
+            a.of = schedule_read_bytes(r, "the bytes of the whole value");
         if (!schedule_take(r, "]"))
             schedule_error(r, "expected ']'");
     }
@@ -150,6 +152,14 @@ static void read_device(Reader *r)
     r->device_count++;
 }
 
+static int64_t read_own_of(Reader *r)
+{
+    if (!schedule_take_word(r, "own"))
+        return 0;
+    schedule_need_word(r, "of");
+    return schedule_read_bytes(r, "the elements of the whole value");
+}
+
 static void read_buffer(Reader *r)
 {
     int device = read_owner(r);
@@ -173,6 +183,7 @@ static void read_buffer(Reader *r)
     }
     if (schedule_take_word(r, "each"))
         b.each = schedule_read_bytes(r, "the size of a sample");
+    b.elements = read_own_of(r);
     if (schedule_take_word(r, "index"))
         b.index = schedule_read_int(r, "the index");
     if (schedule_take_word(r, "type"))
@@ -211,7 +222,7 @@ static void read_parameters(Reader *r, const char *word, Parameter **list, int *
             p.over = 1 + (int)schedule_read_number(r, "the number of a parameter", INT32_MAX - 1);
         APPEND(*list, *count, p);
         schedule_skip_blanks(r);
-    } while (*r->at && *r->at != '\n' && !schedule_at_word(r, "out") && !schedule_at_word(r, "work"));
+    } while (*r->at && *r->at != '\n' && !schedule_at_word(r, "out") && !schedule_at_word(r, "own") && !schedule_at_word(r, "work"));
 }
 
 static void read_signature(Reader *r)
@@ -225,6 +236,7 @@ static void read_signature(Reader *r)
         schedule_error(&start, "%s follows %s: the records of a kernel follow each other", k.label, last->label);
     read_parameters(r, "in", &k.in, &k.in_count);
     read_parameters(r, "out", &k.out, &k.out_count);
+    k.elements = read_own_of(r);
     if (schedule_take_word(r, "work")) {
         k.work = schedule_read_bytes(r, "the size of the workspace");
         if (schedule_take_word(r, "each"))
@@ -261,6 +273,16 @@ static int read_verb(Reader *r, Verb *verb)
     return choice < VERBS ? MGPU_TRANSFER_REDUCE : choice - VERBS;
 }
 
+static void read_own(Reader *r, ScheduledOp *op)
+{
+    op->own.begin = schedule_read_bytes(r, "the first element");
+    if (!schedule_take(r, ".."))
+        schedule_error(r, "expected '..' and the end of the elements");
+    op->own.end = schedule_read_bytes(r, "the end of the elements");
+    schedule_need_word(r, "of");
+    op->elements = schedule_read_bytes(r, "the elements of the whole value");
+}
+
 static void read_op(Reader *r)
 {
     int device = read_owner(r);
@@ -281,6 +303,8 @@ static void read_op(Reader *r)
         if (schedule_take_word(r, "chunk"))
             op.chunk = schedule_read_bytes(r, "the samples of a chunk");
     }
+    if (schedule_take_word(r, "own"))
+        read_own(r, &op);
     for (int list = 0; list < 2; list++) {
         Access **accesses = list ? &op.writes : &op.reads;
         int *count = list ? &op.write_count : &op.read_count;

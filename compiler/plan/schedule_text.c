@@ -9,22 +9,26 @@
  *               "#" "link" NAME "bytes" N "share" DECIMAL          upload, communication, input, other devices, nothing; what links carry
  *   plan        "plan" NAME "input" WORD "variables" WORD "reduce" WORD "order" WORD "slots" N ["label" "TEXT"]
  *                 how devices share the work, in the words of --plan; absent: auto. label: what has to be known of it
- *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["work" BYTES ["each" BYTES]]
+ *   kernel      "kernel" kNAME ["in" parameter+] ["out" parameter+] ["own" "of" N] ["work" BYTES ["each" BYTES]]
  *                 what the kernel reads and what it writes, in the order of a call's arguments, and its workspace: bytes, and bytes
  *                 for each sample of the device. A kernel that is called with operands of several sizes has several records
+ *                 own: its calls compute a device's own part of split values of so many elements, and touch only that part of the
+ *                 parameters of this size
  *   parameter   DTYPE (BYTES | "each" BYTES) ["over" N]     each: bytes of a sample, of all samples of the device or chunk;
  *                 over: written in the place of parameter N that is read, counted from 0 (inout)
  *   phase       "phase" NAME device* (buffer | op)* collective*
  *   device      "device" N "name" "TEXT" "arena" BYTES "work" BYTES "staging" BYTES "samples" FIRST..END "capacity" N
  *                 devices count from 0; samples are those of a micro-batch: from FIRST up to, not including, END; work:
  *                 the last bytes of the arena, of which each thread of the device has its own
- *   buffer      "buffer" dN.NAME "kind" KIND "offset" BYTES "bytes" BYTES ["slots" N] ["each" BYTES] ["index" N]
+ *   buffer      "buffer" dN.NAME "kind" KIND "offset" BYTES "bytes" BYTES ["slots" N] ["each" BYTES] ["own" "of" N]
+ *                 ["index" N]
  *                 ["type" DTYPE] ["updated"]
  *                 bytes of one slot (local: of a chunk); slots (absent: one) follow each other, each on a multiple of 64; offset in the arena, of staging
  *                 buffers in the staging arena; each: bytes of one sample, where it consists of the device's samples;
+ *                 own: a variable that is split: of so many elements the device has its part alone (mgpu_even_part);
  *                 index: of the input, variable or output; type: of its elements; updated: a variable that calls of this phase
  *                 write, all of it, once a step
- *   op          "op" dN.NAME "lane" LANE VERB LABEL ["region" N ["samples"] ["chunk" N]] ["reads" access+]
+ *   op          "op" dN.NAME "lane" LANE VERB LABEL ["region" N ["samples"] ["chunk" N]] ["own" BEGIN..END "of" N] ["reads" access+]
  *                 ["writes" access+] ["waits" wait+] ["digest" HHHHHHHH] "begin_us" DECIMAL "time_us" DECIMAL "line" N
  *                 ["layer" NAME] ["role" NAME] ["#" REASONS]
  *                 the order of a lane is the order of its lines. LABEL: the kernel (call); the
@@ -32,11 +36,13 @@
  *                 threads run them without a barrier between them, so the region waits for what its calls wait for, and they
  *                 are all over when it is; samples: the call works sample by sample; chunk: a thread takes so many of its
  *                 samples through the region at a time
+ *                 own: of split values of N elements the call computes these, and touches no others
  *                 digest (of every call): eight hexadecimal digits, of what the program computes here, from what: a hash of the
  *                 kernel, of the values that it reads and of the variables and outputs that it writes (schedule.h)
  *                 layer: the instance that it computes, which may be a part of the name; role: forward, backward with the weights
  *                 whose gradients it makes, update. Behind # is for each wait what it waits for; a reader skips that
- *   access      dN.BUFFER ["[" BEGIN ":" END "]"] [slot]     no range: the whole buffer. A call's accesses are its kernel's
+ *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [slot]     no range: the whole buffer; of: the device's own part, at its
+ *                 place in a split value of N bytes. A call's accesses are its kernel's
  *                 arguments in their order, but for the step block, which every kernel gets anyway
  *   slot        "@+" K | "@-" K                              slot (step + K) mod slots; absent: K is 0
  *   wait        dN.OP ["@-" K]                               the op of the K-th step before; absent: of this step
@@ -82,8 +88,8 @@ static void write_accesses(const DeviceSchedule *d, int device, const char *word
         const Access *a = &accesses[i];
         const Buffer *b = &d->buffers[a->buffer];
         write_owned(device, b->name, t);
-        if (a->begin != 0 || a->end != b->bytes)
-            text_add(t, "[%lld:%lld]", (long long)a->begin, (long long)a->end);
+        if (a->begin != 0 || a->end != b->bytes || a->of)
+            text_add(t, "[%lld:%lld%s]", (long long)a->begin, (long long)a->end, a->of ? format(" of %lld", (long long)a->of) : "");
         if (a->slot)
             text_add(t, "@%+d", a->slot);
     }
@@ -106,6 +112,8 @@ void signature_write(const Signature *s, Text *t)
     write_name(s->label, t);
     write_parameters("in", s->in, s->in_count, t);
     write_parameters("out", s->out, s->out_count, t);
+    if (s->elements)
+        text_add(t, " own of %lld", (long long)s->elements);
     if (s->work || s->work_each)
         text_add(t, " work %lld", (long long)s->work);
     if (s->work_each)
@@ -150,6 +158,8 @@ static void write_op(const PhaseSchedule *p, int device, const ScheduledOp *op, 
         text_add(t, " region %d%s", op->region, op->by_sample ? " samples" : "");
     if (op->region >= 0 && op->chunk > 0)
         text_add(t, " chunk %lld", (long long)op->chunk);
+    if (op->elements > 0)
+        text_add(t, " own %lld..%lld of %lld", (long long)op->own.begin, (long long)op->own.end, (long long)op->elements);
     write_accesses(d, device, "reads", op->reads, op->read_count, t);
     write_accesses(d, device, "writes", op->writes, op->write_count, t);
     if (op->wait_count)
@@ -180,6 +190,8 @@ static void write_device(const PhaseSchedule *p, int device, Text *t)
             text_add(t, " slots %d", b->slots);
         if (b->each > 0)
             text_add(t, " each %lld", (long long)b->each);
+        if (b->elements > 0)
+            text_add(t, " own of %lld", (long long)b->elements);
         if (b->index >= 0)
             text_add(t, " index %d", b->index);
         if (b->type)

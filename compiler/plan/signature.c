@@ -21,7 +21,7 @@ static Parameter parameter_of(const Tensor *x)
 static Signature signature_of(const Task *t)
 {
     Signature s = {.kernel = t->kernel->number, .label = kernel_label(t->kernel), .in = NEW_ARRAY(Parameter, t->read_count), .in_count = t->read_count,
-                   .out = NEW_ARRAY(Parameter, t->write_count), .out_count = t->write_count, .work = t->workspace_bytes,
+                   .out = NEW_ARRAY(Parameter, t->write_count), .out_count = t->write_count, .elements = t->elements, .work = t->workspace_bytes,
                    .work_each = t->workspace_bytes_per_sample};
     for (int i = 0; i < t->read_count; i++)
         s.in[i] = parameter_of(t->reads[i]);
@@ -58,6 +58,8 @@ static int compare_signatures(const void *x, const void *y)
         return a->in_count < b->in_count ? -1 : 1;
     if (a->out_count != b->out_count)
         return a->out_count < b->out_count ? -1 : 1;
+    if (a->elements != b->elements)
+        return a->elements < b->elements ? -1 : 1;
     if (a->work != b->work)
         return a->work < b->work ? -1 : 1;
     if (a->work_each != b->work_each)

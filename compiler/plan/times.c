@@ -53,6 +53,11 @@ static double measured_time(const Program *p, const Task *t, double samples, Cos
     return justified ? m->us * ratio : 0;
 }
 
+double units_of_task(const Task *t, int devices, double samples)
+{
+    return t->elements ? (double)mgpu_even_part(t->elements, devices, 1) : samples;
+}
+
 double time_of_task(const Program *p, const Device *d, const Task *t, double samples)
 {
     Work w = work_of(p, d, t, samples);
@@ -66,7 +71,7 @@ double time_of_call(const Program *p, const Members *members, const Order *o, in
 {
     Device d = machine_device(members->machine, members->processor, device, members->count);
     bool first = call == 0 || o->region[call] != o->region[call - 1];
-    return time_of_task(p, &d, o->calls[call], samples) + (first ? d.launch_us.value : 0);
+    return time_of_task(p, &d, o->calls[call], units_of_task(o->calls[call], members->count, samples)) + (first ? d.launch_us.value : 0);
 }
 
 Collect collect_of(int transfer)

@@ -4,6 +4,7 @@
  * kernels and what its lines say of themselves (types, digests, `updated`) are held against what the operations do:
  *   - a call's kernel is in the table, and its arguments are what that kernel takes: their number, direction, type and bytes, of one
  *     sample where they have samples; what is written in place of a parameter is that parameter's own bytes; the step block comes last
+ *   - what is split: a device's own part, at its place, or in a buffer that has room for it alone
  *   - a collective sums numbers of the type that its buffer holds
  *   - a call of a phase writes a variable, all of it, if and only if the phase updates it; reports and outputs that calls write are
  *     delivered by REPORT and FETCH, by their names
@@ -38,11 +39,26 @@ static const char *type_text(int64_t bytes, int64_t each, int type)
     return format("%s, %lld bytes%s", type ? dtype_name((Dtype)(type - 1)) : "no numbers", (long long)(each ? each : bytes), each ? " a sample" : "");
 }
 
-/* NULL: the access is what the parameter takes; else what it is */
-static const char *wrong_parameter(const Calls *c, const Access *a, const Parameter *p)
+/* the device's own part of a split value, in a buffer that has room for it alone, or at its place in the whole */
+static bool is_own_part(const Calls *c, const ScheduledOp *op, const Access *a, int64_t each)
 {
     const Buffer *b = &c->device->buffers[a->buffer];
-    int64_t bytes = a->end - a->begin;
+    int64_t begin = op->own.begin * each, bytes = (op->own.end - op->own.begin) * each;
+    if (b->elements)
+        return b->elements == op->elements && b->bytes == bytes && a->begin == 0 && a->end == bytes && a->of == 0;
+    return a->of == op->elements * each && a->begin >= begin && a->end - a->begin == bytes && a->begin - begin + a->of <= b->bytes;
+}
+
+/* NULL: the access is what the parameter takes; else what it is */
+static const char *wrong_parameter(const Calls *c, const ScheduledOp *op, const Access *a, const Parameter *p)
+{
+    const Buffer *b = &c->device->buffers[a->buffer];
+    int64_t bytes = a->end - a->begin, element = dtype_bytes(p->dtype);
+    if (op->elements && p->each == 0 && p->bytes == op->elements * element)
+        return is_own_part(c, op, a, element) && b->type == (int)p->dtype + 1 ? NULL : format("[%lld, %lld) of %s, and not the device's own part of it",
+                      (long long)a->begin, (long long)a->end, b->name);
+    if (b->elements || a->of)
+        return format("the device's own part of %s", b->name);
     bool whole = a->begin == 0 && a->end == b->bytes, fits = p->each ? b->each == p->each && whole : b->each == 0 && bytes == p->bytes;
     if (fits && b->type == (int)p->dtype + 1)
         return NULL;
@@ -91,6 +107,8 @@ static const char *check_places(const Calls *c, const ScheduledOp *op, const Sig
 static const char *check_signature(const Calls *c, const ScheduledOp *op, const Signature *s)
 {
     int64_t samples;
+    if (op->elements != s->elements)
+        return bad(c, "d%d.%s computes a part of %lld elements, but k%d of %lld", c->d, op->id, (long long)op->elements, s->kernel, (long long)s->elements);
     if (__builtin_mul_overflow(s->work_each, c->device->capacity, &samples) || __builtin_add_overflow(samples, s->work, &samples))
         return bad(c, "d%d.%s: the workspace of %s is too large", c->d, op->id, op->label);
     const char *why = check_counts(c, op, s, samples);
@@ -98,7 +116,7 @@ static const char *check_signature(const Calls *c, const ScheduledOp *op, const 
         bool in = i < s->in_count;
         int k = in ? i : i - s->in_count;
         const Parameter *p = in ? &s->in[k] : &s->out[k];
-        const char *wrong = wrong_parameter(c, in ? &op->reads[k] : &op->writes[k], p);
+        const char *wrong = wrong_parameter(c, op, in ? &op->reads[k] : &op->writes[k], p);
         if (wrong)
             why = bad(c, "d%d.%s %s %s as %s %d, where %s has %s", c->d, op->id, in ? "reads" : "writes", wrong, in ? "operand" : "result", k,
                       op->label, type_text(p->bytes, p->each, (int)p->dtype + 1));
@@ -151,6 +169,11 @@ static const char *check_results(const Calls *c)
             written[op->writes[i].buffer] += op->writes[i].end - op->writes[i].begin;
             writer[op->writes[i].buffer] = op;
         }
+        bool gathers = op->verb == VERB_TRANSFER &&
+                       mgpu_transfer_row(c->phase->collectives[op->target].parties.transfer)->sends == MGPU_SHARE_OWN;
+        if (gathers) /* what the other devices have written; calls, what this one has */
+            written[op->writes[0].buffer] += op->writes[0].end - op->writes[0].begin - (op->reads[0].end - op->reads[0].begin);
+
         for (int i = 0; i < op->read_count && (op->verb == VERB_REPORT || op->verb == VERB_FETCH); i++) {
             const Buffer *b = &d->buffers[op->reads[i].buffer];
             delivered[op->reads[i].buffer] += op->reads[i].end - op->reads[i].begin;

@@ -166,7 +166,7 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
     int d = w->device;
     BufferKind kind = t->buffer->kind;
     if (kind == BUFFER_VARIABLE) {
-        if (writer && write->step == now->step && writer->verb != VERB_TRANSFER && !w->mixed)
+        if (writer && write->step == now->step && writer->verb != VERB_TRANSFER && reader->verb != VERB_TRANSFER && !w->mixed)
             return format("%s: d%d.%s reads %s after d%d.%s has updated it in this step", where(w, now, NULL), d, reader->id,
                           bytes, d, writer->id);
         return NULL;

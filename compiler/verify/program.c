@@ -31,6 +31,11 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
     if (strcmp(x->name, y->name) != 0 || a->slot != b->slot)
         return format("%s %s %s@%+d where d0.%s %s %s@%+d: all devices run one program", place(s, p, d, op), does, x->name, a->slot,
                       other->id, does, y->name, b->slot);
+    if (a->of != b->of || x->elements != y->elements)
+        return format("%s %s a part of %s, but d0.%s another one: all devices run one program", place(s, p, d, op), does, x->name, other->id);
+    int64_t part = a->of ? (op->own.begin - other->own.begin) * (a->of / op->elements) : 0; /* from one's part to the other's */
+    if (a->of ? a->begin - b->begin == part : x->elements > 0)
+        return NULL;
     if (op->verb != VERB_TRANSFER && x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL &&
         x->kind != BUFFER_WORKSPACE && (a->begin != b->begin || a->end != b->end))
         return format("%s %s %s [%lld, %lld), but d0.%s [%lld, %lld): all devices run one program", place(s, p, d, op), does, x->name,
@@ -38,7 +43,15 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
     return NULL;
 }
 
-static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *op, const ScheduledOp *other)
+/* the parts of split values follow each other: before: the operation of the device before, NULL: none */
+static bool own_follows(const Schedule *s, int d, const ScheduledOp *op, const ScheduledOp *other, const ScheduledOp *before)
+{
+    return op->elements == other->elements &&
+           (!op->elements || (before && other->own.begin == 0 && op->own.begin == before->own.end &&
+                              (d < s->devices - 1 || op->own.end == op->elements)));
+}
+
+static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *op, const ScheduledOp *other, const ScheduledOp *before)
 {
     if (op->verb != other->verb || strcmp(op->label, other->label) != 0)
         return format("%s is %s %s, but d0.%s %s %s: all devices run one program", place(s, p, d, op), VERB_NAME[op->verb], op->label,
@@ -46,6 +59,9 @@ static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *o
     if (op->read_count != other->read_count || op->write_count != other->write_count)
         return format("%s reads %d ranges and writes %d, but d0.%s %d and %d: all devices run one program", place(s, p, d, op),
                       op->read_count, op->write_count, other->id, other->read_count, other->write_count);
+    if (!own_follows(s, d, op, other, before))
+        return format("%s computes elements [%lld, %lld) of %lld, which are not what the devices before it leave", place(s, p, d, op),
+                      (long long)op->own.begin, (long long)op->own.end, (long long)op->elements);
     const char *why = NULL;
     for (int i = 0; i < op->read_count + op->write_count && !why; i++)
         why = same_access(s, p, d, op, other, i);
@@ -55,7 +71,10 @@ static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *o
 static const char *same_ops(const Schedule *s, int p, int d)
 {
     const DeviceSchedule *own = &s->phases[p].devices[d], *zero = &s->phases[p].devices[0];
-    Map ops = {0}, here = {0};
+    const DeviceSchedule *last = &s->phases[p].devices[d - 1];
+    Map ops = {0}, here = {0}, before = {0};
+    for (int o = 0; o < last->op_count && d > 1; o++)
+        map_set(&before, last->ops[o].id, last->ops + o);
     for (int o = 0; o < zero->op_count; o++)
         map_set(&ops, zero->ops[o].id, zero->ops + o);
     for (int o = 0; o < own->op_count; o++) {
@@ -63,7 +82,7 @@ static const char *same_ops(const Schedule *s, int p, int d)
         map_set(&here, op->id, own->ops + o);
         if (!other)
             return format("%s has no counterpart on device 0: all devices run one program", place(s, p, d, op));
-        const char *why = same_op(s, p, d, op, other);
+        const char *why = same_op(s, p, d, op, other, map_get(d > 1 ? &before : &ops, op->id));
         if (why)
             return why;
     }

@@ -6,6 +6,9 @@
  * tasks, before any of them has a place). So no argument is exchanged, no kernel changed, no sum left out and no call dropped whose
  * result another call reads, even if it is so on all devices or on the only one.
  *
+ * Of a split value the device has its own part: a call reads that part of it and no other, and it is gathered in those parts before
+ * a call reads all of it.
+ *
  * A piece is a range of a buffer that a call has written; a collective sums or moves all pieces of its value. Pieces are found by buffer and
  * first byte in a hash table: linear time. A mistake escapes if 32 bits of a hash agree by chance. */
 #include "compiler/plan/schedule.h"
@@ -18,21 +21,24 @@ typedef struct Piece {
     int64_t begin, end;
     uint64_t digest;
     int next;           /* of the buffer, + 1 */
+    bool split;         /* the device has only its own part of it: elements `own` */
+    mgpu_stretch own;
 } Piece;
 
 typedef struct Values {
+    const Schedule *schedule;
     const DeviceSchedule *device;
     Piece *pieces; int piece_count;
     int *first;         /* by buffer, + 1 */
     int *slots, slot_count; /* a power of two; numbers of pieces, + 1 */
 } Values;
 
-static Values new_values(const DeviceSchedule *d)
+static Values new_values(const Schedule *s, const DeviceSchedule *d)
 {
     int most = 1;
     for (int o = 0; o < d->op_count; o++)
         most += d->ops[o].read_count + d->ops[o].write_count;
-    Values v = {.device = d, .pieces = NEW_ARRAY(Piece, most), .first = NEW_ARRAY(int, d->buffer_count), .slot_count = 1};
+    Values v = {.schedule = s, .device = d, .pieces = NEW_ARRAY(Piece, most), .first = NEW_ARRAY(int, d->buffer_count), .slot_count = 1};
     while (v.slot_count < 2 * most)
         v.slot_count *= 2;
     v.slots = NEW_ARRAY(int, v.slot_count);
@@ -52,24 +58,51 @@ static Piece *piece_of(Values *v, const Access *a, bool *fresh)
     }
     Piece *p = &v->pieces[v->piece_count++];
     const Buffer *b = &v->device->buffers[a->buffer];
-    *p = (Piece){a->buffer, a->begin, a->end, digest_leaf(b->name, b->index), v->first[a->buffer]};
+    *p = (Piece){.buffer = a->buffer, .begin = a->begin, .end = a->end, .digest = digest_leaf(b->name, b->index), .next = v->first[a->buffer]};
     v->slots[at] = v->first[a->buffer] = v->piece_count;
     *fresh = true;
     return p;
 }
 
-static void move_pieces(Values *v, const ScheduledOp *op, const Collective *c, int device)
+static bool same_stretch(mgpu_stretch a, mgpu_stretch b) { return a.begin == b.begin && a.end == b.end; }
+
+/* what is gathered has been computed, or received, in these parts; values of one element are computed whole by all */
+static const char *move_pieces(Values *v, const ScheduledOp *op, const Collective *c, const char *phase, int device)
 {
+    const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
     int64_t each = dtype_bytes(c->dtype);
+    mgpu_stretch own = mgpu_transfer_splits(c->parties.transfer) ? mgpu_share_of(&c->parties, MGPU_SHARE_OWN, c->count, device) : (mgpu_stretch){0, 0};
     Access whole = op->reads[0]; /* of all devices; this one reads its share */
     bool fresh;
     whole.begin -= mgpu_sent_by(&c->parties, c->count, device).begin * each;
     whole.end = whole.begin + c->count * each;
     if (v->device->buffers[whole.buffer].kind != BUFFER_BUCKET)
         piece_of(v, &whole, &fresh);
-    for (int i = v->first[whole.buffer]; i; i = v->pieces[i - 1].next)
-        if (v->pieces[i - 1].begin >= whole.begin && v->pieces[i - 1].begin < whole.end)
-            v->pieces[i - 1].digest = digest_transfer(v->pieces[i - 1].digest, &c->parties);
+    for (int i = v->first[whole.buffer]; i; i = v->pieces[i - 1].next) {
+        Piece *p = &v->pieces[i - 1];
+        if (p->begin < whole.begin || p->begin >= whole.end)
+            continue;
+        bool gathers = row->sends == MGPU_SHARE_OWN, splits = row->receives == MGPU_SHARE_OWN;
+        if (p->split != gathers || (gathers && !same_stretch(p->own, own)))
+            if (c->count > 1)
+                return format("phase %s: d%d.%s takes part in %s %s of %s, which is %s", phase, device, op->id, row->kind, c->name,
+                              v->device->buffers[whole.buffer].name, gathers ? "not in these parts" : "split over the devices");
+        p->split = splits && c->count > 1;
+        p->own = own;
+        p->digest = digest_transfer(p->digest, &c->parties);
+    }
+    return NULL;
+}
+
+/* of a call: where the value is whose part it touches, or all of it */
+static Access value_access(const ScheduledOp *op, const Access *a)
+{
+    Access whole = *a;
+    if (a->of) {
+        whole.begin -= op->own.begin * (a->of / op->elements);
+        whole.end = whole.begin + a->of;
+    }
+    return whole;
 }
 
 static const char *run_call(Values *v, const ScheduledOp *op, const char *phase, int d)
@@ -78,9 +111,13 @@ static const char *run_call(Values *v, const ScheduledOp *op, const char *phase,
     bool fresh;
     for (int i = 0; i < op->read_count - 1; i++) { /* the last is the step block: verify/calls.c */
         const Buffer *b = &v->device->buffers[op->reads[i].buffer];
-        const Piece *p = piece_of(v, &op->reads[i], &fresh);
-        if ((fresh && !buffer_is_persistent(b)) || p->end != op->reads[i].end)
+        Access a = value_access(op, &op->reads[i]);
+        const Piece *p = piece_of(v, &a, &fresh);
+        if ((fresh && !buffer_is_persistent(b)) || p->end != a.end)
             return format("phase %s: d%d.%s reads bytes of %s that no call has written as one value", phase, d, op->id, b->name);
+        if (p->split && !(a.of && same_stretch(p->own, op->own)))
+            return format("phase %s: d%d.%s reads %s of %s, of which the device has elements [%lld, %lld)", phase, d, op->id,
+                          a.of ? "another part" : "all", b->name, (long long)p->own.begin, (long long)p->own.end);
         digest = digest_argument(digest, p->digest);
     }
     for (int i = 0; i < op->write_count; i++) {
@@ -92,9 +129,12 @@ static const char *run_call(Values *v, const ScheduledOp *op, const char *phase,
         return format("phase %s: d%d.%s computes another value than the program: the digest of %s and its arguments is %08x, not %08x",
                       phase, d, op->id, op->label, (unsigned)(uint32_t)digest, (unsigned)op->digest);
     for (int i = 0; i < op->write_count; i++) {
-        Piece *p = piece_of(v, &op->writes[i], &fresh);
-        p->end = op->writes[i].end;
+        Access a = value_access(op, &op->writes[i]);
+        Piece *p = piece_of(v, &a, &fresh);
+        p->end = a.end;
         p->digest = digest_result(digest, i);
+        p->split = a.of && v->schedule->devices > 1;
+        p->own = op->own;
     }
     return NULL;
 }
@@ -104,13 +144,13 @@ const char *verify_values(const Schedule *s, int p, int d)
     const PhaseSchedule *phase = &s->phases[p];
     const char *why = NULL;
     const int *order = order_operations(phase, d, &why);
-    Values v = new_values(&phase->devices[d]);
+    Values v = new_values(s, &phase->devices[d]);
     for (int i = 0; i < v.device->op_count && !why; i++) {
         const ScheduledOp *op = &v.device->ops[order[i]];
         if (op->verb == VERB_CALL)
             why = run_call(&v, op, phase->name, d);
         else if (op->verb == VERB_TRANSFER)
-            move_pieces(&v, op, &phase->collectives[op->target], d);
+            why = move_pieces(&v, op, &phase->collectives[op->target], phase->name, d);
     }
     return why;
 }

@@ -142,6 +142,9 @@ static const char *check_persistent(const Schedule *s, int d)
                     return bad(&at, "d%d.%s is a %s of %d x %lld bytes at %lld, but in phase %s a %s of %d x %lld bytes at %lld",
                                d, b->name, BUFFER_KIND_NAME[b->kind], b->slots, (long long)b->bytes, (long long)b->offset,
                                first->phase, BUFFER_KIND_NAME[f->kind], f->slots, (long long)f->bytes, (long long)f->offset);
+                if (f->elements != b->elements)
+                    return bad(&at, "d%d.%s is the own part of %lld elements, but in phase %s of %lld", d, b->name, (long long)b->elements,
+                               first->phase, (long long)f->elements);
                 if (f->each != b->each)
                     return bad(&at, "d%d.%s has %lld bytes a sample, but in phase %s %lld", d, b->name, (long long)b->each,
                                first->phase, (long long)f->each);
@@ -278,6 +281,24 @@ static const char *check_verb(const At *at, const ScheduledOp *op)
     return NULL;
 }
 
+/* parts of split values: of calls alone; one device has all of them */
+static const char *check_own(const At *at, const ScheduledOp *op)
+{
+    const mgpu_stretch *own = &op->own;
+    if (op->elements < 0 || op->elements > BYTES_LIMIT / 8 || (op->elements && op->verb != VERB_CALL) || own->begin < 0 ||
+        own->begin > own->end || own->end > op->elements ||
+        (op->elements && at->schedule->devices == 1 && own->end - own->begin != op->elements))
+        return bad(at, "d%d.%s computes elements [%lld, %lld) of %lld", at->d, op->id, (long long)own->begin, (long long)own->end,
+                   (long long)op->elements);
+    for (int i = 0; i < op->read_count + op->write_count; i++) {
+        const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+        if (a->of < 0 || (a->of && (!op->elements || a->of % op->elements)))
+            return bad(at, "d%d.%s touches a part of %lld bytes of %s, but computes %lld elements", at->d, op->id, (long long)a->of,
+                       at->device->buffers[a->buffer].name, (long long)op->elements);
+    }
+    return NULL;
+}
+
 static const char *check_ops(const At *at)
 {
     const DeviceSchedule *d = at->device;
@@ -308,6 +329,8 @@ static const char *check_ops(const At *at)
             why = bad(at, "d%d.%s has %d workspaces, but a thread finds one only", at->d, op->id, workspaces);
         if (!why)
             why = check_verb(at, op);
+        if (!why)
+            why = check_own(at, op);
         if (!why && op->verb != VERB_TRANSFER) /* of a member of a collective check_share knows the ranges */
             why = check_self(at, op);
         if (why)
@@ -415,6 +438,11 @@ static const char *check_samples(const Schedule *s, int p)
             if (b->each > 0 && (b->bytes % b->each || b->bytes / b->each != at.device->capacity))
                 return bad(&at, "d%d.%s has %lld bytes, %lld a sample, for %lld samples", d, b->name, (long long)b->bytes,
                            (long long)b->each, (long long)at.device->capacity);
+            int64_t own = mgpu_even_part(b->elements, s->devices, d + 1) - mgpu_even_part(b->elements, s->devices, d);
+            if (b->elements && (b->kind != BUFFER_VARIABLE || !b->type || b->elements < 0 || b->elements > BYTES_LIMIT / 8 ||
+                                b->bytes != own * dtype_bytes((Dtype)(b->type - 1))))
+                return bad(&at, "d%d.%s, a %s, has %lld bytes, which are not the device's own part of %lld elements", d, b->name,
+                           BUFFER_KIND_NAME[b->kind], (long long)b->bytes, (long long)b->elements);
             if (!may || !buffer_is_persistent(b))
                 continue;
             const Buffer *other = map_get(&zero, b->name);

@@ -10,13 +10,14 @@ _mgpuc() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     case $before in
-    --emit) _mgpu_words "ast graph simplify loops grad update dist precision layout phases fused split recompute schedule verify memory trace kernels images"; return ;;
-    --from) _mgpu_words "graph simplify loops grad update dist precision layout phases"; return ;;
+    --emit) _mgpu_words "ast graph simplify loops grad update dist precision shard layout phases fused split recompute schedule verify memory trace kernels images"; return ;;
+    --from) _mgpu_words "graph simplify loops grad update dist precision shard layout phases"; return ;;
     -o | --output) _mgpu_files '*'; return ;;
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
     --measured) _mgpu_files '*.json'; return ;;
     --data) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --plan) _mgpu_words "auto infer-replicated bcast-slice keras cpu-slice tower-avg staged-input ps-cpu ps-gpu replicated-copy replicated-nccl independent staged-vars ring-fused weights="; return ;;
+    --shard) _mgpu_words "none optimizer"; return ;;
     --steps | --epochs | --metric | --batch | --devices | --arch | --set | --model | --memory | --split | --bucket) return ;;
     esac
     case $command in
@@ -31,7 +32,7 @@ _mgpuc() {
     if [[ $cur == -W* ]]; then
         _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-unused-weights -Wno-shard-statistics -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate"
     elif [[ $cur == -* ]]; then
-        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --fit --steps --epochs --metric --data --csv --measured --page --full --timeline --op --layer --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --bucket -h --help --version"
+        _mgpu_words "-o --output --devices --machine --arch --set -S -v --emit --model --from --json --batch --weak --strong --fit --steps --epochs --metric --data --csv --measured --page --full --timeline --op --layer --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
         _mgpu_files '*.graph'
     else

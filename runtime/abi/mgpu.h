@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 14  /* version of this interface; a program refuses a runtime of another one */
+#define MGPU_INTERFACE 15  /* version of this interface; a program refuses a runtime of another one */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -141,6 +141,8 @@ typedef struct mgpu_op {
     const char *layer;                 /* "layer1.0.conv1"; "" at the top, and of what is no call */
     double flops;                      /* of a call */
     const mgpu_suspect *suspects; int suspect_count;
+    int64_t elements;                  /* + 1: a call of so many elements, the device's own part of split values, in place of its
+                                        * samples; 0: its samples */
 } mgpu_op;
 
 /* count: of the whole value, of which each member sends and receives its own */
@@ -195,6 +197,7 @@ typedef struct mgpu_variable {
     int order[MGPU_MAX_RANK];          /* order of its axes in memory */
     uint8_t kind;
     bool replicated;                   /* ACCUMULATOR: the same on every device; false: each device holds a part of the sum */
+    bool split;                        /* each device holds its own part of the elements: mgpu_even_part */
 } mgpu_variable;
 typedef struct mgpu_copy { int copy, master; } mgpu_copy; /* two variables of one shape and order: one in full, one MGPU_ROUNDED */
 enum { MGPU_NO_LABEL = INT32_MIN };

@@ -58,6 +58,14 @@ static inline const mgpu_transfer *mgpu_transfer_row(int transfer)
     return &ROWS[transfer];
 }
 
+/* where the part of a device begins, of what is split into equal parts: at multiples of 64 elements, the same for all types; the last
+ * parts may be smaller, or empty. Device `devices` would begin at the end. */
+static inline int64_t mgpu_even_part(int64_t count, int devices, int device)
+{
+    int64_t each = ((count + devices - 1) / devices + 63) / 64 * 64;
+    return each * device < count ? each * device : count;
+}
+
 static inline bool mgpu_transfer_splits(int transfer)
 {
     const mgpu_transfer *row = mgpu_transfer_row(transfer);

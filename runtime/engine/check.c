@@ -28,6 +28,13 @@ static void require(const Check *c, bool condition, const char *what)
         wrong(c, what);
 }
 
+static int64_t bytes_of_variable(const Check *c, const mgpu_variable *v)
+{
+    int64_t bytes = mgpu_tensor_bytes(&v->tensor), each = mgpu_dtype_bytes(v->tensor.dtype), count = bytes / each;
+    int devices = c->plan->devices;
+    return v->split ? (mgpu_even_part(count, devices, c->device + 1) - mgpu_even_part(count, devices, c->device)) * each : bytes;
+}
+
 static void check_buffer(const Check *c, const mgpu_buffer *b)
 {
     const mgpu_device *device = &c->plan->device[c->device];
@@ -42,7 +49,7 @@ static void check_buffer(const Check *c, const mgpu_buffer *b)
     if (b->kind == MGPU_STAGING)
         require(c, b->index >= -1 && b->index < count, "a staging buffer belongs to nothing");
     if (b->kind == MGPU_VARIABLE)
-        require(c, b->bytes == mgpu_tensor_bytes(&p->variables[b->index].tensor) &&
+        require(c, b->bytes == bytes_of_variable(c, &p->variables[b->index]) &&
                        b->offset == device->variable_offset[b->index], "a variable has another size or place");
     if (b->kind == MGPU_INPUT || (b->kind == MGPU_STAGING && b->index >= 0))
         require(c, b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * device->shard.capacity,

@@ -466,19 +466,36 @@ int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
     return e->kind->arena_bytes(e->devices[device]);
 }
 
+/* what a device holds of a variable, in bytes of the whole */
+static mgpu_stretch held(const Engine *e, int device, int variable)
+{
+    const mgpu_variable *v = &e->program->variables[variable];
+    int64_t bytes = mgpu_tensor_bytes(&v->tensor), each = mgpu_dtype_bytes(v->tensor.dtype);
+    if (!v->split)
+        return (mgpu_stretch){0, bytes};
+    return (mgpu_stretch){mgpu_even_part(bytes / each, e->plan->devices, device) * each,
+                          mgpu_even_part(bytes / each, e->plan->devices, device + 1) * each};
+}
+
 void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *to)
 {
-    mgpu_hang_stage(e, "a variable is being copied from it", device);
-    e->kind->copy_out(e->devices[device], -1, to, e->plan->device[device].variable_offset[variable],
-                      mgpu_tensor_bytes(&e->program->variables[variable].tensor));
-    mgpu_hang_stage(e, NULL, -1);
+    bool split = e->program->variables[variable].split;
+    for (int d = split ? 0 : device; d <= (split ? e->plan->devices - 1 : device); d++) {
+        mgpu_stretch part = held(e, d, variable);
+        mgpu_hang_stage(e, "a variable is being copied from it", d);
+        if (part.end > part.begin)
+            e->kind->copy_out(e->devices[d], -1, (uint8_t *)to + part.begin, e->plan->device[d].variable_offset[variable], part.end - part.begin);
+        mgpu_hang_stage(e, NULL, -1);
+    }
 }
 
 void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from)
 {
+    mgpu_stretch part = held(e, device, variable);
     mgpu_hang_stage(e, "a variable is being copied to it", device);
-    e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], from,
-                     mgpu_tensor_bytes(&e->program->variables[variable].tensor));
+    if (part.end > part.begin)
+        e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], (const uint8_t *)from + part.begin,
+                         part.end - part.begin);
     mgpu_hang_stage(e, NULL, -1);
 }
 

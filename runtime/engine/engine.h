@@ -59,6 +59,7 @@ void mgpu_engine_set_profile(Engine *, Profile *); /* of a drained engine: times
 typedef struct Trace Trace;            /* trace.h */
 void mgpu_engine_set_trace(Engine *, Trace *); /* likewise; NULL: none */
 /* of a drained engine: a variable as it is in memory; random inputs in all slots (bench) */
+/* all of a variable, as the device holds it; of one that is split, the parts of all devices. Written is what that device holds */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from);
 void mgpu_engine_fill_staging(Engine *, uint64_t seed);

@@ -186,7 +186,8 @@ static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, in
 {
     Engine *e = l->engine;
     DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
-                          .launch_timed = work->timed, .chunk = p->ops[order[0]].chunk, .audit = e->audit ? mgpu_audit_part : NULL,
+                          .launch_timed = work->timed, .elements = p->ops[order[0]].elements, .chunk = p->ops[order[0]].chunk,
+                          .audit = e->audit ? mgpu_audit_part : NULL,
                           .trace = is_traced(l) ? trace_part : NULL, .context = l};
     int64_t *each = l->each;
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];

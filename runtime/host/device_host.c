@@ -151,12 +151,15 @@ static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int
     return own;
 }
 
+/* what the calls of the region count as samples */
+static int64_t samples_of(const Device *d) { return d->region->elements ? d->region->elements - 1 : d->samples; }
+
 /* samples [begin, end) of a call; what is not divided by samples comes with the thread's first ones */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
 {
     DeviceCall *c = &d->region->calls[number];
     const mgpu_kernel *k = c->kernel;
-    mgpu_part part = {d->samples, 0, 1, thread, d->threads, first, d->work_bytes};
+    mgpu_part part = {samples_of(d), 0, 1, thread, d->threads, first, d->work_bytes};
     d->now[thread] = c->op;
     switch (k->split) {
     case MGPU_SPLIT_NONE:
@@ -208,7 +211,7 @@ static void finish_calls(Device *d, int thread)
         }
         if (!c->kernel->finish || number++ % d->threads != thread)
             continue;
-        mgpu_part part = {d->samples, 0, 1, thread, d->threads, true, d->work_bytes};
+        mgpu_part part = {samples_of(d), 0, 1, thread, d->threads, true, d->work_bytes};
         d->now[thread] = c->op;
         double began = d->region->trace ? mgpu_seconds() : 0;
         c->kernel->finish(c->argument, d->region->step, &part);
@@ -220,7 +223,7 @@ static void finish_calls(Device *d, int thread)
 static void run_share(void *context, int thread)
 {
     Device *d = context;
-    int64_t n = d->samples, at = n * thread / d->threads, end = n * (thread + 1) / d->threads;
+    int64_t n = samples_of(d), at = n * thread / d->threads, end = n * (thread + 1) / d->threads;
     int64_t chunk = d->region->chunk > 0 ? d->region->chunk : n;
     bool first = true;
     double began = d->region->launch_timed ? mgpu_seconds() : 0;

@@ -29,4 +29,6 @@ bool wrong_argument(Change *);
 bool shrink_argument(Change *);
 bool change_dtype(Change *);
 bool exchange_index(Change *);
+bool change_part(Change *);
+bool drop_gather(Change *);
 #endif

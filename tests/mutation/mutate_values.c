@@ -1,4 +1,5 @@
-/* mutate_values.c: changes to what is computed: kernels, their arguments, number types, the numbers of inputs and variables. */
+/* mutate_values.c: changes to what is computed: kernels, their arguments, number types, the numbers of inputs and variables, parts of split
+ * values. */
 #include "tests/mutation/change.h"
 
 #include <string.h>
@@ -152,5 +153,49 @@ bool exchange_index(Change *c)
             else if (strcmp(d->buffers[i].name, other) == 0)
                 d->buffers[i].index = first;
     }
+    return true;
+}
+
+/* ---- parts of split values */
+static bool computes_part(const Change *c, const ScheduledOp *op)
+{
+    (void)c;
+    return op->verb == VERB_CALL && op->elements > 0;
+}
+
+/* on all devices: another cut between them */
+bool change_part(Change *c)
+{
+    int o;
+    if (!pick_op(c, computes_part, &o))
+        return false;
+    ScheduledOp *op = &c->d->ops[o];
+    bool moves = random_below(c->random, 2), begin = random_below(c->random, 2), end = !begin || random_below(c->random, 2);
+    int by = random_below(c->random, 9) - 4;
+    mgpu_stretch before = op->own;
+    op->own.begin += begin && c->device > 0 ? by : 0;
+    op->own.end += end && c->device < c->s->devices - 1 ? by : 0;
+    for (int i = 0; i < op->read_count + op->write_count && moves; i++) {
+        Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
+        a->begin += (op->own.begin - before.begin) * (a->of / op->elements);
+        a->end += (op->own.end - before.end) * (a->of / op->elements);
+    }
+    c->what = format("%s computes elements [%lld, %lld), not [%lld, %lld)%s", op_name(c, o), (long long)op->own.begin, (long long)op->own.end,
+                     (long long)before.begin, (long long)before.end, moves ? ", and touches them" : "");
+    return by && (begin || end);
+}
+
+static bool gathers(const Change *c, const ScheduledOp *op)
+{
+    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].parties.transfer == MGPU_TRANSFER_ALL_GATHER;
+}
+
+bool drop_gather(Change *c)
+{
+    int o;
+    if (!pick_op(c, gathers, &o))
+        return false;
+    c->what = format("%s is not there", op_name(c, o));
+    remove_op(c, o);
     return true;
 }

@@ -41,6 +41,8 @@ typedef enum Mutation {
     CHANGE_DTYPE,     /* of a collective, to one of the same size; the same for all devices */
     EXCHANGE_INDEX,   /* of two inputs, variables or outputs, in all phases */
     CHANGE_TRANSFER,  /* a collective's kind, its parts, from which device or to which; its parts with what its members touch */
+    CHANGE_PART,      /* the elements that a call computes of split values, with what it touches, or without */
+    DROP_GATHER,      /* an all-gather, and the waits for it; the same for all devices */
     MUTATIONS
 } Mutation;
 extern const char *const MUTATION_NAME[MUTATIONS];

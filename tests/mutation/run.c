@@ -40,6 +40,7 @@ static int add_instance(Run *r, int step, int device, int phase, Lane lane, cons
         const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
         i.reported_before = (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count && op->reads[0].slot < 0;
         i.name = mix(mix(mix(mix(hash_text(op->id), hash_text(op->label)), (uint64_t)phase), (uint64_t)device), (uint64_t)(step - i.reported_before));
+        i.name = op->elements ? mix(mix(mix(i.name, (uint64_t)op->own.begin), (uint64_t)op->own.end), (uint64_t)op->elements) : i.name;
         i.name = mix(mix(mix(i.name, (uint64_t)d->first), (uint64_t)d->share), (uint64_t)d->capacity);
     }
     add_edge(r, r->chain[lane][device], r->count);

@@ -34,6 +34,7 @@ static inline uint64_t random_bits(Random *r) /* splitmix64 */
 static inline int random_below(Random *r, int n) { return n > 0 ? (int)(random_bits(r) % (uint64_t)n) : 0; }
 static inline bool random_chance(Random *r, int percent) { return random_below(r, 100) < percent; }
 
+typedef struct RandomParts { const Tensor *scattered; Tensor *whole; } RandomParts; /* a value that was split, and what is read in its place */
 typedef struct RandomPhase {
     Random *r;
     Program *program;
@@ -41,6 +42,8 @@ typedef struct RandomPhase {
     Tensor **inputs, **variables;            /* by index; NULL: not used yet */
     Tensor **ready; int ready_count;         /* may be read */
     Tensor **pending; int pending_count;           /* partial: to be summed before anybody reads them */
+    RandomParts *gathered; int gathered_count;
+    bool whole;                              /* nothing is split */
     int temporaries;
 } RandomPhase;
 
@@ -116,21 +119,53 @@ static inline Tensor *random_temporary(RandomPhase *b, Dtype dtype, Shape shape,
     return random_tensor(b, TENSOR_TEMPORARY, format("t%d", b->temporaries++), -1, dtype, shape, sharded);
 }
 
+static inline void random_transfer(RandomPhase *b, Tensor *x, uint8_t transfer)
+{
+    Task *t = random_add(b, TASK_TRANSFER);
+    t->parties.transfer = transfer;
+    random_read(t, x);
+    random_write(t, x);
+}
+
+/* each device has its own part of x, computes that of another value, which is gathered */
+static inline Tensor *random_parts(RandomPhase *b, Tensor *x)
+{
+    Tensor *y = random_temporary(b, x->dtype, x->shape, false);
+    random_transfer(b, x, MGPU_TRANSFER_REDUCE_SCATTER);
+    Task *t = random_add(b, TASK_KERNEL);
+    t->elements = shape_count(&x->shape);
+    random_read(t, x);
+    random_write(t, y);
+    y->partial = true;
+    random_transfer(b, y, MGPU_TRANSFER_ALL_GATHER);
+    RandomParts pair = {x, y};
+    APPEND(b->gathered, b->gathered_count, pair);
+    return y;
+}
+
 static inline void random_reduce(RandomPhase *b, int which) /* sums one that is pending, or takes it to other devices otherwise */
 {
     Tensor *x = b->pending[which];
-    static const uint8_t OTHERS[] = {MGPU_TRANSFER_REDUCE_SCATTER, MGPU_TRANSFER_ALL_GATHER, MGPU_TRANSFER_BROADCAST_FROM /* 0 */};
-    Task *t = random_add(b, TASK_TRANSFER);
-    t->parties.transfer = random_chance(b->r, 20) ? OTHERS[random_below(b->r, COUNT(OTHERS))] : MGPU_TRANSFER_REDUCE;
-    random_read(t, x);
-    random_write(t, x);
+    bool other = random_chance(b->r, 20), parts = other && !b->whole && random_chance(b->r, 70) && x->kind == TENSOR_TEMPORARY && shape_count(&x->shape) > 1;
     b->pending[which] = b->pending[--b->pending_count];
     Tensor **list = NULL;
     int count = 0;
     for (int i = 0; i < b->pending_count; i++)
         APPEND(list, count, b->pending[i]);
     b->pending = list;
+    if (parts)
+        x = random_parts(b, x);
+    else
+        random_transfer(b, x, other ? MGPU_TRANSFER_BROADCAST_FROM /* 0 */ : MGPU_TRANSFER_REDUCE);
     APPEND(b->ready, b->ready_count, x);
+}
+
+static inline Tensor *random_whole(const RandomPhase *b, Tensor *x)
+{
+    for (int i = 0; i < b->gathered_count; i++)
+        if (b->gathered[i].scattered == x)
+            return b->gathered[i].whole;
+    return x;
 }
 
 static inline Task *random_kernel(RandomPhase *b) /* that reads something */
@@ -173,16 +208,22 @@ static inline void random_body(RandomPhase *b, int tasks, int partial_percent)
         random_reduce(b, random_below(b->r, b->pending_count));
 }
 
-static inline void random_update(RandomPhase *b, int variable, Tensor *value)
+static inline void random_update(RandomPhase *b, int variable, Tensor *value, Tensor *norm)
 {
     Tensor *v = random_variable(b, variable);
     Task *t = random_add(b, TASK_KERNEL);
+    bool parts = !b->whole && random_chance(b->r, 20) && !(value && value->sharded) && !v->partial && shape_count(&v->shape) > 1;
     t->update = true;
+    t->elements = parts ? shape_count(&v->shape) : 0;
     if (value)
         random_read(t, value);
     if (random_chance(b->r, 80))
         random_read(t, v);
+    if (norm)
+        random_read(t, norm);
     random_write(t, v);
+    if (parts)
+        random_transfer(b, v, MGPU_TRANSFER_ALL_GATHER);
     random_forget(b, v);
 }
 
@@ -242,7 +283,7 @@ static inline void random_train(RandomPhase *b, int tasks)
         t->update = true;
         for (int i = 0; i < m->variable_count; i++)
             if (gradients[i])
-                random_read(t, gradients[i]);
+                random_read(t, random_whole(b, gradients[i]));
         norm = random_temporary(b, F64, SCALAR, false);
         random_write(t, norm);
     }
@@ -250,9 +291,7 @@ static inline void random_train(RandomPhase *b, int tasks)
         random_report(b, 1 + random_below(b->r, 3));
     for (int i = 0; i < m->variable_count; i++)
         if (gradients[i] || random_chance(b->r, 50)) {
-            random_update(b, i, gradients[i]);
-            if (norm && gradients[i])
-                random_read(b->phase->tasks[b->phase->task_count - 1], norm);
+            random_update(b, i, gradients[i] ? random_whole(b, gradients[i]) : NULL, gradients[i] ? norm : NULL);
         }
 }
 
@@ -263,7 +302,7 @@ static inline void random_eval(RandomPhase *b, int tasks, bool predict)
     random_body(b, tasks / 3, 5);
     for (int i = 0; i < m->variable_count && !predict; i++)
         if (m->variables[i].kind == ACCUMULATOR)
-            random_update(b, i, b->ready_count ? b->ready[random_below(b->r, b->ready_count)] : NULL);
+            random_update(b, i, b->ready_count ? b->ready[random_below(b->r, b->ready_count)] : NULL, NULL);
     for (int i = 0; i < 2 && predict; i++) {
         Task *t = random_kernel(b);
         random_write(t, random_tensor(b, TENSOR_OUTPUT, format("out.column%d", i), i, m->precision, SHAPE(1 + i), true));
@@ -290,7 +329,7 @@ static inline void random_reports(RandomPhase *b)
     random_report(b, 2);
     for (int i = 0; i < m->variable_count; i++)
         if (m->variables[i].kind == ACCUMULATOR)
-            random_update(b, i, NULL);
+            random_update(b, i, NULL, NULL);
 }
 
 /* What touches samples may work by sample: sums of them are partial until it is finished. */
@@ -316,7 +355,7 @@ static inline Phase *random_phase(Program *p, Random *r, PhaseKind kind, bool pa
     case PHASE_INIT:
         for (int i = 0; i < p->model->variable_count; i++)
             if (p->model->variables[i].kind != ACCUMULATOR)
-                random_update(&b, i, NULL);
+                random_update(&b, i, NULL, NULL);
         break;
     case PHASE_TRAIN: random_train(&b, tasks); break;
     case PHASE_EVAL: random_eval(&b, tasks, false); break;

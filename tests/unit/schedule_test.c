@@ -216,7 +216,10 @@ static const char *check_memory(const Program *p, const Phase *phase, const Devi
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
         if (op->verb == VERB_TRANSFER) {
-            const Access *a = op->reads;
+            const Access *a = op->reads, *all = op->writes;
+            for (int t = 0; t < phase->tensor_count && all->end - all->begin > a->end - a->begin; t++) /* of all devices */
+                for (int64_t at = all->begin; at < all->end && known[t] && home[t].buffer == all->buffer; at++)
+                    owner[d->buffers[all->buffer].offset + at] = t + 1;
             for (int t = 0; t < phase->tensor_count; t++)
                 if (known[t] && home[t].buffer == a->buffer && (is_partial(op) || (home[t].begin >= a->begin && home[t].end <= a->end)))
                     summed[t]++;
@@ -233,7 +236,9 @@ static const char *check_memory(const Program *p, const Phase *phase, const Devi
             if (a->end > b->bytes || b->offset + b->bytes > d->arena_bytes || b->offset % 64)
                 return format("%s lies outside its buffer or the arena", x->name);
             int64_t samples = b->kind == BUFFER_LOCAL && op->chunk < d->capacity ? op->chunk : d->capacity;
-            if (a->end - a->begin != tensor_bytes(x, samples) || (a->begin && a->begin % dtype_bytes(x->dtype)))
+            bool own = tensor_is_own(x, task->elements);
+            int64_t part = (op->own.end - op->own.begin) * dtype_bytes(x->dtype);
+            if (a->end - a->begin != (own ? part : tensor_bytes(x, samples)) || (a->begin && a->begin % dtype_bytes(x->dtype)))
                 return format("%s has the wrong bytes", x->name);
             if (x->kind == TENSOR_TEMPORARY && !write && x->partial && !summed[x->id] && a->end > a->begin &&
                 b->kind == BUFFER_BUCKET)
@@ -383,7 +388,7 @@ static Program *chain(int layers, int64_t bucket_bytes)
     *m->inputs = (Input){.name = "x", .dtype = F32, .shape = SHAPE(64)};
     m->variables = NEW_ARRAY(Variable, layers);
     Random r = {1};
-    RandomPhase b = {.r = &r, .program = p, .phase = NEW(Phase), .variables = NEW_ARRAY(Tensor *, layers)};
+    RandomPhase b = {.whole = true, .r = &r, .program = p, .phase = NEW(Phase), .variables = NEW_ARRAY(Tensor *, layers)};
     b.phase->kind = PHASE_TRAIN;
     Tensor **activations = NEW_ARRAY(Tensor *, layers + 1), **gradients = NEW_ARRAY(Tensor *, layers);
     activations[0] = random_tensor(&b, TENSOR_INPUT, "in.x", 0, F32, SHAPE(64), true);
@@ -411,7 +416,7 @@ static Program *chain(int layers, int64_t bucket_bytes)
         down = random_temporary(&b, F32, SHAPE(64), true);
         random_write(input, down);
         random_reduce(&b, 0);
-        random_update(&b, i, gradients[i]);
+        random_update(&b, i, random_whole(&b, gradients[i]), NULL);
     }
     for (int i = 0; i < b.phase->task_count; i++)
         b.phase->tasks[i]->workspace_bytes = b.phase->tasks[i]->workspace_bytes_per_sample = 0;

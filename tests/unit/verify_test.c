@@ -140,15 +140,16 @@ static const char *with_digests(const char *text)
 typedef struct Value { const Buffer *buffer; int64_t begin; uint64_t digest; } Value;
 typedef struct Values { Map of; Value **all; int count; const DeviceSchedule *device; } Values;
 
-static Value *value_of(Values *v, const Access *a)
+static Value *value_of(Values *v, const ScheduledOp *op, const Access *a)
 {
-    const char *key = format("%d %lld", a->buffer, (long long)a->begin);
+    int64_t begin = a->begin - (a->of ? op->own.begin * (a->of / op->elements) : 0); /* of the whole, where it is a part */
+    const char *key = format("%d %lld", a->buffer, (long long)begin);
     Value *x = map_get(&v->of, key);
     if (x)
         return x;
     x = NEW(Value);
     const Buffer *b = &v->device->buffers[a->buffer];
-    *x = (Value){b, a->begin, digest_leaf(b->name, b->index)};
+    *x = (Value){b, begin, digest_leaf(b->name, b->index)};
     map_set(&v->of, key, x);
     APPEND(v->all, v->count, x);
     return x;
@@ -165,14 +166,14 @@ static void fill_digests(const PhaseSchedule *p, DeviceSchedule *d)
             if (v.all[i]->buffer == &d->buffers[op->reads[0].buffer])
                 v.all[i]->digest = digest_transfer(v.all[i]->digest, &p->collectives[op->target].parties);
         for (int i = 0; i < op->read_count - 1 && op->verb == VERB_CALL; i++)
-            digest = digest_argument(digest, value_of(&v, &op->reads[i])->digest);
+            digest = digest_argument(digest, value_of(&v, op, &op->reads[i])->digest);
         for (int i = 0; i < op->write_count && op->verb == VERB_CALL; i++) {
             const Buffer *b = &d->buffers[op->writes[i].buffer];
             if (b->kind == BUFFER_VARIABLE || b->kind == BUFFER_REPORT || b->kind == BUFFER_OUTPUT)
                 digest = digest_argument(digest, digest_leaf(b->name, b->index));
         }
         for (int i = 0; i < op->write_count && op->verb == VERB_CALL; i++)
-            value_of(&v, &op->writes[i])->digest = digest_result(digest, i);
+            value_of(&v, op, &op->writes[i])->digest = digest_result(digest, i);
         op->digest = (uint32_t)digest;
     }
 }
@@ -199,12 +200,72 @@ static void say(const char *name, const char *expected, const char *got)
 
 typedef struct Case {
     const char *name;
-    struct { const char *find, *by; } change[8];
+    struct { const char *find, *by; } change[12];
     const char *message; /* NULL: as good */
 } Case;
 #define LOCAL_T1(offset, bytes)                                                                                            \
     "d0.t1 kind temporary offset 640 bytes 24 slots 1", "d0.t1 kind local offset " #offset " bytes " #bytes " slots 1"
+/* k4 updates a device's own part of w.fc: r0 scatters, r2 gathers */
+#define PART_CALL(d, own, bytes) \
+    "d" #d ".c4 lane comp call k4 region 6 own " own " of 4 reads d" #d ".bucket0[" bytes " of 16] d" #d ".bucket1[" bytes " of 16] d" #d ".w.fc[" bytes \
+    " of 16] d" #d ".step writes d" #d ".w.fc[" bytes " of 16] waits d" #d ".m1 begin_us 0 time_us 1 line 7\n"
+#define PART_GATHER(d, bytes) "op d" #d ".m2 lane comm all_gather r2 reads d" #d ".w.fc[" bytes "] writes d" #d ".w.fc waits d" #d ".c4 begin_us 0 time_us 1 line 7\n"
+#define WHOLE_CALL(d) \
+    "d" #d ".c4 lane comp call k4 region 6 reads d" #d ".bucket0[0:16] d" #d ".bucket1 d" #d ".w.fc d" #d ".step writes d" #d ".w.fc waits d" #d \
+    ".m1 begin_us 0 time_us 1 line 7\n"
+#define SCATTER(d, bytes) "d" #d ".m0 lane comm reduce r0 reads d" #d ".bucket1 writes d" #d ".bucket1", \
+    "d" #d ".m0 lane comm reduce_scatter r0 reads d" #d ".bucket1 writes d" #d ".bucket1[" bytes "]"
+#define PARTS                                                                                                              \
+    {SCATTER(0, "0:12")}, {SCATTER(1, "12:16")}, {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}, \
+    {"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2 own of 4"}
+#define GATHERED "phase eval.full", "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 3 4 bytes 16 dtype f32 via host\nphase eval.full"
+#define AFTER_GATHER {"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.m2@-1"}, {"writes d1.t0 waits d1.u0", "writes d1.t0 waits d1.u0 d1.m2@-1"}
 static const Case CASES[] = {
+    {"parts",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER},
+     NULL},
+    {"parts_not_gathered",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16")}},
+     "phase train.full: calls write 12 of the 16 bytes of d0.w.fc, which this phase updates"},
+    {"parts_gathered_late",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED}},
+     "phase train.full: d0.c0 reads w.fc [0, 16) while d0.m2@-1 may still write w.fc: no wait orders them (d0.c0 should wait for d0.m2@-1)"},
+    {"parts_overlap",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "2..4", "8:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER},
+     "phase train.full: d1.c4 computes elements [2, 4) of 4, which are not what the devices before it leave"},
+    {"parts_otherwise",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..2", "0:8") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "2..4", "8:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER},
+     "phase train.full: calls write 12 of the 16 bytes of d0.w.fc, which this phase updates"},
+    {"parts_place",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "8:12") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER},
+     "phase train.full: d1.c4 reads bucket0 [8, 12), but d0.c4 [0, 12): all devices run one program"},
+    {"parts_whole",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER, {"d0.bucket1[0:12 of 16] d0", "d0.bucket1 d0"}, {"d1.bucket1[12:16 of 16] d1", "d1.bucket1 d1"}},
+     "phase train.full: d0.c4 reads [0, 16) of bucket1, and not the device's own part of it as operand 1, where k4 has f32, 16 bytes"},
+    {"parts_elements",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER, {"over 2 own of 4", "over 2 own of 8"}},
+     "phase train.full: d0.c4 computes a part of 4 elements, but k4 of 8"},
+    {"parts_beyond",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..5", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER},
+     "phase train.full: d0.c4 computes elements [0, 5) of 4"},
+    {"parts_of_another",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER, {"d1.bucket1[12:16 of 16]", "d1.bucket1[12:16]"}},
+     "phase train.full: d1.c4 reads a part of bucket1, but d0.c4 another one: all devices run one program"},
+    {"parts_bytes",
+     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED}, AFTER_GATHER, {"d0.bucket1[0:12 of 16]", "d0.bucket1[0:12 of 15]"}},
+     "phase train.full: d0.c4 touches a part of 15 bytes of bucket1, but computes 4 elements"},
+    {"own_room_of_a_phase", {{"buffer d0.w.fc kind variable offset 256 bytes 16 slots 1", "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 own of 4"}}, "phase eval.full: d0.w.fc is the own part of 0 elements, but in phase train.full of 4"},
+    {"own_room", {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1", "d0.w.fc kind variable offset 256 bytes 16 slots 1 own of 130"}}, "phase train.full: d0.w.fc, a variable, has 16 bytes, which are not the device's own part of 130 elements"},
     {"arena",
      {{"d0.w.fc kind variable offset 256", "d0.w.fc kind variable offset 12800"}},
      "phase train.full: d0.w.fc, 1 x 16 bytes at 12800, is outside its arena of 1472 bytes"},
@@ -315,12 +376,12 @@ static const Case CASES[] = {
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
-     NULL},
+     "phase train.full: d0.c4 reads all of bucket1, of which the device has elements [0, 3)"},
     {"reduce_scatter_empty",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[0:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 0 4 bytes 16"}},
-     NULL},
+     "phase train.full: d0.c4 reads all of bucket1, of which the device has elements [0, 0)"},
     {"reduce_scatter_own",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[8:16]"},
@@ -348,7 +409,7 @@ static const Case CASES[] = {
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:4] writes d0.bucket1"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
       {"kind all-reduce bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
-     NULL},
+     "phase train.full: d0.m0 takes part in all-gather r0 of bucket1, which is not in these parts"},
     {"all_gather_own",
      {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:8] writes d0.bucket1"},
       {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},

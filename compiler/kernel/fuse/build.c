@@ -92,6 +92,11 @@ static Expr *value_at_point(Evaluation *e, const Root *r, Expr **axes)
 {
     if (!r->target)
         return evaluate_point(e, r->node, axes);
+    if (r->elements) {
+        Expr *index[MAX_RANK];
+        expr_unflatten(e->exprs, &r->node->shape, axes[0], index);
+        return evaluate(e, r->node, NULL, index, NULL);
+    }
     return evaluate(e, r->node, r->samples ? axes[0] : NULL, axes + r->samples, NULL);
 }
 
@@ -193,6 +198,11 @@ static bool read_outside(const Fusion *f, const Root *r)
 /* where a member is in the group's nest: at all iterations, or at the parallel ones */
 static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
 {
+    if (r->elements) { /* a sum of all has no axes of its own */
+        expr_unflatten(x, &r->node->shape, axes[0], r->index);
+        r->sample = NULL;
+        return;
+    }
     if (r == shape || (r->reduces && r->axis_count == shape->axis_count)) { /* its axes are the nest's */
         Expr *parallel[MAX_AXES];
         int count = 0;

@@ -281,6 +281,7 @@ Task *fuse_task(const Fusion *f, const Group *g)
     t->at = g->members[0]->at;
     t->layer = layer_of(g);
     t->update = g->update;
+    t->elements = g->members[0]->elements;
     for (int i = 0; i < g->count; i++)
         t->backward = t->backward || g->members[i]->backward;
     t->backward = t->backward && !t->update;
@@ -299,16 +300,29 @@ Task *fuse_task(const Fusion *f, const Group *g)
     return t;
 }
 
+/* the cuts that a graph gives of what the task moves, or computes a part of */
+static void task_parts(Task *t, const Group *g)
+{
+    const Node *n = g->members[0]->node;
+    if (t->kind == TASK_TRANSFER) {
+        t->parties = transfer_parties(n);
+        t->part_count = t->parties.parts ? n->int_count : 0;
+    }
+    for (int i = 0; i < g->count && t->elements && !t->part_count; i++) {
+        n = node_sums_split(g->members[i]->node) ? g->members[i]->node->in[0] : g->members[i]->node;
+        t->parties.parts = node_is_split(n) ? node_parts(n, &t->part_count) : NULL;
+    }
+    t->parties.parts = copy_of(t->parties.parts, sizeof *t->parties.parts * (size_t)t->part_count);
+}
+
 static void make_task(Fusion *f, Group *g)
 {
     Memory *outer = fuse_keep(f);
     Task *t = fuse_task(f, g);
     const Root *first = g->members[0];
+    t->kind = first->kind == ROOT_REDUCE ? TASK_TRANSFER : TASK_KERNEL;
+    task_parts(t, g);
     if (first->kind == ROOT_REDUCE) {
-        t->kind = TASK_TRANSFER;
-        t->parties = transfer_parties(first->node);
-        t->part_count = t->parties.parts ? first->node->int_count : 0;
-        t->parties.parts = copy_of(t->parties.parts, sizeof *t->parties.parts * (size_t)t->part_count);
         t->backward = first->node->backward;
         APPEND(t->reads, t->read_count, f->info[first->node->id].tensor);
         APPEND(t->writes, t->write_count, f->info[first->node->id].tensor);
@@ -394,6 +408,7 @@ enum { ROUNDS = 5 };
 void fuse_stages(Fusion *f)
 {
     f->graph = fuse_straighten(f);
+    graph_mark_split(f->graph);
     const Fusion given = *f;
     bool *computed = NEW_ARRAY(bool, given.graph->node_count);
     Memory *own = NULL, *outer = NULL; /* of the last round; a body's is part of its kernel's */

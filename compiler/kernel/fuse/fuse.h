@@ -40,6 +40,7 @@ struct Root {
     int axis_count;
     bool reduces, reduces_samples, samples /* the loops run over samples */, grouped /* GROUP_SUM: never merged */;
     bool parallel_samples;
+    int64_t elements;       /* of a split value: the loops run over the device's own part of so many; 0: it is none */
     int64_t full, parallel;     /* iterations of one sample: of all axes, of those that are no reduction axes */
     Root *copy;             /* ROOT_REDUCE: the sink that copies a value which others read too; NULL: in place */
     Root *copy_reader;      /* of such a sink */
@@ -75,6 +76,7 @@ struct Group {
 typedef struct Info {       /* of a node */
     bool needed, root, store; /* store: others need it in memory */
     bool same;              /* stored once and loaded by all readers, for a comparison counts on its bits (same.c) */
+    bool in_parts;          /* used where a device computes its own part of a split value */
     bool operand;           /* of a contraction that reads it through a reshape, so in its own order */
     int uses;
     bool expanded;          /* an element is used for more than one element of its users */
@@ -82,6 +84,7 @@ typedef struct Info {       /* of a node */
     double flops, bytes;    /* of computing one element where it is used: estimates */
     Root *maker;
     Tensor *tensor;
+    Tensor *gathered;       /* ALL_GATHER: the variable that it is made in; NULL: none */
     Tensor *result;         /* in a body: the value is made there, for whoever called it */
     const bool *hard;       /* SCAN, by input: a contraction of its body reads it */
     Root *part[8];          /* SCAN: the first of its results that are one computation: by samples, early, update */

@@ -239,7 +239,7 @@ static bool mergeable(const Group *g)
 
 static bool may_merge(const Fusion *f, Group *a, Group *b, Fit *fit)
 {
-    if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update)
+    if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update || a->shape->elements != b->shape->elements)
         return false;
     if (a->weight + b->weight > MOST_GROUP_WEIGHT || read_total(a) + read_total(b) > 4 * MOST_READS)
         return false;

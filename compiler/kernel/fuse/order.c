@@ -62,6 +62,10 @@ static void write_later(Fusion *f, Root *r)
     copy->update = r->update;
     copy->weight = 1;
     copy->copied = r;
+    if (r->copy_reader) { /* a transfer in the variable: it comes after the copy */
+        r->copy_reader->copy = r->copy_reader->reads[0].copy = copy;
+        copy->copy_reader = r->copy_reader;
+    }
     r->copy_reader = copy;
     APPEND(copy->reads, copy->read_count, ((Read){n, NULL, r}));
     look_at_kernel(f, fuse_group(r));

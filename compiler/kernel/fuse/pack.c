@@ -123,7 +123,7 @@ void fuse_pack(Fusion *f)
         Group *g = f->groups[i];
         if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
             fuse_build(f, g);
-        bool little = packs && (may_pack ? g->kernel && may_pack(g->kernel) && !draws(g->kernel) : fuse_little(g));
+        bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !draws(g->kernel) : fuse_little(g));
         int64_t count = little && !may_pack ? iterations(g->kernel) : 0;
         bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_iterations + count <= MOST_ITERATIONS);
         if (fits) {

@@ -67,14 +67,15 @@ const char *node_word(const Node *n)
 
 static bool leaf_in_memory(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_ARG; }
 
-static bool identity_order(const Node *variable)
+static bool in_own_order(const Variable *v)
 {
-    const Variable *v = &variable->graph->model->variables[variable->ints[0]];
     for (int i = 0; i < v->shape.rank; i++)
         if (v->order[i] != i)
             return false;
     return true;
 }
+
+static bool identity_order(const Node *variable) { return in_own_order(&variable->graph->model->variables[variable->ints[0]]); }
 
 /* a value that costs next to nothing wherever it is used and has no place in memory */
 static bool never_root(const Node *n)
@@ -237,6 +238,48 @@ static void estimate(Fusion *f)
     }
 }
 
+/* What is gathered only for a variable is gathered in it: every device writes its own part there first. */
+static void find_gathered(Fusion *f)
+{
+    const Graph *g = f->graph;
+    for (int i = 0; i < g->result_count && !f->separate; i++) {
+        const Result *r = &g->results[i];
+        const Node *n = r->value;
+        const Variable *v = r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL;
+        if (v && n->op == OP_ALL_GATHER && node_is_split(n->in[0]) && !v->split && v->dtype == n->dtype && in_own_order(v))
+            f->info[n->id].gathered = f->variables[r->index];
+    }
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->inputs; k++)
+            f->info[g->nodes[i]->in[k]->id].gathered = NULL;
+    for (int i = 0; i < g->result_count; i++) { /* another result wants it, too */
+        const Result *r = &g->results[i];
+        Info *info = &f->info[r->value->id];
+        if (info->gathered && (r->role != ROLE_UPDATE || f->variables[r->index] != info->gathered))
+            info->gathered = NULL;
+    }
+}
+
+/* all elements are equal */
+static bool is_uniform(const Node *n)
+{
+    while (n->op == OP_BROADCAST || n->op == OP_CAST)
+        n = n->in[0];
+    return shape_count(&n->shape) == 1 || (n->op == OP_CONSTANT && n->data_count == 1);
+}
+
+/* A device's own part of a value that it knows whole is read from memory: kernels of parts know no more of an element than its place
+ * in the part. What is computed element by element of such values may be computed there. */
+static void use_in_parts(Fusion *f, const Node *n)
+{
+    if (n->distribution == SPLIT || is_uniform(n) || n->op == OP_VARIABLE)
+        return;
+    if (node_keeps_elements(n) || (n->op == OP_TRANSPOSE && n->in[0]->op == OP_VARIABLE))
+        f->info[n->id].in_parts = true;
+    else
+        f->info[n->id].store = f->info[n->id].operand = true;
+}
+
 static void store_operands(Fusion *f, const Node *n)
 {
     if (fuse_contracts(n)) {
@@ -251,9 +294,12 @@ static void store_operands(Fusion *f, const Node *n)
             if (operand)
                 f->info[operand->id].store = f->info[operand->id].operand = true;
         }
-    } else if (op_is_transfer(n->op)) {
+    } else if (op_is_transfer(n->op) && !f->info[n->id].gathered) {
         f->info[n->in[0]->id].store = true;
-        f->info[n->in[0]->id].operand = f->info[n->in[0]->id].operand || f->info[n->id].operand;
+        f->info[n->in[0]->id].operand = f->info[n->in[0]->id].operand || f->info[n->id].operand || mgpu_transfer_splits(transfer_of(n->op));
+    } else if (node_keeps_elements(n) && (node_is_split(n) || (f->info[n->id].in_parts && !f->info[n->id].root))) {
+        for (int k = 0; k < n->inputs; k++)
+            use_in_parts(f, n->in[k]);
     }
 }
 
@@ -297,8 +343,12 @@ static bool worth_storing(const Fusion *f, const Node *n)
 static void choose(Fusion *f)
 {
     const Graph *g = f->graph;
-    for (int i = 0; i < g->result_count; i++)
-        f->info[g->results[i].value->id].uses++;
+    for (int i = 0; i < g->result_count; i++) {
+        const Result *r = &g->results[i];
+        f->info[r->value->id].uses++;
+        if ((r->role == ROLE_UPDATE || r->role == ROLE_INIT) && g->model->variables[r->index].split)
+            use_in_parts(f, r->value);
+    }
     for (int i = g->node_count - 1; i >= 0; i--) { /* users first */
         const Node *n = g->nodes[i];
         Info *info = &f->info[i];
@@ -355,7 +405,7 @@ static Times find_times(const Fusion *f)
         for (int k = 0; k < n->inputs; k++) {
             int in = n->in[k]->id;
             t.early[in] = t.early[in] || t.early[i];
-            if (op_is_transfer(n->op) || t.used_before[i] || !t.reduced[i])
+            if ((op_is_transfer(n->op) && n->op != OP_ALL_GATHER) || t.used_before[i] || !t.reduced[i])
                 t.used_before[in] = true;
         }
     }
@@ -371,11 +421,18 @@ static int64_t iterations(const Root *r, bool all)
     return count;
 }
 
+static bool target_is_split(const Node *n, const Tensor *target)
+{
+    return target->kind == TENSOR_VARIABLE && n->graph->model->variables[target->index].split;
+}
+
 Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
 {
     Root *r = NEW(Root);
     *r = (Root){.node = n, .target = target, .order = f->root_count, .at = n->at};
-    if (target) {
+    if (target && (node_is_split(n) || target_is_split(n, target))) {
+        r->axes[r->axis_count++] = axis_of_split(&n->shape);
+    } else if (target) {
         if (target->sharded)
             r->axes[r->axis_count++] = (Axis){.extent = 1, .samples = true};
         for (int i = 0; i < n->shape.rank; i++)
@@ -386,6 +443,7 @@ Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
     }
     for (int i = 0; i < r->axis_count; i++) {
         const Axis *a = &r->axes[i];
+        r->elements = a->elements ? a->elements : r->elements;
         r->samples = r->samples || a->samples;
         r->reduces_samples = r->reduces_samples || (a->samples && a->reduction);
         r->grouped = r->grouped || a->kind != AXIS_PLAIN;
@@ -482,6 +540,7 @@ void fuse_find_roots(Fusion *f)
 {
     const Graph *g = f->graph;
     find_needed(f);
+    find_gathered(f);
     mark_same(f);
     estimate(f);
     choose(f);
@@ -493,7 +552,13 @@ void fuse_find_roots(Fusion *f)
             continue;
         const Node *summed = op_is_transfer(n->op) ? n->in[0] : NULL; /* or whatever goes to other devices, in its place */
         Root *copy = NULL;
-        if (summed && (f->info[summed->id].uses > 1 || never_root(summed) || op_is_transfer(summed->op))) {
+        Tensor *variable = info->gathered;
+        if (variable) {
+            info->tensor = variable;
+            copy = fuse_add_root(f, summed, variable);
+            copy->weight = f->info[summed->id].root ? 2 : f->info[summed->id].weight + 1;
+            copy->update = t.reduced[i] && !t.used_before[i];
+        } else if (summed && (f->info[summed->id].uses > 1 || never_root(summed) || op_is_transfer(summed->op))) {
             info->tensor = fuse_add_tensor(f, TENSOR_TEMPORARY, node_label(n), 0, n->dtype, &n->shape, false, n->in[0]);
             copy = fuse_add_root(f, summed, info->tensor);
             copy->weight = 2;
@@ -506,7 +571,7 @@ void fuse_find_roots(Fusion *f)
         if (!info->tensor)
             info->tensor = summed ? f->info[summed->id].tensor : info->result ? info->result
                          : add_temporary(f, g->nodes[i], node_label(n));
-        info->tensor->partial = info->tensor->partial || summed;
+        info->tensor->partial = info->tensor->partial || (summed && !variable);
         r->kind = summed ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
                 : n->op == OP_RESULT ? ROOT_SCAN : fuse_contracts(n) ? ROOT_CONTRACTION
                 : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
@@ -524,6 +589,8 @@ void fuse_find_roots(Fusion *f)
         int slot = 0;
         if (result->role == ROLE_UPDATE || result->role == ROLE_INIT) {
             target = f->variables[result->index];
+            if (f->info[n->id].gathered == target)
+                continue;
         } else if (result->role == ROLE_OUTPUT) {
             target = fuse_add_tensor(f, TENSOR_OUTPUT, format("out.%s", name), outputs++, n->dtype, &n->shape, n->sharded, n);
         } else if (result->role == ROLE_RESULT) {

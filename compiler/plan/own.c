@@ -1,0 +1,91 @@
+/* own.c: what devices of a class do not share: their own parts, of transfers and of split values.
+ *
+ * In: the operations and buffers of a class, where a transfer, and a call that computes parts, touch all of a value. Out: those of a
+ * device, with its own part of it: the class's, if there is none; else copies. Parts are those of the transfer's group, those that the
+ * graph gives, or equal ones (mgpu_even_part). */
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/plan/schedule_internal.h"
+
+#include <string.h>
+
+void *copy_array(const void *from, size_t bytes)
+{
+    void *copy = allocate(bytes);
+    if (bytes)
+        memcpy(copy, from, bytes);
+    return copy;
+}
+
+/* of the whole value, what a member sends and receives; false: all of it */
+static bool own_share(const ScheduledOp *op, const Group *g, int device, Access *read, Access *write)
+{
+    int64_t bytes = dtype_bytes(g->dtype), begin = op->reads[0].begin;
+    mgpu_stretch sent = mgpu_sent_by(&g->parties, g->bytes / bytes, device), received = mgpu_received_by(&g->parties, g->bytes / bytes, device);
+    *read = op->reads[0];
+    *write = op->writes[0];
+    read->begin = begin + sent.begin * bytes;
+    read->end = begin + sent.end * bytes;
+    write->begin = begin + received.begin * bytes;
+    write->end = begin + received.end * bytes;
+    return read->begin != op->reads[0].begin || read->end != op->reads[0].end || write->begin != op->writes[0].begin || write->end != op->writes[0].end;
+}
+
+/* what a call touches of split values: in the device's own room, or at its place in the whole */
+static Access *own_accesses(const ScheduledOp *op, const Access *accesses, int count, const Buffer *buffers)
+{
+    Access *own = copy_array(accesses, sizeof *own * (size_t)count);
+    for (int i = 0; i < count; i++) {
+        int64_t each = own[i].of / op->elements, begin = own[i].begin;
+        if (buffers[own[i].buffer].elements) {
+            own[i].end = buffers[own[i].buffer].bytes;
+        } else if (own[i].of) {
+            own[i].begin = begin + op->own.begin * each;
+            own[i].end = begin + op->own.end * each;
+        }
+    }
+    return own;
+}
+
+/* parts NULL: as the plan splits it */
+static void own_part(ScheduledOp *op, const int64_t *parts, const Buffer *buffers, int devices, int device)
+{
+    op->own.begin = parts ? parts[device] : mgpu_even_part(op->elements, devices, device);
+    op->own.end = parts ? parts[device + 1] : mgpu_even_part(op->elements, devices, device + 1);
+    op->reads = own_accesses(op, op->reads, op->read_count, buffers);
+    op->writes = own_accesses(op, op->writes, op->write_count, buffers);
+}
+
+ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *order, const Buffer *buffers, int devices, int device)
+{
+    ScheduledOp *own = NULL;
+    for (int i = 0, call = 0; i < count; i++) {
+        const ScheduledOp *op = &of_class[i];
+        const Task *task = op->verb == VERB_CALL ? order->calls[call++] : NULL;
+        Access both[2];
+        if (!op->elements && (op->verb != VERB_TRANSFER || !own_share(op, &order->groups[op->target], device, &both[0], &both[1])))
+            continue;
+        own = own ? own : copy_array(of_class, sizeof *own * (size_t)count);
+        if (task) {
+            own_part(&own[i], task->parties.parts, buffers, devices, device);
+        } else {
+            own[i].reads = copy_array(&both[0], sizeof both[0]);
+            own[i].writes = copy_array(&both[1], sizeof both[1]);
+        }
+    }
+    return own ? own : of_class;
+}
+
+/* a variable that is split takes as many bytes as the device's own part has */
+Buffer *buffers_of_device(Buffer *of_class, int count, int devices, int device)
+{
+    Buffer *own = NULL;
+    for (int i = 0; i < count; i++) {
+        int64_t all = of_class[i].elements, part = mgpu_even_part(all, devices, device + 1) - mgpu_even_part(all, devices, device);
+        if (!all)
+            continue;
+        own = own ? own : copy_array(of_class, sizeof *own * (size_t)count);
+        own[i].bytes = part * dtype_bytes((Dtype)(own[i].type - 1));
+    }
+    return own ? own : of_class;
+}
