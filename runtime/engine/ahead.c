@@ -318,6 +318,15 @@ static void time_calls(Lane *l, const int *order, int count)
         mgpu_profile_add(e->profile, l->phase, l->device, order[i], ahead->seconds(device, l->lane, 2 * i, 2 * i + 1));
 }
 
+static void trace_calls(Lane *l, const int *order, int count)
+{
+    for (int i = 0; i < count; i++) {
+        mgpu_timed_operation(l, order[i], 0);
+        issue_calls(l, order + i, 1, l->engine->ahead_of[l->device]->graphs);
+        mgpu_timed_operation(l, order[i], 1);
+    }
+}
+
 /* All of a step before anything of it is issued: while other devices wait for this one's part of a sum, nothing is made. */
 static void keep_segments(Lane *l, AheadPhase *phase, const int *order)
 {
@@ -354,7 +363,7 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
     Ahead *a = e->ahead_of[l->device];
     AheadPhase *segments = &a->phases[phase - e->plan->phases];
     const LaneTable *t = lanes_of(e, phase, l->device);
-    bool kept = a->graphs == GRAPHS_ON && !e->profile && !e->audit;
+    bool traced = is_traced(l), kept = a->graphs == GRAPHS_ON && !e->profile && !e->audit && !traced;
     set_phase(l, phase);
     if (kept)
         keep_segments(l, segments, t->order + t->begin[MGPU_COMP]);
@@ -375,6 +384,8 @@ void mgpu_ahead_calls(Lane *l, const mgpu_phase *phase)
             audit_calls(l, &phase->devices[l->device], order, s->end - s->begin);
         else if (e->profile)
             time_calls(l, order, s->end - s->begin);
+        else if (traced)
+            trace_calls(l, order, s->end - s->begin);
         else if (kept)
             e->kind->ahead->launch(e->devices[l->device], s->kept[l->number % a->variants]);
         else
@@ -399,6 +410,8 @@ void mgpu_ahead_begin(Lane *l, int op)
     if (begun >= 0)
         mark_and_note(l, begun + (int)(l->number % MGPU_RING));
     clock_transfer(l, op, 0);
+    if (is_traced(l))
+        mgpu_timed_operation(l, op, 0);
     if (l->engine->profile)
         ahead->clock(device, l->lane, 0);
 }
@@ -408,6 +421,8 @@ void mgpu_ahead_issued(Lane *l, int op)
     const AheadKind *ahead = l->engine->kind->ahead;
     Device *device = l->engine->devices[l->device];
     clock_transfer(l, op, 1);
+    if (is_traced(l))
+        mgpu_timed_operation(l, op, 1);
     if (l->engine->profile)
         ahead->clock(device, l->lane, 1);
     const Ahead *a = l->engine->ahead_of[l->device];

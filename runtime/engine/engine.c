@@ -17,7 +17,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
-#include "runtime/engine/internal.h"
+#include "runtime/engine/ahead.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -429,6 +429,8 @@ void mgpu_engine_set_trace(Engine *e, Trace *trace)
         for (int t = 0; trace && t < threads; t++)
             l->spans[t] = mgpu_trace_log(trace, l->device, t ? TRACK_WORKERS + t : mgpu_trace_lane_track(l->lane));
     }
+    for (int d = 0; trace && e->kind->ahead && d < e->plan->devices; d++)
+        mgpu_timed_trace(e->ahead_of[d]);
 }
 
 const char *mgpu_engine_library(const Engine *e)

@@ -56,6 +56,7 @@ struct Lane {
     double began;                /* of a lane comp that does not run ahead: this step, */
     Slow slow;                   /* of lanes comp and host, for tests */
     SpanLog **spans;             /* [thread]: where what it does is noted; NULL: nowhere */
+    double anchor;               /* of a lane that runs ahead and is traced: when its device came to the clock that others are compared with; 0: not yet */
     double waited;               /* and how long of it the lane has waited for others */
     _Atomic int doing, on;       /* Doing; on: of what it waits for */
     _Atomic int64_t returned;    /* of a lane comp: calls of the driver for the device that have returned */
@@ -172,6 +173,8 @@ static inline void hear_lane(Lane *l, int other, int64_t at_least)
     hear(l->engine, &lane_of(l->engine, l->device, other)->progress, at_least);
     set_doing(l, DOING_WORK, 0);
 }
+
+static inline bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l->number)->traced; }
 
 /* lane.c */
 void *mgpu_drive_lane(void *lane);   /* its thread */

@@ -167,8 +167,6 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
 }
 
 /* ---- timelines */
-static bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l->number)->traced; }
-
 static void add_span(const Lane *l, int thread, SpanKind kind, const mgpu_op *op, double began, double ended)
 {
     const mgpu_phase *phase = l->phase;

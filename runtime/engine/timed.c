@@ -3,7 +3,10 @@
  * watches the device reads them when the step is done, so nobody waits for them.
  *
  * Clocks of a step are at its place in the ring, which no other step has before this one is collected. All are made at the beginning:
- * the lanes' threads and who watches use them at the same time. */
+ * the lanes' threads and who watches use them at the same time.
+ *
+ * A step that is traced (trace.c) has two more for each operation, and is issued operation by operation. Clocks are compared with one
+ * of their lane, the anchor, which the lane waits for when its first traced step begins. */
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
 
@@ -48,12 +51,87 @@ static bool waits_for_transfer(const mgpu_device_phase *p, const Segment *s)
     return false;
 }
 
+/* ---- timelines */
+static int longest(const Ahead *a, int lane)
+{
+    int most = 0;
+    for (int k = 0; k < a->engine->plan->phase_count; k++)
+        most = lane_length(a->engine, a->device, k, lane) > most ? lane_length(a->engine, a->device, k, lane) : most;
+    return most;
+}
+
+static int anchor_of(const Ahead *a, int lane) { return MGPU_RING * (a->clocks[lane] + 2 * longest(a, lane)); }
+
+static int clock_of(const Ahead *a, int lane, int64_t number, int place)
+{
+    return MGPU_RING * a->clocks[lane] + (int)(number % MGPU_RING) * 2 * longest(a, lane) + 2 * place;
+}
+
+void mgpu_timed_trace(Ahead *a)
+{
+    for (int lane = 0; lane < MGPU_LANES; lane++)
+        if (lane != MGPU_HOST && longest(a, lane))
+            a->engine->kind->ahead->clock(a->engine->devices[a->device], lane, anchor_of(a, lane));
+}
+
+void mgpu_timed_operation(Lane *l, int op, int number)
+{
+    Engine *e = l->engine;
+    const Ahead *a = e->ahead_of[l->device];
+    const AheadKind *ahead = e->kind->ahead;
+    Device *device = e->devices[l->device];
+    if (l->anchor <= 0) {
+        double began = mgpu_seconds();
+        ahead->clock(device, l->lane, anchor_of(a, l->lane));
+        ahead->seconds(device, l->lane, anchor_of(a, l->lane), anchor_of(a, l->lane));
+        l->anchor = (began + mgpu_seconds()) / 2;
+    }
+    ahead->clock(device, l->lane, clock_of(a, l->lane, l->number, lanes_of(e, l->phase, l->device)->place[op]) + number);
+}
+
+/* what a lane did in the step; a gap before an operation that waits for one of another lane is a wait for that */
+static void note_spans(const Ahead *a, Lane *l, int64_t number)
+{
+    static const double SHORT_S = 1e-6;
+    Engine *e = a->engine;
+    const Work *work = work_of(e, number);
+    const mgpu_device_phase *p = &work->phase->devices[a->device];
+    const LaneTable *t = lanes_of(e, work->phase, a->device);
+    Span s = {.end = 0, .number = number, .step = work->applied + 1, .phase = work->phase};
+    for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++) {
+        const mgpu_op *op = &p->ops[t->order[i]];
+        int clock = clock_of(a, l->lane, number, i - t->begin[l->lane]), anchor = anchor_of(a, l->lane);
+        double before = s.end;
+        s.begin = l->anchor + e->kind->ahead->seconds(e->devices[a->device], l->lane, anchor, clock);
+        s.end = l->anchor + e->kind->ahead->seconds(e->devices[a->device], l->lane, anchor, clock + 1);
+        s.op = t->order[i];
+        s.kind = SPAN_OP;
+        for (int w = 0; w < op->wait_count && before > 0 && s.begin - before > SHORT_S; w++)
+            if (p->ops[op->waits[w].op].lane != l->lane) {
+                mgpu_spans_add(l->spans[0], &(Span){before, s.begin, number, s.step, s.phase, NULL, op->waits[w].op, SPAN_WAIT});
+                break;
+            }
+        mgpu_spans_add(l->spans[0], &s);
+    }
+}
+
+static void note_lanes(const Ahead *a, int64_t number)
+{
+    const Work *work = work_of(a->engine, number);
+    for (int lane = 0; lane < MGPU_LANES && work->traced && work->phase; lane++) {
+        Lane *l = lane_of(a->engine, a->device, lane);
+        if (lane != MGPU_HOST && !l->idle && l->spans)
+            note_spans(a, l, number);
+    }
+}
+
 void mgpu_timed_note(Ahead *a, int64_t number)
 {
     Engine *e = a->engine;
     const AheadKind *ahead = e->kind->ahead;
     Device *device = e->devices[a->device];
     StepTimes *t = &work_of(e, number)->times[a->device];
+    note_lanes(a, number);
     if (!is_timed(a, number))
         return;
     const mgpu_phase *phase = phase_of(e, number);

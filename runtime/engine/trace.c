@@ -17,14 +17,15 @@ struct Trace {
     const mgpu_plan *plan;
     int64_t first, last, steps; /* steps: that were collected */
     TraceTrack *tracks; int track_count;
+    bool virtual;               /* the clocks of the GPUs are not the host's */
     bool on;                    /* the step that was posted last is noted */
     double begin, end;          /* of the steps; 0: not yet */
 };
 
-Trace *mgpu_trace_open(const mgpu_program *program, const mgpu_plan *plan, int64_t first, int64_t last)
+Trace *mgpu_trace_open(const mgpu_program *program, const mgpu_plan *plan, int64_t first, int64_t last, bool virtual)
 {
     Trace *t = mgpu_allocate(1, sizeof *t);
-    *t = (Trace){.program = program, .plan = plan, .first = first, .last = last};
+    *t = (Trace){.program = program, .plan = plan, .first = first, .last = last, .virtual = virtual};
     for (int d = TRACE_PROGRAM; d < plan->devices; d++)
         for (int track = 0; track < (d < 0 ? TRACK_SAVES + 1 : TRACK_LANES); track++)
             mgpu_trace_log(t, d, track);
@@ -92,11 +93,23 @@ typedef struct Writer {
     FILE *f;
     const Span ***last;         /* [device][(number - first_number) * the most operations + op]: its last span */
     int64_t first_number, numbers, most_ops, arrows;
+    double virtual_begin;       /* of what is shown of virtual GPUs, on their clock */
 } Writer;
 
-static bool is_shown(const Trace *t, const Span *s) { return s->end > t->begin && s->begin < t->end; }
+static bool has_own_clock(const Trace *t, const TraceTrack *track)
+{
+    return t->virtual && track->device >= 0 && track->track != TRACK_HOST;
+}
 
-static double us_of(const Writer *w, double when) { return 1e6 * (when - w->trace->begin); }
+static bool is_shown(const Trace *t, const TraceTrack *track, const Span *s)
+{
+    return has_own_clock(t, track) ? s->step >= t->first && s->step <= t->last : s->end > t->begin && s->begin < t->end;
+}
+
+static double us_of(const Writer *w, const TraceTrack *track, double when)
+{
+    return 1e6 * (when - (has_own_clock(w->trace, track) ? w->virtual_begin : w->trace->begin));
+}
 
 static void name_of_op(const mgpu_phase *phase, const mgpu_device_phase *p, const mgpu_op *op, char *name, size_t room)
 {
@@ -134,7 +147,7 @@ static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
     snprintf(id, sizeof id, "d%d.%s", track->device, op->id);
     bool does = s->kind == SPAN_OP;
     mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device, .track = track->track, .name = name, .category = does ? LANE[op->lane] : "wait",
-                                         .begin_us = us_of(w, s->begin), .end_us = us_of(w, s->end), .op = id, .phase = phase->name,
+                                         .begin_us = us_of(w, track, s->begin), .end_us = us_of(w, track, s->end), .op = id, .phase = phase->name,
                                          .kernel = does && op->verb == MGPU_CALL ? mgpu_kernel_name(w->trace->program, op->target) : NULL,
                                          .layer = op->layer, .line = op->line, .step = s->step, .bytes = does ? bytes_of(p, op) : 0,
                                          .flops = does ? op->flops : 0});
@@ -146,7 +159,7 @@ static void write_text(const Writer *w, const TraceTrack *track, const Span *s)
     bool step = track->device == TRACE_PROGRAM && track->track == TRACK_STEPS;
     snprintf(name, sizeof name, "step %lld", (long long)s->step);
     mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device, .track = track->track, .name = step ? name : s->text, .category = step ? "step" : "loop",
-                                         .begin_us = us_of(w, s->begin), .end_us = us_of(w, s->end), .step = s->step});
+                                         .begin_us = us_of(w, track, s->begin), .end_us = us_of(w, track, s->end), .step = s->step});
 }
 
 static const Span **last_of(const Writer *w, int device, int64_t number, int op)
@@ -177,6 +190,8 @@ static void find_numbers(Writer *w)
     for (int i = 0; i < t->track_count; i++)
         for (int64_t at = 0; at < mgpu_spans_count(t->tracks[i].log);) {
             const Span *s = mgpu_spans_next(t->tracks[i].log, &at);
+            bool first = has_own_clock(t, &t->tracks[i]) && is_shown(t, &t->tracks[i], s) && (!w->virtual_begin || s->begin < w->virtual_begin);
+            w->virtual_begin = first ? s->begin : w->virtual_begin;
             const Span **last = s->kind == SPAN_OP ? last_of(w, t->tracks[i].device, s->number, s->op) : NULL;
             if (last && (!*last || (*last)->end < s->end))
                 *last = s;
@@ -184,10 +199,10 @@ static void find_numbers(Writer *w)
 }
 
 /* inside the slice */
-static double inside(const Writer *w, double begin, double end, double at)
+static double inside(const Writer *w, const TraceTrack *track, double begin, double end, double at)
 {
-    double from = us_of(w, begin), to = us_of(w, end) - .001;
-    double us = us_of(w, at);
+    double from = us_of(w, track, begin), to = us_of(w, track, end) - .001;
+    double us = us_of(w, track, at);
     return us > to ? (to > from ? to : from) : us < from ? from : us;
 }
 
@@ -199,10 +214,12 @@ static void write_arrows(Writer *w, const TraceTrack *track, const Span *s)
     for (int i = 0; i < op->wait_count; i++) {
         const Span **before = last_of(w, track->device, s->number - op->waits[i].back, op->waits[i].op);
         const mgpu_op *other = &p->ops[op->waits[i].op];
-        if (!before || !*before || (*before)->phase != s->phase || other->lane == op->lane || !is_shown(w->trace, *before))
+        const TraceTrack from_track = {track->device, mgpu_trace_lane_track(other->lane), NULL};
+        if (!before || !*before || (*before)->phase != s->phase || other->lane == op->lane || !is_shown(w->trace, &from_track, *before) ||
+            has_own_clock(w->trace, &from_track) != has_own_clock(w->trace, track))
             continue;
-        TracePoint from = {track->device, mgpu_trace_lane_track(other->lane), inside(w, (*before)->begin, (*before)->end, (*before)->end)};
-        TracePoint to = {track->device, track->track, inside(w, s->begin, s->end, s->begin)};
+        TracePoint from = {track->device, from_track.track, inside(w, &from_track, (*before)->begin, (*before)->end, (*before)->end)};
+        TracePoint to = {track->device, track->track, inside(w, track, s->begin, s->end, s->begin)};
         mgpu_trace_arrow(w->f, ++w->arrows, &from, &to);
     }
 }
@@ -216,7 +233,7 @@ static void write_track(Writer *w, const TraceTrack *track)
     mgpu_trace_track(w->f, track->device, track->track);
     for (int64_t at = 0; at < mgpu_spans_count(track->log);) {
         const Span *s = mgpu_spans_next(track->log, &at);
-        if (!is_shown(w->trace, s))
+        if (!is_shown(w->trace, track, s))
             continue;
         if (s->kind == SPAN_TEXT) {
             write_text(w, track, s);
@@ -246,7 +263,7 @@ char *mgpu_trace_write(const Trace *t, const char *path)
     find_numbers(&w);
     mgpu_trace_begin(w.f, &(TraceHead){.made = "measured", .model = t->program->name, .file = t->program->model_file, .kind = t->plan->kind,
                                        .machine = x->step_us > 0 ? x->machine : NULL, .devices = t->plan->devices, .batch = t->program->batch,
-                                       .step_us = us_of(&w, t->end) / (double)t->steps});
+                                       .step_us = 1e6 * (t->end - t->begin) / (double)t->steps});
     for (int i = 0; i < t->track_count; i++)
         write_track(&w, &t->tracks[i]);
     mgpu_trace_end(w.f);

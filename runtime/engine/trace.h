@@ -5,8 +5,8 @@
 #include "runtime/base/trace.h"
 #include "runtime/engine/engine.h"
 
-/* of training steps first .. last, and of what runs beside them */
-Trace *mgpu_trace_open(const mgpu_program *, const mgpu_plan *, int64_t first, int64_t last);
+/* of training steps first .. last, and of what runs beside them; virtual: of virtual GPUs, whose clocks are not the host's */
+Trace *mgpu_trace_open(const mgpu_program *, const mgpu_plan *, int64_t first, int64_t last, bool virtual);
 void mgpu_trace_close(Trace *);
 bool mgpu_trace_post(Trace *, int64_t step);         /* before a step is posted: whether it is noted; NULL: no trace, here and below */
 bool mgpu_trace_over(const Trace *, int64_t step);   /* all is noted, once the engine is drained after this step */

@@ -57,7 +57,7 @@ void mgpu_run_open_trace(Run *run)
         return;
     choose_steps(run, &first, &last);
     check_file(run->options->trace);
-    run->trace = mgpu_trace_open(run->program, run->plan, first, last);
+    run->trace = mgpu_trace_open(run->program, run->plan, first, last, mgpu_engine_checks(run->engine));
     mgpu_engine_set_trace(run->engine, run->trace);
     mgpu_trace_set(&run->train, run->trace);
     mgpu_trace_set(&run->valid, run->trace);
