@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN,
-       BENCHING = 1 << COMMAND_BENCH, SHOWING = 1 << COMMAND_SCHEDULE,
-       ALL = COMPILING | CHECKING | PLANNING | BENCHING | SHOWING };
+       BENCHING = 1 << COMMAND_BENCH, SHOWING = 1 << COMMAND_SCHEDULE, REPORTING = 1 << COMMAND_REPORT,
+       ALL = COMPILING | CHECKING | PLANNING | BENCHING | SHOWING | REPORTING };
 typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* values, help lists them */, REPEATED, LINT /* -Wno-NAME, help lists the names */, PLAN /* likewise */ } OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
@@ -30,7 +30,7 @@ static const struct OptionRow {
     const char *argument, *help;
     unsigned commands;         /* 1 << a command to which it means something */
 } OPTIONS[] = {
-    {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net)", COMPILING},
+    {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net); of\n                       report: the HTML file (default: report.html)", COMPILING | REPORTING},
     {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
                                                                   "                       (4 logical devices on GPU 0, where the program then runs\n"
                                                                   "                       unless told otherwise); default: all GPUs, or one host device\n"
@@ -49,9 +49,9 @@ static const struct OptionRow {
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "the model to compile, if the file has several", ALL},
     {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
     {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan, bench: as JSON", CHECKING | PLANNING | BENCHING},
-    {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan, bench: batches: 32,64 (default: the model's)", PLANNING | BENCHING},
-    {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan, bench: each device has this batch; --strong: all devices together (default)", PLANNING | BENCHING},
-    {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan, bench: beside --weak, to have both", PLANNING | BENCHING},
+    {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan, bench: batches: 32,64 (default: the model's)", PLANNING | BENCHING | REPORTING},
+    {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan, bench: each device has this batch; --strong: all devices together (default)", PLANNING | BENCHING | REPORTING},
+    {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan, bench: beside --weak, to have both", PLANNING | BENCHING | REPORTING},
     {"--fit", NULL, FLAG, offsetof(Options, fit), NULL, "plan: the largest batch that fits on so many devices, and how fast it is", PLANNING},
     {"--steps", NULL, VALUE, offsetof(Options, steps), "N", "bench: steps of a run that are timed (20)", BENCHING},
     {"--epochs", NULL, VALUE, offsetof(Options, epochs), "N", "bench: train so long, too, and print the --metric", BENCHING},
@@ -120,6 +120,9 @@ static void print_help(void)
          "  mgpuc devices                the GPUs of this machine, and its cores\n"
          "  mgpuc machines [NAME]        the machines that --machine knows by name\n"
          "  mgpuc probe [-o FILE]        measure the host of this machine, for --machine FILE\n"
+         "  mgpuc report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html\n"
+         "                               one page: plan, timelines, memory, kernels, layers, curves of runs\n"
+         "  mgpuc plot RUN.jsonl ...     curves of runs that ./PROGRAM --log wrote, over each other; plot --help\n"
          "  mgpuc doc [NAME] [FILE.net]  what a layer, primitive, reader, setting or word means; doc --help\n"
          "\n"
          "Options");
@@ -181,7 +184,7 @@ static void add_setting(Options *o, const char *text)
 /* the first of two words that are no options is a command; `mgpuc chek model.net` */
 static _Noreturn void two_words(const char *first, const char *second)
 {
-    static const char *const COMMANDS[] = {"check", "plan", "bench", "schedule", "diff", "verify", "fmt", "doc", "devices", "machines", "probe"};
+    static const char *const COMMANDS[] = {"check", "plan", "bench", "schedule", "diff", "verify", "fmt", "doc", "devices", "machines", "probe", "report", "plot"};
     if (!strpbrk(first, "./"))
         fail(2, "there is no command '%s'%s; see mgpuc --help", first, did_you_mean(first, COMMANDS, COUNT(COMMANDS)));
     if (!strpbrk(second, "./"))
@@ -260,7 +263,7 @@ void compile_words(const Options *o, const char ***words, int *count)
 /* given: a bit for each row of OPTIONS */
 static void check_options(const Options *o, uint64_t given)
 {
-    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench", [COMMAND_SCHEDULE] = "mgpuc schedule"};
+    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench", [COMMAND_SCHEDULE] = "mgpuc schedule", [COMMAND_REPORT] = "mgpuc report"};
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; see mgpuc --help", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command]);
@@ -336,13 +339,14 @@ static double measured_rate(const Options *o)
 static bool choose_machine(Options *o)
 {
     const char *given = getenv("MGPUC_MACHINE"), *name = o->machine ? o->machine : given && *given ? given : NULL;
+    bool plans = o->command == COMMAND_PLAN || o->command == COMMAND_REPORT;
     bool cuda = o->devices && strncmp(o->devices, "cuda", strlen("cuda")) == 0, fixed = name && strcmp(name, "default") == 0;
-    bool here = name ? strcmp(name, "here") == 0 : o->command == COMMAND_PLAN && !cuda;
+    bool here = name ? strcmp(name, "here") == 0 : plans && !cuda;
     o->machine = fixed ? NULL : name;
     if (here)
         o->here = machine_here(host_memory(), name);
     o->planned = here && o->here ? o->here : o->machine ? machine_named(o->machine) : NULL;
-    if (!o->planned && o->command == COMMAND_PLAN)
+    if (!o->planned && plans)
         o->planned = machine_default(cuda ? PROCESSOR_CUDA : PROCESSOR_HOST);
     return name;
 }
@@ -350,7 +354,7 @@ static bool choose_machine(Options *o)
 Options parse_command(int argc, char **argv)
 {
     Options o = {0};
-    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}, {"bench", COMMAND_BENCH}, {"schedule", COMMAND_SCHEDULE}};
+    static const struct { const char *name; Command command; } COMMANDS[] = {{"check", COMMAND_CHECK}, {"verify", COMMAND_VERIFY}, {"plan", COMMAND_PLAN}, {"bench", COMMAND_BENCH}, {"schedule", COMMAND_SCHEDULE}, {"report", COMMAND_REPORT}};
     bool named = false;
     uint64_t given = 0;
     for (int i = 1; i < argc; i++) {
@@ -373,6 +377,8 @@ Options parse_command(int argc, char **argv)
             if (command >= 0) {
                 o.command = COMMANDS[command].command;
                 named = true;
+            } else if (o.file && o.command == COMMAND_REPORT) {
+                APPEND(o.more, o.more_count, word);
             } else if (o.file) {
                 two_words(o.file, word);
             } else {
@@ -436,8 +442,8 @@ Options parse_command(int argc, char **argv)
     if (o.memory)
         o.memory_bytes = read_size("--memory", o.memory);
     if (!o.output)
-        o.output = default_output(o.file);
-    if (o.command == COMMAND_COMPILE && !o.emit)
+        o.output = o.command == COMMAND_REPORT ? "report.html" : default_output(o.file);
+    if (o.command == COMMAND_REPORT || (o.command == COMMAND_COMPILE && !o.emit))
         check_output(o.output);
     o.cc = getenv("CC");
     if (!o.cc || !*o.cc)

@@ -24,6 +24,7 @@ const char *architectures_found(void);
 int command_devices(int argc, char **argv);           /* mgpuc devices ... */
 int command_machines(int argc, char **argv);          /* machines.c: mgpuc machines ..., mgpuc probe ... */
 int command_probe(int argc, char **argv);
+int command_plot(int argc, char **argv);              /* plot.c: mgpuc plot ... */
 /* memory.c: bytes of a device's arena, at most over all phases; what a run on this machine allocates for it, workspaces of all its
  * threads with it; a warning if there is not as much */
 double host_memory(void);                             /* of this machine, or of the control group that this process is in */
@@ -51,6 +52,7 @@ int command_check(const Options *);
 Program *make_schedules(const Options *);             /* a schedule for each plan */
 int command_plan(const Options *);                    /* plan.c: mgpuc plan */
 int command_bench(const Options *);                   /* bench.c: mgpuc bench */
+int command_report(const Options *);                  /* report.c: mgpuc report */
 int command_verify(const Options *);
 int command_schedule(const Options *);                /* view.c: mgpuc schedule, mgpuc diff */
 int command_diff(int argc, char **argv);

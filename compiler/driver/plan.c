@@ -284,32 +284,47 @@ static void add_fitting(Planning *p, const int *counts, int count, int64_t batch
     }
 }
 
-int command_plan(const Options *options)
+Planning plan_begin(const Options *options)
 {
     Plan *plans;
-    int plan_count, counts[MOST_COUNTS];
-    int64_t batches[MOST_BATCHES];
+    int plan_count;
     Planning p = {.options = options, .machine = options->planned};
     p.kind = parse_devices(options->devices, options->planned, &plans, &plan_count)->name;
     p.measured = options->measured_rate;
     p.machine_name = planned_name(options, strcmp(p.kind, "host") == 0);
-    int count = list_counts(&p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);
+    return p;
+}
+
+void plan_fill(Planning *p)
+{
+    const Options *options = p->options;
+    Plan *plans;
+    int plan_count, counts[MOST_COUNTS];
+    int64_t batches[MOST_BATCHES];
+    parse_devices(options->devices, options->planned, &plans, &plan_count);
+    int count = list_counts(p, plans, plan_count, counts), batch_count = read_batches(options->batches, batches);
     static const int ONE[] = {1};
-    Made first = make(&p, ONE, 1, batch_count ? batches[0] : 0);
+    Made first = make(p, ONE, 1, batch_count ? batches[0] : 0);
     Model *m = first.program->model;
     memory_use(first.outer);
-    p.model = copy_text(m->name, strlen(m->name));
-    p.precision = dtype_name(m->precision);
+    p->model = copy_text(m->name, strlen(m->name));
+    p->precision = dtype_name(m->precision);
     if (!batch_count)
         batches[batch_count++] = m->batch;
     give_back(&first);
     if (options->fit)
-        add_fitting(&p, counts, count, batches[0]);
+        add_fitting(p, counts, count, batches[0]);
     for (int weak = 0; weak < 2 && !options->fit; weak++)
         for (int i = 0; i < batch_count && (weak ? options->weak : options->strong || !options->weak); i++)
-            (weak ? add_weak : add_strong)(&p, counts, count, batches[i]);
-    plan_advise(&p);
+            (weak ? add_weak : add_strong)(p, counts, count, batches[i]);
+    plan_advise(p);
+}
+
+int command_plan(const Options *options)
+{
+    Planning p = plan_begin(options);
     Text text = {0};
+    plan_fill(&p);
     plan_print(&p, options->json, &text);
     fwrite(text_of(&text), 1, text.length, stdout);
     return 0;

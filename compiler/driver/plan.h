@@ -58,6 +58,8 @@ bool schedule_trains(const Schedule *);
 const PhaseSchedule *train_phase(const Schedule *, bool partial);
 /* a row; one: the row of one device that it is compared with, or NULL */
 PlanRow plan_row(Planning *, int devices, int64_t batch, bool weak, const PlanRow *one);
+Planning plan_begin(const Options *);
+void plan_fill(Planning *);     /* the rows that the options ask for, and the advice */
 void plan_advise(Planning *);
 void plan_print(const Planning *, bool json, Text *);
 #endif

@@ -10,13 +10,14 @@ typedef struct Phase Phase;
 typedef struct Plan Plan;
 typedef struct Target Target;
 
-typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH, COMMAND_SCHEDULE } Command;
+typedef enum Command { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_VERIFY, COMMAND_PLAN, COMMAND_BENCH, COMMAND_SCHEDULE, COMMAND_REPORT } Command;
 /* --shard: of what each device holds its own part alone, besides gradients */
 typedef enum Sharding { SHARD_NOTHING, SHARD_OPTIMIZER /* the state of the optimizer, masters of rounded weights */, SHARDINGS } Sharding;
 
 typedef struct Options {
     Command command;
     const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *sharding, *memory, *steps, *epochs, *metric, *data, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char **more; int more_count; /* report: files after the first */
     const char **set_keys, **set_values; int set_count;
     bool weak, strong; /* plan, bench: the batch of each device stays, or that of all */
     const char *phase, *op, *layer, *device; /* schedule: what is shown */

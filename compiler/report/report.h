@@ -1,6 +1,8 @@
 /* report.h: what people look at: timelines, graphs, pages.
  *
- *   trace.c      a plan, simulated -> a timeline (runtime/base/trace.h): `mgpuc --emit trace` */
+ *   trace.c                         a plan, simulated -> a timeline (runtime/base/trace.h): `mgpuc --emit trace`
+ *   page.c, arena.c, roofline.c, layers.c   a report as HTML: page.h
+ *   runs.c, curves.c, plot.c, table.c   logs of runs -> curves, as SVG and as text: runs.h, plot.h, table.h */
 #ifndef MGPU_REPORT_H
 #define MGPU_REPORT_H
 

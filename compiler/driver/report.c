@@ -1,0 +1,123 @@
+/* report.c: `mgpuc report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html`: gathers what a report shows: the rows and the advice of
+ * `mgpuc plan`, the timeline that is predicted for the plan with the most devices, one that was measured, and logs of runs. */
+#include "compiler/driver/plan.h"
+#include "compiler/kernel/target.h"
+#include "compiler/report/page.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_model(const char *file)
+{
+    size_t length = strlen(file);
+    return length > 4 && strcmp(file + length - 4, ".net") == 0;
+}
+
+/* ---- the plans */
+static const char *bytes_text(double bytes)
+{
+    return bytes < 1e6 ? format("%.1f kB", bytes / 1e3) : bytes < 1e9 ? format("%.1f MB", bytes / 1e6) : format("%.2f GB", bytes / 1e9);
+}
+
+static Table table_of(const Planning *p)
+{
+    Table t = {.columns = 11};
+    table_add(&t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms", "memory", "bound by");
+    for (int i = 0; i < p->row_count; i++) {
+        const PlanRow *r = &p->rows[i];
+        table_add(&t, r->weak ? "weak" : "strong", format("%d", r->devices), format("%lld", (long long)r->batch), format("%lld", (long long)r->most),
+                  format("%.3f", r->step_us / 1e3), format("%.1f", r->samples_per_s), format("%.2f", r->speed_up), format("%.1f %%", 100 * r->efficiency),
+                  format("%.3f", r->exposed_us / 1e3), bytes_text(r->bytes), r->bound);
+    }
+    return t;
+}
+
+static void add_scaling(Plot *plot, const Planning *p, bool weak)
+{
+    double *x = NEW_ARRAY(double, p->row_count), *y = NEW_ARRAY(double, p->row_count), *linear = NEW_ARRAY(double, p->row_count);
+    int count = 0;
+    for (int i = 0; i < p->row_count; i++)
+        if (p->rows[i].weak == weak && (!count || p->rows[i].devices > x[count - 1])) { /* of the first batch */
+            x[count] = linear[count] = p->rows[i].devices;
+            y[count++] = p->rows[i].speed_up;
+        }
+    if (!count)
+        return;
+    PlotLine found = {.name = weak ? "weak: the batch of each device stays" : "strong: the batch of all devices stays", .x = x, .y = y, .count = count, .colour = weak, .points = true};
+    PlotLine ideal = {.name = plot->line_count ? NULL : "as many times as devices", .x = x, .y = linear, .count = count, .colour = 7, .dashed = true};
+    APPEND(plot->lines, plot->line_count, ideal);
+    APPEND(plot->lines, plot->line_count, found);
+}
+
+static void add_model(Page *page, const Options *o)
+{
+    Planning *p = NEW(Planning);
+    *p = plan_begin(o);
+    plan_fill(p);
+    Table *table = NEW(Table);
+    *table = table_of(p);
+    page->summary = table;
+    page->advice = p->advice;
+    page->advice_count = p->advice_count;
+    page->scaling = (Plot){.title = "speed-up over one device, predicted", .x_label = "devices", .from_zero = true};
+    add_scaling(&page->scaling, p, false);
+    add_scaling(&page->scaling, p, true);
+    Program *program = make_schedules(o);
+    const Plan *plan = &program->plans[program->plan_count - 1];
+    SimulationInput *in = NEW(SimulationInput);
+    *in = simulation_input(program, plan);
+    page->program = program;
+    page->plan = plan;
+    page->in = in;
+    page->simulation = simulate_step(in);
+    page->machine = planned_name(o, !program->target->own_memory);
+    Text trace = {0};
+    trace_print(program, plan, in, page->machine, &trace);
+    page->predicted = text_of(&trace);
+    page->title = program->model->name;
+    page->about = format("%s, %s, global batch %lld, %d %s device%s; predicted for %s", program->model->file, p->precision, (long long)program->model->batch, plan->devices,
+                         plan->kind, plan->devices == 1 ? "" : "s", page->machine);
+}
+
+/* ---- files of runs */
+static void add_file(Page *page, const char *file)
+{
+    size_t length;
+    const char *text = read_file(file, &length), *wrong = NULL;
+    if (!text)
+        fail(1, "%s cannot be read: %s", file, strerror(errno));
+    if (!strstr(text, "\"traceEvents\"")) {
+        RunLog *run = run_read(file);
+        APPEND(page->runs, page->run_count, run);
+        return;
+    }
+    Json *json = mgpu_json_read(text, length, &wrong);
+    const Json *about = json ? mgpu_json_member(json, "otherData") : NULL, *made = about ? mgpu_json_member(about, "made") : NULL;
+    if (!made || made->kind != JSON_TEXT)
+        fail(1, "%s: this is no timeline of ./train --trace%s%s", file, wrong ? ": " : "", wrong ? wrong : "");
+    if (page->measured)
+        fail(2, "%s: a report shows one measured timeline, and two are given", file);
+    page->measured = text;
+    free(json);
+}
+
+int command_report(const Options *o)
+{
+    Page page = {.title = "Runs", .about = "what ./train --log wrote"};
+    if (is_model(o->file))
+        add_model(&page, o);
+    else
+        add_file(&page, o->file);
+    for (int i = 0; i < o->more_count; i++)
+        add_file(&page, o->more[i]);
+    if (page.run_count && !page.summary)
+        page.about = format("what ./train --log wrote: %d run%s", page.run_count, page.run_count == 1 ? "" : "s");
+    const char *output = o->output;
+    Text t = {0};
+    page_print(&page, &t);
+    FILE *f = fopen(output, "we");
+    if (!f || fwrite(text_of(&t), 1, t.length, f) != t.length || fclose(f))
+        fail(3, "%s cannot be written: %s", output, strerror(errno));
+    return 0;
+}

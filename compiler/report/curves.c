@@ -1,0 +1,176 @@
+/* curves.c: runs over each other: a plot for each number that some of them have, and a table of what their settings differ in.
+ *
+ * Numbers of each step are means over stretches of a run, at most POINTS of them, so that a curve shows its course, not its noise. */
+#include "compiler/report/runs.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { POINTS = 300, PANEL_WIDTH = 460, PANEL_HEIGHT = 260, PER_ROW = 2 };
+
+/* ---- plots */
+static void add_line(Plot *p, const Curve *c, Over over, const char *name, int colour)
+{
+    int stretch = c->each_step ? (c->count + POINTS - 1) / POINTS : 1, count = 0;
+    double *x = NEW_ARRAY(double, c->count), *y = NEW_ARRAY(double, c->count);
+    for (int i = 0; i < c->count; i += stretch, count++) {
+        int n = c->count - i < stretch ? c->count - i : stretch;
+        for (int k = i; k < i + n; k++) {
+            x[count] += c->over[over][k] / n;
+            y[count] += c->value[k] / n;
+        }
+    }
+    PlotLine l = {.name = name, .x = x, .y = y, .count = count, .colour = colour, .points = !c->each_step && count < 60, .dashed = c->valid};
+    APPEND(p->lines, p->line_count, l);
+}
+
+static bool is_known(const Curves *c, const char *title)
+{
+    for (int i = 0; i < c->count; i++)
+        if (strcmp(c->plots[i].title, title) == 0)
+            return true;
+    return false;
+}
+
+static void add_plot(Curves *curves, RunLog *const *runs, int count, const char *name, Over over)
+{
+    static const char *const LABEL[OVERS] = {"steps", "epochs", "seconds"};
+    Plot p = {.title = name, .x_label = LABEL[over], .from_zero = strcmp(name, "samples_per_s") == 0 || strcmp(name, "input_wait_ms") == 0};
+    bool both = false;
+    for (int i = 0; i < count; i++)
+        both |= run_curve(runs[i], name, false) && run_curve(runs[i], name, true);
+    for (int i = 0; i < count; i++)
+        for (int valid = 0; valid < 2; valid++) {
+            const Curve *c = run_curve(runs[i], name, valid);
+            if (c && c->count)
+                add_line(&p, c, over, valid && both ? format("%s, validation", runs[i]->name) : runs[i]->name, i);
+        }
+    if (p.line_count)
+        APPEND(curves->plots, curves->count, p);
+}
+
+Curves curves_of(RunLog *const *runs, int count, Over over)
+{
+    static const char *const FIRST[] = {"loss"};
+    static const char *const LAST[] = {"lr", "samples_per_s", "input_wait_ms", "grad_norm"};
+    Curves c = {0};
+    for (int i = 0; i < COUNT(FIRST); i++)
+        add_plot(&c, runs, count, FIRST[i], over);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < runs[i]->curve_count; k++) {
+            const char *name = runs[i]->curves[k].name;
+            if (!runs[i]->curves[k].each_step && !is_known(&c, name))
+                add_plot(&c, runs, count, name, over);
+        }
+    for (int i = 0; i < COUNT(LAST); i++)
+        add_plot(&c, runs, count, LAST[i], over);
+    return c;
+}
+
+void curves_svg(const Curves *c, Text *t)
+{
+    int rows = (c->count + PER_ROW - 1) / PER_ROW, columns = c->count < PER_ROW ? c->count : PER_ROW;
+    svg_begin(columns * PANEL_WIDTH, rows * PANEL_HEIGHT, "curves of runs", t);
+    for (int i = 0; i < c->count; i++)
+        plot_svg(&c->plots[i], (Box){i % PER_ROW * PANEL_WIDTH, i / PER_ROW * PANEL_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT}, t);
+    text_add(t, "</svg>\n");
+}
+
+/* ---- the table */
+static const char *value_text(const Json *j)
+{
+    if (!j)
+        return "-";
+    return j->kind == JSON_TEXT || j->kind == JSON_NUMBER ? j->text : j->kind == JSON_TRUE ? "yes" : j->kind == JSON_FALSE ? "no" : "-";
+}
+
+static const Json *setting_of(const RunLog *r, const char *group, const char *key)
+{
+    const Json *from = *group ? mgpu_json_member(r->start, group) : r->start;
+    return from ? mgpu_json_member(from, key) : NULL;
+}
+
+static void add_if_different(Table *t, RunLog *const *runs, const char *group, const char *key)
+{
+    const char **values = NEW_ARRAY(const char *, t->columns);
+    bool differ = false;
+    for (int i = 0; i < t->rows; i++)
+        if (strcmp(t->cells[i][0], key) == 0)
+            return;
+    for (int i = 0; i + 1 < t->columns; i++) {
+        values[i] = value_text(setting_of(runs[i], group, key));
+        differ |= strcmp(values[i], values[0]) != 0;
+    }
+    if (differ)
+        table_row(t, key, values);
+}
+
+static void add_settings(Table *t, RunLog *const *runs)
+{
+    static const char *const KEYS[] = {"model", "precision", "parameters", "batch", "accumulate", "kind", "devices", "threads", "optimizer", "seed", "train_samples", "version"};
+    static const char *const GROUPS[] = {"settings", "params"};
+    for (int i = 0; i < COUNT(KEYS); i++)
+        add_if_different(t, runs, "", KEYS[i]);
+    for (int i = 0; i + 1 < t->columns; i++)
+        for (int g = 0; g < COUNT(GROUPS); g++) {
+            const Json *group = mgpu_json_member(runs[i]->start, GROUPS[g]);
+            for (const Json *j = group ? group->first : NULL; j; j = j->next)
+                add_if_different(t, runs, GROUPS[g], j->key);
+        }
+}
+
+static void add_best(Table *t, RunLog *const *runs, const char *name, bool valid)
+{
+    const char **values = NEW_ARRAY(const char *, t->columns);
+    bool lowest = false, any = false;
+    for (int i = 0; i + 1 < t->columns; i++) {
+        const Curve *c = run_curve(runs[i], name, valid);
+        any |= c && c->count;
+        values[i] = c && c->count ? format("%.5g", curve_best(c, &lowest)) : "-";
+    }
+    if (any)
+        table_row(t, format("%s %s%s", lowest ? "least" : "most", name, valid ? ", validation" : ""), values);
+}
+
+static void add_speed(Table *t, RunLog *const *runs)
+{
+    const char **speeds = NEW_ARRAY(const char *, t->columns), **steps = NEW_ARRAY(const char *, t->columns), **seconds = NEW_ARRAY(const char *, t->columns);
+    for (int i = 0; i + 1 < t->columns; i++) {
+        const Curve *c = run_curve(runs[i], "samples_per_s", false);
+        double sum = 0;
+        for (int k = 0; c && k < c->count; k++)
+            sum += c->value[k];
+        speeds[i] = c && c->count ? format("%.0f", sum / c->count) : "-";
+        steps[i] = format("%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "", runs[i]->end ? runs[i]->end : "");
+        seconds[i] = format("%.1f", runs[i]->seconds);
+    }
+    table_row(t, "samples/s, mean", speeds);
+    table_row(t, "steps", steps);
+    table_row(t, "seconds", seconds);
+}
+
+Table runs_table(RunLog *const *runs, int count)
+{
+    Table t = {.columns = count + 1};
+    const char **names = NEW_ARRAY(const char *, t.columns);
+    for (int i = 0; i < count; i++)
+        names[i] = runs[i]->name;
+    table_row(&t, "", names);
+    add_settings(&t, runs);
+    add_best(&t, runs, "loss", false);
+    add_best(&t, runs, "loss", true);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < runs[i]->curve_count; k++) {
+            const Curve *c = &runs[i]->curves[k];
+            bool known = strcmp(c->name, "loss") == 0 || c->each_step;
+            bool lowest;
+            curve_best(c, &lowest);
+            const char *row = format("%s %s%s", lowest ? "least" : "most", c->name, c->valid ? ", validation" : "");
+            for (int r = 0; r < t.rows; r++)
+                known |= strcmp(t.cells[r][0], row) == 0;
+            if (!known)
+                add_best(&t, runs, c->name, c->valid);
+        }
+    add_speed(&t, runs);
+    return t;
+}

@@ -1,0 +1,26 @@
+/* plot.h: lines over a common axis, as SVG or as text of a terminal. plot.c draws. */
+#ifndef MGPU_REPORT_PLOT_H
+#define MGPU_REPORT_PLOT_H
+
+#include "compiler/base/base.h"
+
+typedef struct PlotLine {
+    const char *name;           /* for the legend; NULL: it is not there */
+    const double *x, *y; int count; /* values that are not finite are left out */
+    int colour;                 /* 0, 1 ...: as the legend has it */
+    bool points, dashed;        /* points: a mark at each value */
+} PlotLine;
+typedef struct Plot {
+    const char *title, *x_label, *y_label;
+    bool log_x, log_y;          /* where all values are above 0 */
+    bool from_zero;             /* the y axis begins at 0 */
+    PlotLine *lines; int line_count;
+} Plot;
+typedef struct Box { double x, y, width, height; } Box; /* pixels */
+
+extern const char PLOT_STYLE[]; /* CSS of what plot_svg draws, light and dark */
+void plot_svg(const Plot *, Box, Text *);              /* a <g>: all of a plot with its axes and its legend */
+void svg_begin(double width, double height, const char *title, Text *); /* a document of its own, with PLOT_STYLE */
+void svg_text(const char *text, Text *);               /* as XML has it */
+void plot_text(const Plot *, int columns, int rows, Text *); /* of dots in Braille characters (U+2800 ...), without colours */
+#endif

@@ -1,0 +1,113 @@
+/* roofline.c: kernels of a training step on device 0, by their time, with the roofline that they are under: what they do a second over
+ * how much they do for each byte (Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009). */
+#include "compiler/report/page.h"
+#include "compiler/kernel/kernel.h"
+#include "compiler/machine/machine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTED = 40 };
+
+typedef struct KernelUse { int kernel, calls; double us, bytes, flops; const char *layer, *title; int line; } KernelUse;
+
+static int compare_use(const void *a, const void *b)
+{
+    const KernelUse *x = a, *y = b;
+    return x->us != y->us ? (x->us < y->us ? 1 : -1) : x->kernel - y->kernel;
+}
+
+static void add_phase(const Page *p, const char *name, double times, KernelUse *uses)
+{
+    const Schedule *s = p->plan->schedule;
+    for (int k = 0; k < s->phase_count; k++) {
+        const DeviceSchedule *d = &s->phases[k].devices[0];
+        if (strcmp(s->phases[k].name, name) != 0)
+            continue;
+        for (int i = 0; i < d->op_count; i++) {
+            const ScheduledOp *op = &d->ops[i];
+            if (op->verb != VERB_CALL)
+                continue;
+            KernelUse *u = &uses[op->target];
+            *u = (KernelUse){op->target, u->calls + (int)times, u->us + times * op->time_us, u->bytes + times * op_bytes(d, op), u->flops + times * op->flops,
+                             u->layer ? u->layer : op->layer, p->program->kernels[op->target]->title, u->line ? u->line : op->line};
+        }
+    }
+}
+
+static KernelUse *uses_of(const Page *p, int *count)
+{
+    KernelUse *uses = NEW_ARRAY(KernelUse, p->program->kernel_count);
+    double micro = p->plan->schedule->accumulate > 1 ? p->plan->schedule->accumulate : 1;
+    bool partial = p->plan->always_partial;
+    add_phase(p, phase_name(PHASE_TRAIN, partial), 1, uses);
+    add_phase(p, phase_name(PHASE_ACCUMULATE, partial), micro - 1, uses);
+    add_phase(p, phase_name(PHASE_PROLOGUE, partial), micro > 1 ? micro : 0, uses);
+    qsort(uses, (size_t)p->program->kernel_count, sizeof *uses, compare_use);
+    for (*count = 0; *count < p->program->kernel_count && uses[*count].calls; ++*count)
+        ;
+    return uses;
+}
+
+static PlotLine roof(double bandwidth, double peak, const char *name, int colour, double low, double high)
+{
+    enum { POINTS = 3 };
+    double *x = NEW_ARRAY(double, POINTS), *y = NEW_ARRAY(double, POINTS), ridge = peak / bandwidth;
+    const double at[POINTS] = {low, ridge > low && ridge < high ? ridge : low, high};
+    for (int i = 0; i < POINTS; i++) {
+        x[i] = at[i];
+        y[i] = fmin(peak, at[i] * bandwidth) / 1e9;
+    }
+    return (PlotLine){.name = name, .x = x, .y = y, .count = POINTS, .colour = colour};
+}
+
+static Plot roofline_of(const Page *p, const KernelUse *uses, int count)
+{
+    Device d = machine_device(p->in->machine, p->in->processor, 0, p->plan->devices);
+    Plot plot = {.title = "roofline of kernels, device 0", .x_label = "FLOP / byte", .y_label = "GFLOP/s", .log_x = true, .log_y = true};
+    double *x = NEW_ARRAY(double, count), *y = NEW_ARRAY(double, count), low = .1, high = 100;
+    int shown = 0;
+    for (int i = 0; i < count; i++)
+        if (uses[i].flops > 0 && uses[i].bytes > 0 && uses[i].us > 0) {
+            x[shown] = uses[i].flops / uses[i].bytes;
+            y[shown] = uses[i].flops / uses[i].us / 1e3;
+            low = fmin(low, x[shown]);
+            high = fmax(high, x[shown]);
+            shown++;
+        }
+    Dtype type = p->program->model->precision;
+    if (d.bandwidth.value > 0 && d.plain[F32].value > 0)
+        APPEND(plot.lines, plot.line_count, roof(d.bandwidth.value, d.plain[type == F64 ? F64 : F32].value > 0 ? d.plain[type == F64 ? F64 : F32].value : d.plain[F32].value,
+                                                 "memory, arithmetic", 0, low, high));
+    if (d.bandwidth.value > 0 && d.matrix[type].value > 0)
+        APPEND(plot.lines, plot.line_count, roof(d.bandwidth.value, d.matrix[type].value, "memory, matrix units", 2, low, high));
+    for (int i = 0; i < shown; i++) {
+        PlotLine point = {.name = i ? NULL : "a kernel", .x = x + i, .y = y + i, .count = 1, .colour = 1, .points = true};
+        APPEND(plot.lines, plot.line_count, point);
+    }
+    return plot;
+}
+
+void kernels_print(const Page *p, Text *t)
+{
+    int count;
+    KernelUse *uses = uses_of(p, &count);
+    double all = 0;
+    for (int i = 0; i < count; i++)
+        all += uses[i].us;
+    Plot plot = roofline_of(p, uses, count);
+    text_add(t, "<section id=\"kernels\"><h2>Kernels</h2>\n<svg class=\"figure\" viewBox=\"0 0 560 340\" width=\"560\" height=\"340\" role=\"img\" aria-label=\"roofline\">\n");
+    plot_svg(&plot, (Box){0, 0, 560, 340}, t);
+    text_add(t, "</svg>\n");
+    Table table = {.columns = 9};
+    table_add(&table, "kernel", "what", "layer", "line", "calls", "ms a step", "%", "GFLOP/s", "GB/s");
+    for (int i = 0; i < count && i < LISTED; i++) {
+        const KernelUse *u = &uses[i];
+        table_add(&table, p->program->kernels[u->kernel]->name, u->title ? u->title : "", u->layer ? u->layer : "", u->line ? format("%d", u->line) : "",
+                  format("%d", u->calls), format("%.3f", u->us / 1e3), format("%.1f", 100 * u->us / all), u->us > 0 ? format("%.1f", u->flops / u->us / 1e3) : "",
+                  u->us > 0 ? format("%.1f", u->bytes / u->us / 1e3) : "");
+    }
+    table_html(&table, t);
+    text_add(t, "<p>Times are predicted for %s.%s</p></section>\n", p->machine, count > LISTED ? format(" %d kernels more take less.", count - LISTED) : "");
+}

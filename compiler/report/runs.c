@@ -1,0 +1,136 @@
+/* runs.c: the log of a run -> curves. Lines that are no JSON are left out: the last one of a run that was killed may be cut. Times of
+ * a run that goes on (--resume) continue those of before. */
+#include "compiler/report/runs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const OVER_NAME[OVERS] = {"steps", "epochs", "time"};
+static const char *const EACH_STEP[] = {"loss", "lr", "samples_per_s", "grad_norm", "input_wait_ms"};
+
+typedef struct Reader {
+    RunLog *run;
+    double before, last;        /* seconds: of the runs before this one; of the last record */
+    double steps_per_epoch;
+} Reader;
+
+static Curve *curve_of(RunLog *r, const char *name, bool valid, bool each_step)
+{
+    for (int i = 0; i < r->curve_count; i++)
+        if (strcmp(r->curves[i].name, name) == 0 && r->curves[i].valid == valid)
+            return &r->curves[i];
+    APPEND(r->curves, r->curve_count, ((Curve){.name = copy_text(name, strlen(name)), .valid = valid, .each_step = each_step}));
+    return &r->curves[r->curve_count - 1];
+}
+
+const Curve *run_curve(const RunLog *r, const char *name, bool valid)
+{
+    for (int i = 0; i < r->curve_count; i++)
+        if (strcmp(r->curves[i].name, name) == 0 && r->curves[i].valid == valid)
+            return &r->curves[i];
+    return NULL;
+}
+
+static double number_of(const Json *record, const char *key)
+{
+    const Json *j = mgpu_json_member(record, key);
+    return j && j->kind == JSON_NUMBER ? j->number : (double)NAN;
+}
+
+static const char *text_in(const Json *record, const char *key)
+{
+    const Json *j = mgpu_json_member(record, key);
+    return j && j->kind == JSON_TEXT ? j->text : "";
+}
+
+static void add_value(Reader *r, const char *name, bool valid, bool each_step, double value)
+{
+    if (!isfinite(value))
+        return;
+    Curve *c = curve_of(r->run, name, valid, each_step);
+    const double at[OVERS] = {r->run->steps, r->steps_per_epoch > 0 ? r->run->steps / r->steps_per_epoch : r->run->steps, r->run->seconds};
+    for (int k = 0; k < OVERS; k++) {
+        int count = c->count;
+        APPEND(c->over[k], count, at[k]);
+    }
+    APPEND(c->value, c->count, value);
+}
+
+static void read_start(Reader *r, const Json *j)
+{
+    double samples = number_of(j, "train_samples"), batch = number_of(j, "batch");
+    r->run->start = j;
+    r->run->total_steps = number_of(j, "total_steps");
+    r->run->end = NULL;
+    r->before = r->last;
+    r->steps_per_epoch = batch > 0 ? ceil(samples / batch) : 0;
+}
+
+/* false: the record is needed no more */
+static bool read_record(Reader *r, const Json *j)
+{
+    const char *event = text_in(j, "event");
+    double step = number_of(j, "step"), seconds = number_of(j, "seconds");
+    if (strcmp(event, "start") == 0) {
+        read_start(r, j);
+        return true;
+    }
+    r->run->steps = step > 0 ? step : r->run->steps;
+    r->last = seconds > 0 ? r->before + seconds : r->last;
+    r->run->seconds = r->last;
+    if (strcmp(event, "end") == 0)
+        r->run->end = copy_text(text_in(j, "reason"), strlen(text_in(j, "reason")));
+    for (int i = 0; strcmp(event, "step") == 0 && i < COUNT(EACH_STEP); i++)
+        add_value(r, EACH_STEP[i], false, true, number_of(j, EACH_STEP[i]));
+    bool valid = strcmp(event, "eval") == 0;
+    if (!valid && strcmp(event, "epoch") != 0)
+        return false;
+    if (valid)
+        add_value(r, "loss", true, false, number_of(j, "loss"));
+    const Json *metrics = mgpu_json_member(j, "metrics");
+    for (const Json *m = metrics ? metrics->first : NULL; m; m = m->next)
+        add_value(r, m->key, valid, false, m->kind == JSON_NUMBER ? m->number : (double)NAN);
+    return false;
+}
+
+static const char *name_of(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file, *dot = strrchr(base, '.');
+    return copy_text(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+}
+
+RunLog *run_read(const char *file)
+{
+    size_t length;
+    char *text = read_file(file, &length);
+    if (!text)
+        fail(1, "%s cannot be read: %s", file, strerror(errno));
+    Reader r = {.run = NEW(RunLog)};
+    r.run->file = file;
+    r.run->name = name_of(file);
+    for (const char *at = text; at < text + length;) {
+        const char *end = memchr(at, '\n', (size_t)(text + length - at)), *wrong = NULL;
+        size_t bytes = (size_t)((end ? end : text + length) - at);
+        Json *j = bytes ? mgpu_json_read(at, bytes, &wrong) : NULL;
+        if (j && !read_record(&r, j)) /* `start` stays */
+            free(j);
+        at += bytes + 1;
+    }
+    if (!r.run->start)
+        fail(1, "%s: this is no log of a run: it has no record \"start\"; ./train --log FILE writes one", file);
+    return r.run;
+}
+
+double curve_best(const Curve *c, bool *lowest)
+{
+    static const char *const LOWER[] = {"loss", "err", "mae", "mse", "rmse", "perplexity", "norm", "wait"};
+    *lowest = false;
+    for (int i = 0; i < COUNT(LOWER); i++)
+        *lowest |= strstr(c->name, LOWER[i]) != NULL;
+    double best = c->count ? c->value[0] : (double)NAN;
+    for (int i = 1; i < c->count; i++)
+        best = *lowest ? fmin(best, c->value[i]) : fmax(best, c->value[i]);
+    return best;
+}
