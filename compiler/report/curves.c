@@ -142,7 +142,7 @@ static void add_speed(Table *t, RunLog *const *runs)
             sum += c->value[k];
         speeds[i] = c && c->count ? format("%.0f", sum / c->count) : "-";
         steps[i] = format("%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "", runs[i]->end ? runs[i]->end : "");
-        seconds[i] = format("%.1f", runs[i]->seconds);
+        seconds[i] = format("%.2f", runs[i]->seconds);
     }
     table_row(t, "samples/s, mean", speeds);
     table_row(t, "steps", steps);

@@ -46,7 +46,7 @@ _mgpu_program() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     case $before in
-    --data | --resume | --save) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+    --data | --resume | --save | --tensorboard) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --init) _mgpu_files '*.safetensors'; return ;;
     --weights) _mgpu_words "best last"; return ;;
     --log | --measure | --trace | --output | -o) _mgpu_files '*'; return ;;
@@ -57,9 +57,9 @@ _mgpu_program() {
     --epochs | --steps | --stop-after | --trace-steps | --op | --layer | --phase | --device | --failed-saves | --devices | --threads | --seed | --samples | --length | --temperature | --warmup) return ;;
     esac
     if [[ $cur == -* ]]; then
-        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --trace --trace-steps -o --output --samples --length --temperature --warmup --json --profile --measure --tune --page --full --timeline --op --layer --phase --device --version --help"
+        _mgpu_words "--data --epochs --steps --stop-after --devices --threads --seed --set --init --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --trace --trace-steps -o --output --samples --length --temperature --warmup --json --profile --measure --tune --page --full --timeline --op --layer --phase --device --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
-        _mgpu_words "train eval predict generate bench info schedule"
+        _mgpu_words "train eval predict generate bench watch info schedule"
     else
         _mgpu_files '*'
     fi

@@ -4,12 +4,12 @@
 
 #include "runtime/base/base.h"
 
-typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE } CommandKind;
+typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND_INFO, COMMAND_SCHEDULE, COMMAND_BENCH, COMMAND_GENERATE, COMMAND_WATCH } CommandKind;
 typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, where `best` is set */
 typedef struct Options {
     CommandKind command;
     const char *program;                     /* as it was called, without folders */
-    const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps;
+    const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps, *tensorboard;
     int64_t epochs, steps, warmup, stop_after; /* -1: not given */
     uint64_t seed;
     int threads;                             /* that compute, of all devices: what may be used, unless given */

@@ -44,6 +44,7 @@ const mgpu_phase *mgpu_engine_phase(const Engine *, int kind, bool partial_batch
 Work *mgpu_engine_next(Engine *);      /* the record of the next step, to be filled; waits while too many are under way */
 void mgpu_engine_post(Engine *);
 double mgpu_input_wait_ms(const mgpu_plan *, const Work *); /* the longest that a device's comp lane waited for its input */
+double mgpu_communication_wait_ms(const mgpu_plan *, const Work *); /* likewise for transfers; of devices that run ahead in steps that are `timed` */
 void mgpu_engine_drain(Engine *);      /* returns when all posted is done and collected */
 void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
 /* check.c: a call of an epilogue's kernel that has a matmul's operands, too; the lane comp's operation before; NULL: none */

@@ -53,6 +53,14 @@ double mgpu_input_wait_ms(const mgpu_plan *plan, const Work *work)
     return 1e-6 * (double)longest;
 }
 
+double mgpu_communication_wait_ms(const mgpu_plan *plan, const Work *work)
+{
+    int64_t longest = 0;
+    for (int d = 0; d < plan->devices; d++)
+        longest = atomic_load(&work->times[d].communication) > longest ? atomic_load(&work->times[d].communication) : longest;
+    return 1e-6 * (double)longest;
+}
+
 bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
 {
     if (!mgpu_engine_phase(f->engine, kind, false))

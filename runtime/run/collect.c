@@ -53,7 +53,8 @@ static void collect_step(Run *run, const Work *work)
     StepReport s = {.step = work->applied + 1, .epoch = work->epoch + 1, .samples = work->samples, .total_steps = run->total_steps,
                     .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
                     .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
-                    .input_wait_ms = mgpu_input_wait_ms(run->plan, work)};
+                    .input_wait_ms = mgpu_input_wait_ms(run->plan, work),
+                    .communication_wait_ms = mgpu_communication_wait_ms(run->plan, work)};
     mgpu_clock_add(run->clock, work);
     if (run->failure) /* steps that were under way after the bad one */
         return;

@@ -34,7 +34,7 @@ typedef struct StartReport {
 typedef struct StepReport {
     int64_t step, epoch, samples, total_steps, steps_per_epoch;
     const char *const *names; const double *values; int count; /* all of the phase's reports */
-    double finished_at, input_wait_ms;
+    double finished_at, input_wait_ms, communication_wait_ms; /* the longest of a device */
 } StepReport;
 typedef struct EpochReport {           /* a row of the table */
     int64_t epoch, step;
@@ -44,8 +44,8 @@ typedef struct EpochReport {           /* a row of the table */
     EpochTimes times;
     const mgpu_prediction *predicted;
 } EpochReport;
-/* Epochs count from 1. goes_on: the log gets further lines, else it is written anew */
-Reporter *mgpu_reporter_open(const mgpu_program *, const char *log_path, bool goes_on);
+/* Epochs count from 1. The log of a run that goes on gets further lines, else it is written anew */
+Reporter *mgpu_reporter_open(const mgpu_program *, const Options *);
 bool mgpu_reporter_close(Reporter *);  /* -> whether the log is whole */
 void mgpu_report_flush(Reporter *);    /* what others have printed */
 int mgpu_screen_lost(const Reporter *); /* SIGPIPE, SIGXFSZ: why nothing can be written to stdout any more; else 0 */
@@ -86,6 +86,7 @@ int mgpu_predict(const mgpu_program *, const Options *);
 int mgpu_generate(const mgpu_program *, const Options *);
 int mgpu_info(const mgpu_program *, const Options *);
 int mgpu_bench(const mgpu_program *, const Options *);
+int mgpu_follow(const mgpu_program *, const Options *); /* follow.c: watch */
 /* trained.c: an engine with the weights that the options name, which it says, for who does not train; initialises `feed` */
 Engine *mgpu_open_trained(const mgpu_program *, const Options *, Feed *feed, Categories *, Collect *, void *context);
 char *mgpu_save_folder(const Options *); /* the caller frees */

@@ -152,7 +152,7 @@ int mgpu_evaluate(const mgpu_program *program, const Options *o)
     Feed feed;
     Categories *categories = mgpu_new_categories(true);
     Engine *engine = mgpu_open_trained(program, o, &feed, categories, collect, &result);
-    Reporter *reporter = mgpu_reporter_open(program, o->log, o->resume != NULL);
+    Reporter *reporter = mgpu_reporter_open(program, o);
     const char *const *names = o->operand_count ? o->operands : USUAL;
     int count = o->operand_count ? o->operand_count : MGPU_COUNT(USUAL), done = 0, bad = 0;
     for (int i = 0; i < count; i++) {

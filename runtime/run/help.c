@@ -16,6 +16,7 @@ static const char USAGE[] =
     "       %1$s predict IN ... -o OUT       what the model puts out for new samples: new.csv, *.jpg, a folder, x.npy\n"
     "       %1$s generate TEXT               a text that a model of characters or tokens goes on with\n"
     "       %1$s bench                       time of a step, on random data\n"
+    "       %1$s watch RUN.jsonl             follows the log of a run from another terminal\n"
     "       %1$s info                        what this program holds: weights, inputs, plans, settings\n"
     "       %1$s schedule                    what the plan does: a page on a terminal, else every instruction\n";
 
@@ -55,6 +56,7 @@ static const char OPTIONS[] =
     "  --no-eval          no loss and metrics of the data set valid after an epoch\n"
     "  --log FILE         one JSON object per line: start, step, epoch, eval, checkpoint, notice, warning, end; a run that\n"
     "                     goes on (--resume) adds its lines to those that are there\n"
+    "  --tensorboard DIR  event files of TensorBoard: losses, rates, samples/s and waits of each step, metrics\n"
     "  --trace FILE       a timeline of some steps, for Perfetto and `mgpuc report`: what each lane of each device, the decoders and\n"
     "                     the loop did, and waited for (docs/traces.md)\n"
     "  --trace-steps A:B  of the steps A to B, counted from the beginning of the run; default: five steps soon after it begins or\n"

@@ -520,7 +520,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
     choose_intervals(&run);
     mgpu_run_choose_audit(&run);
     run.order = mgpu_allocate((size_t)run.train.samples, sizeof *run.order);
-    run.reporter = mgpu_reporter_open(program, options->log, options->resume != NULL);
+    run.reporter = mgpu_reporter_open(program, options);
     run.clock = mgpu_clock_open(run.plan, !mgpu_computes_here(run.plan), run.plan->devices > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
     open_engine(&run);

@@ -13,7 +13,7 @@
 
 typedef enum OptionId {
     OPTION_DATA, OPTION_EPOCHS, OPTION_STEPS, OPTION_STOP_AFTER, OPTION_DEVICES, OPTION_THREADS, OPTION_SEED, OPTION_SET, OPTION_INIT, OPTION_SAVE, OPTION_NO_SAVE,
-    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_TRACE, OPTION_TRACE_STEPS, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_MEASURE, OPTION_TUNE, OPTION_FULL, OPTION_PAGE, OPTION_TIMELINE, OPTION_PHASE, OPTION_OP, OPTION_LAYER, OPTION_DEVICE, OPTION_VERSION,
+    OPTION_OVERWRITE, OPTION_FAILED_SAVES, OPTION_RESUME, OPTION_WEIGHTS, OPTION_LOG, OPTION_TRACE, OPTION_TRACE_STEPS, OPTION_TENSORBOARD, OPTION_NO_SHUFFLE, OPTION_NO_EVAL, OPTION_OUTPUT, OPTION_SAMPLES, OPTION_LENGTH, OPTION_TEMPERATURE, OPTION_WARMUP, OPTION_JSON, OPTION_PROFILE, OPTION_MEASURE, OPTION_TUNE, OPTION_FULL, OPTION_PAGE, OPTION_TIMELINE, OPTION_PHASE, OPTION_OP, OPTION_LAYER, OPTION_DEVICE, OPTION_VERSION,
     OPTION_HELP
 } OptionId;
 
@@ -39,6 +39,7 @@ static const OptionInfo OPTIONS[] = {
     {"--resume", OPTION_RESUME, true, TRAIN | TRAINED},
     {"--weights", OPTION_WEIGHTS, true, TRAINED},
     {"--log", OPTION_LOG, true, TRAIN | EVAL},
+    {"--tensorboard", OPTION_TENSORBOARD, true, TRAIN},
     {"--trace", OPTION_TRACE, true, TRAIN},
     {"--trace-steps", OPTION_TRACE_STEPS, true, TRAIN},
     {"--no-shuffle", OPTION_NO_SHUFFLE, false, TRAIN},
@@ -65,7 +66,7 @@ static const OptionInfo OPTIONS[] = {
     {"-h", OPTION_HELP, false, ANY},
 };
 
-static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate"};
+static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch"};
 
 static _Noreturn void usage(const char *message, const char *about, const char *more)
 {
@@ -256,6 +257,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
     case OPTION_FAILED_SAVES: o->failed_saves = whole_number(option->name, value, 1); break;
     case OPTION_RESUME: o->resume = value; break;
     case OPTION_LOG: o->log = value; break;
+    case OPTION_TENSORBOARD: o->tensorboard = value; break;
     case OPTION_TRACE: o->trace = value; break;
     case OPTION_TRACE_STEPS: o->trace_steps = value; break;
     case OPTION_NO_SHUFFLE: o->shuffle = false; break;

@@ -5,19 +5,24 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
+#include "runtime/run/events.h"
+#include "runtime/run/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
+enum { LOG_VERSION = 2 }; /* docs/logs.md */
 enum { MOST_COLUMNS = 8 }; /* of a metric in the table; of one with more elements the log alone has them */
 
 struct Reporter {
@@ -31,7 +36,8 @@ struct Reporter {
     double happened;           /* the event that is being written */
     double last_finish;        /* of the step before */
     double epoch_seconds; int64_t epoch_samples; /* in steps since the last row */
-    double rate;               /* samples/s, smoothed */
+    double rate, waiting;      /* samples/s; share of a step in which devices wait; smoothed */
+    Events *events;            /* of --tensorboard, or NULL */
     char *header;              /* of the table, as last printed */
 };
 
@@ -125,14 +131,15 @@ static FILE *open_log(const char *path, bool goes_on)
     return log;
 }
 
-Reporter *mgpu_reporter_open(const mgpu_program *program, const char *log_path, bool goes_on)
+Reporter *mgpu_reporter_open(const mgpu_program *program, const Options *o)
 {
     Reporter *r = mgpu_allocate(1, sizeof *r);
     r->digits = strcmp(program->precision, "f64") == 0 ? 17 : 9;
     r->terminal = isatty(STDOUT_FILENO);
     r->began = r->printed_at = r->last_finish = mgpu_seconds();
-    r->log_path = log_path;
-    r->log = log_path ? open_log(log_path, goes_on) : NULL;
+    r->log_path = o->log;
+    r->log = o->log ? open_log(o->log, o->resume != NULL) : NULL;
+    r->events = o->tensorboard ? mgpu_events_open(o->tensorboard) : NULL;
     return r;
 }
 
@@ -141,6 +148,7 @@ bool mgpu_reporter_close(Reporter *r)
     if (r->log && fclose(r->log))
         lose_log(r, errno);
     bool whole = !r->log_cut;
+    mgpu_events_close(r->events);
     free(r->header);
     free(r);
     return whole;
@@ -221,6 +229,16 @@ static void end_event(Reporter *r)
     lose_log(r, error);
 }
 
+static void check_events(Reporter *r)
+{
+    const char *wrong = mgpu_events_flush(r->events);
+    if (!wrong)
+        return;
+    mgpu_report_warning(r, "%s cannot be written: %s; it ends here", mgpu_events_path(r->events), wrong);
+    mgpu_events_close(r->events);
+    r->events = NULL;
+}
+
 /* ---- the start */
 static void print_arenas(const StartReport *s)
 {
@@ -279,6 +297,7 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     flush_screen(r);
     if (!begin_event(r, "start"))
         return;
+    log_whole(r, "log", LOG_VERSION);
     log_text(r, "model", s->program->name);
     log_text(r, "version", MGPU_VERSION);
     log_text(r, "precision", s->program->precision);
@@ -321,6 +340,7 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     }
     log_whole(r, "train_samples", s->train_samples);
     log_whole(r, "valid_samples", s->valid_samples);
+    fprintf(r->log, ",\"plan\":\"%s:%d\",\"resumed\":%s", s->plan->kind, s->plan->devices, s->options->resume ? "true" : "false");
     log_whole(r, "step", s->step);
     log_whole(r, "epoch", s->epoch);
     log_whole(r, "total_steps", s->total_steps);
@@ -332,14 +352,10 @@ void mgpu_report_resume(Reporter *r)
     r->last_finish = mgpu_seconds();
 }
 
-static const char *duration(double seconds, char text[32])
+static int terminal_width(void)
 {
-    long long s = (long long)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(text, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-    else
-        snprintf(text, 32, "%lld:%02lld", s / 60, s % 60);
-    return text;
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : INT_MAX;
 }
 
 static void print_progress(Reporter *r, const StepReport *s, double loss, double lr)
@@ -349,17 +365,14 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
         return;
     r->printed_at = now;
     clear_live(r);
-    char rate[32], left[32], epoch[32], of_epochs[32], step[32], of_steps[32];
-    int64_t epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch;
-    printf("epoch %s/%s  step %s/%s  loss %.5g", mgpu_grouped(s->epoch, epoch), mgpu_grouped(epochs, of_epochs),
-           mgpu_grouped((s->step - 1) % s->steps_per_epoch + 1, step), mgpu_grouped(s->steps_per_epoch, of_steps), printed(loss));
-    if (!isnan(lr))
-        printf("  lr %.4g", lr);
-    printf("  %s samples/s", mgpu_grouped((int64_t)r->rate, rate));
     double seconds = (now - r->began) / (double)s->step * (double)(s->total_steps - s->step);
     if (r->rate > 0 && s->step)
         seconds = (double)(s->total_steps - s->step) * (double)s->samples / r->rate;
-    printf("  %s left", duration(seconds, left));
+    char *text = mgpu_place_text(&(RunPlace){.epoch = s->epoch, .epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch,
+                                             .step = (s->step - 1) % s->steps_per_epoch + 1, .steps_per_epoch = s->steps_per_epoch, .loss = loss, .lr = lr,
+                                             .rate = r->rate, .waiting = r->waiting, .seconds_left = seconds});
+    printf("%.*s", r->terminal ? terminal_width() - 1 : (int)strlen(text), text); /* a line that wraps could not be overwritten */
+    free(text);
     if (!r->terminal)
         putchar('\n');
     r->live = r->terminal;
@@ -372,11 +385,15 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
     r->last_finish = s->finished_at;
     double rate = seconds > 0 ? (double)s->samples / seconds : 0;
     r->rate = r->rate > 0 ? 0.9 * r->rate + 0.1 * rate : rate;
+    double waiting = seconds > 0 ? (s->input_wait_ms + s->communication_wait_ms) / 1e3 / seconds : 0;
+    r->waiting = .9 * r->waiting + .1 * waiting;
     r->epoch_seconds += seconds;
     r->epoch_samples += s->samples;
     double loss = mgpu_report_value(s->names, s->values, s->count, "loss");
     double lr = mgpu_report_value(s->names, s->values, s->count, "lr");
     print_progress(r, s, loss, lr);
+    mgpu_events_step(r->events, s, rate, wall_time(s->finished_at));
+    check_events(r);
     if (!begin_event_of(r, "step", s->finished_at))
         return;
     Evaluation e = {.names = s->names, .values = s->values, .count = s->count};
@@ -392,6 +409,7 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
     fprintf(r->log, ",\"skipped\":%s", skipped ? "true" : "false");
     log_number(r, "samples_per_s", rate);
     log_number(r, "input_wait_ms", s->input_wait_ms);
+    log_number(r, "communication_wait_ms", s->communication_wait_ms);
     log_number(r, "seconds", s->finished_at - r->began);
     if (has_terms(&e))
         log_values(r, "losses", &e, true);
@@ -400,6 +418,7 @@ void mgpu_report_step(Reporter *r, const StepReport *s)
 
 void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t step)
 {
+    mgpu_events_values(r->events, e, step, wall_time(mgpu_seconds()));
     if (!begin_event(r, "eval"))
         return;
     log_text(r, "split", e->split);
@@ -496,7 +515,7 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
         number_column(&t, "", "lr", e->lr);
     column(&t, "", "samples/s", mgpu_grouped((int64_t)rate, text));
     times_columns(&t, e);
-    column(&t, "", "time", duration(mgpu_seconds() - r->began, text));
+    column(&t, "", "time", mgpu_duration(mgpu_seconds() - r->began, text));
     fclose(t.header);
     fclose(t.row);
     clear_live(r);
@@ -507,6 +526,12 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
     free(row);
     free(r->header);
     r->header = header;
+    if (e->passed <= 0)
+        mgpu_events_values(r->events, &e->train, e->step, wall_time(mgpu_seconds()));
+    if (e->passed <= 0 && (!e->train.values || isnan(mgpu_report_value(e->train.names, e->train.values, e->train.count, "loss"))))
+        mgpu_events_scalar(r->events, "train", "loss", e->step, wall_time(mgpu_seconds()), e->loss);
+    if (e->passed <= 0)
+        mgpu_events_times(r->events, &e->times, e->step, wall_time(mgpu_seconds()));
     if (e->passed <= 0 && begin_event(r, "epoch")) {
         log_whole(r, "epoch", e->epoch);
         log_whole(r, "step", e->step);

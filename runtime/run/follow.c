@@ -1,0 +1,216 @@
+/* follow.c: `watch RUN.jsonl`: follows the log of a run that goes on elsewhere, from another terminal.
+ *
+ * In: lines of the log as they come; a part of a line waits for the rest. Out: what the run is, a row for each epoch and validation, and
+ * a line that says how far it is: on a terminal one that lives, below it the course of the loss; else a line now and then. */
+#include "runtime/base/base.h"
+#include "runtime/base/options.h"
+#include "runtime/run/commands.h"
+#include "runtime/run/progress.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COURSE = 48, LONG_LINE = 1 << 20 }; /* pieces that the course of the loss is shown in */
+static const double LOOK_EVERY_S = 0.2, LINE_EVERY_S = 10;
+
+typedef struct Follower {
+    bool terminal, started, ended, live;
+    double total_steps, steps_per_epoch, predicted_ms, step_ms, printed_at;
+    double waiting, last_seconds;
+    RunPlace at;
+    double *losses; int64_t loss_count;
+} Follower;
+
+static double number_of(const Json *j, const char *key)
+{
+    const Json *m = mgpu_json_member(j, key);
+    return m && m->kind == JSON_NUMBER ? m->number : (double)NAN;
+}
+
+static const char *text_in(const Json *j, const char *key)
+{
+    const Json *m = mgpu_json_member(j, key);
+    return m && m->kind == JSON_TEXT ? m->text : "";
+}
+
+/* ---- the screen */
+static void clear_live(Follower *w)
+{
+    if (w->live)
+        fputs("\r\033[K", stdout);
+    w->live = false;
+}
+
+/* the loss from the beginning to now, from low to high */
+static void print_course(const Follower *w)
+{
+    static const char *const BAR[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    int pieces = w->loss_count < COURSE ? (int)w->loss_count : COURSE;
+    double low = INFINITY, high = -INFINITY, mean[COURSE];
+    for (int k = 0; k < pieces; k++) {
+        int64_t from = w->loss_count * k / pieces, to = w->loss_count * (k + 1) / pieces;
+        mean[k] = 0;
+        for (int64_t i = from; i < to; i++)
+            mean[k] += w->losses[i] / (double)(to - from);
+        low = fmin(low, mean[k]);
+        high = fmax(high, mean[k]);
+    }
+    for (int k = 0; k < pieces; k++)
+        fputs(BAR[high > low ? (int)((mean[k] - low) / (high - low) * 7.99) : 0], stdout);
+}
+
+static void print_place(Follower *w)
+{
+    if (!w->at.step)
+        return;
+    clear_live(w);
+    char *text = mgpu_place_text(&w->at);
+    if (w->terminal) {
+        print_course(w);
+        printf("  %s", text);
+    } else {
+        puts(text);
+    }
+    free(text);
+    w->live = w->terminal;
+    w->printed_at = mgpu_seconds();
+    fflush(stdout);
+}
+
+/* ---- records */
+static void read_start(Follower *w, const Json *j)
+{
+    double batch = number_of(j, "batch"), samples = number_of(j, "train_samples"), devices = number_of(j, "devices");
+    w->started = true;
+    w->total_steps = number_of(j, "total_steps");
+    w->steps_per_epoch = batch > 0 ? ceil(samples / batch) : (double)NAN;
+    w->predicted_ms = number_of(j, "predicted_ms");
+    clear_live(w);
+    mgpu_print_plain(text_in(j, "model"));
+    printf(": %.0f samples, batch %.0f, %.0f %s device%s, %.0f steps", samples, batch, devices, text_in(j, "kind"), devices == 1 ? "" : "s", w->total_steps);
+    if (number_of(j, "step") > 0)
+        printf(", going on after step %.0f", number_of(j, "step"));
+    if (!isnan(w->predicted_ms))
+        printf("; predicted for %s: %.2f ms a step", text_in(j, "machine"), w->predicted_ms);
+    putchar('\n');
+}
+
+static void read_step(Follower *w, const Json *j)
+{
+    double step = number_of(j, "step"), seconds = number_of(j, "seconds"), rate = number_of(j, "samples_per_s"), took = seconds - w->last_seconds;
+    double waited = (number_of(j, "input_wait_ms") + (isnan(number_of(j, "communication_wait_ms")) ? 0 : number_of(j, "communication_wait_ms"))) / 1e3;
+    w->last_seconds = seconds;
+    w->waiting = took > 0 && waited >= 0 ? .9 * w->waiting + .1 * waited / took : w->waiting;
+    double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate;
+    bool known = w->steps_per_epoch > 0;
+    w->at = (RunPlace){.epoch = (int64_t)number_of(j, "epoch"), .epochs = known ? (int64_t)ceil(w->total_steps / w->steps_per_epoch) : 0,
+                       .step = known ? (int64_t)fmod(step - 1, w->steps_per_epoch) + 1 : (int64_t)step, .steps_per_epoch = known ? (int64_t)w->steps_per_epoch : 0,
+                       .loss = number_of(j, "loss"), .lr = number_of(j, "lr"), .rate = smooth, .waiting = w->waiting,
+                       .seconds_left = smooth > 0 ? (w->total_steps - step) * number_of(j, "samples") / smooth : (double)NAN};
+    if (!isfinite(w->at.loss))
+        return;
+    if (!(w->loss_count & (w->loss_count - 1)))
+        w->losses = mgpu_resize(w->losses, (size_t)(w->loss_count ? 2 * w->loss_count : 1) * sizeof *w->losses);
+    w->losses[w->loss_count++] = w->at.loss;
+}
+
+static void print_metrics(const Json *j)
+{
+    const Json *metrics = mgpu_json_member(j, "metrics");
+    for (const Json *m = metrics ? metrics->first : NULL; m; m = m->next)
+        if (m->kind == JSON_NUMBER) {
+            fputs("  ", stdout);
+            mgpu_print_plain(m->key);
+            printf(" %.5g", m->number);
+        }
+}
+
+static void read_epoch(Follower *w, const Json *j, bool valid)
+{
+    clear_live(w);
+    printf("epoch %.0f%s  loss %.5g", number_of(j, "epoch"), valid ? " validation" : "", number_of(j, "loss"));
+    print_metrics(j);
+    if (!valid && !isnan(number_of(j, "step_ms"))) {
+        printf("  step %.2f ms", number_of(j, "step_ms"));
+        if (!isnan(w->predicted_ms))
+            printf(", predicted %.2f", w->predicted_ms);
+        printf(", bound by %s", text_in(j, "bound"));
+    }
+    putchar('\n');
+}
+
+static void read_record(Follower *w, const Json *j)
+{
+    const char *event = text_in(j, "event");
+    if (strcmp(event, "start") == 0)
+        read_start(w, j);
+    else if (strcmp(event, "step") == 0)
+        read_step(w, j);
+    else if (strcmp(event, "epoch") == 0 || strcmp(event, "eval") == 0)
+        read_epoch(w, j, *event == 'e' && event[1] == 'v');
+    else if (strcmp(event, "notice") == 0 || strcmp(event, "warning") == 0) {
+        clear_live(w);
+        printf("%s: ", event);
+        mgpu_print_plain(text_in(j, "message"));
+        putchar('\n');
+    } else if (strcmp(event, "end") == 0) {
+        clear_live(w);
+        printf("the run has ended at step %.0f: %s\n", number_of(j, "step"), text_in(j, "reason"));
+        w->ended = true;
+    }
+    if (strcmp(event, "start") == 0) /* of a run that goes on in the same log */
+        w->ended = false;
+}
+
+/* whole lines that are there; the beginning of a line stays in `line` */
+static bool read_lines(Follower *w, FILE *f, char *line, size_t *length)
+{
+    bool any = false;
+    clearerr(f);
+    for (int c; (c = fgetc(f)) != EOF;) {
+        if (c != '\n') {
+            if (*length < LONG_LINE)
+                line[(*length)++] = (char)c;
+            continue;
+        }
+        const char *wrong;
+        Json *j = *length < LONG_LINE ? mgpu_json_read(line, *length, &wrong) : NULL;
+        if (j)
+            read_record(w, j);
+        free(j);
+        *length = 0;
+        any = true;
+    }
+    return any;
+}
+
+int mgpu_follow(const mgpu_program *program, const Options *o)
+{
+    (void)program;
+    if (o->operand_count != 1)
+        mgpu_fail(MGPU_BAD_USAGE, "watch takes the log of a run, as in %s watch run.jsonl", o->program);
+    FILE *f = fopen(o->operands[0], "re");
+    if (!f)
+        mgpu_fail(MGPU_BAD_INPUT, "%s cannot be read: %s", o->operands[0], strerror(errno));
+    Follower w = {.terminal = isatty(STDOUT_FILENO), .printed_at = mgpu_seconds()};
+    char *line = mgpu_allocate(LONG_LINE, 1);
+    size_t length = 0;
+    for (;;) {
+        bool any = read_lines(&w, f, line, &length);
+        if (w.ended)
+            break;
+        if (!w.started && any)
+            mgpu_fail(MGPU_BAD_INPUT, "%s: this is no log of a run: it has no record \"start\"; --log FILE writes one", o->operands[0]);
+        if (any && (w.terminal || mgpu_seconds() - w.printed_at > LINE_EVERY_S))
+            print_place(&w);
+        nanosleep(&(struct timespec){0, (long)(1e9 * LOOK_EVERY_S)}, NULL);
+    }
+    fclose(f);
+    free(line);
+    free(w.losses);
+    return 0;
+}
