@@ -64,6 +64,17 @@ void dump_schedules(const Compilation *c, Text *t)
         schedule_write(c->program->plans[i].schedule, t);
 }
 
+void dump_graph_dot(const Compilation *c, Text *t) { dot_graph(c->graphs[PHASE_TRAIN], t); }
+
+void dump_phase_dot(const Compilation *c, Text *t)
+{
+    for (int i = 0; i < c->program->phase_count; i++)
+        if (c->program->phases[i]->kind == PHASE_TRAIN && !c->program->phases[i]->partial_batch) {
+            dot_phase(c->program->phases[i], t);
+            return;
+        }
+}
+
 void dump_trace(const Compilation *c, Text *t)
 {
     const Program *p = c->program;

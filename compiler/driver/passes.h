@@ -72,6 +72,7 @@ void pass_parse(Compilation *), pass_elaborate(Compilation *), pass_simplify(Com
 /* dumps.c: what --emit prints and --from reads */
 void dump_tree(const Compilation *, Text *), dump_graphs(const Compilation *, Text *), dump_phases(const Compilation *, Text *),
     dump_split(const Compilation *, Text *), dump_schedules(const Compilation *, Text *), dump_memory(const Compilation *, Text *),
-    dump_kernels(const Compilation *, Text *), dump_images(const Compilation *, Text *), dump_trace(const Compilation *, Text *);
+    dump_kernels(const Compilation *, Text *), dump_images(const Compilation *, Text *), dump_trace(const Compilation *, Text *),
+    dump_graph_dot(const Compilation *, Text *), dump_phase_dot(const Compilation *, Text *);
 Facts read_graphs(Compilation *);                /* in place of the passes up to the one that printed them -> which graphs there are */
 #endif

@@ -1,6 +1,7 @@
 /* report.h: what people look at: timelines, graphs, pages.
  *
  *   trace.c                         a plan, simulated -> a timeline (runtime/base/trace.h): `mgpuc --emit trace`
+ *   dot.c                           graphs for Graphviz: `mgpuc --emit graphdot`, `dot`
  *   page.c, arena.c, roofline.c, layers.c   a report as HTML: page.h
  *   runs.c, curves.c, plot.c, table.c   logs of runs -> curves, as SVG and as text: runs.h, plot.h, table.h */
 #ifndef MGPU_REPORT_H
@@ -14,4 +15,7 @@
 void trace_print(const Program *, const Plan *, const SimulationInput *, const char *machine, Text *);
 double op_bytes(const DeviceSchedule *, const ScheduledOp *); /* that it reads and writes; of a copy, that it copies */
 const char *op_name(const PhaseSchedule *, int device, const ScheduledOp *); /* "fc1 t31_y", "upload", "all-reduce r1" */
+/* ---- dot.c: for Graphviz: a graph; the kernels of a phase */
+void dot_graph(const Graph *, Text *);
+void dot_phase(const Phase *, Text *);
 #endif
