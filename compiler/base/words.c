@@ -1,5 +1,6 @@
 /* words.c: see words.h. */
 #include "compiler/base/words.h"
+#include "runtime/base/terminal.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -17,15 +18,31 @@ bool is_bare_word(const char *name)
 void write_quoted(const char *name, Text *t)
 {
     text_add(t, "\"");
-    for (; *name; name++) {
-        if (*name == '"' || *name == '\\')
-            text_add(t, "\\%c", *name);
-        else if ((unsigned char)*name < 32 || *name == 127)
+    while (*name) {
+        uint32_t code;
+        const char *end = name + mgpu_control(name, &code);
+        for (; name < end; name++)
             text_add(t, "\\x%02x", (unsigned char)*name);
-        else
-            text_bytes(t, name, 1);
+        if (!*name || mgpu_control(name, &code))
+            continue;
+        text_add(t, *name == '"' || *name == '\\' ? "\\" : "");
+        end += mgpu_utf8(name, &code);
+        text_bytes(t, name, (size_t)(end - name));
+        name = end;
     }
     text_add(t, "\"");
+}
+
+const char *without_controls(const char *name)
+{
+    Text t = {0};
+    while (*name) {
+        uint32_t code;
+        int control = mgpu_control(name, &code), bytes = control ? control : mgpu_utf8(name, &code);
+        text_bytes(&t, control ? "_" : name, control ? 1 : (size_t)bytes);
+        name += bytes;
+    }
+    return text_take(&t);
 }
 
 int hex_digit(char c)

@@ -5,11 +5,12 @@
  *   bucket       its first gradient: "bucket.fc.weight"
  *
  * No running numbers: a layer that is added to a model adds names and leaves the others as they are. Equal names of a phase end in
- * .2, .3 ... in its order.
+ * .2, .3 ... in its order. They are printed everywhere: what a terminal acts on is replaced.
  *
  * Whose gradient a transfer sums: the first that sums as many elements on the way from the new value of a weight to its operands,
  * nearest first. That of another weight, by way of the norm that all are clipped to, is farther away. */
 #include "compiler/kernel/kernel.h"
+#include "compiler/base/words.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdlib.h>
@@ -18,8 +19,9 @@
 enum { NEAR = 256 }; /* nodes of an update that are looked at */
 
 /* ---- unique names */
-static const char *unique(Map *taken, const char *name)
+static const char *unique(Map *taken, const char *words)
 {
+    const char *name = without_controls(words);
     int n = (int)(intptr_t)map_get(taken, name);
     const char *own = name;
     if (n) {

@@ -90,8 +90,10 @@ static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
 
 static const char *does(const Profile *p, const Row *r)
 {
-    static const char *const VERB[] = {"", "read", "upload", "reduce", "report", "fetch"};
-    return r->op->verb == MGPU_CALL ? mgpu_kernel_name(p->program, r->op->target) : VERB[r->op->verb];
+    static const char *const VERB[] = {"", "read", "upload", "", "report", "fetch"};
+    if (r->op->verb == MGPU_CALL)
+        return mgpu_kernel_name(p->program, r->op->target);
+    return r->op->verb == MGPU_TRANSFER ? mgpu_transfer_row(r->phase->collectives[r->op->target].parties.transfer)->kind : VERB[r->op->verb];
 }
 
 /* of a matmul, "M x N x K"; with batch axes "B of M x N x K" */
@@ -212,7 +214,12 @@ static double lane_seconds(const Row *rows, int count, int device, int lane)
     return sum;
 }
 
-typedef struct Layout { const Source *source; double step_s; int kernel_width; FILE *f; } Layout;
+enum { MATMUL_WIDTH = 24 };
+typedef struct Layout { const Source *source; double step_s; int operation_width, kernel_width; FILE *f; } Layout;
+
+static char *name_of(int device, const mgpu_op *op) { return mgpu_format("d%d.%s", device, op->id); }
+
+static int wider(int width, const char *text) { return (int)strlen(text) > width ? (int)strlen(text) : width; }
 
 static void print_row(const Profile *p, const Row *r, const Layout *l)
 {
@@ -223,11 +230,11 @@ static void print_row(const Profile *p, const Row *r, const Layout *l)
         snprintf(flops, sizeof flops, "%.1f", rate(p, r, r->flops));
     if (r->bytes > 0)
         snprintf(bytes, sizeof bytes, "%.1f", rate(p, r, r->bytes));
-    char id[48], *line = mgpu_plain(line_text(l->source, r->op->line)); /* the file may hold anything by now */
-    snprintf(id, sizeof id, "d%d.%s", r->device, r->op->id);
-    fprintf(l->f, "%9.3f %6.1f %9s %7s  %-10s  %-*s  %-24s %5d  %.*s\n", 1e3 * r->seconds, 100 * r->seconds / l->step_s, flops,
-            bytes, id, l->kernel_width, does(p, r), matmul, r->op->line, beginning(line), line);
+    char *id = name_of(r->device, r->op), *line = mgpu_plain(line_text(l->source, r->op->line)); /* the file may hold anything by now */
+    fprintf(l->f, "%9.3f %6.1f %9s %7s  %-*s  %-*s  %-*s %5d  %.*s\n", 1e3 * r->seconds, 100 * r->seconds / l->step_s, flops, bytes,
+            l->operation_width, id, l->kernel_width, does(p, r), MATMUL_WIDTH, matmul, r->op->line, beginning(line), line);
     free(line);
+    free(id);
 }
 
 static void print_matmul(const Profile *p, const Row *rows, int count, FILE *f)
@@ -249,9 +256,13 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
     int count;
     Row *rows = rows_of(p, steps, &count);
     Source source = read_source(p->program->model_file);
-    Layout l = {&source, seconds / (double)steps, 6, f};
-    for (int i = 0; i < count; i++)
-        l.kernel_width = (int)strlen(does(p, &rows[i])) > l.kernel_width ? (int)strlen(does(p, &rows[i])) : l.kernel_width;
+    Layout l = {&source, seconds / (double)steps, (int)strlen("operation"), (int)strlen("kernel"), f};
+    for (int i = 0; i < count; i++) {
+        char *id = name_of(rows[i].device, rows[i].op);
+        l.operation_width = wider(l.operation_width, id);
+        l.kernel_width = wider(l.kernel_width, does(p, &rows[i]));
+        free(id);
+    }
     fprintf(f, "%lld more steps with a clock around every operation: %.3f ms each\n", (long long)steps, 1e3 * l.step_s);
     for (int d = 0; d < p->plan->devices; d++) {
         fprintf(f, "device %d:", d);
@@ -261,8 +272,8 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
                 1e3 * (l.step_s - lane_seconds(rows, count, d, MGPU_COMP)));
     }
     print_matmul(p, rows, count, f);
-    fprintf(f, "\n%9s %6s %9s %7s  %-10s  %-*s  %-24s %5s\n", "ms/step", "%", "GFLOP/s", "GB/s", "operation", l.kernel_width,
-            "kernel", "matmul: M x N x K", "line");
+    fprintf(f, "\n%9s %6s %9s %7s  %-*s  %-*s  %-*s %5s\n", "ms/step", "%", "GFLOP/s", "GB/s", l.operation_width, "operation", l.kernel_width,
+            "kernel", MATMUL_WIDTH, "matmul: M x N x K", "line");
     for (int i = 0; i < count; i++)
         print_row(p, &rows[i], &l);
     free(source.lines);
@@ -280,8 +291,11 @@ void mgpu_profile_print_json(const Profile *p, FILE *f, int64_t steps, double se
     fputs("], \"operations\": [", f);
     for (int i = 0; i < count; i++) {
         const Row *r = &rows[i];
-        fprintf(f, "%s{\"phase\": \"%s\", \"operation\": \"d%d.%s\", \"does\": \"%s\", \"line\": %d, \"ms\": %.5f", i ? ", " : "",
-                r->phase->name, r->device, r->op->id, does(p, r), r->op->line, 1e3 * r->seconds);
+        char *id = name_of(r->device, r->op);
+        fprintf(f, "%s{\"phase\": \"%s\", \"operation\": ", i ? ", " : "", r->phase->name);
+        mgpu_json_write_text(f, id);
+        fprintf(f, ", \"does\": \"%s\", \"line\": %d, \"ms\": %.5f", does(p, r), r->op->line, 1e3 * r->seconds);
+        free(id);
         fprintf(f, ", \"gflops\": %.2f, \"gbytes_per_s\": %.2f}", rate(p, r, r->flops), rate(p, r, r->bytes));
     }
     fputs("]", f);
@@ -309,8 +323,11 @@ static void write_operation(const Profile *p, FILE *f, int phase, int device, in
 {
     static const char *const LANE[MGPU_LANES] = {"comp", "copy", "comm", "host"}, *const VERB[] = {"call", "read", "upload", "transfer", "report", "fetch"};
     const mgpu_op *o = &p->plan->phases[phase].devices[device].ops[op];
-    fprintf(f, "%s\n{\"operation\":\"d%d.%s\",\"phase\":\"%s\",\"lane\":\"%s\",\"verb\":\"%s\",\"line\":%d,", first ? "" : ",", device, o->id,
-            p->plan->phases[phase].name, LANE[o->lane], VERB[o->verb], o->line);
+    char *id = name_of(device, o);
+    fprintf(f, "%s\n{\"operation\":", first ? "" : ",");
+    mgpu_json_write_text(f, id);
+    fprintf(f, ",\"phase\":\"%s\",\"lane\":\"%s\",\"verb\":\"%s\",\"line\":%d,", p->plan->phases[phase].name, LANE[o->lane], VERB[o->verb], o->line);
+    free(id);
     if (o->verb == MGPU_CALL && p->program->kernel_digests)
         fprintf(f, "\"kernel\":\"%016" PRIx64 "\",\"name\":\"%s\",", p->program->kernel_digests[o->target], mgpu_kernel_name(p->program, o->target));
     fprintf(f, "\"samples\":%lld,\"us\":%.4f}", (long long)p->plan->device[device].shard.capacity, 1e6 * median(&p->spent[phase][device][op]));

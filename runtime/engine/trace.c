@@ -141,16 +141,16 @@ static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
     const mgpu_phase *phase = s->phase;
     const mgpu_device_phase *p = &phase->devices[track->device];
     const mgpu_op *op = &p->ops[s->op];
-    char name[400], id[48];
+    char name[400], *id = mgpu_format("d%d.%s", track->device, op->id);
     int length = s->kind == SPAN_OP ? 0 : snprintf(name, sizeof name, "wait for %s", s->kind == SPAN_MEET ? "other devices: " : "");
     name_of_op(phase, p, op, name + length, sizeof name - (size_t)length);
-    snprintf(id, sizeof id, "d%d.%s", track->device, op->id);
     bool does = s->kind == SPAN_OP;
     mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device, .track = track->track, .name = name, .category = does ? LANE[op->lane] : "wait",
                                          .begin_us = us_of(w, track, s->begin), .end_us = us_of(w, track, s->end), .op = id, .phase = phase->name,
                                          .kernel = does && op->verb == MGPU_CALL ? mgpu_kernel_name(w->trace->program, op->target) : NULL,
                                          .layer = op->layer, .line = op->line, .step = s->step, .bytes = does ? bytes_of(p, op) : 0,
                                          .flops = does ? op->flops : 0});
+    free(id);
 }
 
 static void write_text(const Writer *w, const TraceTrack *track, const Span *s)
@@ -190,7 +190,7 @@ static void find_numbers(Writer *w)
     for (int i = 0; i < t->track_count; i++)
         for (int64_t at = 0; at < mgpu_spans_count(t->tracks[i].log);) {
             const Span *s = mgpu_spans_next(t->tracks[i].log, &at);
-            bool first = has_own_clock(t, &t->tracks[i]) && is_shown(t, &t->tracks[i], s) && (!w->virtual_begin || s->begin < w->virtual_begin);
+            bool first = has_own_clock(t, &t->tracks[i]) && is_shown(t, &t->tracks[i], s) && (w->virtual_begin <= 0 || s->begin < w->virtual_begin);
             w->virtual_begin = first ? s->begin : w->virtual_begin;
             const Span **last = s->kind == SPAN_OP ? last_of(w, t->tracks[i].device, s->number, s->op) : NULL;
             if (last && (!*last || (*last)->end < s->end))
