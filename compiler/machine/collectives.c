@@ -276,12 +276,16 @@ static Cost with_latency(double latency, double rest)
 }
 
 /* Host devices meet, each adds up its slice of all, in the memory that they have in common, and writes it to all (runtime/host/reduce.c):
- * n reads and n writes of B in all. */
+ * n reads and n writes of B in all. Where links are made slower, each device sends what it would in a ring. */
 static Cost on_host(const Machine *m, Collect what, double bytes, int n)
 {
     double touched = what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
-    double meeting = m->host.meeting_us.value, memory = touched * bytes / m->host.bandwidth.value * 1e6;
-    return (Cost){meeting + memory, memory > meeting ? BOUND_MEMORY : BOUND_LATENCY};
+    double sent = what == COLLECT_BROADCAST ? 1 : (what == COLLECT_ALL_REDUCE ? 2.0 : 1.0) * (n - 1) / n;
+    double meeting = m->host.meeting_us.value, moving = touched * bytes / m->host.bandwidth.value * 1e6;
+    double link = m->host.link.value > 0 ? sent * bytes / m->host.link.value * 1e6 : 0;
+    Cost c = {meeting + (link > moving ? link : moving), link > moving ? BOUND_LINK : BOUND_MEMORY};
+    c.bound = c.us < 2 * meeting ? BOUND_LATENCY : c.bound;
+    return c;
 }
 
 Cost cost_collective(const Members *g, Collect what, Method method, double bytes)

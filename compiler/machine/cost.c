@@ -117,7 +117,8 @@ Cost cost_transfer(const Machine *m, int from, int to, double bytes)
 /* a host's device is in the host's memory: a copy reads and writes it */
 static Cost cost_copy(const Machine *m, double bytes)
 {
-    return (Cost){us_of(2 * bytes, m->host.bandwidth.value), BOUND_MEMORY};
+    double memory = us_of(2 * bytes, m->host.bandwidth.value), link = m->host.link.value > 0 ? us_of(bytes, m->host.link.value) : 0;
+    return link > memory ? (Cost){link, BOUND_LINK} : (Cost){memory, BOUND_MEMORY};
 }
 
 static int gpu_of(const Machine *m, int device) { return device < m->device_count ? device : m->device_count - 1; }

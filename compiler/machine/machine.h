@@ -32,13 +32,17 @@ typedef struct Device {
     Fact matrix[DTYPES];/* with them, of operands of that type; f32: tf32 */
     Fact launch_us;     /* from a kernel to the next one; of a host: a barrier of the thread pool */
     Fact event_us;      /* of a wait of one lane for another */
+    Fact step_us;       /* of a step, besides its operations; of a host */
 } Device;
 
 typedef struct Host {
     Fact cores, memory, bandwidth;
     Fact plain[DTYPES]; /* of a core */
     Fact barrier_us;    /* of the thread pool of a device */
-    Fact meeting_us;    /* of the host devices in an all-reduce */
+    Fact step_us;       /* of a step on cores that compute, besides its operations: threads hand it on to each other */
+    Fact meeting_us;    /* of the host devices in an all-reduce, while they compute */
+    Fact idle_meeting_us; /* while all of them wait for it; 0: the same */
+    Fact link;          /* bytes a second to and from each host device, where something makes them slower than memory is (MGPU_LINK_GBPS) */
     Fact decode;        /* ImageNet pictures a second and core: decoded, cut to 224 x 224 */
     Fact disk;          /* bytes a second */
 } Host;

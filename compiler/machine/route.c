@@ -97,6 +97,8 @@ Device machine_device(const Machine *m, Processor processor, int number, int cou
     Fact units = {count > h->cores.value ? 1 / ceil(count / h->cores.value) : floor(h->cores.value / count), h->cores.measured};
     Device d = {.name = "host", .processor = PROCESSOR_HOST, .units = units, .memory = divided(h->memory, count),
                 .bandwidth = divided(h->bandwidth, count), .event_us = h->barrier_us};
+    /* devices that take turns wait for the lanes of the others, too */
+    d.step_us = divided(h->step_us, d.units.value < 1 ? d.units.value : 1);
     if (d.units.value > 1) /* a single thread waits for nobody */
         d.launch_us = h->barrier_us;
     for (int t = 0; t < DTYPES; t++)

@@ -24,7 +24,7 @@ static const char *processor_name(void)
 static Digest key_of_here(double memory)
 {
     Sha256 h = mgpu_sha256_begin();
-    mgpu_sha256_add_text(&h, "a machine, measured, 1");
+    mgpu_sha256_add_text(&h, "a machine, measured, 2");
     mgpu_sha256_add_text(&h, processor_name());
     mgpu_sha256_add_text(&h, format("%d cores, %.0f bytes", cores_available(), memory));
     return mgpu_sha256_end(&h);

@@ -6,8 +6,7 @@
  *
  *   arithmetic  multiply-adds in registers, as wide as the processor has them
  *   bandwidth   y = a x + b over 4 MiB for each thread, near caches included: what element-wise kernels reach
- *   barrier     all threads wait for each other; the lowest counts, since others only add to it
- *   meeting     two threads for each core: one computes, the other one meets those of the other cores; until the first one goes on
+ *   barrier, step, meeting, idle meeting: steps.c; the lowest counts, since others only add to it
  *   decode      pictures, by the runtime's own decoder (pictures.c)
  *   disk        a file is written, thrown out of memory, and read */
 #include "compiler/link/units.h"
@@ -15,17 +14,16 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19, MOST_MEETINGS = 400 };
-static const struct Amount { int rounds, passes, meetings, pictures, disk_rounds, disk_bytes; } AMOUNT[PROBE_LENGTHS] = {
-    [PROBE_SHORT] = {3, 10, 100, 8, 1, 16 << 20},
-    [PROBE_LONG] = {9, 40, MOST_MEETINGS, 16, 3, 64 << 20},
+enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19 };
+static const struct Amount { int rounds, passes, pictures, disk_rounds, disk_bytes; } AMOUNT[PROBE_LENGTHS] = {
+    [PROBE_SHORT] = {3, 10, 8, 1, 16 << 20},
+    [PROBE_LONG] = {9, 40, 16, 3, 64 << 20},
 };
 
 #if defined(__x86_64__)
@@ -91,7 +89,6 @@ struct Pool {
     const struct Amount *amount;
     Picture picture;
     atomic_int arrived, round;
-    double barrier_us, meetings[MOST_MEETINGS];
 };
 
 static int compare(const void *a, const void *b)
@@ -151,74 +148,7 @@ static void *measure(void *argument)
     w->bytes = stream_rate(w, t->amount->passes);
     meet(t);
     w->pictures = pictures_per_second(&t->picture, t->amount->pictures);
-    meet(t);
-    for (int i = 0; i < t->amount->meetings; i++) {
-        double begin = seconds(CLOCK_MONOTONIC);
-        meet(t);
-        if (w == t->workers)
-            t->meetings[i] = (seconds(CLOCK_MONOTONIC) - begin) * 1e6;
-    }
     return NULL;
-}
-
-/* ---- meetings of host devices: a thread of each core computes, then wakes a second one, which meets those of the others and wakes it */
-typedef struct Pair {
-    struct Pairs *all;
-    sem_t computed, arrived, met;
-    double us;                  /* from the end of its computation until it goes on: the mean */
-} Pair;
-typedef struct Pairs { int count, meetings; Pair *each; } Pairs;
-
-static void *compute(void *argument)
-{
-    const double WORK = 2e-4; /* seconds between two meetings */
-    Pair *p = argument;
-    for (int i = 0; i < p->all->meetings; i++) {
-        double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
-        while (seconds(CLOCK_THREAD_CPUTIME_ID) - begin < WORK)
-            ;
-        begin = seconds(CLOCK_MONOTONIC);
-        sem_post(&p->computed);
-        sem_wait(&p->met);
-        p->us += (seconds(CLOCK_MONOTONIC) - begin) * 1e6 / p->all->meetings;
-    }
-    return NULL;
-}
-
-static void *communicate(void *argument)
-{
-    Pair *p = argument;
-    for (int i = 0; i < p->all->meetings; i++) {
-        sem_wait(&p->computed);
-        for (int k = 0; k < p->all->count; k++)
-            sem_post(&p->all->each[k].arrived);
-        for (int k = 0; k < p->all->count; k++)
-            sem_wait(&p->arrived);
-        sem_post(&p->met);
-    }
-    return NULL;
-}
-
-/* the mean of what a meeting takes: late threads are part of it */
-static double meeting_us(int cores, int meetings)
-{
-    Pairs all = {cores, meetings, NEW_ARRAY(Pair, cores)};
-    pthread_t *thread = NEW_ARRAY(pthread_t, 2 * cores);
-    double us = 0;
-    for (int i = 0; i < cores; i++) {
-        all.each[i].all = &all;
-        sem_init(&all.each[i].computed, 0, 0);
-        sem_init(&all.each[i].arrived, 0, 0);
-        sem_init(&all.each[i].met, 0, 0);
-    }
-    for (int i = 0; i < 2 * cores; i++)
-        if (pthread_create(&thread[i], NULL, i < cores ? compute : communicate, &all.each[i % cores]))
-            fail(3, "mgpuc probe cannot start %d threads: %m", 2 * cores);
-    for (int i = 0; i < 2 * cores; i++)
-        pthread_join(thread[i], NULL);
-    for (int i = 0; i < cores; i++)
-        us += all.each[i].us / cores;
-    return us;
 }
 
 /* one round: all threads, each measurement once */
@@ -230,8 +160,6 @@ static void run_round(Pool *t)
     measure(&t->workers[0]);
     for (int i = 1; i < t->count; i++)
         pthread_join(t->workers[i].thread, NULL);
-    qsort(t->meetings, (size_t)t->amount->meetings, sizeof *t->meetings, compare); /* most are not disturbed */
-    t->barrier_us = t->meetings[t->amount->meetings / 2];
 }
 
 /* ---- numbers */
@@ -289,13 +217,12 @@ static Pool *new_pool(ProbeLength length)
     return p;
 }
 
-/* A short one has few measurements, and other programs only make them slower: the lowest meeting counts. */
 void probe_host(Text *t, ProbeLength length, double memory)
 {
     Pool *pool = new_pool(length);
     const struct Amount *a = pool->amount;
     int cores = pool->count;
-    Measurements f32 = {0}, f64 = {0}, bytes = {0}, pictures = {0}, barrier = {0}, meeting = {0}, disk = {0};
+    Measurements f32 = {0}, f64 = {0}, bytes = {0}, pictures = {0}, disk = {0}, barrier = {0}, step = {0}, meeting = {0}, idle = {0};
     for (int round = 0; round < a->rounds; round++) {
         double all[4] = {0};
         run_round(pool);
@@ -309,9 +236,11 @@ void probe_host(Text *t, ProbeLength length, double memory)
         measured(&f64, all[1] / cores);
         measured(&bytes, all[2]);
         measured(&pictures, all[3] / cores);
-        measured(&barrier, pool->barrier_us);
-        if (cores > 1)
-            measured(&meeting, meeting_us(cores, a->meetings));
+        StepCosts costs = probe_steps(cores);
+        measured(&barrier, costs.barrier_us);
+        measured(&step, costs.step_us);
+        measured(&meeting, costs.meeting_us);
+        measured(&idle, costs.idle_meeting_us);
     }
     const char *folder = getenv("TMPDIR");
     for (int round = 0; round < a->disk_rounds; round++)
@@ -321,7 +250,9 @@ void probe_host(Text *t, ProbeLength length, double memory)
     write_measured(t, "host arithmetic f32", &f32, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
     write_measured(t, "host arithmetic f64", &f64, CHOOSE_MEDIAN, 1e9, "GFLOP/s");
     write_measured(t, "host barrier", &barrier, CHOOSE_LOWEST, 1, "us");
-    write_measured(t, "host meeting", &meeting, length == PROBE_SHORT ? CHOOSE_LOWEST : CHOOSE_MEDIAN, 1, "us");
+    write_measured(t, "host step", &step, CHOOSE_LOWEST, 1, "us");
+    write_measured(t, "host meeting", &meeting, CHOOSE_LOWEST, 1, "us");
+    write_measured(t, "host idle-meeting", &idle, CHOOSE_LOWEST, 1, "us");
     if (pictures.count)
         write_measured(t, "host decode", &pictures, CHOOSE_MEDIAN, 1, "/s");
     else

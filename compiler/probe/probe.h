@@ -1,6 +1,7 @@
 /* probe.h: this machine, measured: the text of a machine file (compiler/machine/read.c says what is in one).
  *
- *   host.c      cores, memory, disk, and how long threads wait for each other
+ *   host.c      cores, memory, disk
+ *   steps.c     how long threads wait for each other in a step
  *   pictures.c  how fast a core decodes pictures
  *   here.c      what was measured last, in the cache
  *
@@ -22,6 +23,10 @@ void write_measured(Text *, const char *what, Measurements *, Choice, double uni
 
 /* ---- host.c; memory: bytes of it */
 void probe_host(Text *, ProbeLength, double memory);
+
+/* ---- steps.c; of each the lowest of a few tries, below 0 where other programs disturbed them */
+typedef struct StepCosts { double barrier_us, step_us, meeting_us, idle_meeting_us; } StepCosts;
+StepCosts probe_steps(int cores);
 
 /* ---- pictures.c: to be called by as many threads as there are cores */
 typedef struct Picture { const unsigned char *bytes; unsigned long length; } Picture; /* a JPEG; length 0: there is no library that makes one */

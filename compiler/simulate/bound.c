@@ -16,9 +16,10 @@ static int slowest_device(const Simulation *s)
 static double launch_us(const SimulationInput *in, int device)
 {
     bool partial = false;
-    for (int d = 0; in->schedule->phase_count && d < in->schedule->devices; d++)
-        partial |= in->schedule->phases[0].devices[d].share == 0;
-    double sum = 0, each = machine_device(in->machine, in->processor, device, in->schedule->devices).launch_us.value;
+    for (int k = 0; in->schedule->phase_count && k < in->schedule->devices; k++)
+        partial |= in->schedule->phases[0].devices[k].share == 0;
+    Device d = machine_device(in->machine, in->processor, device, in->schedule->devices);
+    double sum = d.step_us.value, each = d.launch_us.value;
     for (int i = 0; i < in->schedule->phase_count; i++) {
         const PhaseSchedule *p = &in->schedule->phases[i];
         for (int k = 0; strcmp(p->name, phase_name(PHASE_TRAIN, partial)) == 0 && k < p->devices[device].op_count; k++)

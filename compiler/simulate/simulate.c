@@ -215,6 +215,16 @@ static double known_us(const Run *r, int device, int op, int step)
 }
 
 /* ---- beginning. Steps count from 1 */
+/* how much sooner host devices meet that all wait for it than those that compute */
+static double sooner_us(const Run *r)
+{
+    const Host *h = &r->in->machine->host;
+    for (int d = 0; d < r->device_count; d++)
+        if (r->devices[d].lanes[LANE_COMP].busy)
+            return 0;
+    return r->in->processor == PROCESSOR_HOST && h->idle_meeting_us.value > 0 ? h->meeting_us.value - h->idle_meeting_us.value : 0;
+}
+
 static bool may_begin(const Run *r, int device, int op, int step)
 {
     const ScheduledOp *o = &r->phase->devices[device].ops[op];
@@ -272,7 +282,7 @@ static void begin_op(Run *r, int device, LaneState *l, int op)
     for (int d = 0; d < r->device_count; d++)
         if (c->ops[d] >= 0)
             record_in(r, l->step, d, c->ops[d])->begin_us = r->now_us;
-    push(r, r->now_us + r->collectives[o->target].fixed_us, r->first[r->device_count] + o->target);
+    push(r, r->now_us + r->collectives[o->target].fixed_us - sooner_us(r), r->first[r->device_count] + o->target);
 }
 
 static void begin_what_may(Run *r, int device)
@@ -406,6 +416,8 @@ static void prepare_device(Run *r, int device)
         LaneState *l = &s->lanes[d->ops[i].lane];
         s->activities[i] = activity_of(r, device, &d->ops[i]);
         s->place[i] = l->count;
+        if (d->ops[i].lane == LANE_COMP && l->count == 0) /* the lanes hand a step on to each other */
+            s->activities[i].fixed_us += machine_device(r->in->machine, r->in->processor, device, r->device_count).step_us.value;
         APPEND(l->ops, l->count, i);
     }
     r->works += d->op_count;

@@ -223,7 +223,7 @@ static const char *const SCHEDULE[] = {
     "input", "temporary", "bucket", "workspace", "local", "output", "step", "0..4", "\"host\"", "\\x00", "1.5", NULL};
 static const char *const MACHINE[] = {
     "machine", "devices 2", "devices 9", "devices 0", "name", "capability * 9.0", "multiprocessors", "memory", "bandwidth", "arithmetic", "matrix", "launch", "event", "switch s",
-    "switch s adds", "link", "host", "cores", "decode", "disk", "barrier", "meeting", "none", "nominal", "measured 2026-11-23", "*", "0-3", "0", "1", "f32", "bf16", "f64", "80GiB",
+    "switch s adds", "link", "host", "cores", "decode", "disk", "barrier", "step", "meeting", "idle-meeting", "none", "nominal", "measured 2026-11-23", "*", "0-3", "0", "1", "f32", "bf16", "f64", "80GiB",
     "25GB/s", "1B/s", "2us", "0us", "1s", "989TFLOP/s", "1FLOP/s", "850/s", "1e300", "-1GB/s", "nan", "#", NULL};
 static const char *const GRAPH[] = {
     "mgpu-graph", "model", "input", "variable", "setting", "output", "graph", "train", "eval", "init", "full", "partial", "distributed",

@@ -64,14 +64,43 @@ static Schedule *schedule_of(int devices, const char *ops, const char *collectiv
     return schedule_read("hand", text_of(&t));
 }
 
-static Simulation *simulate_hand(int devices, const char *ops, const char *collectives, Processor p, double slower)
+static Simulation *simulate_on(const Machine *m, int devices, const char *ops, const char *collectives, Processor p, double slower)
 {
     Schedule *s = schedule_of(devices, ops, collectives);
     DeviceSchedule *last = &s->phases[0].devices[devices - 1];
     for (int i = 0; i < last->op_count; i++)
         last->ops[i].time_us += last->ops[i].verb == VERB_CALL ? slower : 0;
-    SimulationInput in = {.schedule = s, .machine = hand(), .processor = p};
+    SimulationInput in = {.schedule = s, .machine = m, .processor = p};
     return simulate_step(&in);
+}
+
+static Simulation *simulate_hand(int devices, const char *ops, const char *collectives, Processor p, double slower)
+{
+    return simulate_on(hand(), devices, ops, collectives, p, slower);
+}
+
+/* host devices: all-reduces of 40 kB, which read and write 160 kB at 1 TB/s: 0.16 us, or send 40 kB at 1 GB/s: 40 us */
+static void host_devices(void)
+{
+    static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 40000 dtype f32 via host\n";
+    static const char WAITED[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+                                 "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char BESIDE[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+                                 "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n"
+                                 "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    const char *meets = format("%shost step 7us\nhost meeting 30us\nhost idle-meeting 20us\n", MACHINE);
+    const Machine *m = machine_read("m", meets, strlen(meets));
+    Simulation *s = simulate_on(m, 2, WAITED, SUM, PROCESSOR_HOST, 0);
+    check(near(s->step_us, 7 + 100 + 20.16 + 10), "a step takes its own time, and host devices that wait meet sooner");
+    s = simulate_on(m, 2, BESIDE, SUM, PROCESSOR_HOST, 0);
+    check(near(s->step_us, 7 + 100 + 30.16 + 10), "than those that compute");
+    const char *slow = format("%shost link 1GB/s\n", meets);
+    s = simulate_on(machine_read("m", slow, strlen(slow)), 2, BESIDE, SUM, PROCESSOR_HOST, 0);
+    check(near(s->step_us, 7 + 100 + 30 + 40 + 10), "a link that is slower than memory takes its time");
+    s = simulate_on(m, 4, "op d%.c0 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 100.0 line 0\n", "", PROCESSOR_HOST, 0);
+    check(near(s->step_us, 14 + 100), "twice as many devices as cores wait for each other's lanes");
 }
 
 static void by_hand(void)
@@ -204,6 +233,7 @@ int main(void)
 {
     flows();
     by_hand();
+    host_devices();
     random_schedules(25);
     return failures != 0;
 }
