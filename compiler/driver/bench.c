@@ -6,6 +6,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/link/units.h"
+#include "compiler/report/plot.h"
 #include "runtime/base/base.h"
 
 #include <errno.h>
@@ -253,7 +254,7 @@ static void print_table(const Bench *b, Text *t)
     text_add(t, "\nsamples/s\n");
     for (int i = 0; i < b->row_count; i++) {
         const BenchRow *r = &b->rows[i];
-        int length = (int)(BAR * rate_of(r) / most + 0.5);
+        int length = (int)ceil(BAR * rate_of(r) / most);
         text_add(t, "%-7s %3d x %-6s |%.*s%*s %.1f\n", scaling(r), r->devices, each_text(r), length, "========================================",
                  BAR - length, "", rate_of(r));
     }
@@ -295,6 +296,51 @@ static void print_json(const Bench *b, Text *t)
                  r->predicted_ms > 0 ? format("%.9g", r->predicted_ms) : "null", b->metric && isfinite(r->score) ? format("%.9g", r->score) : "null");
     }
     text_add(t, "]}\n");
+}
+
+/* ---- as SVG: samples a second, and the score, over devices; a line for each batch */
+enum { PLOT_WIDTH = 560, PLOT_HEIGHT = 340 };
+typedef enum Curve { CURVE_MEASURED, CURVE_PREDICTED, CURVE_SCORE } Curve;
+
+static double value_of(const BenchRow *r, Curve what)
+{
+    double predicted = r->predicted_ms > 0 ? 1e3 * (double)r->batch / r->predicted_ms : NAN;
+    return what == CURVE_MEASURED ? rate_of(r) : what == CURVE_PREDICTED ? predicted : r->score;
+}
+
+/* the rows of a batch: those after its first, which has one device */
+static void add_curve(const Bench *b, int first, int last, int colour, Curve what, Plot *plot)
+{
+    const BenchRow *one = &b->rows[first];
+    double *x = NEW_ARRAY(double, last - first), *y = NEW_ARRAY(double, last - first);
+    for (int i = first; i < last; i++) {
+        x[i - first] = b->rows[i].devices;
+        y[i - first] = value_of(&b->rows[i], what);
+    }
+    const char *name = what == CURVE_PREDICTED ? NULL : format("%s, batch %lld%s", scaling(one), (long long)one->batch, one->weak ? " each" : "");
+    APPEND(plot->lines, plot->line_count,
+           ((PlotLine){.name = name, .x = x, .y = y, .count = last - first, .colour = colour, .points = what != CURVE_PREDICTED, .dashed = what == CURVE_PREDICTED}));
+}
+
+static void write_curves(const Bench *b, const char *file)
+{
+    Plot plots[2] = {{.title = format("%s, %s: samples a second, measured; dashed: predicted for %s", b->model, b->precision, b->machine), .x_label = "devices", .from_zero = true},
+                     {.title = b->metric ? format("%s after %s epochs", b->metric, b->options->epochs) : "", .x_label = "devices"}};
+    for (int first = 0, last, colour = 0; first < b->row_count; first = last, colour++) {
+        for (last = first + 1; last < b->row_count && b->rows[last].one == first;)
+            last++;
+        add_curve(b, first, last, colour, CURVE_MEASURED, &plots[0]);
+        add_curve(b, first, last, colour, CURVE_PREDICTED, &plots[0]);
+        if (b->metric)
+            add_curve(b, first, last, colour, CURVE_SCORE, &plots[1]);
+    }
+    int count = b->metric ? 2 : 1;
+    Text t = {0};
+    svg_begin(PLOT_WIDTH, count * PLOT_HEIGHT, format("bench of %s", b->model), &t);
+    for (int i = 0; i < count; i++)
+        plot_svg(&plots[i], (Box){0, i * PLOT_HEIGHT, PLOT_WIDTH, PLOT_HEIGHT}, &t);
+    text_add(&t, "</svg>\n");
+    write_text(file, &t);
 }
 
 /* ---- the command */
@@ -348,6 +394,8 @@ int command_bench(const Options *o)
         qsort(b.rows[i].ms, ROUNDS, sizeof *b.rows[i].ms, compare);
     for (int i = 0; i < b.row_count && b.metric; i++)
         train(&b, &b.rows[i]);
+    if (o->svg)
+        write_curves(&b, o->svg);
     Text text = {0};
     (o->json ? print_json : o->csv ? print_csv : print_table)(&b, &text);
     fwrite(text_of(&text), 1, text.length, stdout);

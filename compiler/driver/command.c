@@ -58,6 +58,7 @@ static const struct OptionRow {
     {"--metric", NULL, VALUE, offsetof(Options, metric), "NAME", "bench: of the last validation, else of training (loss)", BENCHING},
     {"--data", NULL, VALUE, offsetof(Options, data), "DIR", "bench: folder of the data that --epochs trains on (.)", BENCHING},
     {"--csv", NULL, FLAG, offsetof(Options, csv), NULL, "bench: the table as CSV", BENCHING},
+    {"--svg", NULL, VALUE, offsetof(Options, svg), "FILE", "bench: also write the curves, measured and predicted, as SVG", BENCHING},
     {"--measured", NULL, VALUE, offsetof(Options, measured), "FILE", "plan with the times in a file that './train bench' measured; of plan\n"
                                                                      "                       also 219/s: samples a second that one device was measured to train", ALL},
     {"--page", NULL, FLAG, offsetof(Options, page), NULL, "schedule: step time, lanes, links, memory, longest operations; also into a pipe", SHOWING},
@@ -206,14 +207,14 @@ static const char *default_output(const char *file)
 }
 
 /* known before a model is compiled, which may take long */
-static void check_output(const char *path)
+static void check_output(const char *option, const char *path)
 {
     struct stat status;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-        fail(2, "-o %s: this is a folder; name a file in it", path);
+        fail(2, "%s %s: this is a folder; name a file in it", option, path);
     const char *slash = strrchr(path, '/'), *folder = !slash ? "." : slash == path ? "/" : copy_text(path, (size_t)(slash - path));
     if (access(folder, F_OK))
-        fail(2, "-o %s: there is no folder %s", path, folder);
+        fail(2, "%s %s: there is no folder %s", option, path, folder);
     if (access(folder, W_OK))
         fail(3, "%s cannot be written: %s", path, strerror(errno));
 }
@@ -444,7 +445,9 @@ Options parse_command(int argc, char **argv)
     if (!o.output)
         o.output = o.command == COMMAND_REPORT ? "report.html" : default_output(o.file);
     if (o.command == COMMAND_REPORT || (o.command == COMMAND_COMPILE && !o.emit))
-        check_output(o.output);
+        check_output("-o", o.output);
+    if (o.svg)
+        check_output("--svg", o.svg);
     o.cc = getenv("CC");
     if (!o.cc || !*o.cc)
         o.cc = "cc";
